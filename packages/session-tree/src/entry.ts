@@ -1,0 +1,68 @@
+import type { ContextMessage, UserContent } from "./message.ts";
+
+/**
+ * An entry is one line of a session: never changed, never removed. What it carries beyond these four fields depends
+ * on its `type`; an entry whose type nobody here knows is kept as it is.
+ */
+export interface Entry {
+  type: string;
+  id: string;
+  /** The entry this one follows; null for a root. */
+  parentId: string | null;
+  /** ISO 8601, UTC. */
+  timestamp: string;
+}
+
+/** The fields that the log fills in when they are left out. */
+export type FilledIn = "id" | "parentId" | "timestamp";
+
+/** An entry to append: `id`, `parentId` and `timestamp` may be left out. */
+export type NewEntry<E extends Entry = Entry> = Omit<E, FilledIn> & Partial<Pick<E, FilledIn>>;
+
+/** A change of what an earlier entry says from here on: null leaves it out. */
+export interface ContextEdit {
+  targetId: string;
+  replacement: null | { content: UserContent };
+}
+
+/** The model and the thinking level that are in force somewhere on a path. */
+export interface Settings {
+  model: { provider: string; modelId: string } | null;
+  thinkingLevel: string;
+}
+
+/** What a kind of entry says of itself; everything but `movesLeaf` is optional. */
+export interface EntryBehaviour<E extends Entry> {
+  /** False for entries that stand beside the conversation (labels, names, usage): appending one leaves the leaf. */
+  movesLeaf: boolean;
+  /** What the entry says to a model, before edits. Nothing by default. */
+  toMessages?(entry: E): ContextMessage[];
+  /** The first entry that stays visible: what stands before it on the path is hidden. The own id keeps nothing. */
+  firstKept?(entry: E): string;
+  /** What the entry changes about another one. */
+  edit?(entry: E): ContextEdit;
+  /** The settings that hold from this entry on; an absent key leaves what held before. */
+  settings?(entry: E): Partial<Settings>;
+  /** For an entry that sets the leaf elsewhere: where to. */
+  leafTarget?(entry: E): string | null;
+  /** What is wrong with an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
+  problem?(entry: E): string | undefined;
+}
+
+/** A kind of entry: makes them, recognises them, and answers for them. */
+export interface EntryKind<E extends Entry = Entry> extends EntryBehaviour<E> {
+  readonly type: E["type"];
+  is(entry: Entry): entry is E;
+  /** A new entry of this kind; the log gives it an id, a parent and a time. */
+  of(fields: Omit<E, FilledIn | "type"> & Partial<Pick<E, FilledIn>>): NewEntry<E>;
+}
+
+/** Makes a kind of entry out of its type and what it says of itself. */
+export function defineEntry<E extends Entry>(type: E["type"], behaviour: EntryBehaviour<E>): EntryKind<E> {
+  return {
+    ...behaviour,
+    type,
+    is: (entry): entry is E => entry.type === type,
+    of: (fields) => ({ type, ...fields }) as unknown as NewEntry<E>,
+  };
+}

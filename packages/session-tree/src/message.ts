@@ -1,0 +1,188 @@
+/**
+ * The messages of a conversation, in the shapes of the session format v3, and the neutral messages a context is made of.
+ *
+ * Session files are written by many programs and read without trust: a field that a shape names can be missing or
+ * of another type in a real file. Code that reads messages asks (`contentBlocks`, `messageText`) instead of assuming.
+ */
+
+/** Text of a message. */
+export interface TextBlock {
+  type: "text";
+  text: string;
+  textSignature?: string;
+}
+
+/** A picture, base64 in the line itself. */
+export interface ImageBlock {
+  type: "image";
+  /** Base64, without a `data:` prefix. */
+  data: string;
+  mimeType: string;
+}
+
+/** A model's reasoning. Sent back byte-exact or not at all: the provider signed it. */
+export interface ThinkingBlock {
+  type: "thinking";
+  thinking: string;
+  thinkingSignature?: string;
+  /** True when the provider encrypted the text; `thinkingSignature` then holds the opaque data. */
+  redacted?: boolean;
+}
+
+/** A model's wish to run a tool. */
+export interface ToolCallBlock {
+  type: "toolCall";
+  id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+  thoughtSignature?: string;
+}
+
+export type UserContent = string | (TextBlock | ImageBlock)[];
+export type AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock;
+
+/** What a provider billed for one model call. Counts are tokens, `cost` is in US dollars. */
+export interface Usage {
+  input: number;
+  output: number;
+  cacheRead: number;
+  cacheWrite: number;
+  totalTokens?: number;
+  cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
+}
+
+export interface UserMessage {
+  role: "user";
+  content: UserContent;
+  /** Epoch milliseconds, as for every message. */
+  timestamp: number;
+}
+
+/** Why an answer ended. `error` and `aborted` answers are kept in the file and left out of every request. */
+export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "deferred";
+
+export interface AssistantMessage {
+  role: "assistant";
+  content: AssistantBlock[];
+  api?: string;
+  provider: string;
+  model: string;
+  usage?: Usage;
+  stopReason: StopReason;
+  errorMessage?: string;
+  timestamp: number;
+}
+
+export interface ToolResultMessage {
+  role: "toolResult";
+  toolCallId: string;
+  toolName: string;
+  content: (TextBlock | ImageBlock)[];
+  isError: boolean;
+  details?: unknown;
+  timestamp: number;
+}
+
+/** A command the user ran in the agent's shell; its output is context unless excluded. */
+export interface BashExecutionMessage {
+  role: "bashExecution";
+  command: string;
+  output: string;
+  exitCode?: number | null;
+  cancelled?: boolean;
+  truncated?: boolean;
+  fullOutputPath?: string;
+  excludeFromContext?: boolean;
+  timestamp: number;
+}
+
+/** The system prompt and tools as patches: later sections and tools replace or remove earlier ones. */
+export interface SystemMessage {
+  role: "system";
+  content: string | TextBlock[];
+  sections?: Record<string, string | null>;
+  toolsAdded?: ToolDefinition[];
+  toolsRemoved?: string[];
+  timestamp: number;
+}
+
+/** A tool as a model is told of it; `parameters` is a JSON Schema. */
+export interface ToolDefinition {
+  name: string;
+  description?: string;
+  parameters?: Record<string, unknown>;
+}
+
+/** Text that an extension put into the conversation; the model reads it as a user's. */
+export interface CustomMessage {
+  role: "custom";
+  customType: string;
+  content: UserContent;
+  display: boolean;
+  details?: unknown;
+  timestamp: number;
+}
+
+/** What a compaction says in the context. */
+export interface CompactionSummaryMessage {
+  role: "compactionSummary";
+  summary: string;
+  tokensBefore: number;
+  timestamp: number;
+}
+
+/** What a branch summary says in the context. */
+export interface BranchSummaryMessage {
+  role: "branchSummary";
+  summary: string;
+  fromId: string;
+  timestamp: number;
+}
+
+/** A message as it stands in a `message` entry. */
+export type StoredMessage =
+  | UserMessage
+  | AssistantMessage
+  | ToolResultMessage
+  | BashExecutionMessage
+  | SystemMessage
+  | CustomMessage;
+
+/** A message of the neutral context: independent of any provider, before healing and wrapping. */
+export type ContextMessage = StoredMessage | CompactionSummaryMessage | BranchSummaryMessage;
+
+/** A block of a message whatever its role; unknown types are possible in files of newer writers. */
+export type ContentBlock = TextBlock | ImageBlock | ThinkingBlock | ToolCallBlock;
+
+/**
+ * The blocks of a message's content, whatever it is: a string counts as one text block, anything else as none.
+ * Entries of an array that are not objects with a `type` are passed over.
+ */
+export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
+  const { content } = message;
+  if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
+  if (!Array.isArray(content)) return [];
+  return content.filter(
+    (block): block is ContentBlock => typeof block === "object" && block !== null && typeof block.type === "string",
+  );
+}
+
+/** The text blocks of a message, joined by newlines. Calls, thinking and pictures are not text. */
+export function messageText(message: ContextMessage): string {
+  if (message.role === "bashExecution") return `${message.command ?? ""}\n${message.output ?? ""}`;
+  if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
+  return contentBlocks(message)
+    .flatMap((block) => (block.type === "text" && typeof block.text === "string" ? [block.text] : []))
+    .join("\n");
+}
+
+/** The tool calls of an answer, in order; none for every other role. */
+export function toolCalls(message: ContextMessage): ToolCallBlock[] {
+  if (message.role !== "assistant") return [];
+  return contentBlocks(message).filter((block): block is ToolCallBlock => block.type === "toolCall");
+}
+
+/** True for an answer that never became part of the conversation: it failed or was aborted. */
+export function isFailedAnswer(message: ContextMessage): boolean {
+  return message.role === "assistant" && (message.stopReason === "error" || message.stopReason === "aborted");
+}

@@ -1,0 +1,45 @@
+/**
+ * What can go wrong, by name. `code` is stable and is what the command line prints with `--json`.
+ *
+ * - `unknown-entry`: an id that is not in the log (the message names near ones)
+ * - `unknown-parent`: an entry to append names a parent that is not in the log
+ * - `duplicate-id`: an entry to append has an id that is taken
+ * - `invalid-entry`: an entry to append has not the shape of its kind, or holds what is not JSON
+ * - `off-path`: an edit or a first kept entry that is not on the path
+ * - `no-header`, `version`: a log that can be read, and must not be written
+ * - `empty-file`, `not-a-session`: nothing usable in the log
+ * - `not-found`, `not-a-file`, `unreadable`, `exists`: the log itself
+ * - `not-loaded`: the store has not brought the whole log into memory yet
+ * - `empty-context`: nothing to send
+ * - `closed`, `busy`, `changed`, `write-failed`: the log cannot be written now
+ */
+export type SessionTreeErrorCode =
+  | "unknown-entry"
+  | "unknown-parent"
+  | "duplicate-id"
+  | "invalid-entry"
+  | "off-path"
+  | "no-header"
+  | "version"
+  | "empty-file"
+  | "not-a-session"
+  | "not-found"
+  | "not-a-file"
+  | "unreadable"
+  | "exists"
+  | "not-loaded"
+  | "empty-context"
+  | "closed"
+  | "busy"
+  | "changed"
+  | "write-failed";
+
+/** The one error class of this package: a `code` for programs, a sentence with the cure for people. */
+export class SessionTreeError extends Error {
+  readonly code: SessionTreeErrorCode;
+  constructor(code: SessionTreeErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = "SessionTreeError";
+    this.code = code;
+  }
+}

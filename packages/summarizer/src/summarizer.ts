@@ -1,0 +1,67 @@
+import type { ContextMessage, Usage } from "@espalier/session-tree";
+
+/**
+ * What a summary is for. `history`: the older part of a path. `turn-prefix`: the beginning of a turn whose end is
+ * kept. `branch`: the branch that is left. `merge`: a branch whose conclusion is brought elsewhere. `chunk`: a part of
+ * one of these that did not fit into one request. `combine`: summaries of parts become one.
+ */
+export type SummaryPurpose = "history" | "turn-prefix" | "branch" | "merge" | "chunk" | "combine";
+
+/** One request for a summary. A value: hooks may change it before it goes out. */
+export interface SummaryRequest {
+  purpose: SummaryPurpose;
+  /** What to write and in which form; the prompt of the feature that asks. */
+  instructions: string;
+  /** Headings (as `## Goal` without the marks) that the answer must have; empty when any form will do. */
+  sections: readonly string[];
+  /** The messages to summarise, oldest first. */
+  messages: readonly ContextMessage[];
+  /** The same messages rendered as escaped data between tags: what a model is shown. */
+  transcript: string;
+  /** The summary to update, when there is one. */
+  previousSummary?: string;
+  /** What the user wants the summary to attend to. */
+  customInstructions?: string;
+  /** The most tokens the answer may have. */
+  maxOutputTokens: number;
+  /** Called with progress while the answer streams in. */
+  onProgress?: (progress: SummaryProgress) => void;
+  signal?: AbortSignal;
+}
+
+/** How far a running summary is. */
+export interface SummaryProgress {
+  /** Tokens of the answer so far (characters / 4 while it streams). */
+  outputTokens: number;
+  /** Milliseconds since the request went out. */
+  elapsedMs: number;
+}
+
+/** How an answer ended. Only `stop` can become a summary. */
+export type SummaryStopReason = "stop" | "length" | "refusal" | "toolUse" | "error";
+
+/** What a summarizer answered. */
+export interface SummaryAnswer {
+  text: string;
+  stopReason: SummaryStopReason;
+  /** What the provider billed; absent where nothing was. */
+  usage?: Usage;
+  /** Who wrote it: a model, or `extractive`. */
+  model: { provider: string; modelId: string };
+  /** The name of the summarizer that answered, where several were tried. */
+  source?: string;
+}
+
+/**
+ * Turns a transcript into a summary. It answers or throws a {@link SummarizerError}; it never decides whether the
+ * answer is good enough to keep.
+ */
+export interface Summarizer {
+  /** Named in what a compaction records: `extractive`, `anthropic`. */
+  readonly name: string;
+  /** Tokens that one request and its answer may take together; Infinity where there is no such limit. */
+  readonly contextWindow: number;
+  /** The most tokens one answer can have. */
+  readonly maxOutputTokens: number;
+  summarize(request: SummaryRequest): Promise<SummaryAnswer>;
+}
