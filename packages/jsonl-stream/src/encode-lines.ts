@@ -1,0 +1,16 @@
+import { JsonlError } from "./jsonl-error.ts";
+
+const encoder = new TextEncoder();
+
+/**
+ * Lines as bytes, a newline after each; nothing for no lines.
+ *
+ * @throws JsonlError `not-json` when a line holds a newline: it would be read as two
+ */
+export function encodeLines(lines: readonly string[]): Uint8Array {
+  if (lines.length === 0) return new Uint8Array(0);
+  if (lines.some((line) => line.includes("\n"))) {
+    throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
+  }
+  return encoder.encode(`${lines.join("\n")}\n`);
+}

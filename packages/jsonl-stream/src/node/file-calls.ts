@@ -1,0 +1,40 @@
+import type { BigIntStats } from "node:fs";
+import fs from "node:fs";
+
+/** What is asked of a file's facts: identity and size as big integers, since inode numbers exceed 2^53. */
+export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode">;
+
+/**
+ * Every call this package makes to the file system, in the shape of `node:fs`. Tests pass one that fails;
+ * programs leave it alone.
+ */
+export interface FileCalls {
+  openSync(path: string, flags: number, mode?: number): number;
+  closeSync(fd: number): void;
+  /** `position` null: where the descriptor stands, which for one opened to append is the end. */
+  writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null): number;
+  readSync(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
+  fstatSync(fd: number): FileFacts;
+  /** Undefined when nothing is there. */
+  lstatSync(path: string): FileFacts | undefined;
+  fdatasyncSync(fd: number): void;
+  fsyncSync(fd: number): void;
+  linkSync(existing: string, path: string): void;
+  renameSync(from: string, to: string): void;
+  unlinkSync(path: string): void;
+}
+
+/** The calls of `node:fs`. */
+export const nodeFileCalls: FileCalls = {
+  openSync: (path, flags, mode) => fs.openSync(path, flags, mode),
+  closeSync: (fd) => fs.closeSync(fd),
+  writeSync: (fd, bytes, offset, length, position) => fs.writeSync(fd, bytes, offset, length, position),
+  readSync: (fd, target, offset, length, position) => fs.readSync(fd, target, offset, length, position),
+  fstatSync: (fd) => fs.fstatSync(fd, { bigint: true }),
+  lstatSync: (path) => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
+  fdatasyncSync: (fd) => fs.fdatasyncSync(fd),
+  fsyncSync: (fd) => fs.fsyncSync(fd),
+  linkSync: (existing, path) => fs.linkSync(existing, path),
+  renameSync: (from, to) => fs.renameSync(from, to),
+  unlinkSync: (path) => fs.unlinkSync(path),
+};

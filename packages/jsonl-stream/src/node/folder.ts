@@ -1,0 +1,21 @@
+import { constants } from "node:fs";
+import { dirname } from "node:path";
+import type { FileCalls } from "./file-calls.ts";
+import { systemCode } from "./system-error.ts";
+
+/** What systems answer that cannot sync a folder (Windows; some network and user-space file systems). */
+const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EBADF"]);
+
+/** Makes durable that a file stands under this path: a power cut otherwise takes the young name away with its bytes. */
+export function syncFolderOf(path: string, calls: FileCalls): void {
+  // Windows opens no folder and journals names by itself.
+  if (process.platform === "win32") return;
+  const fd = calls.openSync(dirname(path), constants.O_RDONLY);
+  try {
+    calls.fsyncSync(fd);
+  } catch (error) {
+    if (!UNSUPPORTED.has(systemCode(error) ?? "")) throw error;
+  } finally {
+    calls.closeSync(fd);
+  }
+}
