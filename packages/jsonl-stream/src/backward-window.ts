@@ -1,58 +1,74 @@
 import type { ByteView } from "./byte-view.ts";
-import { fill, finderOf, LINE_FEED, type LineWindow } from "./line-window.ts";
+import { fill, finderOf, firstBlock, LINE_FEED, type WindowRange } from "./line-window.ts";
 
 /**
- * Walks `[to, from)` from its end, reading each byte once (twice in a line longer than `longest`).
- * The block is filled from its right end; the line that begins before it is carried there. A line longer than
- * the block doubles it, so that even a huge line is copied a constant number of times.
+ * Whole lines in a reused block, moved from the end of a range to its beginning. Each byte is read once (twice in a
+ * line longer than `longest`). The block is filled from its right end, and the line that begins before it is
+ * carried there; a line longer than the block doubles it, so that a huge one is copied a bounded number of times.
  */
-export class BackwardWindow implements LineWindow {
+export class BackwardWindow {
   block: Uint8Array;
-  finder: Uint8Array;
+  /** The window is `[start, end)` of the block; only its last line may lack a newline. */
   start: number;
   end: number;
+  /** Where `block[start]` stands in the view. */
   offset: number;
-  cutTerminated = false;
+  #cutTerminated = false;
+  #finder: Uint8Array;
   /** Where the bytes in use begin: what was read before the window, then the window. */
   #low: number;
-  /** The offset of `block[#low]`: everything before it is still to be read. */
+  /** Where `block[#low]` stands in the view: everything before is still to be read. */
   #position: number;
   readonly #view: ByteView;
-  readonly #to: number;
-  readonly #blockSize: number;
-  readonly #longest: number;
+  readonly #range: WindowRange;
 
-  constructor(view: ByteView, from: number, to: number, blockSize: number, longest: number) {
+  constructor(view: ByteView, range: WindowRange) {
     this.#view = view;
-    this.#position = from;
-    this.offset = from;
-    this.#to = to;
-    this.#blockSize = blockSize;
-    this.#longest = Math.max(longest, blockSize);
-    this.block = new Uint8Array(Math.min(blockSize, Math.max(1, from - to)));
-    this.finder = finderOf(this.block);
+    this.#range = range;
+    this.#position = range.high;
+    this.offset = range.high;
+    this.block = firstBlock(range);
+    this.#finder = finderOf(this.block);
     this.#low = this.start = this.end = this.block.length;
   }
 
+  /** Moves on to the lines before; false when there are none. */
   advance(): boolean {
+    const { low, blockSize, longest } = this.#range;
     const carried = this.start - this.#low;
-    this.block.copyWithin(this.block.length - carried, this.#low, this.start);
     this.end = this.block.length;
+    this.block.copyWithin(this.end - carried, this.#low, this.start);
     this.#low = this.end - carried;
-    this.cutTerminated = false;
-    while (this.#position > this.#to) {
+    this.#cutTerminated = false;
+    while (this.#position > low) {
       // Two bytes beyond the longest line: its own newline and the one before it.
-      if (this.#low === 0 && !this.#grow(this.#longest + 2)) return this.#cut();
-      const room = Math.min(this.#low, this.#position - this.#to, this.#blockSize);
-      const fresh = this.finder.subarray(this.#low - room, this.#low);
+      if (this.#low === 0 && !this.#grow(longest + 2)) return this.#cut();
+      const room = Math.min(this.#low, this.#position - low, blockSize);
+      const fresh = this.#finder.subarray(this.#low - room, this.#low);
       fill(this.#view, this.#position - room, fresh);
-      // The last byte of the range is the newline of its last line (or has none): it ends no earlier line.
+      // The last byte in use ends the last line or belongs to it: it does not begin a window.
       const found = (this.#low === this.end ? fresh.subarray(0, -1) : fresh).indexOf(LINE_FEED);
       this.#position -= room;
       this.#low -= room;
       if (found >= 0) return this.#handOut(this.#low + found + 1);
     }
     return this.#handOut(this.#low);
+  }
+
+  /** Where the content of the line that stops at `stop` (exclusive, its newline included) ends. */
+  lineEnd(stop: number): number {
+    return this.block[stop - 1] === LINE_FEED ? stop - 1 : stop;
+  }
+
+  /** Where the line begins whose content ends at `end`. */
+  lineStart(end: number): number {
+    if (end <= this.start) return this.start;
+    return Math.max(this.start, this.#finder.lastIndexOf(LINE_FEED, end - 1) + 1);
+  }
+
+  /** Whether the line whose content ends at `end` has its newline. */
+  isTerminated(end: number): boolean {
+    return end < this.end || this.#cutTerminated;
   }
 
   #handOut(start: number): boolean {
@@ -67,7 +83,7 @@ export class BackwardWindow implements LineWindow {
     const larger = new Uint8Array(Math.min(length * 2, most));
     larger.set(this.block, larger.length - length);
     this.block = larger;
-    this.finder = finderOf(larger);
+    this.#finder = finderOf(larger);
     this.#low = larger.length - length;
     this.end = larger.length;
     return true;
@@ -75,17 +91,18 @@ export class BackwardWindow implements LineWindow {
 
   /** Moves to the beginning of the line and hands out its first `longest` bytes. */
   #cut(): boolean {
-    this.cutTerminated = this.block[this.end - 1] === LINE_FEED;
-    const scratch = finderOf(new Uint8Array(this.#blockSize));
-    for (let found = -1; this.#position > this.#to && found < 0; ) {
-      const part = scratch.subarray(0, Math.min(scratch.length, this.#position - this.#to));
+    const { low, blockSize, longest } = this.#range;
+    this.#cutTerminated = this.block[this.end - 1] === LINE_FEED;
+    const scratch = finderOf(new Uint8Array(blockSize));
+    for (let found = -1; this.#position > low && found < 0; ) {
+      const part = scratch.subarray(0, Math.min(scratch.length, this.#position - low));
       fill(this.#view, this.#position - part.length, part);
       found = part.lastIndexOf(LINE_FEED);
       this.#position -= part.length - (found + 1);
     }
-    fill(this.#view, this.#position, this.block.subarray(0, this.#longest));
+    fill(this.#view, this.#position, this.block.subarray(0, longest));
     this.#low = 0;
-    this.end = this.#longest;
+    this.end = longest;
     return this.#handOut(0);
   }
 }

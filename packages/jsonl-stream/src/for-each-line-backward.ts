@@ -1,7 +1,7 @@
 import { BackwardWindow } from "./backward-window.ts";
 import type { ByteView } from "./byte-view.ts";
 import { contentEnd, contentStart } from "./line-content.ts";
-import { BLOCK_SIZE, LINE_FEED, LONGEST_VISITED, type ScanOptions } from "./line-window.ts";
+import { type ScanOptions, windowRange } from "./line-window.ts";
 
 /** Which lines to walk backward. */
 export interface BackwardOptions extends ScanOptions {
@@ -11,7 +11,7 @@ export interface BackwardOptions extends ScanOptions {
   to?: number;
 }
 
-/** Told of one line, as a {@link LineVisitor} is; the number of a line is not known from this side. */
+/** Told of one line as a {@link LineVisitor} is; the number of a line is not known from this side. */
 export type BackwardLineVisitor = (
   block: Uint8Array,
   start: number,
@@ -23,7 +23,7 @@ export type BackwardLineVisitor = (
 
 /**
  * Visits the lines of a view from the last to the first, blank ones too; otherwise like {@link forEachLine}.
- * Whoever stops early has read little more than the lines visited.
+ * Whoever stops early has read at most a block more than the lines visited.
  *
  * @throws JsonlError `shrunk` when the view ends before its size
  */
@@ -32,18 +32,16 @@ export function forEachLineBackward(
   visit: BackwardLineVisitor,
   options: BackwardOptions = {},
 ): void {
-  const { from = view.size, to = 0, blockSize = BLOCK_SIZE, longest = LONGEST_VISITED } = options;
-  const window = new BackwardWindow(view, from, to, blockSize, longest);
+  const window = new BackwardWindow(view, windowRange(view, options.to, options.from, options));
   while (window.advance()) {
-    const { block, finder, start: low, cutTerminated } = window;
+    const { block, start: low } = window;
     const shift = window.offset - low;
     for (let stop = window.end; stop > low; ) {
-      const terminated = block[stop - 1] === LINE_FEED;
-      const end = terminated ? stop - 1 : stop;
-      const start = end > low ? Math.max(low, finder.lastIndexOf(LINE_FEED, end - 1) + 1) : low;
-      const first = start + shift === 0 ? contentStart(block, start, end) : start;
-      const last = contentEnd(block, first, end);
-      if (visit(block, first, last, start + shift, terminated || cutTerminated) === false) return;
+      const last = window.lineEnd(stop);
+      const start = window.lineStart(last);
+      const first = start + shift === 0 ? contentStart(block, start, last) : start;
+      const end = contentEnd(block, first, last);
+      if (visit(block, first, end, start + shift, window.isTerminated(last)) === false) return;
       stop = start;
     }
   }

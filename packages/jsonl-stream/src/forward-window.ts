@@ -1,49 +1,49 @@
 import type { ByteView } from "./byte-view.ts";
-import { fill, finderOf, LINE_FEED, type LineWindow } from "./line-window.ts";
+import { fill, finderOf, firstBlock, LINE_FEED, type WindowRange } from "./line-window.ts";
 
 /**
- * Walks `[from, to)` forward, reading each byte once (twice beyond the cut of a line longer than `longest`).
- * The bytes after a block's last newline are carried to the front; a line longer than the block doubles it.
+ * Whole lines in a reused block, moved from the beginning of a range to its end. Each byte is read once (twice what
+ * lies beyond the cut of a line longer than `longest`). The bytes after a block's last newline are carried to the
+ * front; a line longer than the block doubles it.
  */
-export class ForwardWindow implements LineWindow {
+export class ForwardWindow {
   block: Uint8Array;
-  finder: Uint8Array;
-  readonly start = 0;
+  /** The window is `[0, end)` of the block; only its last line may lack a newline. */
   end = 0;
+  /** Where the block begins in the view. */
   offset: number;
-  cutTerminated = false;
+  #cutTerminated = false;
+  #finder: Uint8Array;
   /** Bytes of the block in use: the window, then what was read beyond it. */
   #filled = 0;
   #position: number;
   readonly #view: ByteView;
-  readonly #to: number;
-  readonly #blockSize: number;
-  readonly #longest: number;
+  readonly #range: WindowRange;
 
-  constructor(view: ByteView, from: number, to: number, blockSize: number, longest: number) {
+  constructor(view: ByteView, range: WindowRange) {
     this.#view = view;
-    this.#position = from;
-    this.offset = from;
-    this.#to = to;
-    this.#blockSize = blockSize;
-    this.#longest = Math.max(longest, blockSize);
-    this.block = new Uint8Array(Math.min(blockSize, Math.max(1, to - from)));
-    this.finder = finderOf(this.block);
+    this.#range = range;
+    this.#position = range.low;
+    this.offset = range.low;
+    this.block = firstBlock(range);
+    this.#finder = finderOf(this.block);
   }
 
+  /** Moves on to the next lines; false when there are none. */
   advance(): boolean {
+    const { high, blockSize, longest } = this.#range;
     this.block.copyWithin(0, this.end, this.#filled);
     this.#filled -= this.end;
     this.offset = this.#position - this.#filled;
-    this.cutTerminated = false;
-    while (this.#position < this.#to) {
+    this.#cutTerminated = false;
+    while (this.#position < high) {
       // One byte beyond the longest line, for its newline.
-      if (this.#filled === this.block.length && !this.#grow(this.#longest + 1)) return this.#cut();
-      const room = Math.min(this.block.length - this.#filled, this.#to - this.#position, this.#blockSize);
-      const fresh = this.finder.subarray(this.#filled, this.#filled + room);
+      if (this.#filled === this.block.length && !this.#grow(longest + 1)) return this.#cut();
+      const room = Math.min(this.block.length - this.#filled, high - this.#position, blockSize);
+      const fresh = this.#finder.subarray(this.#filled, this.#filled + room);
       fill(this.#view, this.#position, fresh);
       const last = fresh.lastIndexOf(LINE_FEED);
-      if (last >= 0) this.end = this.#filled + last + 1;
+      this.end = this.#filled + last + 1;
       this.#position += room;
       this.#filled += room;
       if (last >= 0) return true;
@@ -52,27 +52,39 @@ export class ForwardWindow implements LineWindow {
     return this.end > 0;
   }
 
+  /** Where the line that begins at `start` stops: at its newline, or at the window's end. */
+  lineStop(start: number): number {
+    const found = this.#finder.indexOf(LINE_FEED, start);
+    return found >= 0 && found < this.end ? found : this.end;
+  }
+
+  /** Whether the line that stops at `stop` has its newline. */
+  isTerminated(stop: number): boolean {
+    return stop < this.end || this.#cutTerminated;
+  }
+
   #grow(most: number): boolean {
     if (this.block.length >= most) return false;
     const larger = new Uint8Array(Math.min(this.block.length * 2, most));
     larger.set(this.block);
     this.block = larger;
-    this.finder = finderOf(larger);
+    this.#finder = finderOf(larger);
     return true;
   }
 
   /** Hands out the first `longest` bytes of the line and moves behind its newline. */
   #cut(): boolean {
-    const scratch = finderOf(new Uint8Array(this.#blockSize));
-    while (this.#position < this.#to && !this.cutTerminated) {
-      const part = scratch.subarray(0, Math.min(scratch.length, this.#to - this.#position));
+    const { high, blockSize, longest } = this.#range;
+    const scratch = finderOf(new Uint8Array(blockSize));
+    while (this.#position < high && !this.#cutTerminated) {
+      const part = scratch.subarray(0, Math.min(scratch.length, high - this.#position));
       fill(this.#view, this.#position, part);
       const found = part.indexOf(LINE_FEED);
-      this.cutTerminated = found >= 0;
+      this.#cutTerminated = found >= 0;
       this.#position += found >= 0 ? found + 1 : part.length;
     }
-    this.end = this.#longest;
-    this.#filled = this.#longest;
+    this.end = longest;
+    this.#filled = longest;
     return true;
   }
 }

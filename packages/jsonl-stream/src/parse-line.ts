@@ -31,6 +31,7 @@ const MESSAGES: Record<LineProblem["kind"], string> = {
 
 /** The JSON value of one line, given as bytes with or without BOM, CR and newline. Expected trouble is data. */
 export function parseLine(bytes: Uint8Array): ParsedLine {
+  if (bytes.length === 0) return problem("blank", bytes);
   if (bytes.length > LONGEST_PARSED) return problem("too-long", bytes);
   const start = contentStart(bytes, 0, bytes.length);
   let text: string;

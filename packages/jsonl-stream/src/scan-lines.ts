@@ -4,15 +4,15 @@ import type { ForwardOptions } from "./for-each-line.ts";
 import type { BackwardOptions } from "./for-each-line-backward.ts";
 import { ForwardWindow } from "./forward-window.ts";
 import { contentEnd, contentStart } from "./line-content.ts";
-import { BLOCK_SIZE, LINE_FEED, LONGEST_VISITED } from "./line-window.ts";
+import { windowRange } from "./line-window.ts";
 
 /** One line of a view. */
 export interface Line {
   /** Where the line as stored begins in the view. */
   offset: number;
-  /** Bytes of the line as stored, BOM and CR included, without its newline: `view.read(offset, length)`. */
+  /** Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` gives them again. */
   length: number;
-  /** The content, without BOM, CR and newline. Valid until the next line is asked for: copy what is to be kept. */
+  /** The content, without BOM and CR. Valid until the next line is asked for: copy what is to be kept. */
   bytes: Uint8Array;
   /** False for a last line without newline. */
   terminated: boolean;
@@ -23,50 +23,36 @@ export interface NumberedLine extends Line {
   lineNumber: number;
 }
 
-/** The lines of a view in order, blank ones too. {@link forEachLine} is the same without an object a line. */
-export function* scanLines(
-  view: ByteView,
-  options: ForwardOptions = {},
-): Generator<NumberedLine, void, undefined> {
-  const { from = 0, to = view.size, blockSize = BLOCK_SIZE, longest = LONGEST_VISITED } = options;
+/** The lines of a view in order, blank ones too: `forEachLine` with an object a line. */
+export function* scanLines(view: ByteView, options: ForwardOptions = {}): Generator<NumberedLine, void> {
+  const window = new ForwardWindow(view, windowRange(view, options.from, options.to, options));
   let { lineNumber = 1 } = options;
-  const window = new ForwardWindow(view, from, to, blockSize, longest);
   while (window.advance()) {
-    const { block, finder, end, cutTerminated } = window;
-    for (let start = 0; start < end; ) {
-      const found = finder.indexOf(LINE_FEED, start);
-      const terminated = found >= 0 && found < end;
-      const stop = terminated ? found : end;
-      const line = lineAt(block, start, stop, window.offset + start, terminated || cutTerminated);
+    for (let start = 0; start < window.end; lineNumber += 1) {
+      const stop = window.lineStop(start);
+      const line = lineAt(window.block, start, stop, window.offset + start, window.isTerminated(stop));
       yield { ...line, lineNumber };
-      lineNumber += 1;
       start = stop + 1;
     }
   }
 }
 
-/** The lines of a view from the last to the first, blank ones too. */
-export function* scanLinesBackward(
-  view: ByteView,
-  options: BackwardOptions = {},
-): Generator<Line, void, undefined> {
-  const { from = view.size, to = 0, blockSize = BLOCK_SIZE, longest = LONGEST_VISITED } = options;
-  const window = new BackwardWindow(view, from, to, blockSize, longest);
+/** The lines of a view from the last to the first, blank ones too: `forEachLineBackward` with an object a line. */
+export function* scanLinesBackward(view: ByteView, options: BackwardOptions = {}): Generator<Line, void> {
+  const window = new BackwardWindow(view, windowRange(view, options.to, options.from, options));
   while (window.advance()) {
-    const { block, finder, start: low, cutTerminated } = window;
-    const shift = window.offset - low;
+    const { start: low, offset } = window;
     for (let stop = window.end; stop > low; ) {
-      const terminated = block[stop - 1] === LINE_FEED;
-      const end = terminated ? stop - 1 : stop;
-      const start = end > low ? Math.max(low, finder.lastIndexOf(LINE_FEED, end - 1) + 1) : low;
-      yield lineAt(block, start, end, start + shift, terminated || cutTerminated);
+      const end = window.lineEnd(stop);
+      const start = window.lineStart(end);
+      yield lineAt(window.block, start, end, offset + start - low, window.isTerminated(end));
       stop = start;
     }
   }
 }
 
-function lineAt(block: Uint8Array, start: number, end: number, offset: number, terminated: boolean): Line {
-  const first = offset === 0 ? contentStart(block, start, end) : start;
-  const bytes = block.subarray(first, contentEnd(block, first, end));
-  return { offset, length: end - start, bytes, terminated };
+function lineAt(block: Uint8Array, start: number, stop: number, offset: number, terminated: boolean): Line {
+  const first = offset === 0 ? contentStart(block, start, stop) : start;
+  const bytes = block.subarray(first, contentEnd(block, first, stop));
+  return { offset, length: stop - start, bytes, terminated };
 }

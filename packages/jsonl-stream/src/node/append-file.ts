@@ -1,39 +1,26 @@
 import { resolve } from "node:path";
 import type { ByteView } from "../byte-view.ts";
 import { JsonlError } from "../jsonl-error.ts";
-import { appendWhole } from "./append-whole.ts";
+import { type Appended, appendWhole } from "./append-whole.ts";
 import { Descriptor } from "./descriptor.ts";
 import { type FileCalls, nodeFileCalls } from "./file-calls.ts";
-import { FileTail } from "./file-tail.ts";
+import { FileTail, type Span } from "./file-tail.ts";
 import { syncFolderOf } from "./folder.ts";
 import { type OpenMode, openRegularFile } from "./regular-file.ts";
 
-/** Bytes `[from, to)` of a file: whole lines. */
-export interface Span {
-  from: number;
-  to: number;
-}
-
-/** Where appended lines stand. */
-export interface Appended extends Span {
-  /** Where the first own line begins. */
-  offset: number;
-  /** Bytes of the own lines, the last newline included. */
-  length: number;
-}
-
 export interface AppendFileOptions {
   mode: OpenMode;
-  /** Make the file, mode 0600, when there is none. Default false. */
+  /** Make the file, mode 0600, when there is none (`write` only). Default false. */
   create?: boolean;
   calls?: FileCalls;
 }
 
 /**
- * A line file that several processes may append to at once. All calls are synchronous.
+ * A line file that several processes append to at once. All calls are synchronous.
  *
- * `append` and `takeIn` first look at the file and throw, with nothing written, `removed`, `changed` or `shrunk` when
- * it is no longer what was opened.
+ * `append` and `takeIn` first look whether this is still the file that was opened, and throw `removed`, `changed` or
+ * `shrunk` if not. `append` has written nothing then; only when another writer interfered does it look once more
+ * after its write, and an error of that look leaves open whether the lines are in the file.
  */
 export interface AppendFile {
   /** Absolute. */
@@ -42,32 +29,34 @@ export interface AppendFile {
   /** Bytes taken in so far: whole lines. */
   readonly size: number;
   /**
-   * Everything up to the last look, an unterminated last line included (which begins at `size`; another
-   * writer may be writing it, and once it is whole it is taken in). Stays valid while the file grows.
+   * Everything up to the last look, with the unterminated line that may begin at `size`: another writer may be busy
+   * with it, and as soon as it is whole it is taken in. The view stays valid while the file grows.
    */
   view(): ByteView;
   /**
-   * Appends whole lines by one write and finds them in the file before it returns. A leading newline keeps
-   * them off a torn last line. `[from, to)` in the result is everything new since the last look, own lines included.
+   * Appends lines by one write and finds them in the file before it returns; a newline is written before them when
+   * the last line is torn. `[from, to)` in the result is all that was taken in by this call, own lines included.
+   * On an error they do not count as appended, but a first part of them may stand in the file.
    *
-   * @param lines - lines as `encodeLines` gives them; no bytes at all only take in
-   * @throws JsonlError `short-write`, `write-failed`: not appended, though a part may stand in the file as a torn line
-   *   or a prefix of the lines; `read-only`, `sync-failed`, `closed`, `unreadable`
+   * @param lines - lines as `encodeLines` gives them; with no bytes at all this is `takeIn`
+   * @throws JsonlError `short-write`, `write-failed`, `read-only`, `sync-failed`, `closed`, `unreadable`
    */
   append(lines: Uint8Array): Appended;
-  /** Takes in the whole lines that were appended since the last look; null when there are none. */
+  /** Takes in the lines that became whole since the last look; null when there are none. */
   takeIn(): Span | null;
   /**
-   * Returns when everything written is on disk (fdatasync; the folder too when this opening made the file).
+   * Returns when everything appended is on disk: fdatasync, and a sync of the folder when this opening made the file.
    *
-   * @throws JsonlError `sync-failed`, final for this opening: the system may have dropped the data and forgotten the failure
+   * @throws JsonlError `sync-failed`, from then on at each `append` and `sync`: the system may have dropped the data
+   *   and would report success the next time
    */
   sync(): void;
+  /** Everything else fails with `closed` from then on. */
   close(): void;
 }
 
 /**
- * Opens a line file to append to and to follow. Only a regular file of our own is written to; links are not followed.
+ * Opens a line file, to follow it or to append to it. Links are not followed, and only a file of our own is written to.
  *
  * @throws JsonlError `not-found`, `not-a-file`, `not-ours`, `read-only`, `unreadable`
  */
@@ -76,20 +65,15 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   const { mode, create = false, calls = nodeFileCalls } = options;
   const { fd, facts, created } = openRegularFile(absolute, mode, create && mode === "write", calls);
   const descriptor = new Descriptor(absolute, fd, calls);
-  const tail = new FileTail(descriptor, facts);
-  let folderSynced = !created;
-  let failedSync: unknown;
+  const tail = firstLook(descriptor, () => new FileTail(descriptor, facts));
+  let folderIsSynced = !created;
+  let syncFailure: JsonlError | undefined;
 
   const assertWritable = (): void => {
     descriptor.assertOpen();
     if (mode === "read")
       throw new JsonlError("read-only", `${absolute} was opened for reading; open it for writing.`);
-    if (failedSync === undefined) return;
-    throw new JsonlError(
-      "sync-failed",
-      `An earlier sync of ${absolute} failed; close it and open it again.`,
-      failedSync,
-    );
+    if (syncFailure !== undefined) throw syncFailure;
   };
 
   return {
@@ -105,22 +89,30 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     },
     takeIn() {
       descriptor.assertOpen();
-      const from = tail.size;
-      tail.look();
-      return tail.size > from ? { from, to: tail.size } : null;
+      return tail.look();
     },
     sync() {
       assertWritable();
       try {
         calls.fdatasyncSync(fd);
-        if (!folderSynced) syncFolderOf(absolute, calls);
-        folderSynced = true;
+        if (!folderIsSynced) syncFolderOf(absolute, calls);
+        folderIsSynced = true;
       } catch (error) {
-        failedSync = error;
-        const message = `${absolute} could not be synced; what was written since the last sync may be lost at a power cut.`;
-        throw new JsonlError("sync-failed", message, error);
+        const message = `${absolute} could not be synced; close it, open it again, and append again what is missing.`;
+        syncFailure = new JsonlError("sync-failed", message, error);
+        throw syncFailure;
       }
     },
     close: () => descriptor.close(),
   };
+}
+
+/** A file that cannot be read at its first look is not left open. */
+function firstLook<T>(descriptor: Descriptor, look: () => T): T {
+  try {
+    return look();
+  } catch (error) {
+    descriptor.close();
+    throw error;
+  }
 }

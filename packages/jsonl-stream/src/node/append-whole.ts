@@ -1,38 +1,49 @@
 import { forEachLine } from "../for-each-line.ts";
 import { JsonlError } from "../jsonl-error.ts";
+import { contentEnd } from "../line-content.ts";
 import { LINE_FEED } from "../line-window.ts";
-import type { Appended } from "./append-file.ts";
 import type { Descriptor } from "./descriptor.ts";
-import type { FileTail } from "./file-tail.ts";
+import type { FileTail, Span } from "./file-tail.ts";
 import { systemCode, uninterrupted } from "./system-error.ts";
 
-/** How often lines that are not found clean are written again. */
+/** Where appended lines stand. */
+export interface Appended extends Span {
+  /** Where the first own line begins. */
+  offset: number;
+  /** Bytes of the own lines, the last newline included. */
+  length: number;
+}
+
+/** How often lines that were not found are written again. Each time another writer must have torn its line. */
 const REPEATS = 4;
 
-/** One append: look, write once, find the lines where they should be or anywhere clean, else write them again. */
+/**
+ * One append: look, write once, find the lines. They stand where the file ended, or behind what another writer
+ * appended since the look; glued to a line which that writer tore, they are written again behind a newline.
+ */
 export function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
   const from = tail.size;
+  const own = withNewline(lines);
+  const { length } = own;
   tail.look();
-  const own = terminated(lines);
-  if (own.length === 0) return { offset: tail.size, length: 0, from, to: tail.size };
+  if (length === 0) return { offset: tail.size, length, from, to: tail.size };
   for (let repeat = 0; repeat <= REPEATS; repeat += 1) {
-    const payload = tail.clean && repeat === 0 ? own : afterNewline(own);
-    const expected = tail.end + payload.length - own.length;
-    writeOnce(descriptor, payload);
+    const clean = tail.clean && repeat === 0;
+    const expected = clean ? tail.end : tail.end + 1;
+    writeOnce(descriptor, clean ? own : behindNewline(own));
     if (standsAt(descriptor, expected, own)) {
-      tail.advanceTo(expected + own.length);
-      return { offset: expected, length: own.length, from, to: tail.size };
+      tail.advanceTo(expected + length);
+      return { offset: expected, length, from, to: tail.size };
     }
-    const searched = tail.size;
-    tail.look();
-    const offset = find(descriptor, searched, tail.size, own);
-    if (offset >= 0) return { offset, length: own.length, from, to: tail.size };
+    const appended = tail.look();
+    const offset = appended === null ? -1 : find(descriptor, appended, own);
+    if (offset >= 0) return { offset, length, from, to: tail.size };
   }
-  const message = `Lines written to ${descriptor.path} were not found in it, ${REPEATS + 1} times; do its writers share one machine?`;
+  const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
   throw new JsonlError("write-failed", message);
 }
 
-function terminated(lines: Uint8Array): Uint8Array {
+function withNewline(lines: Uint8Array): Uint8Array {
   if (lines.length === 0 || lines[lines.length - 1] === LINE_FEED) return lines;
   const whole = new Uint8Array(lines.length + 1);
   whole.set(lines);
@@ -40,7 +51,7 @@ function terminated(lines: Uint8Array): Uint8Array {
   return whole;
 }
 
-function afterNewline(lines: Uint8Array): Uint8Array {
+function behindNewline(lines: Uint8Array): Uint8Array {
   const payload = new Uint8Array(lines.length + 1);
   payload[0] = LINE_FEED;
   payload.set(lines, 1);
@@ -52,39 +63,36 @@ function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
   try {
     count = uninterrupted(() => calls.writeSync(fd, payload, 0, payload.length, null));
   } catch (error) {
+    const code = systemCode(error) ?? "see cause";
     throw new JsonlError(
       "write-failed",
-      `${path} could not be written (${systemCode(error) ?? "see cause"}).`,
+      `${path} could not be written (${code}); append again when it can.`,
       error,
     );
   }
   if (count === payload.length) return;
-  const message = `Only ${count} of ${payload.length} bytes were written to ${path}; make room on the disk and append again.`;
+  const message = `Only ${count} of ${payload.length} bytes fitted into ${path}; make room and append again.`;
   throw new JsonlError("short-write", message);
 }
 
-/** True when `own` stands at `offset` and the byte before it ends a line. */
+/** True when `own` stands at `offset`, and a newline or nothing before it. */
 function standsAt(descriptor: Descriptor, offset: number, own: Uint8Array): boolean {
-  const before = offset === 0 ? 0 : 1;
-  const found = Buffer.allocUnsafe(own.length + before);
+  const before = Math.min(offset, 1);
+  const found = Buffer.allocUnsafe(before + own.length);
   if (descriptor.readInto(offset - before, found) < found.length) return false;
-  return (before === 0 || found[0] === LINE_FEED) && found.compare(own, 0, own.length, before) === 0;
+  return (before === 0 || found[0] === LINE_FEED) && found.subarray(before).equals(own);
 }
 
-/** Where `own` begins among the whole lines of `[from, to)`; -1 if nowhere. */
-function find(descriptor: Descriptor, from: number, to: number, own: Uint8Array): number {
+/** Where `own` begins among whole lines; -1 when it does not stand there by itself. */
+function find(descriptor: Descriptor, { from, to }: Span, own: Uint8Array): number {
+  const firstLine = own.subarray(0, contentEnd(own, 0, own.indexOf(LINE_FEED)));
   let found = -1;
-  forEachLine(
-    descriptor.view(to),
-    (block, start, end, offset) => {
-      const first = own.subarray(0, Math.min(end - start, own.length));
-      const part = block.subarray(start, end);
-      void part;
-      void first;
-      if (offset + own.length <= to && standsAt(descriptor, offset, own)) found = offset;
-      return found < 0 ? undefined : false;
-    },
-    { from, to },
-  );
+  const visit = (block: Uint8Array, start: number, end: number, offset: number): undefined | false => {
+    if (Buffer.compare(block.subarray(start, end), firstLine) !== 0) return undefined;
+    if (!standsAt(descriptor, offset, own)) return undefined;
+    found = offset;
+    return false;
+  };
+  forEachLine(descriptor.view(to), visit, { from, to });
   return found;
 }

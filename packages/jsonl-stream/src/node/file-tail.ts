@@ -2,6 +2,13 @@ import { JsonlError } from "../jsonl-error.ts";
 import { LINE_FEED } from "../line-window.ts";
 import type { Descriptor } from "./descriptor.ts";
 import type { FileFacts } from "./file-calls.ts";
+import { isSameFile } from "./file-kind.ts";
+
+/** Bytes `[from, to)` of a file: whole lines. */
+export interface Span {
+  from: number;
+  to: number;
+}
 
 /** Bytes searched at a time for the last newline. */
 const BLOCK = 1 << 16;
@@ -10,10 +17,10 @@ const BLOCK = 1 << 16;
 export class FileTail {
   /** Where the whole lines end that were taken in. */
   size = 0;
-  /** Where the file ended at the last look; beyond `size` stands an unterminated line. */
+  /** Where the file ended at the last look; from `size` to here stands an unterminated line. */
   end = 0;
   readonly #descriptor: Descriptor;
-  readonly #identity: Pick<FileFacts, "dev" | "ino">;
+  readonly #identity: FileFacts;
 
   constructor(descriptor: Descriptor, facts: FileFacts) {
     this.#descriptor = descriptor;
@@ -21,43 +28,60 @@ export class FileTail {
     this.#moveTo(Number(facts.size));
   }
 
-  /** True when the next byte begins a line. */
+  /** True when what is appended now begins a line. */
   get clean(): boolean {
     return this.size === this.end;
   }
 
-  /** Takes in the lines that became whole since the last look. Throws when the file is not the one that was opened. */
-  look(): void {
-    const { path, fd, calls } = this.#descriptor;
-    const { dev, ino } = this.#identity;
-    const there = calls.lstatSync(path);
-    if (there === undefined) {
-      throw new JsonlError(
-        "removed",
-        `${path} was removed or renamed; nothing was written. Open it where it is now.`,
-      );
+  /**
+   * Takes in the lines that became whole since the last look; null when there are none.
+   *
+   * @throws JsonlError `removed`, `changed` or `shrunk` when this is no longer the file that was opened
+   */
+  look(): Span | null {
+    const { path } = this.#descriptor;
+    const from = this.size;
+    const end = this.#currentEnd();
+    if (end < from) {
+      throw new JsonlError("shrunk", `${path} was shortened to ${end} bytes; restore it, or open it again.`);
     }
-    if (there.ino !== ino || there.dev !== dev) {
-      throw new JsonlError("changed", `Another file stands at ${path}; nothing was written. Open it again.`);
-    }
-    const end = Number(calls.fstatSync(fd).size);
-    if (end < this.size) {
-      throw new JsonlError(
-        "shrunk",
-        `${path} was shortened to ${end} bytes; nothing was written. Restore it, or open it again.`,
-      );
+    if (end > this.end && from > 0 && this.#byteAt(from - 1) !== LINE_FEED) {
+      throw new JsonlError("changed", `${path} was rewritten in place; open it again.`);
     }
     this.#moveTo(end);
+    return this.size > from ? { from, to: this.size } : null;
   }
 
-  /** Notes that the file is known to hold whole lines up to `offset`. */
+  /** Takes in everything up to `offset`, which is known to end a line. */
   advanceTo(offset: number): void {
     this.size = offset;
     this.end = offset;
   }
 
+  #currentEnd(): number {
+    const { path, fd, calls } = this.#descriptor;
+    let there: FileFacts | undefined;
+    let end: number;
+    try {
+      there = calls.lstatSync(path);
+      end = Number(calls.fstatSync(fd).size);
+    } catch (error) {
+      throw new JsonlError("unreadable", `${path} cannot be looked at; check its folder.`, error);
+    }
+    if (there === undefined) {
+      throw new JsonlError(
+        "removed",
+        `${path} was removed or renamed; put it back, or open it where it is now.`,
+      );
+    }
+    if (!isSameFile(there, this.#identity)) {
+      throw new JsonlError("changed", `Another file was put at ${path}; open it again.`);
+    }
+    return end;
+  }
+
   #moveTo(end: number): void {
-    // Bytes already looked at hold no newline, unless the torn line was cut off and written anew.
+    // What was looked at before holds no newline, unless the torn line was cut off meanwhile.
     const searched = end >= this.end ? this.end : this.size;
     const last = this.#lastLineFeed(searched, end);
     if (last >= 0) this.size = last + 1;
@@ -66,14 +90,17 @@ export class FileTail {
 
   #lastLineFeed(from: number, to: number): number {
     const block = Buffer.allocUnsafe(Math.min(BLOCK, to - from));
-    for (let stop = to; stop > from; ) {
+    for (let stop = to; stop > from; stop -= block.length) {
       const start = Math.max(from, stop - block.length);
-      const part = block.subarray(0, stop - start);
-      const count = this.#descriptor.readInto(start, part);
-      const found = part.subarray(0, count).lastIndexOf(LINE_FEED);
+      const count = this.#descriptor.readInto(start, block.subarray(0, stop - start));
+      const found = block.subarray(0, count).lastIndexOf(LINE_FEED);
       if (found >= 0) return start + found;
-      stop = start;
     }
     return -1;
+  }
+
+  #byteAt(offset: number): number | undefined {
+    const byte = new Uint8Array(1);
+    return this.#descriptor.readInto(offset, byte) === 1 ? byte[0] : undefined;
   }
 }

@@ -1,9 +1,10 @@
 import { constants } from "node:fs";
 import { JsonlError } from "../jsonl-error.ts";
 import type { FileCalls, FileFacts } from "./file-calls.ts";
+import { checkKind, checkOwner } from "./file-kind.ts";
 import { systemCode, uninterrupted } from "./system-error.ts";
 
-/** How a file is opened. Writing means appending, and reading back what was appended. */
+/** How a file is opened. `write` means to append, and to read. */
 export type OpenMode = "read" | "write";
 
 export interface OpenedFile {
@@ -13,25 +14,35 @@ export interface OpenedFile {
   created: boolean;
 }
 
-// Without O_NOFOLLOW (Windows) the look before opening must do. O_NONBLOCK: opening a FIFO must not hang.
+// O_NONBLOCK: opening a FIFO must not hang. Where there is no O_NOFOLLOW (Windows), looking before must do.
 const SAFE = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
 const FLAGS: Record<OpenMode, number> = {
   read: constants.O_RDONLY | SAFE,
   write: constants.O_RDWR | constants.O_APPEND | SAFE,
 };
 
-/** Opens a regular file and nothing else, looking before and after, since the path may change in between. */
+/**
+ * Opens a regular file and nothing else, and for writing only one of our own. It looks before, since opening a device
+ * can do something, and after, since another file may have come in between.
+ *
+ * @param create - make the file, mode 0600, when there is none
+ */
 export function openRegularFile(path: string, mode: OpenMode, create: boolean, calls: FileCalls): OpenedFile {
-  const before = attempt(path, mode, () => calls.lstatSync(path));
-  if (before) checkKind(path, before);
-  else if (!create) throw new JsonlError("not-found", `There is no file ${path}.`);
+  const before = openingCall(path, "read", () => calls.lstatSync(path));
+  if (before === undefined && !create) throw new JsonlError("not-found", `There is no file ${path}.`);
+  if (before !== undefined) check(path, mode, before);
   const created = before === undefined;
-  const flags = created ? FLAGS[mode] | constants.O_CREAT | constants.O_EXCL : FLAGS[mode];
-  const fd = attempt(path, mode, () => uninterrupted(() => calls.openSync(path, flags, 0o600)));
+  let fd: number;
   try {
-    const facts = attempt(path, mode, () => calls.fstatSync(fd));
-    checkKind(path, facts);
-    if (mode === "write") checkOwner(path, facts);
+    fd = uninterrupted(() => calls.openSync(path, created ? FLAGS[mode] | NEW : FLAGS[mode], 0o600));
+  } catch (error) {
+    // Somebody else made it since we looked.
+    if (created && systemCode(error) === "EEXIST") return openRegularFile(path, mode, false, calls);
+    throw openError(path, mode, error);
+  }
+  try {
+    const facts = openingCall(path, mode, () => calls.fstatSync(fd));
+    check(path, mode, facts);
     return { fd, facts, created };
   } catch (error) {
     calls.closeSync(fd);
@@ -39,32 +50,14 @@ export function openRegularFile(path: string, mode: OpenMode, create: boolean, c
   }
 }
 
-/** Refuses whatever is no regular file, saying what it is. */
-export function checkKind(path: string, facts: FileFacts): void {
-  const kind = KINDS.get(Number(facts.mode) & constants.S_IFMT);
-  if (kind !== undefined) throw new JsonlError("not-a-file", `${path} is ${kind}`);
+const NEW = constants.O_CREAT | constants.O_EXCL;
+
+function check(path: string, mode: OpenMode, facts: FileFacts): void {
+  checkKind(path, facts);
+  if (mode === "write") checkOwner(path, facts);
 }
 
-const KINDS = new Map<number, string>([
-  [constants.S_IFLNK, "a symbolic link, which is not followed; name the file it leads to."],
-  [constants.S_IFDIR, "a folder; name a file in it."],
-  [constants.S_IFIFO, "a FIFO; name a regular file."],
-  [constants.S_IFSOCK, "a socket; name a regular file."],
-  [constants.S_IFCHR, "a device; name a regular file."],
-  [constants.S_IFBLK, "a device; name a regular file."],
-]);
-
-/** Refuses to write where another user could have laid out a file for us. */
-export function checkOwner(path: string, { uid }: FileFacts): void {
-  const own = process.geteuid?.();
-  if (own === undefined || Number(uid) === own) return;
-  throw new JsonlError(
-    "not-ours",
-    `${path} belongs to user ${uid}, not to ${own}; write as its owner or to a copy.`,
-  );
-}
-
-function attempt<T>(path: string, mode: OpenMode, call: () => T): T {
+function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
   try {
     return call();
   } catch (error) {
@@ -73,24 +66,18 @@ function attempt<T>(path: string, mode: OpenMode, call: () => T): T {
 }
 
 function openError(path: string, mode: OpenMode, error: unknown): JsonlError {
-  switch (systemCode(error)) {
-    case "ENOENT":
-      return new JsonlError("not-found", `There is no file ${path}, or no folder to create it in.`, error);
-    case "EEXIST":
-      return new JsonlError("exists", `${path} appeared while it was being created; open it again.`, error);
-    case "ELOOP":
-    case "EMLINK":
-      return new JsonlError("not-a-file", `${path} is a symbolic link, which is not followed.`, error);
-    case "EACCES":
-    case "EPERM":
-    case "EROFS":
-      if (mode === "write") {
-        return new JsonlError(
-          "read-only",
-          `${path} may not be written; open it for reading, or copy it.`,
-          error,
-        );
-      }
+  const code = systemCode(error);
+  if (code === "ENOENT")
+    return new JsonlError("not-found", `There is no file ${path}, nor a folder for it.`, error);
+  if (code === "ELOOP" || code === "EMLINK") {
+    return new JsonlError("not-a-file", `${path} is a symbolic link, which is not followed.`, error);
   }
-  return new JsonlError("unreadable", `${path} cannot be opened.`, error);
+  if (mode === "write" && (code === "EACCES" || code === "EPERM" || code === "EROFS")) {
+    return new JsonlError("read-only", `${path} may not be written; open it for reading, or copy it.`, error);
+  }
+  return new JsonlError(
+    "unreadable",
+    `${path} cannot be opened (${code ?? "see cause"}); check its rights.`,
+    error,
+  );
 }

@@ -1,0 +1,78 @@
+import { resolve } from "node:path";
+import type { ByteView } from "../byte-view.ts";
+import { JsonlError } from "../jsonl-error.ts";
+import { createWhole } from "./create-whole.ts";
+import { discard, fileCall, type WholeFileOptions, writeDraft } from "./draft.ts";
+import { type FileCalls, type FileFacts, nodeFileCalls } from "./file-calls.ts";
+import { checkKind, checkOwner, isSameFile } from "./file-kind.ts";
+import { openView } from "./file-view.ts";
+import { syncFolderOf } from "./folder.ts";
+import { alreadyThere, linkNew } from "./link-new.ts";
+
+export interface ReplaceWholeOptions extends WholeFileOptions {
+  /** The name under which the original stays. It may already be the original's second name. */
+  keepAs: string;
+  /** Bytes the original must still have just before it is replaced, lest lines appended meanwhile be left behind. */
+  expectedSize?: number;
+}
+
+/**
+ * Puts another whole file under a name and keeps the original under another: written beside, synced, the original
+ * linked to `keepAs`, the new one renamed over it, the folder synced. When it throws, the original has its name.
+ *
+ * @throws JsonlError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
+ *   (`expectedSize`), `short-write`, `write-failed`; whatever `chunks` throws
+ */
+export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options: ReplaceWholeOptions): void {
+  const absolute = resolve(path);
+  const keepAs = resolve(options.keepAs);
+  const { mode = 0o600, expectedSize, calls = nodeFileCalls } = options;
+  const original = lookAt(absolute, calls);
+  const made = [writeDraft(absolute, chunks, mode, calls)];
+  const [draft] = made as [string];
+  try {
+    if (keepOriginal(absolute, original, keepAs, calls)) made.push(keepAs);
+    fileCall(keepAs, () => syncFolderOf(keepAs, calls));
+    const now = lookAt(absolute, calls);
+    if (!isSameFile(now, original) || (expectedSize !== undefined && Number(now.size) !== expectedSize)) {
+      throw new JsonlError(
+        "changed",
+        `${absolute} was written to meanwhile; read it again and replace it then.`,
+      );
+    }
+    fileCall(absolute, () => calls.renameSync(draft, absolute));
+  } catch (error) {
+    discard(made, calls);
+    throw error;
+  }
+  fileCall(absolute, () => syncFolderOf(absolute, calls));
+}
+
+function lookAt(path: string, calls: FileCalls): FileFacts {
+  const facts = fileCall(path, () => calls.lstatSync(path));
+  if (facts === undefined) throw new JsonlError("not-found", `There is no file ${path} to replace.`);
+  checkKind(path, facts);
+  checkOwner(path, facts);
+  return facts;
+}
+
+/** Gives the original its other name, or copies it where there are no links. False when it already had that name. */
+function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: FileCalls): boolean {
+  const kept = fileCall(keepAs, () => calls.lstatSync(keepAs));
+  if (kept !== undefined) {
+    if (isSameFile(kept, original)) return false;
+    throw alreadyThere(keepAs);
+  }
+  if (linkNew(path, keepAs, calls)) return true;
+  const view = openView(path, { calls });
+  try {
+    createWhole(keepAs, pieces(view), { mode: Number(original.mode) & 0o777, calls });
+  } finally {
+    view.close();
+  }
+  return true;
+}
+
+function* pieces(view: ByteView, size = 1 << 20): Generator<Uint8Array, void> {
+  for (let offset = 0; offset < view.size; offset += size) yield view.read(offset, size);
+}
