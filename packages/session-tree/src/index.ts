@@ -1,5 +1,30 @@
+export { type Branch, branches, tipRows } from "./branches.ts";
+export { buildSessionContext } from "./build-session-context.ts";
+export { ChildIndex } from "./children.ts";
+export { contextOfPath, extendContext, type ProjectedEntry, projectPath } from "./context.ts";
+export { type BranchSummaryEntry, branchSummary } from "./entries/branch-summary.ts";
+export { type CompactionEntry, compaction } from "./entries/compaction.ts";
+export { type ContextEditEntry, contextEdit } from "./entries/context-edit.ts";
+export { type CustomEntry, custom, isCustom } from "./entries/custom.ts";
+export { type CustomMessageEntry, customMessage } from "./entries/custom-message.ts";
+export { type LabelEntry, label } from "./entries/label.ts";
+export { type LeafEntry, leaf } from "./entries/leaf.ts";
+export { isFailedAnswerEntry, isMessage, type MessageEntry, message } from "./entries/message.ts";
+export { type ModelChangeEntry, modelChange } from "./entries/model-change.ts";
+export { type SessionInfoEntry, sessionInfo } from "./entries/session-info.ts";
+export { type ThinkingLevelChangeEntry, thinkingLevelChange } from "./entries/thinking-level-change.ts";
+export { type UsageEntry, usage } from "./entries/usage.ts";
 export type { ContextEdit, Entry, EntryBehaviour, EntryKind, FilledIn, NewEntry, Settings } from "./entry.ts";
 export { defineEntry } from "./entry.ts";
+export { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
+export { entryKinds, kindOf } from "./entry-kinds.ts";
+export { type EntryScan, scanEntry } from "./entry-scan.ts";
+export { type ForkPlan, type ForkPosition, forkHeader, forkLines, planFork } from "./fork.ts";
+export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
+export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
+export { leafOf, leafRowAt, movingRow } from "./leaf.ts";
+export { listingOf } from "./listing.ts";
+export { memoryLog, memoryStore } from "./memory-store.ts";
 export type {
   AssistantBlock,
   AssistantMessage,
@@ -23,6 +48,51 @@ export type {
   UserMessage,
 } from "./message.ts";
 export { contentBlocks, isFailedAnswer, messageText, toolCalls } from "./message.ts";
+export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows } from "./path.ts";
+export type { PathWindow } from "./path-window.ts";
+export { pathWindowAt } from "./path-window-at.ts";
+export { promptText } from "./prompt-text.ts";
+export { readPathWindow } from "./read-path-window.ts";
+export { referenceIssues } from "./reference-issues.ts";
+export { type AnthropicMessage, type AnthropicRequest, anthropicFormat } from "./request/anthropic-format.ts";
+export { buildRequest, type RequestOptions } from "./request/build-request.ts";
+export { type HealOptions, heal, NO_OUTPUT, NO_RESULT, OPENING } from "./request/heal.ts";
+export {
+  type OpenaiChatMessage,
+  type OpenaiChatRequest,
+  openaiChatFormat,
+} from "./request/openai-chat-format.ts";
+export {
+  type OpenaiResponsesItem,
+  type OpenaiResponsesRequest,
+  openaiResponsesFormat,
+} from "./request/openai-responses-format.ts";
+export type { Conversation, RequestFormat } from "./request/request-format.ts";
+export { requestFormats } from "./request/request-formats.ts";
+export type { AssistantTurn, Turn, UserTurn } from "./request/turn.ts";
+export { bashExecutionText, branchSummaryText, compactionSummaryText } from "./request/wrapping.ts";
+export type { SessionChange, SessionObserver } from "./session-change.ts";
 export type { SessionContext } from "./session-context.ts";
+export {
+  FORMAT_VERSION,
+  type ImportSource,
+  type ParentLink,
+  parseHeader,
+  type SessionHeader,
+} from "./session-header.ts";
+export { isDamage, type SessionIssue, type SessionIssueKind } from "./session-issue.ts";
+export { readSessionLine, type SessionLine } from "./session-line.ts";
+export type {
+  Durability,
+  LogAppend,
+  OpenMode,
+  SessionListing,
+  SessionLog,
+  SessionStore,
+} from "./session-store.ts";
+export { type AppendOptions, SessionTree } from "./session-tree.ts";
 export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
+export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
+export { DAMAGED, Tree } from "./tree.ts";
+export { type UpgradedLog, upgradeLog } from "./upgrade.ts";

@@ -163,7 +163,8 @@ export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
   if (typeof content === "string") return content === "" ? [] : [{ type: "text", text: content }];
   if (!Array.isArray(content)) return [];
   return content.filter(
-    (block): block is ContentBlock => typeof block === "object" && block !== null && typeof block.type === "string",
+    (block): block is ContentBlock =>
+      typeof block === "object" && block !== null && typeof block.type === "string",
   );
 }
 

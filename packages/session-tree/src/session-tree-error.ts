@@ -11,7 +11,9 @@
  * - `not-found`, `not-a-file`, `unreadable`, `exists`: the log itself
  * - `not-loaded`: the store has not brought the whole log into memory yet
  * - `empty-context`: nothing to send
- * - `closed`, `busy`, `changed`, `write-failed`: the log cannot be written now
+ * - `removed`, `changed`, `shrunk`: the log is no longer what was read; nothing was written
+ * - `short-write`, `write-failed`, `sync-failed`: the append does not count
+ * - `closed`, `busy`, `read-only`, `not-ours`: the log cannot be written by this opening
  */
 export type SessionTreeErrorCode =
   | "unknown-entry"
@@ -31,8 +33,14 @@ export type SessionTreeErrorCode =
   | "empty-context"
   | "closed"
   | "busy"
+  | "read-only"
+  | "not-ours"
+  | "removed"
   | "changed"
-  | "write-failed";
+  | "shrunk"
+  | "short-write"
+  | "write-failed"
+  | "sync-failed";
 
 /** The one error class of this package: a `code` for programs, a sentence with the cure for people. */
 export class SessionTreeError extends Error {

@@ -1,0 +1,17 @@
+import { type ContextEdit, defineEntry, type Entry } from "../entry.ts";
+
+/** Changes what an earlier entry of the path says to the model from here on. */
+export interface ContextEditEntry extends Entry, ContextEdit {
+  type: "context_edit";
+}
+
+export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
+  movesLeaf: true,
+  edit: ({ targetId, replacement }) => ({ targetId, replacement }),
+  problem: ({ targetId, replacement }) =>
+    typeof targetId !== "string"
+      ? "`targetId` is missing"
+      : replacement === null || (typeof replacement === "object" && "content" in replacement)
+        ? undefined
+        : "`replacement` is neither null nor has `content`",
+});

@@ -1,0 +1,26 @@
+import { defineEntry, type Entry } from "../entry.ts";
+import type { CustomMessage, UserContent } from "../message.ts";
+
+/** Text that an extension put into the conversation; the model reads it as a user's. */
+export interface CustomMessageEntry extends Entry {
+  type: "custom_message";
+  customType: string;
+  content: UserContent;
+  display: boolean;
+  details?: unknown;
+}
+
+export const customMessage = defineEntry<CustomMessageEntry>("custom_message", {
+  movesLeaf: true,
+  toMessages: ({ customType, content, display, details, timestamp }): CustomMessage[] => [
+    {
+      role: "custom",
+      customType,
+      content: content ?? [],
+      display,
+      ...(details === undefined ? {} : { details }),
+      timestamp: Date.parse(timestamp),
+    },
+  ],
+  problem: (entry) => (typeof entry.customType !== "string" ? "`customType` is not text" : undefined),
+});

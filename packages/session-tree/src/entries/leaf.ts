@@ -1,0 +1,24 @@
+import { defineEntry, type Entry } from "../entry.ts";
+
+/**
+ * Sets the leaf: our one addition to the format. Its parent is its target, so that a reader which takes the last line
+ * for the leaf arrives at the same place.
+ */
+export interface LeafEntry extends Entry {
+  type: "leaf";
+  /** Null: before the first entry. */
+  targetId: string | null;
+  /** The act that this takes back, when it was written by an undo. */
+  undoes?: string;
+}
+
+export const leaf = defineEntry<LeafEntry>("leaf", {
+  movesLeaf: false,
+  leafTarget: (entry) => entry.targetId,
+  problem: ({ targetId, parentId }) =>
+    targetId !== null && typeof targetId !== "string"
+      ? "`targetId` is neither an id nor null"
+      : targetId !== parentId
+        ? "`targetId` and `parentId` differ"
+        : undefined,
+});

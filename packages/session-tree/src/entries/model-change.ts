@@ -1,0 +1,17 @@
+import { defineEntry, type Entry } from "../entry.ts";
+
+/** From here on another model answers. */
+export interface ModelChangeEntry extends Entry {
+  type: "model_change";
+  provider: string;
+  modelId: string;
+}
+
+export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
+  movesLeaf: true,
+  settings: ({ provider, modelId }) => ({ model: { provider, modelId } }),
+  problem: ({ provider, modelId }) =>
+    typeof provider === "string" && typeof modelId === "string"
+      ? undefined
+      : "`provider` or `modelId` is missing",
+});

@@ -1,0 +1,169 @@
+const QUOTE = 34;
+const COMMA = 44;
+const COLON = 58;
+const OPEN_BRACKET = 91;
+const BACKSLASH = 92;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
+
+/** Where a line's `type`, `id` and `parentId` stand in the block it was scanned in, quotes excluded. */
+export class EntryScan {
+  typeStart = 0;
+  typeEnd = 0;
+  idStart = 0;
+  idEnd = 0;
+  /** -1 when the parent is null. */
+  parentStart = -1;
+  parentEnd = -1;
+  /** Where the scan stopped: what follows was not looked at. */
+  stop = 0;
+}
+
+/**
+ * Finds `type`, `id` and `parentId` of a line in its bytes, without decoding or parsing it, and stops when it has all
+ * three (with `isHead`, the bytes may be just the beginning of a line). Only the top level counts, in any key order. False means "not sure": the line has to be parsed (an escape in
+ * one of the three or in a key, a value of another type, a key that is missing, no closing brace at the end).
+ *
+ * A line that JSON.parse accepts and that has each key once gives here what parsing gives; `test/entry-scan.test.ts`
+ * holds the two side by side.
+ */
+export function scanEntry(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  found: EntryScan,
+  isHead = false,
+): boolean {
+  let last = end - 1;
+  while (last > start && isSpace(bytes[last]!)) last--;
+  if (!isHead && bytes[last] !== CLOSE_BRACE) return false;
+  let at = skipSpace(bytes, start, end);
+  if (bytes[at] !== OPEN_BRACE) return false;
+  at++;
+  let seen = 0;
+  for (;;) {
+    at = skipSpace(bytes, at, end);
+    if (bytes[at] !== QUOTE) return false;
+    const keyStart = at + 1;
+    at = keyStart;
+    while (at < end && bytes[at] !== QUOTE) {
+      if (bytes[at] === BACKSLASH) return false;
+      at++;
+    }
+    const key = keyOf(bytes, keyStart, at);
+    at = skipSpace(bytes, at + 1, end);
+    if (bytes[at] !== COLON) return false;
+    at = skipSpace(bytes, at + 1, end);
+    if (key === OTHER) {
+      at = skipValue(bytes, at, end);
+      if (at < 0) return false;
+    } else {
+      // A key that comes twice is for the parser, which lets the last one win.
+      if (seen & key) return false;
+      seen |= key;
+      const isNull = bytes[at] !== QUOTE;
+      const valueStart = isNull ? at : at + 1;
+      if (isNull) {
+        // Only a parent may be null; whatever else stands here is for the parser to judge.
+        if (key !== PARENT || !isNullLiteral(bytes, at, end)) return false;
+        at += 4;
+      } else {
+        at = valueStart;
+        while (at < end && bytes[at] !== QUOTE) {
+          // Beyond ASCII, two byte sequences could be one string after decoding replaced what is damaged.
+          if (bytes[at] === BACKSLASH || bytes[at]! > 126 || bytes[at]! < 32) return false;
+          at++;
+        }
+        if (at >= end) return false;
+      }
+      if (key === TYPE) {
+        found.typeStart = valueStart;
+        found.typeEnd = at;
+      } else if (key === ID) {
+        if (at === valueStart) return false;
+        found.idStart = valueStart;
+        found.idEnd = at;
+      } else {
+        found.parentStart = isNull ? -1 : valueStart;
+        found.parentEnd = isNull ? -1 : at;
+      }
+      if (!isNull) at++;
+      if (seen === ALL) {
+        found.stop = at;
+        return true;
+      }
+    }
+    at = skipSpace(bytes, at, end);
+    if (bytes[at] !== COMMA) return false;
+    at++;
+  }
+}
+
+const OTHER = 0;
+const TYPE = 1;
+const ID = 2;
+const PARENT = 4;
+const ALL = TYPE | ID | PARENT;
+
+/** Which of the three keys `bytes[start, end)` spells. */
+function keyOf(bytes: Uint8Array, start: number, end: number): number {
+  const length = end - start;
+  if (length === 2) return bytes[start] === 105 && bytes[start + 1] === 100 ? ID : OTHER;
+  if (length === 4) return spells(bytes, start, "type") ? TYPE : OTHER;
+  if (length === 8) return spells(bytes, start, "parentId") ? PARENT : OTHER;
+  return OTHER;
+}
+
+function spells(bytes: Uint8Array, start: number, word: string): boolean {
+  for (let i = 0; i < word.length; i++) if (bytes[start + i] !== word.charCodeAt(i)) return false;
+  return true;
+}
+
+function isNullLiteral(bytes: Uint8Array, at: number, end: number): boolean {
+  return at + 4 <= end && spells(bytes, at, "null");
+}
+
+function isSpace(byte: number): boolean {
+  return byte === 32 || byte === 9 || byte === 13 || byte === 10;
+}
+
+function skipSpace(bytes: Uint8Array, at: number, end: number): number {
+  while (at < end && isSpace(bytes[at]!)) at++;
+  return at;
+}
+
+/** The position behind the value that begins at `at`; -1 when it does not end before `end`. */
+function skipValue(bytes: Uint8Array, at: number, end: number): number {
+  const first = bytes[at];
+  if (first === QUOTE) return skipString(bytes, at, end);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, at, end);
+  while (at < end && bytes[at] !== COMMA && bytes[at] !== CLOSE_BRACE && !isSpace(bytes[at]!)) at++;
+  return at < end ? at : -1;
+}
+
+function skipString(bytes: Uint8Array, at: number, end: number): number {
+  let quote = at;
+  for (;;) {
+    quote = bytes.indexOf(QUOTE, quote + 1);
+    if (quote < 0 || quote >= end) return -1;
+    let slashes = 0;
+    while (bytes[quote - 1 - slashes] === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return quote + 1;
+  }
+}
+
+/** Skips an object or array by counting brackets outside strings; no recursion, so depth costs nothing. */
+function skipNested(bytes: Uint8Array, at: number, end: number): number {
+  let depth = 0;
+  for (; at < end; at++) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) {
+      const after = skipString(bytes, at, end);
+      if (after < 0) return -1;
+      at = after - 1;
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
+    else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
+  }
+  return -1;
+}

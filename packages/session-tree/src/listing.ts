@@ -1,0 +1,82 @@
+import { type ByteView, forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
+import { compaction } from "./entries/compaction.ts";
+import { isMessage } from "./entries/message.ts";
+import { sessionInfo } from "./entries/session-info.ts";
+import { EntryScan, scanEntry } from "./entry-scan.ts";
+import { messageText } from "./message.ts";
+import type { SessionHeader } from "./session-header.ts";
+import { readSessionLine } from "./session-line.ts";
+import type { SessionListing } from "./session-store.ts";
+
+/** Characters of the first message that a list shows. */
+const FIRST_MESSAGE_LENGTH = 200;
+
+/** How far into a log the first user message is looked for. */
+const HEAD_BYTES = 256 * 1024;
+
+/**
+ * What a list shows of a log: the first user message from its beginning, the name and the newest compaction by a
+ * search from its end. Undefined when the log has no header and no entry.
+ */
+export function listingOf(view: ByteView, at: { ref: string; modified: string }): SessionListing | undefined {
+  const head = readHead(view);
+  if (!head.header && !head.hasEntries) return undefined;
+  return {
+    id: head.header?.id ?? "",
+    ref: at.ref,
+    cwd: head.header?.cwd ?? "",
+    firstMessage: head.firstMessage,
+    modified: at.modified,
+    bytes: view.size,
+    parent: head.header?.parent ?? null,
+    ...readTail(view),
+  };
+}
+
+function readHead(view: ByteView) {
+  let header: SessionHeader | undefined;
+  let firstMessage: string | null = null;
+  let hasEntries = false;
+  forEachLine(
+    view,
+    (block, start, end, offset) => {
+      const line = readSessionLine(block.subarray(start, end));
+      if (line.is === "header") header ??= line.header;
+      // A header of version 1 says so by having lines without ids behind it, which are no entries to this reader.
+      else if (line.is !== "blank") hasEntries = true;
+      if (line.is === "entry" && isMessage(line.entry, "user")) {
+        firstMessage = Array.from(messageText(line.entry.message)).slice(0, FIRST_MESSAGE_LENGTH).join("");
+        return false;
+      }
+      return offset > HEAD_BYTES ? false : undefined;
+    },
+    { blockSize: 64 * 1024 },
+  );
+  return { header, firstMessage, hasEntries };
+}
+
+function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "lastCompaction"> {
+  const found = {
+    name: undefined as string | null | undefined,
+    updatedAt: null as string | null,
+    lastCompaction: null as string | null,
+  };
+  const scan = new EntryScan();
+  forEachLineBackward(view, (block, start, end) => {
+    if (start === end) return undefined;
+    const isSure = scanEntry(block, start, end, scan);
+    const type = isSure ? decoder.decode(block.subarray(scan.typeStart, scan.typeEnd)) : "";
+    if (isSure && found.updatedAt !== null && type !== sessionInfo.type && type !== compaction.type)
+      return undefined;
+    const line = readSessionLine(block.subarray(start, end));
+    if (line.is !== "entry") return undefined;
+    const { entry } = line;
+    found.updatedAt ??= entry.timestamp ?? null;
+    if (sessionInfo.is(entry) && found.name === undefined) found.name = entry.name || null;
+    if (compaction.is(entry)) found.lastCompaction ??= entry.timestamp;
+    return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
+  });
+  return { ...found, name: found.name ?? null };
+}
+
+const decoder = new TextDecoder();

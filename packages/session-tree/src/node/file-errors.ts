@@ -1,0 +1,21 @@
+import { JsonlError } from "@espalier/jsonl-stream";
+import { SessionTreeError, type SessionTreeErrorCode } from "../session-tree-error.ts";
+
+/** Errors of a line file that mean something else to who opens a session. */
+const CODES: Partial<Record<JsonlError["code"], SessionTreeErrorCode>> = {
+  "not-json": "invalid-entry",
+  "too-deep": "invalid-entry",
+  "line-too-long": "invalid-entry",
+};
+
+/** Runs calls on a line file; what they throw becomes this package's error, with the same sentence. */
+export function withFileErrors<Result>(run: () => Result): Result {
+  try {
+    return run();
+  } catch (cause) {
+    if (!(cause instanceof JsonlError)) throw cause;
+    throw new SessionTreeError(CODES[cause.code] ?? (cause.code as SessionTreeErrorCode), cause.message, {
+      cause,
+    });
+  }
+}

@@ -1,0 +1,95 @@
+import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { listingOf } from "../listing.ts";
+import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
+import { SessionTreeError } from "../session-tree-error.ts";
+import { FileLog } from "./file-log.ts";
+import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
+
+/** Where the store keeps and looks for sessions. */
+export interface FileStoreOptions {
+  /** New sessions go to `<home>/sessions/<project key>/`, and ids are looked for below `<home>/sessions`. */
+  home: string;
+  /** List these folders instead, with all below them. */
+  folders?: readonly string[];
+}
+
+/** Sessions in files, mode 0600 in folders of mode 0700. */
+export function fileStore({ home, folders = [join(home, "sessions")] }: FileStoreOptions): SessionStore {
+  return {
+    async create(header, lines = [], ref) {
+      const path = ref === undefined ? sessionPath(home, header) : resolve(ref);
+      makeFolder(dirname(path));
+      return FileLog.create(path, header, lines);
+    },
+    async open(ref, mode): Promise<SessionLog> {
+      return FileLog.open(findSession(ref, folders), mode);
+    },
+    async *list(): AsyncGenerator<SessionListing> {
+      const found = folders.flatMap((folder) => sessionFiles(folder)).sort((a, b) => b.modified - a.modified);
+      for (const { path, modified } of found) {
+        const listing = listFile(path, modified);
+        if (listing) yield listing;
+      }
+    },
+    async delete(ref) {
+      const path = findSession(ref, folders);
+      // Opening it says in one sentence why something that is no session file is left alone.
+      await FileLog.open(path, "read").close();
+      const removed = sessionBelongings(path).filter((file) => existsSync(file));
+      for (const file of removed) rmSync(file, { recursive: true });
+      return removed;
+    },
+  };
+}
+
+/** Makes a folder and what is above it, for its owner alone whatever the umask is. */
+function makeFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+}
+
+/** The file that a path or a session id names. */
+function findSession(ref: string, folders: readonly string[]): string {
+  if (existsSync(ref) || ref.includes("/") || ref.includes("\\") || ref.endsWith(".jsonl"))
+    return resolve(ref);
+  const matches = folders
+    .flatMap((folder) => sessionFiles(folder))
+    .filter(({ path }) => idInFileName(path)?.startsWith(ref));
+  const exact = matches.find(({ path }) => idInFileName(path) === ref);
+  if (exact) return exact.path;
+  if (matches.length === 1) return matches[0]!.path;
+  if (matches.length > 1) {
+    const ids = matches.slice(0, 3).map(({ path }) => idInFileName(path));
+    throw new SessionTreeError(
+      "not-found",
+      `${matches.length} sessions have an id that begins with ${ref}: ${ids.join(", ")}, …; give more of it.`,
+    );
+  }
+  throw new SessionTreeError(
+    "not-found",
+    `There is no file and no session ${ref}; \`espalier list\` shows the sessions there are.`,
+  );
+}
+
+function sessionFiles(folder: string): { path: string; modified: number }[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((file) => {
+    if (!file.isFile() || !file.name.endsWith(".jsonl")) return [];
+    const path = join(file.parentPath, file.name);
+    return [{ path, modified: statSync(path).mtimeMs }];
+  });
+}
+
+/** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */
+function listFile(path: string, modified: number): SessionListing | undefined {
+  let log: FileLog;
+  try {
+    log = FileLog.open(path, "read");
+  } catch (error) {
+    if (error instanceof SessionTreeError) return undefined;
+    throw error;
+  }
+  const listing = listingOf(log.view, { ref: path, modified: new Date(modified).toISOString() });
+  void log.close();
+  return listing;
+}

@@ -1,0 +1,10 @@
+export { FileLog } from "./file-log.ts";
+export { type FileStoreOptions, fileStore } from "./file-store.ts";
+export {
+  idInFileName,
+  offloadFolder,
+  projectKey,
+  sessionBelongings,
+  sessionFileName,
+  sessionPath,
+} from "./session-files.ts";

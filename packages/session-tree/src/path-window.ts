@@ -1,0 +1,87 @@
+import type { Entry, Settings } from "./entry.ts";
+import { kindOf } from "./entry-kinds.ts";
+import { readPathFacts } from "./path-facts.ts";
+import { settingsAlong } from "./settings.ts";
+
+/** The end of a path: as much of it as a context needs. */
+export interface PathWindow {
+  /** The leaf; null before the first entry. */
+  leafId: string | null;
+  /** Entries of the path, root side first, ending in the leaf. */
+  entries: Entry[];
+  /** True when the window begins at a root, so that it is the whole path. */
+  complete: boolean;
+  /** What was in force before the window's first entry. */
+  before: Settings;
+}
+
+/**
+ * Collects a path from its leaf upwards and knows when a context needs no more: when the newest compaction's first
+ * kept entry is reached and both settings are known.
+ */
+export class PathWindowBuilder {
+  /** The window, newest first. */
+  readonly #window: Entry[] = [];
+  /** Beyond the window: entries that name settings, newest first. */
+  readonly #beyond: Entry[] = [];
+  /** The first kept entry of the newest compaction on the path, once that is known. */
+  #firstKept: string | undefined;
+  #closed = false;
+  #modelKnown = false;
+  #thinkingLevelKnown = false;
+
+  /** Takes the next entry up the path. */
+  take(entry: Entry): void {
+    const kind = kindOf(entry.type);
+    const settings = kind.settings?.(entry);
+    if (settings?.model) this.#modelKnown = true;
+    if (settings?.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
+    if (this.#closed) {
+      this.#beyond.push(entry);
+      return;
+    }
+    this.#window.push(entry);
+    if (this.#firstKept === undefined && kind.firstKept && !kind.problem?.(entry))
+      this.#firstKept = kind.firstKept(entry);
+    if (entry.id === this.#firstKept) this.#closed = true;
+  }
+
+  /** True when nothing further up the path is needed. */
+  get done(): boolean {
+    return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
+  }
+
+  /** Whether the next entry up the path has to be read, given its type; passing over one changes nothing. */
+  needs(type: string): boolean {
+    if (!this.#closed) return true;
+    if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;
+    return !this.#modelKnown && MODEL_TYPES.has(type);
+  }
+
+  /** The window that was collected; call it once. */
+  finish(leafId: string | null): PathWindow {
+    const entries = this.#window.reverse();
+    return {
+      leafId,
+      entries,
+      complete: entries.length === 0 || !this.#closed || entries[0]!.parentId === null,
+      before: settingsAlong(this.#beyond.reverse()),
+    };
+  }
+}
+
+/** The window without what its newest compaction hides. */
+export function narrowWindow(window: PathWindow): PathWindow {
+  const { keptFrom } = readPathFacts(window.entries);
+  if (keptFrom === 0) return window;
+  return {
+    leafId: window.leafId,
+    entries: window.entries.slice(keptFrom),
+    complete: false,
+    before: settingsAlong(window.entries.slice(0, keptFrom), window.before),
+  };
+}
+
+/** Types that can name a thinking level, and types that can name a model. */
+const THINKING_TYPES: ReadonlySet<string> = new Set(["thinking_level_change", "compaction"]);
+const MODEL_TYPES: ReadonlySet<string> = new Set(["message", "model_change", "compaction"]);

@@ -1,0 +1,142 @@
+import { formatLine, JsonlError } from "@espalier/jsonl-stream";
+import type { Entry, NewEntry } from "./entry.ts";
+import { kindOf } from "./entry-kinds.ts";
+import { createId } from "./identifier.ts";
+import { SessionTreeError } from "./session-tree-error.ts";
+
+/** What an append is checked against. */
+export interface AppendSite {
+  leafId: string | null;
+  /** Whether the log has an entry with this id. */
+  has(id: string): boolean;
+  /** Whether `id` is on the path that ends in `leafId`. */
+  isOnPath(id: string, leafId: string | null): boolean;
+}
+
+/** Entries ready to be written: filled in, checked, and as lines. */
+export interface PreparedAppend {
+  entries: Entry[];
+  lines: string[];
+  /** Where the leaf is afterwards. */
+  leafId: string | null;
+}
+
+/**
+ * Fills in ids, parents (the leaf, as it moves through the batch) and times, and checks every entry before anything is
+ * written. An entry that stands beside the conversation takes the leaf as its parent too.
+ *
+ * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
+ */
+export function prepareAppend(drafts: readonly NewEntry[], site: AppendSite, now: string): PreparedAppend {
+  const batch = new BatchSite(site);
+  const lines: string[] = [];
+  const entries: Entry[] = [];
+  for (const draft of drafts) {
+    const {
+      type,
+      id = createId(),
+      parentId = batch.leafId,
+      timestamp = now,
+      ...rest
+    } = draft as NewEntry<Entry>;
+    const given = { type, id, parentId, timestamp, ...rest } as Entry;
+    checkEntry(given, batch, draft.id !== undefined, draft.parentId !== undefined);
+    const line = lineOf(given);
+    // What the log holds is the truth: where writing healed a damaged text, memory has the healed one too.
+    const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;
+    lines.push(line);
+    entries.push(entry);
+    batch.add(entry);
+  }
+  return { entries, lines, leafId: batch.leafId };
+}
+
+function lineOf(entry: Entry): string {
+  try {
+    return formatLine(entry);
+  } catch (cause) {
+    if (!(cause instanceof JsonlError)) throw cause;
+    throw new SessionTreeError(
+      "invalid-entry",
+      `The ${entry.type} entry cannot be written: ${cause.message}`,
+      { cause },
+    );
+  }
+}
+
+/** The site as it will be behind the entries of the batch that were taken so far. */
+class BatchSite implements AppendSite {
+  leafId: string | null;
+  readonly #site: AppendSite;
+  readonly #added = new Map<string, Entry>();
+
+  constructor(site: AppendSite) {
+    this.#site = site;
+    this.leafId = site.leafId;
+  }
+
+  has(id: string): boolean {
+    return this.#added.has(id) || this.#site.has(id);
+  }
+
+  isOnPath(id: string, leafId: string | null): boolean {
+    let at = leafId;
+    for (let entry = this.#added.get(at ?? ""); entry; entry = this.#added.get(at ?? "")) {
+      if (entry.id === id) return true;
+      at = entry.parentId;
+    }
+    return at !== null && this.#site.isOnPath(id, at);
+  }
+
+  add(entry: Entry): void {
+    this.#added.set(entry.id, entry);
+    const kind = kindOf(entry.type);
+    if (kind.leafTarget) this.leafId = kind.leafTarget(entry);
+    else if (kind.movesLeaf) this.leafId = entry.id;
+  }
+}
+
+function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGiven: boolean): void {
+  const { id, type, parentId } = entry;
+  const invalid = (problem: string) =>
+    new SessionTreeError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
+  if (typeof type !== "string" || type === "" || type === "session")
+    throw invalid("`type` is missing or that of a header");
+  if (typeof id !== "string" || id === "") throw invalid("`id` is not a text");
+  if (parentId !== null && typeof parentId !== "string")
+    throw invalid("`parentId` is neither an id nor null");
+  if (idGiven && site.has(id)) {
+    throw new SessionTreeError(
+      "duplicate-id",
+      `There is an entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`,
+    );
+  }
+  if (parentGiven && parentId !== null && !site.has(parentId)) {
+    const message = `The parent ${JSON.stringify(parentId)} is not in this session; append it first, or name one that is.`;
+    throw new SessionTreeError("unknown-parent", message);
+  }
+  const kind = kindOf(type);
+  const problem = kind.problem?.(entry);
+  if (problem) throw invalid(problem);
+  const firstKept = kind.firstKept?.(entry);
+  if (firstKept !== undefined && firstKept !== id && !site.isOnPath(firstKept, parentId)) {
+    throw new SessionTreeError(
+      "off-path",
+      `The first kept entry ${JSON.stringify(firstKept)} is not on the path of the compaction.`,
+    );
+  }
+  const edited = kind.edit?.(entry).targetId;
+  if (edited !== undefined && !site.isOnPath(edited, parentId)) {
+    throw new SessionTreeError(
+      "off-path",
+      `The entry ${JSON.stringify(edited)} is not on the path; only what is on it can be edited.`,
+    );
+  }
+  const named = (entry as { targetId?: unknown }).targetId;
+  if (!kind.movesLeaf && typeof named === "string" && !site.has(named)) {
+    throw new SessionTreeError(
+      "unknown-entry",
+      `There is no entry ${JSON.stringify(named)} in this session.`,
+    );
+  }
+}

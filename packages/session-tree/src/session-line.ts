@@ -1,0 +1,50 @@
+import { parseLine, salvageLine } from "@espalier/jsonl-stream";
+import type { Entry } from "./entry.ts";
+import { parseHeader, type SessionHeader } from "./session-header.ts";
+
+/** What a line of a log turned out to be. Every line that is not blank is exactly one of the other three. */
+export type SessionLine =
+  | { is: "blank" }
+  | { is: "header"; header: SessionHeader }
+  /** `from` is where the entry begins within the line: not 0 when it was found behind a torn one. */
+  | { is: "entry"; entry: Entry; from: number }
+  | { is: "corrupt"; message: string };
+
+/** Parses and judges one line. Its bytes are the line without the newline. */
+export function readSessionLine(bytes: Uint8Array): SessionLine {
+  const parsed = parseLine(bytes);
+  if (parsed.ok) return judge(parsed.value, 0);
+  if (parsed.problem.kind === "blank") return { is: "blank" };
+  const salvaged = salvageLine(bytes);
+  if (salvaged) {
+    const line = judge(salvaged.value, salvaged.start);
+    if (line.is === "entry") return line;
+  }
+  return { is: "corrupt", message: parsed.problem.message };
+}
+
+function judge(value: unknown, from: number): SessionLine {
+  const header = parseHeader(value);
+  if (header) return { is: "header", header };
+  const problem = shapeProblem(value);
+  return problem
+    ? { is: "corrupt", message: problem }
+    : { is: "entry", entry: normalize(value as Entry), from };
+}
+
+/** What keeps a parsed value from being an entry at all; what a known kind lacks is for `problem` of the kind. */
+function shapeProblem(value: unknown): string | undefined {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return "the line is not a JSON object";
+  const { id, type, parentId } = value as Partial<Entry>;
+  if (typeof type !== "string") return "the line has no `type`";
+  if (typeof id !== "string" || id === "") return "the line has no `id`";
+  if (parentId !== undefined && parentId !== null && typeof parentId !== "string")
+    return "`parentId` is neither an id nor null";
+  return undefined;
+}
+
+/** A missing parent is that of a root. */
+function normalize(entry: Entry): Entry {
+  return entry.parentId === undefined ? { ...entry, parentId: null } : entry;
+}

@@ -1,0 +1,82 @@
+import type { ByteView } from "@espalier/jsonl-stream";
+import type { PathWindow } from "./path-window.ts";
+import type { SessionHeader } from "./session-header.ts";
+
+/** What an acknowledged append survives: the end of the process, or also the loss of power. */
+export type Durability = "flush" | "fsync";
+
+/** What an append did to the log. */
+export interface LogAppend {
+  /** Where the first own line begins. */
+  offset: number;
+  /** Bytes of the own lines, ends included. */
+  length: number;
+  /** Everything new since the last look, own lines included: `[from, to)`, whole lines. */
+  from: number;
+  to: number;
+}
+
+/** How to open a log. Reading takes no lease and changes nothing, whatever state the log is in. */
+export type OpenMode = "read" | "write";
+
+/**
+ * One session's lines: a sequence of bytes that only ever grows. There is no call that changes or removes a line.
+ */
+export interface SessionLog {
+  /** What opens this log again: an absolute path, or an address. */
+  readonly ref: string;
+  /** The first line, when it is a header; its version is the one the log was written in. */
+  readonly header: SessionHeader | undefined;
+  /** The bytes, when they can be read without waiting; {@link load} makes it so. Grows with the log. */
+  readonly view: ByteView | undefined;
+  /** Brings the whole log within reach of {@link view}. Free for files. */
+  load(): Promise<ByteView>;
+  /** The end of a path, as much as a context needs, without the rest of the log. Throws `unknown-entry`. */
+  readPath(leafId?: string): Promise<PathWindow>;
+  /**
+   * Appends lines (without ends) by one write, and finds them in the log before it answers. Taking in what others
+   * appended since is part of it.
+   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then
+   */
+  append(lines: readonly string[], options?: { durability?: Durability }): Promise<LogAppend>;
+  /** Takes in what others appended since the last look: the new bytes `[from, to)`, or null. */
+  takeIn(): Promise<{ from: number; to: number } | null>;
+  close(): Promise<void>;
+}
+
+/** A session as a list shows it, told from the first and last lines of its log. */
+export interface SessionListing {
+  id: string;
+  /** What opens it. */
+  ref: string;
+  cwd: string;
+  /** The last name it was given. */
+  name: string | null;
+  /** The first user message, shortened. */
+  firstMessage: string | null;
+  /** When the log was last written, ISO 8601. */
+  modified: string;
+  /** Timestamp of the last entry, ISO 8601. */
+  updatedAt: string | null;
+  /** Timestamp of the last compaction, ISO 8601. */
+  lastCompaction: string | null;
+  bytes: number;
+  /** The session this one was forked from or works for. */
+  parent: SessionHeader["parent"] | null;
+}
+
+/** Where sessions are kept. Every method is asynchronous; none changes or removes an entry. */
+export interface SessionStore {
+  /**
+   * Makes a session out of a header and whole lines (without ends), durable when it answers, and opens it for writing.
+   * @param ref where to keep it; by default the store chooses
+   * @throws SessionTreeError `exists`: nothing is ever overwritten
+   */
+  create(header: SessionHeader, lines?: Iterable<string | Uint8Array>, ref?: string): Promise<SessionLog>;
+  /** Opens by what a listing, a path or an id says. Throws `not-found`, `empty-file`, `not-a-file`, `unreadable`. */
+  open(ref: string, mode: OpenMode): Promise<SessionLog>;
+  /** All sessions, newest first. */
+  list(): AsyncIterable<SessionListing>;
+  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `busy`. */
+  delete(ref: string): Promise<string[]>;
+}

@@ -1,0 +1,262 @@
+import { contextOfPath, extendContext } from "./context.ts";
+import { branchSummary } from "./entries/branch-summary.ts";
+import { compaction } from "./entries/compaction.ts";
+import { leaf } from "./entries/leaf.ts";
+import type { Entry, NewEntry } from "./entry.ts";
+import { kindOf } from "./entry-kinds.ts";
+import { movingRow } from "./leaf.ts";
+import { isOnPath, pathOf } from "./path.ts";
+import { narrowWindow, type PathWindow } from "./path-window.ts";
+import { pathWindowAt } from "./path-window-at.ts";
+import { prepareAppend } from "./prepare-append.ts";
+import type { SessionChange, SessionObserver } from "./session-change.ts";
+import type { SessionContext } from "./session-context.ts";
+import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
+import type { Durability, SessionLog } from "./session-store.ts";
+import { SessionTreeError } from "./session-tree-error.ts";
+import { Tree } from "./tree.ts";
+
+/** Options of an append. */
+export interface AppendOptions {
+  durability?: Durability;
+}
+
+/**
+ * A session: a log, the tree in it, and a leaf. Everything that changes it goes through {@link append}; whoever shows
+ * it observes that.
+ *
+ * Opening reads only what the context at the leaf needs. The whole tree is read when something asks for it; for a log
+ * whose bytes are not within reach (a database), `await load()` comes first.
+ */
+export class SessionTree {
+  readonly log: SessionLog;
+  #window: PathWindow;
+  #context: SessionContext | undefined;
+  #tree: Tree | undefined;
+  #queue: Promise<unknown> = Promise.resolve();
+  readonly #observers = new Set<SessionObserver>();
+
+  private constructor(log: SessionLog, window: PathWindow) {
+    this.log = log;
+    this.#window = window;
+  }
+
+  /**
+   * The session in a log, at the leaf that the log says, or at `leafId`.
+   * @throws SessionTreeError `not-a-session` when no line of it is usable, `unknown-entry`
+   */
+  static async open(log: SessionLog, leafId?: string): Promise<SessionTree> {
+    const session = new SessionTree(log, await log.readPath(leafId));
+    if (!log.header && session.leafId === null) {
+      await session.load();
+      if (session.tree.length === 0) {
+        throw new SessionTreeError(
+          "not-a-session",
+          `${log.ref} has no line that is a session header or an entry; is it a session file?`,
+        );
+      }
+    }
+    return session;
+  }
+
+  /** The header; undefined for a log that has none, which is only read. */
+  get header(): SessionHeader | undefined {
+    return this.log.header;
+  }
+
+  /** The session's id; empty when the log has no header. */
+  get id(): string {
+    return this.log.header?.id ?? "";
+  }
+
+  /** The entry under which the next one is appended; null before the first. */
+  get leafId(): string | null {
+    return this.#window.leafId;
+  }
+
+  /** The context at the leaf. Kept while the session runs: do not change it. */
+  get context(): SessionContext {
+    this.#context ??= contextOfPath(this.#window.entries, this.#window.before);
+    return this.#context;
+  }
+
+  /** The end of the leaf's path, as far as its context reaches. */
+  get window(): PathWindow {
+    return this.#window;
+  }
+
+  /** All entries. Throws `not-loaded` where the log has to be loaded first. */
+  get tree(): Tree {
+    const { view } = this.log;
+    if (!view)
+      throw new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");
+    this.#tree ??= new Tree(view);
+    if (this.#tree.view.size !== view.size) this.#tree.takeIn(view);
+    return this.#tree;
+  }
+
+  /** Brings the whole tree within reach. */
+  async load(): Promise<Tree> {
+    await this.log.load();
+    return this.tree;
+  }
+
+  getEntry(id: string): Entry | undefined {
+    return this.#window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
+  }
+
+  /** Entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
+  getBranch(fromId: string | null = this.leafId): Entry[] {
+    if (fromId === this.leafId && this.#window.complete) return [...this.#window.entries];
+    return pathOf(this.tree, fromId);
+  }
+
+  /**
+   * Appends entries under the leaf, or under the parents they name, in one write; answers when they are in the log.
+   * Calls take their turn. Returns the entries as the log has them.
+   *
+   * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
+   *   `no-header`, `version`, and what the log throws; nothing has changed then
+   */
+  append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
+    const batch = (Array.isArray(drafts) ? drafts : [drafts]) as readonly NewEntry[];
+    const turn = this.#queue.then(() => this.#append(batch, options));
+    this.#queue = turn.catch(() => undefined);
+    return turn;
+  }
+
+  /** Appends a compaction under the leaf; returns its id. */
+  async appendCompaction(
+    summary: string,
+    firstKeptEntryId: string,
+    tokensBefore: number,
+    details?: unknown,
+  ): Promise<string> {
+    const fields = { summary, firstKeptEntryId, tokensBefore, ...(details === undefined ? {} : { details }) };
+    const [entry] = await this.append(compaction.of(fields));
+    return entry!.id;
+  }
+
+  /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
+  async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
+    const fromId = this.leafId ?? "";
+    const parentId = this.placeOf(targetId);
+    const fields = { parentId, fromId, summary, ...(details === undefined ? {} : { details }) };
+    const [entry] = await this.append(branchSummary.of(fields));
+    return entry!.id;
+  }
+
+  /** Moves the leaf to an entry (for one that cannot be a leaf: its nearest ancestor that can), or before the first. */
+  async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
+    const targetId = this.placeOf(id);
+    if (targetId === this.leafId) return;
+    await this.append(leaf.of({ parentId: targetId, targetId, ...options }));
+  }
+
+  /** The id of the place where the leaf comes to stand when it is moved to `id`. Throws `unknown-entry`. */
+  placeOf(id: string | null): string | null {
+    if (id === null) return null;
+    const row = movingRow(this.tree, this.tree.row(id));
+    return row < 0 ? null : this.tree.idAt(row);
+  }
+
+  /** The context at any entry; null is before the first. Throws `unknown-entry`. */
+  contextAt(id: string | null): SessionContext {
+    const place = this.placeOf(id);
+    const window = pathWindowAt(this.tree, place === null ? -1 : this.tree.row(place));
+    return contextOfPath(window.entries, window.before);
+  }
+
+  /** Tells `observer` of every change from now on; returns the function that ends it. */
+  subscribe(observer: SessionObserver): () => void {
+    this.#observers.add(observer);
+    return () => this.#observers.delete(observer);
+  }
+
+  /** Takes in what others appended. Our leaf stays where it is. */
+  async refresh(): Promise<void> {
+    const grown = await this.log.takeIn();
+    if (grown) this.#tell({ type: "foreign", ...grown });
+  }
+
+  /** Waits for appends under way and closes the log. */
+  async close(): Promise<void> {
+    await this.#queue;
+    await this.log.close();
+  }
+
+  async #append(drafts: readonly NewEntry[], options: AppendOptions): Promise<Entry[]> {
+    this.#assertWritable();
+    if (drafts.length === 0) return [];
+    const prepared = prepareAppend(drafts, this.#site(), new Date().toISOString());
+    const at = await this.log.append(prepared.lines, options);
+    const previousLeafId = this.leafId;
+    if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
+    if (this.#tree) this.#remember(prepared.entries);
+    this.#advance(prepared.entries, prepared.leafId);
+    this.#tell({ type: "appended", entries: prepared.entries, leafId: this.leafId, previousLeafId });
+    return prepared.entries;
+  }
+
+  #assertWritable(): void {
+    const { header, ref } = this.log;
+    if (!header)
+      throw new SessionTreeError(
+        "no-header",
+        `${ref} has no session header, so it is only read; \`espalier doctor --repair\` writes a sound copy.`,
+      );
+    if (header.version > FORMAT_VERSION) {
+      throw new SessionTreeError(
+        "version",
+        `${ref} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
+      );
+    }
+  }
+
+  #site() {
+    const inWindow = (id: string) => this.#isInWindow(id);
+    return {
+      leafId: this.leafId,
+      has: (id: string) => inWindow(id) || this.tree.has(id),
+      isOnPath: (id: string, leafId: string | null) => {
+        if (leafId === null) return false;
+        if (leafId === this.leafId && inWindow(id)) return true;
+        const { tree } = this;
+        return tree.has(id) && tree.has(leafId) && isOnPath(tree, tree.row(id), tree.row(leafId));
+      },
+    };
+  }
+
+  #isInWindow(id: string): boolean {
+    return this.#window.entries.some((entry) => entry.id === id);
+  }
+
+  /** The tree learns of the new rows from the log, and keeps the bodies that are at hand anyway. */
+  #remember(entries: readonly Entry[]): void {
+    const { tree } = this;
+    for (const entry of entries) tree.remember(tree.index.rowOf(entry.id), entry);
+  }
+
+  /** Follows the leaf: along the window while entries follow one another, else by a window of its own. */
+  #advance(entries: readonly Entry[], leafId: string | null): void {
+    for (const entry of entries) {
+      const kind = kindOf(entry.type);
+      if (!kind.movesLeaf) continue;
+      // What lies above the window cannot be told from what is not there.
+      const firstKept = kind.firstKept?.(entry);
+      const isWithin = firstKept === undefined || firstKept === entry.id || this.#isInWindow(firstKept);
+      if (entry.parentId !== this.leafId || !isWithin) break;
+      this.#window.entries.push(entry);
+      this.#window.leafId = entry.id;
+      if (firstKept !== undefined) this.#window = narrowWindow(this.#window);
+      if (this.#context && !extendContext(this.#context, entry)) this.#context = undefined;
+    }
+    if (this.leafId === leafId) return;
+    this.#context = undefined;
+    this.#window = pathWindowAt(this.tree, leafId === null ? -1 : this.tree.row(leafId));
+  }
+
+  #tell(change: SessionChange): void {
+    for (const observer of this.#observers) observer(change);
+  }
+}

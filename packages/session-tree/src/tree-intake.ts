@@ -1,0 +1,211 @@
+import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
+import type { Entry } from "./entry.ts";
+import { type EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
+import { entryKinds, kindCode } from "./entry-kinds.ts";
+import { EntryScan, scanEntry } from "./entry-scan.ts";
+import { GlueMarks } from "./glue-marks.ts";
+import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
+import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
+import { readSessionLine } from "./session-line.ts";
+
+const encoder = new TextEncoder();
+
+/** Takes lines into an index, in file order, and notes what is wrong with them. */
+export class TreeIntake {
+  header: SessionHeader | undefined;
+  /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
+  lastRow = -1;
+  readonly issues: SessionIssue[] = [];
+  readonly #index: EntryIndex;
+  readonly #scan = new EntryScan();
+  readonly #marks = new GlueMarks();
+  #view!: ByteView;
+  /** Where the next call goes on: behind the last line that has an end. */
+  #offset = 0;
+  #lineNumber = 1;
+  #usable = 0;
+
+  constructor(index: EntryIndex) {
+    this.#index = index;
+  }
+
+  /** Takes in what `view` has beyond what was taken before. */
+  takeIn(view: ByteView): void {
+    this.#view = view;
+    const from = this.#offset;
+    // A tail without an end is looked at again when the log has grown: it may be whole by now.
+    while (this.issues.length > 0 && isTail(this.issues.at(-1)!) && this.issues.at(-1)!.offset >= from)
+      this.issues.pop();
+    let tail = -1;
+    forEachLine(
+      view,
+      (block, start, end, offset, lineNumber, terminated) => {
+        this.#lineNumber = lineNumber;
+        if (terminated && this.#takeFast(block, start, end, offset)) return;
+        if (end > start) this.#takeSlowly(block.subarray(start, end), offset, terminated);
+        if (!terminated) tail = offset;
+        else this.#lineNumber = lineNumber + 1;
+      },
+      { from, lineNumber: this.#lineNumber },
+    );
+    this.#offset = tail < 0 ? view.size : tail;
+  }
+
+  /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
+  #takeFast(block: Uint8Array, start: number, end: number, offset: number): boolean {
+    const scan = this.#scan;
+    if (
+      this.#usable === 0 ||
+      !scanEntry(block, start, end, scan) ||
+      this.#marks.between(block, offset - start, scan.stop, end)
+    )
+      return false;
+    const kind = kindIn(block, scan.typeStart, scan.typeEnd);
+    if (kind < 0) return false;
+    const parent = scan.parentStart < 0 ? ROOT : this.#rowOrOrphan(block, scan.parentStart, scan.parentEnd);
+    this.#add(block, scan.idStart, scan.idEnd, parent, kind, offset, end - start);
+    this.#lineNumber++;
+    return true;
+  }
+
+  #takeSlowly(bytes: Uint8Array, offset: number, terminated: boolean): void {
+    const line = readSessionLine(bytes);
+    if (line.is === "blank") return;
+    if (line.is === "corrupt") {
+      if (!terminated)
+        this.#note("torn-tail", offset, null, `The last line was cut after ${bytes.length} bytes.`);
+      else this.#takeDamaged(bytes, offset, line.message);
+      return;
+    }
+    if (line.is === "header") this.#takeHeader(line.header, offset);
+    else this.#takeEntry(line.entry, line.from, bytes, offset);
+    if (!terminated)
+      this.#note("unterminated-tail", offset, null, "The last line has no end; it is whole and counts.");
+    this.#usable++;
+  }
+
+  #takeHeader(header: SessionHeader, offset: number): void {
+    if (this.#usable > 0) {
+      this.#note("duplicate-header", offset, null, "A second header line; the first one holds.");
+      return;
+    }
+    this.header = header;
+    if (header.version <= FORMAT_VERSION) return;
+    this.#note(
+      "version",
+      offset,
+      null,
+      `The session has format version ${header.version}; this program writes up to ${FORMAT_VERSION}, so it is only read.`,
+    );
+  }
+
+  #takeEntry(entry: Entry, from: number, bytes: Uint8Array, offset: number): void {
+    if (this.#usable === 0)
+      this.#note("no-header", offset, null, "The first line is no session header; the session is only read.");
+    if (from > 0) {
+      this.#note("corrupt", offset, null, `${from} bytes of a line that was cut stand before another entry.`);
+      this.#note(
+        "salvaged",
+        offset + from,
+        entry.id,
+        "An entry stood behind a line that was cut; it counts.",
+      );
+    }
+    const id = encoder.encode(entry.id);
+    const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
+    const parent = parentBytes ? this.#rowOrOrphan(parentBytes, 0, parentBytes.length) : ROOT;
+    this.#add(id, 0, id.length, parent, kindCode(entry.type), offset + from, bytes.length - from);
+  }
+
+  /** A line whose beginning can still be read keeps its place, so that what follows it is not cut off from the rest. */
+  #takeDamaged(bytes: Uint8Array, offset: number, message: string): void {
+    const scan = this.#scan;
+    const legible = this.#usable > 0 && scanEntry(bytes, 0, bytes.length, scan);
+    const kind = legible ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
+    if (!legible || kind < 0) {
+      this.#note("corrupt", offset, null, `${message}: ${bytes.length} bytes are lost.`);
+      return;
+    }
+    const id = new TextDecoder().decode(bytes.subarray(scan.idStart, scan.idEnd));
+    this.#note("corrupt", offset, id, `${message}: what the entry says is lost, its place is kept.`);
+    const parent = scan.parentStart < 0 ? ROOT : this.#rowOrOrphan(bytes, scan.parentStart, scan.parentEnd);
+    this.#add(bytes, scan.idStart, scan.idEnd, parent, kind, offset, bytes.length);
+    this.#usable++;
+  }
+
+  #rowOrOrphan(bytes: Uint8Array, start: number, end: number): number {
+    const row = this.#index.rowOfBytes(bytes, start, end);
+    return row < 0 ? ORPHAN : row;
+  }
+
+  #add(
+    bytes: Uint8Array,
+    idStart: number,
+    idEnd: number,
+    parent: number,
+    kind: number,
+    offset: number,
+    length: number,
+  ): void {
+    const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
+    if (older >= 0 && this.#isSame(older, offset, length)) {
+      this.lastRow = older;
+      this.#note(
+        "identical-duplicate",
+        offset,
+        idIn(bytes, idStart, idEnd),
+        "The same line stands above; it counts once.",
+      );
+      return;
+    }
+    this.lastRow = this.#index.add(bytes, idStart, idEnd, older, parent, kind, offset, length);
+    if (older >= 0) {
+      this.#note(
+        "duplicate-id",
+        offset,
+        idIn(bytes, idStart, idEnd),
+        "Another entry above has this id; a reference means the nearest one above it.",
+      );
+    }
+    if (parent === ORPHAN) {
+      this.#note(
+        "orphan",
+        offset,
+        idIn(bytes, idStart, idEnd),
+        "The parent is not above this entry; it stands as a root of its own.",
+      );
+    }
+  }
+
+  #isSame(row: number, offset: number, length: number): boolean {
+    if (this.#index.lineLength(row) !== length) return false;
+    const before = this.#view.read(this.#index.offset(row), length);
+    const here = this.#view.read(offset, length);
+    return before.every((byte, i) => byte === here[i]);
+  }
+
+  #note(kind: SessionIssueKind, offset: number, id: string | null, message: string): void {
+    this.issues.push({ kind, line: this.#lineNumber, offset, id, message });
+  }
+}
+
+const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
+
+const idIn = (bytes: Uint8Array, start: number, end: number): string =>
+  new TextDecoder().decode(bytes.subarray(start, end));
+
+const typeBytes = entryKinds.map((kind) => encoder.encode(kind.type));
+const SESSION = encoder.encode("session");
+
+/** The code of the kind that `bytes[start, end)` spells; 0 for an unknown type, -1 for the type of a header. */
+function kindIn(bytes: Uint8Array, start: number, end: number): number {
+  for (let code = 1; code < typeBytes.length; code++)
+    if (equals(bytes, start, end, typeBytes[code]!)) return code;
+  return equals(bytes, start, end, SESSION) ? -1 : 0;
+}
+
+function equals(bytes: Uint8Array, start: number, end: number, word: Uint8Array): boolean {
+  if (end - start !== word.length) return false;
+  for (let i = 0; i < word.length; i++) if (bytes[start + i] !== word[i]) return false;
+  return true;
+}

@@ -1,0 +1,168 @@
+import type { ByteView } from "@espalier/jsonl-stream";
+import type { Entry } from "./entry.ts";
+import { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
+import { entryKinds } from "./entry-kinds.ts";
+import { EntryScan, scanEntry } from "./entry-scan.ts";
+import { findNear } from "./near-ids.ts";
+import type { SessionHeader } from "./session-header.ts";
+import type { SessionIssue } from "./session-issue.ts";
+import { readSessionLine } from "./session-line.ts";
+import { SessionTreeError } from "./session-tree-error.ts";
+import { TreeIntake } from "./tree-intake.ts";
+
+/** How many parsed entries are kept at hand; those read first go first. */
+const BODIES_KEPT = 4_096;
+
+/** How much of a line is read to find its id; ids stand near the beginning, and the whole line is there if not. */
+const HEAD_BYTES = 256;
+
+/** What stands in for an entry whose line can no longer be read. */
+export const DAMAGED = "damaged";
+
+/**
+ * All entries of a log: where they are and how they hang together. Built by one pass over the bytes that parses next
+ * to nothing; what an entry says is read from the view when somebody asks. It grows when the log does, and nothing in
+ * it ever changes.
+ *
+ * Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
+ */
+export class Tree {
+  readonly index = new EntryIndex();
+  readonly #intake = new TreeIntake(this.index);
+  readonly #bodies = new Map<number, Entry>();
+  readonly #scan = new EntryScan();
+  #view: ByteView;
+
+  constructor(view: ByteView) {
+    this.#view = view;
+    this.#intake.takeIn(view);
+  }
+
+  /** Number of entries. */
+  get length(): number {
+    return this.index.length;
+  }
+
+  /** The first line, when it is a header. */
+  get header(): SessionHeader | undefined {
+    return this.#intake.header;
+  }
+
+  /** What is wrong with the lines, in file order. References are judged by `referenceIssues`. */
+  get issues(): readonly SessionIssue[] {
+    return this.#intake.issues;
+  }
+
+  /** The row of the last usable line; -1 when there is none. */
+  get lastRow(): number {
+    return this.#intake.lastRow;
+  }
+
+  /** The bytes the tree was read from. */
+  get view(): ByteView {
+    return this.#view;
+  }
+
+  /** Takes in what a longer view of the same log has beyond what was read. Returns the first new row. */
+  takeIn(view: ByteView): number {
+    const firstNew = this.length;
+    this.#view = view;
+    this.#intake.takeIn(view);
+    return firstNew;
+  }
+
+  has(id: string): boolean {
+    return this.index.rowOf(id) >= 0;
+  }
+
+  /**
+   * The row of the entry with this id: the newest, where a damaged log has several.
+   * @throws SessionTreeError `unknown-entry`, naming near ids
+   */
+  row(id: string): number {
+    const row = this.index.rowOf(id);
+    if (row >= 0) return row;
+    const near = findNear(id, this.ids());
+    const hint =
+      near.length > 0 ? `Near it: ${near.join(", ")}.` : "`espalier tree` lists the ids there are.";
+    throw new SessionTreeError(
+      "unknown-entry",
+      `There is no entry ${JSON.stringify(id)} in this session. ${hint}`,
+    );
+  }
+
+  /** The entry with this id; undefined when there is none. */
+  getEntry(id: string): Entry | undefined {
+    const row = this.index.rowOf(id);
+    return row < 0 ? undefined : this.entryAt(row);
+  }
+
+  /** All entries in file order, read one at a time. */
+  *entries(): Generator<Entry> {
+    for (let row = 0; row < this.length; row++) yield this.entryAt(row);
+  }
+
+  /** All ids in file order. */
+  *ids(): Generator<string> {
+    for (let row = 0; row < this.length; row++) yield this.idAt(row);
+  }
+
+  /** The entry of a row. Where its line cannot be read any more, one of type {@link DAMAGED} holds its place. */
+  entryAt(row: number): Entry {
+    const kept = this.#bodies.get(row);
+    if (kept) return kept;
+    const line = readSessionLine(this.bytesAt(row));
+    const entry = line.is === "entry" ? line.entry : this.#placeholder(row);
+    this.remember(row, entry);
+    return entry;
+  }
+
+  /** Keeps an entry at hand that was just made or read, so that its line need not be read again. */
+  remember(row: number, entry: Entry): void {
+    if (this.#bodies.size >= BODIES_KEPT) this.#bodies.delete(this.#bodies.keys().next().value!);
+    this.#bodies.set(row, entry);
+  }
+
+  /** The line of a row as it is in the log, without its end. */
+  bytesAt(row: number): Uint8Array {
+    return this.#view.read(this.index.offset(row), this.index.lineLength(row));
+  }
+
+  /** The id of a row; reads no more than the line's beginning where that is enough. */
+  idAt(row: number): string {
+    const kept = this.#bodies.get(row);
+    if (kept) return kept.id;
+    const head = this.#view.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
+    return idInHead(head, this.#scan) ?? this.entryAt(row).id;
+  }
+
+  /** The id of a row's parent as the tree has it: null for roots, orphans among them. */
+  parentIdAt(row: number): string | null {
+    const parent = this.index.parent(row);
+    return parent === ROOT || parent === ORPHAN ? null : this.idAt(parent);
+  }
+
+  /** The kind that answers for a row. */
+  kindAt(row: number) {
+    return entryKinds[this.index.kind(row)]!;
+  }
+
+  #placeholder(row: number): Entry {
+    const bytes = this.bytesAt(row);
+    const legible = scanEntry(bytes, 0, bytes.length, this.#scan);
+    const id = legible
+      ? decode(bytes, this.#scan.idStart, this.#scan.idEnd)
+      : `line@${this.index.offset(row)}`;
+    const parent = this.index.parent(row);
+    return { type: DAMAGED, id, parentId: parent < 0 ? null : this.idAt(parent), timestamp: "" };
+  }
+}
+
+const decoder = new TextDecoder();
+const decode = (bytes: Uint8Array, start: number, end: number): string =>
+  decoder.decode(bytes.subarray(start, end));
+
+/** Scans a piece of a line as if it were whole; the scan stops before it could notice, or says that it is not sure. */
+function idInHead(head: Uint8Array, scan: EntryScan): string | undefined {
+  return scanEntry(head, 0, head.length, scan, true) ? decode(head, scan.idStart, scan.idEnd) : undefined;
+}
