@@ -1,17 +1,26 @@
-import { readdirSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 
-// Inline projects inherit the root's options; project paths given as globs would not.
-const folders = ["packages", "apps"].flatMap((group) => readdirSync(group).map((name) => `${group}/${name}`));
+const here = import.meta.dirname;
+const grouped = ["packages", "apps"].flatMap((group) =>
+  readdirSync(join(here, group)).map((name) => `${group}/${name}`),
+);
+const folders = [...grouped, "examples", "bench", "docs", "scripts"].filter((folder) =>
+  folder === "scripts" ? true : existsSync(join(here, folder, "package.json")),
+);
 
 export default defineConfig({
   test: {
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    projects: [...folders, "examples"].map((root) => ({
+    // A package may be young enough to have no tests yet.
+    passWithNoTests: true,
+    // Inline projects inherit these options; projects given as globs would not.
+    projects: folders.map((folder) => ({
       extends: true as const,
-      root,
-      test: { name: root, include: ["test/**/*.test.ts", "test/**/*.test.tsx", "src/**/*.test.ts"] },
+      root: join(here, folder),
+      test: { name: folder, include: ["test/**/*.test.{ts,tsx,mjs}", "src/**/*.test.{ts,tsx}"] },
     })),
   },
 });

@@ -1,0 +1,35 @@
+// Which state of the sources a bundle was made from, told in a few milliseconds.
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+
+/** A name for the present state of everything the command is made of: paths, sizes and times of change. */
+export function sourceKey(/** @type {string} */ root) {
+  const hash = createHash("sha1");
+  const add = (/** @type {string} */ path) => {
+    // An editor may have just replaced its temporary file.
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found) hash.update(`${path} ${found.size} ${found.mtimeMs}\n`);
+  };
+  const addFolder = (/** @type {string} */ folder) => {
+    if (!existsSync(folder)) return;
+    for (const entry of readdirSync(folder, { withFileTypes: true })) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) addFolder(path);
+      else add(path);
+    }
+  };
+  hash.update(`${process.version}\n`);
+  for (const file of ["pnpm-lock.yaml", "scripts/command/bundle.mjs"]) add(join(root, file));
+  addFolder(join(root, "apps/cli/assets"));
+  for (const folder of ["apps/cli", ...packageFolders(root)]) {
+    if (!existsSync(join(root, folder, "package.json"))) continue;
+    add(join(root, folder, "package.json"));
+    addFolder(join(root, folder, "src"));
+  }
+  return hash.digest("hex").slice(0, 16);
+}
+
+function packageFolders(/** @type {string} */ root) {
+  return readdirSync(join(root, "packages")).map((name) => `packages/${name}`);
+}

@@ -1,0 +1,209 @@
+import { spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { afterEach, expect, test } from "vitest";
+
+/** @type {string[]} */
+const planted = [];
+afterEach(() => {
+  for (const folder of planted.splice(0)) rmSync(folder, { recursive: true });
+});
+
+function library(name, dependencies = {}) {
+  return JSON.stringify({
+    name: `@espalier/${name}`,
+    exports: { ".": "./src/index.ts" },
+    publishConfig: { exports: { ".": { types: "./dist/index.d.ts", default: "./dist/index.js" } } },
+    dependencies,
+  });
+}
+
+/** A small house in order; each test changes or adds files and reads the sentences. */
+const inOrder = {
+  "package.json": JSON.stringify({ name: "house", devDependencies: { vitest: "4.1.12" } }),
+  "packages/jsonl-stream/package.json": library("jsonl-stream"),
+  "packages/jsonl-stream/src/index.ts": `export { scan } from "./scan.ts";\n`,
+  "packages/jsonl-stream/src/scan.ts": "export const scan = () => [];\n",
+  "packages/session-tree/package.json": library("session-tree", { "@espalier/jsonl-stream": "workspace:*" }),
+  "packages/session-tree/src/index.ts": `export { tree } from "./tree.ts";\n`,
+  "packages/session-tree/src/tree.ts": `import { scan } from "@espalier/jsonl-stream";\nexport const tree = scan();\n`,
+  "packages/session-tree/test/tree.test.ts": `import { tree } from "@espalier/session-tree";\nimport { test } from "vitest";\ntest("", () => tree);\n`,
+  "packages/extensions/package.json": library("extensions"),
+  "packages/extensions/src/index.ts": "",
+  "packages/compaction/package.json": library("compaction", { "@espalier/session-tree": "workspace:*" }),
+  "packages/compaction/src/index.ts": `export { tree } from "@espalier/session-tree";\n`,
+  "packages/branch-summary/package.json": library("branch-summary"),
+  "packages/branch-summary/src/index.ts": "",
+};
+
+function violations(changes = {}) {
+  const root = mkdtempSync(join(tmpdir(), "espalier-house-"));
+  planted.push(root);
+  for (const [path, text] of Object.entries({ ...inOrder, ...changes })) {
+    mkdirSync(dirname(join(root, path)), { recursive: true });
+    writeFileSync(join(root, path), text);
+  }
+  const { status, stdout, stderr } = spawnSync(process.execPath, ["scripts/check-house.mjs", root], {
+    cwd: new URL("../..", import.meta.url),
+    encoding: "utf8",
+  });
+  expect(stderr).toBe("");
+  expect(status).toBe(stdout === "" ? 0 : 1);
+  return stdout.split("\n").filter((line) => line !== "");
+}
+
+test("a house in order has no violations", () => {
+  expect(violations()).toEqual([]);
+});
+
+test("an import that goes up the house is named with file and line", () => {
+  expect(
+    violations({
+      "packages/jsonl-stream/src/scan.ts": `// why\nimport type { tree } from "@espalier/session-tree";\nexport const scan = (): typeof tree => [];\n`,
+    }),
+  ).toContain(
+    'packages/jsonl-stream/src/scan.ts:2 imports "@espalier/session-tree", but packages/session-tree stands above packages/jsonl-stream: imports go down the house.',
+  );
+});
+
+test("a dynamic import and a type in an expression count as arrows too", () => {
+  const found = violations({
+    "packages/jsonl-stream/src/scan.ts": `export const scan = () => import("@espalier/session-tree");\nexport type Tree = import("@espalier/session-tree").Tree;\n`,
+  });
+  expect(found.filter((line) => line.includes("stands above"))).toHaveLength(2);
+});
+
+test("two packages of one row do not know each other", () => {
+  expect(
+    violations({
+      "packages/branch-summary/package.json": library("branch-summary", {
+        "@espalier/compaction": "workspace:*",
+      }),
+      "packages/branch-summary/src/index.ts": `export { tree } from "@espalier/compaction";\n`,
+    }),
+  ).toEqual([
+    'packages/branch-summary/src/index.ts:1 imports "@espalier/compaction", but packages/compaction stands in the same row, and packages of one row do not know each other.',
+  ]);
+});
+
+test("the seam for hooks knows nothing of sessions", () => {
+  expect(
+    violations({
+      "packages/extensions/package.json": library("extensions", { "@espalier/session-tree": "workspace:*" }),
+      "packages/extensions/src/index.ts": `export { tree } from "@espalier/session-tree";\n`,
+    }),
+  ).toEqual([
+    'packages/extensions/src/index.ts:1 imports "@espalier/session-tree", but packages/extensions knows no other package of the workspace.',
+  ]);
+});
+
+test("a package without a row is asked to take one", () => {
+  expect(
+    violations({ "packages/attic/package.json": library("attic"), "packages/attic/src/index.ts": "" }),
+  ).toEqual(["packages/attic stands in no row of the house: give it one in scripts/house/rows.mjs."]);
+});
+
+test("a relative import does not leave its package, and a public name has a door", () => {
+  expect(
+    violations({
+      "packages/session-tree/src/tree.ts": `import { scan } from "../../jsonl-stream/src/scan.ts";\nimport "@espalier/jsonl-stream/hidden";\nexport const tree = scan();\n`,
+    }),
+  ).toEqual([
+    'packages/session-tree/src/tree.ts:1 reaches out of its package to "../../jsonl-stream/src/scan.ts": import @espalier/jsonl-stream by its public name.',
+    'packages/session-tree/src/tree.ts:2 imports "@espalier/jsonl-stream/hidden", which packages/jsonl-stream does not export.',
+  ]);
+});
+
+test("a ring of files is shown whole, even when it is made of types only", () => {
+  expect(
+    violations({
+      "packages/jsonl-stream/src/scan.ts": `import type { Line } from "./line.ts";\nexport const scan = (): Line[] => [];\n`,
+      "packages/jsonl-stream/src/line.ts": `import type { scan } from "./scan.ts";\nexport type Line = typeof scan;\n`,
+    }),
+  ).toEqual([
+    "packages/jsonl-stream/src/scan.ts imports itself through packages/jsonl-stream/src/line.ts → packages/jsonl-stream/src/scan.ts: turn one arrow around.",
+  ]);
+});
+
+test("a root entry for browsers does not reach Node, not even through another package", () => {
+  const found = violations({
+    "packages/jsonl-stream/src/scan.ts": `import { readFileSync } from "fs";\nexport const scan = () => [readFileSync];\n`,
+  });
+  expect(found).toContain(
+    "@espalier/jsonl-stream runs in a browser, but its root entry reaches node:fs by packages/jsonl-stream/src/index.ts → packages/jsonl-stream/src/scan.ts: move that to the ./node entry.",
+  );
+  expect(found.filter((line) => line.startsWith("@espalier/compaction runs in a browser"))).toHaveLength(1);
+});
+
+test("a root entry for browsers may name Node's types and load Node late", () => {
+  expect(
+    violations({
+      "packages/jsonl-stream/src/scan.ts": `import type { Stats } from "node:fs";\nexport const scan = async (): Promise<Stats[]> => [(await import("node:fs")).statSync(".")];\n`,
+    }),
+  ).toEqual([]);
+});
+
+test("a long file is split or says why it is long", () => {
+  const long = "export const scan = () => [];\n".padEnd(30 + 250, "\n");
+  expect(violations({ "packages/jsonl-stream/src/scan.ts": long })).toEqual([
+    'packages/jsonl-stream/src/scan.ts has 251 lines: take a noun out of it, or open it with "// Over 250 lines because …".',
+  ]);
+  const reason = "// Over 250 lines because the table of the format is one table.\n";
+  expect(violations({ "packages/jsonl-stream/src/scan.ts": reason + long })).toEqual([]);
+});
+
+test("names that say nothing and names that are not kebab-case are refused", () => {
+  expect(
+    violations({
+      "packages/jsonl-stream/src/utils.ts": "",
+      "packages/jsonl-stream/test/helpers/line.ts": "",
+      "packages/jsonl-stream/src/scanLines.ts": "",
+    }),
+  ).toEqual([
+    'packages/jsonl-stream/src/scanLines.ts is named "scanLines": files and folders are kebab-case.',
+    'packages/jsonl-stream/src/utils.ts is named "utils", which says nothing: name it after the noun it holds.',
+    'packages/jsonl-stream/test/helpers/line.ts is named "helpers", which says nothing: name it after the noun it holds.',
+  ]);
+});
+
+test("an index is a table of contents", () => {
+  const sentence =
+    'packages/jsonl-stream/src/index.ts is a table of contents: it holds nothing but `export { … } from "…"`.';
+  expect(violations({ "packages/jsonl-stream/src/index.ts": `export * from "./scan.ts";\n` })).toEqual([
+    sentence,
+  ]);
+  expect(violations({ "packages/jsonl-stream/src/index.ts": "export const scan = 1;\n" })).toEqual([
+    sentence,
+  ]);
+});
+
+test("what a source imports stands in the dependencies, what a test imports may stand with the tools", () => {
+  expect(
+    violations({
+      "packages/session-tree/package.json": library("session-tree"),
+      "packages/session-tree/src/tree.ts": `import { scan } from "@espalier/jsonl-stream";\nimport { test } from "vitest";\nexport const tree = [scan, test];\n`,
+    }),
+  ).toEqual([
+    'packages/session-tree/src/tree.ts:1 imports "@espalier/jsonl-stream": add it to the dependencies of packages/session-tree/package.json.',
+    'packages/session-tree/src/tree.ts:2 imports "vitest": add it to the dependencies of packages/session-tree/package.json.',
+  ]);
+});
+
+test("a door that is published differently from how it is worked on is named", () => {
+  const manifest = JSON.parse(library("jsonl-stream"));
+  manifest.exports["./node"] = "./src/node/index.ts";
+  expect(
+    violations({
+      "packages/jsonl-stream/package.json": JSON.stringify(manifest),
+      "packages/jsonl-stream/src/node/index.ts": "",
+    }),
+  ).toEqual([
+    'packages/jsonl-stream/package.json must publish "./node" as {"types":"./dist/node/index.d.ts","default":"./dist/node/index.js"} (publishConfig.exports).',
+  ]);
+});
+
+test("a file that cannot be parsed is not passed over", () => {
+  const [sentence] = violations({ "packages/jsonl-stream/src/scan.ts": "export const = ;\n" });
+  expect(sentence).toMatch(/^packages\/jsonl-stream\/src\/scan\.ts cannot be parsed: /);
+});
