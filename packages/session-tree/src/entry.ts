@@ -45,6 +45,11 @@ export interface EntryBehaviour<E extends Entry> {
   settings?(entry: E): Partial<Settings>;
   /** For an entry that sets the leaf elsewhere: where to. */
   leafTarget?(entry: E): string | null;
+  /**
+   * What an append of this entry survives unless the caller says otherwise. `flush` by default; what a person or a
+   * provider cannot give again is `fsync`.
+   */
+  durability?(entry: E): "flush" | "fsync";
   /** What is wrong with an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
   problem?(entry: E): string | undefined;
 }

@@ -189,7 +189,8 @@ export class SessionTree {
     this.#assertWritable();
     if (drafts.length === 0) return [];
     const prepared = prepareAppend(drafts, this.#site(), new Date().toISOString());
-    const at = await this.log.append(prepared.lines, options);
+    const durability = options.durability ?? strictest(prepared.entries);
+    const at = await this.log.append(prepared.lines, { durability });
     const previousLeafId = this.leafId;
     if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     if (this.#tree) this.#remember(prepared.entries);
@@ -259,4 +260,9 @@ export class SessionTree {
   #tell(change: SessionChange): void {
     for (const observer of this.#observers) observer(change);
   }
+}
+
+/** What the most precious entry of a batch asks for. */
+function strictest(entries: readonly Entry[]): Durability {
+  return entries.some((entry) => kindOf(entry.type).durability?.(entry) === "fsync") ? "fsync" : "flush";
 }

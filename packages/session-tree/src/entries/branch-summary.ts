@@ -17,5 +17,6 @@ export const branchSummary = defineEntry<BranchSummaryEntry>("branch_summary", {
   movesLeaf: true,
   toMessages: ({ summary, fromId, timestamp }) =>
     summary ? [{ role: "branchSummary", summary, fromId, timestamp: Date.parse(timestamp) }] : [],
+  durability: () => "fsync",
   problem: (entry) => (typeof entry.summary !== "string" ? "`summary` is not text" : undefined),
 });

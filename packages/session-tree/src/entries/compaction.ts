@@ -30,6 +30,7 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
   ],
   firstKept: (entry) => entry.firstKeptEntryId,
   settings: (entry) => recordedSettings(entry.details),
+  durability: () => "fsync",
   problem: (entry) =>
     typeof entry.summary !== "string"
       ? "`summary` is not text"

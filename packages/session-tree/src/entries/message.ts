@@ -16,6 +16,7 @@ export const message = defineEntry<MessageEntry>("message", {
   movesLeaf: true,
   toMessages: (entry) => [withContent(entry.message)],
   settings: (entry) => (entry.message.role === "assistant" ? modelOf(entry.message) : {}),
+  durability: ({ message: { role } }) => (role === "user" || role === "assistant" ? "fsync" : "flush"),
   problem: (entry) =>
     typeof entry.message !== "object" || entry.message === null || typeof entry.message.role !== "string"
       ? "`message` has no role"

@@ -1,0 +1,96 @@
+import { forEachLine } from "@espalier/jsonl-stream";
+import {
+  DAMAGED,
+  isDamage,
+  referenceIssues,
+  type SessionIssue,
+  type SessionLog,
+  Tree,
+} from "@espalier/session-tree";
+import { FileLog } from "@espalier/session-tree/node";
+
+/** Bytes of a line above which it is mentioned: what a writer of ours refuses. */
+const LARGE_LINE = 16 * 1024 * 1024;
+
+/** Bytes of a log above which it is mentioned. */
+const LARGE_LOG = 256 * 1024 * 1024;
+
+/** What a look at every line of a session found. */
+export interface Diagnosis {
+  /** False when something is lost, doubtful or in the way. */
+  ok: boolean;
+  /** Entries that can be used. */
+  entries: number;
+  /** In the order of the file. */
+  issues: SessionIssue[];
+}
+
+/** Reads every line of a log and says what is wrong with it, with line and offset in the file as it is. Changes nothing. */
+export async function diagnose(log: SessionLog): Promise<Diagnosis> {
+  return diagnoseTree(new Tree(await log.load()), log);
+}
+
+/** As {@link diagnose}, for a tree that was read already. */
+export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
+  const issues: SessionIssue[] = [...tree.issues];
+  const reported = new Set(issues.map(({ offset }) => offset));
+  let damaged = 0;
+  for (let row = 0; row < tree.length; row++) {
+    const offset = tree.index.offset(row);
+    const length = tree.index.lineLength(row);
+    if (tree.entryAt(row).type === DAMAGED) {
+      damaged++;
+      if (!reported.has(offset)) {
+        issues.push({
+          kind: "corrupt",
+          line: null,
+          offset,
+          id: tree.idAt(row),
+          message: `${length} bytes of a line cannot be read: what the entry says is lost, its place is kept.`,
+        });
+      }
+    }
+    if (length > LARGE_LINE)
+      issues.push({
+        kind: "large-line",
+        line: null,
+        offset,
+        id: tree.idAt(row),
+        message: `The line has ${length} bytes, more than is written nowadays.`,
+      });
+  }
+  issues.push(...referenceIssues(tree));
+  if (tree.view.size > LARGE_LOG)
+    issues.push({
+      kind: "large-file",
+      line: null,
+      offset: 0,
+      id: null,
+      message: `The session has ${tree.view.size} bytes.`,
+    });
+  return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
+}
+
+/** Gives every issue its line, and its offset in the file as it is on disk where an old format was upgraded in memory. */
+function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIssue[] {
+  issues.sort((a, b) => a.offset - b.offset);
+  const originals = log instanceof FileLog ? log.upgraded?.originalOffsets : undefined;
+  const placedIssues: SessionIssue[] = [];
+  let next = 0;
+  let lineOf = 0;
+  const place = (until: number, line: number) => {
+    for (; next < issues.length && issues[next]!.offset < until; next++) {
+      const issue = issues[next]!;
+      placedIssues.push({ ...issue, line, offset: originals?.[line - 1] ?? issue.offset });
+    }
+  };
+  if (issues.length > 0) {
+    forEachLine(tree.view, (_block, _start, _end, offset, lineNumber) => {
+      place(offset, lineOf);
+      lineOf = lineNumber;
+      return next < issues.length ? undefined : false;
+    });
+    place(Number.POSITIVE_INFINITY, lineOf);
+  }
+  return placedIssues;
+}

@@ -1,0 +1,207 @@
+import {
+  type AppendOptions,
+  type Branch,
+  branches,
+  custom,
+  type Entry,
+  label,
+  labelsInForce,
+  type NewEntry,
+  type SessionContext,
+  type SessionHeader,
+  type SessionObserver,
+  type SessionStore,
+  type SessionTree,
+  sessionInfo,
+  sessionName,
+  type Tree,
+} from "@espalier/session-tree";
+import { type Diagnosis, diagnoseTree } from "./diagnose.ts";
+import { EngineError } from "./engine-error.ts";
+import { fillMessage, type MessageDraft } from "./fill-message.ts";
+import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
+import { type NavigateOptions, type NavigateResult, navigate, undo } from "./navigate.ts";
+import { PIN, pinnedOn } from "./pins.ts";
+import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
+
+/**
+ * An open session: what an agent embeds and every shell acts through. Reading is synchronous; whatever changes the
+ * session is asynchronous and ends in one append, of which all observers are told.
+ */
+export class Session {
+  /** The log, the tree in it and the leaf. */
+  readonly core: SessionTree;
+  /** Where forks are kept. */
+  readonly store: SessionStore;
+
+  constructor(core: SessionTree, store: SessionStore) {
+    this.core = core;
+    this.store = store;
+  }
+
+  /** The session's id; empty for a file without a header. */
+  get id(): string {
+    return this.core.id;
+  }
+
+  /** The path of the session's file, or its address in another store. */
+  get file(): string {
+    return this.core.log.ref;
+  }
+
+  get header(): SessionHeader | undefined {
+    return this.core.header;
+  }
+
+  /** All entries and how they hang together. */
+  get tree(): Tree {
+    return this.core.tree;
+  }
+
+  /** The entry under which the next one is appended; null before the first. */
+  get leafId(): string | null {
+    return this.core.leafId;
+  }
+
+  /** What the model reads at the leaf. Kept while the session runs: do not change it. */
+  get context(): SessionContext {
+    return this.core.context;
+  }
+
+  /** The session's name; undefined when it has none. */
+  get name(): string | undefined {
+    return sessionName(this.tree);
+  }
+
+  /** What the model would read at any entry; null is before the first. Throws `unknown-entry`. */
+  contextAt(id: string | null): SessionContext {
+    return this.core.contextAt(id);
+  }
+
+  getEntry(id: string): Entry | undefined {
+    return this.core.getEntry(id);
+  }
+
+  /** All entries, in the order of the file. */
+  getEntries(): Entry[] {
+    return [...this.tree.entries()];
+  }
+
+  /** Entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
+  getBranch(fromId?: string | null): Entry[] {
+    return this.core.getBranch(fromId);
+  }
+
+  /** The label of an entry; undefined when it has none. */
+  getLabel(id: string): string | undefined {
+    return labelsInForce(this.tree).get(id)?.label;
+  }
+
+  /** All ends of the tree, each with the newest user text on its path. */
+  branches(): Branch[] {
+    return branches(this.tree);
+  }
+
+  /** Ids pinned on the leaf's path. */
+  pinned(): string[] {
+    return pinnedOn(this.getBranch());
+  }
+
+  /**
+   * Appends entries under the leaf, in one write; answers when they are in the log.
+   * @throws SessionTreeError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed
+   */
+  append(entries: NewEntry | readonly NewEntry[], options?: AppendOptions): Promise<Entry[]> {
+    return this.core.append(entries, options);
+  }
+
+  /** Appends messages, filling in what a draft leaves out; see `fillMessage`. */
+  appendMessages(drafts: readonly MessageDraft[], options?: AppendOptions): Promise<Entry[]> {
+    return this.append(
+      drafts.map((draft) => fillMessage(draft, this.context)),
+      options,
+    );
+  }
+
+  /** Appends a compaction under the leaf; returns its id. */
+  appendCompaction(
+    summary: string,
+    firstKeptEntryId: string,
+    tokensBefore: number,
+    details?: unknown,
+  ): Promise<string> {
+    return this.core.appendCompaction(summary, firstKeptEntryId, tokensBefore, details);
+  }
+
+  /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
+  branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
+    return this.core.branchWithSummary(targetId, summary, details);
+  }
+
+  /**
+   * Moves the leaf inside the session. To a user or custom message: before it, and its text comes back for editing.
+   * null: before the first entry. Throws `unknown-entry`.
+   */
+  navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
+    return navigate(this, targetId, options);
+  }
+
+  /** Takes back the newest navigation or prompt; again, the one before. Throws `nothing-to-undo`. */
+  undo(): Promise<NavigateResult> {
+    return undo(this);
+  }
+
+  /** Starts a new session from a path of this one. Throws `unknown-entry`, `exists`. */
+  fork(entryId: string, options?: ForkOptions): Promise<ForkResult> {
+    return forkSession(this, entryId, options);
+  }
+
+  /** Gives an entry a label; an empty text or none clears it. Returns the id of the label's entry. */
+  async label(targetId: string, text?: string): Promise<string> {
+    this.tree.row(targetId);
+    return this.#appendBeside(label.of({ targetId, ...(text ? { label: oneLine(text, "label") } : {}) }));
+  }
+
+  /** Names the session. Returns the id of the entry that says so. */
+  async rename(name: string): Promise<string> {
+    return this.#appendBeside(sessionInfo.of({ name: oneLine(name, "name") }));
+  }
+
+  /** Keeps an entry in the context, word for word, over compactions; or no longer. Returns the id of the pin's entry. */
+  async pin(targetId: string, pinned = true): Promise<string> {
+    this.tree.row(targetId);
+    return this.#appendBeside(custom.of({ customType: PIN, data: { targetId, pinned } }));
+  }
+
+  /** Plays the session back, entry by entry. */
+  replay(options?: ReplayOptions): Generator<ReplayStep> {
+    return replay(this.tree, options);
+  }
+
+  /** Says what is wrong with the session's lines. Changes nothing. */
+  diagnose(): Diagnosis {
+    return diagnoseTree(this.tree, this.core.log);
+  }
+
+  /** Tells `observer` of every change from now on; returns the function that ends it. */
+  subscribe(observer: SessionObserver): () => void {
+    return this.core.subscribe(observer);
+  }
+
+  /** Waits for what is under way, and lets go of the session. */
+  close(): Promise<void> {
+    return this.core.close();
+  }
+
+  async #appendBeside(entry: NewEntry): Promise<string> {
+    const [appended] = await this.append(entry);
+    return appended!.id;
+  }
+}
+
+/** Labels and names are one line that a list can show. */
+function oneLine(text: string, what: string): string {
+  const line = text.replace(/\s+/g, " ").trim();
+  if (line === "") throw new EngineError("not-text", `The ${what} is empty; give it at least one character.`);
+  return line;
+}
