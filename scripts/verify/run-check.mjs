@@ -1,9 +1,9 @@
 // Runs one check as a process and turns what happened into counts. A check that hangs or cannot start has failed.
-import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { root, toolEnvironment } from "../tools.mjs";
+import { toolEnvironment } from "../tools.mjs";
+import { runCommand } from "./run-command.mjs";
 
 /** @typedef {{ name: string, command: string, minutes: number, live?: boolean }} Check `live`: show its output as it comes */
 /** @typedef {{ passed: number, failed: number, skipped: { name: string, reason: string }[] }} Counts */
@@ -13,19 +13,17 @@ import { root, toolEnvironment } from "../tools.mjs";
 export async function runCheck(/** @type {Check} */ { name, command, minutes, live = false }) {
   const folder = mkdtempSync(join(tmpdir(), "espalier-verify-"));
   const countsFile = join(folder, "counts.json");
+  const plain = live ? {} : { NO_COLOR: "1" };
+  const env = { ...toolEnvironment, ...plain, VERIFY_COUNTS: countsFile };
   const started = performance.now();
-  const { fault, output } = await run(command, minutes, live, {
-    ...toolEnvironment,
-    VERIFY_COUNTS: countsFile,
-  });
+  const { fault, output } = await runCommand(command, { minutes, live, env });
   const seconds = (performance.now() - started) / 1000;
   const counts = readCounts(countsFile) ?? { passed: fault ? 0 : 1, failed: 0, skipped: [] };
   if (fault && counts.failed === 0) counts.failed = 1;
   rmSync(folder, { recursive: true });
 
-  console.log(
-    `${counts.failed > 0 ? "failed" : "passed"} ${seconds.toFixed(1).padStart(7)} s  ${name}${many(counts)}`,
-  );
+  const verdict = counts.failed > 0 ? "failed" : "passed";
+  console.log(`${verdict} ${seconds.toFixed(1).padStart(7)} s  ${name}${many(counts)}`);
   if (counts.failed > 0) console.log(indent([`$ ${command}`, ...shorten(output), fault ?? ""]));
   return { name, seconds, ...counts };
 }
@@ -48,45 +46,6 @@ function readCounts(/** @type {string} */ file) {
   }
 }
 
-/** @returns {Promise<{ fault?: string, output: string }>} `fault` says in words why it did not end with 0 */
-function run(
-  /** @type {string} */ command,
-  /** @type {number} */ minutes,
-  /** @type {boolean} */ live,
-  /** @type {NodeJS.ProcessEnv} */ env,
-) {
-  const [program = "", ...options] = command.split(" ");
-  return new Promise((settle) => {
-    const child = spawn(program, options, {
-      cwd: root,
-      env,
-      stdio: ["ignore", live ? 1 : "pipe", live ? 1 : "pipe"],
-    });
-    let output = "";
-    const keep = (/** @type {string} */ text) => {
-      output += text;
-    };
-    child.stdout?.setEncoding("utf8").on("data", keep);
-    child.stderr?.setEncoding("utf8").on("data", keep);
-    let hung = false;
-    const alarm = setTimeout(() => {
-      hung = true;
-      stop();
-    }, minutes * 60_000);
-    const end = (/** @type {string | undefined} */ fault) => {
-      clearTimeout(alarm);
-      process.off("SIGINT", interrupt).off("SIGTERM", interrupt);
-      settle(fault ? { fault, output } : { output });
-    };
-    child.on("error", (error) => end(`It could not start: ${error.message}.`));
-    child.on("close", (code, signal) => {
-      if (hung) end(`It was stopped after ${minutes} minutes.`);
-      else if (signal) end(`It was ended by ${signal}.`);
-      else end(code === 0 ? undefined : `It ended with exit code ${code}.`);
-    });
-  });
-}
-
 /** Long complaints lose their middle: their beginning names the cause and their end the sum. */
 function shorten(/** @type {string} */ output) {
   const lines = output.trimEnd().split("\n");
@@ -96,5 +55,8 @@ function shorten(/** @type {string} */ output) {
 }
 
 function indent(/** @type {string[]} */ lines) {
-  return lines.map((line) => `    ${line}`.trimEnd()).join("\n");
+  return lines
+    .filter((line) => line !== "")
+    .map((line) => `    ${line}`)
+    .join("\n");
 }
