@@ -3,7 +3,7 @@ const frozen = new WeakSet<object>();
 
 /**
  * Freezes plain objects and arrays, and what they hold, in place. Everything else stays as it is: an `AbortSignal`,
- * a `Map` or `Set`, a buffer, an instance of a class, and what stands behind a getter. A loop, not recursion: depth does not matter.
+ * a `Map` or `Set`, a buffer, an instance of a class, and what stands behind a getter. Any depth will do.
  */
 export function deepFreeze<Value>(value: Value): Value {
   const walked = new Set<object>();

@@ -37,13 +37,19 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
   register(owner: string, setup: ExtensionSetup<ExtensionApi<Hooks, Context>>): Promise<() => void>;
   /** Whether anybody listens; asked before a payload is made that costs something. An alias has its hook's listeners. */
   has(hook: Hook): boolean;
-  /** Resolves when all handlers were told; `critical-handler-failed` if one failed that must not. Freezes what the payload holds. */
+  /**
+   * Resolves when all handlers were told; `critical-handler-failed` if one failed that must not.
+   * Freezes what the payload holds.
+   */
   notify<Payload extends object>(
     hook: NotifyHook<Payload>,
     payload: NoInfer<Payload>,
     context: Context,
   ): Promise<void>;
-  /** The value after all handlers, frozen; without handlers the value itself. Errors: `critical-handler-failed`, `aborted`. */
+  /**
+   * The value after all handlers, frozen with what it shares with `value`; without handlers `value` as it is.
+   * Errors: `critical-handler-failed`, `aborted`.
+   */
   transform<Value, Field extends string>(
     hook: TransformHook<Value, Field>,
     value: NoInfer<Value>,
@@ -86,9 +92,11 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
       if (outcome.kind === "answered") return remove;
       remove();
       const why =
-        outcome.kind === "threw" ? describeThrown(outcome.error) : `it took more than ${HANDLER_LIMIT_MS} ms`;
+        outcome.kind === "threw"
+          ? describeThrown(outcome.error)
+          : `it took more than ${HANDLER_LIMIT_MS} ms; move what it awaits into a handler.`;
       const cause = outcome.kind === "threw" ? { cause: outcome.error } : {};
-      throw new ExtensionError("setup-failed", `The extension ${owner} could not be set up: ${why}.`, {
+      throw new ExtensionError("setup-failed", `The extension ${owner} could not be set up: ${why}`, {
         owner,
         ...cause,
       });

@@ -9,7 +9,8 @@ import type { TransformHook } from "./transform-hook.ts";
 /**
  * Passes the value through the handlers. Changes count only when their handler ends well and the hook finds the value
  * valid; else the next handler gets the value as it was. What comes back is frozen and shares what was not changed.
- * Throws `critical-handler-failed` at once, and `aborted`, since a value that a handler has not seen may be one it would have redacted.
+ * Throws `critical-handler-failed` at once, and `aborted`: a value that a handler has not seen may be one that it would
+ * have redacted.
  */
 export async function runTransform<Value, Field extends string>(
   hook: TransformHook<Value, Field>,

@@ -149,3 +149,15 @@ it("an abort ends the waiting, and those who are left are still told", async () 
   expect(seen).toEqual(["second"]);
   expect(reports).toEqual([]);
 });
+
+it("a signal that was aborted before still lets everybody be told", async () => {
+  const { host } = createTestHost();
+  const seen: string[] = [];
+  await host.register("a", (api) => {
+    api.on("told", (event) => void seen.push(event.words.join()));
+    api.on("told", () => new Promise(() => {}));
+    api.on("told", () => void seen.push("last"));
+  });
+  await host.notify(told, { words: ["aborted"] }, { ...context, signal: AbortSignal.abort() });
+  expect(seen).toEqual(["aborted", "last"]);
+});

@@ -115,7 +115,7 @@ it("a setup that throws leaves no handler behind", async () => {
   expect(failure).toMatchObject({
     code: "setup-failed",
     owner: "half.ts",
-    message: "The extension half.ts could not be set up: api.registerTool is not a function.",
+    message: "The extension half.ts could not be set up: api.registerTool is not a function",
     cause: expect.any(TypeError),
   });
   expect(host.has(told)).toBe(false);

@@ -15,6 +15,8 @@ export interface LoadExtensionOptions {
    * be writable for its owner alone. Default: nothing is kept.
    */
   cacheDir?: string;
+  /** How long the module, and what it awaits at its top level, may take to load; default 10 s, in milliseconds. */
+  timeoutMs?: number;
 }
 
 export interface LoadedExtension {
@@ -25,8 +27,8 @@ export interface LoadedExtension {
 
 /**
  * Loads a TypeScript or JavaScript module, wherever it lies, and what it imports, as it stands now on disk.
- * Running it is running code: whether the file may be trusted is decided before. Throws `ExtensionError` with the file as owner:
- * `not-found`, `syntax-error`, `foreign-package`, `load-failed`, `load-timed-out` (10 s), `no-default-export`.
+ * Loading runs code: whether the file may be trusted is decided before. Throws `ExtensionError` with the file as owner:
+ * `not-found`, `syntax-error`, `foreign-package`, `load-failed`, `load-timed-out`, `no-default-export`.
  */
 export async function loadExtension(
   file: string,
@@ -34,7 +36,7 @@ export async function loadExtension(
 ): Promise<LoadedExtension> {
   const owner = resolve(file);
   await checkFile(owner);
-  const { virtualModules = {}, cacheDir } = options;
+  const { virtualModules = {}, cacheDir, timeoutMs = HANDLER_LIMIT_MS } = options;
   // Loaded here: a command that runs no extension does not wait for the translator.
   const { createJiti } = await import("jiti");
   const jiti = createJiti(import.meta.url, {
@@ -44,14 +46,14 @@ export async function loadExtension(
     virtualModules: refuseForeignPackages(owner, virtualModules),
   });
   const outcome = await callWithin(() => jiti.import(owner, { default: true }), {
-    timeoutMs: HANDLER_LIMIT_MS,
+    timeoutMs,
     clock: systemClock,
     // The load has failed by then, with an error that names the file; nothing of it is in use.
     onLate: () => {},
   });
   if (outcome.kind === "threw") throw loadError(owner, outcome.error);
   if (outcome.kind !== "answered") {
-    const message = `${owner} was still loading after ${HANDLER_LIMIT_MS} ms; move what it awaits into a handler.`;
+    const message = `${owner} was still loading after ${timeoutMs} ms; move what it awaits into a handler.`;
     throw new ExtensionError("load-timed-out", message, { owner });
   }
   if (typeof outcome.answer !== "function") {
@@ -62,17 +64,13 @@ export async function loadExtension(
 }
 
 async function checkFile(owner: string): Promise<void> {
-  try {
-    if ((await stat(owner)).isFile()) return;
-  } catch (cause) {
-    throw new ExtensionError("not-found", `There is no extension at ${owner}: ${describeThrown(cause)}.`, {
-      owner,
-      cause,
-    });
-  }
-  throw new ExtensionError("not-found", `${owner} is not a file; name the module itself, such as index.ts.`, {
-    owner,
+  const found = await stat(owner).catch((cause: unknown) => {
+    const message = `There is no extension to load (${describeThrown(cause)}); check the path.`;
+    throw new ExtensionError("not-found", message, { owner, cause });
   });
+  if (found.isFile()) return;
+  const message = `${owner} is not a file; name the module itself, such as index.ts.`;
+  throw new ExtensionError("not-found", message, { owner });
 }
 
 /** What the parser says in its message, on two lines: what is wrong, then where. */

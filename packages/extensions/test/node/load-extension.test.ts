@@ -72,6 +72,7 @@ it("a file is read anew each time, also where what it imports has changed", asyn
 it.each([
   ["module.mjs", "export default () => 'esm';"],
   ["script.js", "module.exports = () => 'cjs';"],
+  ["a folder/ü #1%41.ts", "export default (): string => 'any name';"],
   ["plain.js", "export default function () { return 'esm in js'; }"],
   ["waits.ts", "await new Promise((resolve) => setTimeout(resolve, 1));\nexport default async () => {};"],
 ])("%s loads as well", async (name, text) => {
@@ -92,7 +93,13 @@ it("translated files are kept in the folder that is named, and nowhere else", as
 });
 
 it.each([
-  ["there is no such file", "missing.ts", undefined, "not-found", /^There is no extension at \S+missing\.ts/],
+  [
+    "there is no such file",
+    "missing.ts",
+    undefined,
+    "not-found",
+    /^There is no extension to load \(ENOENT: .+missing\.ts'\); check the path\.$/,
+  ],
   ["it is a folder", "parts", undefined, "not-found", /parts is not a file; name the module itself/],
   [
     "it cannot be parsed",
@@ -149,6 +156,14 @@ it.each([
   const error = await failure(file);
   expect(error).toBeInstanceOf(ExtensionError);
   expect(error).toMatchObject({ code, owner: file, message: expect.stringMatching(message) });
+});
+
+it("a module that never finishes loading is given up", async () => {
+  const file = write("hangs.ts", "await new Promise(() => {});\nexport default () => {};");
+  await expect(loadExtension(file, { timeoutMs: 300 })).rejects.toMatchObject({
+    code: "load-timed-out",
+    owner: file,
+  });
 });
 
 it("the stack of an error names the line of the TypeScript file", async () => {
