@@ -83,7 +83,8 @@ function run(/** @type {string} */ cwd, /** @type {string} */ command, /** @type
     timeout: 120_000,
   });
   if (status === 0) return undefined;
-  return error?.message ?? `${stderr}${stdout}`.trim();
+  const said = `${stderr}${stdout}`.trim();
+  return error?.message ?? said.match(/^\w*Error\b.*$/m)?.[0] ?? said;
 }
 
 /** @returns {Record<string, any>} */

@@ -23,9 +23,11 @@ async function checkTypes(/** @type {Uint8Array} */ bytes) {
   if (!analysis.types) return [];
   return analysis.problems
     .filter((problem) => !("resolutionKind" in problem) || resolutions.has(problem.resolutionKind))
-    .map((problem) =>
-      `types: ${problem.kind} ${"entrypoint" in problem ? `at "${problem.entrypoint}"` : ""}`.trim(),
-    );
+    .map((problem) => {
+      const entry = "entrypoint" in problem ? ` at "${problem.entrypoint}"` : "";
+      const seenBy = "resolutionKind" in problem ? ` (${problem.resolutionKind})` : "";
+      return `types: ${problem.kind}${entry}${seenBy}.`;
+    });
 }
 
 function checkFiles(/** @type {Record<string, any>} */ manifest, /** @type {string[]} */ files) {
