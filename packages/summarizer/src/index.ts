@@ -1,9 +1,67 @@
+export { type AnthropicModel, anthropicModel, anthropicModels } from "./anthropic/anthropic-models.ts";
+export type { LastRequest } from "./anthropic/anthropic-request.ts";
+export {
+  type AnthropicSummarizer,
+  type AnthropicSummarizerOptions,
+  anthropicSummarizer,
+  DEFAULT_ANTHROPIC_MODEL,
+} from "./anthropic/anthropic-summarizer.ts";
+export { clampOutput } from "./anthropic/clamp-output.ts";
+export { type Cut, type CutShape, cut, cutMark, cutText } from "./cut-text.ts";
+export { escapeAttribute, escapeText, unescapeText } from "./escape-text.ts";
+export { collectFileOps } from "./files/collect-file-ops.ts";
+export { type FileLists, fileLists, formatFileLists, parseFileLists } from "./files/file-lists.ts";
+export { type FileOps, newFileOps } from "./files/file-ops.ts";
+export { type FileTool, findFileTool, type TouchedFiles } from "./files/file-tool.ts";
+export { fileTools } from "./files/file-tools.ts";
+export { patchedFiles } from "./files/patched-files.ts";
+export {
+  DEFAULT_LIMITS,
+  type RenderedMessage,
+  type RenderLimits,
+  renderMessage,
+} from "./rendered-message.ts";
+export { missingSections } from "./section-headings.ts";
+export { cutToTokens } from "./sizing/cut-to-tokens.ts";
+export { DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./sizing/fit-options.ts";
+export { type FittedRequest, fitRequest } from "./sizing/fit-request.ts";
+export {
+  type FittedAnswer,
+  type FittingOptions,
+  summarizeFitting,
+  withFitting,
+} from "./sizing/summarize-fitting.ts";
+export type { SummaryOmission } from "./sizing/summary-omission.ts";
 export type {
+  Summarizer,
   SummaryAnswer,
   SummaryProgress,
   SummaryPurpose,
   SummaryRequest,
   SummaryStopReason,
-  Summarizer,
 } from "./summarizer.ts";
-export { SummarizerError, type SummarizerErrorCode } from "./summarizer-error.ts";
+export {
+  type FailedAttempt,
+  isInvalidAnswer,
+  isPassing,
+  SummarizerError,
+  type SummarizerErrorCode,
+} from "./summarizer-error.ts";
+export { SUMMARIZER_SYSTEM_PROMPT, type SummaryPrompt, summaryPrompt } from "./summary-prompt.ts";
+export { charsEstimator } from "./tokens/chars-estimator.ts";
+export {
+  type ContextMeasure,
+  type ContextMeter,
+  countMeter,
+  estimateMeter,
+  lastTrustedUsage,
+  usageMeter,
+} from "./tokens/context-meter.ts";
+export { estimateMessages, type TokenEstimator } from "./tokens/token-estimator.ts";
+export { IMAGE_UPPER_BOUND, upperBoundEstimator } from "./tokens/upper-bound-estimator.ts";
+export { wordEstimator } from "./tokens/word-estimator.ts";
+export { renderTranscript } from "./transcript.ts";
+export { addUsage, usageTokens } from "./usage.ts";
+export { validateSummary } from "./validate-summary.ts";
+export { withFallback, withFallbackFor } from "./with-fallback.ts";
+export { exponentialDelay, type RetryOptions, withRetry } from "./with-retry.ts";

@@ -1,4 +1,6 @@
 import type { ContextMessage, Usage } from "@espalier/session-tree";
+import type { SummaryOmission } from "./sizing/summary-omission.ts";
+import type { FailedAttempt } from "./summarizer-error.ts";
 
 /**
  * What a summary is for. `history`: the older part of a path. `turn-prefix`: the beginning of a turn whose end is
@@ -22,6 +24,8 @@ export interface SummaryRequest {
   previousSummary?: string;
   /** What the user wants the summary to attend to. */
   customInstructions?: string;
+  /** The system prompt of a standalone request, where the feature that asks has one of its own. */
+  systemPrompt?: string;
   /** The most tokens the answer may have. */
   maxOutputTokens: number;
   /** Called with progress while the answer streams in. */
@@ -44,12 +48,18 @@ export type SummaryStopReason = "stop" | "length" | "refusal" | "toolUse" | "err
 export interface SummaryAnswer {
   text: string;
   stopReason: SummaryStopReason;
-  /** What the provider billed; absent where nothing was. */
+  /** What the provider billed for this answer (all its parts); absent where nothing was. */
   usage?: Usage;
   /** Who wrote it: a model, or `extractive`. */
   model: { provider: string; modelId: string };
   /** The name of the summarizer that answered, where several were tried. */
   source?: string;
+  /** What failed before it, oldest first; the whole bill is `usage` and the usage of these. */
+  attempts?: readonly FailedAttempt[];
+  /** What the request had to shorten or drop, where it was sized. */
+  omitted?: SummaryOmission;
+  /** Requests that answered, where there was more than one. */
+  calls?: number;
 }
 
 /**
@@ -64,4 +74,9 @@ export interface Summarizer {
   /** The most tokens one answer can have. */
   readonly maxOutputTokens: number;
   summarize(request: SummaryRequest): Promise<SummaryAnswer>;
+  /**
+   * The exact size of a request as it is, in tokens; undefined when nobody can say. Asked only where an upper bound
+   * does not settle whether a request fits. Absent: bounds decide alone.
+   */
+  promptTokens?(request: SummaryRequest): Promise<number | undefined>;
 }
