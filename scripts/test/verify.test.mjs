@@ -94,6 +94,7 @@ test("fails", () => expect(1).toBe(2));
 test("has no disk", (context) => context.skip("there is no second disk"));
 test.skip("rests", () => {});
 test.todo("comes later");
+describe.skip("a second disk (skipped: none here)", () => test("is full", () => {}));
 describe("a suite whose hook fails", () => {
   beforeAll(() => { throw new Error("no"); });
   test("never runs", () => {});
@@ -112,6 +113,7 @@ describe("a suite whose hook fails", () => {
     ["has no disk", "there is no second disk"],
     ["rests", "no reason given"],
     ["comes later", "no reason given"],
+    ["is full", "none here"],
     ["never runs", "no reason given"],
   ]);
 });
