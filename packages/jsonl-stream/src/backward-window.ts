@@ -41,8 +41,7 @@ export class BackwardWindow {
     this.#low = this.end - carried;
     this.#cutTerminated = false;
     while (this.#position > low) {
-      // Two bytes beyond the longest line: its own newline and the one before it.
-      if (this.#low === 0 && !this.#grow(longest + 2)) return this.#cut();
+      if (this.#low === 0 && !this.#grow(longest + this.end - this.lineEnd(this.end))) return this.#cut();
       const room = Math.min(this.#low, this.#position - low, blockSize);
       const fresh = this.#finder.subarray(this.#low - room, this.#low);
       fill(this.#view, this.#position - room, fresh);
@@ -89,7 +88,7 @@ export class BackwardWindow {
     return true;
   }
 
-  /** Moves to the beginning of the line and hands out its first `longest` bytes. */
+  /** Moves to the beginning of a line of at least `longest` bytes and hands out as many. */
   #cut(): boolean {
     const { low, blockSize, longest } = this.#range;
     this.#cutTerminated = this.block[this.end - 1] === LINE_FEED;

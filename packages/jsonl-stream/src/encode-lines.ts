@@ -8,9 +8,12 @@ const encoder = new TextEncoder();
  * @throws JsonlError `not-json` when a line holds a newline: it would be read as two
  */
 export function encodeLines(lines: readonly string[]): Uint8Array {
-  if (lines.length === 0) return new Uint8Array(0);
-  if (lines.some((line) => line.includes("\n"))) {
-    throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
+  let text = "";
+  for (const line of lines) {
+    if (line.includes("\n")) {
+      throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
+    }
+    text += `${line}\n`;
   }
-  return encoder.encode(`${lines.join("\n")}\n`);
+  return encoder.encode(text);
 }

@@ -37,8 +37,7 @@ export class ForwardWindow {
     this.offset = this.#position - this.#filled;
     this.#cutTerminated = false;
     while (this.#position < high) {
-      // One byte beyond the longest line, for its newline.
-      if (this.#filled === this.block.length && !this.#grow(longest + 1)) return this.#cut();
+      if (this.#filled === this.block.length && !this.#grow(longest)) return this.#cut();
       const room = Math.min(this.block.length - this.#filled, high - this.#position, blockSize);
       const fresh = this.#finder.subarray(this.#filled, this.#filled + room);
       fill(this.#view, this.#position, fresh);
@@ -72,7 +71,7 @@ export class ForwardWindow {
     return true;
   }
 
-  /** Hands out the first `longest` bytes of the line and moves behind its newline. */
+  /** Hands out the line's `longest` bytes in the block, which may be all of it, and moves behind its newline. */
   #cut(): boolean {
     const { high, blockSize, longest } = this.#range;
     const scratch = finderOf(new Uint8Array(blockSize));

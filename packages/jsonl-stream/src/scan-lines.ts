@@ -10,7 +10,10 @@ import { windowRange } from "./line-window.ts";
 export interface Line {
   /** Where the line as stored begins in the view. */
   offset: number;
-  /** Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` gives them again. */
+  /**
+   * Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` gives them again.
+   * At most `longest`.
+   */
   length: number;
   /** The content, without BOM and CR. Valid until the next line is asked for: copy what is to be kept. */
   bytes: Uint8Array;

@@ -1,9 +1,8 @@
-import { forEachLine } from "../for-each-line.ts";
 import { JsonlError } from "../jsonl-error.ts";
-import { contentEnd } from "../line-content.ts";
 import { LINE_FEED } from "../line-window.ts";
 import type { Descriptor } from "./descriptor.ts";
 import type { FileTail, Span } from "./file-tail.ts";
+import { findLines, holdsLines } from "./read-back.ts";
 import { systemCode, uninterrupted } from "./system-error.ts";
 
 /** Where appended lines stand. */
@@ -31,12 +30,12 @@ export function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8
     const clean = tail.clean && repeat === 0;
     const expected = clean ? tail.end : tail.end + 1;
     writeOnce(descriptor, clean ? own : behindNewline(own));
-    if (standsAt(descriptor, expected, own)) {
+    if (holdsLines(descriptor, expected, own)) {
       tail.advanceTo(expected + length);
       return { offset: expected, length, from, to: tail.size };
     }
     const appended = tail.look();
-    const offset = appended === null ? -1 : find(descriptor, appended, own);
+    const offset = appended === null ? -1 : findLines(descriptor, appended, own);
     if (offset >= 0) return { offset, length, from, to: tail.size };
   }
   const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
@@ -73,26 +72,4 @@ function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
   if (count === payload.length) return;
   const message = `Only ${count} of ${payload.length} bytes fitted into ${path}; make room and append again.`;
   throw new JsonlError("short-write", message);
-}
-
-/** True when `own` stands at `offset`, and a newline or nothing before it. */
-function standsAt(descriptor: Descriptor, offset: number, own: Uint8Array): boolean {
-  const before = Math.min(offset, 1);
-  const found = Buffer.allocUnsafe(before + own.length);
-  if (descriptor.readInto(offset - before, found) < found.length) return false;
-  return (before === 0 || found[0] === LINE_FEED) && found.subarray(before).equals(own);
-}
-
-/** Where `own` begins among whole lines; -1 when it does not stand there by itself. */
-function find(descriptor: Descriptor, { from, to }: Span, own: Uint8Array): number {
-  const firstLine = own.subarray(0, contentEnd(own, 0, own.indexOf(LINE_FEED)));
-  let found = -1;
-  const visit = (block: Uint8Array, start: number, end: number, offset: number): undefined | false => {
-    if (Buffer.compare(block.subarray(start, end), firstLine) !== 0) return undefined;
-    if (!standsAt(descriptor, offset, own)) return undefined;
-    found = offset;
-    return false;
-  };
-  forEachLine(descriptor.view(to), visit, { from, to });
-  return found;
 }

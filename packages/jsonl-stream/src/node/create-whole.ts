@@ -1,9 +1,10 @@
 import { constants } from "node:fs";
 import { resolve } from "node:path";
-import { discard, fileCall, type WholeFileOptions, writeDraft } from "./draft.ts";
+import { discard, type WholeFileOptions, writeDraft } from "./draft.ts";
 import { type FileCalls, nodeFileCalls } from "./file-calls.ts";
 import { syncFolderOf } from "./folder.ts";
 import { linkNew } from "./link-new.ts";
+import { writingCall } from "./writing-call.ts";
 
 /**
  * Makes a new file appear whole and on disk: written beside, synced, put under its name without overwriting, the
@@ -23,13 +24,13 @@ export function createWhole(
   try {
     if (linkNew(draft, absolute, calls)) {
       made.push(absolute);
-      fileCall(absolute, () => calls.unlinkSync(draft));
+      writingCall(absolute, () => calls.unlinkSync(draft));
     } else {
       claim(absolute, mode, calls);
       made.push(absolute);
-      fileCall(absolute, () => calls.renameSync(draft, absolute));
+      writingCall(absolute, () => calls.renameSync(draft, absolute));
     }
-    fileCall(absolute, () => syncFolderOf(absolute, calls));
+    writingCall(absolute, () => syncFolderOf(absolute, calls));
   } catch (error) {
     discard(made, calls);
     throw error;
@@ -39,5 +40,5 @@ export function createWhole(
 /** Where there are no hard links, an empty file takes the name, so that the rename over it overwrites nobody's. */
 function claim(path: string, mode: number, calls: FileCalls): void {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
-  calls.closeSync(fileCall(path, () => calls.openSync(path, flags, mode)));
+  calls.closeSync(writingCall(path, () => calls.openSync(path, flags, mode)));
 }

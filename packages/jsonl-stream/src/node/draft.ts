@@ -2,7 +2,8 @@ import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { JsonlError } from "../jsonl-error.ts";
 import type { FileCalls } from "./file-calls.ts";
-import { systemCode, uninterrupted } from "./system-error.ts";
+import { uninterrupted } from "./system-error.ts";
+import { writingCall } from "./writing-call.ts";
 
 /** How a whole file is written. */
 export interface WholeFileOptions {
@@ -24,11 +25,11 @@ export function writeDraft(
   calls: FileCalls,
 ): string {
   const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
-  const fd = fileCall(path, () => calls.openSync(draft, FLAGS, mode));
+  const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));
   try {
     try {
       for (const chunk of chunks) writeAll(path, fd, chunk, calls);
-      fileCall(path, () => calls.fsyncSync(fd));
+      writingCall(path, () => calls.fsyncSync(fd));
     } finally {
       calls.closeSync(fd);
     }
@@ -50,23 +51,10 @@ export function discard(paths: readonly string[], calls: FileCalls): void {
   }
 }
 
-/** Makes a call whose failure means that the file at `path` is not written. */
-export function fileCall<T>(path: string, call: () => T): T {
-  try {
-    return call();
-  } catch (error) {
-    if (error instanceof JsonlError) throw error;
-    const code = systemCode(error);
-    if (code === "ENOENT")
-      throw new JsonlError("not-found", `There is no folder for ${path}; create it first.`, error);
-    throw new JsonlError("write-failed", `${path} could not be written (${code ?? "see cause"}).`, error);
-  }
-}
-
 function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls): void {
   for (let done = 0; done < chunk.length; ) {
     const rest = chunk.length - done;
-    const count = fileCall(path, () => uninterrupted(() => calls.writeSync(fd, chunk, done, rest, null)));
+    const count = writingCall(path, () => uninterrupted(() => calls.writeSync(fd, chunk, done, rest, null)));
     // A disk that is filling up takes a part first; taking nothing without an error would go on for ever.
     if (count === 0)
       throw new JsonlError("short-write", `Nothing more fitted into ${path}; make room on its disk.`);

@@ -1,7 +1,6 @@
-import { JsonlError } from "../jsonl-error.ts";
-import { fileCall } from "./draft.ts";
 import type { FileCalls } from "./file-calls.ts";
 import { systemCode } from "./system-error.ts";
+import { writingCall } from "./writing-call.ts";
 
 /** What systems answer that have no hard links: FAT, some network and user-space file systems. */
 const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
@@ -12,20 +11,13 @@ const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL
  * @throws JsonlError `exists`
  */
 export function linkNew(existing: string, path: string, calls: FileCalls): boolean {
-  return fileCall(path, () => {
+  return writingCall(path, () => {
     try {
       calls.linkSync(existing, path);
       return true;
     } catch (error) {
-      const code = systemCode(error) ?? "";
-      if (code === "EEXIST") throw alreadyThere(path, error);
-      if (UNSUPPORTED.has(code)) return false;
+      if (UNSUPPORTED.has(systemCode(error) ?? "")) return false;
       throw error;
     }
   });
-}
-
-/** The error for a name that is taken. */
-export function alreadyThere(path: string, cause?: unknown): JsonlError {
-  return new JsonlError("exists", `${path} is already there and was left alone; choose another name.`, cause);
 }

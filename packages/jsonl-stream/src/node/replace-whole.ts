@@ -2,12 +2,13 @@ import { resolve } from "node:path";
 import type { ByteView } from "../byte-view.ts";
 import { JsonlError } from "../jsonl-error.ts";
 import { createWhole } from "./create-whole.ts";
-import { discard, fileCall, type WholeFileOptions, writeDraft } from "./draft.ts";
+import { discard, type WholeFileOptions, writeDraft } from "./draft.ts";
 import { type FileCalls, type FileFacts, nodeFileCalls } from "./file-calls.ts";
 import { checkKind, checkOwner, isSameFile } from "./file-kind.ts";
 import { openView } from "./file-view.ts";
 import { syncFolderOf } from "./folder.ts";
-import { alreadyThere, linkNew } from "./link-new.ts";
+import { linkNew } from "./link-new.ts";
+import { alreadyThere, writingCall } from "./writing-call.ts";
 
 export interface ReplaceWholeOptions extends WholeFileOptions {
   /** The name under which the original stays. It may already be the original's second name. */
@@ -18,7 +19,8 @@ export interface ReplaceWholeOptions extends WholeFileOptions {
 
 /**
  * Puts another whole file under a name and keeps the original under another: written beside, synced, the original
- * linked to `keepAs`, the new one renamed over it, the folder synced. When it throws, the original has its name.
+ * linked to `keepAs`, the new one renamed over it, the folder synced. When it throws, the original has its name, and
+ * perhaps already the other one too; only when the very last sync failed, the new file is in place.
  *
  * @throws JsonlError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
  *   (`expectedSize`), `short-write`, `write-failed`; whatever `chunks` throws
@@ -28,11 +30,11 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
   const keepAs = resolve(options.keepAs);
   const { mode = 0o600, expectedSize, calls = nodeFileCalls } = options;
   const original = lookAt(absolute, calls);
-  const made = [writeDraft(absolute, chunks, mode, calls)];
-  const [draft] = made as [string];
+  const draft = writeDraft(absolute, chunks, mode, calls);
+  let copy: string[] = [];
   try {
-    if (keepOriginal(absolute, original, keepAs, calls)) made.push(keepAs);
-    fileCall(keepAs, () => syncFolderOf(keepAs, calls));
+    copy = keepOriginal(absolute, original, keepAs, calls);
+    writingCall(keepAs, () => syncFolderOf(keepAs, calls));
     const now = lookAt(absolute, calls);
     if (!isSameFile(now, original) || (expectedSize !== undefined && Number(now.size) !== expectedSize)) {
       throw new JsonlError(
@@ -40,37 +42,40 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
         `${absolute} was written to meanwhile; read it again and replace it then.`,
       );
     }
-    fileCall(absolute, () => calls.renameSync(draft, absolute));
+    writingCall(absolute, () => calls.renameSync(draft, absolute));
   } catch (error) {
-    discard(made, calls);
+    discard([draft, ...copy], calls);
     throw error;
   }
-  fileCall(absolute, () => syncFolderOf(absolute, calls));
+  writingCall(absolute, () => syncFolderOf(absolute, calls));
 }
 
 function lookAt(path: string, calls: FileCalls): FileFacts {
-  const facts = fileCall(path, () => calls.lstatSync(path));
+  const facts = writingCall(path, () => calls.lstatSync(path));
   if (facts === undefined) throw new JsonlError("not-found", `There is no file ${path} to replace.`);
   checkKind(path, facts);
   checkOwner(path, facts);
   return facts;
 }
 
-/** Gives the original its other name, or copies it where there are no links. False when it already had that name. */
-function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: FileCalls): boolean {
-  const kept = fileCall(keepAs, () => calls.lstatSync(keepAs));
+/**
+ * Gives the original its other name, or copies it where there are no links. Returns the copy, which a failure later on
+ * removes; a link stays, since another process replacing the same file may count on it to keep the original.
+ */
+function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: FileCalls): string[] {
+  const kept = writingCall(keepAs, () => calls.lstatSync(keepAs));
   if (kept !== undefined) {
-    if (isSameFile(kept, original)) return false;
+    if (isSameFile(kept, original)) return [];
     throw alreadyThere(keepAs);
   }
-  if (linkNew(path, keepAs, calls)) return true;
+  if (linkNew(path, keepAs, calls)) return [];
   const view = openView(path, { calls });
   try {
     createWhole(keepAs, pieces(view), { mode: Number(original.mode) & 0o777, calls });
   } finally {
     view.close();
   }
-  return true;
+  return [keepAs];
 }
 
 function* pieces(view: ByteView, size = 1 << 20): Generator<Uint8Array, void> {

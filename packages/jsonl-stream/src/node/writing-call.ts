@@ -1,0 +1,21 @@
+import { JsonlError } from "../jsonl-error.ts";
+import { systemCode } from "./system-error.ts";
+
+/** Makes a call whose failure means that the file at `path` is not written, and says so. */
+export function writingCall<T>(path: string, call: () => T): T {
+  try {
+    return call();
+  } catch (error) {
+    if (error instanceof JsonlError) throw error;
+    const code = systemCode(error);
+    if (code === "EEXIST") throw alreadyThere(path, error);
+    if (code === "ENOENT")
+      throw new JsonlError("not-found", `There is no folder for ${path}; create it first.`, error);
+    throw new JsonlError("write-failed", `${path} could not be written (${code ?? "see cause"}).`, error);
+  }
+}
+
+/** The error for a name that is taken. */
+export function alreadyThere(path: string, cause?: unknown): JsonlError {
+  return new JsonlError("exists", `${path} is already there and was left alone; choose another name.`, cause);
+}

@@ -1,0 +1,12 @@
+import { JsonlError } from "@espalier/jsonl-stream";
+
+/** The error a call throws; anything but one of this package, or nothing, fails the test. */
+export function failure(run: () => unknown): JsonlError {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof JsonlError) return error;
+    throw error;
+  }
+  throw new Error("Nothing was thrown.");
+}

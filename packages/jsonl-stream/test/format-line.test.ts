@@ -1,0 +1,178 @@
+import { checkJson, encodeLines, formatLine, JsonlError, LINE_LIMITS } from "@espalier/jsonl-stream";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+const failure = (run: () => unknown): JsonlError => {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof JsonlError) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+};
+
+const nested = (depth: number): unknown => {
+  let value: unknown = [];
+  for (let level = 1; level < depth; level += 1) value = level % 2 === 0 ? [value] : { value };
+  return value;
+};
+
+/** Strings in which surrogates, escapes and what looks like an escape meet. */
+const unit = fc.constantFrom(
+  "\\",
+  "\\u",
+  "u",
+  "d",
+  "d800",
+  "\ud800",
+  "\udc00",
+  "\udfff",
+  "\ud83d\ude00",
+  '"',
+  "é",
+  "a",
+);
+const treacherous = fc.array(unit, { maxLength: 10 }).map((parts) => parts.join(""));
+
+/** What healing is: each string and key well formed, the last of equal keys kept. */
+function healed(value: unknown): unknown {
+  if (typeof value === "string") return value.toWellFormed();
+  if (Array.isArray(value)) return value.map(healed);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key.toWellFormed(), healed(item)]));
+}
+
+describe("formatting a line", () => {
+  test("is JSON.stringify for every JSON value", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value);
+        fc.pre(!text.includes('"__proto__":'));
+        expect(formatLine(value)).toBe(text);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test("lone surrogates are healed in strings and keys, and the text is what is written of it again", () => {
+    const value = fc.letrec((tie) => ({
+      node: fc.oneof(
+        treacherous,
+        fc.array(tie("node"), { maxLength: 3 }),
+        fc.dictionary(treacherous, tie("node"), { maxKeys: 4 }),
+      ),
+    })).node;
+    fc.assert(
+      fc.property(value, (item) => {
+        const text = formatLine(item);
+        expect(text.isWellFormed()).toBe(true);
+        expect(JSON.parse(text)).toEqual(healed(item));
+        expect(formatLine(JSON.parse(text))).toBe(text);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  test("keys that healing makes equal are written once", () => {
+    expect(formatLine({ "\ud800": 1, other: 2, "\udfff": 3 })).toBe('{"\ufffd":3,"other":2}');
+  });
+
+  test("keys whose value is undefined are left out, as JSON does", () => {
+    expect(formatLine({ a: undefined, b: 1 })).toBe('{"b":1}');
+  });
+
+  test("objects without prototype and of another realm are objects", async () => {
+    const { runInNewContext } = await import("node:vm");
+    expect(formatLine(Object.assign(Object.create(null), { a: 1 }))).toBe('{"a":1}');
+    expect(formatLine(runInNewContext('({ a: [1, { b: "c" }] })'))).toBe('{"a":[1,{"b":"c"}]}');
+  });
+
+  test.each([
+    ["a function", { a: { b: () => 1 } }, "a.b is a function"],
+    ["a symbol", [Symbol("s")], "[0] is a symbol"],
+    ["a big integer", { n: 1n }, "n is a bigint"],
+    ["NaN", { usage: { input: Number.NaN } }, "usage.input is NaN"],
+    ["Infinity", [[Number.NEGATIVE_INFINITY]], "[0][0] is -Infinity"],
+    ["undefined in an array", { list: [1, undefined] }, "list[1] is undefined"],
+    ["a hole in an array", { list: new Array(3) }, "list[0] is undefined"],
+    ["nothing at all", undefined, "The value is undefined"],
+    ["a Date", { "when it was": new Date(0) }, '["when it was"] is an instance of Date'],
+    ["a Map", new Map(), "The value is an instance of Map"],
+    ["bytes", { data: new Uint8Array(2) }, "data is an instance of Uint8Array"],
+    ["an object of a class", { error: new RangeError("x") }, "error is an instance of RangeError"],
+    ["an own toJSON", { toJSON: () => 1 }, "toJSON is a function"],
+  ])("refuses %s and says where it stands", (_name, value, where) => {
+    const error = failure(() => formatLine(value));
+    expect(error.code).toBe("not-json");
+    expect(error.message).toContain(where);
+  });
+
+  test("refuses an own __proto__ at any depth", () => {
+    const error = failure(() => formatLine({ details: [JSON.parse('{"__proto__":{"admin":true}}')] }));
+    expect(error.code).toBe("not-json");
+    expect(error.message).toContain("details[0].__proto__");
+  });
+
+  test("the depth limit is exact, and far beyond it nothing overflows", () => {
+    expect(formatLine(nested(256))).toContain("[]");
+    expect(failure(() => formatLine(nested(257))).code).toBe("too-deep");
+    expect(failure(() => formatLine(nested(1_000_000))).code).toBe("too-deep");
+    expect(formatLine(nested(300), { depth: 300 })).toContain("[]");
+    expect(failure(() => formatLine({ a: 1, b: [{}] }, { depth: 2 })).message).toContain("b[0]");
+  });
+
+  test("a cycle is too deep", () => {
+    const cycle: Record<string, unknown> = {};
+    cycle["self"] = cycle;
+    expect(failure(() => checkJson(cycle)).code).toBe("too-deep");
+  });
+
+  test("the length limit is exact in bytes, not characters", () => {
+    expect(formatLine("é".repeat(10), { bytes: 22 })).toHaveLength(12);
+    expect(failure(() => formatLine("é".repeat(10), { bytes: 21 })).code).toBe("line-too-long");
+    expect(formatLine("x".repeat(LINE_LIMITS.bytes - 2))).toHaveLength(16 * 1024 * 1024);
+    expect(failure(() => formatLine("x".repeat(LINE_LIMITS.bytes - 1))).code).toBe("line-too-long");
+    expect(failure(() => formatLine("\0".repeat(3_000_000))).code).toBe("line-too-long");
+  });
+
+  test("an object referred to again and again is given up early", () => {
+    let value: unknown = { a: 1 };
+    for (let level = 0; level < 100; level += 1) value = [value, value];
+    const begun = performance.now();
+    expect(failure(() => formatLine(value)).code).toBe("line-too-long");
+    expect(performance.now() - begun).toBeLessThan(10_000);
+  });
+
+  test("what checkJson lets through under the length limit is what formatLine writes", () => {
+    fc.assert(
+      fc.property(
+        fc.anything({ withBigInt: true, withDate: true, withMap: true, withSparseArray: true }),
+        (value) => {
+          const refused = (run: () => unknown): boolean => {
+            try {
+              run();
+              return false;
+            } catch (error) {
+              expect(error).toBeInstanceOf(JsonlError);
+              return true;
+            }
+          };
+          expect(refused(() => checkJson(value))).toBe(refused(() => formatLine(value)));
+        },
+      ),
+      { numRuns: 500 },
+    );
+  });
+});
+
+describe("encoding lines", () => {
+  test("puts a newline behind each", () => {
+    expect(Buffer.from(encodeLines(['{"a":"é"}', "[]"])).toString()).toBe('{"a":"é"}\n[]\n');
+    expect(encodeLines([])).toHaveLength(0);
+  });
+
+  test("refuses a line that would be read as two", () => {
+    expect(failure(() => encodeLines(["{}", "{\n}"])).code).toBe("not-json");
+  });
+});

@@ -1,0 +1,57 @@
+import { parseLine } from "@espalier/jsonl-stream";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+const kindOf = (line: Uint8Array): string => {
+  const parsed = parseLine(line);
+  return parsed.ok ? "ok" : parsed.problem.kind;
+};
+
+describe("parsing a line", () => {
+  test("gives the value of any JSON text", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), (value) => {
+        const text = JSON.stringify(value);
+        expect(parseLine(bytes(text))).toEqual({ ok: true, value: JSON.parse(text) });
+      }),
+    );
+  });
+
+  test("a byte order mark, a CR and a newline do not matter", () => {
+    for (const text of ["\ufeff[1]", "[1]\r", "[1]\r\n", "\ufeff[1]\r\n"]) {
+      expect(parseLine(bytes(text))).toEqual({ ok: true, value: [1] });
+    }
+  });
+
+  test("U+2028 inside a string is a character like any other", () => {
+    expect(parseLine(bytes('"a\u2028b"'))).toEqual({ ok: true, value: "a\u2028b" });
+  });
+
+  test("names what is wrong", () => {
+    expect(kindOf(bytes(""))).toBe("blank");
+    expect(kindOf(bytes(" \t\r"))).toBe("blank");
+    expect(kindOf(bytes("\ufeff"))).toBe("blank");
+    expect(kindOf(bytes('{"a":'))).toBe("invalid-json");
+    expect(kindOf(bytes('{"a":1}{"b":2}'))).toBe("invalid-json");
+    expect(kindOf(new Uint8Array([0x22, 0xff, 0x22]))).toBe("invalid-utf8");
+    expect(kindOf(new Uint8Array([0x22, 0xed, 0xa0, 0x80, 0x22]))).toBe("invalid-utf8");
+    expect(kindOf(new Uint8Array(5))).toBe("nul-bytes");
+    expect(kindOf(bytes('\0\0{"a":1}'))).toBe("nul-bytes");
+  });
+
+  test("never quotes the line, whatever is wrong with it", () => {
+    const secret = "hunter2";
+    const lines = [`{"key":"${secret}"`, `${secret}`, `{"key":"${secret}\0"}`, `{"${secret}":}`];
+    for (const line of lines) {
+      const parsed = parseLine(bytes(line));
+      expect(parsed.ok).toBe(false);
+      expect(JSON.stringify(parsed)).not.toContain(secret);
+      expect(parsed).toMatchObject({ problem: { length: bytes(line).length } });
+    }
+  });
+
+  test("a depth of a million is no problem", () => {
+    expect(kindOf(bytes("[".repeat(1_000_000) + "]".repeat(1_000_000)))).toBe("ok");
+  });
+});

@@ -1,0 +1,249 @@
+import { execFileSync } from "node:child_process";
+import {
+  appendFileSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { createServer } from "node:net";
+import { encodeLines } from "@espalier/jsonl-stream";
+import {
+  type FileCalls,
+  type FileFacts,
+  nodeFileCalls,
+  openAppendFile,
+  openView,
+} from "@espalier/jsonl-stream/node";
+import { describe, expect, test } from "vitest";
+import { failure } from "./failure.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
+
+const { path } = temporaryFolder();
+const write = (file: string): unknown => openAppendFile(file, { mode: "write", create: true });
+const read = (file: string): unknown => openAppendFile(file, { mode: "read" });
+const doors = [write, read, openView];
+
+describe("what is no regular file of our own is refused in one sentence", () => {
+  test("a folder", () => {
+    mkdirSync(path("folder"));
+    for (const open of doors) {
+      expect(failure(() => open(path("folder")))).toMatchObject({
+        code: "not-a-file",
+        message: `${path("folder")} is a folder; name a file in it.`,
+      });
+    }
+  });
+
+  test("a symbolic link, whether it leads somewhere or not", () => {
+    writeFileSync(path("target"), "one\n");
+    symlinkSync(path("target"), path("link"));
+    symlinkSync(path("nowhere"), path("dangling"));
+    for (const open of doors) {
+      for (const name of ["link", "dangling"]) {
+        expect(failure(() => open(path(name))).message).toContain(
+          "is a symbolic link, which is not followed",
+        );
+      }
+    }
+    expect(existsSync(path("nowhere"))).toBe(false);
+  });
+
+  test("a link that takes the file's place between looking and opening", () => {
+    writeFileSync(path("swapped-target"), "secret\n");
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      openSync(name, flags, mode) {
+        rmSync(name);
+        symlinkSync(path("swapped-target"), name);
+        return nodeFileCalls.openSync(name, flags, mode);
+      },
+    };
+    writeFileSync(path("swapped"), "");
+    expect(failure(() => openAppendFile(path("swapped"), { mode: "write", calls })).code).toBe("not-a-file");
+    expect(readFileSync(path("swapped-target"), "utf8")).toBe("secret\n");
+  });
+
+  test("a FIFO, without waiting for its other end", () => {
+    execFileSync("mkfifo", [path("fifo")]);
+    for (const open of doors) expect(failure(() => open(path("fifo"))).message).toContain("is a FIFO");
+  });
+
+  test("a FIFO that takes the file's place between looking and opening", () => {
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      openSync(name, flags, mode) {
+        rmSync(name);
+        execFileSync("mkfifo", [name]);
+        return nodeFileCalls.openSync(name, flags, mode);
+      },
+    };
+    for (const mode of ["read", "write"] as const) {
+      writeFileSync(path("late-fifo"), "");
+      expect(failure(() => openAppendFile(path("late-fifo"), { mode, calls })).code).toBe("not-a-file");
+      rmSync(path("late-fifo"));
+    }
+  });
+
+  test("a socket and a device", async () => {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(path("socket"), resolve));
+    for (const open of doors) {
+      expect(failure(() => open(path("socket"))).message).toContain("is a socket");
+      expect(failure(() => open("/dev/null")).message).toContain("is a device");
+    }
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  test("a file of another user is read, but not written", () => {
+    const name = path();
+    writeFileSync(name, "one\n");
+    const foreign = (facts: FileFacts): FileFacts => ({
+      dev: facts.dev,
+      ino: facts.ino,
+      size: facts.size,
+      mode: facts.mode,
+      uid: facts.uid + 1n,
+    });
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      fstatSync: (fd) => foreign(nodeFileCalls.fstatSync(fd)),
+      lstatSync: (file) => foreign(nodeFileCalls.lstatSync(file)!),
+    };
+    expect(failure(() => openAppendFile(name, { mode: "write", calls })).code).toBe("not-ours");
+    const file = openAppendFile(name, { mode: "read", calls });
+    expect(file.size).toBe(4);
+    file.close();
+  });
+
+  test("a file that is not there, unless it is to be made", () => {
+    expect(failure(() => openAppendFile(path("missing"), { mode: "write" })).code).toBe("not-found");
+    expect(failure(() => openAppendFile(path("missing"), { mode: "read", create: true })).code).toBe(
+      "not-found",
+    );
+    expect(failure(() => openView(path("missing"))).code).toBe("not-found");
+    expect(failure(() => write(path("missing/file"))).code).toBe("not-found");
+    expect(existsSync(path("missing"))).toBe(false);
+  });
+
+  test("a file that somebody else makes at the same moment is opened", () => {
+    const name = path();
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      openSync(file, flags, mode) {
+        if (!existsSync(file)) writeFileSync(file, "his\n");
+        return nodeFileCalls.openSync(file, flags, mode);
+      },
+    };
+    const file = openAppendFile(name, { mode: "write", create: true, calls });
+    expect(file.append(encodeLines(["ours"])).offset).toBe(4);
+    file.close();
+  });
+
+  test("rights that are missing are named, and the cure", () => {
+    const denied = (code: string): FileCalls => ({
+      ...nodeFileCalls,
+      openSync() {
+        throw Object.assign(new Error(code), { code });
+      },
+    });
+    const name = path();
+    writeFileSync(name, "");
+    expect(failure(() => openAppendFile(name, { mode: "write", calls: denied("EACCES") })).code).toBe(
+      "read-only",
+    );
+    expect(failure(() => openAppendFile(name, { mode: "write", calls: denied("EROFS") })).code).toBe(
+      "read-only",
+    );
+    expect(failure(() => openView(name, { calls: denied("EACCES") })).code).toBe("unreadable");
+    expect(failure(() => openView(name, { calls: denied("EIO") })).code).toBe("unreadable");
+  });
+});
+
+describe("a file that is no longer what was opened is not written to", () => {
+  const opened = (): { name: string; append: () => unknown; takeIn: () => unknown } => {
+    const name = path();
+    const file = openAppendFile(name, { mode: "write", create: true });
+    file.append(encodeLines(["one", "two"]));
+    return { name, append: () => file.append(encodeLines(["three"])), takeIn: () => file.takeIn() };
+  };
+
+  test("removed, or renamed", () => {
+    const { name, append, takeIn } = opened();
+    renameSync(name, `${name}.old`);
+    expect(failure(append).code).toBe("removed");
+    expect(failure(takeIn).code).toBe("removed");
+    expect(readFileSync(`${name}.old`, "utf8")).toBe("one\ntwo\n");
+    expect(existsSync(name)).toBe(false);
+    renameSync(`${name}.old`, name);
+    append();
+    expect(readFileSync(name, "utf8")).toBe("one\ntwo\nthree\n");
+  });
+
+  test("replaced by another file, even while the old one lives on under another name", () => {
+    const { name, append, takeIn } = opened();
+    linkSync(name, `${name}.v1`);
+    writeFileSync(`${name}.new`, "one\ntwo\n");
+    renameSync(`${name}.new`, name);
+    expect(failure(append).code).toBe("changed");
+    expect(failure(takeIn).code).toBe("changed");
+    expect(readFileSync(name, "utf8")).toBe("one\ntwo\n");
+    expect(readFileSync(`${name}.v1`, "utf8")).toBe("one\ntwo\n");
+  });
+
+  test("shortened", () => {
+    const { name, append, takeIn } = opened();
+    truncateSync(name, 5);
+    expect(failure(append).code).toBe("shrunk");
+    expect(failure(takeIn).code).toBe("shrunk");
+    expect(readFileSync(name, "utf8")).toBe("one\nt");
+  });
+
+  test("rewritten in place", () => {
+    const { name, append } = opened();
+    writeFileSync(name, "something else altogether");
+    expect(failure(append).code).toBe("changed");
+    expect(readFileSync(name, "utf8")).toBe("something else altogether");
+  });
+
+  test("opened for reading", () => {
+    const { name } = opened();
+    const file = openAppendFile(name, { mode: "read" });
+    expect(failure(() => file.append(encodeLines(["three"]))).code).toBe("read-only");
+    expect(failure(() => file.sync()).code).toBe("read-only");
+    file.close();
+  });
+});
+
+describe("a view of a file", () => {
+  test("is the file as it was when it was opened", () => {
+    const name = path();
+    writeFileSync(name, "0123456789");
+    const view = openView(name);
+    appendFileSync(name, "more");
+    expect(view.size).toBe(10);
+    expect(Buffer.from(view.read(8, 100)).toString()).toBe("89");
+    expect(view.read(20, 5)).toHaveLength(0);
+    const target = new Uint8Array(4);
+    expect([view.readInto(8, target), view.readInto(0, target)]).toEqual([2, 4]);
+    expect(Buffer.from(target).toString()).toBe("0123");
+    view.close();
+    view.close();
+    expect(failure(() => view.read(0, 1)).code).toBe("closed");
+  });
+
+  test("says that the file was shortened, instead of giving less", () => {
+    const name = path();
+    writeFileSync(name, "0123456789");
+    const view = openView(name);
+    truncateSync(name, 5);
+    expect(Buffer.from(view.read(0, 5)).toString()).toBe("01234");
+    expect(failure(() => view.read(0, 10)).code).toBe("shrunk");
+    view.close();
+  });
+});

@@ -1,0 +1,117 @@
+import {
+  appendFileSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname } from "node:path";
+import { type FileCalls, nodeFileCalls, replaceWhole } from "@espalier/jsonl-stream/node";
+import { expect, test } from "vitest";
+import { failure } from "./failure.ts";
+import { failures, refuse } from "./file-failures.ts";
+import { temporaryFolder } from "./temporary-folder.ts";
+
+const chunks = (...texts: string[]): Uint8Array[] => texts.map((text) => new TextEncoder().encode(text));
+const text = (file: string): string => readFileSync(file, "utf8");
+const beside = (file: string): string[] => readdirSync(dirname(file)).sort();
+
+const { path } = temporaryFolder();
+
+/** A file `session.jsonl` in a folder of its own. */
+function original(): { name: string; keepAs: string } {
+  const folder = path();
+  mkdirSync(folder);
+  const name = `${folder}/session.jsonl`;
+  writeFileSync(name, "old\n");
+  return { name, keepAs: `${name}.v1` };
+}
+
+test("the original stays, the same file under its other name", () => {
+  const { name, keepAs } = original();
+  const { ino } = statSync(name);
+  replaceWhole(name, chunks("new", "\n"), { keepAs });
+  expect([text(name), text(keepAs), statSync(keepAs).ino]).toEqual(["new\n", "old\n", ino]);
+  expect(statSync(name).mode & 0o777).toBe(0o600);
+  expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
+});
+
+test.each([...failures, ["renaming", () => ({ renameSync: refuse("EIO") })] as const])(
+  "when %s fails, the original has its name, and a second try succeeds",
+  (_name, broken) => {
+    const { name, keepAs } = original();
+    const run = (calls: Partial<FileCalls>): void =>
+      replaceWhole(name, chunks("new\n"), { keepAs, calls: { ...nodeFileCalls, ...calls } });
+    expect(["write-failed", "short-write"]).toContain(failure(() => run(broken())).code);
+    expect(text(name)).toBe("old\n");
+    expect(beside(name).filter((file) => !file.startsWith("session.jsonl"))).toEqual([]);
+    expect(beside(name).filter((file) => file.endsWith(".tmp"))).toEqual([]);
+    run({});
+    expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
+  },
+);
+
+test("a line appended meanwhile is not left behind", () => {
+  const { name, keepAs } = original();
+  const source = function* (): Generator<Uint8Array> {
+    yield* chunks("new\n");
+    appendFileSync(name, "late\n");
+  };
+  expect(failure(() => replaceWhole(name, source(), { keepAs, expectedSize: 4 })).code).toBe("changed");
+  expect(text(name)).toBe("old\nlate\n");
+});
+
+test("of two that replace it at the same time one wins, and the original stays", () => {
+  const { name, keepAs } = original();
+  const calls: FileCalls = {
+    ...nodeFileCalls,
+    linkSync(existing, other) {
+      nodeFileCalls.linkSync(existing, other);
+      replaceWhole(name, chunks("his\n"), { keepAs });
+    },
+  };
+  expect(failure(() => replaceWhole(name, chunks("ours\n"), { keepAs, calls })).code).toBe("changed");
+  expect([text(name), text(keepAs)]).toEqual(["his\n", "old\n"]);
+  expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
+});
+
+test("another file under the name to keep is left alone", () => {
+  const { name, keepAs } = original();
+  writeFileSync(keepAs, "his\n");
+  expect(failure(() => replaceWhole(name, chunks("new\n"), { keepAs })).code).toBe("exists");
+  expect([text(name), text(keepAs)]).toEqual(["old\n", "his\n"]);
+});
+
+test("the original may already have its other name", () => {
+  const { name, keepAs } = original();
+  linkSync(name, keepAs);
+  replaceWhole(name, chunks("new\n"), { keepAs });
+  expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
+});
+
+test("where there are no hard links the original is copied, and the copy of a failure is removed", () => {
+  const { name, keepAs } = original();
+  const calls: FileCalls = { ...nodeFileCalls, linkSync: refuse("EPERM") };
+  const failing: FileCalls = {
+    ...calls,
+    renameSync: (from, to) => (to === name ? refuse("EIO")() : nodeFileCalls.renameSync(from, to)),
+  };
+  expect(failure(() => replaceWhole(name, chunks("new\n"), { keepAs, calls: failing })).code).toBe(
+    "write-failed",
+  );
+  expect(beside(name)).toEqual(["session.jsonl"]);
+  replaceWhole(name, chunks("new\n"), { keepAs, calls });
+  expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
+  expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
+});
+
+test("what is no file of ours is refused", () => {
+  const { name, keepAs } = original();
+  symlinkSync(name, `${name}.link`);
+  expect(failure(() => replaceWhole(`${name}.link`, chunks("x\n"), { keepAs })).code).toBe("not-a-file");
+  expect(failure(() => replaceWhole(`${name}.none`, chunks("x\n"), { keepAs })).code).toBe("not-found");
+  expect(failure(() => replaceWhole(dirname(name), chunks("x\n"), { keepAs })).code).toBe("not-a-file");
+});
