@@ -164,3 +164,11 @@ it("freezing leaves getters uncalled and instances, buffers and signals open", (
   value.bytes[0] = 1;
   expect([value.counter.count, value.bytes[0], Object.isFrozen(value.signal)]).toEqual([1, 1, false]);
 });
+
+it("a value that could not be frozen whole does not count as frozen", () => {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  const value = { inner: { open: true }, proxy };
+  expect(() => deepFreeze(value)).toThrow(TypeError);
+  expect(() => deepFreeze(value)).toThrow(TypeError);
+});

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createExtensionHost, decideHook, ExtensionError, type ExtensionReport } from "@espalier/extensions";
 import { loadExtension } from "@espalier/extensions/node";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it, vi } from "vitest";
 
 let folder = "";
 beforeAll(() => {
@@ -83,8 +83,12 @@ it.each([
 it("translated files are kept in the folder that is named, and nowhere else", async () => {
   const cacheDir = join(folder, "cache");
   const file = write("kept.ts", "export default (said: string[]): void => { said.push('x'); };");
+  const temporary = join(folder, "temporary");
+  mkdirSync(temporary);
+  vi.stubEnv("TMPDIR", temporary);
   await loadExtension(file);
-  expect(readdirSync(folder)).not.toContain("cache");
+  vi.unstubAllEnvs();
+  expect(readdirSync(temporary)).toEqual([]);
   await loadExtension(file, { cacheDir });
   expect(readdirSync(cacheDir).some((name) => name.includes("kept"))).toBe(true);
   const said: string[] = [];
