@@ -1,0 +1,42 @@
+import type { Usage } from "@espalier/session-tree";
+
+/**
+ * Why there is no compaction.
+ *
+ * - `no-smaller`: the context would not shrink
+ * - `irreducible`: system prompt, tools and the newest user message alone exceed the window; `breakdown` says how much
+ *   each takes
+ * - `stale`: the path changed under the plan: its leaf is no longer on it, or another compaction came first
+ * - `already-running`: one compaction at a time
+ * - `exhausted`: two automatic compactions in a row brought no answer of the model
+ * - `auto-off`: the model's window overflowed and nothing may compact by itself
+ * - `invalid-answer`: an extension's answer that cannot stand
+ */
+export type CompactionErrorCode =
+  | "no-smaller"
+  | "irreducible"
+  | "stale"
+  | "already-running"
+  | "exhausted"
+  | "auto-off"
+  | "invalid-answer";
+
+/** The one error class of this package. A summarizer's failure stays a `SummarizerError`. */
+export class CompactionError extends Error {
+  override readonly name = "CompactionError";
+  readonly code: CompactionErrorCode;
+  /** What cannot shrink, in tokens. */
+  readonly breakdown: Readonly<Record<string, number>> | undefined;
+  /** What a provider billed although nothing was kept. */
+  readonly usage: Usage | undefined;
+  constructor(
+    code: CompactionErrorCode,
+    message: string,
+    options: ErrorOptions & { breakdown?: Record<string, number>; usage?: Usage | undefined } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.breakdown = options.breakdown;
+    this.usage = options.usage;
+  }
+}

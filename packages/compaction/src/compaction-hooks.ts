@@ -1,0 +1,94 @@
+import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
+import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/session-tree";
+import type { FileOps } from "@espalier/summarizer";
+import type { CompactionReason } from "./compaction-plan.ts";
+import type { CompactionSettings } from "./compaction-settings.ts";
+
+/** What an extension is shown of a compaction that is about to be made. */
+export interface BeforeCompactEvent {
+  preparation: {
+    messagesToSummarize: readonly ContextMessage[];
+    turnPrefixMessages: readonly ContextMessage[];
+    isSplitTurn: boolean;
+    previousSummary?: string;
+    fileOps: FileOps;
+    tokensBefore: number;
+    firstKeptEntryId: string;
+    settings: CompactionSettings;
+  };
+  /** The path of the leaf, root first. */
+  branchEntries: readonly Entry[];
+  customInstructions?: string;
+  reason: CompactionReason;
+  /** True when the request that overflowed is sent again afterwards. */
+  willRetry: boolean;
+  signal: AbortSignal;
+}
+
+/** A compaction of an extension's own making; what is left out is the core's. */
+export interface CompactionProposal {
+  summary: string;
+  /** On the path, not before the last compaction's, and where a path may be cut; or the text `"none"` to keep nothing. */
+  firstKeptEntryId?: string;
+  tokensBefore?: number;
+  details?: unknown;
+  usage?: Usage;
+}
+
+export interface BeforeCompactAnswer {
+  compaction?: CompactionProposal;
+  /** What the core's summary shall attend to besides. */
+  instructions?: string;
+}
+
+/** Asked before every compaction; may cancel it, make it, or say what the summary shall attend to. */
+export const sessionBeforeCompact = decideHook<BeforeCompactEvent, BeforeCompactAnswer>(
+  "session_before_compact",
+  {
+    timeoutMs: LONG_HANDLER_LIMIT_MS,
+    fields: { compaction: "one", instructions: "join" },
+    validate: ({ compaction, instructions }, { branchEntries }) => {
+      if (instructions !== undefined && typeof instructions !== "string") return "`instructions` is not text";
+      return compaction === undefined ? undefined : proposalProblem(compaction, branchEntries);
+    },
+  },
+);
+
+function proposalProblem(proposal: CompactionProposal, path: readonly Entry[]): string | undefined {
+  if (typeof proposal !== "object" || proposal === null) return "`compaction` is not an object";
+  if (typeof proposal.summary !== "string" || proposal.summary.trim() === "")
+    return "`compaction.summary` is missing or empty";
+  const { firstKeptEntryId } = proposal;
+  if (firstKeptEntryId === undefined) return undefined;
+  if (!path.some(({ id }) => id === firstKeptEntryId))
+    return "`compaction.firstKeptEntryId` is not on the path";
+  return undefined;
+}
+
+/** Told of a compaction that is in the log. */
+export interface CompactEvent {
+  entry: CompactionEntry;
+  /** The same entry, under Pi's name. */
+  compactionEntry: CompactionEntry;
+  fromExtension: boolean;
+  reason: CompactionReason;
+  willRetry: boolean;
+}
+
+export const sessionCompact = notifyHook<CompactEvent>("session_compact");
+
+/** How a compaction that did not come about ended. */
+export type CompactionOutcome = "failed" | "aborted" | "cancelled" | "skipped";
+
+/** Told of a compaction that was begun and is not in the log. Exactly one of the two follows each `session_before_compact`. */
+export interface CompactFailedEvent {
+  reason: CompactionReason;
+  outcome: CompactionOutcome;
+  /** The extension that cancelled. */
+  by?: string;
+  error?: { code: string; message: string };
+  aborted: boolean;
+  willRetry: boolean;
+}
+
+export const sessionCompactFailed = notifyHook<CompactFailedEvent>("session_compact_failed");

@@ -1,0 +1,26 @@
+/** How a session is compacted. All sizes are tokens. */
+export interface CompactionSettings {
+  /** False: nothing compacts by itself; commands still do, and an overflow is a typed error. Default true. */
+  autoCompact: boolean;
+  /** Kept free for the answer: compaction is due above `contextWindow − reserveTokens`. Default 16,384. */
+  reserveTokens: number;
+  /** How much of the newest conversation stays as it is. Default 20,000 (seed 002). */
+  keepRecentTokens: number;
+  /** The model's window. Default 200,000, where nothing knows it. */
+  contextWindow: number;
+}
+
+export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
+  autoCompact: true,
+  reserveTokens: 16_384,
+  keepRecentTokens: 20_000,
+  contextWindow: 200_000,
+};
+
+/** The size above which a context is too large. */
+export function thresholdOf({
+  contextWindow,
+  reserveTokens,
+}: Pick<CompactionSettings, "contextWindow" | "reserveTokens">): number {
+  return contextWindow - reserveTokens;
+}

@@ -1,0 +1,38 @@
+export { type CompactOptions, type CompactResult, compact } from "./compact.ts";
+export { type CompactionDetails, type EntryRange, rangeOf } from "./compaction-details.ts";
+export { CompactionError, type CompactionErrorCode } from "./compaction-error.ts";
+export {
+  type BeforeCompactAnswer,
+  type BeforeCompactEvent,
+  type CompactEvent,
+  type CompactFailedEvent,
+  type CompactionOutcome,
+  type CompactionProposal,
+  sessionBeforeCompact,
+  sessionCompact,
+  sessionCompactFailed,
+} from "./compaction-hooks.ts";
+export type {
+  CompactionPlan,
+  CompactionPreparation,
+  CompactionReason,
+  NothingToCompact,
+} from "./compaction-plan.ts";
+export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./compaction-settings.ts";
+export { isContextOverflow } from "./context-overflow.ts";
+export { type CutItem, type CutPoint, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
+export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
+export { PLANNED_SUMMARY_TOKENS, type PlanConditions } from "./plan-at.ts";
+export type { Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export { type PrepareOptions, prepareCompaction } from "./prepare-compaction.ts";
+export { HISTORY_SECTIONS, SUMMARIZATION_PROMPT } from "./prompts/summarization-prompt.ts";
+export {
+  TURN_PREFIX_SECTIONS,
+  TURN_PREFIX_SUMMARIZATION_PROMPT,
+} from "./prompts/turn-prefix-summarization-prompt.ts";
+export { UPDATE_SUMMARIZATION_PROMPT } from "./prompts/update-summarization-prompt.ts";
+export { shouldCompact } from "./should-compact.ts";
+export { shrinkEdits } from "./shrink-edits.ts";
+export { goalIn, joinSummary, proseOf, type SummaryBlocks } from "./summary-blocks.ts";
+export { tokenBudget } from "./token-budget.ts";
+export { trustedTokens } from "./trusted-tokens.ts";
