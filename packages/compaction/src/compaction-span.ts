@@ -8,7 +8,6 @@ import {
   type ProjectedEntry,
   projectPath,
 } from "@espalier/session-tree";
-import { collectFileOps, type FileOps, newFileOps } from "@espalier/summarizer";
 import { goalIn, proseOf } from "./summary-blocks.ts";
 
 /** The part of a path that a compaction can take from: what the model reads, without the summary in front of it. */
@@ -41,22 +40,6 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   };
 }
 
-/** The files that earlier summaries tell of: those in the text, and those an extension or Pi recorded in `details`. */
-export function filesOfSummary(
-  entry: { summary: string; details?: unknown } | undefined,
-  into: FileOps = newFileOps(),
-): FileOps {
-  if (!entry) return into;
-  collectFileOps([{ role: "branchSummary", summary: entry.summary, fromId: "", timestamp: 0 }], [], into);
-  const { readFiles, modifiedFiles } = (entry.details ?? {}) as {
-    readFiles?: unknown;
-    modifiedFiles?: unknown;
-  };
-  for (const path of texts(readFiles)) into.read.add(path);
-  for (const path of texts(modifiedFiles)) into.edited.add(path);
-  return into;
-}
-
 /** The newest user message among items, and where. */
 export function latestUserMessage(
   items: readonly ProjectedEntry[],
@@ -70,6 +53,3 @@ function firstUserText(entries: readonly Entry[]): string | undefined {
   const first = entries.find((entry) => isMessage(entry, "user"));
   return first && isMessage(first, "user") ? messageText(first.message) || undefined : undefined;
 }
-
-const texts = (value: unknown): string[] =>
-  Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];

@@ -9,11 +9,12 @@ import {
   type FileTool,
   fileLists,
   fileTools,
+  recordedFiles,
   upperBoundEstimator,
 } from "@espalier/summarizer";
 import type { CompactionPreparation } from "./compaction-plan.ts";
 import { type CompactionSettings, thresholdOf } from "./compaction-settings.ts";
-import { type CompactionSpan, filesOfSummary, latestUserMessage } from "./compaction-span.ts";
+import { type CompactionSpan, latestUserMessage } from "./compaction-span.ts";
 import type { CutPoint } from "./cut-point.ts";
 import { shrinkEdits } from "./shrink-edits.ts";
 import { joinSummary, type SummaryBlocks } from "./summary-blocks.ts";
@@ -52,9 +53,9 @@ export function planAt(
   const history = span.items.slice(0, historyEnd);
   const turnPrefix = cut.isSplitTurn ? span.items.slice(historyEnd, cut.firstKeptIndex) : [];
   const kept = span.items.slice(cut.firstKeptIndex);
-  const fileOps = filesOfSummary(span.previous);
+  const fileOps = recordedFiles(span.previous);
   for (const { entry } of [...history, ...turnPrefix])
-    if (branchSummary.is(entry)) filesOfSummary(entry, fileOps);
+    if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
   collectFileOps(messagesOf([...history, ...turnPrefix]), conditions.tools ?? fileTools, fileOps);
 
   const blocks = blocksOf(span, cut, fileLists(fileOps), conditions);

@@ -3,7 +3,7 @@ import { CompactionError } from "./compaction-error.ts";
 import type { CompactionPlan, CompactionPreparation } from "./compaction-plan.ts";
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./compaction-settings.ts";
 import { type CompactionSpan, latestUserMessage, readSpan } from "./compaction-span.ts";
-import { cutAt, cutItems, legalCuts } from "./cut-point.ts";
+import { cutItems } from "./cut-point.ts";
 import { type PlanConditions, planAt, total } from "./plan-at.ts";
 
 /** What a plan can be told besides path and settings; see {@link PlanConditions}. */

@@ -15,12 +15,14 @@ export { type FileOps, newFileOps } from "./files/file-ops.ts";
 export { type FileTool, findFileTool, type TouchedFiles } from "./files/file-tool.ts";
 export { fileTools } from "./files/file-tools.ts";
 export { patchedFiles } from "./files/patched-files.ts";
+export { recordedFiles } from "./files/recorded-files.ts";
 export {
   DEFAULT_LIMITS,
   type RenderedMessage,
   type RenderLimits,
   renderMessage,
 } from "./rendered-message.ts";
+export { type RequestSummaryOptions, requestSummary } from "./request-summary.ts";
 export { missingSections } from "./section-headings.ts";
 export { cutToTokens } from "./sizing/cut-to-tokens.ts";
 export { DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./sizing/fit-options.ts";

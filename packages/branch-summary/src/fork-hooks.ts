@@ -1,0 +1,85 @@
+import { decideHook, hookAlias, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
+import type { Entry, Usage } from "@espalier/session-tree";
+
+/** What an extension is shown when a branch is about to be left. */
+export interface BeforeForkEvent {
+  /** Inside the session, or to a new one. */
+  kind: "navigate" | "fork";
+  targetId: string | null;
+  oldLeafId: string | null;
+  commonAncestorId: string | null;
+  /** What is left behind, oldest first. */
+  entriesToSummarize: readonly Entry[];
+  /** Whether a summary was asked for; a `summary` in the answer counts only then. */
+  userWantsSummary: boolean;
+  /** For a fork: the entry it was named by, and on which side of it the fork ends. */
+  entryId?: string;
+  position?: "at" | "before";
+  signal: AbortSignal;
+}
+
+/** A branch summary of an extension's own making. */
+export interface BranchSummaryProposal {
+  summary: string;
+  details?: unknown;
+  usage?: Usage;
+}
+
+export interface BeforeForkAnswer {
+  summary?: BranchSummaryProposal;
+  /** What the summary shall attend to; with `replaceInstructions`, in place of the prompt. */
+  instructions?: string;
+  replaceInstructions?: boolean;
+  /** A label for the place arrived at. */
+  label?: string;
+}
+
+/** Asked before a branch is left, in place or to a new session. */
+export const sessionBeforeFork = decideHook<BeforeForkEvent, BeforeForkAnswer>("session_before_fork", {
+  timeoutMs: LONG_HANDLER_LIMIT_MS,
+  fields: { summary: "one", instructions: "join", replaceInstructions: "any", label: "one" },
+  validate: ({ summary, instructions, label }) => {
+    if (instructions !== undefined && typeof instructions !== "string") return "`instructions` is not text";
+    if (label !== undefined && typeof label !== "string") return "`label` is not text";
+    if (summary === undefined) return undefined;
+    const isText = typeof summary === "object" && summary !== null && typeof summary.summary === "string";
+    return isText && summary.summary.trim() !== "" ? undefined : "`summary.summary` is missing or empty";
+  },
+});
+
+/** Told of a fork that was made. */
+export interface ForkEvent {
+  entryId: string;
+  file: string;
+  id: string;
+  leafId: string | null;
+  summaryEntryId: string | null;
+}
+
+export const sessionFork = notifyHook<ForkEvent>("session_fork");
+
+/** Told of a navigation that happened. */
+export interface NavigateEvent {
+  oldLeafId: string | null;
+  newLeafId: string | null;
+  summaryEntryId: string | null;
+  fromExtension: boolean;
+}
+
+export const sessionNavigate = notifyHook<NavigateEvent>("session_navigate");
+
+/** Pi's name for leaving a branch in place; the event is also under `preparation`, where Pi's extensions look. */
+export const sessionBeforeTree = hookAlias("session_before_tree", {
+  of: sessionBeforeFork,
+  when: ({ kind }) => kind === "navigate",
+  map: (event) => ({ ...event, preparation: event }),
+  mapAnswer: (
+    answer: BeforeForkAnswer & { customInstructions?: string; cancel?: boolean; reason?: string },
+  ) => {
+    const { customInstructions, ...rest } = answer;
+    return customInstructions === undefined ? rest : { ...rest, instructions: customInstructions };
+  },
+});
+
+/** Pi's name for a navigation that happened. */
+export const sessionTree = hookAlias("session_tree", { of: sessionNavigate });

@@ -1,0 +1,49 @@
+import type { ContextMessage } from "@espalier/session-tree";
+import { summarizeFitting } from "./sizing/summarize-fitting.ts";
+import type {
+  Summarizer,
+  SummaryAnswer,
+  SummaryProgress,
+  SummaryPurpose,
+  SummaryRequest,
+} from "./summarizer.ts";
+import { renderTranscript } from "./transcript.ts";
+import { validateSummary } from "./validate-summary.ts";
+
+/** How a summary is asked for, whatever feature asks. */
+export interface RequestSummaryOptions {
+  summarizer: Summarizer;
+  purpose: SummaryPurpose;
+  /** What to write and in which form. */
+  instructions: string;
+  /** Headings the summary must have. */
+  sections: readonly string[];
+  /** The most tokens of the summary. */
+  maxOutputTokens: number;
+  /** The system prompt of the request, for a feature with one of its own. */
+  systemPrompt?: string;
+  previousSummary?: string;
+  /** What the user wants the summary to attend to. */
+  customInstructions?: string;
+  /** Parts of one summary asked for at the same time, where it takes several. Default 2. */
+  concurrency?: number;
+  signal?: AbortSignal;
+  onProgress?: (progress: SummaryProgress) => void;
+  /** Sees the request before it goes out, and may change it. */
+  onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
+}
+
+/** Asks for a summary of messages, whatever their size; the answer is valid, or this throws a `SummarizerError`. */
+export async function requestSummary(
+  messages: readonly ContextMessage[],
+  { summarizer, onRequest, concurrency, ...fields }: RequestSummaryOptions,
+): Promise<SummaryAnswer> {
+  const draft: SummaryRequest = { ...fields, messages, transcript: renderTranscript(messages) };
+  const request = onRequest ? await onRequest(draft) : draft;
+  // A chain sizes for each of its members; a bare model has to be asked for what it can take.
+  const answer = Number.isFinite(summarizer.contextWindow)
+    ? await summarizeFitting(summarizer, request, concurrency === undefined ? {} : { concurrency })
+    : await summarizer.summarize(request);
+  validateSummary(answer, request);
+  return { ...answer, text: answer.text.trim() };
+}
