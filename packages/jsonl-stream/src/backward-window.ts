@@ -1,10 +1,10 @@
 import type { ByteView } from "./byte-view.ts";
-import { fill, finderOf, firstBlock, LINE_FEED, type WindowRange } from "./line-window.ts";
+import { fill, finderOf, firstBlock, GROWTH, LINE_FEED, type WindowRange } from "./line-window.ts";
 
 /**
  * Whole lines in a reused block, moved from the end of a range to its beginning. Each byte is read once (twice in a
  * line longer than `longest`). The block is filled from its right end, and the line that begins before it is
- * carried there; a line longer than the block doubles it, so that a huge one is copied a bounded number of times.
+ * carried there; a line longer than the block makes it grow, so seldom that a huge one is hardly ever copied.
  */
 export class BackwardWindow {
   block: Uint8Array;
@@ -79,7 +79,7 @@ export class BackwardWindow {
   #grow(most: number): boolean {
     const { length } = this.block;
     if (length >= most) return false;
-    const larger = new Uint8Array(Math.min(length * 2, most));
+    const larger = new Uint8Array(Math.min(length * GROWTH, most));
     larger.set(this.block, larger.length - length);
     this.block = larger;
     this.#finder = finderOf(larger);

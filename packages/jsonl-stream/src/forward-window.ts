@@ -1,10 +1,10 @@
 import type { ByteView } from "./byte-view.ts";
-import { fill, finderOf, firstBlock, LINE_FEED, type WindowRange } from "./line-window.ts";
+import { fill, finderOf, firstBlock, GROWTH, LINE_FEED, type WindowRange } from "./line-window.ts";
 
 /**
  * Whole lines in a reused block, moved from the beginning of a range to its end. Each byte is read once (twice what
  * lies beyond the cut of a line longer than `longest`). The bytes after a block's last newline are carried to the
- * front; a line longer than the block doubles it.
+ * front; a line longer than the block makes it grow.
  */
 export class ForwardWindow {
   block: Uint8Array;
@@ -64,7 +64,7 @@ export class ForwardWindow {
 
   #grow(most: number): boolean {
     if (this.block.length >= most) return false;
-    const larger = new Uint8Array(Math.min(this.block.length * 2, most));
+    const larger = new Uint8Array(Math.min(this.block.length * GROWTH, most));
     larger.set(this.block);
     this.block = larger;
     this.#finder = finderOf(larger);

@@ -4,6 +4,9 @@ import { JsonlError } from "./jsonl-error.ts";
 /** The newline byte: the only thing that ends a line. */
 export const LINE_FEED = 10;
 
+/** A block too small for a line becomes so many times larger: copying and touching memory anew is what a huge line costs. */
+export const GROWTH = 4;
+
 /** How to read while walking lines. */
 export interface ScanOptions {
   /** Bytes read at a time. Default 1 MiB; between 64 KiB and 4 MiB measured no difference. */
