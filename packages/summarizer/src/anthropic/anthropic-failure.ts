@@ -37,7 +37,7 @@ function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined
   if (typeof shape.errorCode === "string" && shape.errorCode.includes("spend_limit")) return "unauthorized";
   const byType = typeof shape.type === "string" ? CODE_BY_TYPE[shape.type] : undefined;
   const byStatus = typeof shape.status === "number" ? codeByStatus(shape.status) : undefined;
-  const code = byType ?? byStatus;
+  const code = byStatus ?? byType;
   if (code === "bad-request" && TOO_LONG.test(said)) return "too-long";
   if (/authentication method|api ?key/i.test(said)) return code ?? "unauthorized";
   // The SDK has no class for a stream that ends too early: it wraps what the connection threw, or says so in words.

@@ -1,4 +1,4 @@
-import { promptSize } from "../sizing/fit-options.ts";
+import { DEFAULT_RESERVE, promptSize } from "../sizing/fit-options.ts";
 import type { SummaryRequest } from "../summarizer.ts";
 import { upperBoundEstimator } from "../tokens/upper-bound-estimator.ts";
 import {
@@ -56,7 +56,7 @@ export function planAnthropicRequest(
   const extended = last && planExtended(request, last, options);
   if (extended && (options.ask === "extend" || extended.shortBy === 0)) return extended;
   const body = { ...standaloneBody(request, options.model, 1), ...options.parameters };
-  const size = promptTokens ?? promptSize(request, upperBoundEstimator);
+  const size = (promptTokens ?? promptSize(request, upperBoundEstimator)) + DEFAULT_RESERVE;
   const thinking = options.thinkingTokens;
   return { ...withOutput(request, body, size, thinking, LEAST_ANSWER, options), extendsTokens: undefined };
 }
@@ -69,7 +69,7 @@ function planExtended(
   if (!canExtend(last, options.model)) return undefined;
   const body = extendedBody(request, last, options.model, 1);
   const known = last.inputTokens ?? upperBoundEstimator.text(JSON.stringify(last.body));
-  const size = known + upperBoundEstimator.text(extendingInstruction(request)) + upperBoundEstimator.overhead;
+  const size = known + upperBoundEstimator.text(extendingInstruction(request)) + DEFAULT_RESERVE;
   const thinking = thinkingBudget(last.body) || options.thinkingTokens;
   return {
     ...withOutput(request, body, size, thinking, LEAST_EXTENDING_ANSWER, options),

@@ -11,7 +11,10 @@ export function recordedFiles(
 ): FileOps {
   if (!entry) return into;
   collectFileOps([{ role: "branchSummary", summary: entry.summary, fromId: "", timestamp: 0 }], [], into);
-  const { readFiles, modifiedFiles } = (entry.details ?? {}) as { readFiles?: unknown; modifiedFiles?: unknown };
+  const { readFiles, modifiedFiles } = (entry.details ?? {}) as {
+    readFiles?: unknown;
+    modifiedFiles?: unknown;
+  };
   for (const path of texts(readFiles)) into.read.add(path);
   for (const path of texts(modifiedFiles)) into.edited.add(path);
   return into;

@@ -4,7 +4,7 @@ import { splitRequest } from "./chunk-requests.ts";
 import { type FullFitOptions, promptSize, roomFor } from "./fit-options.ts";
 import { type FittedRequest, trimTask, wholeCandidates } from "./fit-request.ts";
 
-/** Bytes that no token exceeds on average: a prompt with more than this for each token of room is not asked about. */
+/** More bytes than a token has on average in any text: a prompt with more for each token of room does not fit. */
 const MOST_BYTES_PER_TOKEN = 8;
 
 /** Room for the difference between one part of a history and the whole whose size was counted. */
@@ -26,11 +26,14 @@ export async function chooseFit(
 ): Promise<ChosenFit> {
   const room = roomFor(request, options).prompt;
   let estimator = options.estimator;
+  let candidatesLeft = options.toolResultLimits.length;
   for (const candidate of wholeCandidates(request, options)) {
+    candidatesLeft--;
     const asked = candidate.requests[0]!;
     const bound = promptSize(asked, options.estimator);
     if (bound <= room) return { ...candidate, options };
-    if (bound > room * MOST_BYTES_PER_TOKEN) continue;
+    // The last one is counted all the same: how dense the text is decides how many parts there will be.
+    if (bound > room * MOST_BYTES_PER_TOKEN && candidatesLeft > 0) continue;
     const tokens = await summarizer.promptTokens?.(asked);
     if (tokens === undefined) continue;
     if (tokens <= room) return { ...candidate, options };

@@ -27,6 +27,9 @@ export interface Room {
   prompt: number;
 }
 
+/** Tokens for roles, separators and what else a provider puts around texts. */
+export const DEFAULT_RESERVE = 64;
+
 /** {@link FitOptions} with every default filled in. */
 export type FullFitOptions = Required<FitOptions>;
 
@@ -36,7 +39,7 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
   return {
     maxOutputTokens: Number.POSITIVE_INFINITY,
     estimator: upperBoundEstimator,
-    reserveTokens: 64,
+    reserveTokens: DEFAULT_RESERVE,
     toolResultLimits: DEFAULT_TOOL_RESULT_LIMITS,
     maxChunks: 24,
     ...options,

@@ -73,7 +73,7 @@ class Answering {
     try {
       await this.#route(incoming, response);
     } catch (error) {
-      if (!this.#stopping.aborted && !incoming.destroyed) this.failures.push(error);
+      if (!this.#stopping.aborted) this.failures.push(error);
       if (response.headersSent) response.destroy();
       else sendError(response, errorReply(500, String(error)));
     }

@@ -1,0 +1,50 @@
+import { anthropicModel, anthropicModels, clampOutput } from "@espalier/summarizer";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+describe("anthropicModels", () => {
+  it("knows a model with and without its date, and guesses small sizes for any other", () => {
+    expect(anthropicModel("claude-sonnet-4-5-20250929")).toBe(anthropicModels["claude-sonnet-4-5"]);
+    expect(anthropicModel("claude-3-5-haiku-latest")).toBe(anthropicModels["claude-3-5-haiku"]);
+    expect(anthropicModel("claude-opus-4@20250514")).toBe(anthropicModels["claude-opus-4"]);
+    expect(anthropicModel("my-model")).toEqual({ contextWindow: 200_000, maxOutputTokens: 8_192 });
+  });
+
+  it("has sizes and prices that make sense", () => {
+    for (const { contextWindow, maxOutputTokens, prices } of Object.values(anthropicModels)) {
+      expect(maxOutputTokens).toBeLessThan(contextWindow);
+      expect(prices!.cacheRead).toBeLessThan(prices!.input);
+      expect(prices!.output).toBeGreaterThan(prices!.cacheWrite);
+    }
+  });
+});
+
+describe("clampOutput", () => {
+  it.each(Object.entries(anthropicModels))(
+    "never asks more of %s than it gives, nor than its window leaves",
+    (_, model) => {
+      const { contextWindow, maxOutputTokens } = model;
+      for (const wanted of [1, 4_096, 13_107, 64_000, 339_835, 1_000_000]) {
+        for (const prompt of [0, 1_000, contextWindow - 5_000, contextWindow, contextWindow + 1]) {
+          const clamped = clampOutput(wanted, maxOutputTokens, contextWindow - prompt);
+          expect(clamped).toBeLessThanOrEqual(Math.min(wanted, maxOutputTokens));
+          expect(prompt + clamped).toBeLessThanOrEqual(Math.max(contextWindow, prompt));
+          expect(clamped === 0).toBe(prompt >= contextWindow);
+        }
+      }
+    },
+  );
+
+  it("is the least of its three limits, in whole tokens, and never negative", () => {
+    fc.assert(
+      fc.property(
+        fc.double({ min: 0, max: 1e6, noNaN: true }),
+        fc.nat(1e6),
+        fc.integer({ min: -1e6, max: 1e6 }),
+        (wanted, most, left) => {
+          expect(clampOutput(wanted, most, left)).toBe(Math.max(0, Math.min(Math.floor(wanted), most, left)));
+        },
+      ),
+    );
+  });
+});

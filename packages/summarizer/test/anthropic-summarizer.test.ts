@@ -1,0 +1,385 @@
+import {
+  type AnthropicSummarizerOptions,
+  anthropicModels,
+  anthropicSummarizer,
+  type LastRequest,
+  summarizeFitting,
+  withFitting,
+  withRetry,
+} from "@espalier/summarizer";
+import {
+  brokenReply,
+  errorReply,
+  hangingReply,
+  type MessagesServerOptions,
+  overloadedReply,
+  type Reply,
+  rateLimitedReply,
+  startMessagesServer,
+  textReply,
+  tooLongReply,
+  toolReply,
+} from "@espalier/summarizer/testing";
+import { afterEach, describe, expect, it } from "vitest";
+import { assistant, user } from "./build-messages.ts";
+import { request } from "./build-request.ts";
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+/** A summarizer on the real SDK, asking a server of its own. */
+async function start(
+  reply: MessagesServerOptions["reply"],
+  options: AnthropicSummarizerOptions = {},
+  more: Partial<MessagesServerOptions> = {},
+) {
+  const server = await startMessagesServer({ reply, apiKey: "key", ...more });
+  closing.push(server.close);
+  const summarizer = anthropicSummarizer({
+    apiKey: "key",
+    baseURL: server.url,
+    model: "claude-sonnet-4-5",
+    ...options,
+  });
+  return { server, summarizer };
+}
+
+const asked = request([user("hi"), assistant("hello")]);
+
+/** A request that a session sent, with a marker for the cache. */
+const sent = (): LastRequest["body"] => ({
+  model: "claude-sonnet-4-5",
+  max_tokens: 8_192,
+  system: [{ type: "text", text: "You are an agent." }],
+  tools: [{ name: "read", input_schema: { type: "object" } }],
+  messages: [
+    { role: "user", content: "hi" },
+    {
+      role: "assistant",
+      content: [
+        { type: "text", text: "hello" },
+        { type: "tool_use", id: "t1", name: "read", input: { b: 1, a: 2 } },
+      ],
+    },
+    {
+      role: "user",
+      content: [
+        {
+          type: "tool_result",
+          tool_use_id: "t1",
+          content: "text ".repeat(200),
+          cache_control: { type: "ephemeral" },
+        },
+      ],
+    },
+  ],
+});
+
+describe("anthropicSummarizer", () => {
+  it("streams a standalone summary, with progress, usage and its price", async () => {
+    const { server, summarizer } = await start(
+      textReply("## Goal\nShip it", {
+        usage: {
+          input_tokens: 1_000,
+          output_tokens: 200,
+          cache_read_input_tokens: 500,
+          cache_creation_input_tokens: 100,
+        },
+      }),
+    );
+    const progress: number[] = [];
+    const answer = await summarizer.summarize({
+      ...asked,
+      onProgress: ({ outputTokens }) => progress.push(outputTokens),
+    });
+    expect(answer).toMatchObject({
+      text: "## Goal\nShip it",
+      stopReason: "stop",
+      model: { provider: "anthropic", modelId: "claude-sonnet-4-5" },
+    });
+    expect(answer.usage).toMatchObject({
+      input: 1_000,
+      output: 200,
+      cacheRead: 500,
+      cacheWrite: 100,
+      totalTokens: 1_800,
+    });
+    expect(answer.usage!.cost!.total).toBeCloseTo((1_000 * 3 + 200 * 15 + 500 * 0.3 + 100 * 3.75) / 1e6, 12);
+    expect(progress.at(-1)).toBe(4);
+    const { body, problems } = server.requests[0]!;
+    expect(problems).toEqual([]);
+    expect(body).toMatchObject({ model: "claude-sonnet-4-5", max_tokens: 1_000, stream: true });
+    expect(JSON.stringify(body["messages"])).toContain("<transcript>");
+    expect(JSON.stringify(body)).not.toContain("cache_control");
+  });
+
+  it.each<[string, Reply, object]>([
+    ["a limit", textReply("half", { stopReason: "max_tokens" }), { stopReason: "length" }],
+    [
+      "a full window",
+      textReply("half", { stopReason: "model_context_window_exceeded" }),
+      { stopReason: "length" },
+    ],
+    ["a refusal", textReply("", { stopReason: "refusal" }), { stopReason: "refusal", text: "" }],
+    ["a call", toolReply([{ name: "read", input: {} }]), { stopReason: "toolUse" }],
+    ["something new", textReply("x", { stopReason: "pause_turn" }), { stopReason: "error" }],
+  ])("says that an answer ended with %s", async (_, reply, expected) => {
+    const { summarizer } = await start(reply);
+    expect(await summarizer.summarize(asked)).toMatchObject(expected);
+  });
+
+  it.each<[string, Reply]>([
+    ["rate-limited", rateLimitedReply(2)],
+    ["overloaded", overloadedReply()],
+    ["overloaded", errorReply(500)],
+    ["overloaded", errorReply(503)],
+    ["overloaded", brokenReply("a text of some length", "overloaded")],
+    ["connection", brokenReply("a text of some length", "cut")],
+    ["connection", brokenReply("a text of some length", "end")],
+    ["too-long", tooLongReply()],
+    ["too-long", errorReply(413)],
+    [
+      "too-long",
+      errorReply(400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+    ],
+    ["unauthorized", errorReply(401)],
+    ["unauthorized", errorReply(402)],
+    ["unauthorized", errorReply(403)],
+    ["bad-request", errorReply(400, "messages: unexpected role")],
+    ["bad-request", errorReply(404)],
+    ["timeout", errorReply(408)],
+  ])("fails as %s and asks only once", async (code, reply) => {
+    const { server, summarizer } = await start(reply);
+    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code, name: "SummarizerError" });
+    expect(server.requests).toHaveLength(1);
+  });
+
+  it("reports what was billed before a stream broke off, and how long to wait", async () => {
+    const reply = {
+      ...brokenReply("a text of some length", "overloaded"),
+      usage: { input_tokens: 321, output_tokens: 50 },
+    };
+    const { summarizer } = await start((_, n) => (n === 1 ? reply : rateLimitedReply(7)));
+    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ usage: { input: 321 } });
+    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ retryAfterMs: 7_000 });
+  });
+
+  it("fails as connection where nobody listens, as unauthorized without a key, as timeout after its time", async () => {
+    const { server, summarizer } = await start(hangingReply(), { timeoutMs: 50 });
+    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "timeout" });
+    await server.close();
+    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "connection" });
+    const wrongKey = await start(textReply("x"), { apiKey: "other" });
+    await expect(wrongKey.summarizer.summarize(asked)).rejects.toMatchObject({ code: "unauthorized" });
+  });
+
+  it.each<[string, Reply]>([
+    ["before the answer", hangingReply()],
+    ["inside the answer", brokenReply("a text of some length", "hang")],
+    ["between the deltas", textReply("word ".repeat(200), { deltaDelayMs: 20 })],
+  ])("ends within milliseconds when it is aborted %s", async (_, reply) => {
+    const { server, summarizer } = await start(reply);
+    const controller = new AbortController();
+    const running = summarizer.summarize({ ...asked, signal: controller.signal });
+    running.catch(() => undefined);
+    while (server.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    const abortedAt = performance.now();
+    controller.abort();
+    await expect(running).rejects.toMatchObject({ code: "aborted" });
+    expect(performance.now() - abortedAt).toBeLessThan(100);
+  });
+
+  it("is tried again by withRetry, which is the only one to do so", async () => {
+    const replies = [overloadedReply(), brokenReply("half of a text, and more", "cut"), textReply("S")];
+    const { server, summarizer } = await start((_, n) => replies[n - 1]!);
+    const answer = await withRetry(summarizer, { delayMs: () => 1 }).summarize(asked);
+    expect(answer.text).toBe("S");
+    expect(answer.attempts?.map(({ code }) => code)).toEqual(["overloaded", "connection"]);
+    expect(server.requests).toHaveLength(3);
+  });
+
+  describe("asks for an output", () => {
+    it.each(Object.entries(anthropicModels))(
+      "that %s can give",
+      async (model, { maxOutputTokens, contextWindow, thinksByDefault }) => {
+        const { server, summarizer } = await start(textReply("S"), { model });
+        expect(summarizer).toMatchObject({ maxOutputTokens, contextWindow });
+        await summarizer.summarize({ ...asked, maxOutputTokens: 2_000 });
+        await summarizer.summarize({ ...asked, maxOutputTokens: 900_000 });
+        const limits = server.requests.map(({ body }) => body["max_tokens"]);
+        expect(limits).toEqual([thinksByDefault ? 18_000 : 2_000, maxOutputTokens]);
+      },
+    );
+
+    it("that the window leaves beside the prompt", async () => {
+      const { server, summarizer } = await start(
+        textReply("S"),
+        { contextWindow: 4_000 },
+        {
+          contextWindow: 4_000,
+          countTokens: ({ messages, system }) => Buffer.byteLength(JSON.stringify([messages, system])),
+        },
+      );
+      await summarizer.summarize({ ...asked, maxOutputTokens: 3_900 });
+      expect(server.requests[0]!.body["max_tokens"]).toBeLessThan(3_400);
+    });
+
+    it("and none at all where it cannot fit", async () => {
+      const { server, summarizer } = await start(textReply("S"), { contextWindow: 900, countTokens: false });
+      await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "too-long" });
+      expect(server.requests).toEqual([]);
+    });
+  });
+
+  describe("extends the last request", () => {
+    const extending = (
+      more: Partial<AnthropicSummarizerOptions> = {},
+      last: () => LastRequest | undefined = () => ({ body: sent() }),
+    ) => start(textReply("S"), { lastRequest: last, ...more });
+
+    it("to the byte, so that the cache serves it", async () => {
+      const { server, summarizer } = await extending();
+      const client = await fetch(`${server.url}/v1/messages`, {
+        method: "POST",
+        headers: { authorization: "Bearer key" },
+        body: JSON.stringify(sent()),
+      });
+      expect(client.status).toBe(200);
+      const answer = await summarizer.summarize({
+        ...asked,
+        previousSummary: "OLD",
+        customInstructions: "Mind the tests",
+      });
+      const [first, second] = server.requests.map(({ body }) => body);
+      expect(JSON.stringify(second!["system"])).toBe(JSON.stringify(first!["system"]));
+      expect(JSON.stringify(second!["tools"])).toBe(JSON.stringify(first!["tools"]));
+      const prefix = JSON.stringify(first!["messages"]).slice(0, -1);
+      expect(JSON.stringify(second!["messages"]).startsWith(`${prefix},`)).toBe(true);
+      expect(server.requests[1]!.raw.includes(prefix)).toBe(true);
+      expect((second!["messages"] as unknown[]).length).toBe(4);
+      expect(answer.usage!.cacheRead).toBeGreaterThan(200);
+      const instruction = JSON.stringify((second!["messages"] as unknown[]).at(-1));
+      for (const part of [asked.instructions, "OLD", "Mind the tests", "hello"])
+        expect(instruction).toContain(part);
+    });
+
+    it("unless it went to another model, ends with a call, is missing, or is asked not to", async () => {
+      const open = sent();
+      const refused: (LastRequest | undefined)[] = [
+        { body: { ...sent(), model: "claude-opus-4-5" } },
+        { body: { ...open, messages: open.messages.slice(0, 2) } },
+        undefined,
+      ];
+      for (const last of refused) {
+        const { server, summarizer } = await extending({}, () => last);
+        await summarizer.summarize(asked);
+        expect(server.requests[0]!.body["messages"]).toHaveLength(1);
+      }
+      const { server, summarizer } = await extending({ ask: "standalone" });
+      await summarizer.summarize(asked);
+      expect(server.requests[0]!.body["messages"]).toHaveLength(1);
+    });
+
+    it("as long as it fits: else it stands alone", async () => {
+      for (const [inputTokens, messages] of [
+        [100_000, 4],
+        [199_500, 1],
+      ] as const) {
+        const { server, summarizer } = await extending({}, () => ({ body: sent(), inputTokens }));
+        await summarizer.summarize({ ...asked, maxOutputTokens: 13_000 });
+        expect(server.requests[0]!.body["messages"]).toHaveLength(messages);
+      }
+    });
+
+    it("for whole summaries only, not for parts and their combination", async () => {
+      const { server, summarizer } = await extending();
+      for (const purpose of ["chunk", "combine", "merge"] as const)
+        await summarizer.summarize({ ...asked, purpose });
+      expect(server.requests.map(({ body }) => (body["messages"] as unknown[]).length)).toEqual([1, 1, 1]);
+    });
+
+    it("whatever the size of the transcript, since that is not sent", async () => {
+      const { server, summarizer } = await extending({}, () => ({ body: sent(), inputTokens: 150_000 }));
+      const answer = await summarizeFitting(
+        summarizer,
+        request([user("long ".repeat(100_000))], { maxOutputTokens: 8_000 }),
+      );
+      expect(answer).toMatchObject({ calls: 1, omitted: { chunks: [], shortened: [] } });
+      expect(server.requests[0]!.body["messages"]).toHaveLength(4);
+    });
+
+    it("with room for the thinking that the request fixes", async () => {
+      const { server, summarizer } = await extending({}, () => ({
+        body: { ...sent(), thinking: { type: "enabled", budget_tokens: 5_000 } },
+      }));
+      await summarizer.summarize(asked);
+      expect(server.requests[0]).toMatchObject({ problems: [], body: { max_tokens: 6_000 } });
+    });
+  });
+
+  describe("counts tokens", () => {
+    const countTokens = ({ messages, system }: Readonly<Record<string, unknown>>) =>
+      Math.ceil(JSON.stringify([messages, system]).length / 4);
+    const big = request(Array.from({ length: 40 }, () => user("word ".repeat(150))));
+
+    it("when it is asked to", async () => {
+      const { server, summarizer } = await start(
+        textReply("S"),
+        { parameters: { metadata: { user_id: "x" } } },
+        { countTokens },
+      );
+      expect(await summarizer.countTokens(asked)).toBeGreaterThan(100);
+      expect(server.counted[0]).toMatchObject({ problems: [] });
+      expect(server.counted[0]!.body).not.toHaveProperty("metadata");
+    });
+
+    it("where the bound does not settle whether a request fits, and only there", async () => {
+      const { server, summarizer } = await start(
+        textReply("S"),
+        { contextWindow: 12_000 },
+        { countTokens, contextWindow: 12_000 },
+      );
+      await summarizeFitting(summarizer, asked);
+      expect(server.counted).toHaveLength(0);
+      const answer = await summarizeFitting(summarizer, big);
+      expect(answer).toMatchObject({ calls: 1, omitted: { chunks: [] } });
+      expect(server.counted.length).toBeGreaterThan(0);
+    });
+
+    it("or does without, where it may not or the server cannot", async () => {
+      for (const [options, more] of [
+        [{ countTokens: false }, {}],
+        [{}, { counts: false }],
+      ] as const) {
+        const { server, summarizer } = await start(
+          textReply("S"),
+          { contextWindow: 12_000, ...options },
+          { countTokens, contextWindow: 12_000, ...more },
+        );
+        const answer = await summarizeFitting(summarizer, big);
+        expect(answer.omitted.chunks.length).toBeGreaterThan(1);
+        expect(server.counted).toHaveLength(0);
+      }
+    });
+  });
+
+  it("makes a summary of ten times the window against a server that refuses what is too long", async () => {
+    const words = request(
+      Array.from({ length: 100 }, (_, index) => user(`${index} ${"word ".repeat(400)}`)),
+      { sections: ["Goal"] },
+    );
+    const { server, summarizer } = await start(
+      textReply("## Goal\nS"),
+      { contextWindow: 8_000 },
+      { contextWindow: 8_000 },
+    );
+    const answer = await withFitting(withRetry(summarizer)).summarize(words);
+    expect(answer.text).toBe("## Goal\nS");
+    expect(answer.omitted!.chunks.length).toBeGreaterThan(3);
+    expect(server.requests.every(({ problems }) => problems.length === 0)).toBe(true);
+    expect(answer.attempts).toBeUndefined();
+  });
+});

@@ -1,0 +1,142 @@
+import type { ContextMessage } from "@espalier/session-tree";
+import {
+  collectFileOps,
+  type FileTool,
+  fileLists,
+  fileTools,
+  formatFileLists,
+  newFileOps,
+  parseFileLists,
+  patchedFiles,
+} from "@espalier/summarizer";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { assistant, result, user } from "./build-messages.ts";
+
+/** One call of a tool, as a message. */
+const call = (name: string, args: Record<string, unknown>, id = "1") =>
+  assistant("", [{ id, name, arguments: args }]);
+
+const listsOf = (messages: ContextMessage[], tools?: readonly FileTool[]) =>
+  fileLists(collectFileOps(messages, tools));
+
+describe("collectFileOps", () => {
+  it.each([
+    ["read", { path: "a" }, "read"],
+    ["Read", { file_path: "a" }, "read"],
+    ["mcp__disk__read_file", { path: "a" }, "read"],
+    ["read_many_files", { paths: ["a"] }, "read"],
+    ["str_replace_based_edit_tool", { command: "view", path: "a" }, "read"],
+    ["write", { path: "a", content: "" }, "modified"],
+    ["Edit", { file_path: "a" }, "modified"],
+    ["MULTIEDIT", { file_path: "a" }, "modified"],
+    ["NotebookEdit", { notebook_path: "a" }, "modified"],
+    ["str_replace_editor", { command: "str_replace", path: "a" }, "modified"],
+    ["apply_patch", { input: "*** Begin Patch\n*** Update File: a\n@@\n*** End Patch" }, "modified"],
+    [
+      "shell",
+      { command: ["apply_patch", "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch"] },
+      "modified",
+    ],
+    ["rename_file", { from: "a" }, "modified"],
+  ])("knows what %s %j does", (name, args, kind) => {
+    const lists = listsOf([call(name, args)]);
+    expect(lists).toEqual({
+      readFiles: kind === "read" ? ["a"] : [],
+      modifiedFiles: kind === "modified" ? ["a"] : [],
+    });
+  });
+
+  it("asks a tool's own declaration first, and knows nothing of other tools", () => {
+    const mine: FileTool = { name: "read", files: ({ what }) => ({ edited: [String(what)] }) };
+    const calls = [call("READ", { what: "z", path: "a" }), call("deploy", { path: "b" })];
+    expect(listsOf(calls, [...fileTools, mine])).toEqual({ readFiles: [], modifiedFiles: ["z"] });
+  });
+
+  it("does not count a call that failed or never ran", () => {
+    const messages = [
+      call("write", { path: "failed" }, "1"),
+      result("1", "permission denied", { isError: true }),
+      assistant("", [{ id: "2", name: "write", arguments: { path: "aborted" } }], { stopReason: "aborted" }),
+      call("write", { path: "open" }, "3"),
+    ];
+    expect(listsOf(messages).modifiedFiles).toEqual(["open"]);
+  });
+
+  it("carries on the lists of earlier summaries, and a file that is modified later is not only read", () => {
+    const earlier = formatFileLists({ readFiles: ["a", "b"], modifiedFiles: ["c"] });
+    const messages: ContextMessage[] = [
+      { role: "compactionSummary", summary: `## Goal\nx\n\n${earlier}`, tokensBefore: 1, timestamp: 1 },
+      call("edit", { path: "b" }),
+      call("read", { path: "c" }),
+    ];
+    expect(listsOf(messages)).toEqual({ readFiles: ["a"], modifiedFiles: ["b", "c"] });
+  });
+
+  it("adds to what was collected before, and takes arguments of any shape", () => {
+    const into = newFileOps();
+    into.read.add("before");
+    const strange = [null, "text", 5, ["x"], { path: 7 }, { paths: [null, { path: "deep" }] }];
+    const calls = strange.map((args) => call("read_many_files", args as Record<string, unknown>));
+    expect([...collectFileOps([user("x"), ...calls], fileTools, into).read]).toEqual(["before", "deep"]);
+  });
+});
+
+describe("patchedFiles", () => {
+  it("reads headers of both forms of patches", () => {
+    const patch =
+      "*** Add File: new.ts\n*** Update File: old.ts\n*** Move to: moved.ts\n*** Delete File: gone.ts";
+    expect(patchedFiles(patch)).toEqual({ written: ["new.ts", "moved.ts"], edited: ["old.ts", "gone.ts"] });
+    const diff = "--- a/x.ts\t2026\n+++ b/x.ts\n@@\n--- /dev/null\n+++ b/y.ts\n";
+    expect(patchedFiles(diff)).toEqual({ written: ["y.ts"], edited: ["x.ts"] });
+  });
+});
+
+describe("formatFileLists", () => {
+  it("writes a path a line, and no block for nothing", () => {
+    expect(formatFileLists({ readFiles: ["a", "b"], modifiedFiles: ["c"] })).toBe(
+      "<read-files>\na\nb\n</read-files>\n\n<modified-files>\nc\n</modified-files>",
+    );
+    expect(formatFileLists({ readFiles: [], modifiedFiles: [] })).toBe("");
+  });
+
+  it("leaves out the middle at a limit, of read files first, and says how many", () => {
+    const readFiles = Array.from({ length: 100 }, (_, index) => `src/read-${index}.ts`);
+    const text = formatFileLists({ readFiles, modifiedFiles: ["src/main.ts"] }, 100);
+    expect(text.length).toBeLessThanOrEqual(400);
+    expect(text).toContain("src/main.ts");
+    expect(text).toContain("src/read-0.ts");
+    expect(text).toContain("src/read-99.ts");
+    const [, count] = /\[… (\d+) paths left out\]/.exec(text) ?? [];
+    expect(parseFileLists(text).readFiles).toHaveLength(100 - Number(count));
+  });
+
+  it("is understood by parseFileLists, whatever the paths are, and keeps its limit", () => {
+    const paths = fc.uniqueArray(
+      fc.oneof(
+        fc.string({ minLength: 1 }),
+        fc.constantFrom("</read-files>", "<modified-files>", "a\nb", "&lt;", "c&d", "é/👍"),
+      ),
+    );
+    const clean = (list: string[]) =>
+      [...new Set(list.map((path) => path.toWellFormed()))].filter((path) => path.trim() !== "").sort();
+    fc.assert(
+      fc.property(paths, paths, fc.nat(200), (read, modified, limit) => {
+        const lists = { readFiles: clean(read), modifiedFiles: clean(modified) };
+        expect(parseFileLists(`## Goal\nx\n\n${formatFileLists(lists)}`)).toEqual(lists);
+        const short = formatFileLists(lists, limit);
+        expect(short.length).toBeLessThanOrEqual(limit * 4);
+        for (const path of parseFileLists(short).readFiles) expect(lists.readFiles).toContain(path);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("takes the last of several blocks, as in a summary that quotes another one", () => {
+    const quoted = formatFileLists({ readFiles: ["old"], modifiedFiles: [] });
+    expect(
+      parseFileLists(`${quoted}\n${formatFileLists({ readFiles: ["new"], modifiedFiles: [] })}`).readFiles,
+    ).toEqual(["new"]);
+    expect(parseFileLists("<read-files>\nnever closed")).toEqual({ readFiles: [], modifiedFiles: [] });
+  });
+});

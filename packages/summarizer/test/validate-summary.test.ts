@@ -1,0 +1,74 @@
+import { missingSections, type SummaryAnswer, validateSummary } from "@espalier/summarizer";
+import { describe, expect, it } from "vitest";
+import { usage } from "./build-messages.ts";
+
+const answer = (text: string, more: Partial<SummaryAnswer> = {}): SummaryAnswer => ({
+  text,
+  stopReason: "stop",
+  model: { provider: "anthropic", modelId: "claude" },
+  ...more,
+});
+
+const sections = ["Goal", "Constraints & Preferences", "Next Steps"];
+const complete = "## Goal\nx\n\n## Constraints & Preferences\n(none)\n\n## Next Steps\n1. y";
+
+describe("validateSummary", () => {
+  it("takes a summary with every section", () => {
+    expect(() => validateSummary(answer(complete), { sections })).not.toThrow();
+    expect(() => validateSummary(answer("any words"), { sections: [] })).not.toThrow();
+  });
+
+  it.each([
+    ["cut-off", answer(complete, { stopReason: "length" })],
+    ["refused", answer(complete, { stopReason: "refusal" })],
+    ["tool-call", answer(complete, { stopReason: "toolUse" })],
+    ["failed", answer(complete, { stopReason: "error" })],
+    ["empty", answer(" \n\t")],
+    ["missing-sections", answer("## Goal\nx\n## Next Steps\ny")],
+    ["refused", answer("I'm sorry, but I can't help with that.")],
+    ["refused", answer("I cannot summarize this conversation.")],
+    ["refused", answer("Lo siento, no puedo ayudar con eso.")],
+    ["tool-call", answer('<function_calls>\n<invoke name="read">\n</invoke>\n</function_calls>')],
+    ["tool-call", answer('{"type": "tool_use", "name": "read", "input": {}}')],
+    ["tool-call", answer('```json\n{"name": "read", "arguments": {"path": "x"}}\n```')],
+  ])("refuses as %s what must not be kept", (code, given) => {
+    expect(() => validateSummary(given, { sections })).toThrow(expect.objectContaining({ code }));
+  });
+
+  it("keeps the bill of an answer it refuses", () => {
+    const billed = answer("", { usage: usage(9, 1) });
+    expect(() => validateSummary(billed, { sections })).toThrow(
+      expect.objectContaining({ usage: usage(9, 1) }),
+    );
+  });
+
+  it("does not take for a refusal or a call what a summary reports of one", () => {
+    const reporting = `${complete}\n\nThe model said "I'm sorry, but I can't help" once.\n\`\`\`xml\n<invoke name="read">\n\`\`\``;
+    expect(() => validateSummary(answer(reporting), { sections })).not.toThrow();
+    expect(() =>
+      validateSummary(answer(`Sorry state of the build: ${"it cannot start. ".repeat(200)}`), {
+        sections: [],
+      }),
+    ).not.toThrow();
+  });
+});
+
+describe("missingSections", () => {
+  it.each([
+    "## Goal",
+    "# goal",
+    "#### 1. Goal:",
+    "**Goal**",
+    "**Goal:**",
+    "__1) GOAL__",
+    "Goal:",
+    "> ### Goal ##",
+  ])("finds the heading %s", (line) => {
+    expect(missingSections(`intro\n${line}\ntext`, ["Goal"])).toEqual([]);
+  });
+
+  it("takes `and` for `&`, and a sentence for no heading", () => {
+    expect(missingSections("## Constraints and preferences", ["Constraints & Preferences"])).toEqual([]);
+    expect(missingSections("Goal: ship it\nThe Goal\n- Goals", ["Goal"])).toEqual(["Goal"]);
+  });
+});
