@@ -11,9 +11,9 @@
  * | `not-ours` | the file to write belongs to another user |
  * | `unreadable` | opening or reading failed for another reason, see `cause` |
  * | `read-only` | a write to a file that was opened for reading, or that may not be written |
- * | `removed` | the path no longer leads to a file; nothing was written |
- * | `changed` | another file stands at the path, or the bytes taken in are no longer there; nothing was written |
- * | `shrunk` | the file is shorter than what was read from it; nothing was written |
+ * | `removed` | the path no longer leads to a file |
+ * | `changed` | another file stands at the path, or the file was rewritten in place |
+ * | `shrunk` | the file is shorter than what was read from it |
  * | `short-write` | fewer bytes than asked for were written: the disk is full or a size limit is reached; not appended |
  * | `write-failed` | the write failed, see `cause`, or its lines could not be found in the file afterwards; not appended |
  * | `sync-failed` | a sync failed: what was written since the last one may not survive a power cut; open the file anew |

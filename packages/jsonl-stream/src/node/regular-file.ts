@@ -21,6 +21,8 @@ const FLAGS: Record<OpenMode, number> = {
   write: constants.O_RDWR | constants.O_APPEND | SAFE,
 };
 
+const NEW = constants.O_CREAT | constants.O_EXCL;
+
 /**
  * Opens a regular file and nothing else, and for writing only one of our own. It looks before, since opening a device
  * can do something, and after, since another file may have come in between.
@@ -49,8 +51,6 @@ export function openRegularFile(path: string, mode: OpenMode, create: boolean, c
     throw error;
   }
 }
-
-const NEW = constants.O_CREAT | constants.O_EXCL;
 
 function check(path: string, mode: OpenMode, facts: FileFacts): void {
   checkKind(path, facts);
