@@ -1,0 +1,50 @@
+import type { Session } from "@espalier/engine";
+import type { Command } from "commander";
+import { printJson, printLines } from "../print.ts";
+import { reading, warnOfDamage } from "../reading.ts";
+import type { Shell } from "../shell.ts";
+import { treeEntries } from "../tree-entries.ts";
+import { type ViewTreeOptions, viewTree } from "../views/view-tree.ts";
+
+interface TreeOptions extends ViewTreeOptions {
+  ids?: boolean;
+}
+
+export function addTree(program: Command, shell: Shell): void {
+  program
+    .command("tree <session>")
+    .description("draw a session: branches, labels, summaries, and the path the model reads")
+    .option("--ids", "only how entries hang together, for --json: no role, timestamp or preview")
+    .option("--all", "a line for every entry; runs in which little happens are folded otherwise")
+    .option("--ascii", "draw with - and | instead of lines")
+    .addHelpText(
+      "after",
+      `
+Examples:
+  espalier tree session.jsonl
+  espalier tree session.jsonl --json | jq '.entries[] | select(.label)'`,
+    )
+    .action((ref: string, options: TreeOptions) =>
+      reading(shell, ref, async (session) => {
+        warnOfDamage(shell, session);
+        if (shell.json) await printJson(shell, treeValue(session, options));
+        else await printLines(shell, viewTree(session, shell, options));
+      }),
+    );
+}
+
+function treeValue(session: Session, { ids = false }: TreeOptions): object {
+  const { header, file, leafId, tree } = session;
+  return {
+    session: {
+      id: header?.id || null,
+      version: header?.version ?? null,
+      cwd: header?.cwd || null,
+      file,
+      name: session.name ?? null,
+    },
+    leafId,
+    entries: treeEntries(tree, leafId, ids),
+    issues: ids ? tree.issues : session.diagnose().issues,
+  };
+}

@@ -1,0 +1,62 @@
+import { CommanderError } from "commander";
+import { plainLine } from "./plain-text.ts";
+
+/** A command that did not do what it was asked for, as it is told: by code to programs, by a sentence to people. */
+export interface Failure {
+  code: string;
+  message: string;
+  exitCode: number;
+}
+
+/** The one error class of this package. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+  readonly code: CommandErrorCode;
+  constructor(code: CommandErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/**
+ * - `usage`: an argument or option that cannot be understood
+ * - `ambiguous`: the beginning of an id or a label that several entries have
+ * - `bad-input`: a line of stdin that cannot be understood
+ * - `confirm`: something that cannot be taken back was not confirmed
+ * - `damaged`: the line of an entry that cannot be read any more
+ * - `not-found`: a folder that does not exist
+ * - `verify`: a replay that differs from what was built anew
+ * - `aborted`: interrupted before it was done
+ */
+export type CommandErrorCode =
+  | "usage"
+  | "ambiguous"
+  | "bad-input"
+  | "confirm"
+  | "damaged"
+  | "not-found"
+  | "verify"
+  | "aborted";
+
+const WRONG_USAGE = 2;
+
+/** What a thrown value is to whoever called the command. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof CommanderError) {
+    return { code: "usage", message: usageSentence(error.message), exitCode: WRONG_USAGE };
+  }
+  if (!(error instanceof Error)) return { code: "internal", message: String(error), exitCode: 1 };
+  const { code } = error as { code?: unknown };
+  const exitCode = code === "usage" ? WRONG_USAGE : code === "aborted" ? INTERRUPTED : 1;
+  return { code: typeof code === "string" ? code : "internal", message: plainLine(error.message), exitCode };
+}
+
+/** What a shell gives a process that ended by SIGINT. */
+const INTERRUPTED = 130;
+
+function usageSentence(message: string): string {
+  const [first = "", ...rest] = message.replace(/^error: /, "").split("\n");
+  const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
+  const hint = rest.join(" ").trim();
+  return plainLine(`${sentence.replace(/\.\.$/, ".")} ${hint} See \`espalier --help\`.`);
+}

@@ -1,0 +1,3 @@
+import { runCommandLine } from "./run-command-line.ts";
+
+process.exit(await runCommandLine(process.argv.slice(2)));

@@ -1,0 +1,56 @@
+import { once } from "node:events";
+
+/** Characters that are collected before they are handed to the stream in one piece. */
+const PIECE_LENGTH = 64 * 1024;
+
+/** Thrown when whoever read the output has closed it, as `| head` does: there is no reason to go on. */
+export class OutputClosed extends Error {
+  override readonly name = "OutputClosed";
+}
+
+/** Text on its way to a stream: collected in pieces, and waiting where the reader is slower than the command. */
+export class Output {
+  readonly #stream: NodeJS.WriteStream;
+  #piece = "";
+  #failure: Error | undefined;
+
+  constructor(stream: NodeJS.WriteStream) {
+    this.#stream = stream;
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      this.#failure ??= error.code === "EPIPE" ? new OutputClosed() : error;
+    });
+  }
+
+  /** @throws OutputClosed */
+  async write(text: string): Promise<void> {
+    this.#piece += text;
+    if (this.#piece.length >= PIECE_LENGTH) await this.flush();
+  }
+
+  async writeLine(line: string): Promise<void> {
+    await this.write(`${line}\n`);
+  }
+
+  /** Writes a line as it is, whatever its bytes are. */
+  async writeBytes(line: Uint8Array): Promise<void> {
+    await this.flush();
+    await this.#hand(line);
+    await this.#hand("\n");
+  }
+
+  /** Hands over what was collected; answers when the stream takes more. */
+  async flush(): Promise<void> {
+    const piece = this.#piece;
+    this.#piece = "";
+    if (piece !== "") await this.#hand(piece);
+    if (this.#failure) throw this.#failure;
+  }
+
+  async #hand(piece: string | Uint8Array): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    if (!this.#stream.write(piece)) {
+      await Promise.race([once(this.#stream, "drain"), once(this.#stream, "close")]).catch(() => undefined);
+    }
+    if (this.#failure) throw this.#failure;
+  }
+}

@@ -1,0 +1,23 @@
+import { jsonLine, jsonPieces } from "./json-pieces.ts";
+import type { Shell } from "./shell.ts";
+
+/** Prints an answer: the value with `--json`, else what people read. */
+export async function print(shell: Shell, value: object, people: () => Iterable<string>): Promise<void> {
+  if (shell.json) await printJson(shell, value);
+  else await printLines(shell, people());
+}
+
+/** Prints one JSON value, piece by piece. */
+export async function printJson({ output }: Shell, value: object): Promise<void> {
+  for (const piece of jsonPieces(value)) await output.write(piece);
+  await output.write("\n");
+}
+
+/** Prints one step of a stream: the value on a line of its own with `--json`, else a line that people read. */
+export async function printStep({ json, output }: Shell, value: object, people: () => string): Promise<void> {
+  await output.writeLine(json ? jsonLine(value) : people());
+}
+
+export async function printLines({ output }: Shell, lines: Iterable<string>): Promise<void> {
+  for (const line of lines) await output.writeLine(line);
+}

@@ -1,0 +1,37 @@
+import { CommanderError } from "commander";
+import { failureOf } from "./failure.ts";
+import { OutputClosed } from "./output.ts";
+import { createProgram } from "./program.ts";
+import { createShell, type Shell } from "./shell.ts";
+
+/** Runs one command. Returns the exit code: 0 done, 1 the thing asked for did not happen, 2 wrong usage, 130 interrupted. */
+export async function runCommandLine(parameters: readonly string[]): Promise<number> {
+  const shell = createShell(parameters);
+  try {
+    await createProgram(shell).parseAsync(parameters, { from: "user" });
+    await shell.output.flush();
+    return shell.exitCode;
+  } catch (error) {
+    return await reportFailure(shell, error).catch(ignoreClosedOutput);
+  }
+}
+
+async function reportFailure(shell: Shell, error: unknown): Promise<number> {
+  if (error instanceof OutputClosed) return 0;
+  // Help and version are printed by then.
+  if (error instanceof CommanderError && error.exitCode === 0) {
+    await shell.output.flush();
+    return 0;
+  }
+  const { code, message, exitCode } = failureOf(error);
+  if (shell.json) await shell.output.writeLine(JSON.stringify({ error: { code, message } }));
+  await shell.output.flush();
+  if (!shell.json) shell.complain(message);
+  return exitCode;
+}
+
+/** Nobody reads what is printed any more: that is their choice, and no failure of the command. */
+function ignoreClosedOutput(error: unknown): number {
+  if (error instanceof OutputClosed) return 1;
+  throw error;
+}

@@ -1,0 +1,50 @@
+import picocolors from "picocolors";
+import { Output } from "./output.ts";
+import { plainLine } from "./plain-text.ts";
+
+export type Colours = ReturnType<typeof picocolors.createColors>;
+
+/** What a command is given beside its arguments: where to print, how, and from where to read. */
+export interface Shell {
+  /** True when one JSON value, or one a line, is all that may be printed. */
+  readonly json: boolean;
+  readonly output: Output;
+  /** Functions that colour text; they do nothing where colours are not wanted. */
+  readonly colours: Colours;
+  /** Columns of the terminal; Infinity where none is. */
+  readonly columns: number;
+  /** True when a person can be asked a question. */
+  readonly interactive: boolean;
+  /** 1 when the command ended well and found that what was asked is not so. */
+  exitCode: number;
+  /** Tells people one sentence, beside the output. */
+  complain(sentence: string): void;
+}
+
+export function createShell(parameters: readonly string[]): Shell {
+  const { stdin, stdout, stderr } = process;
+  const json = wantsJson(parameters);
+  return {
+    json,
+    output: new Output(stdout),
+    colours: picocolors.createColors(wantsColours(stdout)),
+    columns: stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY,
+    interactive: stdin.isTTY === true && stderr.isTTY === true && !json,
+    exitCode: 0,
+    complain: (sentence) => void stderr.write(`${plainLine(sentence)}\n`),
+  };
+}
+
+/** Known before the arguments are parsed, so that an error in them is told as JSON too. */
+function wantsJson(parameters: readonly string[]): boolean {
+  const end = parameters.indexOf("--");
+  return parameters.slice(0, end < 0 ? parameters.length : end).includes("--json");
+}
+
+/** https://no-color.org and https://force-color.org. */
+function wantsColours(stream: NodeJS.WriteStream): boolean {
+  const { NO_COLOR, FORCE_COLOR, TERM } = process.env;
+  if (NO_COLOR) return false;
+  if (FORCE_COLOR) return FORCE_COLOR !== "0";
+  return stream.isTTY === true && TERM !== "dumb";
+}

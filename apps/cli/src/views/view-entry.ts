@@ -1,0 +1,62 @@
+import type { Session } from "@espalier/engine";
+import { type Entry, estimateTokens, isOnPath, message, type StoredMessage } from "@espalier/session-tree";
+import { formatMany, formatTime } from "../numbers.ts";
+import { plainLine, plainText } from "../plain-text.ts";
+import type { Shell } from "../shell.ts";
+import { allLines } from "./message-block.ts";
+
+/** One entry for people: what it is and where it hangs, then what it says. */
+export function* viewEntry(
+  session: Session,
+  entry: Entry,
+  { colours }: Pick<Shell, "colours">,
+): Generator<string> {
+  const said = message.is(entry) ? entry.message : undefined;
+  const kind = said ? `${entry.type} · ${said.role}` : entry.type;
+  yield colours.bold(plainLine(`${kind} · ${entry.id}`));
+  yield colours.dim(plainLine(placeOf(session, entry).join(" · ")));
+  if (said) {
+    const facts = factsOf(said);
+    if (facts.length > 0) yield colours.dim(plainLine(facts.join(" · ")));
+  }
+  yield "";
+  yield* said ? allLines(said) : fieldLines(entry);
+}
+
+function placeOf(session: Session, { id, timestamp }: Entry): string[] {
+  const { tree, leafId } = session;
+  const row = tree.row(id);
+  const parentId = tree.parentIdAt(row);
+  const label = session.getLabel(id);
+  const onPath = leafId !== null && isOnPath(tree, row, tree.row(leafId));
+  return [
+    ...(label === undefined ? [] : [`[${label}]`]),
+    formatTime(timestamp),
+    parentId === null ? "a root" : `under ${parentId}`,
+    id === leafId ? "the leaf" : onPath ? "on the path of the leaf" : "on another branch",
+  ].filter((fact) => fact !== "");
+}
+
+function factsOf(said: StoredMessage): string[] {
+  const facts = [formatMany(estimateTokens(said), "token")];
+  if (said.role === "assistant") {
+    facts.push(`${said.model}, ended by ${said.stopReason}`);
+    if (said.errorMessage) facts.push(said.errorMessage);
+    const cost = said.usage?.cost?.total;
+    if (said.usage)
+      facts.push(`${said.usage.input} in, ${said.usage.output} out${cost ? `, $${cost.toFixed(4)}` : ""}`);
+  }
+  if (said.role === "toolResult") facts.push(`${said.toolName}${said.isError ? ", an error" : ""}`);
+  return facts;
+}
+
+/** The fields of an entry that is no message, texts as text. */
+function* fieldLines(entry: Entry): Generator<string> {
+  const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
+  for (const [key, value] of Object.entries(fields)) {
+    if (typeof value === "string" && value.includes("\n")) {
+      yield `${key}:`;
+      for (const line of plainText(value).split("\n")) yield `  ${line}`;
+    } else yield plainText(`${key}: ${typeof value === "string" ? value : JSON.stringify(value, null, 2)}`);
+  }
+}
