@@ -32,48 +32,68 @@ const result = (id: string) => ({
   isError: false,
 });
 
-/** Enough that a quadratic pass runs into the time limit. */
-const MANY = 40_000;
+const SMALL = 15_000;
 /** More than can be spread into one call. */
-const TOO_MANY_TO_SPREAD = 150_000;
-const list = <Value>(length: number, value: (index: number) => Value) =>
-  Array.from({ length }, (_, index) => value(index));
+const LARGE = 150_000;
 
-const histories: Record<string, () => unknown[]> = {
-  "a long ordinary session": () =>
+/** Histories of a length in which careless code is quadratic, or spreads a long list into a call. */
+const histories: Record<string, (length: number) => unknown[]> = {
+  "a long ordinary session": (length) =>
     list(
-      MANY,
+      length,
       (index) =>
         [{ role: "user", content: "go" }, answer([call(`c${index}`)]), result(`c${index - 1}`)][index % 3],
     ),
-  "one user speaking": () =>
-    list(TOO_MANY_TO_SPREAD, (index) => ({ role: index % 2 ? "user" : "custom", content: "go" })),
-  "one answer of many blocks": () => [
-    answer(list(TOO_MANY_TO_SPREAD, (index) => [{ type: "text", text: "t" }, call("same")][index % 2])),
+  "one user speaking": (length) =>
+    list(length, (index) => ({ role: index % 2 ? "user" : "custom", content: "go" })),
+  "one answer of many blocks": (length) => [
+    answer(list(length, (index) => [{ type: "text", text: "t" }, call("same")][index % 2])),
   ],
-  "one id for all calls": () => list(MANY, (index) => [answer([call("same")]), result("same")][index % 2]),
-  "calls that nobody answers, then answers that nobody asked for": () => [
-    ...list(MANY, (index) => answer([call(`c${index % 100}`)])),
-    ...list(MANY, (index) => result(`c${index % 70}`)),
+  "one id for all calls": (length) =>
+    list(length, (index) => [answer([call("same")]), result("same")][index % 2]),
+  "calls that nobody answers, then answers that nobody asked for": (length) => [
+    ...list(length / 2, (index) => answer([call(`c${index % 100}`)])),
+    ...list(length / 2, (index) => result(`c${index % 70}`)),
   ],
-  "ids that differ after the last character that counts": () =>
-    list(MANY, (index) => answer([call(`${"x".repeat(64)}${index}`)])),
+  "ids that differ after the last character that counts": (length) =>
+    list(length, (index) => answer([call(`${"x".repeat(64)}${index}`)])),
 };
 
+function list<Value>(length: number, value: (index: number) => Value): Value[] {
+  return Array.from({ length }, (_, index) => value(index));
+}
+
 describe.each(Object.keys(histories))("%s", (title) => {
-  it("is built in one pass, and valid", () => {
-    const request = buildRequest(contextOf(histories[title]!()), { format: requestFormats.anthropic });
-    expect(messagesProblems(request)).toEqual([]);
+  const contextOfLength = (length: number) => contextOf(histories[title]!(length));
+
+  it.each(names)("is valid in the format %s", (name) => {
+    const request = buildRequest<object>(contextOfLength(SMALL), { format: requestFormats[name] });
+    expect(problemsOf[name](request)).toEqual([]);
   });
 
-  it("is written in one pass by the other formats", () => {
-    const context = contextOf(histories[title]!());
-    expect(buildRequest(context, { format: requestFormats.openai }).messages.length).toBeGreaterThan(0);
-    expect(
-      buildRequest(context, { format: requestFormats["openai-responses"] }).input.length,
-    ).toBeGreaterThan(0);
+  it("costs ten times as much when it is ten times as long, not a hundred times", { retry: 2 }, () => {
+    const milliseconds = (length: number) => {
+      const context = contextOfLength(length);
+      const start = performance.now();
+      buildRequest(context, { format: requestFormats.anthropic });
+      return performance.now() - start;
+    };
+    const small = Math.min(milliseconds(SMALL), milliseconds(SMALL));
+    expect(milliseconds(LARGE) / small).toBeLessThan(40);
   });
 });
+
+it.each(["openai", "openai-responses"] as const)(
+  "a turn of any length can be written in the format %s",
+  (name) => {
+    for (const title of ["one user speaking", "one answer of many blocks"]) {
+      const request = buildRequest<object>(contextOf(histories[title]!(LARGE)), {
+        format: requestFormats[name],
+      });
+      expect(Object.values(request)[0].length).toBeGreaterThan(0);
+    }
+  },
+);
 
 const CORPUS = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
 

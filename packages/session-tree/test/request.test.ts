@@ -135,6 +135,7 @@ describe("what a model reads", () => {
 
   it("an answer at the end loses its trailing space for Anthropic, and only there", () => {
     expect(textsOf(user("a"), says(text("b \n")))).toEqual(["a", "b"]);
+    expect(textsOf(user("a"), says(text("b\x1f\u0085\u00a0")))).toEqual(["a", "b"]);
     expect(textsOf(user("a"), says(text("b \n")), user("c"))).toEqual(["a", "b \n", "c"]);
     expect(chat(user("a"), says(text("b \n"))).at(-1)?.content).toBe("b \n");
   });
@@ -521,6 +522,17 @@ describe("thinking", () => {
         thinkingIn([user("a"), says(thinks("kept"), text("b"), block, thinks("later"), text("c"))]),
       ).toEqual([expect.objectContaining({ thinking: "kept" })]);
     }
+  });
+
+  it("after a call goes back where it stood, unless text had to move before it", () => {
+    const answer = (...between: unknown[]) => [
+      user("a"),
+      says(thinks("one"), calls("x"), ...between, thinks("two"), calls("y")),
+    ];
+    const types = (...between: unknown[]) =>
+      messages(...answer(...between))[1]?.content.map(({ type }) => type);
+    expect(types()).toEqual(["thinking", "tool_use", "thinking", "tool_use"]);
+    expect(types(text("t"))).toEqual(["thinking", "text", "tool_use", "tool_use"]);
   });
 
   it("is never the last block of an answer", () => {
