@@ -137,17 +137,15 @@ describe("renderTranscript", () => {
       hostileText.map(
         (summary): ContextMessage => ({ role: "branchSummary", summary, fromId: "x", timestamp: 1 }),
       ),
-      fc
-        .tuple(hostileText, hostileText)
-        .map(
-          ([content, customType]): ContextMessage => ({
-            role: "custom",
-            customType,
-            content,
-            display: true,
-            timestamp: 1,
-          }),
-        ),
+      fc.tuple(hostileText, hostileText).map(
+        ([content, customType]): ContextMessage => ({
+          role: "custom",
+          customType,
+          content,
+          display: true,
+          timestamp: 1,
+        }),
+      ),
     );
     const ours =
       /^(?:<transcript>|<\/transcript>|<message(?: [a-z]+="[^"<>\n]*")+>|<\/message>|<call>[^<]*<\/call>)$/;

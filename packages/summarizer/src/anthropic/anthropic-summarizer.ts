@@ -3,6 +3,7 @@ import { CHARS_PER_TOKEN } from "@espalier/session-tree";
 import { throwIfAborted } from "../abort.ts";
 import type { Summarizer, SummaryAnswer, SummaryRequest, SummaryStopReason } from "../summarizer.ts";
 import { SummarizerError } from "../summarizer-error.ts";
+import { summaryPrompt } from "../summary-prompt.ts";
 import { upperBoundEstimator } from "../tokens/upper-bound-estimator.ts";
 import { fromAnthropicError } from "./anthropic-failure.ts";
 import { type AnthropicModel, anthropicModel } from "./anthropic-models.ts";
@@ -71,6 +72,8 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     parameters: options.parameters ?? {},
     ...(options.lastRequest && { lastRequest: options.lastRequest }),
   };
+  // A request that was counted to see whether it fits is mostly sent next, and must not be counted again.
+  let lastCount = { prompt: "", tokens: 0 };
   let loading: Promise<Anthropic> | undefined;
   const client = () => (loading ??= options.client ? Promise.resolve(options.client) : loadClient(options));
 
@@ -94,8 +97,12 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     const { body, extendsTokens } = planAnthropicRequest(request, plan, 0);
     if (extendsTokens !== undefined) return extendsTokens;
     if (options.countTokens === false || sizeOf(body) > LARGEST_COUNTED) return undefined;
+    const prompt = summaryPrompt(request).user;
+    if (lastCount.prompt === prompt) return lastCount.tokens;
     try {
-      return await countTokens(request);
+      const tokens = await countTokens(request);
+      lastCount = { prompt, tokens };
+      return tokens;
     } catch (thrown) {
       // Servers that speak this API do not all count; then the bound decides.
       if (request.signal?.aborted) throw thrown;
