@@ -28,6 +28,8 @@ export interface CompactionDetails {
   modifiedFiles: string[];
   /** What requests for the summary had to shorten or drop. */
   omitted: { history?: SummaryOmission; turnPrefix?: SummaryOmission };
+  /** Entries pinned on the path. */
+  pinned?: string[];
   /** The settings in force, so that a reader from the file's end need not look further back. */
   settings: { provider: string | null; modelId: string | null; thinkingLevel: string };
 }

@@ -3,6 +3,7 @@ import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/se
 import type { FileOps } from "@espalier/summarizer";
 import type { CompactionReason } from "./compaction-plan.ts";
 import type { CompactionSettings } from "./compaction-settings.ts";
+import { firstKeptProblem, isNoSmaller } from "./legal-first-kept.ts";
 
 /** What an extension is shown of a compaction that is about to be made. */
 export interface BeforeCompactEvent {
@@ -16,7 +17,9 @@ export interface BeforeCompactEvent {
     firstKeptEntryId: string;
     settings: CompactionSettings;
   };
-  /** The path of the leaf, root first. */
+  /** The id that the compaction will have. */
+  compactionId: string;
+  /** The path of the leaf, root first, as far as the context reaches back. */
   branchEntries: readonly Entry[];
   customInstructions?: string;
   reason: CompactionReason;
@@ -28,7 +31,10 @@ export interface BeforeCompactEvent {
 /** A compaction of an extension's own making; what is left out is the core's. */
 export interface CompactionProposal {
   summary: string;
-  /** On the path, not before the last compaction's, and where a path may be cut; or the text `"none"` to keep nothing. */
+  /**
+   * On the path, not before what the last compaction kept, and where a path may be cut; or the event's `compactionId`
+   * to keep nothing. Default: the preparation's.
+   */
   firstKeptEntryId?: string;
   tokensBefore?: number;
   details?: unknown;
@@ -47,22 +53,25 @@ export const sessionBeforeCompact = decideHook<BeforeCompactEvent, BeforeCompact
   {
     timeoutMs: LONG_HANDLER_LIMIT_MS,
     fields: { compaction: "one", instructions: "join" },
-    validate: ({ compaction, instructions }, { branchEntries }) => {
+    validate: ({ compaction, instructions }, event) => {
       if (instructions !== undefined && typeof instructions !== "string") return "`instructions` is not text";
-      return compaction === undefined ? undefined : proposalProblem(compaction, branchEntries);
+      return compaction === undefined ? undefined : proposalProblem(compaction, event);
     },
   },
 );
 
-function proposalProblem(proposal: CompactionProposal, path: readonly Entry[]): string | undefined {
+function proposalProblem(
+  proposal: CompactionProposal,
+  { branchEntries, compactionId, preparation }: BeforeCompactEvent,
+): string | undefined {
   if (typeof proposal !== "object" || proposal === null) return "`compaction` is not an object";
-  if (typeof proposal.summary !== "string" || proposal.summary.trim() === "")
-    return "`compaction.summary` is missing or empty";
-  const { firstKeptEntryId } = proposal;
-  if (firstKeptEntryId === undefined) return undefined;
-  if (!path.some(({ id }) => id === firstKeptEntryId))
-    return "`compaction.firstKeptEntryId` is not on the path";
-  return undefined;
+  const { summary, firstKeptEntryId = preparation.firstKeptEntryId } = proposal;
+  if (typeof summary !== "string" || summary.trim() === "") return "`compaction.summary` is missing or empty";
+  const keepsNothing = firstKeptEntryId === compactionId;
+  const problem = keepsNothing ? undefined : firstKeptProblem(branchEntries, firstKeptEntryId);
+  if (problem) return `\`compaction.firstKeptEntryId\` ${problem}`;
+  if (!isNoSmaller(branchEntries, summary, keepsNothing ? null : firstKeptEntryId)) return undefined;
+  return "`compaction` leaves the context no smaller";
 }
 
 /** Told of a compaction that is in the log. */

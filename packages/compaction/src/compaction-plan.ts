@@ -36,6 +36,8 @@ export interface CompactionPreparation {
   tokensBefore: number;
   /** Size of what stays, after edits, with a summary of the planned size. */
   tokensAfter: number;
+  /** The part of `tokensAfter` that is planned for the summary. */
+  summaryTokens: number;
   /** The most tokens the prose may have, so that the next request fits. */
   maxSummaryTokens: number;
   /** How what is kept has to be shortened; appended behind the compaction. */

@@ -139,7 +139,7 @@ const isExcluded = (message: ContextMessage): boolean =>
   message.role === "bashExecution" && message.excludeFromContext === true;
 
 /** Entries of kinds that say nothing to the model stay with what follows them; so does an excluded shell run. */
-function clings({ entry, messages }: CutItem): boolean {
+export function clings({ entry, messages }: CutItem): boolean {
   if (messages.length > 0) return messages.every(isExcluded);
   const kind = kindOf(entry.type);
   return !kind.toMessages && !kind.firstKept && !kind.edit;

@@ -22,6 +22,7 @@ export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } fro
 export { isContextOverflow } from "./context-overflow.ts";
 export { type CutItem, type CutPoint, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
+export { firstKeptProblem } from "./legal-first-kept.ts";
 export { PLANNED_SUMMARY_TOKENS, type PlanConditions } from "./plan-at.ts";
 export type { Policy, PolicyMoment, PolicySituation } from "./policy.ts";
 export { type PrepareOptions, prepareCompaction } from "./prepare-compaction.ts";

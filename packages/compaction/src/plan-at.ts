@@ -84,14 +84,28 @@ export function planAt(
     fileOps,
     tokensBefore: total(span.visible, estimate),
     tokensAfter: keptTokens + blockTokens + planned,
-    maxSummaryTokens: Math.max(
-      planned,
-      Math.min(Math.floor(settings.reserveTokens * SUMMARY_SHARE), room - keptTokens),
+    summaryTokens: blockTokens + planned,
+    maxSummaryTokens: summaryLimit(
+      settings,
+      room - keptTokens,
+      total(messagesOf([...history, ...turnPrefix]), estimate),
     ),
     edits,
     settings,
   };
   return { plan, fits: total(remaining, measure) + planned <= room };
+}
+
+/** No summary is asked to be shorter than this: below it there is no room for its headings. */
+const SHORTEST_SUMMARY = 256;
+
+/** What is summarised has to become smaller by this, or the compaction is not worth its loss. */
+const LARGEST_RATIO = 0.8;
+
+/** The most tokens a summary may have: its share of the reserve, what room there is, and less than what it replaces. */
+function summaryLimit(settings: CompactionSettings, room: number, replaced: number): number {
+  const share = Math.floor(settings.reserveTokens * SUMMARY_SHARE);
+  return Math.max(SHORTEST_SUMMARY, Math.min(share, room, Math.floor(replaced * LARGEST_RATIO)));
 }
 
 /** In a small window a summary is planned smaller too. */

@@ -1,7 +1,21 @@
-import { type ForkPosition, forkHeader, forkLines, planFork } from "@espalier/session-tree";
-import type { Session } from "./session.ts";
+import { planBranchSummary, sessionBeforeFork, sessionFork } from "@espalier/branch-summary";
+import {
+  branchSummary,
+  createId,
+  type Entry,
+  FORMAT_VERSION,
+  type ForkPosition,
+  forkHeader,
+  forkLines,
+  label,
+  planFork,
+} from "@espalier/session-tree";
+import { type BranchSummaryRequest, summarizeBranch } from "./branch-summary-request.ts";
+import { contextForHandlers } from "./context-for-handlers.ts";
+import { EngineError } from "./engine-error.ts";
+import type { SessionState } from "./session-state.ts";
 
-export interface ForkOptions {
+export interface ForkOptions extends BranchSummaryRequest {
   /** Whether the fork ends with the entry (`at`, default) or before it. */
   position?: ForkPosition;
   /** Where to keep the fork; by default the store chooses. */
@@ -22,27 +36,68 @@ export interface ForkResult {
 
 /** Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force. */
 export async function forkSession(
-  session: Session,
+  session: SessionState,
   entryId: string,
   options: ForkOptions = {},
 ): Promise<ForkResult> {
-  const { tree, file } = session;
-  const plan = planFork(tree, entryId, options.position);
-  const source = session.header ?? {
+  const { core, host } = session;
+  const { tree } = core;
+  const position = options.position ?? "at";
+  const plan = planFork(tree, entryId, position);
+  const left = planBranchSummary(tree, core.leafId, plan.leafId);
+  const signal = options.signal ?? new AbortController().signal;
+  const decision = await host.decide(
+    sessionBeforeFork,
+    {
+      kind: "fork",
+      targetId: plan.leafId,
+      oldLeafId: core.leafId,
+      commonAncestorId: left.commonAncestorId,
+      entriesToSummarize: left.entries,
+      userWantsSummary: options.summarize ?? false,
+      entryId,
+      position,
+      signal,
+    },
+    contextForHandlers(session, signal),
+  );
+  if (decision.aborted) throw new EngineError("cancelled", "The fork was aborted.");
+  if (decision.cancelled)
+    throw new EngineError("cancelled", `The fork was cancelled by ${decision.cancelled.by}.`);
+  const fields = await summarizeBranch(session, left, decision.answer, { ...options, signal });
+
+  const now = new Date().toISOString();
+  const added = (entry: Record<string, unknown>, parentId: string | null): Entry =>
+    ({ ...entry, id: createId(), parentId, timestamp: now }) as unknown as Entry;
+  const summary =
+    fields && added({ type: branchSummary.type, fromId: core.leafId ?? "", ...fields }, plan.leafId);
+  const leafId = summary?.id ?? plan.leafId;
+  // What is in force stands behind the summary, which is the first entry after the copied path.
+  const beside = plan.additions.map((entry) => ({ ...entry, parentId: leafId }));
+  if (decision.answer.label && leafId !== null)
+    beside.push(added({ type: label.type, targetId: leafId, label: decision.answer.label }, leafId));
+  const source = core.header ?? {
     type: "session" as const,
-    version: 3,
+    version: FORMAT_VERSION,
     id: "",
-    timestamp: "",
+    timestamp: now,
     cwd: process.cwd(),
   };
-  const header = forkHeader(source, file, plan.leafId, new Date().toISOString());
-  const log = await session.store.create(header, forkLines(tree, plan), options.out);
+  const header = forkHeader(source, core.log.ref, plan.leafId, now);
+  const log = await session.store.create(
+    header,
+    forkLines(tree, { ...plan, additions: [...(summary ? [summary] : []), ...beside] }),
+    options.out,
+  );
   await log.close();
-  return {
+
+  const result = {
     file: log.ref,
     id: header.id,
-    leafId: plan.leafId,
+    leafId,
     selectedText: plan.selectedText,
-    summaryEntryId: null,
+    summaryEntryId: summary?.id ?? null,
   };
+  await host.notify(sessionFork, { entryId, ...result }, contextForHandlers(session));
+  return result;
 }

@@ -1,9 +1,23 @@
+export type { BranchSummaryRequest } from "./branch-summary-request.ts";
+export { automaticInARow } from "./compact-when-due.ts";
+export type { CompactionRequest } from "./compaction-request.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
 export { EngineError, type EngineErrorCode } from "./engine-error.ts";
+export {
+  defineExtension,
+  type EspalierApi,
+  type Extension,
+  type ExtensionState,
+  type StateOptions,
+} from "./extension.ts";
+export type { ExtensionContext, ExtensionUi, SessionManager } from "./extension-context.ts";
 export { fillMessage, type MessageDraft } from "./fill-message.ts";
 export type { ForkOptions, ForkResult } from "./fork-session.ts";
 export { espalierHome, piSessions } from "./home.ts";
+export { type EngineHooks, engineHooks } from "./hooks.ts";
 export { type ListedSession, listSessions } from "./list-sessions.ts";
+export type { ExtensionOptions } from "./load-extensions.ts";
+export type { MergeOptions, MergeResult } from "./merge-branch.ts";
 export type { NavigateOptions, NavigateResult } from "./navigate.ts";
 export {
   type CreateOptions,
@@ -15,5 +29,9 @@ export {
 } from "./open-session.ts";
 export { PIN, pinnedOn } from "./pins.ts";
 export { paced, type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
+export type { CompactionResult, CompactSessionOptions } from "./run-compaction.ts";
 export { Session } from "./session.ts";
+export type { ActOptions, SessionOptions } from "./session-state.ts";
+export { resolveSummarizer } from "./summarizer-chain.ts";
+export { openTrust, type TrustStore } from "./trust.ts";
 export { type LastAct, lastAct } from "./undo.ts";

@@ -3,12 +3,17 @@ import {
   FORMAT_VERSION,
   type OpenMode,
   type SessionHeader,
+  type SessionLog,
   type SessionStore,
   SessionTree,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { contextForHandlers } from "./context-for-handlers.ts";
 import { espalierHome } from "./home.ts";
+import { sessionStart } from "./hooks.ts";
+import { type ExtensionOptions, loadExtensions } from "./load-extensions.ts";
 import { Session } from "./session.ts";
+import type { SessionOptions } from "./session-state.ts";
 
 /** Where sessions come from. */
 export interface StoreOptions {
@@ -18,7 +23,7 @@ export interface StoreOptions {
   store?: SessionStore;
 }
 
-export interface OpenOptions extends StoreOptions {
+export interface OpenOptions extends StoreOptions, SessionOptions, ExtensionOptions {
   /** `read` changes nothing, whatever is called. Default `write`. */
   mode?: OpenMode;
   /** Open at this entry instead of the leaf that the session says. */
@@ -26,21 +31,16 @@ export interface OpenOptions extends StoreOptions {
 }
 
 /**
- * Opens a session by path or id.
- * @throws SessionTreeError `not-found`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`, `unknown-entry`
+ * Opens a session by path or id, with its extensions.
+ * @throws SessionTreeError `not-found`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`, `unknown-entry`;
+ *   ExtensionError for an extension that was named and cannot be loaded
  */
 export async function openSession(ref: string, options: OpenOptions = {}): Promise<Session> {
   const store = storeOf(options);
-  const log = await store.open(ref, options.mode ?? "write");
-  try {
-    return new Session(await SessionTree.open(log, options.leafId), store);
-  } catch (error) {
-    await log.close();
-    throw error;
-  }
+  return begin(await store.open(ref, options.mode ?? "write"), store, options);
 }
 
-export interface CreateOptions extends StoreOptions {
+export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions {
   /** The folder the agent works in; default: the process's. */
   cwd?: string;
   /** The session's id; default: a fresh one. */
@@ -62,8 +62,7 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     cwd: options.cwd ?? process.cwd(),
     ...(options.parent ? { parent: options.parent } : {}),
   };
-  const log = await store.create(header, [], options.file);
-  return new Session(await SessionTree.open(log), store);
+  return begin(await store.create(header, [], options.file), store, options);
 }
 
 /** Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed. */
@@ -74,4 +73,25 @@ export async function deleteSession(ref: string, options: StoreOptions = {}): Pr
 /** The store that options mean. */
 export function storeOf({ store, home = espalierHome() }: StoreOptions): SessionStore {
   return store ?? fileStore({ home });
+}
+
+async function begin(log: SessionLog, store: SessionStore, options: OpenOptions): Promise<Session> {
+  try {
+    const session = new Session(
+      await SessionTree.open(log, options.leafId),
+      store,
+      options,
+      options.onReport,
+    );
+    await loadExtensions(session, options, options.home ?? espalierHome());
+    await session.host.notify(
+      sessionStart,
+      { sessionId: session.id, file: session.file },
+      contextForHandlers(session),
+    );
+    return session;
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
 }

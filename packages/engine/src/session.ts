@@ -1,3 +1,7 @@
+// Over 250 lines because it lists everything one can do with a session; what a method does stands in a file of its own.
+
+import { CompactionError, type CompactionPlan, type NothingToCompact } from "@espalier/compaction";
+import type { ExtensionReport } from "@espalier/extensions";
 import {
   type AppendOptions,
   type Branch,
@@ -16,27 +20,48 @@ import {
   sessionName,
   type Tree,
 } from "@espalier/session-tree";
+import { compactWhenDue } from "./compact-when-due.ts";
+import { type CompactionRequest, planOf } from "./compaction-request.ts";
+import { contextForHandlers } from "./context-for-handlers.ts";
 import { type Diagnosis, diagnoseTree } from "./diagnose.ts";
 import { EngineError } from "./engine-error.ts";
 import { fillMessage, type MessageDraft } from "./fill-message.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
+import { context, entryAppended, entryBeforeAppend, sessionShutdown } from "./hooks.ts";
+import { emptyHost } from "./load-extensions.ts";
+import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch.ts";
 import { type NavigateOptions, type NavigateResult, navigate, undo } from "./navigate.ts";
 import { PIN, pinnedOn } from "./pins.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
+import { type CompactionResult, type CompactSessionOptions, runCompaction } from "./run-compaction.ts";
+import type { EngineHost, SessionOptions, SessionState } from "./session-state.ts";
+import { shapedContext } from "./shaped-context.ts";
 
 /**
  * An open session: what an agent embeds and every shell acts through. Reading is synchronous; whatever changes the
  * session is asynchronous and ends in one append, of which all observers are told.
  */
-export class Session {
-  /** The log, the tree in it and the leaf. */
+export class Session implements SessionState {
   readonly core: SessionTree;
-  /** Where forks are kept. */
   readonly store: SessionStore;
+  readonly options: SessionOptions;
+  readonly host: EngineHost;
+  #compaction: Promise<CompactionResult | NothingToCompact> | undefined;
 
-  constructor(core: SessionTree, store: SessionStore) {
+  constructor(
+    core: SessionTree,
+    store: SessionStore,
+    options: SessionOptions = {},
+    onReport: (report: ExtensionReport) => void = () => {},
+  ) {
     this.core = core;
     this.store = store;
+    this.options = options;
+    this.host = emptyHost(onReport);
+    core.prepareWith((drafts) => this.#transformed(drafts));
+    core.subscribe((change) => {
+      if (change.type === "appended") this.#announce(change.entries);
+    });
   }
 
   /** The session's id; empty for a file without a header. */
@@ -76,6 +101,22 @@ export class Session {
   /** What the model would read at any entry; null is before the first. Throws `unknown-entry`. */
   contextAt(id: string | null): SessionContext {
     return this.core.contextAt(id);
+  }
+
+  /** The context that goes into a request: that of the leaf, after the extensions that shape it. */
+  async contextToSend(signal?: AbortSignal): Promise<SessionContext> {
+    if (!this.host.has(context)) return this.context;
+    const messages = await this.host.transform(
+      context,
+      [...this.context.messages],
+      contextForHandlers(this, signal),
+    );
+    if (
+      messages.length === this.context.messages.length &&
+      messages.every((message, at) => message === this.context.messages[at])
+    )
+      return this.context;
+    return shapedContext(this.context, messages);
   }
 
   getEntry(id: string): Entry | undefined {
@@ -138,9 +179,54 @@ export class Session {
     return this.core.branchWithSummary(targetId, summary, details);
   }
 
+  /** What a compaction would do at the leaf. Pure: nothing is asked, nothing is written. */
+  planCompaction(request: CompactionRequest = {}): CompactionPlan {
+    return planOf(this, request).plan;
+  }
+
+  /**
+   * Compacts the leaf's path. Nothing to compact is an answer; a failure is an error and leaves the session as it was.
+   * One compaction at a time: an automatic one joins the one that runs, another one is refused.
+   *
+   * @throws CompactionError `already-running`, `no-smaller`, `stale`, `irreducible`; SummarizerError; EngineError `cancelled`
+   */
+  compact(options: CompactSessionOptions = {}): Promise<CompactionResult | NothingToCompact> {
+    if (this.#compaction) {
+      if ((options.reason ?? "manual") !== "manual") return this.#compaction;
+      return Promise.reject(
+        new CompactionError(
+          "already-running",
+          "A compaction of this session is running; wait for it or abort it.",
+        ),
+      );
+    }
+    const running = runCompaction(this, options).finally(() => {
+      this.#compaction = undefined;
+    });
+    this.#compaction = running;
+    return running;
+  }
+
+  /** Whether a compaction is running. */
+  get isCompacting(): boolean {
+    return this.#compaction !== undefined;
+  }
+
+  /**
+   * Compacts if the policy finds it due. Undefined when it does not, or when nothing may compact by itself.
+   * @throws CompactionError `exhausted` after two in a row without an answer of the model, and as {@link compact}
+   */
+  compactWhenDue(
+    options: CompactSessionOptions = {},
+  ): Promise<CompactionResult | NothingToCompact | undefined> {
+    return compactWhenDue(this, options, (due) => this.compact(due));
+  }
+
   /**
    * Moves the leaf inside the session. To a user or custom message: before it, and its text comes back for editing.
-   * null: before the first entry. Throws `unknown-entry`.
+   * null: before the first entry. With `summarize`, what is left behind is told where one arrives.
+   *
+   * @throws SessionTreeError `unknown-entry`; SummarizerError, and the leaf stays
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
     return navigate(this, targetId, options);
@@ -151,26 +237,31 @@ export class Session {
     return undo(this);
   }
 
-  /** Starts a new session from a path of this one. Throws `unknown-entry`, `exists`. */
+  /** Starts a new session from a path of this one. Throws `unknown-entry`, `exists`, `cancelled`. */
   fork(entryId: string, options?: ForkOptions): Promise<ForkResult> {
     return forkSession(this, entryId, options);
+  }
+
+  /** Brings the conclusion of another branch here, without leaving either. Merging the same leaf again writes nothing. */
+  merge(fromId: string, options?: MergeOptions): Promise<MergeResult> {
+    return mergeBranch(this, fromId, options);
   }
 
   /** Gives an entry a label; an empty text or none clears it. Returns the id of the label's entry. */
   async label(targetId: string, text?: string): Promise<string> {
     this.tree.row(targetId);
-    return this.#appendBeside(label.of({ targetId, ...(text ? { label: oneLine(text, "label") } : {}) }));
+    return this.#appendOne(label.of({ targetId, ...(text ? { label: oneLine(text, "label") } : {}) }));
   }
 
   /** Names the session. Returns the id of the entry that says so. */
   async rename(name: string): Promise<string> {
-    return this.#appendBeside(sessionInfo.of({ name: oneLine(name, "name") }));
+    return this.#appendOne(sessionInfo.of({ name: oneLine(name, "name") }));
   }
 
   /** Keeps an entry in the context, word for word, over compactions; or no longer. Returns the id of the pin's entry. */
   async pin(targetId: string, pinned = true): Promise<string> {
     this.tree.row(targetId);
-    return this.#appendBeside(custom.of({ customType: PIN, data: { targetId, pinned } }));
+    return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
   }
 
   /** Plays the session back, entry by entry. */
@@ -189,13 +280,30 @@ export class Session {
   }
 
   /** Waits for what is under way, and lets go of the session. */
-  close(): Promise<void> {
-    return this.core.close();
+  async close(): Promise<void> {
+    await this.#compaction?.catch(() => undefined);
+    const { id, file } = this;
+    await this.host.notify(sessionShutdown, { sessionId: id, file }, contextForHandlers(this));
+    await this.core.close();
   }
 
-  async #appendBeside(entry: NewEntry): Promise<string> {
+  async #appendOne(entry: NewEntry): Promise<string> {
     const [appended] = await this.append(entry);
     return appended!.id;
+  }
+
+  async #transformed(drafts: readonly NewEntry[]): Promise<readonly NewEntry[]> {
+    if (!this.host.has(entryBeforeAppend)) return drafts;
+    const handlerContext = contextForHandlers(this);
+    return Promise.all(drafts.map((draft) => this.host.transform(entryBeforeAppend, draft, handlerContext)));
+  }
+
+  #announce(entries: readonly Entry[]): void {
+    if (!this.host.has(entryAppended)) return;
+    const handlerContext = contextForHandlers(this);
+    // Nobody waits for mirrors; a critical one that fails has been reported by the host.
+    for (const entry of entries)
+      this.host.notify(entryAppended, { entry }, handlerContext).catch(() => undefined);
   }
 }
 

@@ -1,6 +1,6 @@
+import { ArrayRows } from "./array-rows.ts";
 import { contextOfPath } from "./context.ts";
 import type { Entry } from "./entry.ts";
-import { kindOf } from "./entry-kinds.ts";
 import { leafRowAt, movingRow } from "./leaf.ts";
 import { pathWindowAt } from "./path-window-at.ts";
 import type { SessionContext } from "./session-context.ts";
@@ -36,29 +36,20 @@ function contextOfTree(tree: Tree, leafId: string | null | undefined): SessionCo
 }
 
 function contextOfEntries(entries: readonly Entry[], leafId: string | null | undefined): SessionContext {
+  const rows = new ArrayRows(entries);
   const path: Entry[] = [];
-  let wanted = leafId;
-  let seeking = true;
-  // From the last entry upwards: a reference means the nearest entry above the one that refers.
-  for (let at = entries.length - 1; at >= 0 && wanted !== null; at--) {
-    const entry = entries[at]!;
-    if (wanted !== undefined && entry.id !== wanted) continue;
-    const kind = kindOf(entry.type);
-    const target = seeking ? kind.leafTarget?.(entry) : undefined;
-    if (target !== undefined) wanted = target;
-    else {
-      if (!seeking || kind.movesLeaf) {
-        seeking = false;
-        path.push(entry);
-      }
-      wanted = entry.parentId;
-    }
-  }
-  if (seeking && leafId !== undefined && leafId !== null && wanted === leafId) {
-    throw new SessionTreeError(
-      "unknown-entry",
-      `There is no entry ${JSON.stringify(leafId)} among the ${entries.length} given.`,
-    );
-  }
+  for (let row = leafAmong(entries, rows, leafId); row >= 0; row = rows.index.parent(row))
+    path.push(rows.entryAt(row));
   return contextOfPath(path.reverse());
+}
+
+function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | null | undefined): number {
+  if (leafId === undefined) return leafRowAt(rows, entries.length - 1);
+  if (leafId === null) return -1;
+  const row = rows.rowOf(leafId);
+  if (row >= 0) return movingRow(rows, row);
+  throw new SessionTreeError(
+    "unknown-entry",
+    `There is no entry ${JSON.stringify(leafId)} among the ${entries.length} given.`,
+  );
 }

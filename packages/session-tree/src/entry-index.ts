@@ -17,8 +17,8 @@ export class EntryIndex {
   #kind = new Uint8Array(64);
   #rows = 0;
   readonly #ids = new IdTable();
-  /** For rows whose id an older row has too: that older row. Rare, so a map and not a column. */
-  readonly #older = new Map<number, number>();
+  /** For rows whose id other rows have too: all of them, in order. Rare, so a map and not a column. */
+  readonly #namesakes = new Map<number, number[]>();
 
   /** How many entries there are. */
   get length(): number {
@@ -53,9 +53,23 @@ export class EntryIndex {
 
   /** The newest row above `row` with this id; -1 when there is none. */
   rowAbove(id: string, row: number): number {
-    let found = this.rowOf(id);
-    while (found >= row) found = this.#older.get(found) ?? -1;
-    return found;
+    const newest = this.rowOf(id);
+    if (newest < row) return newest;
+    const rows = this.#namesakes.get(newest) ?? [];
+    // Half by half: a damaged log may have one id a hundred thousand times.
+    let low = 0;
+    for (let high = rows.length; low < high; ) {
+      const middle = (low + high) >>> 1;
+      if (rows[middle]! < row) low = middle + 1;
+      else high = middle;
+    }
+    return rows[low - 1] ?? -1;
+  }
+
+  /** Whether a row has this id. */
+  hasId(row: number, id: string): boolean {
+    this.#ids.hashText(id);
+    return this.#ids.isOf(row);
   }
 
   /** As {@link rowOf}, for an id that stands in bytes. */
@@ -83,7 +97,7 @@ export class EntryIndex {
     this.#kind[row] = kind;
     this.#ids.hash(bytes, idStart, idEnd);
     this.#ids.add();
-    if (older >= 0) this.#older.set(row, older);
+    if (older >= 0) this.#addNamesake(older, row);
     return row;
   }
 
@@ -96,6 +110,12 @@ export class EntryIndex {
       this.#kind.byteLength +
       this.#ids.byteLength
     );
+  }
+
+  #addNamesake(older: number, row: number): void {
+    const rows = this.#namesakes.get(older) ?? [older];
+    rows.push(row);
+    this.#namesakes.set(older, rows).set(row, rows);
   }
 
   #grow(): void {

@@ -138,8 +138,20 @@ function skipValue(bytes: Uint8Array, at: number, end: number): number {
   const first = bytes[at];
   if (first === QUOTE) return skipString(bytes, at, end);
   if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, at, end);
-  while (at < end && bytes[at] !== COMMA && bytes[at] !== CLOSE_BRACE && !isSpace(bytes[at]!)) at++;
+  while (at < end && isScalar(bytes[at]!)) at++;
   return at < end ? at : -1;
+}
+
+/** What numbers and the three words are made of: letters, digits, `+`, `-` and `.`. */
+function isScalar(byte: number): boolean {
+  return (
+    (byte >= 97 && byte <= 122) ||
+    (byte >= 48 && byte <= 57) ||
+    byte === 45 ||
+    byte === 46 ||
+    byte === 43 ||
+    (byte >= 65 && byte <= 90)
+  );
 }
 
 function skipString(bytes: Uint8Array, at: number, end: number): number {

@@ -1,6 +1,8 @@
+import { formatLine } from "@espalier/jsonl-stream";
 import { label } from "./entries/label.ts";
 import { sessionInfo } from "./entries/session-info.ts";
 import type { Entry } from "./entry.ts";
+import { kindOf } from "./entry-kinds.ts";
 import { createId } from "./identifier.ts";
 import { labelsInForce, nameEntry } from "./labels.ts";
 import { movingRow } from "./leaf.ts";
@@ -62,7 +64,7 @@ export function forkHeader(
 /** The lines of a fork, one at a time: the path's own bytes, then the additions. */
 export function* forkLines(tree: Tree, plan: ForkPlan): Generator<string | Uint8Array> {
   for (const row of plan.rows) yield tree.bytesAt(row);
-  for (const entry of plan.additions) yield JSON.stringify(entry);
+  for (const entry of plan.additions) yield formatLine(entry);
 }
 
 function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null): Entry[] {
@@ -81,10 +83,10 @@ function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null)
   }
   // A copied line may set a label that was cleared since, in a line that is not copied.
   for (const targetId of said.labels.keys())
-    add({ type: label.type, targetId }, tree.entryAt(tree.lastRow).timestamp);
+    if (ids.has(targetId)) add({ type: label.type, targetId }, tree.entryAt(tree.lastRow).timestamp);
   const named = nameEntry(tree);
-  if (named?.name && said.name !== named.name)
-    add({ type: sessionInfo.type, name: named.name }, named.timestamp);
+  if (named && (named.name ?? "") !== (said.name ?? ""))
+    add({ type: sessionInfo.type, name: named.name ?? "" }, named.timestamp);
   return additions;
 }
 
@@ -96,6 +98,7 @@ function saidByCopies(tree: Tree, rows: readonly number[]) {
     const { type } = tree.kindAt(row);
     if (type !== label.type && type !== sessionInfo.type) continue;
     const entry = tree.entryAt(row);
+    if (kindOf(entry.type).problem?.(entry)) continue;
     if (sessionInfo.is(entry)) name = entry.name;
     else if (label.is(entry) && entry.label) labels.set(entry.targetId, entry.label);
     else if (label.is(entry)) labels.delete(entry.targetId);

@@ -26,6 +26,11 @@ const MARK = '"parentId":';
 const MARK_BYTES = new TextEncoder().encode(MARK);
 const QUOTE = MARK_BYTES[0]!;
 
+/** True when bytes have the mark: what is found behind a torn line must, to be taken for an entry. */
+export function hasMark(bytes: Uint8Array): boolean {
+  return find(bytes, 0) < bytes.length;
+}
+
 /** The position of the next mark at or behind `from`; beyond the block when there is none. */
 function find(block: Uint8Array, from: number): number {
   // Node's Buffer searches for a string natively, a browser's Uint8Array for single bytes only.

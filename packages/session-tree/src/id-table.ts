@@ -38,9 +38,13 @@ export class IdTable {
     const mask = this.#slots.length - 1;
     for (let slot = this.low & mask; ; slot = (slot + 1) & mask) {
       const row = this.#slots[slot]!;
-      if (row < 0) return -1;
-      if (this.#low[row] === this.low && this.#high[row] === this.high) return row;
+      if (row < 0 || this.isOf(row)) return row;
     }
+  }
+
+  /** True when the id that was hashed last is that of a row. */
+  isOf(row: number): boolean {
+    return this.#low[row] === this.low && this.#high[row] === this.high;
   }
 
   /** Adds the next row under the id that was hashed last, in front of any older row with the same id. */
@@ -53,8 +57,7 @@ export class IdTable {
     else this.#place(row);
   }
 
-  /** True when two rows have the same id. */
-  same(a: number, b: number): boolean {
+  #same(a: number, b: number): boolean {
     return this.#low[a] === this.#low[b] && this.#high[a] === this.#high[b];
   }
 
@@ -67,7 +70,7 @@ export class IdTable {
     const mask = this.#slots.length - 1;
     for (let slot = this.#low[row]! & mask; ; slot = (slot + 1) & mask) {
       const other = this.#slots[slot]!;
-      if (other < 0 || this.same(other, row)) {
+      if (other < 0 || this.#same(other, row)) {
         this.#slots[slot] = row;
         return;
       }

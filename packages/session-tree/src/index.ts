@@ -2,6 +2,7 @@ export { type Branch, branches, tipRows } from "./branches.ts";
 export { buildSessionContext } from "./build-session-context.ts";
 export { ChildIndex } from "./children.ts";
 export { contextOfPath, extendContext, type ProjectedEntry, projectPath } from "./context.ts";
+export { DAMAGED } from "./damaged.ts";
 export { type BranchSummaryEntry, branchSummary } from "./entries/branch-summary.ts";
 export { type CompactionEntry, compaction } from "./entries/compaction.ts";
 export { type ContextEditEntry, contextEdit } from "./entries/context-edit.ts";
@@ -90,9 +91,9 @@ export type {
   SessionLog,
   SessionStore,
 } from "./session-store.ts";
-export { type AppendOptions, SessionTree } from "./session-tree.ts";
+export { type AppendOptions, type EntryPreparation, SessionTree } from "./session-tree.ts";
 export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
 export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
-export { DAMAGED, Tree } from "./tree.ts";
+export { Tree } from "./tree.ts";
 export { type UpgradedLog, upgradeLog } from "./upgrade.ts";

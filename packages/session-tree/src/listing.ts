@@ -42,8 +42,7 @@ function readHead(view: ByteView) {
     (block, start, end, offset) => {
       const line = readSessionLine(block.subarray(start, end));
       if (line.is === "header") header ??= line.header;
-      // A header of version 1 says so by having lines without ids behind it, which are no entries to this reader.
-      else if (line.is !== "blank") hasEntries = true;
+      else if (line.is === "entry") hasEntries = true;
       if (line.is === "entry" && isMessage(line.entry, "user")) {
         firstMessage = Array.from(messageText(line.entry.message)).slice(0, FIRST_MESSAGE_LENGTH).join("");
         return false;
@@ -57,7 +56,7 @@ function readHead(view: ByteView) {
 
 function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "lastCompaction"> {
   const found = {
-    name: undefined as string | null | undefined,
+    name: undefined as string | undefined,
     updatedAt: null as string | null,
     lastCompaction: null as string | null,
   };
@@ -71,12 +70,13 @@ function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "
     const line = readSessionLine(block.subarray(start, end));
     if (line.is !== "entry") return undefined;
     const { entry } = line;
-    found.updatedAt ??= entry.timestamp ?? null;
-    if (sessionInfo.is(entry) && found.name === undefined) found.name = entry.name || null;
-    if (compaction.is(entry)) found.lastCompaction ??= entry.timestamp;
+    const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
+    found.updatedAt ??= time;
+    if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) found.name ??= entry.name ?? "";
+    if (compaction.is(entry)) found.lastCompaction ??= time;
     return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
   });
-  return { ...found, name: found.name ?? null };
+  return { ...found, name: found.name || null };
 }
 
 const decoder = new TextDecoder();

@@ -1,23 +1,28 @@
-import { type ByteView, bytesView, parseLine } from "@espalier/jsonl-stream";
+import { type ByteView, bytesView, encodeLines, formatLine } from "@espalier/jsonl-stream";
+import { firstHeader } from "./first-header.ts";
 import { listingOf } from "./listing.ts";
+import { withLogErrors } from "./log-errors.ts";
 import { readPathWindow } from "./read-path-window.ts";
-import { parseHeader, type SessionHeader } from "./session-header.ts";
-import type { LogAppend, SessionListing, SessionLog, SessionStore } from "./session-store.ts";
+import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
+import type { LogAppend, OpenMode, SessionListing, SessionLog, SessionStore } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
+import { upgradeLog } from "./upgrade.ts";
 
 /** A log whose bytes live in memory. Several of them on the same bytes behave as several writers of one file. */
 class MemoryLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
   readonly #bytes: GrowingBytes;
+  readonly #mode: OpenMode;
   #seen: number;
   #closed = false;
 
-  constructor(ref: string, bytes: GrowingBytes) {
+  constructor(ref: string, bytes: GrowingBytes, header: SessionHeader | undefined, mode: OpenMode) {
     this.ref = ref;
+    this.header = header;
     this.#bytes = bytes;
+    this.#mode = mode;
     this.#seen = bytes.size;
-    this.header = headerIn(bytes.view());
   }
 
   get view(): ByteView {
@@ -34,11 +39,15 @@ class MemoryLog implements SessionLog {
 
   async append(lines: readonly string[]): Promise<LogAppend> {
     if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
+    if (this.#mode === "read")
+      throw new SessionTreeError("read-only", "The session was opened for reading; open it for writing.");
+    const own = withLogErrors(() => encodeLines(lines));
     const from = this.#seen;
-    const offset = this.#bytes.startLine();
-    const length = this.#bytes.push(lines.join("\n"));
+    if (own.length > 0) this.#bytes.startLine();
+    const offset = this.#bytes.size;
+    this.#bytes.add(own);
     this.#seen = this.#bytes.size;
-    return { offset, length, from, to: this.#seen };
+    return { offset, length: own.length, from, to: this.#seen };
   }
 
   async takeIn() {
@@ -55,6 +64,8 @@ class MemoryLog implements SessionLog {
 class GrowingBytes {
   #buffer: Uint8Array;
   size = 0;
+  /** When something was added last, epoch milliseconds. */
+  modified = Date.now();
 
   constructor(initial: Uint8Array) {
     this.#buffer = initial;
@@ -66,19 +77,13 @@ class GrowingBytes {
     return bytesView(this.#buffer.subarray(0, size));
   }
 
-  /** Ends a line that has no end yet; returns where the next one begins. */
-  startLine(): number {
-    if (this.size > 0 && this.#buffer[this.size - 1] !== 10) this.#add(Uint8Array.of(10));
-    return this.size;
+  /** Ends a line that has no end yet. */
+  startLine(): void {
+    if (this.size > 0 && this.#buffer[this.size - 1] !== 10) this.add(LINE_FEED);
   }
 
-  push(text: string): number {
-    const bytes = encoder.encode(`${text}\n`);
-    this.#add(bytes);
-    return bytes.length;
-  }
-
-  #add(bytes: Uint8Array): void {
+  add(bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
     if (this.size + bytes.length > this.#buffer.length) {
       const larger = new Uint8Array(Math.max(1_024, (this.size + bytes.length) * 2));
       larger.set(this.#buffer.subarray(0, this.size));
@@ -86,26 +91,31 @@ class GrowingBytes {
     }
     this.#buffer.set(bytes, this.size);
     this.size += bytes.length;
+    this.modified = Date.now();
   }
 }
 
-const encoder = new TextEncoder();
+const LINE_FEED = Uint8Array.of(10);
 
-function headerIn(view: ByteView): SessionHeader | undefined {
-  const head = view.read(0, view.size);
-  const end = head.indexOf(10);
-  const parsed = parseLine(end < 0 ? head : head.subarray(0, end));
-  return parsed.ok ? parseHeader(parsed.value) : undefined;
-}
-
-/** A log over bytes at hand: a file dropped onto a page, a fixture. Appending extends a copy, never the given bytes. */
+/**
+ * A log over bytes at hand: a file dropped onto a page, a fixture. Bytes of an old format are read as the current one.
+ * Appending extends a copy, never the given bytes.
+ */
 export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
-  return new MemoryLog(ref, new GrowingBytes(bytes));
+  const view = bytesView(bytes);
+  const header = firstHeader(view);
+  const upgraded = header && header.version < FORMAT_VERSION ? upgradeLog(view, header).view : view;
+  return new MemoryLog(ref, new GrowingBytes(upgraded.read(0, upgraded.size)), header, "write");
 }
 
 /** Sessions that live as long as the process. */
 export function memoryStore(): SessionStore {
-  const sessions = new Map<string, { bytes: GrowingBytes; modified: string }>();
+  const sessions = new Map<string, GrowingBytes>();
+  const open = (ref: string, mode: OpenMode) => {
+    const bytes = sessions.get(ref);
+    if (!bytes) throw notFound(ref);
+    return new MemoryLog(ref, bytes, firstHeader(bytes.view()), mode);
+  };
   return {
     async create(header, lines = [], ref = header.id) {
       if (sessions.has(ref)) {
@@ -115,19 +125,24 @@ export function memoryStore(): SessionStore {
         );
       }
       const bytes = new GrowingBytes(new Uint8Array());
-      bytes.push(JSON.stringify(header));
-      for (const line of lines) bytes.push(typeof line === "string" ? line : new TextDecoder().decode(line));
-      sessions.set(ref, { bytes, modified: new Date().toISOString() });
-      return new MemoryLog(ref, bytes);
+      withLogErrors(() => {
+        bytes.add(encodeLines([formatLine(header)]));
+        for (const line of lines) {
+          bytes.add(typeof line === "string" ? encodeLines([line]) : line);
+          bytes.startLine();
+        }
+      });
+      sessions.set(ref, bytes);
+      return open(ref, "write");
     },
-    async open(ref) {
-      const session = sessions.get(ref);
-      if (!session) throw notFound(ref);
-      return new MemoryLog(ref, session.bytes);
+    async open(ref, mode) {
+      return open(ref, mode);
     },
     async *list(): AsyncGenerator<SessionListing> {
-      for (const [ref, { bytes, modified }] of [...sessions].reverse()) {
-        const listing = listingOf(bytes.view(), { ref, modified });
+      // Where the clock tells no difference, what was created later stands first.
+      const newestFirst = [...sessions].reverse().sort(([, a], [, b]) => b.modified - a.modified);
+      for (const [ref, bytes] of newestFirst) {
+        const listing = listingOf(bytes.view(), { ref, modified: new Date(bytes.modified).toISOString() });
         if (listing) yield listing;
       }
     },

@@ -1,7 +1,7 @@
 import type { Entry, Settings } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { readPathFacts } from "./path-facts.ts";
-import { settingsAlong } from "./settings.ts";
+import { settingsAlong, settingsIn } from "./settings.ts";
 
 /** The end of a path: as much of it as a context needs. */
 export interface PathWindow {
@@ -33,9 +33,9 @@ export class PathWindowBuilder {
   /** Takes the next entry up the path. */
   take(entry: Entry): void {
     const kind = kindOf(entry.type);
-    const settings = kind.settings?.(entry);
-    if (settings?.model) this.#modelKnown = true;
-    if (settings?.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
+    const settings = settingsIn(entry);
+    if (settings.model) this.#modelKnown = true;
+    if (settings.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
     if (this.#closed) {
       this.#beyond.push(entry);
       return;

@@ -11,6 +11,8 @@ export interface AppendSite {
   has(id: string): boolean;
   /** Whether `id` is on the path that ends in `leafId`. */
   isOnPath(id: string, leafId: string | null): boolean;
+  /** Where the leaf comes to stand when it is moved to an entry of the log: there, or at its nearest ancestor that can be one. */
+  placeOf(id: string): string | null;
 }
 
 /** Entries ready to be written: filled in, checked, and as lines. */
@@ -88,6 +90,12 @@ class BatchSite implements AppendSite {
     return at !== null && this.#site.isOnPath(id, at);
   }
 
+  placeOf(id: string): string | null {
+    const entry = this.#added.get(id);
+    if (!entry) return this.#site.placeOf(id);
+    return kindOf(entry.type).movesLeaf ? id : entry.parentId;
+  }
+
   add(entry: Entry): void {
     this.#added.set(entry.id, entry);
     const kind = kindOf(entry.type);
@@ -97,14 +105,14 @@ class BatchSite implements AppendSite {
 }
 
 function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGiven: boolean): void {
-  const { id, type, parentId } = entry;
-  const invalid = (problem: string) =>
-    new SessionTreeError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
+  const { id, type, parentId, timestamp } = entry;
+  const invalid = (problem: string) => notSound(type, problem);
   if (typeof type !== "string" || type === "" || type === "session")
     throw invalid("`type` is missing or that of a header");
   if (typeof id !== "string" || id === "") throw invalid("`id` is not a text");
   if (parentId !== null && typeof parentId !== "string")
     throw invalid("`parentId` is neither an id nor null");
+  if (typeof timestamp !== "string") throw invalid("`timestamp` is not text (ISO 8601)");
   if (idGiven && site.has(id)) {
     throw new SessionTreeError(
       "duplicate-id",
@@ -132,11 +140,25 @@ function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGive
       `The entry ${JSON.stringify(edited)} is not on the path; only what is on it can be edited.`,
     );
   }
+  if (!kind.movesLeaf) checkBeside(entry, site);
+}
+
+/** An entry beside the conversation says nothing of where the leaf is, except a `leaf`, which names a place for it. */
+function checkBeside(entry: Entry, site: AppendSite): void {
   const named = (entry as { targetId?: unknown }).targetId;
-  if (!kind.movesLeaf && typeof named === "string" && !site.has(named)) {
+  if (typeof named === "string" && !site.has(named)) {
     throw new SessionTreeError(
       "unknown-entry",
       `There is no entry ${JSON.stringify(named)} in this session.`,
     );
   }
+  if (!kindOf(entry.type).leafTarget) {
+    // Under another parent it would be taken for a move to that one when the log is opened again.
+    if (entry.parentId !== site.leafId)
+      throw notSound(entry.type, "its parent is not the leaf; leave `parentId` out");
+  } else if (typeof named === "string" && site.placeOf(named) !== named)
+    throw notSound(entry.type, "`targetId` is an entry that cannot be the leaf; name the one before it");
 }
+
+const notSound = (type: string, problem: string) =>
+  new SessionTreeError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);

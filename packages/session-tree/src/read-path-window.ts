@@ -1,12 +1,14 @@
 import { type ByteView, forEachLineBackward } from "@espalier/jsonl-stream";
-import type { Entry } from "./entry.ts";
+import { idIn, parentIn, placeholder, typeIn } from "./damaged.ts";
+import type { Entry, EntryKind } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { GlueMarks } from "./glue-marks.ts";
+import { leafRowAt, movingRow } from "./leaf.ts";
 import { type PathWindow, PathWindowBuilder } from "./path-window.ts";
+import { pathWindowAt } from "./path-window-at.ts";
 import { readSessionLine } from "./session-line.ts";
-import { SessionTreeError } from "./session-tree-error.ts";
-import { DAMAGED } from "./tree.ts";
+import { Tree } from "./tree.ts";
 
 /**
  * Reads the end of a path from the end of a log: backwards, each byte once, parsing only lines on the path, until the
@@ -17,25 +19,16 @@ import { DAMAGED } from "./tree.ts";
  * @throws SessionTreeError `unknown-entry`
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
-  // A `leaf` line that names nothing above it counts for nothing: the line before it is the last one then.
-  for (let from = view.size; ; ) {
-    const reader = new PathReader(leafId);
-    forEachLineBackward(view, (...line) => (reader.take(...line) ? undefined : false), { from });
-    if (!reader.leafWasMissing) return reader.finish();
-    if (leafId !== undefined) {
-      const hint = "`espalier tree` lists the ids there are.";
-      throw new SessionTreeError(
-        "unknown-entry",
-        `There is no entry ${JSON.stringify(leafId)} in this session. ${hint}`,
-      );
-    }
-    from = reader.lastUsable;
-  }
+  const reader = new PathReader(leafId);
+  forEachLineBackward(view, (...line) => (reader.take(...line) ? undefined : false));
+  if (!reader.leafWasMissing) return reader.finish();
+  // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
+  const tree = new Tree(view);
+  const row = leafId === undefined ? leafRowAt(tree, tree.lastRow) : movingRow(tree, tree.row(leafId));
+  return pathWindowAt(tree, row);
 }
 
 class PathReader {
-  /** Offset of the newest line that is an entry. */
-  lastUsable = 0;
   readonly #scan = new EntryScan();
   readonly #marks = new GlueMarks();
   readonly #builder = new PathWindowBuilder();
@@ -58,30 +51,29 @@ class PathReader {
   take(block: Uint8Array, start: number, end: number, offset: number, terminated: boolean): boolean {
     if (start === end) return true;
     const scan = this.#scan;
-    const sure =
-      terminated &&
-      scanEntry(block, start, end, scan) &&
-      !this.#marks.between(block, offset - start, scan.stop, end);
-    if (sure && this.#started) {
+    const isLegible = terminated && scanEntry(block, start, end, scan);
+    const isSure = isLegible && !this.#marks.between(block, offset - start, scan.stop, end);
+    if (isSure && this.#started) {
       if (!this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
-      if (!this.#builder.needs(decode(block, scan.typeStart, scan.typeEnd)))
-        return this.#follow(parentIn(block, scan));
+      const type = typeIn(block, scan);
+      if (!this.#builder.needs(type) && type !== HEADER) return this.#follow(parentIn(block, scan));
     }
     const line = readSessionLine(block.subarray(start, end));
-    if (line.is === "entry") return this.#takeEntry(line.entry, offset + line.from);
-    if (line.is !== "corrupt" || !sure) return true;
-    return this.#takeEntry(placeholder(block, scan), offset);
+    if (line.is === "header" || line.is === "blank") return true;
+    if (line.is === "entry" && (!isSure || isScanned(line.entry, block, scan)))
+      return this.#takeEntry(line.entry, kindOf(line.entry.type));
+    // A line whose beginning can be read keeps its place on the path and says nothing.
+    const type = isLegible ? typeIn(block, scan) : HEADER;
+    return type === HEADER || this.#takeEntry(placeholder(block, scan), kindOf(type));
   }
 
-  #takeEntry(entry: Entry, offset: number): boolean {
+  #takeEntry(entry: Entry, kind: EntryKind): boolean {
     if (!this.#started) {
       this.#started = true;
-      this.lastUsable = offset;
       this.#wanted.set(entry.id);
     }
     if (entry.id !== this.#wanted.id) return true;
     if (this.#seekingLeaf) {
-      const kind = kindOf(entry.type);
       const target = kind.leafTarget?.(entry);
       if (target !== undefined) return this.#follow(target);
       if (!kind.movesLeaf) return this.#follow(entry.parentId);
@@ -102,6 +94,12 @@ class PathReader {
   }
 }
 
+const HEADER = "session";
+
+/** Whether parsing a line found what scanning it found: not where a key stands twice. */
+const isScanned = ({ id, type }: Entry, block: Uint8Array, scan: EntryScan): boolean =>
+  id === idIn(block, scan) && type === typeIn(block, scan);
+
 /** An id that is compared with bytes line after line. */
 class WantedId {
   id: string | null = null;
@@ -121,19 +119,3 @@ class WantedId {
 }
 
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-const decode = (bytes: Uint8Array, start: number, end: number): string =>
-  decoder.decode(bytes.subarray(start, end));
-
-const parentIn = (block: Uint8Array, { parentStart, parentEnd }: EntryScan): string | null =>
-  parentStart < 0 ? null : decode(block, parentStart, parentEnd);
-
-/** A line whose body cannot be read keeps its place on the path and says nothing. */
-function placeholder(block: Uint8Array, scan: EntryScan): Entry {
-  return {
-    type: DAMAGED,
-    id: decode(block, scan.idStart, scan.idEnd),
-    parentId: parentIn(block, scan),
-    timestamp: "",
-  };
-}

@@ -1,7 +1,8 @@
+import { DAMAGED } from "./damaged.ts";
 import { label } from "./entries/label.ts";
 import type { Entry } from "./entry.ts";
 import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
-import { DAMAGED, type Tree } from "./tree.ts";
+import type { Tree } from "./tree.ts";
 
 /**
  * What is wrong with what entries say of one another: first kept entries and edits off their path, labels and leaves

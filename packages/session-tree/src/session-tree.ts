@@ -21,6 +21,9 @@ export interface AppendOptions {
   durability?: Durability;
 }
 
+/** Changes drafts before they are checked and written. */
+export type EntryPreparation = (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
+
 /**
  * A session: a log, the tree in it, and a leaf. Everything that changes it goes through {@link append}; whoever shows
  * it observes that.
@@ -35,6 +38,7 @@ export class SessionTree {
   #tree: Tree | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   readonly #observers = new Set<SessionObserver>();
+  #prepare: EntryPreparation | undefined;
 
   private constructor(log: SessionLog, window: PathWindow) {
     this.log = log;
@@ -167,6 +171,11 @@ export class SessionTree {
     return contextOfPath(window.entries, window.before);
   }
 
+  /** Has every draft pass through `prepare` before it is checked and written: the place for redaction. */
+  prepareWith(prepare: EntryPreparation): void {
+    this.#prepare = prepare;
+  }
+
   /** Tells `observer` of every change from now on; returns the function that ends it. */
   subscribe(observer: SessionObserver): () => void {
     this.#observers.add(observer);
@@ -188,13 +197,15 @@ export class SessionTree {
   async #append(drafts: readonly NewEntry[], options: AppendOptions): Promise<Entry[]> {
     this.#assertWritable();
     if (drafts.length === 0) return [];
-    const prepared = prepareAppend(drafts, this.#site(), new Date().toISOString());
+    const given = this.#prepare ? await this.#prepare(drafts) : drafts;
+    const prepared = prepareAppend(given, this.#site(), new Date().toISOString());
     const durability = options.durability ?? strictest(prepared.entries);
     const at = await this.log.append(prepared.lines, { durability });
     const previousLeafId = this.leafId;
-    if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     if (this.#tree) this.#remember(prepared.entries);
     this.#advance(prepared.entries, prepared.leafId);
+    // Told when everything is in its place: an observer may look at the session, or fail.
+    if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     this.#tell({ type: "appended", entries: prepared.entries, leafId: this.leafId, previousLeafId });
     return prepared.entries;
   }
@@ -219,6 +230,7 @@ export class SessionTree {
     return {
       leafId: this.leafId,
       has: (id: string) => inWindow(id) || this.tree.has(id),
+      placeOf: (id: string) => this.placeOf(id),
       isOnPath: (id: string, leafId: string | null) => {
         if (leafId === null) return false;
         if (leafId === this.leafId && inWindow(id)) return true;

@@ -23,7 +23,10 @@ export class TreeIntake {
   /** Where the next call goes on: behind the last line that has an end. */
   #offset = 0;
   #lineNumber = 1;
+  /** Lines taken that are a header or an entry. */
   #usable = 0;
+  /** Where the header begins; -1 while there is none. */
+  #headerOffset = -1;
 
   constructor(index: EntryIndex) {
     this.#index = index;
@@ -34,8 +37,7 @@ export class TreeIntake {
     this.#view = view;
     const from = this.#offset;
     // A tail without an end is looked at again when the log has grown: it may be whole by now.
-    while (this.issues.length > 0 && isTail(this.issues.at(-1)!) && this.issues.at(-1)!.offset >= from)
-      this.issues.pop();
+    if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
     let tail = -1;
     forEachLine(
       view,
@@ -85,11 +87,13 @@ export class TreeIntake {
   }
 
   #takeHeader(header: SessionHeader, offset: number): void {
+    if (offset === this.#headerOffset) return;
     if (this.#usable > 0) {
       this.#note("duplicate-header", offset, null, "A second header line; the first one holds.");
       return;
     }
     this.header = header;
+    this.#headerOffset = offset;
     if (header.version <= FORMAT_VERSION) return;
     this.#note(
       "version",
@@ -100,6 +104,8 @@ export class TreeIntake {
   }
 
   #takeEntry(entry: Entry, from: number, bytes: Uint8Array, offset: number): void {
+    const id = encoder.encode(entry.id);
+    if (this.#isTaken(this.#index.rowOfBytes(id, 0, id.length), offset + from)) return;
     if (this.#usable === 0)
       this.#note("no-header", offset, null, "The first line is no session header; the session is only read.");
     if (from > 0) {
@@ -111,7 +117,6 @@ export class TreeIntake {
         "An entry stood behind a line that was cut; it counts.",
       );
     }
-    const id = encoder.encode(entry.id);
     const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
     const parent = parentBytes ? this.#rowOrOrphan(parentBytes, 0, parentBytes.length) : ROOT;
     this.#add(id, 0, id.length, parent, kindCode(entry.type), offset + from, bytes.length - from);
@@ -120,9 +125,8 @@ export class TreeIntake {
   /** A line whose beginning can still be read keeps its place, so that what follows it is not cut off from the rest. */
   #takeDamaged(bytes: Uint8Array, offset: number, message: string): void {
     const scan = this.#scan;
-    const legible = this.#usable > 0 && scanEntry(bytes, 0, bytes.length, scan);
-    const kind = legible ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
-    if (!legible || kind < 0) {
+    const kind = scanEntry(bytes, 0, bytes.length, scan) ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
+    if (kind < 0) {
       this.#note("corrupt", offset, null, `${message}: ${bytes.length} bytes are lost.`);
       return;
     }
@@ -130,7 +134,11 @@ export class TreeIntake {
     this.#note("corrupt", offset, id, `${message}: what the entry says is lost, its place is kept.`);
     const parent = scan.parentStart < 0 ? ROOT : this.#rowOrOrphan(bytes, scan.parentStart, scan.parentEnd);
     this.#add(bytes, scan.idStart, scan.idEnd, parent, kind, offset, bytes.length);
-    this.#usable++;
+  }
+
+  /** Whether a row is the line at `offset` itself: a whole line without an end is met again when the log has grown. */
+  #isTaken(row: number, offset: number): boolean {
+    return row >= 0 && this.#index.offset(row) === offset;
   }
 
   #rowOrOrphan(bytes: Uint8Array, start: number, end: number): number {
@@ -148,7 +156,8 @@ export class TreeIntake {
     length: number,
   ): void {
     const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
-    if (older >= 0 && this.#isSame(older, offset, length)) {
+    if (this.#isTaken(older, offset)) return;
+    if (older >= 0 && this.#isRepeated(older, parent, offset, length)) {
       this.lastRow = older;
       this.#note(
         "identical-duplicate",
@@ -177,8 +186,9 @@ export class TreeIntake {
     }
   }
 
-  #isSame(row: number, offset: number, length: number): boolean {
-    if (this.#index.lineLength(row) !== length) return false;
+  /** Whether the line at `offset` is that of a row again, and means the same: not where its parent is another one by now. */
+  #isRepeated(row: number, parent: number, offset: number, length: number): boolean {
+    if (this.#index.lineLength(row) !== length || this.#index.parent(row) !== parent) return false;
     const before = this.#view.read(this.#index.offset(row), length);
     const here = this.#view.read(offset, length);
     return before.every((byte, i) => byte === here[i]);

@@ -1,7 +1,8 @@
 import type { ByteView } from "@espalier/jsonl-stream";
+import { DAMAGED, idIn, placeholder } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
 import { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
-import { entryKinds } from "./entry-kinds.ts";
+import { entryKinds, kindCode } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { findNear } from "./near-ids.ts";
 import type { SessionHeader } from "./session-header.ts";
@@ -15,9 +16,6 @@ const BODIES_KEPT = 4_096;
 
 /** How much of a line is read to find its id; ids stand near the beginning, and the whole line is there if not. */
 const HEAD_BYTES = 256;
-
-/** What stands in for an entry whose line can no longer be read. */
-export const DAMAGED = "damaged";
 
 /**
  * All entries of a log: where they are and how they hang together. Built by one pass over the bytes that parses next
@@ -112,9 +110,14 @@ export class Tree {
     const kept = this.#bodies.get(row);
     if (kept) return kept;
     const line = readSessionLine(this.bytesAt(row));
-    const entry = line.is === "entry" ? line.entry : this.#placeholder(row);
+    const entry = line.is === "entry" && this.#isOfRow(line.entry, row) ? line.entry : this.#placeholder(row);
     this.remember(row, entry);
     return entry;
+  }
+
+  /** Whether parsing a line finds what scanning it found: not where a key stands twice. */
+  #isOfRow({ id, type }: Entry, row: number): boolean {
+    return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
   }
 
   /** Keeps an entry at hand that was just made or read, so that its line need not be read again. */
@@ -149,20 +152,18 @@ export class Tree {
 
   #placeholder(row: number): Entry {
     const bytes = this.bytesAt(row);
-    const legible = scanEntry(bytes, 0, bytes.length, this.#scan);
-    const id = legible
-      ? decode(bytes, this.#scan.idStart, this.#scan.idEnd)
-      : `line@${this.index.offset(row)}`;
+    if (scanEntry(bytes, 0, bytes.length, this.#scan)) return placeholder(bytes, this.#scan);
     const parent = this.index.parent(row);
-    return { type: DAMAGED, id, parentId: parent < 0 ? null : this.idAt(parent), timestamp: "" };
+    return {
+      type: DAMAGED,
+      id: `line@${this.index.offset(row)}`,
+      parentId: parent < 0 ? null : this.idAt(parent),
+      timestamp: "",
+    };
   }
 }
 
-const decoder = new TextDecoder();
-const decode = (bytes: Uint8Array, start: number, end: number): string =>
-  decoder.decode(bytes.subarray(start, end));
-
 /** Scans a piece of a line as if it were whole; the scan stops before it could notice, or says that it is not sure. */
 function idInHead(head: Uint8Array, scan: EntryScan): string | undefined {
-  return scanEntry(head, 0, head.length, scan, true) ? decode(head, scan.idStart, scan.idEnd) : undefined;
+  return scanEntry(head, 0, head.length, scan, true) ? idIn(head, scan) : undefined;
 }

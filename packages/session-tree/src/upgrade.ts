@@ -1,5 +1,11 @@
-import { type ByteView, bytesView, forEachLine, formatLine, parseLine } from "@espalier/jsonl-stream";
-import type { Entry } from "./entry.ts";
+import {
+  type ByteView,
+  bytesView,
+  forEachLine,
+  formatLine,
+  JsonlError,
+  parseLine,
+} from "@espalier/jsonl-stream";
 import { deriveId } from "./identifier.ts";
 import { FORMAT_VERSION, parseHeader, type SessionHeader } from "./session-header.ts";
 
@@ -14,18 +20,19 @@ export interface UpgradedLog {
 
 /**
  * Reads a log of an old version as one of the current version, in memory: line for line, the same ids each time
- * (derived from session id and line number). Lines that cannot be read stay as they are, to be reported.
+ * (derived from session id and line number). Lines that need no change, and lines that cannot be read, stay as bytes;
+ * the latter are reported by who reads the log.
  */
 export function upgradeLog(view: ByteView, header: SessionHeader): UpgradedLog {
   const parts: Uint8Array[] = [];
   const originalOffsets: number[] = [];
-  const upgrade = header.version < 2 ? fromFirst(header.id) : renameHooks;
+  const upgrade = header.version < 2 ? fromFirst(header.id) : fromSecond;
   forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
     const bytes = block.slice(start, end);
     const parsed = parseLine(bytes);
     const upgraded = parsed.ok ? upgrade(parsed.value, lineNumber) : undefined;
     originalOffsets.push(offset);
-    parts.push(upgraded === undefined ? bytes : encoder.encode(formatLine(upgraded, NO_LIMITS)));
+    parts.push(upgraded === undefined ? bytes : encoder.encode(upgraded));
     // A tail that was cut stays one; a whole one gets its end.
     if (terminated || upgraded !== undefined) parts.push(LINE_FEED);
   });
@@ -34,7 +41,6 @@ export function upgradeLog(view: ByteView, header: SessionHeader): UpgradedLog {
 
 const encoder = new TextEncoder();
 const LINE_FEED = Uint8Array.of(10);
-const NO_LIMITS = { bytes: Number.POSITIVE_INFINITY, depth: Number.POSITIVE_INFINITY };
 
 function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
@@ -46,37 +52,41 @@ function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   return whole;
 }
 
-type UpgradeLine = (value: unknown, lineNumber: number) => unknown;
+/** The text of a line in the current version; undefined for a line that stays as it is. */
+type UpgradeLine = (value: unknown, lineNumber: number) => string | undefined;
 
 /** Version 1: no ids and no parents, one chain; a compaction names its first kept line by its place among the good ones. */
 function fromFirst(sessionId: string): UpgradeLine {
+  /** For each line that could be parsed: its id, if it is an entry. */
   const goodLines: (string | undefined)[] = [];
   const taken = new Set<string>();
   let parentId: string | null = null;
   return (value, lineNumber) => {
     const header = parseHeader(value);
-    if (header) {
+    if (header)
+      return goodLines.push(undefined) === 1 ? lineOf({ ...header, version: FORMAT_VERSION }) : undefined;
+    if (!isEntry(value)) {
       goodLines.push(undefined);
-      return goodLines.length === 1 ? { ...header, version: FORMAT_VERSION } : undefined;
-    }
-    if (typeof value !== "object" || value === null || typeof (value as Entry).type !== "string")
       return undefined;
+    }
     const id = freshId(sessionId, lineNumber, taken);
-    goodLines.push(id);
-    const { type, firstKeptEntryIndex, ...rest } = renameHooks(value) as Entry & {
-      firstKeptEntryIndex?: unknown;
-    };
-    const entry = { ...rest, type, id, parentId };
-    parentId = id;
-    if (type !== "compaction" || typeof firstKeptEntryIndex !== "number") return ordered(entry);
-    const kept = goodLines[firstKeptEntryIndex];
-    return ordered(kept === undefined ? entry : Object.assign(entry, { firstKeptEntryId: kept }));
+    const { type, firstKeptEntryIndex, id: _, parentId: __, ...rest } = withoutHooks(value);
+    const kept =
+      type === "compaction" && typeof firstKeptEntryIndex === "number"
+        ? goodLines[firstKeptEntryIndex]
+        : undefined;
+    // The three first, where a reader that looks for them finds them soonest.
+    const line = lineOf({
+      type,
+      id,
+      parentId,
+      ...rest,
+      ...(kept === undefined ? {} : { firstKeptEntryId: kept }),
+    });
+    goodLines.push(line && id);
+    if (line !== undefined) parentId = id;
+    return line;
   };
-}
-
-/** `type`, `id`, `parentId` first, where a reader that looks for them finds them soonest. */
-function ordered({ type, id, parentId, ...rest }: Entry): Entry {
-  return { type, id, parentId, ...rest } as Entry;
 }
 
 function freshId(sessionId: string, lineNumber: number, taken: Set<string>): string {
@@ -87,10 +97,30 @@ function freshId(sessionId: string, lineNumber: number, taken: Set<string>): str
 }
 
 /** Version 2: messages of extensions had the role `hookMessage`. */
-function renameHooks(value: unknown): unknown {
+const fromSecond: UpgradeLine = (value) => {
   const header = parseHeader(value);
-  if (header) return { ...header, version: FORMAT_VERSION };
-  const entry = value as { type?: unknown; message?: { role?: unknown } } | null;
-  if (entry?.type !== "message" || entry.message?.role !== "hookMessage") return value;
+  if (header) return lineOf({ ...header, version: FORMAT_VERSION });
+  if (!isEntry(value)) return undefined;
+  const renamed = withoutHooks(value);
+  return renamed === value ? undefined : lineOf(renamed);
+};
+
+type OldEntry = { type: string; message?: { role?: unknown } | null; [field: string]: unknown };
+
+const isEntry = (value: unknown): value is OldEntry =>
+  typeof value === "object" && value !== null && typeof (value as OldEntry).type === "string";
+
+function withoutHooks(entry: OldEntry): OldEntry {
+  if (entry.type !== "message" || entry.message?.role !== "hookMessage") return entry;
   return { ...entry, message: { ...entry.message, role: "custom" } };
+}
+
+/** A value that was read and cannot be written (nested too deep, a key `__proto__`) leaves its line as it is. */
+function lineOf(value: unknown): string | undefined {
+  try {
+    return formatLine(value, { bytes: Number.POSITIVE_INFINITY });
+  } catch (error) {
+    if (error instanceof JsonlError) return undefined;
+    throw error;
+  }
 }

@@ -1,5 +1,10 @@
-export { type AnthropicModel, anthropicModel, anthropicModels } from "./anthropic/anthropic-models.ts";
-export type { LastRequest } from "./anthropic/anthropic-request.ts";
+export {
+  type AnthropicModel,
+  type AnthropicPrices,
+  anthropicModel,
+  anthropicModels,
+} from "./anthropic/anthropic-models.ts";
+export type { LastRequest, SentBody } from "./anthropic/anthropic-request.ts";
 export {
   type AnthropicSummarizer,
   type AnthropicSummarizerOptions,
@@ -9,6 +14,7 @@ export {
 export { clampOutput } from "./anthropic/clamp-output.ts";
 export { type Cut, type CutShape, cut, cutMark, cutText } from "./cut-text.ts";
 export { escapeAttribute, escapeText, unescapeText } from "./escape-text.ts";
+export { extractiveSummarizer } from "./extractive/extractive-summarizer.ts";
 export { collectFileOps } from "./files/collect-file-ops.ts";
 export { type FileLists, fileLists, formatFileLists, parseFileLists } from "./files/file-lists.ts";
 export { type FileOps, newFileOps } from "./files/file-ops.ts";
@@ -48,6 +54,7 @@ export {
   isPassing,
   SummarizerError,
   type SummarizerErrorCode,
+  type SummarizerErrorOptions,
 } from "./summarizer-error.ts";
 export { SUMMARIZER_SYSTEM_PROMPT, type SummaryPrompt, summaryPrompt } from "./summary-prompt.ts";
 export { charsEstimator } from "./tokens/chars-estimator.ts";

@@ -9,5 +9,10 @@ export interface LabelEntry extends Entry {
 
 export const label = defineEntry<LabelEntry>("label", {
   movesLeaf: false,
-  problem: (entry) => (typeof entry.targetId !== "string" ? "`targetId` is missing" : undefined),
+  problem: (entry) =>
+    typeof entry.targetId !== "string"
+      ? "`targetId` is missing"
+      : entry.label === undefined || typeof entry.label === "string"
+        ? undefined
+        : "`label` is not text",
 });

@@ -14,7 +14,9 @@ export interface LeafEntry extends Entry {
 
 export const leaf = defineEntry<LeafEntry>("leaf", {
   movesLeaf: false,
-  leafTarget: (entry) => entry.targetId,
+  // Without a sound target it means its parent, as it does for a reader that knows no such entries.
+  leafTarget: ({ targetId, parentId }) =>
+    typeof targetId === "string" || targetId === null ? targetId : parentId,
   problem: ({ targetId, parentId }) =>
     targetId !== null && typeof targetId !== "string"
       ? "`targetId` is neither an id nor null"

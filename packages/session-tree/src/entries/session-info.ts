@@ -6,4 +6,7 @@ export interface SessionInfoEntry extends Entry {
   name?: string;
 }
 
-export const sessionInfo = defineEntry<SessionInfoEntry>("session_info", { movesLeaf: false });
+export const sessionInfo = defineEntry<SessionInfoEntry>("session_info", {
+  movesLeaf: false,
+  problem: ({ name }) => (name === undefined || typeof name === "string" ? undefined : "`name` is not text"),
+});

@@ -1,12 +1,12 @@
-import { type ByteView, encodeLines, forEachLine } from "@espalier/jsonl-stream";
+import { type ByteView, encodeLines, formatLine } from "@espalier/jsonl-stream";
 import { type AppendFile, createWhole, openAppendFile, replaceWhole } from "@espalier/jsonl-stream/node";
+import { firstHeader } from "../first-header.ts";
+import { withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";
 import { FORMAT_VERSION, type SessionHeader } from "../session-header.ts";
-import { readSessionLine } from "../session-line.ts";
 import type { Durability, LogAppend, OpenMode, SessionLog } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { type UpgradedLog, upgradeLog } from "../upgrade.ts";
-import { withFileErrors } from "./file-errors.ts";
 
 /** A session in a file. An old format is read as the current one, and becomes it on disk with the first append. */
 export class FileLog implements SessionLog {
@@ -14,18 +14,22 @@ export class FileLog implements SessionLog {
   readonly header: SessionHeader | undefined;
   /** Set while the file on disk is still in an old format. */
   upgraded: UpgradedLog | undefined;
+  /** Bytes of the file that {@link upgraded} was made from. */
+  readonly #openedSize: number;
   #file: AppendFile;
 
   private constructor(file: AppendFile, header: SessionHeader | undefined) {
+    const view = file.view();
     this.#file = file;
+    this.#openedSize = view.size;
     this.ref = file.path;
     this.header = header;
-    if (header && header.version < FORMAT_VERSION) this.upgraded = upgradeLog(file.view(), header);
+    if (header && header.version < FORMAT_VERSION) this.upgraded = upgradeLog(view, header);
   }
 
   /** @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file` */
   static open(path: string, mode: OpenMode): FileLog {
-    const file = withFileErrors(() => openAppendFile(path, { mode }));
+    const file = withLogErrors(() => openAppendFile(path, { mode }));
     try {
       const view = file.view();
       if (view.size === 0) {
@@ -34,10 +38,7 @@ export class FileLog implements SessionLog {
           `${file.path} is empty; a session begins with a header line.`,
         );
       }
-      return new FileLog(
-        file,
-        withFileErrors(() => firstHeader(view)),
-      );
+      return withLogErrors(() => new FileLog(file, firstHeader(view)));
     } catch (error) {
       file.close();
       throw error;
@@ -46,7 +47,7 @@ export class FileLog implements SessionLog {
 
   /** Makes a file that holds a header and lines, durable and never over another one, and opens it. Throws `exists`. */
   static create(path: string, header: SessionHeader, lines: Iterable<string | Uint8Array>): FileLog {
-    withFileErrors(() => createWhole(path, wholeLines(header, lines)));
+    withLogErrors(() => createWhole(path, wholeLines(header, lines)));
     return FileLog.open(path, "write");
   }
 
@@ -59,16 +60,19 @@ export class FileLog implements SessionLog {
   }
 
   async readPath(leafId?: string) {
-    return withFileErrors(() => readPathWindow(this.view, leafId));
+    return withLogErrors(() => readPathWindow(this.view, leafId));
   }
 
   async append(
     lines: readonly string[],
     { durability }: { durability?: Durability } = {},
   ): Promise<LogAppend> {
-    return withFileErrors(() => {
-      this.#upgradeOnDisk();
-      const { offset, length, from, to } = this.#file.append(encodeLines(lines));
+    return withLogErrors(() => {
+      const own = encodeLines(lines);
+      if (own.length > 0) this.#upgradeOnDisk();
+      const { size } = this.view;
+      if (this.upgraded) return { offset: size, length: 0, from: size, to: size };
+      const { offset, length, from, to } = this.#file.append(own);
       if (durability === "fsync") this.#file.sync();
       return { offset, length, from, to };
     });
@@ -76,7 +80,7 @@ export class FileLog implements SessionLog {
 
   async takeIn() {
     if (this.upgraded) return null;
-    return withFileErrors(() => this.#file.takeIn());
+    return withLogErrors(() => this.#file.takeIn());
   }
 
   async close(): Promise<void> {
@@ -87,9 +91,11 @@ export class FileLog implements SessionLog {
   #upgradeOnDisk(): void {
     if (!this.upgraded) return;
     const { view, from } = this.upgraded;
+    // Appending nothing says why this opening cannot write, before anything is written.
+    this.#file.append(NOTHING);
     replaceWhole(this.ref, [view.read(0, view.size)], {
       keepAs: `${this.ref}.v${from}`,
-      expectedSize: this.#file.size,
+      expectedSize: this.#openedSize,
     });
     this.#file.close();
     this.#file = openAppendFile(this.ref, { mode: "write" });
@@ -97,23 +103,8 @@ export class FileLog implements SessionLog {
   }
 }
 
-function firstHeader(view: ByteView): SessionHeader | undefined {
-  let header: SessionHeader | undefined;
-  forEachLine(
-    view,
-    (block, start, end) => {
-      const line = readSessionLine(block.subarray(start, end));
-      if (line.is === "header") header = line.header;
-      // A torn or foreign line before the header does not hide it; an entry means that there is none.
-      return line.is === "header" || line.is === "entry" ? false : undefined;
-    },
-    { blockSize: 64 * 1024 },
-  );
-  return header;
-}
-
 function* wholeLines(header: SessionHeader, lines: Iterable<string | Uint8Array>): Generator<Uint8Array> {
-  yield encodeLines([JSON.stringify(header)]);
+  yield encodeLines([formatLine(header)]);
   for (const line of lines) {
     if (typeof line === "string") yield encodeLines([line]);
     else {
@@ -124,3 +115,4 @@ function* wholeLines(header: SessionHeader, lines: Iterable<string | Uint8Array>
 }
 
 const LINE_FEED = Uint8Array.of(10);
+const NOTHING = new Uint8Array();

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { listingOf } from "../listing.ts";
 import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
+import { SessionTree } from "../session-tree.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { FileLog } from "./file-log.ts";
 import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
@@ -35,7 +36,8 @@ export function fileStore({ home, folders = [join(home, "sessions")] }: FileStor
     async delete(ref) {
       const path = findSession(ref, folders);
       // Opening it says in one sentence why something that is no session file is left alone.
-      await FileLog.open(path, "read").close();
+      const log = FileLog.open(path, "read");
+      await SessionTree.open(log).finally(() => log.close());
       const removed = sessionBelongings(path).filter((file) => existsSync(file));
       for (const file of removed) rmSync(file, { recursive: true });
       return removed;
@@ -53,7 +55,7 @@ function findSession(ref: string, folders: readonly string[]): string {
   if (existsSync(ref) || ref.includes("/") || ref.includes("\\") || ref.endsWith(".jsonl"))
     return resolve(ref);
   const matches = folders
-    .flatMap((folder) => sessionFiles(folder))
+    .flatMap((folder) => (ref === "" ? [] : sessionFiles(folder)))
     .filter(({ path }) => idInFileName(path)?.startsWith(ref));
   const exact = matches.find(({ path }) => idInFileName(path) === ref);
   if (exact) return exact.path;
@@ -67,7 +69,7 @@ function findSession(ref: string, folders: readonly string[]): string {
   }
   throw new SessionTreeError(
     "not-found",
-    `There is no file and no session ${ref}; \`espalier list\` shows the sessions there are.`,
+    `There is no file and no session ${JSON.stringify(ref)}; \`espalier list\` shows the sessions there are.`,
   );
 }
 
@@ -76,7 +78,9 @@ function sessionFiles(folder: string): { path: string; modified: number }[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((file) => {
     if (!file.isFile() || !file.name.endsWith(".jsonl")) return [];
     const path = join(file.parentPath, file.name);
-    return [{ path, modified: statSync(path).mtimeMs }];
+    // It may have been removed since the folder was read.
+    const facts = statSync(path, { throwIfNoEntry: false });
+    return facts ? [{ path, modified: facts.mtimeMs }] : [];
   });
 }
 

@@ -1,5 +1,5 @@
 import { JsonlError } from "@espalier/jsonl-stream";
-import { SessionTreeError, type SessionTreeErrorCode } from "../session-tree-error.ts";
+import { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
 
 /** Errors of a line file that mean something else to who opens a session. */
 const CODES: Partial<Record<JsonlError["code"], SessionTreeErrorCode>> = {
@@ -8,8 +8,8 @@ const CODES: Partial<Record<JsonlError["code"], SessionTreeErrorCode>> = {
   "line-too-long": "invalid-entry",
 };
 
-/** Runs calls on a line file; what they throw becomes this package's error, with the same sentence. */
-export function withFileErrors<Result>(run: () => Result): Result {
+/** Runs calls on lines or a line file; what they throw becomes this package's error, with the same sentence. */
+export function withLogErrors<Result>(run: () => Result): Result {
   try {
     return run();
   } catch (cause) {

@@ -1,0 +1,26 @@
+import { labelsInForce } from "@espalier/session-tree";
+import type { ExtensionContext } from "./extension-context.ts";
+import type { SessionState } from "./session-state.ts";
+
+/** The context that handlers of one call get. */
+export function contextForHandlers(
+  session: SessionState,
+  signal: AbortSignal = new AbortController().signal,
+): ExtensionContext {
+  const { core, options } = session;
+  return {
+    cwd: core.header?.cwd ?? process.cwd(),
+    hasUI: options.ui !== undefined,
+    ui: { notify: (message, kind = "info") => options.ui?.notify(message, kind) },
+    sessionManager: {
+      getSessionId: () => core.id,
+      getSessionFile: () => core.log.ref,
+      getLeafId: () => core.leafId,
+      getEntry: (id) => core.getEntry(id),
+      getEntries: () => [...core.tree.entries()],
+      getBranch: (fromId) => core.getBranch(fromId),
+      getLabel: (id) => labelsInForce(core.tree).get(id)?.label,
+    },
+    signal,
+  };
+}

@@ -1,0 +1,57 @@
+import {
+  sessionBeforeFork,
+  sessionBeforeTree,
+  sessionFork,
+  sessionNavigate,
+  sessionTree,
+} from "@espalier/branch-summary";
+import { sessionBeforeCompact, sessionCompact, sessionCompactFailed } from "@espalier/compaction";
+import { notifyHook, transformHook } from "@espalier/extensions";
+import type { ContextMessage, Entry, NewEntry } from "@espalier/session-tree";
+import type { SummaryRequest } from "@espalier/summarizer";
+
+/** The messages that are about to be sent; what comes out of it is what the request is built from. */
+export const context = transformHook<readonly ContextMessage[], "messages">("context", {
+  field: "messages",
+  validate: (messages) => (Array.isArray(messages) ? undefined : "`messages` is not a list"),
+});
+
+/** Every entry before it is written: for redaction. What comes out is the only truth. */
+export const entryBeforeAppend = transformHook<NewEntry<Entry>, "entry">("entry_before_append", {
+  field: "entry",
+  validate: (entry) =>
+    typeof entry === "object" && entry !== null && typeof entry.type === "string"
+      ? undefined
+      : "`entry` is not an entry",
+});
+
+/** Every entry once it is in the log. */
+export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
+
+/** Every call to a summarizer model, with its `purpose`, before it goes out. */
+export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
+  field: "request",
+});
+
+export const sessionStart = notifyHook<{ sessionId: string; file: string }>("session_start");
+export const sessionShutdown = notifyHook<{ sessionId: string; file: string }>("session_shutdown");
+
+/** Every hook of the engine, by the name under which extensions register. A new hook is a value and a line here. */
+export const engineHooks = {
+  session_before_compact: sessionBeforeCompact,
+  session_compact: sessionCompact,
+  session_compact_failed: sessionCompactFailed,
+  session_before_fork: sessionBeforeFork,
+  session_fork: sessionFork,
+  session_navigate: sessionNavigate,
+  session_before_tree: sessionBeforeTree,
+  session_tree: sessionTree,
+  context,
+  entry_before_append: entryBeforeAppend,
+  entry_appended: entryAppended,
+  summary_request: summaryRequest,
+  session_start: sessionStart,
+  session_shutdown: sessionShutdown,
+};
+
+export type EngineHooks = typeof engineHooks;

@@ -1,0 +1,90 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import {
+  createExtensionHost,
+  ExtensionError,
+  type ExtensionReport,
+  reportRefusedLoad,
+} from "@espalier/extensions";
+import { findExtensions, loadExtension } from "@espalier/extensions/node";
+import * as sessionTree from "@espalier/session-tree";
+import {
+  defineExtension,
+  type EspalierApi,
+  type Extension,
+  type StateOptions,
+  stateOf,
+} from "./extension.ts";
+import type { ExtensionContext } from "./extension-context.ts";
+import { type EngineHooks, engineHooks } from "./hooks.ts";
+import type { EngineHost, SessionState } from "./session-state.ts";
+import { openTrust } from "./trust.ts";
+
+/** Which extensions a session has. */
+export interface ExtensionOptions {
+  /** Files, or extensions themselves; one that cannot be loaded is an error. */
+  extensions?: readonly (string | Extension)[];
+  /**
+   * True: those of the user's folder too, and those in `.espalier/extensions` of the session's project, if it is
+   * trusted; one that cannot be loaded is reported and left out. Default false.
+   */
+  discoverExtensions?: boolean;
+  /** Hears of everything that went wrong with extensions. */
+  onReport?: (report: ExtensionReport) => void;
+}
+
+/** A host without any extension. */
+export function emptyHost(onReport: (report: ExtensionReport) => void): EngineHost {
+  return createExtensionHost<EngineHooks, ExtensionContext>({ hooks: engineHooks, onReport });
+}
+
+/** Registers a session's extensions with its host. Throws `ExtensionError` for one that was named and cannot be loaded. */
+export async function loadExtensions(
+  session: SessionState,
+  options: ExtensionOptions,
+  home: string,
+): Promise<void> {
+  for (const found of options.discoverExtensions ? await discovered(session, home) : []) {
+    try {
+      await register(session, found, home);
+    } catch (error) {
+      if (!(error instanceof ExtensionError)) throw error;
+      session.host.report(reportRefusedLoad(found, error));
+    }
+  }
+  for (const named of options.extensions ?? []) await register(session, named, home);
+}
+
+async function discovered(session: SessionState, home: string): Promise<string[]> {
+  const project = session.core.header?.cwd ?? "";
+  const ofProject =
+    project !== "" && openTrust(home).isTrusted(project)
+      ? await findExtensions(join(project, ".espalier", "extensions"))
+      : [];
+  return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
+}
+
+async function register(session: SessionState, extension: string | Extension, home: string): Promise<void> {
+  const { owner, setup } =
+    typeof extension === "string"
+      ? await loaded(extension, home)
+      : { owner: extension.name || "extension", setup: extension };
+  await session.host.register(owner, (api) =>
+    setup({
+      ...api,
+      state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
+    } as EspalierApi),
+  );
+}
+
+async function loaded(file: string, home: string): Promise<{ owner: string; setup: Extension }> {
+  const cacheDir = join(home, "cache", "extensions");
+  mkdirSync(cacheDir, { recursive: true, mode: 0o700 });
+  // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
+  const virtualModules = {
+    "@espalier/engine": { defineExtension, engineHooks },
+    "@espalier/session-tree": sessionTree,
+  };
+  const { setup } = await loadExtension(file, { virtualModules, cacheDir });
+  return { owner: file, setup: setup as Extension };
+}

@@ -1,0 +1,19 @@
+import { type ContextMessage, estimateTotal, type SessionContext } from "@espalier/session-tree";
+
+/**
+ * A context whose messages an extension changed. Messages it left alone keep their source; from the first change on,
+ * what was signed over the old prefix cannot be sent back.
+ */
+export function shapedContext(context: SessionContext, messages: readonly ContextMessage[]): SessionContext {
+  const places = new Map(context.messages.map((message, at) => [message, at]));
+  const sources: string[] = [];
+  const prefixChanged: boolean[] = [];
+  let changed = false;
+  messages.forEach((message, at) => {
+    const before = places.get(message);
+    sources.push(before === undefined ? "" : context.sources[before]!);
+    prefixChanged.push(changed || (before !== undefined && context.prefixChanged[before]!));
+    if (before !== at) changed = true;
+  });
+  return { ...context, messages: [...messages], sources, prefixChanged, tokens: estimateTotal(messages) };
+}

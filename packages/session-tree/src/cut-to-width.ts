@@ -1,0 +1,52 @@
+/** Characters that a terminal or a page would act on instead of showing: controls, and marks that turn the direction of text. */
+const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g;
+
+/** Text on one line that does nothing but show: what would act becomes a space, a lone surrogate U+FFFD. */
+export function printable(text: string): string {
+  return text.replace(UNPRINTABLE, " ").toWellFormed();
+}
+
+/** Columns that a text takes in a terminal: two for wide characters, none for marks that join the one before. */
+export function textWidth(text: string): number {
+  let width = 0;
+  for (const character of text) width += characterWidth(character);
+  return width;
+}
+
+/** A text of at most `width` columns: cut between characters, with `…` where something is missing. */
+export function cutToWidth(text: string, width: number): string {
+  // No character is wider than two columns: most texts need not be measured.
+  if (text.length * 2 <= width) return text;
+  let used = 0;
+  let end = 0;
+  let kept = 0;
+  for (const character of text) {
+    used += characterWidth(character);
+    end += character.length;
+    if (used > width) return `${text.slice(0, kept)}…`;
+    if (used < width) kept = end;
+  }
+  return text;
+}
+
+function characterWidth(character: string): number {
+  const code = character.codePointAt(0)!;
+  if (code < 0x300) return 1;
+  if (JOINING.test(character)) return 0;
+  return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
+}
+
+const JOINING = /\p{Mark}|\p{Default_Ignorable_Code_Point}/u;
+
+/** Blocks of wide characters (Unicode's East Asian Width W and F, by whole blocks) and of emoji. */
+const WIDE = [
+  [0x1100, 0x115f],
+  [0x2e80, 0xa4cf],
+  [0xac00, 0xd7a3],
+  [0xf900, 0xfaff],
+  [0xfe30, 0xfe6f],
+  [0xff00, 0xff60],
+  [0xffe0, 0xffe6],
+  [0x1f300, 0x1faff],
+  [0x20000, 0x3fffd],
+] as const;

@@ -1,0 +1,18 @@
+import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
+import type { SessionHeader } from "./session-header.ts";
+import { readSessionLine } from "./session-line.ts";
+
+/** The header of a log: its first usable line. A torn or foreign line before it does not hide it; an entry means there is none. */
+export function firstHeader(view: ByteView): SessionHeader | undefined {
+  let header: SessionHeader | undefined;
+  forEachLine(
+    view,
+    (block, start, end) => {
+      const line = readSessionLine(block.subarray(start, end));
+      if (line.is === "header") header = line.header;
+      return line.is === "header" || line.is === "entry" ? false : undefined;
+    },
+    { blockSize: 64 * 1024 },
+  );
+  return header;
+}

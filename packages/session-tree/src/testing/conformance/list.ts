@@ -1,0 +1,74 @@
+import type { SessionListing, SessionStore } from "../../session-store.ts";
+import { growEntries } from "../grow-tree.ts";
+import { header, line, type Trial } from "./store-under-test.ts";
+
+async function all(store: SessionStore): Promise<SessionListing[]> {
+  const found: SessionListing[] = [];
+  for await (const listing of store.list()) found.push(listing);
+  return found;
+}
+
+/** Longer than the clock of any file system needs to tell two moments apart. */
+const moment = () => new Promise((resolve) => setTimeout(resolve, 15));
+
+/** Listing and removing. */
+export function listConformance({ test, expect }: Trial): void {
+  test("a listing says what the session says", async (store) => {
+    const parent = { sessionId: "s0", entryId: "e", kind: "subagent" } as const;
+    const entries = growEntries(`n1("old name") > u1("What grows here?") > a1 > k1 > u2 > n2("The garden")`);
+    const lines = entries.map((entry) => JSON.stringify(entry));
+    const log = await store.create(header("s1", { parent }), lines);
+    const [listing, ...others] = await all(store);
+    expect(others).toEqual([]);
+    expect(listing).toMatchObject({
+      id: "s1",
+      ref: log.ref,
+      cwd: "/garden",
+      name: "The garden",
+      firstMessage: "What grows here?",
+      updatedAt: entries.at(-1)!.timestamp,
+      lastCompaction: entries[3]!.timestamp,
+      bytes: (await log.load()).size,
+      parent,
+    });
+    expect(Number.isNaN(Date.parse(listing!.modified))).toBe(false);
+  });
+
+  test("a session that says nothing yet is listed too", async (store) => {
+    await store.create(header("s1"));
+    const [listing] = await all(store);
+    expect(listing).toMatchObject({
+      id: "s1",
+      name: null,
+      firstMessage: null,
+      updatedAt: null,
+      lastCompaction: null,
+      parent: null,
+    });
+  });
+
+  test("the session written last comes first", async (store) => {
+    const one = await store.create(header("s1"));
+    await moment();
+    await store.create(header("s2"));
+    expect((await all(store)).map(({ id }) => id)).toEqual(["s2", "s1"]);
+    await moment();
+    await one.append([line("a")]);
+    expect((await all(store)).map(({ id }) => id)).toEqual(["s1", "s2"]);
+  });
+
+  test("an empty store has an empty list", async (store) => {
+    expect(await all(store)).toEqual([]);
+  });
+
+  test("a session is removed, and only that one", async (store) => {
+    const one = await store.create(header("s1"));
+    const two = await store.create(header("s2"), [line("a")]);
+    await one.close();
+    expect(await store.delete(one.ref)).toEqual([one.ref]);
+    expect((await all(store)).map(({ id }) => id)).toEqual(["s2"]);
+    await expect(store.open(one.ref, "read")).rejects.toMatchObject({ code: "not-found" });
+    await expect(store.delete(one.ref)).rejects.toMatchObject({ code: "not-found" });
+    expect((await (await store.open(two.ref, "read")).readPath()).leafId).toBe("a");
+  });
+}

@@ -1,0 +1,61 @@
+import type { SessionHeader } from "../../session-header.ts";
+import type { SessionLog, SessionStore } from "../../session-store.ts";
+
+/** A store to test, and how to get a fresh one. */
+export interface StoreUnderTest {
+  name: string;
+  /** An empty store, and what removes it. */
+  open(): Promise<{ store: SessionStore; close(): Promise<void> }>;
+}
+
+/** The functions of a test runner that the suite needs; vitest's fit. */
+export interface TestTools {
+  describe(name: string, body: () => void): unknown;
+  test(name: string, body: () => Promise<void>): unknown;
+  expect(actual: unknown): Expectation;
+}
+
+export interface Expectation {
+  toBe(expected: unknown): unknown;
+  toEqual(expected: unknown): unknown;
+  toMatchObject(expected: object): unknown;
+  rejects: { toMatchObject(expected: object): Promise<unknown> };
+}
+
+/** A runner whose tests are handed a store. */
+export interface Trial {
+  test(name: string, body: (store: SessionStore) => Promise<void>): void;
+  expect: TestTools["expect"];
+}
+
+export const header = (id: string, fields: Partial<SessionHeader> = {}): SessionHeader => ({
+  type: "session",
+  version: 3,
+  id,
+  timestamp: "2026-01-01T00:00:00.000Z",
+  cwd: "/garden",
+  ...fields,
+});
+
+/** The line of a custom entry. */
+export const line = (id: string, parentId: string | null = null, data: unknown = id): string =>
+  JSON.stringify({
+    type: "custom",
+    id,
+    parentId,
+    timestamp: "2026-01-01T00:00:01.000Z",
+    customType: "test",
+    data,
+  });
+
+/** All bytes of a log. */
+export async function bytesOf(log: SessionLog): Promise<Uint8Array> {
+  const view = await log.load();
+  return view.read(0, view.size);
+}
+
+/** The lines of a log. */
+export async function linesOf(log: SessionLog): Promise<string[]> {
+  const text = new TextDecoder().decode(await bytesOf(log));
+  return text.split("\n").filter((each) => each !== "");
+}

@@ -1,0 +1,4 @@
+export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "../draw-tree.ts";
+export type { Expectation, StoreUnderTest, TestTools } from "./conformance/store-under-test.ts";
+export { type GrownTree, type GrowOptions, growEntries, growTree } from "./grow-tree.ts";
+export { storeConformance } from "./store-conformance.ts";

@@ -1,0 +1,40 @@
+import { appendConformance } from "./conformance/append.ts";
+import { listConformance } from "./conformance/list.ts";
+import { openConformance } from "./conformance/open.ts";
+import { readConformance } from "./conformance/read.ts";
+import { sessionConformance } from "./conformance/session.ts";
+import type { StoreUnderTest, TestTools } from "./conformance/store-under-test.ts";
+import { writersConformance } from "./conformance/writers.ts";
+
+/**
+ * What every store must do, as tests: `storeConformance({name: "memory", open}, {describe, test, expect})`, with the
+ * functions of vitest or of anything that has the same three. Each test opens a fresh store and closes it.
+ */
+export function storeConformance(store: StoreUnderTest, tools: TestTools): void {
+  tools.describe(`${store.name} keeps the rules of a session store`, () => {
+    const trial = trialOf(store, tools);
+    openConformance(trial);
+    appendConformance(trial);
+    readConformance(trial);
+    writersConformance(trial);
+    listConformance(trial);
+    sessionConformance(trial);
+  });
+}
+
+/** Runs a test on a store of its own, which is closed whatever comes of it. */
+function trialOf(underTest: StoreUnderTest, { test, expect }: TestTools) {
+  return {
+    expect,
+    test(name: string, body: (store: Awaited<ReturnType<StoreUnderTest["open"]>>["store"]) => Promise<void>) {
+      test(name, async () => {
+        const { store, close } = await underTest.open();
+        try {
+          await body(store);
+        } finally {
+          await close();
+        }
+      });
+    },
+  };
+}
