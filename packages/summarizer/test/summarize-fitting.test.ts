@@ -143,6 +143,13 @@ describe("summarizeFitting", () => {
     expect(counting.events.some((event) => event.startsWith("failure"))).toBe(false);
   });
 
+  it("asks nobody where notes on the parts could not be combined afterwards", async () => {
+    const summarizer = strict("S", 6_000);
+    const asked = request(long(40), { instructions: "i".repeat(4_700) });
+    await expect(summarizeFitting(summarizer, asked)).rejects.toMatchObject({ code: "too-long" });
+    expect(summarizer.requests).toEqual([]);
+  });
+
   it("adds up the usage of all calls, and the progress", async () => {
     const seen: number[] = [];
     const summarizer = strict(() => ({ text: "four", usage: usage(10, 1) }));

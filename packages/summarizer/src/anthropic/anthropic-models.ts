@@ -70,7 +70,7 @@ export const anthropicModels: Readonly<Record<string, AnthropicModel>> = {
 };
 
 /** What is assumed of a model that nobody here knows: the smallest sizes among those in use. */
-export const UNKNOWN_ANTHROPIC_MODEL: AnthropicModel = { contextWindow: 200_000, maxOutputTokens: 8_192 };
+const UNKNOWN_ANTHROPIC_MODEL: AnthropicModel = { contextWindow: 200_000, maxOutputTokens: 8_192 };
 
 /** What is known of a model; a date or `-latest` at the end of its id does not matter. */
 export function anthropicModel(id: string): AnthropicModel {

@@ -1,8 +1,7 @@
 import type { Summarizer, SummaryRequest } from "../summarizer.ts";
 import type { TokenEstimator } from "../tokens/token-estimator.ts";
-import { splitRequest } from "./chunk-requests.ts";
 import { type FullFitOptions, promptSize, roomFor } from "./fit-options.ts";
-import { type FittedRequest, trimTask, wholeCandidates } from "./fit-request.ts";
+import { type FittedRequest, splitFitting, wholeCandidates } from "./fit-request.ts";
 
 /** More bytes than a token has on average in any text: a prompt with more for each token of room does not fit. */
 const MOST_BYTES_PER_TOKEN = 8;
@@ -40,7 +39,7 @@ export async function chooseFit(
     estimator = scaled(options.estimator, (tokens / bound) * DENSITY_MARGIN);
   }
   const learnt = { ...options, estimator };
-  return { ...splitRequest(trimTask(request, learnt).request, learnt), options: learnt };
+  return { ...splitFitting(request, learnt), options: learnt };
 }
 
 /** An estimator whose numbers are multiplied; never to more than they were. */

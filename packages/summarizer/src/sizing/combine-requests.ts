@@ -1,9 +1,13 @@
 import type { ContextMessage } from "@espalier/session-tree";
 import type { SummaryRequest } from "../summarizer.ts";
+import { SummarizerError } from "../summarizer-error.ts";
 import { renderTranscript } from "../transcript.ts";
 import { COMBINE_PREAMBLE, MERGE_INSTRUCTIONS } from "./chunk-prompts.ts";
 import { cutToTokens } from "./cut-to-tokens.ts";
 import { type FullFitOptions, promptSize, roomFor } from "./fit-options.ts";
+
+/** The least that a note must be able to say, in tokens. */
+const LEAST_NOTE = 50;
 
 /** The next step from notes on parts to one summary. */
 export interface CombineStep {
@@ -28,12 +32,8 @@ export function combineNotes(
 ): CombineStep {
   const { estimator } = options;
   const { prompt } = roomFor(request, options);
-  const frames = [true, false].map((isLast) =>
-    promptSize(combineRequest(request, [], isLast, options), estimator),
-  );
-  // Two of the largest notes must fit into one request of either kind, or merging would never end.
-  const most = Math.floor((prompt - Math.max(...frames)) / 2) - noteFrame(options);
-  const cuts = notes.map((note) => cutToTokens(note, Math.max(0, most), estimator));
+  const most = roomForNote(request, options);
+  const cuts = notes.map((note) => cutToTokens(note, most, estimator));
   const texts = cuts.map(({ text }) => text);
   const cutCharacters = cuts.reduce((sum, { leftOut }) => sum + leftOut, 0);
   const last = combineRequest(request, texts, true, options);
@@ -54,6 +54,24 @@ export function combineNotes(
     isLast: false,
     cutCharacters,
   };
+}
+
+/**
+ * Tokens for one note when notes are combined: two of the largest must fit into one request of either kind, or merging
+ * would never end. Throws `too-long` where a note could say nothing.
+ */
+export function roomForNote(request: SummaryRequest, options: FullFitOptions): number {
+  const { estimator } = options;
+  const frames = [true, false].map((isLast) =>
+    promptSize(combineRequest(request, [], isLast, options), estimator),
+  );
+  const noteFrame = estimator.text(renderTranscript([asMessage("x")]));
+  const most = Math.floor((roomFor(request, options).prompt - Math.max(...frames)) / 2) - noteFrame;
+  if (most >= LEAST_NOTE) return most;
+  throw new SummarizerError(
+    "too-long",
+    `A window of ${options.contextWindow} tokens leaves no room for notes beside the instructions; take a summarizer with a larger window.`,
+  );
 }
 
 function combineRequest(
@@ -93,6 +111,3 @@ const asMessage = (summary: string): ContextMessage => ({
   tokensBefore: 0,
   timestamp: 0,
 });
-
-/** What a note costs on top of its text. */
-const noteFrame = ({ estimator }: FullFitOptions) => estimator.text(renderTranscript([asMessage("x")]));

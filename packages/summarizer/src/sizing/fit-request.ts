@@ -3,6 +3,7 @@ import type { SummaryRequest } from "../summarizer.ts";
 import { SummarizerError } from "../summarizer-error.ts";
 import { joinTranscript } from "../transcript.ts";
 import { splitRequest } from "./chunk-requests.ts";
+import { roomForNote } from "./combine-requests.ts";
 import { cutToTokens } from "./cut-to-tokens.ts";
 import { type FitOptions, type FullFitOptions, fillFitOptions, promptSize, roomFor } from "./fit-options.ts";
 import { describeOmission, type PlacedMessage, type SummaryOmission } from "./summary-omission.ts";
@@ -25,7 +26,15 @@ export function fitRequest(request: SummaryRequest, options: FitOptions): Fitted
   for (const candidate of wholeCandidates(request, full)) {
     if (promptSize(candidate.requests[0]!, full.estimator) <= room) return candidate;
   }
-  return splitRequest(trimTask(request, full).request, full);
+  return splitFitting(request, full);
+}
+
+/** The request in parts, for which there is room, and for whose notes there is. */
+export function splitFitting(request: SummaryRequest, options: FullFitOptions): FittedRequest {
+  const { request: trimmed, characters } = trimTask(request, options);
+  roomForNote(trimmed, options);
+  const { requests, omitted } = splitRequest(trimmed, options);
+  return { requests, omitted: { ...omitted, summaryCharacters: characters } };
 }
 
 /** The request whole, tool results shorter and shorter; the first one is the request as it was given. */
@@ -44,7 +53,7 @@ export function* wholeCandidates(request: SummaryRequest, options: FullFitOption
 }
 
 /** Every message with its place, rendered with its results cut to `limit`. */
-export function placeMessages(request: SummaryRequest, limit: number, textLimit = Infinity): PlacedMessage[] {
+function placeMessages(request: SummaryRequest, limit: number, textLimit = Infinity): PlacedMessage[] {
   return request.messages.map((message, index) => ({
     index,
     message,

@@ -91,13 +91,14 @@ class FittingRun {
   async carryOut({ requests, omitted, options }: ChosenFit): Promise<FittedAnswer> {
     if (omitted.chunks.length === 0) return this.#finish(await this.#ask(requests[0]!), omitted);
     let notes = await this.#askForNotes(requests);
-    const { request, characters } = trimTask(this.#request, options);
-    let summaryCharacters = characters;
+    const { request } = trimTask(this.#request, options);
+    let { summaryCharacters } = omitted;
     for (;;) {
       const step = combineNotes(request, notes, options);
       summaryCharacters += step.cutCharacters;
-      if (step.isLast)
+      if (step.isLast) {
         return this.#finish(await this.#ask(step.requests[0]!), { ...omitted, summaryCharacters });
+      }
       notes = [...(await this.#askForNotes(step.requests)), ...step.carried];
     }
   }

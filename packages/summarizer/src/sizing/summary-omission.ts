@@ -21,7 +21,7 @@ export interface SummaryOmission {
 }
 
 /** Nothing left out. */
-export const noOmission = (toolResultLimit: number): SummaryOmission => ({
+const noOmission = (toolResultLimit: number): SummaryOmission => ({
   toolResultLimit,
   shortened: [],
   media: [],

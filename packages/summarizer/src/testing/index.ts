@@ -7,6 +7,7 @@ export {
   type ErrorReply,
   errorReply,
   hangingReply,
+  type MessageOptions,
   type MessageReply,
   overloadedReply,
   type Reply,

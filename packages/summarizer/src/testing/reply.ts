@@ -44,7 +44,8 @@ export interface ErrorReply {
 /** What the server does with one request. `hang`: it takes the request and never answers. */
 export type Reply = MessageReply | ErrorReply | { kind: "hang" };
 
-type MessageOptions = Omit<Partial<MessageReply>, "kind" | "content">;
+/** What may be said of an answer beside its content. */
+export type MessageOptions = Omit<Partial<MessageReply>, "kind" | "content">;
 
 /** An answer of one text. */
 export const textReply = (text: string, options: MessageOptions = {}): MessageReply => ({
