@@ -46,6 +46,9 @@ const histories: Record<string, (length: number) => unknown[]> = {
     ),
   "one user speaking": (length) =>
     list(length, (index) => ({ role: index % 2 ? "user" : "custom", content: "go" })),
+  "one message of many blocks": (length) => [
+    { role: "user", content: list(length, () => ({ type: "text", text: "t" })) },
+  ],
   "one answer of many blocks": (length) => [
     answer(list(length, (index) => [{ type: "text", text: "t" }, call("same")][index % 2])),
   ],
@@ -86,7 +89,7 @@ describe.each(Object.keys(histories))("%s", (title) => {
 it.each(["openai", "openai-responses"] as const)(
   "a turn of any length can be written in the format %s",
   (name) => {
-    for (const title of ["one user speaking", "one answer of many blocks"]) {
+    for (const title of ["one message of many blocks", "one answer of many blocks"]) {
       const request = buildRequest<object>(contextOf(histories[title]!(LARGE)), {
         format: requestFormats[name],
       });
