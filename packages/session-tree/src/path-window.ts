@@ -70,6 +70,11 @@ export class PathWindowBuilder {
   }
 }
 
+/** Whether an entry with this id is among those of a window. */
+export function isInWindow({ entries }: PathWindow, id: string): boolean {
+  return entries.some((entry) => entry.id === id);
+}
+
 /** The window without what its newest compaction hides. */
 export function narrowWindow(window: PathWindow): PathWindow {
   const { keptFrom } = readPathFacts(window.entries);

@@ -1,3 +1,5 @@
+import { appendSite } from "./append-site.ts";
+import { assertWritable } from "./assert-writable.ts";
 import { contextOfPath, extendContext } from "./context.ts";
 import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
@@ -5,13 +7,13 @@ import { leaf } from "./entries/leaf.ts";
 import type { Entry, NewEntry } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { movingRow } from "./leaf.ts";
-import { isOnPath, pathOf } from "./path.ts";
-import { narrowWindow, type PathWindow } from "./path-window.ts";
+import { pathOf } from "./path.ts";
+import { isInWindow, narrowWindow, type PathWindow } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
 import { prepareAppend } from "./prepare-append.ts";
 import type { SessionChange, SessionObserver } from "./session-change.ts";
 import type { SessionContext } from "./session-context.ts";
-import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
+import type { SessionHeader } from "./session-header.ts";
 import type { Durability, SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { Tree } from "./tree.ts";
@@ -195,10 +197,10 @@ export class SessionTree {
   }
 
   async #append(drafts: readonly NewEntry[], options: AppendOptions): Promise<Entry[]> {
-    this.#assertWritable();
+    assertWritable(this.log);
     if (drafts.length === 0) return [];
     const given = this.#prepare ? await this.#prepare(drafts) : drafts;
-    const prepared = prepareAppend(given, this.#site(), new Date().toISOString());
+    const prepared = prepareAppend(given, appendSite(this), new Date().toISOString());
     const durability = options.durability ?? strictest(prepared.entries);
     const at = await this.log.append(prepared.lines, { durability });
     const previousLeafId = this.leafId;
@@ -208,40 +210,6 @@ export class SessionTree {
     if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     this.#tell({ type: "appended", entries: prepared.entries, leafId: this.leafId, previousLeafId });
     return prepared.entries;
-  }
-
-  #assertWritable(): void {
-    const { header, ref } = this.log;
-    if (!header)
-      throw new SessionTreeError(
-        "no-header",
-        `${ref} has no session header, so it is only read; \`espalier doctor --repair\` writes a sound copy.`,
-      );
-    if (header.version > FORMAT_VERSION) {
-      throw new SessionTreeError(
-        "version",
-        `${ref} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
-      );
-    }
-  }
-
-  #site() {
-    const inWindow = (id: string) => this.#isInWindow(id);
-    return {
-      leafId: this.leafId,
-      has: (id: string) => inWindow(id) || this.tree.has(id),
-      placeOf: (id: string) => this.placeOf(id),
-      isOnPath: (id: string, leafId: string | null) => {
-        if (leafId === null) return false;
-        if (leafId === this.leafId && inWindow(id)) return true;
-        const { tree } = this;
-        return tree.has(id) && tree.has(leafId) && isOnPath(tree, tree.row(id), tree.row(leafId));
-      },
-    };
-  }
-
-  #isInWindow(id: string): boolean {
-    return this.#window.entries.some((entry) => entry.id === id);
   }
 
   /** The tree learns of the new rows from the log, and keeps the bodies that are at hand anyway. */
@@ -257,7 +225,8 @@ export class SessionTree {
       if (!kind.movesLeaf) continue;
       // What lies above the window cannot be told from what is not there.
       const firstKept = kind.firstKept?.(entry);
-      const isWithin = firstKept === undefined || firstKept === entry.id || this.#isInWindow(firstKept);
+      const isWithin =
+        firstKept === undefined || firstKept === entry.id || isInWindow(this.#window, firstKept);
       if (entry.parentId !== this.leafId || !isWithin) break;
       this.#window.entries.push(entry);
       this.#window.leafId = entry.id;

@@ -1,3 +1,4 @@
+import { jsonLength } from "./json-length.ts";
 import { type ContextMessage, contentBlocks } from "./message.ts";
 
 /** A picture counts as this many tokens whatever its size (seed 002: "estimate 1200 per image"). */
@@ -45,4 +46,3 @@ function messageChars(message: ContextMessage): number {
 }
 
 const textLength = (value: unknown): number => (typeof value === "string" ? value.length : 0);
-const jsonLength = (value: unknown): number => JSON.stringify(value)?.length ?? 0;

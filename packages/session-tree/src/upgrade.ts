@@ -41,6 +41,7 @@ export function upgradeLog(view: ByteView, header: SessionHeader): UpgradedLog {
 
 const encoder = new TextEncoder();
 const LINE_FEED = Uint8Array.of(10);
+const NO_LIMITS = { bytes: Number.POSITIVE_INFINITY, depth: Number.POSITIVE_INFINITY };
 
 function concatenate(parts: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
@@ -70,23 +71,23 @@ function fromFirst(sessionId: string): UpgradeLine {
       return undefined;
     }
     const id = freshId(sessionId, lineNumber, taken);
-    const { type, firstKeptEntryIndex, id: _, parentId: __, ...rest } = withoutHooks(value);
-    const kept =
-      type === "compaction" && typeof firstKeptEntryIndex === "number"
-        ? goodLines[firstKeptEntryIndex]
-        : undefined;
-    // The three first, where a reader that looks for them finds them soonest.
-    const line = lineOf({
-      type,
-      id,
-      parentId,
-      ...rest,
-      ...(kept === undefined ? {} : { firstKeptEntryId: kept }),
-    });
-    goodLines.push(line && id);
-    if (line !== undefined) parentId = id;
+    const place = goodLines.push(id) - 1;
+    // These three first, where a reader that looks for them finds them soonest.
+    const first = { type: value.type, id, parentId };
+    const line = lineOf({ ...first, ...withoutHooks(value), ...first, ...firstKeptOf(value, goodLines) });
+    if (line === undefined) goodLines[place] = undefined;
+    else parentId = id;
     return line;
   };
+}
+
+function firstKeptOf(
+  { type, firstKeptEntryIndex: index }: OldEntry,
+  goodLines: readonly (string | undefined)[],
+) {
+  if (type !== "compaction" || typeof index !== "number") return {};
+  const kept = goodLines[index];
+  return { firstKeptEntryIndex: undefined, ...(kept === undefined ? {} : { firstKeptEntryId: kept }) };
 }
 
 function freshId(sessionId: string, lineNumber: number, taken: Set<string>): string {
@@ -115,12 +116,12 @@ function withoutHooks(entry: OldEntry): OldEntry {
   return { ...entry, message: { ...entry.message, role: "custom" } };
 }
 
-/** A value that was read and cannot be written (nested too deep, a key `__proto__`) leaves its line as it is. */
+/** A value that was read and cannot be written (a key `__proto__`, nested too deep for the engine) leaves its line as it is. */
 function lineOf(value: unknown): string | undefined {
   try {
-    return formatLine(value, { bytes: Number.POSITIVE_INFINITY });
+    return formatLine(value, NO_LIMITS);
   } catch (error) {
-    if (error instanceof JsonlError) return undefined;
+    if (error instanceof JsonlError || error instanceof RangeError) return undefined;
     throw error;
   }
 }
