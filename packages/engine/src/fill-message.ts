@@ -20,16 +20,33 @@ export interface MessageDraft {
 
 const ROLES = new Set(["user", "assistant", "toolResult", "bashExecution", "custom", "system"]);
 
+/** Message entries out of drafts that follow one another; see {@link fillMessage}. */
+export function fillMessages(
+  drafts: readonly MessageDraft[],
+  context: SessionContext,
+  now = Date.now(),
+): NewEntry<MessageEntry>[] {
+  // A result may belong to a call of the same batch.
+  const said: StoredMessage[] = [];
+  return drafts.map((draft) => {
+    const entry = fillMessage(draft, context, now, said);
+    said.push(entry.message);
+    return entry;
+  });
+}
+
 /**
  * Makes a message entry out of a draft: content given as text becomes blocks where the format has blocks, a missing
  * provider and model are those in force, a tool's name is that of the call, an answer with calls ended in `toolUse`.
  *
+ * @param batch messages that stand before it in the same append
  * @throws EngineError `bad-input`
  */
 export function fillMessage(
   draft: MessageDraft,
   context: SessionContext,
   now = Date.now(),
+  batch: readonly StoredMessage[] = [],
 ): NewEntry<MessageEntry> {
   if (typeof draft !== "object" || draft === null || !ROLES.has(draft.role)) {
     const given = typeof draft === "object" && draft !== null ? JSON.stringify(draft.role) : "none";
@@ -39,17 +56,18 @@ export function fillMessage(
     );
   }
   return message.of({
-    message: { ...filled(draft, context), timestamp: timestampOf(draft, now) } as StoredMessage,
+    message: { ...filled(draft, context, batch), timestamp: timestampOf(draft, now) } as StoredMessage,
   });
 }
 
-function filled(draft: MessageDraft, context: SessionContext): MessageDraft {
+function filled(draft: MessageDraft, context: SessionContext, batch: readonly StoredMessage[]): MessageDraft {
   if (draft.role === "assistant") return filledAnswer(draft, context);
   if (draft.role === "toolResult") {
     const { toolCallId } = draft;
     if (typeof toolCallId !== "string")
       throw new EngineError("bad-input", "A toolResult needs the `toolCallId` of its call.");
-    const toolName = draft["toolName"] ?? callNamed(toolCallId, context.messages) ?? "unknown";
+    const callName = () => callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages);
+    const toolName = draft["toolName"] ?? callName() ?? "unknown";
     return { ...draft, toolName, content: contentBlocks(draft), isError: draft["isError"] ?? false };
   }
   if (draft.role === "bashExecution") {

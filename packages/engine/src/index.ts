@@ -11,7 +11,7 @@ export {
   type StateOptions,
 } from "./extension.ts";
 export type { ExtensionContext, ExtensionUi, SessionManager } from "./extension-context.ts";
-export { fillMessage, type MessageDraft } from "./fill-message.ts";
+export { fillMessage, fillMessages, type MessageDraft } from "./fill-message.ts";
 export type { ForkOptions, ForkResult } from "./fork-session.ts";
 export { espalierHome, piSessions } from "./home.ts";
 export { type EngineHooks, engineHooks } from "./hooks.ts";

@@ -25,7 +25,7 @@ import { type CompactionRequest, planOf } from "./compaction-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { type Diagnosis, diagnoseTree } from "./diagnose.ts";
 import { EngineError } from "./engine-error.ts";
-import { fillMessage, type MessageDraft } from "./fill-message.ts";
+import { fillMessages, type MessageDraft } from "./fill-message.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
 import { context, entryAppended, entryBeforeAppend, sessionShutdown } from "./hooks.ts";
 import { emptyHost } from "./load-extensions.ts";
@@ -158,10 +158,7 @@ export class Session implements SessionState {
 
   /** Appends messages, filling in what a draft leaves out; see `fillMessage`. */
   appendMessages(drafts: readonly MessageDraft[], options?: AppendOptions): Promise<Entry[]> {
-    return this.append(
-      drafts.map((draft) => fillMessage(draft, this.context)),
-      options,
-    );
+    return this.append(fillMessages(drafts, this.context), options);
   }
 
   /** Appends a compaction under the leaf; returns its id. */

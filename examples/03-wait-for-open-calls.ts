@@ -1,0 +1,34 @@
+// Refuse to compact while a tool call has no result yet: somebody is still waiting for it.
+import assert from "node:assert/strict";
+import { defineExtension, type EngineError } from "@espalier/engine";
+import { type Entry, isMessage, toolCalls } from "@espalier/session-tree";
+import { conversation } from "./conversation.ts";
+
+/** Calls on a path that nobody answered. */
+function openCalls(path: readonly Entry[]): string[] {
+  const answered = new Set(
+    path.flatMap((entry) => (isMessage(entry, "toolResult") ? [entry.message.toolCallId] : [])),
+  );
+  return path
+    .flatMap((entry) => (isMessage(entry, "assistant") ? toolCalls(entry.message) : []))
+    .flatMap(({ id }) => (answered.has(id) ? [] : [id]));
+}
+
+const waitForOpenCalls = defineExtension((api) => {
+  api.on("session_before_compact", ({ branchEntries }) => {
+    const open = openCalls(branchEntries);
+    return open.length > 0 ? { cancel: true, reason: `${open.join(", ")} has no result yet` } : {};
+  });
+});
+
+const session = await conversation(waitForOpenCalls);
+const call = { type: "toolCall", id: "deploy-1", name: "deploy", arguments: {} };
+await session.appendMessages([{ role: "assistant", content: [call] }]);
+await assert.rejects(
+  session.compact({ settings: { keepRecentTokens: 2_000 } }),
+  (error: EngineError) => error.code === "cancelled" && /deploy-1 has no result yet/.test(error.message),
+);
+
+await session.appendMessages([{ role: "toolResult", toolCallId: "deploy-1", content: "deployed" }]);
+assert.ok((await session.compact({ settings: { keepRecentTokens: 2_000 } })).eligible);
+await session.close();

@@ -1,0 +1,14 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { expect, test } from "vitest";
+
+const folder = join(import.meta.dirname, "..");
+const examples = readdirSync(folder).filter((name) => /^\d\d-.*\.ts$/.test(name));
+
+test("there are examples", () => expect(examples.length).toBeGreaterThan(4));
+
+// Every example ends in assertions: to run it is to test it.
+test.each(examples)("%s runs", async (name) => {
+  await import(pathToFileURL(join(folder, name)).href);
+});
