@@ -1,0 +1,160 @@
+import type { Facts } from "./facts.ts";
+import { inheritedRequest } from "./goal-part.ts";
+import { inheritedLines, type Line } from "./lines.ts";
+import { codeSpan, quote } from "./quote.ts";
+import { sameness } from "./sentences.ts";
+import { conclusionOf, type Turn, turnWeight } from "./turn.ts";
+import type { CommandWork, FileWork } from "./work-log.ts";
+
+const LONGEST_REQUEST = 90;
+const LONGEST_CONCLUSION = 180;
+const LONGEST_ERROR = 160;
+/** A failure counts as a blocker while it is in the last quarter of the messages; an older one was lived with. */
+const RECENT_SHARE = 0.75;
+/** After this many finished requests an open item of an earlier summary that nothing touched is dropped. */
+const STALE_AFTER = 3;
+
+/** What was done, one line a request: the request, what changed, what was run, what the agent said of it. */
+export function doneLines(facts: Facts): Line[] {
+  const { digest, previous, branches } = facts;
+  const lines = inheritedLines(previous.lines.done, 1);
+  lines.push(...inheritedLines(branches.lines.done, 0.8).map((line) => inAnotherBranch(line)));
+  for (const text of openItems(facts).done) lines.push({ text, priority: 1.2, order: -0.5 });
+  for (const turn of finishedTurns(facts)) {
+    const text = turnLine(turn, facts);
+    const priority = 0.5 * turnWeight(turn) + (2 * turn.at) / Math.max(digest.messageCount, 1);
+    if (text !== undefined) lines.push({ text, priority, order: turn.at });
+  }
+  for (const item of digest.plan) {
+    if (item.state === "done")
+      lines.push({ text: `Task done: ${quote(item.text, 120)}`, priority: 0.9, order: digest.messageCount });
+  }
+  return lines;
+}
+
+/** What was being done when the messages end. */
+export function inProgressLines(facts: Facts): Line[] {
+  const { digest } = facts;
+  const lines: Line[] = openItems(facts).open.map((text, index) => ({
+    text,
+    priority: 1 + index / 1_000,
+    order: index - 1_000,
+  }));
+  const { lastTurn } = digest;
+  if (lastTurn !== undefined && !lastTurn.finished) {
+    const text = turnLine(lastTurn, facts) ?? openRequest(lastTurn, facts);
+    if (text !== undefined) lines.push({ text, priority: 10, order: 0 });
+  }
+  for (const item of digest.plan) {
+    if (item.state === "doing")
+      lines.push({ text: `Task under way: ${quote(item.text, 120)}`, priority: 9, order: 1 });
+  }
+  return lines;
+}
+
+/** Commands and edits whose last attempt failed, and what an earlier summary said was blocked and still is. */
+export function blockedLines(facts: Facts): Line[] {
+  const { digest, previous } = facts;
+  const lines = inheritedLines(
+    previous.lines.blocked.filter((text) => !isResolved(text, facts)).slice(-3),
+    1,
+  );
+  for (const { text, at } of unsettledFailures(facts)) {
+    if (at >= recentFrom(facts))
+      lines.push({ text, priority: 2 + at / Math.max(digest.messageCount, 1), order: at });
+  }
+  return lines;
+}
+
+/** The message from which on a failure counts as recent. */
+export function recentFrom({ digest }: Facts): number {
+  return digest.messageCount * RECENT_SHARE;
+}
+
+/** Failures that no later success of the same command or on the same file settled, oldest first. */
+export function unsettledFailures({ digest }: Facts): { text: string; at: number }[] {
+  const commands = digest.work.commands().filter((command) => command.failed && !command.reads);
+  const files = digest.work.files().filter((file) => file.failure !== undefined);
+  return [
+    ...commands.map((command) => ({ text: commandFailure(command), at: command.last })),
+    ...files.map((file) => ({ text: fileFailure(file), at: file.last })),
+  ].sort((a, b) => a.at - b.at);
+}
+
+function commandFailure({ line, errorLine }: CommandWork): string {
+  return `${codeSpan(line, 100)} failed${errorLine === undefined ? "" : `: ${codeSpan(errorLine, LONGEST_ERROR)}`}`;
+}
+
+function fileFailure({ path, failure }: FileWork): string {
+  return `Changing ${codeSpan(path, 160)} failed: ${codeSpan(failure ?? "", LONGEST_ERROR)}`;
+}
+
+/** True when the messages show the command that a line names to succeed, or the file it names to be changed. */
+function isResolved(text: string, { digest }: Facts): boolean {
+  const commands = digest.work.commands().filter((command) => !command.failed && command.key.length >= 4);
+  if (commands.some((command) => text.includes(command.key))) return true;
+  const changed = digest.work
+    .files()
+    .filter((file) => file.edits > 0 && file.last >= 0 && file.failure === undefined);
+  return text.startsWith("Changing ") && changed.some((file) => text.includes(file.path));
+}
+
+/** The open items of an earlier summary: those that the messages finished, and those that are still open. */
+function openItems(facts: Facts): { done: string[]; open: string[] } {
+  const { digest, previous } = facts;
+  const continued = [...digest.turns, ...(digest.lastTurn === undefined ? [] : [digest.lastTurn])].find(
+    (turn) => turn.request === undefined,
+  );
+  const request = continued === undefined ? undefined : inheritedRequest(facts);
+  const finished = finishedTurns(facts).length;
+  const changed = digest.work.files().filter((file) => file.edits > 0 && file.last >= 0);
+  const result = { done: [] as string[], open: [] as string[] };
+  for (const text of previous.lines.inProgress) {
+    // The turn that goes on in the messages tells of itself.
+    if (request !== undefined && sameness(text).startsWith(sameness(request.slice(0, 60)))) continue;
+    const touched = changed.some((file) => text.includes(file.path) || text.includes(basename(file.path)));
+    if (finished > 0 && touched) result.done.push(text);
+    else if (finished < STALE_AFTER) result.open.push(text);
+  }
+  return result;
+}
+
+function finishedTurns({ digest }: Facts): Turn[] {
+  const { turns, lastTurn } = digest;
+  return lastTurn?.finished === true ? [...turns, lastTurn] : turns;
+}
+
+function turnLine(turn: Turn, facts: Facts): string | undefined {
+  const request = turn.request ?? inheritedRequest(facts);
+  const told: string[] = [];
+  if (turn.changes.size > 0) told.push(`changed ${changesOf(turn)}`);
+  for (const [, run] of [...turn.runs].slice(-2))
+    told.push(`${codeSpan(run.line, 70)} ${run.failed ? "failed" : "succeeded"}`);
+  const conclusion = conclusionOf(turn.lastText);
+  if (conclusion !== undefined) told.push(quote(conclusion, LONGEST_CONCLUSION));
+  if (told.length === 0) return undefined;
+  return `${request === undefined ? "" : `${quote(request, LONGEST_REQUEST)} → `}${told.join("; ")}`;
+}
+
+function openRequest(turn: Turn, facts: Facts): string | undefined {
+  const request = turn.request ?? inheritedRequest(facts);
+  return request === undefined ? undefined : `${quote(request, LONGEST_REQUEST)} → not answered yet`;
+}
+
+function changesOf(turn: Turn): string {
+  const changes = [...turn.changes].sort(([, a], [, b]) => b - a);
+  const named = changes
+    .slice(0, 4)
+    .map(([path, edits]) => `${codeSpan(basename(path), 60)}${edits > 1 ? ` (${edits}×)` : ""}`);
+  return named.join(", ") + (changes.length > 4 ? ` and ${changes.length - 4} more` : "");
+}
+
+function inAnotherBranch(line: Line): Line {
+  return line.text.startsWith("In another branch: ")
+    ? line
+    : { ...line, text: `In another branch: ${line.text}` };
+}
+
+function basename(path: string): string {
+  return path.slice(path.lastIndexOf("/") + 1) || path;
+}

@@ -1,0 +1,88 @@
+import type { Command } from "./command.ts";
+import type { Outcome } from "./outcome.ts";
+import type { CallDescription } from "./tool-call.ts";
+
+export interface FileWork {
+  path: string;
+  reads: number;
+  edits: number;
+  created: boolean;
+  last: number;
+  /** Why the last attempt to change it failed; undefined once one succeeded. */
+  failure: string | undefined;
+}
+
+export interface CommandWork extends Command {
+  runs: number;
+  last: number;
+  /** How the last run ended, which is what counts: a later success settles an earlier failure. */
+  failed: boolean;
+  errorLine: string | undefined;
+}
+
+/** What calls did to files and which commands they ran, with the state each was left in. */
+export interface WorkLog {
+  record(call: CallDescription, outcome: Outcome, message: number): void;
+  /** A file that an earlier summary tells of. */
+  inherit(path: string, edits: number): void;
+  files(): FileWork[];
+  commands(): CommandWork[];
+}
+
+/** Files and commands remembered; the ones untouched longest are forgotten first. */
+const REMEMBERED = 2_000;
+
+export function createWorkLog(): WorkLog {
+  let files = new Map<string, FileWork>();
+  let commands = new Map<string, CommandWork>();
+
+  function newest<Work extends { last: number }>(works: Map<string, Work>): Map<string, Work> {
+    if (works.size < REMEMBERED * 2) return works;
+    return new Map([...works].sort(([, a], [, b]) => b.last - a.last).slice(0, REMEMBERED));
+  }
+
+  function fileAt(path: string, message: number): FileWork {
+    const file = files.get(path) ?? {
+      path,
+      reads: 0,
+      edits: 0,
+      created: false,
+      last: message,
+      failure: undefined,
+    };
+    file.last = message;
+    files.set(path, file);
+    return file;
+  }
+
+  function recordFile(file: FileWork, { purpose }: CallDescription, outcome: Outcome): void {
+    if (purpose === "read") {
+      file.reads++;
+    } else if (outcome.failed) {
+      if (purpose !== "run") file.failure = outcome.errorLine ?? "no reason given";
+    } else {
+      if (purpose === "write" && file.reads === 0 && file.edits === 0) file.created = true;
+      file.edits++;
+      file.failure = undefined;
+    }
+  }
+
+  return {
+    record(call, outcome, message) {
+      if (call.purpose === "other" || (call.purpose === "read" && outcome.failed)) return;
+      for (const path of call.paths) recordFile(fileAt(path, message), call, outcome);
+      if (call.command !== undefined && call.command.key !== "") {
+        const { key } = call.command;
+        const runs = (commands.get(key)?.runs ?? 0) + 1;
+        commands.set(key, { ...call.command, runs, last: message, ...outcome });
+      }
+      files = newest(files);
+      commands = newest(commands);
+    },
+    inherit(path, edits) {
+      fileAt(path, -1).edits += edits;
+    },
+    files: () => [...files.values()],
+    commands: () => [...commands.values()],
+  };
+}
