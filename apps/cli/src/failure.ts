@@ -52,9 +52,11 @@ export function failureOf(error: unknown): Failure {
 }
 
 /** What a shell gives a process that ended by SIGINT. */
-const INTERRUPTED = 130;
+export const INTERRUPTED = 130;
 
 function usageSentence(message: string): string {
+  // What commander says when it would show the help instead.
+  if (message === "(outputHelp)") return "Name a command; `espalier --help` lists them.";
   const [first = "", ...rest] = message.replace(/^error: /, "").split("\n");
   const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
   const hint = rest.join(" ").trim();

@@ -1,6 +1,6 @@
 /**
- * The JSON text of an object, in pieces: a field that is iterable (and no text) is written element by element, each on
- * a line of its own, so that neither the text nor the elements are ever in memory as a whole.
+ * The JSON text of an object, in pieces: a field that is iterable (and no text) is written element by element, so
+ * that neither the text nor the elements are ever in memory as a whole.
  */
 export function* jsonPieces(value: object): Generator<string> {
   let separator = "{";
@@ -15,12 +15,12 @@ export function* jsonPieces(value: object): Generator<string> {
 }
 
 function* arrayPieces(elements: Iterable<unknown>): Generator<string> {
-  let separator = "[\n";
+  let separator = "[";
   for (const element of elements) {
     yield `${separator}${jsonLine(element ?? null)}`;
-    separator = ",\n";
+    separator = ",";
   }
-  yield separator === "[\n" ? "[]" : "\n]";
+  yield separator === "[" ? "[]" : "]";
 }
 
 const isIterable = (value: unknown): value is Iterable<unknown> =>

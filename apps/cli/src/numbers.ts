@@ -16,3 +16,23 @@ export function formatTime(time: string | number | null | undefined): string {
   const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
+
+/** A time span as one number and a unit: "3 min", "5 days". */
+export function formatAge(milliseconds: number): string {
+  const minutes = milliseconds / 60_000;
+  if (minutes < 1) return "now";
+  if (minutes < 60) return `${Math.floor(minutes)} min`;
+  const hours = minutes / 60;
+  if (hours < 24) return `${Math.floor(hours)} h`;
+  const days = Math.floor(hours / 24);
+  return days < 365 ? formatMany(days, "day") : formatMany(Math.floor(days / 365), "year");
+}
+
+/** 1536 as 1.5 kB; 1 kB is 1,000 bytes. */
+export function formatBytes(bytes: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  let size = bytes;
+  let unit = 0;
+  for (; size >= 1_000 && unit < units.length - 1; unit++) size /= 1_000;
+  return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
+}

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-
 /** Characters that are collected before they are handed to the stream in one piece. */
 const PIECE_LENGTH = 64 * 1024;
 
@@ -12,13 +10,11 @@ export class OutputClosed extends Error {
 export class Output {
   readonly #stream: NodeJS.WriteStream;
   #piece = "";
-  #failure: Error | undefined;
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
-    stream.on("error", (error: NodeJS.ErrnoException) => {
-      this.#failure ??= error.code === "EPIPE" ? new OutputClosed() : error;
-    });
+    // Whoever hands a piece over is told of its failure; the stream tells everyone a second time.
+    stream.on("error", () => undefined);
   }
 
   /** @throws OutputClosed */
@@ -43,14 +39,15 @@ export class Output {
     const piece = this.#piece;
     this.#piece = "";
     if (piece !== "") await this.#hand(piece);
-    if (this.#failure) throw this.#failure;
   }
 
-  async #hand(piece: string | Uint8Array): Promise<void> {
-    if (this.#failure) throw this.#failure;
-    if (!this.#stream.write(piece)) {
-      await Promise.race([once(this.#stream, "drain"), once(this.#stream, "close")]).catch(() => undefined);
-    }
-    if (this.#failure) throw this.#failure;
+  /** Answers when the stream has taken the piece, so that a slow reader slows the command down instead of filling memory. */
+  #hand(piece: string | Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#stream.write(piece, (error) => {
+        if (!error) resolve();
+        else reject((error as NodeJS.ErrnoException).code === "EPIPE" ? new OutputClosed() : error);
+      });
+    });
   }
 }

@@ -1,20 +1,66 @@
-import { Command } from "commander";
+import { resolve } from "node:path";
+import { Command, Option } from "commander";
+import { addAppend } from "./commands/append.ts";
+import { addCompact } from "./commands/compact.ts";
 import { addContext } from "./commands/context.ts";
+import { addDelete } from "./commands/delete.ts";
+import { addDoctor } from "./commands/doctor.ts";
+import { addFork } from "./commands/fork.ts";
+import { addLabel } from "./commands/label.ts";
+import { addList } from "./commands/list.ts";
+import { addMerge } from "./commands/merge.ts";
+import { addName } from "./commands/name.ts";
+import { addNavigate } from "./commands/navigate.ts";
+import { addPin } from "./commands/pin.ts";
+import { addReplay } from "./commands/replay.ts";
 import { addShow } from "./commands/show.ts";
+import { addSummarize } from "./commands/summarize.ts";
 import { addTree } from "./commands/tree.ts";
+import { addTrust } from "./commands/trust.ts";
+import { addUndo } from "./commands/undo.ts";
 import type { Shell } from "./shell.ts";
 
 /** The command line: every command is a file in `commands/` and a line here, in the order of the help. */
-const COMMANDS = [addTree, addContext, addShow];
+const COMMANDS = [
+  addTree,
+  addContext,
+  addShow,
+  addList,
+  addAppend,
+  addNavigate,
+  addUndo,
+  addFork,
+  addLabel,
+  addName,
+  addPin,
+  addReplay,
+  addCompact,
+  addMerge,
+  addSummarize,
+  addTrust,
+  addDoctor,
+  addDelete,
+];
 
 export function createProgram(shell: Shell): Command {
+  const version = process.env["ESPALIER_VERSION"] ?? "development";
   const program = new Command("espalier")
     .description("Walk, branch, fork and replay the sessions of LLM agents.")
     .usage("<command> [arguments] [options]")
-    .version(process.env["ESPALIER_VERSION"] ?? "development", "-V, --version", "print the version")
+    .version(shell.json ? JSON.stringify({ version }) : version, "-V, --version", "print the version")
     .helpOption("-h, --help", "explain a command")
     .helpCommand("help [command]", "explain a command")
     .option("--json", "print JSON and nothing else")
+    .addOption(
+      new Option("--extension <file>", "load an extension for this call; repeatable").argParser(
+        (file: string, files: string[] = []) => [...files, resolve(file)],
+      ),
+    )
+    .option("--summarizer <name>", "who writes summaries: extractive, anthropic or anthropic:MODEL")
+    .option("--fallback", "when a summarizer that was named fails, let the extractive one step in")
+    .hook("preAction", () => {
+      shell.globals = program.opts();
+    })
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
@@ -24,7 +70,6 @@ export function createProgram(shell: Shell): Command {
       getOutHasColors: () => shell.colours.isColorSupported,
     })
     .addHelpText("after", GENERAL);
-  program.action(() => program.help());
   for (const add of COMMANDS) add(program, shell);
   return program;
 }

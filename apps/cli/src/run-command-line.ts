@@ -7,14 +7,21 @@ import { createShell, type Shell } from "./shell.ts";
 /** Runs one command. Returns the exit code: 0 done, 1 the thing asked for did not happen, 2 wrong usage, 130 interrupted. */
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
+  const program = createProgram(shell);
   try {
-    await createProgram(shell).parseAsync(parameters, { from: "user" });
+    await program.parseAsync(parameters, { from: "user" }).catch((error: unknown) => {
+      if (!namesNoCommand(error) || shell.json) throw error;
+      program.outputHelp();
+    });
     await shell.output.flush();
     return shell.exitCode;
   } catch (error) {
     return await reportFailure(shell, error).catch(ignoreClosedOutput);
   }
 }
+
+const namesNoCommand = (error: unknown): boolean =>
+  error instanceof CommanderError && error.code === "commander.help";
 
 async function reportFailure(shell: Shell, error: unknown): Promise<number> {
   if (error instanceof OutputClosed) return 0;

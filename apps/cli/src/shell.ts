@@ -4,6 +4,16 @@ import { plainLine } from "./plain-text.ts";
 
 export type Colours = ReturnType<typeof picocolors.createColors>;
 
+/** Options that stand with any command. */
+export interface GlobalOptions {
+  /** Files of extensions for this call. */
+  extension?: string[];
+  /** Who writes summaries: `extractive`, `anthropic`, `anthropic:<model>`. */
+  summarizer?: string;
+  /** Whether the extractive summarizer steps in for one that was named. */
+  fallback?: boolean;
+}
+
 /** What a command is given beside its arguments: where to print, how, and from where to read. */
 export interface Shell {
   /** True when one JSON value, or one a line, is all that may be printed. */
@@ -13,10 +23,14 @@ export interface Shell {
   readonly colours: Colours;
   /** Columns of the terminal; Infinity where none is. */
   readonly columns: number;
+  /** Columns of the terminal that stderr is; 0 where it is none, and nothing should be drawn there. */
+  readonly progressColumns: number;
   /** True when a person can be asked a question. */
   readonly interactive: boolean;
   /** 1 when the command ended well and found that what was asked is not so. */
   exitCode: number;
+  /** Known when the command runs. */
+  globals: GlobalOptions;
   /** Tells people one sentence, beside the output. */
   complain(sentence: string): void;
 }
@@ -29,8 +43,10 @@ export function createShell(parameters: readonly string[]): Shell {
     output: new Output(stdout),
     colours: picocolors.createColors(wantsColours(stdout)),
     columns: stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY,
+    progressColumns: stderr.isTTY ? stderr.columns : 0,
     interactive: stdin.isTTY === true && stderr.isTTY === true && !json,
     exitCode: 0,
+    globals: {},
     complain: (sentence) => void stderr.write(`${plainLine(sentence)}\n`),
   };
 }

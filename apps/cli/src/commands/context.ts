@@ -2,8 +2,8 @@ import type { Session } from "@espalier/engine";
 import { buildRequest, requestFormats, type SessionContext } from "@espalier/session-tree";
 import { type Command, Option } from "commander";
 import { entryNamed } from "../entry-reference.ts";
+import { reading } from "../opening.ts";
 import { print, printJson } from "../print.ts";
-import { reading } from "../reading.ts";
 import type { Shell } from "../shell.ts";
 import { viewContext } from "../views/view-context.ts";
 

@@ -2,8 +2,8 @@ import { DAMAGED } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
+import { reading } from "../opening.ts";
 import { printLines } from "../print.ts";
-import { reading } from "../reading.ts";
 import type { Shell } from "../shell.ts";
 import { viewEntry } from "../views/view-entry.ts";
 

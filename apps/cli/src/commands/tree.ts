@@ -1,7 +1,7 @@
 import type { Session } from "@espalier/engine";
 import type { Command } from "commander";
+import { reading, warnOfDamage } from "../opening.ts";
 import { printJson, printLines } from "../print.ts";
-import { reading, warnOfDamage } from "../reading.ts";
 import type { Shell } from "../shell.ts";
 import { treeEntries } from "../tree-entries.ts";
 import { type ViewTreeOptions, viewTree } from "../views/view-tree.ts";

@@ -1,0 +1,55 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { type ListedSession, listSessions } from "@espalier/engine";
+import type { Command } from "commander";
+import { CommandError } from "../failure.ts";
+import { jsonLine } from "../json-pieces.ts";
+import type { Shell } from "../shell.ts";
+import { viewList } from "../views/view-list.ts";
+
+export function addList(program: Command, shell: Shell): void {
+  program
+    .command("list [folder]")
+    .description("list sessions, newest first: of a folder, or Espalier's and the Pi coding agent's own")
+    .addHelpText(
+      "after",
+      "\nExamples:\n  espalier list\n  espalier list ~/.pi/agent/sessions --json | jq -r .file",
+    )
+    .action(async (folder: string | undefined) => {
+      if (folder !== undefined && !existsSync(folder))
+        throw new CommandError("not-found", `There is no folder ${folder}.`);
+      const sessions = listSessions(folder === undefined ? {} : { folder: resolve(folder) });
+      if (!shell.json) {
+        for await (const line of viewList(sessions, shell)) await shell.output.writeLine(line);
+        return;
+      }
+      for await (const session of sessions) await shell.output.writeLine(jsonLine(listedValue(session)));
+    });
+}
+
+function listedValue(session: ListedSession): object {
+  const {
+    id,
+    ref: file,
+    agent,
+    cwd,
+    name,
+    firstMessage,
+    modified,
+    updatedAt,
+    lastCompaction,
+    bytes,
+  } = session;
+  return {
+    id: id || null,
+    file,
+    agent,
+    cwd: cwd || null,
+    name,
+    firstMessage,
+    modified,
+    updatedAt,
+    lastCompaction,
+    bytes,
+  };
+}

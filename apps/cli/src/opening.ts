@@ -1,0 +1,84 @@
+import { type OpenOptions, openSession, resolveSummarizer, type Session } from "@espalier/engine";
+import { FORMAT_VERSION } from "@espalier/session-tree";
+import type { Shell } from "./shell.ts";
+
+/**
+ * Opens a session to read it, and lets go of it when `read` is done; nothing of it changes, and no extension runs but
+ * those named on the command line. Says on stderr, one sentence each, why the session is only read.
+ */
+export function reading<Result>(
+  shell: Shell,
+  ref: string,
+  read: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  return using(ref, { ...heard(shell), mode: "read" }, async (session) => {
+    warnOfHeader(shell, session);
+    return await read(session);
+  });
+}
+
+/** Opens a session to change it, with its extensions, and lets go of it when `change` is done. */
+export function changing<Result>(
+  shell: Shell,
+  ref: string,
+  change: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  return using(ref, { ...heard(shell), discoverExtensions: true }, change);
+}
+
+/** As {@link changing}, with the summarizer that the command line or the environment names. */
+export function summarizing<Result>(
+  shell: Shell,
+  ref: string,
+  change: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  return using(ref, { ...heard(shell), discoverExtensions: true, ...summarizerOf(shell) }, change);
+}
+
+/** Who writes summaries. One that was named fails with its own error unless a fallback is wanted. */
+export function summarizerOf({ globals }: Shell): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
+  const { summarizer, fallback = summarizer === undefined } = globals;
+  return { summarizer: resolveSummarizer(summarizer), fallback };
+}
+
+/** What a command needs to know of extensions, and where they can say something. */
+export function heard(shell: Shell): OpenOptions {
+  return {
+    extensions: shell.globals.extension ?? [],
+    onReport: ({ message }) => shell.complain(message),
+    ui: { notify: (message) => shell.complain(message) },
+  };
+}
+
+async function using<Result>(
+  ref: string,
+  options: OpenOptions,
+  use: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  const session = await openSession(ref, options);
+  try {
+    return await use(session);
+  } finally {
+    await session.close();
+  }
+}
+
+function warnOfHeader(shell: Shell, { header, file }: Session): void {
+  if (!header) shell.complain(`${file} has no session header; it is only read.`);
+  else if (header.version > FORMAT_VERSION) {
+    shell.complain(
+      `${file} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
+    );
+  }
+}
+
+/** Says in one sentence that lines of the session cannot be used, once its whole tree was read. */
+export function warnOfDamage(shell: Shell, { tree, file }: Session): void {
+  const lines = new Set(tree.issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
+  if (lines === 0) return;
+  const are = lines === 1 ? "1 line is" : `${lines} lines are`;
+  shell.complain(`${are} damaged; \`espalier doctor ${file}\` says where.`);
+}
+
+/** What a reader of the tree should know; duplicates and missing ends lose nothing. */
+const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);

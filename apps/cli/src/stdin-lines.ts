@@ -1,0 +1,36 @@
+import { bytesView, parseLine, scanLines } from "@espalier/jsonl-stream";
+import { CommandError } from "./failure.ts";
+
+/** A JSON value from stdin, and the line it stood on. */
+export interface StdinLine {
+  /** From 1. */
+  lineNumber: number;
+  value: unknown;
+}
+
+/**
+ * All lines of stdin that are not blank, as JSON.
+ * @throws CommandError `bad-input`, naming the first line that is no JSON
+ */
+export async function readStdinLines(): Promise<StdinLine[]> {
+  const view = bytesView(await readStdin());
+  const lines: StdinLine[] = [];
+  for (const { bytes, lineNumber } of scanLines(view)) {
+    const parsed = parseLine(bytes);
+    if (parsed.ok) lines.push({ lineNumber, value: parsed.value });
+    else if (parsed.problem.kind !== "blank") throw badLine(lineNumber, parsed.problem.message);
+  }
+  return lines;
+}
+
+/** The error of a line of stdin: the sentence, after the line's number. */
+export function badLine(lineNumber: number, message: string, cause?: unknown): CommandError {
+  return new CommandError("bad-input", `Line ${lineNumber} of stdin: ${message}`, { cause });
+}
+
+/** All bytes of stdin. */
+export async function readStdin(): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  for await (const piece of process.stdin) pieces.push(piece as Buffer);
+  return Buffer.concat(pieces);
+}

@@ -1,0 +1,23 @@
+import type { NavigateResult, Session } from "@espalier/engine";
+import { formatCount, formatMany } from "../numbers.ts";
+import { plainText } from "../plain-text.ts";
+
+/** Where the leaf is after it moved, and what the model reads there. */
+export function* viewArrival(
+  session: Session,
+  { leafId, summaryEntryId, editorText, cancelled }: NavigateResult,
+): Generator<string> {
+  if (cancelled) {
+    yield "An extension forbade it; nothing has changed.";
+    return;
+  }
+  const { messages, tokens } = session.context;
+  const place = leafId === null ? "before the first entry" : `at ${leafId}`;
+  yield `The leaf is ${place}: the model reads ${formatMany(messages.length, "message")}, ${formatCount(tokens)} tokens.`;
+  if (summaryEntryId !== null) yield `The branch that was left is summarised in ${summaryEntryId}.`;
+  if (editorText) {
+    yield "This text stood there, to be written anew:";
+    yield "";
+    yield plainText(editorText);
+  }
+}

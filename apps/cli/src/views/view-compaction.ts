@@ -1,0 +1,38 @@
+import type { CompactionPreparation } from "@espalier/compaction";
+import type { CompactionResult } from "@espalier/engine";
+import { formatCount, formatMany } from "../numbers.ts";
+import { plainText } from "../plain-text.ts";
+import type { Shell } from "../shell.ts";
+
+/** What a compaction would do, for people. */
+export function* viewPlan(plan: CompactionPreparation): Generator<string> {
+  const { historyIds, turnPrefixIds, keptIds, firstKeptEntryId, turnStartEntryId, edits } = plan;
+  const { tokensBefore, tokensAfter, previousSummary } = plan;
+  yield `A compaction would bring the context from ${formatCount(tokensBefore)} to about ${formatCount(tokensAfter)} tokens.`;
+  const history = formatMany(historyIds.length, "message");
+  yield `Summarised: ${history}${previousSummary ? ", into the summary that stands there already" : ""}.`;
+  if (turnStartEntryId !== null)
+    yield `The cut is inside the turn that begins at ${turnStartEntryId}: its first ${formatMany(turnPrefixIds.length, "message")} are summarised beside it.`;
+  yield firstKeptEntryId === null
+    ? "Kept as it is: nothing."
+    : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${firstKeptEntryId} on.`;
+  if (edits.length > 0) yield `Shortened, to fit: ${formatMany(edits.length, "message")} of those.`;
+}
+
+/** What a compaction did, for people, and the summary itself. */
+export function* viewCompaction(
+  result: CompactionResult,
+  { colours }: Pick<Shell, "colours">,
+): Generator<string> {
+  const { entryId, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds, summary } = result;
+  yield colours.bold(`Compacted: ${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens.`);
+  const kept =
+    firstKeptEntryId === entryId
+      ? "nothing before it is kept"
+      : `${firstKeptEntryId} and what follows is kept`;
+  yield colours.dim(`${entryId}, written by ${source}; ${kept}.`);
+  if (editIds.length > 0)
+    yield colours.dim(`${formatMany(editIds.length, "message")} of what is kept were shortened.`);
+  yield "";
+  yield plainText(summary);
+}
