@@ -212,6 +212,13 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(readFileSync(name, "utf8")).toBe("something else altogether");
   });
 
+  test("rewritten in place with other lines, even where one of them ends as the old ones did", () => {
+    const { name, append } = opened();
+    writeFileSync(name, "two\none\nthree\n");
+    expect(failure(append).code).toBe("changed");
+    expect(readFileSync(name, "utf8")).toBe("two\none\nthree\n");
+  });
+
   test("opened for reading", () => {
     const { name } = opened();
     const file = openAppendFile(name, { mode: "read" });

@@ -6,7 +6,9 @@ import { Descriptor } from "./descriptor.ts";
 import { type FileCalls, nodeFileCalls } from "./file-calls.ts";
 import { FileTail, type Span } from "./file-tail.ts";
 import { syncFolderOf } from "./folder.ts";
+import { GroupSync } from "./group-sync.ts";
 import { type OpenMode, openRegularFile } from "./regular-file.ts";
+import { uninterrupted, uninterruptedAsync } from "./system-error.ts";
 
 export interface AppendFileOptions {
   mode: OpenMode;
@@ -16,7 +18,7 @@ export interface AppendFileOptions {
 }
 
 /**
- * A line file that several processes append to at once. All calls are synchronous.
+ * A line file that several processes append to at once. All calls but `synced` are synchronous.
  *
  * `append` and `takeIn` first look whether this is still the file that was opened, and throw `removed`, `changed` or
  * `shrunk` if not. `append` has written nothing then; only when another writer interfered does it look once more
@@ -51,7 +53,12 @@ export interface AppendFile {
    *   and would report success the next time
    */
   sync(): void;
-  /** Everything else fails with `closed` from then on. */
+  /**
+   * As `sync`, without stopping the process meanwhile: one fdatasync on another thread serves everybody who waits.
+   * Appends may go on; a promise stands for what was appended before it was asked for.
+   */
+  synced(): Promise<void>;
+  /** Everything else fails with `closed` from then on; who waits for `synced` is still served. */
   close(): void;
 }
 
@@ -68,6 +75,25 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   const tail = firstLook(descriptor, () => new FileTail(descriptor, facts));
   let folderIsSynced = !created;
   let syncFailure: JsonlError | undefined;
+
+  const failed = (error: unknown): JsonlError => {
+    const message = `${absolute} could not be synced; close it, open it again, and append again what is missing.`;
+    syncFailure ??= new JsonlError("sync-failed", message, error);
+    return syncFailure;
+  };
+  const settle = (): void => {
+    if (!folderIsSynced) syncFolderOf(absolute, calls);
+    folderIsSynced = true;
+  };
+  const group = new GroupSync(async () => {
+    if (syncFailure !== undefined) throw syncFailure;
+    try {
+      await uninterruptedAsync(() => calls.fdatasync(fd));
+      settle();
+    } catch (error) {
+      throw failed(error);
+    }
+  });
 
   const assertWritable = (): void => {
     descriptor.assertOpen();
@@ -94,13 +120,19 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     sync() {
       assertWritable();
       try {
-        calls.fdatasyncSync(fd);
-        if (!folderIsSynced) syncFolderOf(absolute, calls);
-        folderIsSynced = true;
+        uninterrupted(() => calls.fdatasyncSync(fd));
+        settle();
       } catch (error) {
-        const message = `${absolute} could not be synced; close it, open it again, and append again what is missing.`;
-        syncFailure = new JsonlError("sync-failed", message, error);
-        throw syncFailure;
+        throw failed(error);
+      }
+    },
+    async synced() {
+      assertWritable();
+      const release = descriptor.hold();
+      try {
+        await group.wait();
+      } finally {
+        release();
       }
     },
     close: () => descriptor.close(),

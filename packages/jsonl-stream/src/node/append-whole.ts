@@ -31,7 +31,7 @@ export function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8
     const expected = clean ? tail.end : tail.end + 1;
     writeOnce(descriptor, clean ? own : behindNewline(own));
     if (holdsLines(descriptor, expected, own)) {
-      tail.advanceTo(expected + length);
+      tail.advanceTo(expected + length, own);
       return { offset: expected, length, from, to: tail.size };
     }
     const appended = tail.look();

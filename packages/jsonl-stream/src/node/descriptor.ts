@@ -12,6 +12,8 @@ export class Descriptor {
   readonly fd: number;
   readonly calls: FileCalls;
   #open = true;
+  /** How many still need the descriptor although the file was closed. */
+  #holds = 0;
 
   constructor(path: string, fd: number, calls: FileCalls) {
     this.path = path;
@@ -59,7 +61,16 @@ export class Descriptor {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    this.calls.closeSync(this.fd);
+    if (this.#holds === 0) this.calls.closeSync(this.fd);
+  }
+
+  /** Keeps the descriptor from being closed under a call on another thread; returns what lets go of it. */
+  hold(): () => void {
+    this.#holds += 1;
+    return () => {
+      this.#holds -= 1;
+      if (this.#holds === 0 && !this.#open) this.calls.closeSync(this.fd);
+    };
   }
 
   #read(target: Uint8Array, offset: number, length: number, position: number): number {

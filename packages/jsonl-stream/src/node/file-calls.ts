@@ -1,5 +1,6 @@
 import type { BigIntStats } from "node:fs";
 import fs from "node:fs";
+import { promisify } from "node:util";
 
 /** What is asked of a file's facts: identity and size as big integers, since inode numbers exceed 2^53. */
 export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode">;
@@ -18,6 +19,8 @@ export interface FileCalls {
   /** Undefined when nothing is there. */
   lstatSync(path: string): FileFacts | undefined;
   fdatasyncSync(fd: number): void;
+  /** As `fdatasyncSync`, on another thread. */
+  fdatasync(fd: number): Promise<void>;
   fsyncSync(fd: number): void;
   linkSync(existing: string, path: string): void;
   renameSync(from: string, to: string): void;
@@ -33,6 +36,7 @@ export const nodeFileCalls: FileCalls = {
   fstatSync: (fd) => fs.fstatSync(fd, { bigint: true }),
   lstatSync: (path) => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
   fdatasyncSync: (fd) => fs.fdatasyncSync(fd),
+  fdatasync: promisify(fs.fdatasync),
   fsyncSync: (fd) => fs.fsyncSync(fd),
   linkSync: (existing, path) => fs.linkSync(existing, path),
   renameSync: (from, to) => fs.renameSync(from, to),

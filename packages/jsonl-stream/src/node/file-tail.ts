@@ -13,6 +13,9 @@ export interface Span {
 /** Bytes searched at a time for the last newline. */
 const BLOCK = 1 << 16;
 
+/** Bytes before the end that are remembered, to know the file again: more than the end of any two entries shares. */
+const MARK = 32;
+
 /** What is known of the end of a growing file: where its whole lines end, and where the file does. */
 export class FileTail {
   /** Where the whole lines end that were taken in. */
@@ -21,6 +24,8 @@ export class FileTail {
   end = 0;
   readonly #descriptor: Descriptor;
   readonly #identity: FileFacts;
+  /** The last bytes before `size`, as they were when it was set. */
+  #mark: Uint8Array = new Uint8Array();
 
   constructor(descriptor: Descriptor, facts: FileFacts) {
     this.#descriptor = descriptor;
@@ -45,17 +50,18 @@ export class FileTail {
     if (end < from) {
       throw new JsonlError("shrunk", `${path} was shortened to ${end} bytes; restore it, or open it again.`);
     }
-    if (end > this.end && from > 0 && this.#byteAt(from - 1) !== LINE_FEED) {
+    if (end !== this.end && Buffer.compare(this.#before(from, this.#mark.length), this.#mark) !== 0) {
       throw new JsonlError("changed", `${path} was rewritten in place; open it again.`);
     }
     this.#moveTo(end);
     return this.size > from ? { from, to: this.size } : null;
   }
 
-  /** Takes in everything up to `offset`, which is known to end a line. */
-  advanceTo(offset: number): void {
+  /** Takes in everything up to `offset`, where `lines` end that were found there. */
+  advanceTo(offset: number, lines: Uint8Array): void {
     this.size = offset;
     this.end = offset;
+    this.#mark = lines.slice(-MARK);
   }
 
   /** One call tells who stands at the path and how long it is: a look is half of what a small append costs. */
@@ -83,6 +89,8 @@ export class FileTail {
     // What was looked at before holds no newline, unless the torn line was cut off meanwhile.
     const searched = end >= this.end ? this.end : this.size;
     const last = this.#lastLineFeed(searched, end);
+    // Reading may fail, and then nothing has moved.
+    if (last >= 0) this.#mark = this.#before(last + 1, Math.min(MARK, last + 1));
     if (last >= 0) this.size = last + 1;
     this.end = end;
   }
@@ -98,8 +106,9 @@ export class FileTail {
     return -1;
   }
 
-  #byteAt(offset: number): number | undefined {
-    const byte = new Uint8Array(1);
-    return this.#descriptor.readInto(offset, byte) === 1 ? byte[0] : undefined;
+  /** The `length` bytes that end at `offset`, or as many as can be read. */
+  #before(offset: number, length: number): Uint8Array {
+    const bytes = new Uint8Array(length);
+    return bytes.subarray(0, this.#descriptor.readInto(offset - length, bytes));
   }
 }
