@@ -11,6 +11,7 @@ export {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
 } from "./anthropic/anthropic-summarizer.ts";
+export { type ReportedUsage, toUsage } from "./anthropic/anthropic-usage.ts";
 export { clampOutput } from "./anthropic/clamp-output.ts";
 export { type Cut, type CutShape, cut, cutMark, cutText } from "./cut-text.ts";
 export { escapeAttribute, escapeText, unescapeText } from "./escape-text.ts";

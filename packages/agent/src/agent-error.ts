@@ -1,0 +1,38 @@
+/**
+ * Why a run ended without an answer.
+ *
+ * - `max-iterations`: the model asked for tools again and again; what they gave is in the session
+ * - `overflow`: the request was too long for the model, also after a compaction; `breakdown` lists what cannot shrink
+ * - `busy`: a run is going on
+ */
+export type AgentErrorCode = "max-iterations" | "overflow" | "busy";
+
+/** The one error class of this package. */
+export class AgentError extends Error {
+  override readonly name: string = "AgentError";
+  readonly code: AgentErrorCode;
+  /** What cannot shrink, in tokens. */
+  readonly breakdown: Readonly<Record<string, number>> | undefined;
+  constructor(
+    code: AgentErrorCode,
+    message: string,
+    options: ErrorOptions & { breakdown?: Record<string, number> } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.breakdown = options.breakdown;
+  }
+}
+
+/** The model asked for tools more often than allowed; everything it got is stored. */
+export class MaxIterations extends AgentError {
+  override readonly name = "MaxIterations";
+  readonly iterations: number;
+  constructor(iterations: number) {
+    super(
+      "max-iterations",
+      `The model asked for tools ${iterations} times without an answer; go on with another prompt, or allow more iterations.`,
+    );
+    this.iterations = iterations;
+  }
+}

@@ -1,0 +1,157 @@
+import type Anthropic from "@anthropic-ai/sdk";
+import {
+  type AnthropicRequest,
+  type AssistantBlock,
+  type AssistantMessage,
+  anthropicFormat,
+  type StopReason,
+} from "@espalier/session-tree";
+import { anthropicModel as knownModel, type ReportedUsage, toUsage } from "@espalier/summarizer";
+import type { Model, ModelEvent, StreamOptions } from "./model.ts";
+
+/** The model that answers where none is named. */
+export const DEFAULT_MODEL = "claude-sonnet-4-5";
+
+export interface AnthropicModelOptions {
+  /** Default {@link DEFAULT_MODEL}. */
+  model?: string;
+  /** The SDK reads `ANTHROPIC_API_KEY` where this is absent. */
+  apiKey?: string;
+  /** The SDK reads `ANTHROPIC_BASE_URL` where this is absent. */
+  baseURL?: string;
+  /** A client of `@anthropic-ai/sdk`; otherwise one is made with the first request. */
+  client?: Anthropic;
+  /** Tokens; from the catalogue of models where absent. */
+  contextWindow?: number;
+  /** More fields of the request, such as `thinking`. */
+  parameters?: Readonly<Record<string, unknown>>;
+}
+
+/** The most tokens that an answer is asked for, unless the caller says otherwise. */
+const USUAL_OUTPUT = 16_384;
+
+/** Claude through `@anthropic-ai/sdk`, streamed. The prefix of the conversation is marked for the provider's cache. */
+export function anthropicModel(options: AnthropicModelOptions = {}): Model<AnthropicRequest> {
+  const modelId = options.model ?? DEFAULT_MODEL;
+  const known = knownModel(modelId);
+  let loading: Promise<Anthropic> | undefined;
+  const client = () => (loading ??= options.client ? Promise.resolve(options.client) : loadClient(options));
+
+  async function* stream(
+    request: AnthropicRequest,
+    { signal, maxOutputTokens }: StreamOptions,
+  ): AsyncGenerator<ModelEvent> {
+    const partial: AssistantBlock[] = [];
+    let usage: ReportedUsage = {};
+    try {
+      const body = {
+        ...options.parameters,
+        ...cacheMarked(request),
+        model: modelId,
+        max_tokens: Math.min(maxOutputTokens ?? USUAL_OUTPUT, known.maxOutputTokens),
+      };
+      const answering = (await client()).messages.stream(body as Anthropic.MessageStreamParams, { signal });
+      for await (const event of answering) {
+        if (event.type === "message_start") usage = event.message.usage;
+        if (event.type !== "content_block_delta") continue;
+        if (event.delta.type === "text_delta") {
+          addText(partial, event.delta.text);
+          yield { type: "text", text: event.delta.text };
+        } else if (event.delta.type === "thinking_delta")
+          yield { type: "thinking", text: event.delta.thinking };
+      }
+      const message = await answering.finalMessage();
+      const content = message.content.flatMap(toBlock);
+      yield answer(content, message.usage, STOP_REASONS[message.stop_reason ?? ""] ?? "stop");
+    } catch (error) {
+      const aborted = signal.aborted || (error as Error).name === "APIUserAbortError";
+      yield answer(
+        partial,
+        usage,
+        aborted ? "aborted" : "error",
+        aborted ? "The answer was aborted." : wordsOf(error),
+      );
+    }
+  }
+
+  function answer(
+    content: AssistantBlock[],
+    usage: ReportedUsage,
+    stopReason: StopReason,
+    errorMessage?: string,
+  ): ModelEvent {
+    const message: AssistantMessage = {
+      role: "assistant",
+      content,
+      api: "anthropic-messages",
+      provider: "anthropic",
+      model: modelId,
+      usage: toUsage(usage, known),
+      stopReason,
+      ...(errorMessage ? { errorMessage } : {}),
+      timestamp: Date.now(),
+    };
+    return { type: "answer", message };
+  }
+
+  return {
+    provider: "anthropic",
+    modelId,
+    contextWindow: options.contextWindow ?? known.contextWindow,
+    maxOutputTokens: known.maxOutputTokens,
+    format: anthropicFormat,
+    stream,
+  };
+}
+
+async function loadClient({ apiKey, baseURL }: AnthropicModelOptions): Promise<Anthropic> {
+  const { default: Sdk } = await import("@anthropic-ai/sdk");
+  return new Sdk({ ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) });
+}
+
+const STOP_REASONS: Readonly<Record<string, StopReason>> = {
+  end_turn: "stop",
+  stop_sequence: "stop",
+  tool_use: "toolUse",
+  max_tokens: "length",
+};
+
+function toBlock(block: Anthropic.ContentBlock): AssistantBlock[] {
+  if (block.type === "text") return [{ type: "text", text: block.text }];
+  if (block.type === "thinking")
+    return [{ type: "thinking", thinking: block.thinking, thinkingSignature: block.signature }];
+  if (block.type === "redacted_thinking")
+    return [{ type: "thinking", thinking: "", thinkingSignature: block.data, redacted: true }];
+  if (block.type === "tool_use")
+    return [
+      { type: "toolCall", id: block.id, name: block.name, arguments: block.input as Record<string, unknown> },
+    ];
+  return [];
+}
+
+function addText(blocks: AssistantBlock[], text: string): void {
+  const last = blocks.at(-1);
+  if (last?.type === "text") last.text += text;
+  else blocks.push({ type: "text", text });
+}
+
+/** What a provider said, with its status in front: what an overflow is recognised by. */
+function wordsOf(error: unknown): string {
+  const { status, message } = error as { status?: unknown; message?: unknown };
+  return [status, message].filter(Boolean).join(" ") || String(error);
+}
+
+/**
+ * The last user block is marked, so that the provider keeps everything up to it; the mark itself is no part of what is
+ * compared, so the next request finds the prefix.
+ */
+function cacheMarked(request: AnthropicRequest): AnthropicRequest {
+  const messages = [...request.messages];
+  const at = messages.findLastIndex(({ role }) => role === "user");
+  const last = messages[at];
+  if (!last || typeof last.content === "string") return request;
+  const content = [...last.content] as { type: string }[];
+  content[content.length - 1] = Object.assign({}, content.at(-1), { cache_control: { type: "ephemeral" } });
+  messages[at] = { ...last, content } as (typeof messages)[number];
+  return { ...request, messages };
+}

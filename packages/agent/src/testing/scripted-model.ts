@@ -1,0 +1,79 @@
+import {
+  type AnthropicRequest,
+  type AssistantBlock,
+  type AssistantMessage,
+  anthropicFormat,
+  type StopReason,
+} from "@espalier/session-tree";
+import type { Model, ModelEvent } from "../model.ts";
+
+/** What a scripted model says to one request. */
+export interface ScriptedTurn {
+  text?: string;
+  calls?: { id: string; name: string; arguments: Record<string, unknown> }[];
+  stopReason?: StopReason;
+  errorMessage?: string;
+  /** Tokens that the provider reports for the prompt; default the size of the request's JSON / 4. */
+  inputTokens?: number;
+  /** Milliseconds before the answer; an abort ends the waiting. */
+  delayMs?: number;
+}
+
+export interface ScriptedModel extends Model<AnthropicRequest> {
+  /** Every request that was asked, in order. */
+  readonly requests: AnthropicRequest[];
+}
+
+/** A model that answers by a script: a list of turns, or a function of the request. For tests. */
+export function scriptedModel(
+  script: readonly ScriptedTurn[] | ((request: AnthropicRequest, turn: number) => ScriptedTurn),
+  { contextWindow = 200_000, modelId = "scripted" }: { contextWindow?: number; modelId?: string } = {},
+): ScriptedModel {
+  const requests: AnthropicRequest[] = [];
+  return {
+    provider: "scripted",
+    modelId,
+    contextWindow,
+    maxOutputTokens: 8_192,
+    format: anthropicFormat,
+    requests,
+    async *stream(request, { signal }): AsyncGenerator<ModelEvent> {
+      requests.push(request);
+      const turn =
+        typeof script === "function"
+          ? script(request, requests.length)
+          : (script[requests.length - 1] ?? { text: "(the script is over)" });
+      const aborted = await waited(turn.delayMs ?? 0, signal);
+      const content: AssistantBlock[] = [
+        ...(turn.text ? [{ type: "text" as const, text: turn.text }] : []),
+        ...(turn.calls ?? []).map((call) => ({ type: "toolCall" as const, ...call })),
+      ];
+      if (turn.text && !aborted) yield { type: "text", text: turn.text };
+      const input = turn.inputTokens ?? Math.ceil(JSON.stringify(request).length / 4);
+      const message: AssistantMessage = {
+        role: "assistant",
+        content: aborted ? [] : content,
+        provider: "scripted",
+        model: modelId,
+        usage: { input, output: 10, cacheRead: 0, cacheWrite: 0, totalTokens: input + 10 },
+        stopReason: aborted ? "aborted" : (turn.stopReason ?? (turn.calls?.length ? "toolUse" : "stop")),
+        ...(turn.errorMessage ? { errorMessage: turn.errorMessage } : {}),
+        timestamp: Date.now(),
+      };
+      yield { type: "answer", message };
+    },
+  };
+}
+
+/** True when the signal came first. */
+async function waited(milliseconds: number, signal: AbortSignal): Promise<boolean> {
+  if (signal.aborted) return true;
+  if (milliseconds === 0) return false;
+  return new Promise((resolve) => {
+    const timer = setTimeout(() => resolve(false), milliseconds);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve(true);
+    });
+  });
+}

@@ -1,0 +1,31 @@
+import type { ImageBlock, TextBlock, ToolDefinition } from "@espalier/session-tree";
+import type { FileTool } from "@espalier/summarizer";
+
+/** What a tool gives back. */
+export interface ToolOutput {
+  content: (TextBlock | ImageBlock)[];
+  isError?: boolean;
+  details?: unknown;
+}
+
+export interface ToolContext {
+  /** The folder the agent works in. */
+  cwd: string;
+  signal: AbortSignal;
+}
+
+/** Something a model can have done. */
+export interface Tool extends ToolDefinition {
+  /** What the tool declares about files; see `FileTool`. */
+  files?: FileTool["files"];
+  /** True for tools that write or run something: the user is asked before each call. */
+  asksFirst?: boolean;
+  /** Runs it. What it throws becomes an error result. */
+  run(input: Record<string, unknown>, context: ToolContext): Promise<ToolOutput | string>;
+}
+
+/** A text as a tool's output. */
+export const textOutput = (text: string, isError = false): ToolOutput => ({
+  content: [{ type: "text", text }],
+  ...(isError ? { isError } : {}),
+});

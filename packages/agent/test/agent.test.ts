@@ -1,0 +1,26 @@
+import { mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createAgent, readFileTool } from "@espalier/agent";
+import { scriptedModel } from "@espalier/agent/testing";
+import { createSession, openSession } from "@espalier/engine";
+import { expect, test } from "vitest";
+
+test("a prompt goes out, tools run, and the answer is in the session when the run ends", async () => {
+  const cwd = mkdtempSync(join(tmpdir(), "espalier-agent-"));
+  writeFileSync(join(cwd, "notes.txt"), "the tide is high");
+  const session = await createSession({ cwd, home: cwd });
+  const model = scriptedModel([
+    { text: "I look.", calls: [{ id: "c1", name: "read_file", arguments: { path: "notes.txt" } }] },
+    { text: "It says that the tide is high." },
+  ]);
+  const agent = createAgent({ session, model, tools: [readFileTool([cwd])] });
+  const answer = await agent.run("What do the notes say?");
+  expect(answer?.content).toEqual([{ type: "text", text: "It says that the tide is high." }]);
+  expect(model.requests).toHaveLength(2);
+  expect(JSON.stringify(model.requests[1])).toContain("the tide is high");
+  expect(session.context.messages.map(({ role }) => role)).toEqual(["user", "assistant", "toolResult", "assistant"]);
+  await session.close();
+  const reopened = await openSession(session.file, { mode: "read", home: cwd });
+  expect(reopened.context).toEqual(session.context);
+});
