@@ -1,0 +1,70 @@
+/** Options by the name of the provider that reads them. */
+export type AiSdkOptions = Record<string, Record<string, unknown>>;
+
+export interface AiSdkText {
+  type: "text";
+  text: string;
+  providerOptions?: AiSdkOptions;
+}
+
+export interface AiSdkImage {
+  type: "image";
+  /** Base64, or an address. */
+  image: string;
+  mediaType?: string;
+  providerOptions?: AiSdkOptions;
+}
+
+export interface AiSdkReasoning {
+  type: "reasoning";
+  text: string;
+  providerOptions?: AiSdkOptions;
+}
+
+export interface AiSdkCall {
+  type: "tool-call";
+  toolCallId: string;
+  toolName: string;
+  input: unknown;
+  providerOptions?: AiSdkOptions;
+}
+
+export interface AiSdkResult {
+  type: "tool-result";
+  toolCallId: string;
+  toolName: string;
+  output: AiSdkOutput;
+  providerOptions?: AiSdkOptions;
+}
+
+export type AiSdkOutput =
+  | { type: "text" | "error-text"; value: string }
+  | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
+
+/** A picture in a result, base64: `image-data` since version 6, `media` up to it. */
+export interface AiSdkMedia {
+  type: "image-data" | "media";
+  data: string;
+  mediaType: string;
+}
+
+/** A `ModelMessage` of the AI SDK (5 and later), as far as requests are made of it. */
+export type AiSdkMessage =
+  | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
+  | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
+  | { role: "tool"; content: AiSdkResult[] };
+
+/** A tool without code; give `inputSchema` to the SDK's `jsonSchema()`. */
+export interface AiSdkTool {
+  name: string;
+  description?: string;
+  /** A JSON Schema. */
+  inputSchema: Record<string, unknown>;
+}
+
+/** What `generateText` and `streamText` take of a conversation. */
+export interface AiSdkRequest {
+  system?: string;
+  messages: AiSdkMessage[];
+  tools?: AiSdkTool[];
+}

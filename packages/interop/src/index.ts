@@ -1,0 +1,14 @@
+export { aiSdk5Format, aiSdkFormat } from "./formats/ai-sdk-format.ts";
+export type { AiSdkMessage, AiSdkRequest, AiSdkTool } from "./formats/ai-sdk-message.ts";
+export type { ConversationSource, WriteOptions } from "./formats/conversation-source.ts";
+export type { FormatIssue, FormatIssueKind } from "./formats/format-issue.ts";
+export { fromAiSdk } from "./formats/from-ai-sdk.ts";
+export { fromAnthropic } from "./formats/from-anthropic.ts";
+export { fromOpenaiChat } from "./formats/from-openai-chat.ts";
+export { fromOpenaiResponses } from "./formats/from-openai-responses.ts";
+export type { ConversationOptions, ImportedConversation } from "./formats/imported-conversation.ts";
+export type { FormatName, Native, NativeBlock, RemoteImageBlock } from "./formats/native.ts";
+export { toAiSdk } from "./formats/to-ai-sdk.ts";
+export { toAnthropic } from "./formats/to-anthropic.ts";
+export { toOpenaiChat } from "./formats/to-openai-chat.ts";
+export { toOpenaiResponses } from "./formats/to-openai-responses.ts";
