@@ -25,10 +25,11 @@ export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   const projected: ProjectedEntry[] = [];
   const project = (at: number, messages: ContextMessage[]) =>
     projected.push({ entry: path[at]!, messages, prefixChanged: changed[at] === 1 });
-  if (facts.compactedAt >= 0) project(facts.compactedAt, saidBy(path[facts.compactedAt]!, facts.edits));
+  if (facts.compactedAt >= 0)
+    project(facts.compactedAt, saidBy(path[facts.compactedAt]!, facts.edits.get(facts.compactedAt)));
   for (let at = facts.keptFrom; at < path.length; at++) {
     if (at !== facts.compactedAt)
-      project(at, isMute(path[at]!, at, facts) ? [] : saidBy(path[at]!, facts.edits));
+      project(at, isMute(path[at]!, at, facts) ? [] : saidBy(path[at]!, facts.edits.get(at)));
   }
   return projected;
 }
@@ -55,7 +56,7 @@ export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETT
 export function extendContext(context: SessionContext, entry: Entry): boolean {
   const kind = kindOf(entry.type);
   if (kind.firstKept || kind.edit) return false;
-  for (const message of saidBy(entry, NO_EDITS)) addMessage(context, message, entry.id, false);
+  for (const message of saidBy(entry)) addMessage(context, message, entry.id, false);
   Object.assign(
     context,
     applySettings({ model: context.model, thinkingLevel: context.thinkingLevel }, entry),
@@ -84,13 +85,10 @@ function isMute(entry: Entry, at: number, { compactedAt }: PathFacts): boolean {
   return at < compactedAt && (entry as { message?: { role?: unknown } }).message?.role === "system";
 }
 
-const NO_EDITS: PathFacts["edits"] = new Map();
-
-function saidBy(entry: Entry, edits: PathFacts["edits"]): ContextMessage[] {
+function saidBy(entry: Entry, replacement?: ContextEdit["replacement"]): ContextMessage[] {
   const kind = kindOf(entry.type);
   if (!kind.toMessages || kind.problem?.(entry)) return [];
   const messages = kind.toMessages(entry);
-  const replacement = edits.get(entry.id);
   if (replacement === undefined) return messages;
   return replacement === null ? [] : messages.map((message) => replaceContent(message, replacement));
 }

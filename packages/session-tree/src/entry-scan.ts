@@ -91,7 +91,9 @@ export function scanEntry(
       if (!isNull) at++;
       if (seen === ALL) {
         found.stop = at;
-        return true;
+        // What ends a text early, or late, is seen by what follows it.
+        const next = bytes[skipSpace(bytes, at, end)];
+        return next === COMMA || next === CLOSE_BRACE;
       }
     }
     at = skipSpace(bytes, at, end);

@@ -7,8 +7,8 @@ export interface PathFacts {
   compactedAt: number;
   /** Position of the first entry that is visible beside the compaction. */
   keptFrom: number;
-  /** The newest edit of each entry, by id. */
-  edits: ReadonlyMap<string, ContextEdit["replacement"]>;
+  /** The newest edit of each entry, by its position. */
+  edits: ReadonlyMap<number, ContextEdit["replacement"]>;
   /** From the target of each visible edit to the edit, in order of the edits. */
   editReaches: readonly { from: number; to: number }[];
 }
@@ -16,7 +16,7 @@ export interface PathFacts {
 /** Reads a path once, root first. */
 export function readPathFacts(path: readonly Entry[]): PathFacts {
   const above = new Map<string, number>();
-  const edits = new Map<string, ContextEdit["replacement"]>();
+  const edits = new Map<number, ContextEdit["replacement"]>();
   const reaches: { from: number; to: number }[] = [];
   let compactedAt = -1;
   let keptFrom = 0;
@@ -36,7 +36,7 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
         const { targetId, replacement } = kind.edit(entry);
         const target = above.get(targetId);
         if (target !== undefined) {
-          edits.set(targetId, replacement);
+          edits.set(target, replacement);
           reaches.push({ from: target, to: at });
         }
       }

@@ -30,8 +30,9 @@ export class PathWindowBuilder {
   #modelKnown = false;
   #thinkingLevelKnown = false;
 
-  /** Takes the next entry up the path. */
+  /** Takes the next entry up the path, if it is needed. */
   take(entry: Entry): void {
+    if (!this.needs(entry.type)) return;
     const kind = kindOf(entry.type);
     const settings = settingsIn(entry);
     if (settings.model) this.#modelKnown = true;

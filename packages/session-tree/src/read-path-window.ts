@@ -71,11 +71,11 @@ class PathReader {
     if (!this.#started) {
       this.#started = true;
       this.#wanted.set(entry.id);
+      const target = kind.leafTarget?.(entry);
+      if (target !== undefined) return this.#follow(target);
     }
     if (entry.id !== this.#wanted.id) return true;
     if (this.#seekingLeaf) {
-      const target = kind.leafTarget?.(entry);
-      if (target !== undefined) return this.#follow(target);
       if (!kind.movesLeaf) return this.#follow(entry.parentId);
       this.#seekingLeaf = false;
       this.#leafId = entry.id;

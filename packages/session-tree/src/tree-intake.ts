@@ -195,6 +195,9 @@ export class TreeIntake {
   }
 
   #note(kind: SessionIssueKind, offset: number, id: string | null, message: string): void {
+    // A line that is met again when the log has grown is not told of twice.
+    for (let at = this.issues.length - 1; at >= 0 && this.issues[at]!.offset >= offset; at--)
+      if (this.issues[at]!.kind === kind && this.issues[at]!.offset === offset) return;
     this.issues.push({ kind, line: this.#lineNumber, offset, id, message });
   }
 }

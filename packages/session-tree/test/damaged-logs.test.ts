@@ -1,0 +1,178 @@
+import { bytesView } from "@espalier/jsonl-stream";
+import {
+  branches,
+  buildSessionContext,
+  contextOfPath,
+  DAMAGED,
+  labelsInForce,
+  leafOf,
+  memoryLog,
+  ORPHAN,
+  type PathWindow,
+  pathOf,
+  pathRows,
+  pathWindowAt,
+  planFork,
+  ROOT,
+  readPathWindow,
+  referenceIssues,
+  SessionTree,
+  SessionTreeError,
+  sessionName,
+  Tree,
+} from "@espalier/session-tree";
+import { drawTree } from "@espalier/session-tree/testing";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { bytesOf, damagedLog } from "./arbitrary-log.ts";
+import { naiveLeaf, naivePath, readNaively } from "./naive-log.ts";
+
+const RUNS = { numRuns: Number(process.env.FUZZ ?? 1_000) };
+
+const anyLog = damagedLog({ inOrder: false });
+const plainLog = damagedLog({ inOrder: true });
+
+const treeOf = (log: string) => new Tree(bytesView(bytesOf(log)));
+const contextOfWindow = ({ entries, before }: PathWindow) => contextOfPath(entries, before);
+
+describe("a log to which anything may have happened", () => {
+  test("gives the tree that parsing every line gives", () => {
+    fc.assert(
+      fc.property(plainLog, (log) => {
+        const naive = readNaively(bytesOf(log));
+        const tree = treeOf(log);
+        expect([...tree.ids()]).toEqual(naive.rows.map(({ id }) => id));
+        for (const [row, { id, parent, offset, entry, type, parentId, content }] of naive.rows.entries()) {
+          expect(tree.index.parent(row)).toBe(parent === -1 ? ROOT : parent === -2 ? ORPHAN : parent);
+          expect(tree.index.offset(row)).toBe(offset);
+          expect(Buffer.from(tree.bytesAt(row)).toString("latin1")).toBe(content);
+          const placeholder = { type: DAMAGED, id, parentId, timestamp: "" };
+          expect(tree.entryAt(row)).toEqual(entry ? { ...entry, parentId } : placeholder);
+          expect(["", type]).toContain(tree.kindAt(row).type);
+          expect(pathRows(tree, row)).toEqual(naivePath(naive.rows, row));
+        }
+        expect(tree.lastRow).toBe(naive.lastRow);
+        expect(leafOf(tree)).toBe(naive.rows[naiveLeaf(naive.rows, naive.lastRow)]?.id ?? null);
+      }),
+      RUNS,
+    );
+  });
+
+  test("has every line that cannot be used reported, with its number and offset", () => {
+    fc.assert(
+      fc.property(plainLog, (log) => {
+        const naive = readNaively(bytesOf(log));
+        const tree = treeOf(log);
+        // A line that keeps its place is known to be damaged once it is read; repeated, it is told once.
+        const damaged = new Set(naive.rows.flatMap(({ entry, offset }) => (entry ? [] : [offset])));
+        const repeated = new Set(
+          naive.issues.flatMap(({ kind, offset }) => (kind === "identical-duplicate" ? [offset] : [])),
+        );
+        const places = (issues: readonly { kind: string; line: number | null; offset: number }[]) =>
+          issues
+            .filter(
+              ({ kind, offset }) => kind !== "corrupt" || !(damaged.has(offset) || repeated.has(offset)),
+            )
+            .map(({ kind, line, offset }) => ({ kind, line, offset }));
+        expect(places(tree.issues)).toEqual(places(naive.issues));
+        const readable = [...tree.entries()].filter(({ type }) => type === DAMAGED);
+        expect(readable).toHaveLength(damaged.size);
+        expect(JSON.stringify(tree.issues)).not.toMatch(/plain|xxx|quote/);
+      }),
+      RUNS,
+    );
+  });
+
+  test("says the same to a model whichever way it is read", () => {
+    fc.assert(
+      fc.property(anyLog, (log) => {
+        const view = bytesView(bytesOf(log));
+        const tree = new Tree(view);
+        const entries = [...tree.entries()];
+        const leaf = leafOf(tree);
+        const opened = readPathWindow(view);
+        expect(opened.leafId).toBe(leaf);
+        expect(contextOfWindow(opened)).toEqual(buildSessionContext(tree));
+        for (const id of new Set(tree.ids())) {
+          const row = tree.row(id);
+          const expected = buildSessionContext(tree, id);
+          expect(contextOfWindow(readPathWindow(view, id))).toEqual(expected);
+          if (tree.kindAt(row).movesLeaf) {
+            expect(readPathWindow(view, id)).toEqual(pathWindowAt(tree, row));
+            expect(contextOfPath(pathOf(tree, id))).toEqual(expected);
+            expect(buildSessionContext(entries, id)).toEqual(expected);
+          }
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  test("can be walked, drawn, judged and forked from any entry", () => {
+    fc.assert(
+      fc.property(anyLog, (log) => {
+        const tree = treeOf(log);
+        referenceIssues(tree);
+        labelsInForce(tree);
+        sessionName(tree);
+        const tips = branches(tree).map(({ leafId }) => leafId);
+        const drawing = drawTree(tree, { describe: ({ id }) => `<${id}>` });
+        for (const id of tips) expect(drawing).toContain(`<${id}>`);
+        for (const id of new Set(tree.ids())) {
+          for (const position of ["at", "before"] as const) {
+            const { rows, leafId } = planFork(tree, id, position);
+            expect(rows).toEqual(leafId === null ? [] : pathRows(tree, rows.at(-1)!));
+          }
+        }
+      }),
+      { numRuns: RUNS.numRuns / 2 },
+    );
+  });
+
+  test("is read on from any byte as if it had been read at once", () => {
+    fc.assert(
+      fc.property(
+        anyLog,
+        fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 5 }),
+        (log, cuts) => {
+          const bytes = bytesOf(log);
+          const stops = cuts.map((cut) => Math.floor(cut * bytes.length)).sort((a, b) => a - b);
+          const grown = new Tree(bytesView(bytes.subarray(0, stops[0] ?? 0)));
+          for (const stop of [...stops.slice(1), bytes.length])
+            grown.takeIn(bytesView(bytes.subarray(0, stop)));
+          const atOnce = treeOf(log);
+          fc.pre(stops.every((stop) => !isWholeTail(bytes, stop)));
+          expect([...grown.entries()]).toEqual([...atOnce.entries()]);
+          expect(grown.issues).toEqual(atOnce.issues);
+          expect(leafOf(grown)).toBe(leafOf(atOnce));
+          expect(grown.header).toEqual(atOnce.header);
+        },
+      ),
+      RUNS,
+    );
+  });
+
+  test("opens as a session, or says in a typed error why not", async () => {
+    await fc.assert(
+      fc.asyncProperty(anyLog, async (log) => {
+        const tree = treeOf(log);
+        try {
+          const session = await SessionTree.open(memoryLog(bytesOf(log)));
+          expect(session.leafId).toBe(leafOf(session.tree));
+          expect(session.context).toEqual(buildSessionContext(session.tree));
+        } catch (error) {
+          expect(error).toBeInstanceOf(SessionTreeError);
+          expect(error).toMatchObject({ code: "not-a-session" });
+          expect(tree.length).toBe(0);
+        }
+      }),
+      { numRuns: RUNS.numRuns / 2 },
+    );
+  });
+});
+
+/** True when an entry that is cut off at `stop` parses as it is, and is not what the line says in the end. */
+function isWholeTail(bytes: Uint8Array, stop: number): boolean {
+  const { issues } = readNaively(bytes.subarray(0, stop));
+  return issues.at(-1)?.kind === "unterminated-tail" && bytes[stop] !== 10 && stop < bytes.length;
+}

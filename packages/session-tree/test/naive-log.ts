@@ -1,0 +1,177 @@
+/**
+ * The rules of reading a log, written down once more and slowly: every line is decoded and parsed, nothing is skipped.
+ * Written from the tables of the format, not from the code that it is held against.
+ */
+export interface NaiveRow {
+  id: string;
+  type: string;
+  parentId: string | null;
+  /** Position of the parent; -1 for a root, -2 for an orphan. */
+  parent: number;
+  /** What the line says; undefined when only its beginning can be read. */
+  entry: Record<string, unknown> | undefined;
+  offset: number;
+  content: string;
+}
+
+export interface NaiveLog {
+  header: Record<string, unknown> | undefined;
+  rows: NaiveRow[];
+  /** Position of the entry that the last usable line holds, or repeats; -1 for none. */
+  lastRow: number;
+  issues: { kind: string; line: number; offset: number }[];
+}
+
+type Json = Record<string, unknown>;
+
+export function readNaively(bytes: Uint8Array): NaiveLog {
+  const log: NaiveLog = { header: undefined, rows: [], lastRow: -1, issues: [] };
+  let usable = 0;
+  let line = 0;
+  for (let offset = 0; offset < bytes.length; ) {
+    const end = bytes.indexOf(10, offset) < 0 ? bytes.length : bytes.indexOf(10, offset);
+    let content = Buffer.from(bytes.subarray(offset, end)).toString("latin1");
+    if (offset === 0 && content.startsWith("\xef\xbb\xbf")) content = content.slice(3);
+    if (content.endsWith("\r")) content = content.slice(0, -1);
+    line++;
+    usable += takeLine(log, content, offset, line, end < bytes.length, usable === 0) ? 1 : 0;
+    offset = end + 1;
+  }
+  return log;
+}
+
+function takeLine(
+  log: NaiveLog,
+  content: string,
+  offset: number,
+  line: number,
+  terminated: boolean,
+  isFirst: boolean,
+): boolean {
+  const note = (kind: string, at = offset) => log.issues.push({ kind, line, offset: at });
+  const value = parse(content);
+  if (value === undefined && /^[ \t\r]*$/.test(content)) return false;
+  if (isObject(value) && value["type"] === "session") {
+    if (isFirst) log.header = value;
+    else note("duplicate-header");
+    if (!terminated) note("unterminated-tail");
+    return true;
+  }
+  const found = isEntry(value)
+    ? { entry: value, from: 0 }
+    : value === undefined
+      ? salvage(content)
+      : undefined;
+  if (!found) {
+    const beginning = terminated ? legibleBeginning(content) : undefined;
+    note(terminated ? "corrupt" : "torn-tail");
+    if (beginning) add(log, { ...beginning, entry: undefined }, offset, content, note);
+    return false;
+  }
+  if (isFirst) note("no-header");
+  if (found.from > 0) {
+    note("corrupt");
+    note("salvaged", offset + found.from);
+  }
+  const { id, type, parentId = null } = found.entry as { id: string; type: string; parentId?: string | null };
+  const row = { id, type, parentId, entry: found.entry };
+  add(log, row, offset + found.from, content.slice(found.from), note);
+  if (!terminated) note("unterminated-tail");
+  return true;
+}
+
+function add(
+  log: NaiveLog,
+  row: Pick<NaiveRow, "id" | "type" | "parentId" | "entry">,
+  offset: number,
+  content: string,
+  note: (kind: string, at?: number) => void,
+): void {
+  const above = log.rows.findLastIndex(({ id }) => id === row.parentId);
+  const parent = row.parentId === null ? -1 : above < 0 ? -2 : above;
+  const older = log.rows.findLastIndex(({ id }) => id === row.id);
+  if (older >= 0 && log.rows[older]!.content === content && log.rows[older]!.parent === parent) {
+    log.lastRow = older;
+    note("identical-duplicate", offset);
+    return;
+  }
+  log.lastRow = log.rows.push({ ...row, parent, offset, content }) - 1;
+  if (older >= 0) note("duplicate-id", offset);
+  if (parent === -2) note("orphan", offset);
+}
+
+/** The value of a line given as Latin-1, or undefined. */
+function parse(content: string): unknown {
+  try {
+    return JSON.parse(
+      new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Buffer.from(content, "latin1")),
+    );
+  } catch {
+    return undefined;
+  }
+}
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function isEntry(value: unknown): value is Json {
+  if (!isObject(value)) return false;
+  const { type, id, parentId = null } = value;
+  return (
+    typeof type === "string" &&
+    typeof id === "string" &&
+    id !== "" &&
+    (parentId === null || typeof parentId === "string")
+  );
+}
+
+/** An entry that stands behind a torn one and reaches to the end of the line. */
+function salvage(content: string) {
+  for (let from = content.indexOf('{"type":', 1); from > 0; from = content.indexOf('{"type":', from + 1)) {
+    const suffix = content.slice(from);
+    const entry = parse(suffix);
+    if (isEntry(entry) && entry["type"] !== "session" && suffix.includes('"parentId":'))
+      return { entry, from };
+  }
+  return undefined;
+}
+
+/** The three fields that place an entry, from the shortest beginning of a line that has them, if the line has an end. */
+function legibleBeginning(content: string) {
+  if (!/\}[ \t\r]*$/.test(content)) return undefined;
+  for (let end = content.search(/[,}]/); end >= 0 && end < content.length; end++) {
+    if (content[end] !== "," && content[end] !== "}") continue;
+    const value = parse(`${content.slice(0, end)}}`);
+    if (!isEntry(value) || !("parentId" in value)) continue;
+    const { type, id, parentId } = value as { type: string; id: string; parentId: string | null };
+    const isPlain = [type, id, parentId ?? ""].every((text) => /^[\x20-\x7e]*$/.test(text));
+    return isPlain && type !== "session" ? { type, id, parentId } : undefined;
+  }
+  return undefined;
+}
+
+const BESIDE = new Set(["label", "session_info", "usage", "leaf"]);
+
+/** Position of the leaf of a log whose last line holds `lastRow`; -1 before the first entry. */
+export function naiveLeaf(rows: readonly NaiveRow[], lastRow: number): number {
+  for (let at = lastRow; at >= 0; at--) {
+    let row = at;
+    if (rows[at]!.type === "leaf") {
+      const target = rows[at]!.entry ? rows[at]!.entry!["targetId"] : rows[at]!.parentId;
+      const wanted = target === null || typeof target === "string" ? target : rows[at]!.parentId;
+      if (wanted === null) return -1;
+      row = rows.slice(0, at).findLastIndex(({ id }) => id === wanted);
+      if (row < 0) continue;
+    }
+    while (row >= 0 && BESIDE.has(rows[row]!.type)) row = rows[row]!.parent;
+    if (row !== -2) return row;
+  }
+  return -1;
+}
+
+/** Positions from a root to `row`. */
+export function naivePath(rows: readonly NaiveRow[], row: number): number[] {
+  const path: number[] = [];
+  for (let at = row; at >= 0; at = rows[at]!.parent) path.unshift(at);
+  return path;
+}
