@@ -3,9 +3,11 @@ import {
   addUsage,
   type FailedAttempt,
   fileLists,
+  renderTranscript,
   SummarizerError,
   type SummaryAnswer,
   type SummaryOmission,
+  type SummaryRequest,
 } from "@espalier/summarizer";
 import type { CompactionPreparation } from "./compaction-plan.ts";
 import { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
@@ -14,6 +16,7 @@ import {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
 } from "./prompts/turn-prefix-summarization-prompt.ts";
 import { joinSummary } from "./summary-blocks.ts";
+import { frameSummary } from "./summary-style.ts";
 
 export interface CompactOptions
   extends Pick<
@@ -74,7 +77,11 @@ export async function compact(
   );
   const files = fileLists(preparation.fileOps);
   return {
-    summary: joinSummary(prose, { ...preparation.blocks, files }, preparation.settings.contextWindow),
+    summary: joinSummary(
+      frameSummary(prose, preparation),
+      { ...preparation.blocks, files },
+      preparation.settings.contextWindow,
+    ),
     prose,
     source: answers[0]!.source ?? options.summarizer.name,
     model: answers[0]!.model,
@@ -100,9 +107,16 @@ function partsOf({
   turnPrefixMessages,
   previousSummary,
   maxSummaryTokens,
+  style = {},
 }: CompactionPreparation): Part[] {
   const parts: Part[] = [];
-  const update = previousSummary ? { previousSummary } : {};
+  const { instructions, sections, systemPrompt } = style;
+  const update = {
+    ...(previousSummary ? { previousSummary } : {}),
+    ...(instructions ? { instructions } : {}),
+    ...(sections ? { sections } : {}),
+    ...(systemPrompt ? { systemPrompt } : {}),
+  };
   if (messagesToSummarize.length > 0)
     parts.push({ part: "history", messages: messagesToSummarize, ask: update });
   if (turnPrefixMessages.length === 0) return parts;
@@ -131,7 +145,7 @@ async function askAll(
   preparation: CompactionPreparation,
   options: CompactOptions,
 ): Promise<Answered[]> {
-  const { concurrency = 2, signal, ...shared } = options;
+  const { concurrency = 2, signal, onRequest, ...shared } = options;
   const failure = new AbortController();
   const stop = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
   const answered: Answered[] = [];
@@ -144,6 +158,10 @@ async function askAll(
       ...ask,
       concurrency,
       signal: stop,
+      onRequest: (request: SummaryRequest) => {
+        const styled = inStyle(request, preparation);
+        return onRequest ? onRequest(styled) : styled;
+      },
     };
     try {
       answered.push({ part, answer: await generateSummary(messages, request) });
@@ -156,6 +174,14 @@ async function askAll(
   else await Promise.all(parts.map(askOne));
   if (errors.length > 0) throw withBills(errors, answered);
   return answered;
+}
+
+/** The request with the messages shown as the policy wants them shown. */
+function inStyle(request: SummaryRequest, { style }: CompactionPreparation): SummaryRequest {
+  const toolResultLimit = style?.toolResultLimits?.[0];
+  if (style?.render) return { ...request, transcript: style.render(request.messages) };
+  if (toolResultLimit === undefined) return request;
+  return { ...request, transcript: renderTranscript(request.messages, { toolResultLimit }) };
 }
 
 /** The first error, with what the other parts were billed for nothing. */

@@ -2,6 +2,7 @@ import type { ContextEdit, ContextMessage } from "@espalier/session-tree";
 import type { FileOps } from "@espalier/summarizer";
 import type { CompactionSettings } from "./compaction-settings.ts";
 import type { SummaryBlocks } from "./summary-blocks.ts";
+import type { SummaryStyle } from "./summary-style.ts";
 
 /** Why a compaction is made. */
 export type CompactionReason = "manual" | "threshold" | "overflow" | "policy";
@@ -28,6 +29,12 @@ export interface CompactionPreparation {
   keptIds: string[];
   /** The prose of the summary that this one brings up to date. */
   previousSummary?: string;
+  /** Earlier summaries that stay letter by letter, in front of the new one. */
+  stackedOn?: string;
+  /** How the summary is asked for and written. */
+  style?: SummaryStyle;
+  /** Files whose content is read back into `messagesToSummarize` before a summary is asked for. */
+  readBack?: string[];
   /** What will stand in the summary beside the prose. */
   blocks: SummaryBlocks;
   /** Files touched up to the cut, over all earlier summaries. */
@@ -40,7 +47,7 @@ export interface CompactionPreparation {
   summaryTokens: number;
   /** The most tokens the prose may have, so that the next request fits. */
   maxSummaryTokens: number;
-  /** How what is kept has to be shortened; appended behind the compaction. */
+  /** What falls out of the kept part (`null`), and how the rest has to be shortened; appended behind the compaction. */
   edits: ContextEdit[];
   settings: CompactionSettings;
 }

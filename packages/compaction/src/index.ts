@@ -19,12 +19,20 @@ export type {
   NothingToCompact,
 } from "./compaction-plan.ts";
 export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./compaction-settings.ts";
+export { type CompactionSpan, latestUserMessage, readSpan } from "./compaction-span.ts";
 export { isContextOverflow } from "./context-overflow.ts";
-export { type CutItem, type CutPoint, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
+export { type CutItem, type CutPoint, cutAt, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
 export { firstKeptProblem } from "./legal-first-kept.ts";
-export { PLANNED_SUMMARY_TOKENS, type PlanConditions } from "./plan-at.ts";
-export type { Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export type { OffloadPlan } from "./offload-plan.ts";
+export {
+  PLANNED_SUMMARY_TOKENS,
+  type PlanConditions,
+  planAt,
+  planSelection,
+  type Selection,
+} from "./plan-at.ts";
+export type { CompactionInTheMaking, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
 export { type PrepareOptions, prepareCompaction } from "./prepare-compaction.ts";
 export { HISTORY_SECTIONS, SUMMARIZATION_PROMPT } from "./prompts/summarization-prompt.ts";
 export {
@@ -35,5 +43,6 @@ export { UPDATE_SUMMARIZATION_PROMPT } from "./prompts/update-summarization-prom
 export { shouldCompact } from "./should-compact.ts";
 export { shrinkEdits } from "./shrink-edits.ts";
 export { goalIn, joinSummary, proseOf, type SummaryBlocks } from "./summary-blocks.ts";
+export { frameSummary, type SummaryStyle } from "./summary-style.ts";
 export { tokenBudget } from "./token-budget.ts";
 export { trustedTokens } from "./trusted-tokens.ts";

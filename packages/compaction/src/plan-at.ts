@@ -18,6 +18,7 @@ import { type CompactionSpan, latestUserMessage } from "./compaction-span.ts";
 import type { CutPoint } from "./cut-point.ts";
 import { shrinkEdits } from "./shrink-edits.ts";
 import { joinSummary, type SummaryBlocks } from "./summary-blocks.ts";
+import { frameSummary, type SummaryStyle } from "./summary-style.ts";
 
 /** The size that a summary's prose is planned with, in tokens: what the extractive summarizer writes at the most. */
 export const PLANNED_SUMMARY_TOKENS = 2_000;
@@ -40,6 +41,18 @@ export interface PlanConditions {
   pinned: readonly { id: string; text: string }[];
   /** The user's first message, where only the end of the path is at hand. */
   goal?: string;
+  /** How the summary is asked for and written. */
+  style?: SummaryStyle;
+  /** Earlier summaries that stay in front of the new one. */
+  stackedOn?: string;
+}
+
+/** What a plan does with each item of a span. What is kept need not be a tail: what lies between falls out by edits. */
+export interface Selection {
+  history: ProjectedEntry[];
+  turnPrefix: ProjectedEntry[];
+  kept: ProjectedEntry[];
+  isSplitTurn: boolean;
 }
 
 /** The plan for one cut, and whether the next request fits with it. */
@@ -48,18 +61,32 @@ export function planAt(
   cut: CutPoint,
   conditions: PlanConditions,
 ): { plan: CompactionPreparation; fits: boolean } {
-  const { settings, estimate } = conditions;
   const historyEnd = cut.isSplitTurn ? cut.turnStartIndex : cut.firstKeptIndex;
-  const history = span.items.slice(0, historyEnd);
-  const turnPrefix = cut.isSplitTurn ? span.items.slice(historyEnd, cut.firstKeptIndex) : [];
-  const kept = span.items.slice(cut.firstKeptIndex);
+  const selection: Selection = {
+    history: span.items.slice(0, historyEnd),
+    turnPrefix: cut.isSplitTurn ? span.items.slice(historyEnd, cut.firstKeptIndex) : [],
+    kept: span.items.slice(cut.firstKeptIndex),
+    isSplitTurn: cut.isSplitTurn,
+  };
+  return planSelection(span, selection, conditions);
+}
+
+/** The plan for any selection, and whether the next request fits with it. */
+export function planSelection(
+  span: CompactionSpan,
+  selection: Selection,
+  conditions: PlanConditions,
+): { plan: CompactionPreparation; fits: boolean } {
+  const { settings, estimate, style, stackedOn } = conditions;
+  const { history, turnPrefix, kept } = selection;
   const fileOps = recordedFiles(span.previous);
   for (const { entry } of [...history, ...turnPrefix])
     if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
   collectFileOps(messagesOf([...history, ...turnPrefix]), conditions.tools ?? fileTools, fileOps);
 
-  const blocks = blocksOf(span, cut, fileLists(fileOps), conditions);
-  const blockTokens = Math.ceil(joinSummary("", blocks, settings.contextWindow).length / 4);
+  const blocks = blocksOf(span, kept, fileLists(fileOps), conditions);
+  const framed = joinSummary(frameSummary("", { style, stackedOn }), blocks, settings.contextWindow);
+  const blockTokens = estimate({ role: "compactionSummary", summary: framed, tokensBefore: 0, timestamp: 0 });
   const planned = plannedProse(settings);
   const room = thresholdOf(settings) - conditions.overheadTokens - blockTokens;
   // After an overflow nobody's estimate is to be trusted: what stays is measured so that it cannot be more.
@@ -72,25 +99,24 @@ export function planAt(
     leafId: span.leafId,
     firstKeptEntryId: kept[0]?.entry.id ?? null,
     turnStartEntryId: turnPrefix[0]?.entry.id ?? null,
-    isSplitTurn: cut.isSplitTurn,
+    isSplitTurn: selection.isSplitTurn,
     messagesToSummarize: messagesOf(history),
     turnPrefixMessages: messagesOf(turnPrefix),
     keptMessages: messagesOf(kept),
     historyIds: speakers(history),
     turnPrefixIds: speakers(turnPrefix),
     keptIds: speakers(kept),
-    ...(span.previousSummary ? { previousSummary: span.previousSummary } : {}),
+    ...(stackedOn ? { stackedOn } : span.previousSummary ? { previousSummary: span.previousSummary } : {}),
+    ...(style ? { style } : {}),
     blocks,
     fileOps,
     tokensBefore: total(span.visible, estimate),
     tokensAfter: keptTokens + blockTokens + planned,
     summaryTokens: blockTokens + planned,
-    maxSummaryTokens: summaryLimit(
-      settings,
-      room - keptTokens,
-      total(messagesOf([...history, ...turnPrefix]), estimate),
-    ),
-    edits,
+    maxSummaryTokens: style?.maxOutputTokens
+      ? Math.max(SHORTEST_SUMMARY, Math.min(style.maxOutputTokens, room - keptTokens))
+      : summaryLimit(settings, room - keptTokens, total(messagesOf([...history, ...turnPrefix]), estimate)),
+    edits: [...fallingOut(span, selection), ...edits],
     settings,
   };
   return { plan, fits: total(remaining, measure) + planned <= room };
@@ -113,19 +139,30 @@ function plannedProse(settings: CompactionSettings): number {
   return Math.min(PLANNED_SUMMARY_TOKENS, Math.max(1, Math.floor(thresholdOf(settings) / 4)));
 }
 
+/** Edits for what stands behind the first kept item and is not kept. */
+function fallingOut({ items }: CompactionSpan, { kept }: Selection): ContextEdit[] {
+  const first = kept[0];
+  if (!first) return [];
+  const stays = new Set(kept);
+  return items
+    .slice(items.indexOf(first))
+    .filter((item) => !stays.has(item) && item.messages.length > 0)
+    .map(({ entry }) => ({ targetId: entry.id, replacement: null }));
+}
+
 function blocksOf(
   span: CompactionSpan,
-  cut: CutPoint,
+  kept: readonly ProjectedEntry[],
   files: SummaryBlocks["files"],
   conditions: PlanConditions,
 ): SummaryBlocks {
   const latest = latestUserMessage(span.items);
   const goal = conditions.goal ?? span.goal;
-  const keptIds = new Set(span.items.slice(cut.firstKeptIndex).map(({ entry }) => entry.id));
+  const keptIds = new Set(kept.map(({ entry }) => entry.id));
   return {
     pinned: conditions.pinned.filter(({ id }) => !keptIds.has(id)),
     ...(goal ? { goal } : {}),
-    ...(latest && latest.at < cut.firstKeptIndex ? { latestUserMessage: latest.text } : {}),
+    ...(latest && !keptIds.has(span.items[latest.at]!.entry.id) ? { latestUserMessage: latest.text } : {}),
     files,
   };
 }

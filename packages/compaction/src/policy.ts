@@ -1,6 +1,8 @@
 import type { ContextMessage, Entry, SessionContext } from "@espalier/session-tree";
-import type { CompactionPlan, CompactionReason } from "./compaction-plan.ts";
+import type { EntryRange } from "./compaction-details.ts";
+import type { CompactionPlan, CompactionPreparation, CompactionReason } from "./compaction-plan.ts";
 import type { CompactionSettings } from "./compaction-settings.ts";
+import type { OffloadPlan } from "./offload-plan.ts";
 import type { PrepareOptions } from "./prepare-compaction.ts";
 
 /** What a policy judges by. */
@@ -14,12 +16,35 @@ export interface PolicySituation {
   overheadTokens: number;
   /** Epoch milliseconds. */
   now: number;
+  /** When the session began, ISO 8601; absent where nobody knows. */
+  startedAt?: string;
+  /** How many messages the whole path has above `path`, for who counts from the root; absent: none. */
+  messagesAbove?: () => number;
+  /** What was moved to files right before this judgement; absent where nothing was tried. */
+  offloaded?: Pick<OffloadPlan, "freedTokens" | "stillExceedsThreshold">;
+}
+
+/** A compaction that is about to be committed, as the policy that planned it may record it. */
+export interface CompactionInTheMaking {
+  /** The id of its entry. */
+  entryId: string;
+  sessionId: string;
+  /** The whole text. */
+  summary: string;
+  fromExtension: boolean;
+  /** What the summary replaces. */
+  covered: EntryRange;
+  /** ISO 8601. */
+  at: string;
 }
 
 /** When a policy is judged: before a request goes out and after its answer, or after every append. */
 export type PolicyMoment = "request" | "append";
 
-/** When to compact, and what to keep: a value, chosen by configuration. Both functions are pure. */
+/**
+ * When to compact, and what to keep: a value, chosen by configuration. Its functions are pure. The first three answer
+ * for every policy; what follows is for those that do more than put a summary in front of what they keep.
+ */
 export interface Policy {
   readonly name: string;
   readonly judgedAt: PolicyMoment;
@@ -29,4 +54,15 @@ export interface Policy {
   judge(situation: PolicySituation): CompactionReason | undefined;
   /** What a compaction would do. */
   plan(situation: PolicySituation, options: Omit<PrepareOptions, "estimate">): CompactionPlan;
+  /** How full the context is, 1 being full. Default: its share of the model's window. */
+  fill?(situation: PolicySituation): number;
+  /** What of a context goes into a request. Default: all of it. */
+  shape?(context: SessionContext): readonly ContextMessage[];
+  /**
+   * What is moved to files before a request goes out; undefined for nothing.
+   * @param pathFor where a text is kept; the same text, the same path
+   */
+  offload?(situation: PolicySituation, pathFor: (text: string) => string): OffloadPlan | undefined;
+  /** What the policy records of a compaction in its `details`, beside what every compaction records. */
+  record?(plan: CompactionPreparation, made: CompactionInTheMaking): Record<string, unknown>;
 }
