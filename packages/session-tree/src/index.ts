@@ -1,3 +1,4 @@
+export type { AppendOptions } from "./append-options.ts";
 export { type Branch, branches, tipRows } from "./branches.ts";
 export { buildSessionContext } from "./build-session-context.ts";
 export { ChildIndex } from "./children.ts";
@@ -85,15 +86,19 @@ export { isDamage, type SessionIssue, type SessionIssueKind } from "./session-is
 export { readSessionLine, type SessionLine } from "./session-line.ts";
 export type {
   Durability,
+  LeaseHolder,
+  LeaseOptions,
   LogAppend,
   OpenMode,
+  SessionLease,
   SessionListing,
   SessionLog,
   SessionStore,
 } from "./session-store.ts";
-export { type AppendOptions, type EntryPreparation, SessionTree } from "./session-tree.ts";
+export { type EntryPreparation, SessionTree } from "./session-tree.ts";
 export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
 export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
 export { Tree } from "./tree.ts";
 export { type UpgradedLog, upgradeLog } from "./upgrade.ts";
+export { QUEUE_LIMITS, type QueueLimits } from "./write-queue.ts";

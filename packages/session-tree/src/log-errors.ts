@@ -13,9 +13,21 @@ export function withLogErrors<Result>(run: () => Result): Result {
   try {
     return run();
   } catch (cause) {
-    if (!(cause instanceof JsonlError)) throw cause;
-    throw new SessionTreeError(CODES[cause.code] ?? (cause.code as SessionTreeErrorCode), cause.message, {
-      cause,
-    });
+    throw asSessionError(cause);
   }
+}
+
+/** As {@link withLogErrors}, for what a promise is rejected with. */
+export async function withAsyncLogErrors<Result>(run: () => Promise<Result>): Promise<Result> {
+  try {
+    return await run();
+  } catch (cause) {
+    throw asSessionError(cause);
+  }
+}
+
+function asSessionError(cause: unknown): unknown {
+  if (!(cause instanceof JsonlError)) return cause;
+  const code = CODES[cause.code] ?? (cause.code as SessionTreeErrorCode);
+  return new SessionTreeError(code, cause.message, { cause });
 }

@@ -2,6 +2,7 @@ import { type ByteView, bytesView, encodeLines, formatLine } from "@espalier/jso
 import { firstHeader } from "./first-header.ts";
 import { listingOf } from "./listing.ts";
 import { withLogErrors } from "./log-errors.ts";
+import { MemoryLeases } from "./memory-leases.ts";
 import { readPathWindow } from "./read-path-window.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { LogAppend, OpenMode, SessionListing, SessionLog, SessionStore } from "./session-store.ts";
@@ -54,6 +55,10 @@ class MemoryLog implements SessionLog {
     const from = this.#seen;
     this.#seen = this.#bytes.size;
     return this.#seen > from ? { from, to: this.#seen } : null;
+  }
+
+  async flush(): Promise<void> {
+    if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
   }
 
   async close(): Promise<void> {
@@ -111,6 +116,7 @@ export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
 /** Sessions that live as long as the process. */
 export function memoryStore(): SessionStore {
   const sessions = new Map<string, GrowingBytes>();
+  const leases = new MemoryLeases();
   const open = (ref: string, mode: OpenMode) => {
     const bytes = sessions.get(ref);
     if (!bytes) throw notFound(ref);
@@ -146,8 +152,14 @@ export function memoryStore(): SessionStore {
         if (listing) yield listing;
       }
     },
+    async lease(ref, options) {
+      if (!sessions.has(ref)) throw notFound(ref);
+      return leases.take(ref, options);
+    },
     async delete(ref) {
-      if (!sessions.delete(ref)) throw notFound(ref);
+      if (!sessions.has(ref)) throw notFound(ref);
+      await leases.take(ref).then((lease) => lease.release());
+      sessions.delete(ref);
       return [ref];
     },
   };

@@ -1,10 +1,19 @@
 import type { Entry } from "./entry.ts";
+import type { SessionTreeError } from "./session-tree-error.ts";
 
-/** What happened to a session, told to everyone who observes it, after it is in the log. */
+/** What happened to a session, told to everyone who observes it, once it is in the log (and perhaps not yet synced). */
 export type SessionChange =
   /** Entries of our own were appended; `leafId` is where that left the leaf. */
   | { type: "appended"; entries: readonly Entry[]; leafId: string | null; previousLeafId: string | null }
   /** Another writer appended: new branches, our leaf stays. `entries` counts the lines; bodies are in the tree. */
-  | { type: "foreign"; from: number; to: number };
+  | { type: "foreign"; from: number; to: number }
+  /** Writing failed. `queued` is what is kept until it works again; nothing of it is in the tree. */
+  | {
+      type: "persist_failed";
+      error: SessionTreeError;
+      queued: { entries: number; bytes: number };
+    }
+  /** Writing works again; `drained` entries that were kept are in the log. */
+  | { type: "persist_recovered"; drained: number };
 
 export type SessionObserver = (change: SessionChange) => void;

@@ -41,6 +41,11 @@ export interface SessionLog {
   append(lines: readonly string[], options?: { durability?: Durability }): Promise<LogAppend>;
   /** Takes in what others appended since the last look: the new bytes `[from, to)`, or null. */
   takeIn(): Promise<{ from: number; to: number } | null>;
+  /**
+   * Answers when everything appended so far survives the loss of power; who asks at the same time shares the work.
+   * @throws SessionTreeError `sync-failed`, which is final for this opening; `read-only`, `closed`
+   */
+  flush(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -65,6 +70,28 @@ export interface SessionListing {
   parent: SessionHeader["parent"] | null;
 }
 
+/** Who writes a session. */
+export interface LeaseHolder {
+  pid: number;
+  host: string;
+  /** Since when, ISO 8601, UTC. */
+  since: string;
+}
+
+export interface LeaseOptions {
+  /**
+   * Milliseconds to wait for an owner who waits himself, that is, for one that holds it as briefly as we do. Default 0:
+   * we hold it for long, and nobody shall wait for us.
+   */
+  waitMs?: number;
+}
+
+/** The right to be told apart as the one who writes a session. */
+export interface SessionLease {
+  /** Gives it back; a second call does nothing. */
+  release(): Promise<void>;
+}
+
 /** Where sessions are kept. Every method is asynchronous; none changes or removes an entry. */
 export interface SessionStore {
   /**
@@ -77,6 +104,12 @@ export interface SessionStore {
   open(ref: string, mode: OpenMode): Promise<SessionLog>;
   /** All sessions, newest first. */
   list(): AsyncIterable<SessionListing>;
-  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `busy`. */
+  /**
+   * Takes the lease of a session: a courtesy among those who write it for a while, which keeps nobody from appending.
+   * What a dead owner left behind counts for nothing.
+   * @throws SessionTreeError `busy` with the `holder`; `not-found`; `write-failed`
+   */
+  lease(ref: string, options?: LeaseOptions): Promise<SessionLease>;
+  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`; `busy` while somebody has its lease. */
   delete(ref: string): Promise<string[]>;
 }

@@ -1,3 +1,5 @@
+import type { LeaseHolder } from "./session-store.ts";
+
 /**
  * What can go wrong, by name. `code` is stable and is what the command line prints with `--json`.
  *
@@ -13,7 +15,9 @@
  * - `empty-context`: nothing to send
  * - `removed`, `changed`, `shrunk`: the log is no longer what was read; nothing was written
  * - `short-write`, `write-failed`, `sync-failed`: the append does not count
- * - `closed`, `busy`, `read-only`, `not-ours`: the log cannot be written by this opening
+ * - `queue-full`: the append does not count, and there is no room to keep it until writing works again
+ * - `closed`, `read-only`, `not-ours`: the log cannot be written by this opening
+ * - `busy`: somebody else writes the session; `holder` says who, and since when
  */
 export type SessionTreeErrorCode =
   | "unknown-entry"
@@ -40,14 +44,22 @@ export type SessionTreeErrorCode =
   | "shrunk"
   | "short-write"
   | "write-failed"
-  | "sync-failed";
+  | "sync-failed"
+  | "queue-full";
 
 /** The one error class of this package: a `code` for programs, a sentence with the cure for people. */
 export class SessionTreeError extends Error {
   readonly code: SessionTreeErrorCode;
-  constructor(code: SessionTreeErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
+  /** With `busy`: who writes the session. */
+  readonly holder: LeaseHolder | undefined;
+  constructor(
+    code: SessionTreeErrorCode,
+    message: string,
+    options: ErrorOptions & { holder?: LeaseHolder } = {},
+  ) {
+    super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.name = "SessionTreeError";
     this.code = code;
+    this.holder = options.holder;
   }
 }

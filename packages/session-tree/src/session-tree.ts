@@ -1,27 +1,25 @@
+import { type AppendOptions, strictestDurability } from "./append-options.ts";
 import { appendSite } from "./append-site.ts";
 import { assertWritable } from "./assert-writable.ts";
-import { contextOfPath, extendContext } from "./context.ts";
+import { contextOfPath } from "./context.ts";
 import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
 import { leaf } from "./entries/leaf.ts";
 import type { Entry, NewEntry } from "./entry.ts";
-import { kindOf } from "./entry-kinds.ts";
+import { jsonLength } from "./json-length.ts";
 import { movingRow } from "./leaf.ts";
+import { LeafPath } from "./leaf-path.ts";
 import { pathOf } from "./path.ts";
-import { isInWindow, narrowWindow, type PathWindow } from "./path-window.ts";
+import type { PathWindow } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
-import { prepareAppend } from "./prepare-append.ts";
+import { type PreparedAppend, prepareAppend } from "./prepare-append.ts";
 import type { SessionChange, SessionObserver } from "./session-change.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { SessionHeader } from "./session-header.ts";
-import type { Durability, SessionLog } from "./session-store.ts";
+import type { SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { Tree } from "./tree.ts";
-
-/** Options of an append. */
-export interface AppendOptions {
-  durability?: Durability;
-}
+import { WriteQueue } from "./write-queue.ts";
 
 /** Changes drafts before they are checked and written. */
 export type EntryPreparation = (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
@@ -35,16 +33,18 @@ export type EntryPreparation = (drafts: readonly NewEntry[]) => Promise<readonly
  */
 export class SessionTree {
   readonly log: SessionLog;
-  #window: PathWindow;
-  #context: SessionContext | undefined;
+  readonly #path: LeafPath;
   #tree: Tree | undefined;
-  #queue: Promise<unknown> = Promise.resolve();
+  readonly #queue = new WriteQueue({
+    failed: (error, queued) => this.#tell({ type: "persist_failed", error, queued }),
+    recovered: (drained) => this.#tell({ type: "persist_recovered", drained }),
+  });
   readonly #observers = new Set<SessionObserver>();
   #prepare: EntryPreparation | undefined;
 
   private constructor(log: SessionLog, window: PathWindow) {
     this.log = log;
-    this.#window = window;
+    this.#path = new LeafPath(window);
   }
 
   /**
@@ -77,18 +77,17 @@ export class SessionTree {
 
   /** The entry under which the next one is appended; null before the first. */
   get leafId(): string | null {
-    return this.#window.leafId;
+    return this.window.leafId;
   }
 
   /** The context at the leaf. Kept while the session runs: do not change it. */
   get context(): SessionContext {
-    this.#context ??= contextOfPath(this.#window.entries, this.#window.before);
-    return this.#context;
+    return this.#path.context;
   }
 
   /** The end of the leaf's path, as far as its context reaches. */
   get window(): PathWindow {
-    return this.#window;
+    return this.#path.window;
   }
 
   /** All entries. Throws `not-loaded` where the log has to be loaded first. */
@@ -108,27 +107,52 @@ export class SessionTree {
   }
 
   getEntry(id: string): Entry | undefined {
-    return this.#window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
+    return this.window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
   }
 
   /** Entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
   getBranch(fromId: string | null = this.leafId): Entry[] {
-    if (fromId === this.leafId && this.#window.complete) return [...this.#window.entries];
+    if (fromId === this.leafId && this.window.complete) return [...this.window.entries];
     return pathOf(this.tree, fromId);
   }
 
   /**
-   * Appends entries under the leaf, or under the parents they name, in one write; answers when they are in the log.
-   * Calls take their turn. Returns the entries as the log has them.
+   * Appends entries under the leaf, or under the parents they name, in one write. They count (leaf, tree, context) as
+   * soon as they are in the log, so that calls take their turn without waiting for the disk; the promise answers when
+   * they are as durable as was asked for. Returns the entries as the log has them.
    *
    * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
-   *   `no-header`, `version`, and what the log throws; nothing has changed then
+   *   `no-header`, `version`, and what the log throws: nothing has changed then. Only after `sync-failed` they are in
+   *   the log and may not survive a loss of power: open the session anew.
    */
-  append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
+  async append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
     const batch = (Array.isArray(drafts) ? drafts : [drafts]) as readonly NewEntry[];
-    const turn = this.#queue.then(() => this.#append(batch, options));
-    this.#queue = turn.catch(() => undefined);
-    return turn;
+    let prepared: PreparedAppend | undefined;
+    await this.#queue.add({
+      keep: options.onFailure === "queue",
+      entries: batch.length,
+      measureBytes: () => jsonLength(batch),
+      // What is written again is the same: a part of it may stand in the log already.
+      write: async () => {
+        prepared ??= await this.#prepared(batch);
+        await this.#write(prepared);
+      },
+    });
+    const { entries } = prepared!;
+    if ((options.durability ?? strictestDurability(entries)) === "fsync" && entries.length > 0)
+      await this.log.flush();
+    return entries;
+  }
+
+  /** What is kept because writing fails; see `onFailure` of an append. */
+  get queued(): { entries: number; bytes: number } {
+    return this.#queue.queued;
+  }
+
+  /** Answers when everything appended so far survives the loss of power. Throws what keeps it from being written. */
+  async flush(): Promise<void> {
+    await this.#queue.drain();
+    await this.log.flush();
   }
 
   /** Appends a compaction under the leaf; returns its id. */
@@ -190,26 +214,27 @@ export class SessionTree {
     if (grown) this.#tell({ type: "foreign", ...grown });
   }
 
-  /** Waits for appends under way and closes the log. */
+  /** Waits for appends under way and closes the log. What could not be written until then is rejected. */
   async close(): Promise<void> {
-    await this.#queue;
+    await this.#queue.close();
     await this.log.close();
   }
 
-  async #append(drafts: readonly NewEntry[], options: AppendOptions): Promise<Entry[]> {
+  async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     assertWritable(this.log);
-    if (drafts.length === 0) return [];
-    const given = this.#prepare ? await this.#prepare(drafts) : drafts;
-    const prepared = prepareAppend(given, appendSite(this), new Date().toISOString());
-    const durability = options.durability ?? strictest(prepared.entries);
-    const at = await this.log.append(prepared.lines, { durability });
+    const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
+    return prepareAppend(given, appendSite(this), new Date().toISOString());
+  }
+
+  async #write({ entries, lines, leafId }: PreparedAppend): Promise<void> {
+    if (entries.length === 0) return;
+    const at = await this.log.append(lines);
     const previousLeafId = this.leafId;
-    if (this.#tree) this.#remember(prepared.entries);
-    this.#advance(prepared.entries, prepared.leafId);
+    if (this.#tree) this.#remember(entries);
+    this.#path.advance(entries, leafId, () => this.tree);
     // Told when everything is in its place: an observer may look at the session, or fail.
     if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
-    this.#tell({ type: "appended", entries: prepared.entries, leafId: this.leafId, previousLeafId });
-    return prepared.entries;
+    this.#tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
   }
 
   /** The tree learns of the new rows from the log, and keeps the bodies that are at hand anyway. */
@@ -218,32 +243,7 @@ export class SessionTree {
     for (const entry of entries) tree.remember(tree.index.rowOf(entry.id), entry);
   }
 
-  /** Follows the leaf: along the window while entries follow one another, else by a window of its own. */
-  #advance(entries: readonly Entry[], leafId: string | null): void {
-    for (const entry of entries) {
-      const kind = kindOf(entry.type);
-      if (!kind.movesLeaf) continue;
-      // What lies above the window cannot be told from what is not there.
-      const firstKept = kind.firstKept?.(entry);
-      const isWithin =
-        firstKept === undefined || firstKept === entry.id || isInWindow(this.#window, firstKept);
-      if (entry.parentId !== this.leafId || !isWithin) break;
-      this.#window.entries.push(entry);
-      this.#window.leafId = entry.id;
-      if (firstKept !== undefined) this.#window = narrowWindow(this.#window);
-      if (this.#context && !extendContext(this.#context, entry)) this.#context = undefined;
-    }
-    if (this.leafId === leafId) return;
-    this.#context = undefined;
-    this.#window = pathWindowAt(this.tree, leafId === null ? -1 : this.tree.row(leafId));
-  }
-
   #tell(change: SessionChange): void {
     for (const observer of this.#observers) observer(change);
   }
-}
-
-/** What the most precious entry of a batch asks for. */
-function strictest(entries: readonly Entry[]): Durability {
-  return entries.some((entry) => kindOf(entry.type).durability?.(entry) === "fsync") ? "fsync" : "flush";
 }

@@ -1,7 +1,14 @@
 import { type ByteView, encodeLines, formatLine } from "@espalier/jsonl-stream";
-import { type AppendFile, createWhole, openAppendFile, replaceWhole } from "@espalier/jsonl-stream/node";
+import {
+  type AppendFile,
+  createWhole,
+  type FileCalls,
+  nodeFileCalls,
+  openAppendFile,
+  replaceWhole,
+} from "@espalier/jsonl-stream/node";
 import { firstHeader } from "../first-header.ts";
-import { withLogErrors } from "../log-errors.ts";
+import { withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";
 import { FORMAT_VERSION, type SessionHeader } from "../session-header.ts";
 import type { Durability, LogAppend, OpenMode, SessionLog } from "../session-store.ts";
@@ -16,10 +23,14 @@ export class FileLog implements SessionLog {
   upgraded: UpgradedLog | undefined;
   /** Bytes of the file that {@link upgraded} was made from. */
   readonly #openedSize: number;
+  readonly #calls: FileCalls;
   #file: AppendFile;
+  /** Whether there is something that a sync could be for. */
+  #hasAppended = false;
 
-  private constructor(file: AppendFile, header: SessionHeader | undefined) {
+  private constructor(file: AppendFile, header: SessionHeader | undefined, calls: FileCalls) {
     const view = file.view();
+    this.#calls = calls;
     this.#file = file;
     this.#openedSize = view.size;
     this.ref = file.path;
@@ -28,8 +39,8 @@ export class FileLog implements SessionLog {
   }
 
   /** @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file` */
-  static open(path: string, mode: OpenMode): FileLog {
-    const file = withLogErrors(() => openAppendFile(path, { mode }));
+  static open(path: string, mode: OpenMode, calls: FileCalls = nodeFileCalls): FileLog {
+    const file = withLogErrors(() => openAppendFile(path, { mode, calls }));
     try {
       const view = file.view();
       if (view.size === 0) {
@@ -38,7 +49,7 @@ export class FileLog implements SessionLog {
           `${file.path} is empty; a session begins with a header line.`,
         );
       }
-      return withLogErrors(() => new FileLog(file, firstHeader(view)));
+      return withLogErrors(() => new FileLog(file, firstHeader(view), calls));
     } catch (error) {
       file.close();
       throw error;
@@ -46,9 +57,14 @@ export class FileLog implements SessionLog {
   }
 
   /** Makes a file that holds a header and lines, durable and never over another one, and opens it. Throws `exists`. */
-  static create(path: string, header: SessionHeader, lines: Iterable<string | Uint8Array>): FileLog {
-    withLogErrors(() => createWhole(path, wholeLines(header, lines)));
-    return FileLog.open(path, "write");
+  static create(
+    path: string,
+    header: SessionHeader,
+    lines: Iterable<string | Uint8Array>,
+    calls: FileCalls = nodeFileCalls,
+  ): FileLog {
+    withLogErrors(() => createWhole(path, wholeLines(header, lines), { calls }));
+    return FileLog.open(path, "write", calls);
   }
 
   get view(): ByteView {
@@ -67,15 +83,22 @@ export class FileLog implements SessionLog {
     lines: readonly string[],
     { durability }: { durability?: Durability } = {},
   ): Promise<LogAppend> {
-    return withLogErrors(() => {
+    const at = withLogErrors(() => {
       const own = encodeLines(lines);
       if (own.length > 0) this.#upgradeOnDisk();
       const { size } = this.view;
       if (this.upgraded) return { offset: size, length: 0, from: size, to: size };
+      // Counted before it is known: after a failure a part of it may stand in the file.
+      if (own.length > 0) this.#hasAppended = true;
       const { offset, length, from, to } = this.#file.append(own);
-      if (durability === "fsync") this.#file.sync();
       return { offset, length, from, to };
     });
+    if (durability === "fsync") await this.flush();
+    return at;
+  }
+
+  async flush(): Promise<void> {
+    if (this.#hasAppended) await withAsyncLogErrors(() => this.#file.synced());
   }
 
   async takeIn() {
@@ -96,9 +119,10 @@ export class FileLog implements SessionLog {
     replaceWhole(this.ref, [view.read(0, view.size)], {
       keepAs: `${this.ref}.v${from}`,
       expectedSize: this.#openedSize,
+      calls: this.#calls,
     });
     this.#file.close();
-    this.#file = openAppendFile(this.ref, { mode: "write" });
+    this.#file = openAppendFile(this.ref, { mode: "write", calls: this.#calls });
     this.upgraded = undefined;
   }
 }

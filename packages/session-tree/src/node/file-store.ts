@@ -1,9 +1,11 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { listingOf } from "../listing.ts";
 import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
 import { SessionTree } from "../session-tree.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
+import { leaseFiles, takeFileLease } from "./file-lease.ts";
 import { FileLog } from "./file-log.ts";
 import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
 
@@ -13,18 +15,21 @@ export interface FileStoreOptions {
   home: string;
   /** List these folders instead, with all below them. */
   folders?: readonly string[];
+  /** The calls to the file system that lines are written and read by; for tests that let them fail. */
+  calls?: FileCalls;
 }
 
 /** Sessions in files, mode 0600 in folders of mode 0700. */
-export function fileStore({ home, folders = [join(home, "sessions")] }: FileStoreOptions): SessionStore {
+export function fileStore(options: FileStoreOptions): SessionStore {
+  const { home, folders = [join(home, "sessions")], calls } = options;
   return {
     async create(header, lines = [], ref) {
       const path = ref === undefined ? sessionPath(home, header) : resolve(ref);
       makeFolder(dirname(path));
-      return FileLog.create(path, header, lines);
+      return FileLog.create(path, header, lines, calls);
     },
     async open(ref, mode): Promise<SessionLog> {
-      return FileLog.open(findSession(ref, folders), mode);
+      return FileLog.open(findSession(ref, folders), mode, calls);
     },
     async *list(): AsyncGenerator<SessionListing> {
       const found = folders.flatMap((folder) => sessionFiles(folder)).sort((a, b) => b.modified - a.modified);
@@ -33,14 +38,26 @@ export function fileStore({ home, folders = [join(home, "sessions")] }: FileStor
         if (listing) yield listing;
       }
     },
+    async lease(ref, options) {
+      const path = findSession(ref, folders);
+      // Only what can be opened can be held; nothing is put beside a file that is no session.
+      await FileLog.open(path, "read").close();
+      return takeFileLease(path, options);
+    },
     async delete(ref) {
       const path = findSession(ref, folders);
       // Opening it says in one sentence why something that is no session file is left alone.
       const log = FileLog.open(path, "read");
       await SessionTree.open(log).finally(() => log.close());
-      const removed = sessionBelongings(path).filter((file) => existsSync(file));
-      for (const file of removed) rmSync(file, { recursive: true });
-      return removed;
+      const lease = await takeFileLease(path);
+      try {
+        const removed = sessionBelongings(path).filter((file) => existsSync(file));
+        for (const file of removed) rmSync(file, { recursive: true });
+        return removed;
+      } finally {
+        await lease.release();
+        for (const file of leaseFiles(path)) rmSync(file, { force: true });
+      }
     },
   };
 }

@@ -50,7 +50,7 @@ export function offloadFolder(path: string): string {
   return `${path.replace(/\.jsonl$/, "")}.offloaded`;
 }
 
-/** Everything that belongs to a session: its file, and what may lie beside it. */
+/** Everything that belongs to a session: its file, and what may lie beside it; the lease aside, which comes and goes. */
 export function sessionBelongings(path: string): string[] {
-  return [path, offloadFolder(path), `${path}.lease`, `${path}.index`, `${path}.v1`, `${path}.v2`];
+  return [path, offloadFolder(path), `${path}.index`, `${path}.v1`, `${path}.v2`];
 }

@@ -1,0 +1,35 @@
+import type { LeaseHolder, LeaseOptions, SessionLease } from "./session-store.ts";
+import { SessionTreeError } from "./session-tree-error.ts";
+
+/** Leases among those who share a store in memory: all in one process, so that none of them can be dead. */
+export class MemoryLeases {
+  readonly #held = new Map<string, { holder: LeaseHolder; isBrief: boolean; released: Promise<void> }>();
+
+  /** @throws SessionTreeError `busy` */
+  async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
+    const deadline = Date.now() + waitMs;
+    for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
+      const left = deadline - Date.now();
+      if (!held.isBrief || left <= 0) throw busy(ref, held.holder);
+      await Promise.race([held.released, new Promise((resolve) => setTimeout(resolve, left))]);
+    }
+    let settle: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => {
+      settle = resolve;
+    });
+    const holder = { pid: 0, host: "this process", since: new Date().toISOString() };
+    const own = { holder, isBrief: waitMs > 0, released };
+    this.#held.set(ref, own);
+    return {
+      release: async () => {
+        if (this.#held.get(ref) === own) this.#held.delete(ref);
+        settle();
+      },
+    };
+  }
+}
+
+function busy(ref: string, holder: LeaseHolder): SessionTreeError {
+  const message = `${ref} is being written since ${holder.since}; read it only, fork it, or share it.`;
+  return new SessionTreeError("busy", message, { holder });
+}

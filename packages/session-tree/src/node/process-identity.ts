@@ -1,0 +1,86 @@
+import { readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import { SessionTreeError } from "../session-tree-error.ts";
+
+/** What tells one process from all others, also from those that get its number later. Null where a system does not say. */
+export interface ProcessIdentity {
+  pid: number;
+  /** When it was started, in ticks since the machine was; another process with the same number has another. */
+  processStart: string | null;
+  /** The start of the machine: a process number means nothing after the next one. */
+  boot: string | null;
+  host: string;
+  /** The space in which the number counts: containers on one machine count for themselves. */
+  pidSpace: string | null;
+}
+
+let known: ProcessIdentity | undefined;
+
+/** This process. */
+export function ownIdentity(): ProcessIdentity {
+  known ??= {
+    pid: process.pid,
+    processStart: startOf(process.pid),
+    boot: read("/proc/sys/kernel/random/boot_id")?.trim() ?? null,
+    host: hostname(),
+    pidSpace: pidSpace(),
+  };
+  return known;
+}
+
+/**
+ * Whether a process may still run. Of another machine, or another space of process numbers, nothing can be known from
+ * here: it counts as running. What cannot be told at all counts so too.
+ */
+export function mayBeRunning(other: ProcessIdentity): boolean {
+  const own = ownIdentity();
+  if (other.host !== own.host) return true;
+  if (other.boot !== null && own.boot !== null && other.boot !== own.boot) return false;
+  if (other.pidSpace !== own.pidSpace) return true;
+  if (!exists(other.pid)) return false;
+  const start = startOf(other.pid);
+  // Gone in between, or a zombie: `exists` says yes until somebody asks for its exit code.
+  if (start === null) return other.processStart === null || exists(other.pid);
+  return other.processStart === null || other.processStart === start;
+}
+
+function exists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // A process of another user cannot be asked, but it is there.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EPERM") return true;
+    if (code === "ESRCH") return false;
+    throw new SessionTreeError("unreadable", `It cannot be told whether process ${pid} runs.`, {
+      cause: error,
+    });
+  }
+}
+
+/** The 22nd field of `/proc/<pid>/stat`; counted behind the name, which may hold spaces and brackets. A zombie has ended. */
+function startOf(pid: number): string | null {
+  const stat = read(`/proc/${pid}/stat`);
+  if (stat === undefined) return null;
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? "ended" : (fields[19] ?? null);
+}
+
+function pidSpace(): string | null {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    // No such system, or not allowed to look: then all numbers of the machine are taken for one space.
+    return null;
+  }
+}
+
+function read(path: string): string | undefined {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    // A system without /proc, or a process that has just ended.
+    return undefined;
+  }
+}

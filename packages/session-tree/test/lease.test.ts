@@ -1,0 +1,130 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import type { SessionTreeError } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+
+const home = mkdtempSync(join(tmpdir(), "espalier-"));
+const store = fileStore({ home });
+let ref = "";
+let made = 0;
+const leaseFile = () => `${ref}.lease`;
+/** What this process writes into a lease. */
+let own: Record<string, unknown>;
+
+beforeAll(async () => {
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  const log = await store.create({ type: "session", version: 3, id: "first", timestamp, cwd: "/" });
+  const lease = await store.lease(log.ref);
+  own = JSON.parse(readFileSync(`${log.ref}.lease`, "utf8"));
+  await lease.release();
+});
+beforeEach(async () => {
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  const log = await store.create({ type: "session", version: 3, id: `s${++made}`, timestamp, cwd: "/" });
+  ref = log.ref;
+  await log.close();
+});
+afterAll(() => rmSync(home, { recursive: true }));
+
+const leave = (fields: Record<string, unknown>) =>
+  writeFileSync(leaseFile(), JSON.stringify({ ...own, owner: "000000000000", ...fields }));
+
+test("who holds a session is named to who wants it too", async () => {
+  const lease = await store.lease(ref);
+  const error = await store.lease(ref).catch((cause: SessionTreeError) => cause);
+  expect(error).toMatchObject({ code: "busy", holder: { pid: process.pid, host: hostname() } });
+  expect(Number.isNaN(Date.parse((error as SessionTreeError).holder!.since))).toBe(false);
+  await lease.release();
+  await (await store.lease(ref)).release();
+  expect(existsSync(leaseFile())).toBe(false);
+  expect(readdirSync(join(ref, "..")).filter((name) => name.includes("lease"))).toEqual([]);
+});
+
+test("a session somebody holds is not removed", async () => {
+  const lease = await store.lease(ref);
+  await expect(store.delete(ref)).rejects.toMatchObject({ code: "busy" });
+  expect(existsSync(ref)).toBe(true);
+  await lease.release();
+  expect(await store.delete(ref)).toEqual([ref]);
+});
+
+test("a dead owner is taken over at once", async () => {
+  const child = spawn(process.execPath, ["-e", "0"]);
+  await once(child, "exit");
+  leave({ pid: child.pid, processStart: "1" });
+  await (await store.lease(ref)).release();
+});
+
+test("another process that got the number of the owner does not hold his lease", async () => {
+  leave({ pid: process.pid, processStart: "1" });
+  await (await store.lease(ref)).release();
+});
+
+test("a lease from before the machine was started again counts for nothing", async () => {
+  leave({ boot: "00000000-0000-0000-0000-000000000000" });
+  await (await store.lease(ref)).release();
+});
+
+test("of another machine nobody knows who lives there: he counts as alive, and the message says what to do", async () => {
+  leave({ host: "elsewhere", pid: 1 });
+  await expect(store.lease(ref)).rejects.toMatchObject({
+    code: "busy",
+    holder: { host: "elsewhere", pid: 1 },
+  });
+  await expect(store.lease(ref)).rejects.toThrow(/remove .*\.lease/);
+});
+
+test("half a lease, as a power cut leaves it, has no owner", async () => {
+  writeFileSync(leaseFile(), '{"pid":1,"ho');
+  await (await store.lease(ref)).release();
+});
+
+test("a short act waits for another short act, and not for who stays", async () => {
+  const brief = await store.lease(ref, { waitMs: 2_000 });
+  setTimeout(() => void brief.release(), 60);
+  const next = await store.lease(ref, { waitMs: 2_000 });
+  await next.release();
+  const long = await store.lease(ref);
+  const asked = performance.now();
+  await expect(store.lease(ref, { waitMs: 2_000 })).rejects.toMatchObject({ code: "busy" });
+  expect(performance.now() - asked).toBeLessThan(1_000);
+  await long.release();
+});
+
+test("waiting has an end", async () => {
+  const brief = await store.lease(ref, { waitMs: 2_000 });
+  await expect(store.lease(ref, { waitMs: 50 })).rejects.toMatchObject({ code: "busy" });
+  await brief.release();
+});
+
+test("who gave a lease back does not take away that of the next", async () => {
+  const first = await store.lease(ref);
+  await first.release();
+  const second = await store.lease(ref);
+  await first.release();
+  await expect(store.lease(ref)).rejects.toMatchObject({ code: "busy" });
+  await second.release();
+});
+
+test("of many who want a dead owner's lease at once exactly one gets it, and what the dead left is tidied up", async () => {
+  for (let round = 0; round < 20; round += 1) {
+    leave({ processStart: "1" });
+    writeFileSync(`${leaseFile()}-0123456789ab`, JSON.stringify({ ...own, processStart: "1" }));
+    const asked = await Promise.allSettled(Array.from({ length: 5 }, () => store.lease(ref)));
+    const won = asked.filter((each) => each.status === "fulfilled");
+    expect(won.length).toBe(1);
+    for (const each of asked) if (each.status === "rejected") expect(each.reason.code).toBe("busy");
+    await won[0]!.value.release();
+    const left = readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl.lease`));
+    expect(left).toEqual([]);
+  }
+});
+
+test("nothing is put beside what is no session", async () => {
+  await expect(store.lease(join(home, "nothing.jsonl"))).rejects.toMatchObject({ code: "not-found" });
+  expect(existsSync(join(home, "nothing.jsonl.lease"))).toBe(false);
+});

@@ -1,0 +1,200 @@
+import {
+  custom,
+  label,
+  memoryStore,
+  type SessionChange,
+  type SessionLog,
+  SessionTree,
+  SessionTreeError,
+} from "@espalier/session-tree";
+import { expect, test, vi } from "vitest";
+
+const header = {
+  type: "session",
+  version: 3,
+  id: "s1",
+  timestamp: "2026-01-01T00:00:00.000Z",
+  cwd: "/",
+} as const;
+const note = (data: unknown) => custom.of({ customType: "test", data });
+
+/** A session whose log fails while `failure` names a code. */
+async function failingSession() {
+  const store = memoryStore();
+  const { ref } = await store.create(header);
+  const log = await store.open(ref, "write");
+  const state = { failure: undefined as "short-write" | "changed" | undefined, attempts: 0, flushes: 0 };
+  const failing: SessionLog = {
+    ref,
+    header: log.header,
+    get view() {
+      return log.view;
+    },
+    load: () => log.load(),
+    readPath: (leafId) => log.readPath(leafId),
+    async append(lines) {
+      state.attempts += 1;
+      if (state.failure) throw new SessionTreeError(state.failure, "No room.");
+      return log.append(lines);
+    },
+    async flush() {
+      state.flushes += 1;
+    },
+    takeIn: () => log.takeIn(),
+    close: () => log.close(),
+  };
+  const session = await SessionTree.open(failing);
+  const changes: SessionChange[] = [];
+  session.subscribe((change) => changes.push(change));
+  const stored = async () =>
+    [...(await SessionTree.open(await store.open(ref, "read"))).tree.entries()].map(
+      (entry) => (entry as { data?: unknown }).data,
+    );
+  return { session, state, changes, stored };
+}
+
+test("an append that fails is told at once, and nothing of it is in memory", async () => {
+  const { session, state, changes, stored } = await failingSession();
+  await session.append(note("a"));
+  const { leafId } = session;
+  state.failure = "short-write";
+  await expect(session.append([note("b"), note("c")])).rejects.toMatchObject({ code: "short-write" });
+  expect(session.leafId).toBe(leafId);
+  expect(session.tree.length).toBe(1);
+  expect(changes.at(-1)).toMatchObject({
+    type: "persist_failed",
+    error: { code: "short-write" },
+    queued: { entries: 0, bytes: 0 },
+  });
+  state.failure = undefined;
+  await session.append(note("d"));
+  expect(changes.at(-1)).toEqual({ type: "persist_recovered", drained: 0 });
+  expect(await stored()).toEqual(["a", "d"]);
+});
+
+test("what was to be kept is written in order when writing works again, each entry once", async () => {
+  const { session, state, changes, stored } = await failingSession();
+  state.failure = "short-write";
+  const kept = ["a", "b", "c"].map((name) => session.append(note(name), { onFailure: "queue" }));
+  await vi.waitFor(() => expect(session.queued.entries).toBe(3));
+  expect(session.tree.length).toBe(0);
+  expect(session.queued.bytes).toBeGreaterThan(30);
+  // Nothing overtakes what is kept.
+  await expect(session.append(note("late"))).rejects.toMatchObject({ code: "short-write" });
+  await expect(session.flush()).rejects.toMatchObject({ code: "short-write" });
+  state.failure = undefined;
+  await session.append(note("d"));
+  const written = await Promise.all(kept);
+  expect(written.flat().map(({ parentId }) => parentId)).toEqual([
+    null,
+    written[0]![0]!.id,
+    written[1]![0]!.id,
+  ]);
+  expect(await stored()).toEqual(["a", "b", "c", "d"]);
+  expect(session.queued).toEqual({ entries: 0, bytes: 0 });
+  expect(changes.filter(({ type }) => type === "persist_recovered")).toEqual([
+    { type: "persist_recovered", drained: 3 },
+  ]);
+});
+
+test("what is kept is tried again by itself, later and later", async () => {
+  vi.useFakeTimers();
+  try {
+    const { session, state, stored } = await failingSession();
+    state.failure = "short-write";
+    const kept = session.append(note("a"), { onFailure: "queue" });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(state.attempts).toBe(1);
+    await vi.advanceTimersByTimeAsync(250 + 500);
+    expect(state.attempts).toBe(3);
+    state.failure = undefined;
+    await vi.advanceTimersByTimeAsync(1_000);
+    await kept;
+    expect(await stored()).toEqual(["a"]);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+test("a queue has an end, and says so", async () => {
+  const { session, state, stored } = await failingSession();
+  state.failure = "short-write";
+  const results = Array.from({ length: 1_003 }, (_, at) =>
+    session.append(note(at), { onFailure: "queue" }).then(
+      () => "written",
+      ({ code }: SessionTreeError) => code,
+    ),
+  );
+  await vi.waitFor(() => expect(session.queued.entries).toBe(1_000));
+  const large = session.append(note("x".repeat(65 << 20)), { onFailure: "queue" });
+  await expect(large).rejects.toMatchObject({ code: "queue-full", cause: { code: "short-write" } });
+  state.failure = undefined;
+  await session.flush();
+  const codes = await Promise.all(results);
+  expect(codes.slice(0, 1_000).every((code) => code === "written")).toBe(true);
+  expect(codes.slice(1_000)).toEqual(["queue-full", "queue-full", "queue-full"]);
+  expect(await stored()).toEqual(Array.from({ length: 1_000 }, (_, at) => at));
+});
+
+test("a failure that does not pass is the end for what waits, and keeps nothing", async () => {
+  const { session, state } = await failingSession();
+  state.failure = "changed";
+  await expect(session.append(note("a"), { onFailure: "queue" })).rejects.toMatchObject({ code: "changed" });
+  expect(session.queued.entries).toBe(0);
+});
+
+test("a kept entry that cannot be written for what it says is refused in its turn", async () => {
+  const { session, state, stored } = await failingSession();
+  state.failure = "short-write";
+  const circle: { self?: unknown } = {};
+  circle.self = circle;
+  const kept = [
+    session.append(note("a"), { onFailure: "queue" }),
+    session.append(note(circle), { onFailure: "queue" }),
+    session.append(label.of({ targetId: "nobody", label: "x" }), { onFailure: "queue" }),
+    session.append(note("b"), { onFailure: "queue" }),
+  ];
+  const settled = Promise.allSettled(kept);
+  await vi.waitFor(() => expect(session.queued.entries).toBe(4));
+  state.failure = undefined;
+  await session.flush();
+  expect((await settled).map((each) => (each.status === "rejected" ? each.reason.code : "written"))).toEqual([
+    "written",
+    "invalid-entry",
+    "unknown-entry",
+    "written",
+  ]);
+  expect(await stored()).toEqual(["a", "b"]);
+});
+
+test("closing tries once more, and what is still not written is rejected", async () => {
+  const { session, state, stored } = await failingSession();
+  state.failure = "short-write";
+  const kept = session.append(note("a"), { onFailure: "queue" });
+  const rejected = expect(kept).rejects.toMatchObject({ code: "short-write" });
+  await session.close();
+  await rejected;
+  expect(await stored()).toEqual([]);
+});
+
+test("entries count before the disk has them, and are acknowledged when it has", async () => {
+  const { session, state } = await failingSession();
+  let sync: () => void = () => undefined;
+  session.log.flush = () =>
+    new Promise((resolve) => {
+      state.flushes += 1;
+      sync = resolve;
+    });
+  let isAcknowledged = false;
+  const first = session.append(note("a"), { durability: "fsync" }).then((entries) => {
+    isAcknowledged = true;
+    return entries;
+  });
+  const [second] = await session.append(note("b"), { durability: "flush" });
+  expect(isAcknowledged).toBe(false);
+  expect(session.leafId).toBe(second!.id);
+  expect(session.tree.length).toBe(2);
+  sync();
+  const [entry] = await first;
+  expect(second!.parentId).toBe(entry!.id);
+});
