@@ -13,6 +13,7 @@ export {
 export type { ExtensionContext, ExtensionUi, SessionManager } from "./extension-context.ts";
 export { fillMessage, fillMessages, type MessageDraft } from "./fill-message.ts";
 export type { ForkOptions, ForkResult } from "./fork-session.ts";
+export type { HoldOptions, OnBusy } from "./hold-session.ts";
 export { espalierHome, piSessions } from "./home.ts";
 export { type EngineHooks, engineHooks } from "./hooks.ts";
 export { type ListedSession, listSessions } from "./list-sessions.ts";

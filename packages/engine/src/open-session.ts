@@ -9,6 +9,8 @@ import {
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { contextForHandlers } from "./context-for-handlers.ts";
+import { EngineError } from "./engine-error.ts";
+import { type Hold, type HoldOptions, holdSession } from "./hold-session.ts";
 import { espalierHome } from "./home.ts";
 import { sessionStart } from "./hooks.ts";
 import { type ExtensionOptions, loadExtensions } from "./load-extensions.ts";
@@ -23,22 +25,58 @@ export interface StoreOptions {
   store?: SessionStore;
 }
 
-export interface OpenOptions extends StoreOptions, SessionOptions, ExtensionOptions {
-  /** `read` changes nothing, whatever is called. Default `write`. */
+export interface OpenOptions extends StoreOptions, SessionOptions, ExtensionOptions, HoldOptions {
+  /** `read` changes nothing, whatever is called, and takes no lease. Default `write`: the lease is held until `close`. */
   mode?: OpenMode;
   /** Open at this entry instead of the leaf that the session says. */
   leafId?: string;
 }
 
 /**
- * Opens a session by path or id, with its extensions.
- * @throws SessionTreeError `not-found`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`, `unknown-entry`;
- *   ExtensionError for an extension that was named and cannot be loaded
+ * Opens a session by path or id, with its extensions. Where somebody else writes it, `onBusy` says what to do, and
+ * `heldBy` of what is opened who that is.
+ * @throws SessionTreeError `not-found`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`, `unknown-entry`,
+ *   `busy`; ExtensionError for an extension that was named and cannot be loaded
  */
 export async function openSession(ref: string, options: OpenOptions = {}): Promise<Session> {
   const store = storeOf(options);
-  return begin(await store.open(ref, options.mode ?? "write"), store, options);
+  if (options.mode === "read") return begin(await store.open(ref, "read"), store, options);
+  const hold = await holdSession(store, ref, options);
+  if (hold.heldBy && options.onBusy === "fork") return openFork(ref, options, hold);
+  const mode = hold.heldBy && options.onBusy === "read-only" ? "read" : "write";
+  return begin(await openHeld(store, ref, mode, hold), store, options, hold);
 }
+
+/** A session of our own out of one that somebody else writes, from its leaf. */
+async function openFork(ref: string, options: OpenOptions, { heldBy }: Hold): Promise<Session> {
+  const source = await openSession(ref, { ...storeOptions(options), mode: "read" });
+  const leafId = options.leafId ?? source.leafId;
+  try {
+    if (leafId === null)
+      throw new EngineError("bad-input", `${ref} is being written and has nothing to fork yet; share it.`);
+    const { file } = await source.fork(leafId);
+    const { leafId: _, ...rest } = options;
+    const fork = await openSession(file, rest);
+    fork.heldBy = heldBy;
+    return fork;
+  } finally {
+    await source.close();
+  }
+}
+
+async function openHeld(store: SessionStore, ref: string, mode: OpenMode, { lease }: Hold) {
+  try {
+    return await store.open(ref, mode);
+  } catch (error) {
+    await lease?.release();
+    throw error;
+  }
+}
+
+const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
+  ...(home === undefined ? {} : { home }),
+  ...(store === undefined ? {} : { store }),
+});
 
 export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions {
   /** The folder the agent works in; default: the process's. */
@@ -62,10 +100,14 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     cwd: options.cwd ?? process.cwd(),
     ...(options.parent ? { parent: options.parent } : {}),
   };
-  return begin(await store.create(header, [], options.file), store, options);
+  const log = await store.create(header, [], options.file);
+  return begin(log, store, options, { lease: await store.lease(log.ref) });
 }
 
-/** Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed. */
+/**
+ * Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed.
+ * @throws SessionTreeError `not-found`; `busy` while somebody writes it
+ */
 export async function deleteSession(ref: string, options: StoreOptions = {}): Promise<string[]> {
   return storeOf(options).delete(ref);
 }
@@ -75,7 +117,12 @@ export function storeOf({ store, home = espalierHome() }: StoreOptions): Session
   return store ?? fileStore({ home });
 }
 
-async function begin(log: SessionLog, store: SessionStore, options: OpenOptions): Promise<Session> {
+async function begin(
+  log: SessionLog,
+  store: SessionStore,
+  options: OpenOptions,
+  hold: Hold = {},
+): Promise<Session> {
   try {
     const session = new Session(
       await SessionTree.open(log, options.leafId),
@@ -83,6 +130,8 @@ async function begin(log: SessionLog, store: SessionStore, options: OpenOptions)
       options,
       options.onReport,
     );
+    session.lease = hold.lease;
+    session.heldBy = hold.heldBy;
     await loadExtensions(session, options, options.home ?? espalierHome());
     await session.host.notify(
       sessionStart,
@@ -92,6 +141,7 @@ async function begin(log: SessionLog, store: SessionStore, options: OpenOptions)
     return session;
   } catch (error) {
     await log.close();
+    await hold.lease?.release();
     throw error;
   }
 }

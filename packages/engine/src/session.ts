@@ -8,11 +8,13 @@ import {
   branches,
   custom,
   type Entry,
+  type LeaseHolder,
   label,
   labelsInForce,
   type NewEntry,
   type SessionContext,
   type SessionHeader,
+  type SessionLease,
   type SessionObserver,
   type SessionStore,
   type SessionTree,
@@ -46,6 +48,10 @@ export class Session implements SessionState {
   readonly store: SessionStore;
   readonly options: SessionOptions;
   readonly host: EngineHost;
+  /** Who else writes the session: set where that is why it is read only, shared, or a fork. */
+  heldBy: LeaseHolder | undefined;
+  /** Given back when the session is closed. */
+  lease: SessionLease | undefined;
   #compaction: Promise<CompactionResult | NothingToCompact> | undefined;
 
   constructor(
@@ -271,6 +277,11 @@ export class Session implements SessionState {
     return diagnoseTree(this.tree, this.core.log);
   }
 
+  /** Answers when everything appended so far survives the loss of power. Throws what keeps it from being written. */
+  flush(): Promise<void> {
+    return this.core.flush();
+  }
+
   /** Tells `observer` of every change from now on; returns the function that ends it. */
   subscribe(observer: SessionObserver): () => void {
     return this.core.subscribe(observer);
@@ -281,7 +292,11 @@ export class Session implements SessionState {
     await this.#compaction?.catch(() => undefined);
     const { id, file } = this;
     await this.host.notify(sessionShutdown, { sessionId: id, file }, contextForHandlers(this));
-    await this.core.close();
+    try {
+      await this.core.close();
+    } finally {
+      await this.lease?.release();
+    }
   }
 
   async #appendOne(entry: NewEntry): Promise<string> {

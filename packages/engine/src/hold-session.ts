@@ -1,0 +1,47 @@
+import {
+  type LeaseHolder,
+  type SessionLease,
+  type SessionStore,
+  SessionTreeError,
+} from "@espalier/session-tree";
+
+/**
+ * What to do about a session that somebody else writes: `error` (`busy`, with its `holder`), open it `read-only`,
+ * `fork` it and write the fork, or `share` it: write beside the other, each on a branch of his own.
+ */
+export type OnBusy = "error" | "read-only" | "fork" | "share";
+
+export interface HoldOptions {
+  /** Default `error`. */
+  onBusy?: OnBusy;
+  /**
+   * For one short act: milliseconds to wait for another short act on the same session. Who is not brief is not waited
+   * for. Default 0, for who keeps the session open.
+   */
+  waitMs?: number;
+  /** False: write without taking the lease, as a label, a name or a pin does. Default true. */
+  lease?: boolean;
+}
+
+/** What taking the lease came to. */
+export interface Hold {
+  /** Ours, if we have it. */
+  lease?: SessionLease;
+  /** Who has it, if somebody else does. */
+  heldBy?: LeaseHolder;
+}
+
+/** Takes the lease of a session that is to be written. Throws `SessionTreeError` `busy`, `not-found`, `write-failed`. */
+export async function holdSession(
+  store: SessionStore,
+  ref: string,
+  { onBusy = "error", waitMs = 0, lease = true }: HoldOptions,
+): Promise<Hold> {
+  if (!lease) return {};
+  try {
+    return { lease: await store.lease(ref, { waitMs }) };
+  } catch (error) {
+    if (!(error instanceof SessionTreeError && error.code === "busy") || onBusy === "error") throw error;
+    return error.holder ? { heldBy: error.holder } : {};
+  }
+}

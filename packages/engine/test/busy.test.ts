@@ -1,0 +1,112 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createSession, deleteSession, openSession } from "@espalier/engine";
+import { memoryStore } from "@espalier/session-tree";
+import { afterAll, beforeEach, expect, test } from "vitest";
+
+const home = mkdtempSync(join(tmpdir(), "espalier-"));
+afterAll(() => rmSync(home, { recursive: true }));
+
+let file = "";
+beforeEach(async () => {
+  const session = await createSession({ home });
+  await session.appendMessages([{ role: "user", content: "What grows here?" }]);
+  await session.close();
+  file = session.file;
+});
+
+test("a session is held from opening to closing, and who comes meanwhile is told by whom", async () => {
+  const first = await openSession(file, { home });
+  await expect(openSession(file, { home })).rejects.toMatchObject({
+    code: "busy",
+    holder: { pid: process.pid },
+  });
+  await expect(deleteSession(file, { home })).rejects.toMatchObject({ code: "busy" });
+  const reader = await openSession(file, { home, mode: "read" });
+  expect(reader.heldBy).toBeUndefined();
+  await reader.close();
+  await first.close();
+  expect(existsSync(`${file}.lease`)).toBe(false);
+  await (await openSession(file, { home })).close();
+});
+
+test("a new session is held too", async () => {
+  const session = await createSession({ home });
+  await expect(openSession(session.file, { home })).rejects.toMatchObject({ code: "busy" });
+  await session.close();
+});
+
+test("where somebody writes, one may read", async () => {
+  const first = await openSession(file, { home });
+  const second = await openSession(file, { home, onBusy: "read-only" });
+  expect(second.heldBy).toMatchObject({ pid: process.pid });
+  await expect(second.rename("x")).rejects.toMatchObject({ code: "read-only" });
+  await second.close();
+  await first.rename("still ours");
+  await first.close();
+});
+
+test("where somebody writes, one may fork and write that", async () => {
+  const first = await openSession(file, { home });
+  const before = readFileSync(file);
+  const fork = await openSession(file, { home, onBusy: "fork" });
+  expect(fork.file).not.toBe(file);
+  expect(fork.header?.parent).toMatchObject({ sessionId: first.id, kind: "fork" });
+  expect(fork.heldBy).toMatchObject({ pid: process.pid });
+  expect(fork.leafId).toBe(first.leafId);
+  await fork.appendMessages([{ role: "user", content: "And there?" }]);
+  await expect(openSession(fork.file, { home })).rejects.toMatchObject({ code: "busy" });
+  await fork.close();
+  expect(readFileSync(file).equals(before)).toBe(true);
+  await first.close();
+});
+
+test("where somebody writes, one may write beside him: two branches, nothing lost", async () => {
+  const first = await openSession(file, { home });
+  const second = await openSession(file, { home, onBusy: "share" });
+  const leaf = first.leafId;
+  await first.appendMessages([{ role: "user", content: "first" }]);
+  await second.appendMessages([{ role: "user", content: "second" }]);
+  expect(second.tree.length).toBe(3);
+  expect(second.getEntry(second.leafId!)?.parentId).toBe(leaf);
+  expect(first.getEntry(first.leafId!)?.parentId).toBe(leaf);
+  await second.close();
+  // The lease is still the first one's.
+  await expect(openSession(file, { home })).rejects.toMatchObject({ code: "busy" });
+  await first.close();
+});
+
+test("a label is appended beside whoever writes", async () => {
+  const first = await openSession(file, { home });
+  const beside = await openSession(file, { home, lease: false });
+  await beside.label(first.leafId!, "here");
+  await beside.close();
+  await first.core.refresh();
+  expect(first.getLabel(first.leafId!)).toBe("here");
+  await first.close();
+});
+
+test("two short acts wait for each other", async () => {
+  const first = await openSession(file, { home, waitMs: 2_000 });
+  const second = openSession(file, { home, waitMs: 2_000 });
+  await new Promise((resolve) => setTimeout(resolve, 40));
+  await first.close();
+  await (await second).close();
+});
+
+test("an opening that fails holds nothing", async () => {
+  await expect(openSession(file, { home, leafId: "nobody" })).rejects.toMatchObject({
+    code: "unknown-entry",
+  });
+  await (await openSession(file, { home })).close();
+});
+
+test("a store in memory has leases of its own", async () => {
+  const store = memoryStore();
+  const first = await createSession({ store });
+  await expect(openSession(first.file, { store })).rejects.toMatchObject({ code: "busy" });
+  await expect(deleteSession(first.file, { store })).rejects.toMatchObject({ code: "busy" });
+  await first.close();
+  await deleteSession(first.file, { store });
+});
