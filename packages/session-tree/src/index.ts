@@ -20,7 +20,7 @@ export type { ContextEdit, Entry, EntryBehaviour, EntryKind, FilledIn, NewEntry,
 export { defineEntry } from "./entry.ts";
 export { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
 export { entryKinds, kindOf } from "./entry-kinds.ts";
-export { type EntryScan, scanEntry } from "./entry-scan.ts";
+export { EntryScan, scanEntry } from "./entry-scan.ts";
 export { type ForkPlan, type ForkPosition, forkHeader, forkLines, planFork } from "./fork.ts";
 export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
 export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";

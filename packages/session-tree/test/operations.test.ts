@@ -1,0 +1,222 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { bytesView } from "@espalier/jsonl-stream";
+import {
+  buildRequest,
+  buildSessionContext,
+  contextOfPath,
+  memoryLog,
+  memoryStore,
+  pathOf,
+  readPathWindow,
+  referenceIssues,
+  requestFormats,
+  type SessionContext,
+  SessionTree,
+  SessionTreeError,
+  Tree,
+} from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { chatProblems, messagesProblems, responsesProblems } from "./messages-rules.ts";
+import { OperatedSession } from "./operated-session.ts";
+import { readAsPi } from "./pi-rules.ts";
+import { type Operation, operations } from "./random-operations.ts";
+
+const RUNS = { numRuns: Number(process.env["FUZZ"] ?? 150) };
+
+/** A session in memory after operations, with its bytes. */
+async function operated(does: readonly Operation[], writers = 1) {
+  const session = await OperatedSession.create(memoryStore(), writers);
+  for (const [at, operation] of does.entries()) await session.carryOut(operation, at % writers);
+  expect(session.objections).toEqual([]);
+  return { ...session, moments: session.moments, bytes: await session.bytes(), session: session.session };
+}
+
+/** Where each line of a log ends. */
+function boundaries(bytes: Uint8Array): number[] {
+  return [...bytes.entries()].flatMap(([at, byte]) => (byte === 10 ? [at + 1] : []));
+}
+
+const asPiSays = ({
+  messages,
+  model,
+  thinkingLevel,
+}: Pick<SessionContext, "messages" | "model" | "thinkingLevel">) =>
+  JSON.parse(JSON.stringify({ messages, model, thinkingLevel }));
+
+describe("whatever is done to a session", () => {
+  test("what is in its log stays there, byte for byte (T1)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), fc.integer({ min: 1, max: 3 }), async (does, writers) => {
+        const session = await OperatedSession.create(memoryStore(), writers);
+        let before = await session.bytes();
+        for (const [at, operation] of does.entries()) {
+          await session.carryOut(operation, at);
+          const after = await session.bytes();
+          expect(Buffer.from(after.subarray(0, before.length)).equals(before)).toBe(true);
+          before = after;
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  test("the file is written to in the same way (T1)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(8), async (does) => {
+        const home = mkdtempSync(join(tmpdir(), "espalier-"));
+        try {
+          const session = await OperatedSession.create(fileStore({ home }), 2);
+          let before = await session.bytes();
+          for (const [at, operation] of does.entries()) {
+            await session.carryOut(operation, at);
+            const after = await session.bytes();
+            expect(Buffer.from(after.subarray(0, before.length)).equals(before)).toBe(true);
+            before = after;
+          }
+          expect(session.objections).toEqual([]);
+          expect(new Tree(bytesView(before)).issues).toEqual([]);
+        } finally {
+          rmSync(home, { recursive: true });
+        }
+      }),
+      { numRuns: RUNS.numRuns / 5 },
+    );
+  });
+
+  test("every line that was written is a sound entry under one that is there (T2, T3)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), fc.integer({ min: 1, max: 2 }), async (does, writers) => {
+        const { bytes } = await operated(does, writers);
+        for (const end of boundaries(bytes)) {
+          const tree = new Tree(bytesView(bytes.subarray(0, end)));
+          expect(tree.issues).toEqual([]);
+          expect(referenceIssues(tree)).toEqual([]);
+          expect(tree.length).toBe(boundaries(bytes.subarray(0, end)).length - 1);
+        }
+        const tree = new Tree(bytesView(bytes));
+        expect(new Set(tree.ids()).size).toBe(tree.length);
+      }),
+      RUNS,
+    );
+  });
+
+  test("a path never changes, and what it says depends on nothing else (T4, T6)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), async (does) => {
+        const session = await OperatedSession.create(memoryStore(), 1);
+        const paths = new Map<string, string>();
+        const contexts = new Map<string, string>();
+        for (const operation of does) {
+          await session.carryOut(operation);
+          const { tree } = session.session;
+          for (const id of tree.ids()) {
+            if (paths.has(id)) continue;
+            paths.set(id, JSON.stringify(pathOf(tree, id)));
+            contexts.set(id, JSON.stringify(session.session.contextAt(id)));
+          }
+        }
+        const { tree } = session.session;
+        for (const [id, path] of paths) expect(JSON.stringify(pathOf(tree, id))).toBe(path);
+        for (const [id, context] of contexts)
+          expect(JSON.stringify(session.session.contextAt(id))).toBe(context);
+      }),
+      RUNS,
+    );
+  });
+
+  test("it reopens where it was left, from every line on (T5)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), fc.integer({ min: 1, max: 2 }), async (does, writers) => {
+        const { bytes, moments } = await operated(does, writers);
+        for (const end of boundaries(bytes)) {
+          const prefix = bytes.subarray(0, end);
+          const reopened = await SessionTree.open(memoryLog(prefix));
+          const { leafId, context } = reopened;
+          // With several writers the leaf is that of the one who wrote last.
+          const live = moments.findLast(({ size, wrote }) => size === end && wrote);
+          if (live) expect({ leafId, context }).toEqual({ leafId: live.leafId, context: live.context });
+          expect(buildSessionContext(reopened.tree)).toEqual(context);
+          expect(buildSessionContext([...reopened.tree.entries()])).toEqual(context);
+          if (leafId !== null) expect(contextOfPath(pathOf(reopened.tree, leafId))).toEqual(context);
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  test("another reader of the format finds the same leaf and the same words (T5)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), async (does) => {
+        const { bytes } = await operated(does);
+        for (const end of boundaries(bytes)) {
+          const prefix = bytes.subarray(0, end);
+          const theirs = readAsPi(Buffer.from(prefix).toString("utf8"));
+          const ours = buildSessionContext(new Tree(bytesView(prefix)));
+          expect(asPiSays(ours)).toEqual(asPiSays(theirs as never));
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  test("every path is read backwards as it is read from the index (T6)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), async (does) => {
+        const { bytes, session } = await operated(does);
+        const view = bytesView(bytes);
+        for (const id of session.tree.ids()) {
+          const { entries, before } = readPathWindow(view, id);
+          expect(contextOfPath(entries, before)).toEqual(session.contextAt(id));
+          const theirs = readAsPi(Buffer.from(bytes).toString("utf8"), id);
+          expect(asPiSays(session.contextAt(id))).toEqual(asPiSays(theirs as never));
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  test("every path makes requests that their providers accept (T7)", async () => {
+    const problemsOf = {
+      anthropic: messagesProblems,
+      openai: chatProblems,
+      "openai-responses": responsesProblems,
+    };
+    await fc.assert(
+      fc.asyncProperty(operations(12), async (does) => {
+        const { session } = await operated(does);
+        for (const id of session.tree.ids()) {
+          for (const [name, problems] of Object.entries(problemsOf)) {
+            const format = requestFormats[name as keyof typeof problemsOf];
+            try {
+              expect(problems(buildRequest<object>(session.contextAt(id), { format }))).toEqual([]);
+            } catch (error) {
+              expect(error).toBeInstanceOf(SessionTreeError);
+              expect(error).toMatchObject({ code: "empty-context" });
+            }
+          }
+        }
+      }),
+      RUNS,
+    );
+  });
+
+  test("only well-formed Unicode is written, and memory holds what the log holds (T13)", async () => {
+    await fc.assert(
+      fc.asyncProperty(operations(12), async (does) => {
+        const { bytes, session } = await operated(does);
+        const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+        expect(text.isWellFormed()).toBe(true);
+        for (const line of text.trimEnd().split("\n"))
+          expect(JSON.stringify(JSON.parse(line)).replaceAll("\\\\", "")).not.toMatch(/\\ud[89a-f]/);
+        const fresh = new Tree(bytesView(bytes));
+        expect([...session.tree.entries()]).toEqual([...fresh.entries()]);
+        expect(session.getBranch()).toEqual(session.leafId === null ? [] : pathOf(fresh, session.leafId));
+      }),
+      RUNS,
+    );
+  });
+});
