@@ -29,6 +29,9 @@ export {
   type StoreOptions,
 } from "./open-session.ts";
 export { PIN, pinnedOn } from "./pins.ts";
+export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
+export type { RepairAction } from "./repair-plan.ts";
+export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
 export { paced, type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 export type { CompactionResult, CompactSessionOptions } from "./run-compaction.ts";
 export { Session } from "./session.ts";
