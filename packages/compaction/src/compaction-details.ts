@@ -1,5 +1,5 @@
-import type { SummaryOmission } from "@espalier/summarizer";
 import type { CompactionReason } from "./compaction-plan.ts";
+import type { OmittedEntries } from "./omitted-entries.ts";
 
 /** A part of a path, by its ends. Null where it is empty. */
 export interface EntryRange {
@@ -27,7 +27,9 @@ export interface CompactionDetails {
   readFiles: string[];
   modifiedFiles: string[];
   /** What requests for the summary had to shorten or drop. */
-  omitted: { history?: SummaryOmission; turnPrefix?: SummaryOmission };
+  omitted: { history?: OmittedEntries; turnPrefix?: OmittedEntries };
+  /** Automatic compactions in a row, this one included, without an answer of the model between them; 0 for a manual one. */
+  automaticInARow?: number;
   /** Entries pinned on the path. */
   pinned?: string[];
   /** The settings in force, so that a reader from the file's end need not look further back. */

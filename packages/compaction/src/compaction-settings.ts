@@ -17,10 +17,18 @@ export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   contextWindow: 200_000,
 };
 
-/** The size above which a context is too large. */
+/** What of a window is left for the context where a reserve that was made for a larger model exceeds it. */
+const SHARE_WITHOUT_RESERVE = 0.5;
+
+/**
+ * The size above which a context is too large: the window less the reserve. A reserve that a smaller model's window
+ * does not even hold counts as half of that window.
+ */
 export function thresholdOf({
   contextWindow,
   reserveTokens,
 }: Pick<CompactionSettings, "contextWindow" | "reserveTokens">): number {
-  return contextWindow - reserveTokens;
+  return reserveTokens < contextWindow
+    ? contextWindow - reserveTokens
+    : Math.floor(contextWindow * SHARE_WITHOUT_RESERVE);
 }

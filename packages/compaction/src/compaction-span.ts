@@ -3,12 +3,19 @@ import {
   type ContextMessage,
   compaction,
   type Entry,
-  isMessage,
+  isFailedAnswer,
   messageText,
   type ProjectedEntry,
   projectPath,
 } from "@espalier/session-tree";
-import { goalIn, proseOf } from "./summary-blocks.ts";
+import { goalIn, latestUserMessageIn, proseOf } from "./summary-blocks.ts";
+import { userTexts } from "./user-texts.ts";
+
+/** Something the user said, and where among the items of a span; -1 before them. */
+export interface UserWords {
+  at: number;
+  text: string;
+}
 
 /** The part of a path that a compaction can take from: what the model reads, without the summary in front of it. */
 export interface CompactionSpan {
@@ -20,6 +27,10 @@ export interface CompactionSpan {
   previousSummary: string | undefined;
   /** The user's first message: from the summary in front, or from the path. */
   goal: string | undefined;
+  /** The user's newest message: among the items, from the summary in front, or from the path. */
+  latest: UserWords | undefined;
+  /** Whether the newest message waits for its answer. */
+  isUnanswered: boolean;
   /** The compaction in front. */
   previous: CompactionEntry | undefined;
 }
@@ -30,26 +41,27 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   const front = projected[0];
   // Only a compaction that holds speaks, and it speaks first.
   const previous = front && compaction.is(front.entry) && front.messages.length > 0 ? front.entry : undefined;
+  const items = previous ? projected.slice(1) : projected;
+  const latest = latestUserMessage(items);
+  const behind = () => (previous && latestUserMessageIn(previous.summary)) ?? userTexts(entries).at(-1);
+  const told = latest ? undefined : behind();
   return {
-    items: previous ? projected.slice(1) : projected,
+    items,
     leafId: entries.at(-1)?.id ?? "",
     visible: projected.flatMap(({ messages }) => messages),
     previousSummary: previous && proseOf(previous.summary),
-    goal: (previous && goalIn(previous.summary)) ?? firstUserText(entries),
+    goal: (previous && goalIn(previous.summary)) ?? userTexts(entries)[0],
+    latest: latest ?? (told === undefined ? undefined : { at: -1, text: told }),
+    isUnanswered: latest !== undefined && !items.slice(latest.at).some(answers),
     previous,
   };
 }
 
 /** The newest user message among items, and where. */
-export function latestUserMessage(
-  items: readonly ProjectedEntry[],
-): { at: number; text: string } | undefined {
+export function latestUserMessage(items: readonly ProjectedEntry[]): UserWords | undefined {
   const at = items.findLastIndex(({ messages }) => messages.some(({ role }) => role === "user"));
-  if (at < 0) return undefined;
-  return { at, text: items[at]!.messages.map(messageText).join("\n") };
+  return at < 0 ? undefined : { at, text: items[at]!.messages.map(messageText).join("\n") };
 }
 
-function firstUserText(entries: readonly Entry[]): string | undefined {
-  const first = entries.find((entry) => isMessage(entry, "user"));
-  return first && isMessage(first, "user") ? messageText(first.message) || undefined : undefined;
-}
+const answers = ({ messages }: ProjectedEntry): boolean =>
+  messages.some((message) => message.role === "assistant" && !isFailedAnswer(message));

@@ -38,7 +38,10 @@ export function findCutPoint(
   end: number,
   keepRecentTokens: number,
 ): CutPoint {
-  const said = new Map(projectPath(entries).map(({ entry, messages }) => [entry, messages]));
+  // A compaction's summary stands in front of all: it is no part of what may be cut.
+  const said = new Map(
+    projectPath(entries).map(({ entry, messages }) => [entry, kindOf(entry.type).firstKept ? [] : messages]),
+  );
   const items = entries.slice(start, end).map((entry) => ({ entry, messages: said.get(entry) ?? [] }));
   const cut = cutItems(items, keepRecentTokens);
   return {

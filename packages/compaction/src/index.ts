@@ -19,19 +19,15 @@ export type {
   NothingToCompact,
 } from "./compaction-plan.ts";
 export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./compaction-settings.ts";
-export { type CompactionSpan, latestUserMessage, readSpan } from "./compaction-span.ts";
+export { type CompactionSpan, latestUserMessage, readSpan, type UserWords } from "./compaction-span.ts";
 export { isContextOverflow } from "./context-overflow.ts";
 export { type CutItem, type CutPoint, cutAt, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
 export { firstKeptProblem } from "./legal-first-kept.ts";
 export type { OffloadPlan } from "./offload-plan.ts";
-export {
-  PLANNED_SUMMARY_TOKENS,
-  type PlanConditions,
-  planAt,
-  planSelection,
-  type Selection,
-} from "./plan-at.ts";
+export { type OmittedEntries, omittedEntries } from "./omitted-entries.ts";
+export { type FittedPlan, planAt, planSelection, type Selection } from "./plan-at.ts";
+export type { PlanConditions } from "./plan-conditions.ts";
 export type { CompactionInTheMaking, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
 export { type PrepareOptions, prepareCompaction } from "./prepare-compaction.ts";
 export { HISTORY_SECTIONS, SUMMARIZATION_PROMPT } from "./prompts/summarization-prompt.ts";
@@ -42,7 +38,10 @@ export {
 export { UPDATE_SUMMARIZATION_PROMPT } from "./prompts/update-summarization-prompt.ts";
 export { shouldCompact } from "./should-compact.ts";
 export { shrinkEdits } from "./shrink-edits.ts";
-export { goalIn, joinSummary, proseOf, type SummaryBlocks } from "./summary-blocks.ts";
+export { goalIn, joinSummary, latestUserMessageIn, proseOf, type SummaryBlocks } from "./summary-blocks.ts";
+export { PLANNED_SUMMARY_TOKENS } from "./summary-limit.ts";
 export { frameSummary, type SummaryStyle } from "./summary-style.ts";
+export { systemInForce } from "./system-in-force.ts";
 export { tokenBudget } from "./token-budget.ts";
 export { trustedTokens } from "./trusted-tokens.ts";
+export { userTexts } from "./user-texts.ts";

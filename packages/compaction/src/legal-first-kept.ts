@@ -28,6 +28,6 @@ export function isNoSmaller(
   const { items, visible } = readSpan(path);
   const from =
     firstKeptEntryId === null ? items.length : items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
-  const kept = items.slice(from < 0 ? 0 : from).flatMap(({ messages }) => messages);
+  const kept = items.slice(Math.max(from, 0)).flatMap(({ messages }) => messages);
   return Math.ceil(summary.length / CHARS_PER_TOKEN) + estimateTotal(kept) >= estimateTotal(visible);
 }

@@ -6,46 +6,23 @@ import {
 } from "@espalier/session-tree";
 import {
   collectFileOps,
+  type FileOps,
   type FileTool,
   fileLists,
   fileTools,
   recordedFiles,
-  upperBoundEstimator,
 } from "@espalier/summarizer";
 import type { CompactionPreparation } from "./compaction-plan.ts";
-import { type CompactionSettings, thresholdOf } from "./compaction-settings.ts";
-import { type CompactionSpan, latestUserMessage } from "./compaction-span.ts";
+import { thresholdOf } from "./compaction-settings.ts";
+import type { CompactionSpan } from "./compaction-span.ts";
 import type { CutPoint } from "./cut-point.ts";
+import { fittingBlocks } from "./fitting-blocks.ts";
+import { type PlanConditions, sizesUnder } from "./plan-conditions.ts";
 import { shrinkEdits } from "./shrink-edits.ts";
 import { joinSummary, type SummaryBlocks } from "./summary-blocks.ts";
-import { frameSummary, type SummaryStyle } from "./summary-style.ts";
-
-/** The size that a summary's prose is planned with, in tokens: what the extractive summarizer writes at the most. */
-export const PLANNED_SUMMARY_TOKENS = 2_000;
-
-/** The share of the reserve that a summary's prose may take (as in Pi: the rest is for the answer itself). */
-const SUMMARY_SHARE = 0.8;
-
-/** What a plan depends on besides the path. */
-export interface PlanConditions {
-  settings: CompactionSettings;
-  /** Size of one message; the policy's estimator. */
-  estimate: (message: ContextMessage) => number;
-  /** What tools declare about files. */
-  tools?: readonly FileTool[];
-  /** Tokens of system prompt and tools, which are sent besides the context. */
-  overheadTokens: number;
-  /** True after a provider said that the request was too long: what stays must then fit by an upper bound. */
-  isOverflow: boolean;
-  /** Entries that the user pinned; those that stay as they are need not be repeated. */
-  pinned: readonly { id: string; text: string }[];
-  /** The user's first message, where only the end of the path is at hand. */
-  goal?: string;
-  /** How the summary is asked for and written. */
-  style?: SummaryStyle;
-  /** Earlier summaries that stay in front of the new one. */
-  stackedOn?: string;
-}
+import { plannedSummary, summaryLimit } from "./summary-limit.ts";
+import { frameSummary } from "./summary-style.ts";
+import { systemInForce } from "./system-in-force.ts";
 
 /** What a plan does with each item of a span. What is kept need not be a tail: what lies between falls out by edits. */
 export interface Selection {
@@ -55,12 +32,23 @@ export interface Selection {
   isSplitTurn: boolean;
 }
 
-/** The plan for one cut, and whether the next request fits with it. */
+/** A plan, and whether the next request fits with it. */
+export interface FittedPlan {
+  plan: CompactionPreparation;
+  fits: boolean;
+}
+
+/**
+ * The plan for one cut.
+ *
+ * @param most tokens that the next request may have; by default the threshold
+ */
 export function planAt(
   span: CompactionSpan,
   cut: CutPoint,
   conditions: PlanConditions,
-): { plan: CompactionPreparation; fits: boolean } {
+  most?: number,
+): FittedPlan {
   const historyEnd = cut.isSplitTurn ? cut.turnStartIndex : cut.firstKeptIndex;
   const selection: Selection = {
     history: span.items.slice(0, historyEnd),
@@ -68,32 +56,43 @@ export function planAt(
     kept: span.items.slice(cut.firstKeptIndex),
     isSplitTurn: cut.isSplitTurn,
   };
-  return planSelection(span, selection, conditions);
+  return planSelection(span, selection, conditions, most);
 }
 
-/** The plan for any selection, and whether the next request fits with it. */
+/** The plan for any selection. */
 export function planSelection(
   span: CompactionSpan,
   selection: Selection,
   conditions: PlanConditions,
-): { plan: CompactionPreparation; fits: boolean } {
+  most: number = thresholdOf(conditions.settings),
+): FittedPlan {
   const { settings, estimate, style, stackedOn } = conditions;
   const { history, turnPrefix, kept } = selection;
-  const fileOps = recordedFiles(span.previous);
-  for (const { entry } of [...history, ...turnPrefix])
-    if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
-  collectFileOps(messagesOf([...history, ...turnPrefix]), conditions.tools ?? fileTools, fileOps);
+  const covered = [...history, ...turnPrefix];
+  const fileOps = filesOf(span, covered, conditions.tools);
+  const summaryOf = (blocks: SummaryBlocks, prose = "") =>
+    summaryMessage(joinSummary(frameSummary(prose, { style, stackedOn }), blocks, settings.contextWindow));
 
-  const blocks = blocksOf(span, kept, fileLists(fileOps), conditions);
-  const framed = joinSummary(frameSummary("", { style, stackedOn }), blocks, settings.contextWindow);
-  const blockTokens = estimate({ role: "compactionSummary", summary: framed, tokensBefore: 0, timestamp: 0 });
-  const planned = plannedProse(settings);
-  const room = thresholdOf(settings) - conditions.overheadTokens - blockTokens;
-  // After an overflow nobody's estimate is to be trusted: what stays is measured so that it cannot be more.
-  const measure = conditions.isOverflow ? upperBoundEstimator.estimate : estimate;
-  const edits = shrinkEdits(kept, total(messagesOf(kept), measure) - (room - planned), measure);
+  const sizes = sizesUnder(conditions);
+  const system = total(systemOf(span), sizes.message);
+  const previous = stackedOn ? undefined : span.previousSummary;
+  const replaced = total(messagesOf(covered), estimate) + (previous ? estimate(summaryMessage(previous)) : 0);
+  const planned = plannedSummary(settings, replaced);
+  const plannedSize = Math.min(sizes.planned(planned), Math.floor(most / 4));
+  const room = most - conditions.overheadTokens - system - plannedSize;
+  const words = stayingOf(kept).filter(({ role }) => role !== "toolResult");
+  const blocks = fittingBlocks(
+    blocksOf(span, kept, fileLists(fileOps), conditions),
+    settings.contextWindow,
+    Math.min(room / 2, room - total(words, sizes.message)),
+    (tried) => sizes.message(summaryOf(tried)),
+  );
+  const keptRoom = room - sizes.message(summaryOf(blocks));
+  const edits = shrinkEdits(kept, total(stayingOf(kept), sizes.message) - keptRoom, sizes.message);
   const remaining = withEdits(kept, edits);
-  const keptTokens = total(remaining, estimate);
+  const left = keptRoom - total(remaining, sizes.message);
+  const summaryTokens = estimate(summaryOf(blocks)) + planned;
+  const roomForProse = Math.floor((left + plannedSize) / sizes.planned(1));
   const plan: CompactionPreparation = {
     eligible: true,
     leafId: span.leafId,
@@ -106,37 +105,28 @@ export function planSelection(
     historyIds: speakers(history),
     turnPrefixIds: speakers(turnPrefix),
     keptIds: speakers(kept),
-    ...(stackedOn ? { stackedOn } : span.previousSummary ? { previousSummary: span.previousSummary } : {}),
+    ...(stackedOn ? { stackedOn } : previous ? { previousSummary: previous } : {}),
     ...(style ? { style } : {}),
     blocks,
     fileOps,
     tokensBefore: total(span.visible, estimate),
-    tokensAfter: keptTokens + blockTokens + planned,
-    summaryTokens: blockTokens + planned,
-    maxSummaryTokens: style?.maxOutputTokens
-      ? Math.max(SHORTEST_SUMMARY, Math.min(style.maxOutputTokens, room - keptTokens))
-      : summaryLimit(settings, room - keptTokens, total(messagesOf([...history, ...turnPrefix]), estimate)),
+    tokensAfter: total([...remaining, ...systemOf(span)], estimate) + summaryTokens,
+    summaryTokens,
+    maxSummaryTokens: summaryLimit(settings, roomForProse, replaced, style?.maxOutputTokens),
     edits: [...fallingOut(span, selection), ...edits],
     settings,
   };
-  return { plan, fits: total(remaining, measure) + planned <= room };
+  return { plan, fits: left >= 0 };
 }
 
-/** No summary is asked to be shorter than this: below it there is no room for its headings. */
-const SHORTEST_SUMMARY = 256;
-
-/** What is summarised has to become smaller by this, or the compaction is not worth its loss. */
-const LARGEST_RATIO = 0.8;
-
-/** The most tokens a summary may have: its share of the reserve, what room there is, and less than what it replaces. */
-function summaryLimit(settings: CompactionSettings, room: number, replaced: number): number {
-  const share = Math.floor(settings.reserveTokens * SUMMARY_SHARE);
-  return Math.max(SHORTEST_SUMMARY, Math.min(share, room, Math.floor(replaced * LARGEST_RATIO)));
-}
-
-/** In a small window a summary is planned smaller too. */
-function plannedProse(settings: CompactionSettings): number {
-  return Math.min(PLANNED_SUMMARY_TOKENS, Math.max(1, Math.floor(thresholdOf(settings) / 4)));
+function filesOf(
+  { previous }: CompactionSpan,
+  covered: readonly ProjectedEntry[],
+  tools: readonly FileTool[] = fileTools,
+): FileOps {
+  const fileOps = recordedFiles(previous);
+  for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
+  return collectFileOps(messagesOf(covered), tools, fileOps);
 }
 
 /** Edits for what stands behind the first kept item and is not kept. */
@@ -151,18 +141,20 @@ function fallingOut({ items }: CompactionSpan, { kept }: Selection): ContextEdit
 }
 
 function blocksOf(
-  span: CompactionSpan,
+  { items, latest, goal: told }: CompactionSpan,
   kept: readonly ProjectedEntry[],
   files: SummaryBlocks["files"],
   conditions: PlanConditions,
 ): SummaryBlocks {
-  const latest = latestUserMessage(span.items);
-  const goal = conditions.goal ?? span.goal;
+  const goal = conditions.goal ?? told;
   const keptIds = new Set(kept.map(({ entry }) => entry.id));
+  const latestItem = items[latest?.at ?? -1];
+  const latestText = latestItem ? latest?.text : (conditions.latestUserMessage ?? latest?.text);
+  const isLatestKept = latestItem !== undefined && keptIds.has(latestItem.entry.id);
   return {
     pinned: conditions.pinned.filter(({ id }) => !keptIds.has(id)),
     ...(goal ? { goal } : {}),
-    ...(latest && !keptIds.has(span.items[latest.at]!.entry.id) ? { latestUserMessage: latest.text } : {}),
+    ...(latestText && !isLatestKept ? { latestUserMessage: latestText } : {}),
     files,
   };
 }
@@ -177,8 +169,25 @@ export function total(
   return sum;
 }
 
-const messagesOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
+const summaryMessage = (summary: string): ContextMessage => ({
+  role: "compactionSummary",
+  summary,
+  tokensBefore: 0,
+  timestamp: 0,
+});
+
+/** The system's words that the compaction will carry. */
+const systemOf = ({ visible }: CompactionSpan): ContextMessage[] => {
+  const system = systemInForce(visible);
+  return system ? [system] : [];
+};
+
+export const messagesOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
   items.flatMap(({ messages }) => messages);
+
+/** What will still be said behind the compaction, which carries the system's words itself. */
+const stayingOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
+  messagesOf(items).filter(({ role }) => role !== "system");
 
 /** One id a message. */
 const speakers = (items: readonly ProjectedEntry[]): string[] =>
@@ -187,10 +196,11 @@ const speakers = (items: readonly ProjectedEntry[]): string[] =>
 /** What items say once these edits are appended. */
 function withEdits(items: readonly ProjectedEntry[], edits: readonly ContextEdit[]): ContextMessage[] {
   const contents = new Map(edits.map(({ targetId, replacement }) => [targetId, replacement]));
-  return items.flatMap(({ entry, messages }) => {
-    const replacement = contents.get(entry.id);
+  return items.flatMap((item) => {
+    const replacement = contents.get(item.entry.id);
+    const staying = stayingOf([item]);
     return replacement
-      ? messages.map((message) => ({ ...message, content: replacement.content }) as ContextMessage)
-      : messages;
+      ? staying.map((message) => ({ ...message, content: replacement.content }) as ContextMessage)
+      : staying;
   });
 }

@@ -1,11 +1,11 @@
 import {
-  CHARS_PER_TOKEN,
   type ContentBlock,
   type ContextEdit,
   type ContextMessage,
   contentBlocks,
 } from "@espalier/session-tree";
 import { cutText } from "@espalier/summarizer";
+import { commonLimit } from "./common-limit.ts";
 import type { CutItem } from "./cut-point.ts";
 
 /** Below this many tokens a result is not shortened further: head and tail would say nothing any more. */
@@ -31,10 +31,9 @@ export function shrinkEdits(
       ? [{ id: entry.id, message, tokens: estimate(message) }]
       : [];
   });
-  let limit = commonLimit(
-    candidates.map(({ tokens }) => tokens),
-    excess,
-  );
+  const sizes = candidates.map(({ tokens }) => tokens);
+  let wanted = excess;
+  let limit = Math.max(SMALLEST_RESULT, commonLimit(sizes, wanted));
   // A cut leaves its mark, and an estimator need not be linear: look again until it fits or nothing more can be had.
   for (;;) {
     const edits = candidates
@@ -46,7 +45,8 @@ export function shrinkEdits(
         .filter((edit) => edit.freed > 0)
         .map(({ targetId, replacement }) => ({ targetId, replacement }));
     }
-    limit = Math.max(SMALLEST_RESULT, Math.floor(limit * 0.8));
+    wanted += excess - freed;
+    limit = Math.max(SMALLEST_RESULT, Math.floor(Math.min(limit * 0.95, commonLimit(sizes, wanted))));
   }
 }
 
@@ -59,39 +59,24 @@ function canShrink(message: ContextMessage): boolean {
   );
 }
 
-/** The size to which all larger ones are cut so that the sum falls by `excess`. */
-function commonLimit(sizes: number[], excess: number): number {
-  const sorted = [...sizes].sort((a, b) => b - a);
-  let freed = 0;
-  for (let count = 1; count <= sorted.length; count++) {
-    const next = sorted[count] ?? 0;
-    const step = (sorted[count - 1]! - next) * count;
-    if (freed + step >= excess)
-      return Math.max(SMALLEST_RESULT, Math.floor(sorted[count - 1]! - (excess - freed) / count));
-    freed += step;
-  }
-  return SMALLEST_RESULT;
-}
-
 function shrunk(message: ContextMessage, limit: number, estimate: (message: ContextMessage) => number) {
-  const content = shorterContent(
-    contentBlocks(message as { content?: unknown }),
-    message.role === "toolResult" ? limit : undefined,
-  );
-  const after = { ...message, content } as ContextMessage;
+  const words = withContent(message, contentBlocks(message as { content?: unknown }).map(withoutImage));
+  // A share of the characters, whatever the estimator counts: it is about as large a share of the size.
+  const share = message.role === "toolResult" ? Math.min(1, limit / Math.max(1, estimate(words))) : 1;
+  const content = contentBlocks(words as { content?: unknown }).map((block) => shortened(block, share));
   return {
     replacement: { content } as NonNullable<ContextEdit["replacement"]>,
-    freed: estimate(message) - estimate(after),
+    freed: estimate(message) - estimate(withContent(message, content)),
   };
 }
 
-function shorterContent(blocks: readonly ContentBlock[], limit: number | undefined): ContentBlock[] {
-  const textChars = blocks.reduce((sum, block) => sum + (block.type === "text" ? block.text.length : 0), 0);
-  const share = limit === undefined ? 1 : Math.min(1, (limit * CHARS_PER_TOKEN) / Math.max(1, textChars));
-  return blocks.map((block): ContentBlock => {
-    if (block.type === "image") return { type: "text", text: LEFT_OUT_IMAGE };
-    return block.type === "text" && share < 1
-      ? { ...block, text: cutText(block.text, Math.floor(block.text.length * share), "head-tail") }
-      : block;
-  });
-}
+const withContent = (message: ContextMessage, content: ContentBlock[]) =>
+  ({ ...message, content }) as ContextMessage;
+
+const withoutImage = (block: ContentBlock): ContentBlock =>
+  block.type === "image" ? { type: "text", text: LEFT_OUT_IMAGE } : block;
+
+const shortened = (block: ContentBlock, share: number): ContentBlock =>
+  block.type === "text" && share < 1
+    ? { ...block, text: cutText(block.text, Math.floor(block.text.length * share), "head-tail") }
+    : block;

@@ -1,5 +1,6 @@
 import { CHARS_PER_TOKEN } from "@espalier/session-tree";
 import { cutText, escapeText, type FileLists, formatFileLists, unescapeText } from "@espalier/summarizer";
+import { commonLimit } from "./common-limit.ts";
 
 /** What stands beside the model's prose in a summary, so that it survives whatever the model writes. */
 export interface SummaryBlocks {
@@ -10,21 +11,32 @@ export interface SummaryBlocks {
   /** The newest thing the user said, when it is not kept as it was. */
   latestUserMessage?: string;
   files: FileLists;
+  /** The most tokens of each block where that is less than the window allows. */
+  limitTokens?: number;
 }
 
 /** No block takes more of the model's window than this. */
 const LARGEST_SHARE = 1 / 8;
 
-/** The whole text of a summary: the prose, then the blocks, each in its tag, their content escaped. */
+/** The most tokens (characters / 4) that one block takes beside a model with this window. */
+export function blockLimit(contextWindow: number): number {
+  return Math.floor(contextWindow * LARGEST_SHARE);
+}
+
+/**
+ * The whole text of a summary: the prose, then the blocks, each in its tag, its content escaped and cut to head and
+ * tail where it is longer than its share. The prose cannot write a block: such tags in it are escaped.
+ *
+ * @param contextWindow of the model that reads it, in tokens; no block takes more than an eighth
+ */
 export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow: number): string {
-  const limitTokens = Math.floor(contextWindow * LARGEST_SHARE);
-  const cut = (text: string) => cutText(text, limitTokens * CHARS_PER_TOKEN, "head-tail");
-  const pinned = blocks.pinned.map(({ id, text }) => `[${id}] ${text}`).join("\n\n");
+  const limitTokens = Math.min(blockLimit(contextWindow), blocks.limitTokens ?? Number.POSITIVE_INFINITY);
+  const most = limitTokens * CHARS_PER_TOKEN;
   const parts = [
-    prose.trim(),
-    block("pinned", cut(pinned)),
-    block("goal", cut(blocks.goal ?? "")),
-    block("latest-user-message", cut(blocks.latestUserMessage ?? "")),
+    prose.trim().replace(BLOCK_TAG, "&lt;"),
+    block("pinned", pinnedText(blocks.pinned, most), most),
+    block("goal", blocks.goal ?? "", most),
+    block("latest-user-message", blocks.latestUserMessage ?? "", most),
     formatFileLists(blocks.files, limitTokens),
   ];
   return parts.filter((part) => part !== "").join("\n\n");
@@ -32,17 +44,65 @@ export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow:
 
 /** The model's prose in a summary: what is left without the blocks, which are written anew each time. */
 export function proseOf(summary: string): string {
-  return summary.replace(BLOCK, "").trim();
+  return takeApart(summary).prose;
 }
 
 /** The goal that a summary carries; undefined where there is none. */
 export function goalIn(summary: string): string | undefined {
-  const found = /(?:^|\n)<goal>\n([\s\S]*?)\n<\/goal>/.exec(summary)?.[1];
-  return found === undefined ? undefined : unescapeText(found);
+  return takeApart(summary).blocks.get("goal");
 }
 
-const BLOCK = /(?:^|\n+)<(pinned|goal|latest-user-message|read-files|modified-files)>\n[\s\S]*?\n<\/\1>/g;
+/** The newest user message that a summary carries; undefined where there is none. */
+export function latestUserMessageIn(summary: string): string | undefined {
+  return takeApart(summary).blocks.get("latest-user-message");
+}
 
-function block(tag: string, text: string): string {
-  return text.trim() === "" ? "" : `<${tag}>\n${escapeText(text)}\n</${tag}>`;
+/** In the order in which they stand at the end of a summary. */
+const TAGS = ["pinned", "goal", "latest-user-message", "read-files", "modified-files"] as const;
+const BLOCK_TAG = new RegExp(`<(?=/?(?:${TAGS.join("|")})\\b)`, "gi");
+
+/** Reads a summary from its end: only what stands there, in its order, is a block; all before it is prose. */
+function takeApart(summary: string): { prose: string; blocks: Map<string, string> } {
+  const blocks = new Map<string, string>();
+  let prose = summary.trim();
+  for (const tag of TAGS.toReversed()) {
+    const [opening, closing] = [`<${tag}>\n`, `\n</${tag}>`];
+    const start = prose.endsWith(closing) ? prose.lastIndexOf(opening) : -1;
+    if (start < 0 || (start > 0 && prose[start - 1] !== "\n")) continue;
+    blocks.set(tag, unescapeText(prose.slice(start + opening.length, -closing.length)));
+    prose = prose.slice(0, start).trimEnd();
+  }
+  return { prose, blocks };
+}
+
+/** All pins, the longest ones cut so that none pushes out another. */
+function pinnedText(pinned: SummaryBlocks["pinned"], most: number): string {
+  const texts = pinned.map(({ id, text }) => `[${id}] ${text}`);
+  const sizes = texts.map(({ length }) => length + PIN_FRAME);
+  const excess = sizes.reduce((sum, size) => sum + size, 0) - most;
+  if (excess <= 0) return texts.join("\n\n");
+  const limit = commonLimit(sizes, excess) - PIN_FRAME;
+  return texts.map((text) => cutText(text, limit, "head-tail")).join("\n\n");
+}
+
+/** What a mark of what was left out and the blank line behind a pin take, in characters. */
+const PIN_FRAME = 48;
+
+function block(tag: string, text: string, most: number): string {
+  if (text.trim() === "") return "";
+  return `<${tag}>\n${escapedWithin(text, most - tag.length * 2 - "<>\n\n</>".length)}\n</${tag}>`;
+}
+
+/** The escaped text, head and tail of it where it is longer than that; cutting the result again changes nothing. */
+function escapedWithin(text: string, most: number): string {
+  const whole = escapeText(text);
+  if (whole.length <= most) return whole;
+  let fits = 0;
+  let tooLong = Math.max(1, Math.min(text.length, Math.floor(most)));
+  while (tooLong - fits > 1) {
+    const middle = (fits + tooLong) >> 1;
+    if (escapeText(cutText(text, middle, "head-tail")).length <= most) fits = middle;
+    else tooLong = middle;
+  }
+  return escapeText(cutText(text, fits, "head-tail"));
 }

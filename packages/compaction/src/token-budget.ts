@@ -10,7 +10,7 @@ export const tokenBudget: Policy = {
   judgedAt: "request",
   estimate: estimateTokens,
   judge: ({ context, settings, overheadTokens }) =>
-    shouldCompact(trustedTokens(context) + overheadTokens, settings.contextWindow, settings)
+    shouldCompact(trustedTokens(context, overheadTokens), settings.contextWindow, settings)
       ? "threshold"
       : undefined,
   plan: ({ path, settings, overheadTokens }, options) =>
