@@ -6,29 +6,33 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, " ").toWellFormed();
 }
 
-/** Columns that a text takes in a terminal: two for wide characters, none for marks that join the one before. */
+/** Columns that a text takes in a terminal: two for wide characters and emoji, none for marks that join the one before. */
 export function textWidth(text: string): number {
+  if (ASCII.test(text)) return text.length;
   let width = 0;
-  for (const character of text) width += characterWidth(character);
+  for (const { segment } of characters.segment(text)) width += characterWidth(segment);
   return width;
 }
 
-/** A text of at most `width` columns: cut between characters, with `…` where something is missing. */
+/** A text of at most `width` columns: cut between what a reader sees as characters, with `…` where something is missing. */
 export function cutToWidth(text: string, width: number): string {
-  // No character is wider than two columns: most texts need not be measured.
+  // No code unit is wider than two columns: most texts need not be measured.
   if (text.length * 2 <= width) return text;
+  if (ASCII.test(text)) return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
   let used = 0;
-  let end = 0;
   let kept = 0;
-  for (const character of text) {
-    used += characterWidth(character);
-    end += character.length;
+  for (const { segment, index } of characters.segment(text)) {
+    used += characterWidth(segment);
     if (used > width) return `${text.slice(0, kept)}…`;
-    if (used < width) kept = end;
+    if (used < width) kept = index + segment.length;
   }
   return text;
 }
 
+const ASCII = /^[\u0020-\u007e]*$/;
+const characters = new Intl.Segmenter();
+
+/** Of something that a reader sees as one character, however many code points it is made of. */
 function characterWidth(character: string): number {
   const code = character.codePointAt(0)!;
   if (code < 0x300) return 1;
@@ -36,7 +40,7 @@ function characterWidth(character: string): number {
   return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
 }
 
-const JOINING = /\p{Mark}|\p{Default_Ignorable_Code_Point}/u;
+const JOINING = /^(?:\p{Mark}|\p{Default_Ignorable_Code_Point})+$/u;
 
 /** Blocks of wide characters (Unicode's East Asian Width W and F, by whole blocks) and of emoji. */
 const WIDE = [

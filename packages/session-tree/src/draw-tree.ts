@@ -119,7 +119,7 @@ class Drawing {
   /** A run in which nothing stands out: its entries, or one line for all when they are too many. */
   *#run(rows: readonly number[], length: number, first: string, rest: string): Generator<string> {
     if (length > rows.length) {
-      yield this.#paint("dim", `${first}… ${length} entries`);
+      yield this.#paint("dim", `${first}… ${length} ${length === 1 ? "entry" : "entries"}`);
       return;
     }
     for (const [at, row] of rows.entries()) yield this.#entry(row, at === 0 ? first : rest);

@@ -1,4 +1,5 @@
 import { appendConformance } from "./conformance/append.ts";
+import { leaseConformance } from "./conformance/lease.ts";
 import { listConformance } from "./conformance/list.ts";
 import { openConformance } from "./conformance/open.ts";
 import { readConformance } from "./conformance/read.ts";
@@ -18,6 +19,7 @@ export function storeConformance(store: StoreUnderTest, tools: TestTools): void 
     readConformance(trial);
     writersConformance(trial);
     listConformance(trial);
+    leaseConformance(trial);
     sessionConformance(trial);
   });
 }

@@ -1,0 +1,80 @@
+import type { SessionTreeError } from "../../session-tree-error.ts";
+import { header, line, linesOf, type Trial } from "./store-under-test.ts";
+
+/** Being told apart as the one who writes, and waiting for the disk. */
+export function leaseConformance({ test, expect }: Trial): void {
+  test("a session is held by one at a time, who is named to the next", async (store) => {
+    const { ref } = await store.create(header("s1"));
+    const lease = await store.lease(ref);
+    const refusal = await store.lease(ref).catch((error: unknown) => error);
+    expect(refusal).toMatchObject({ code: "busy" });
+    expect(Number.isNaN(Date.parse((refusal as SessionTreeError).holder!.since))).toBe(false);
+    await lease.release();
+    await lease.release();
+    const next = await store.lease(ref);
+    await lease.release();
+    await expect(store.lease(ref)).rejects.toMatchObject({ code: "busy" });
+    await next.release();
+  });
+
+  test("different sessions do not contend", async (store) => {
+    const leases = [];
+    for (const id of ["s1", "s2", "s3"]) leases.push(await store.lease((await store.create(header(id))).ref));
+    for (const lease of leases) await lease.release();
+  });
+
+  test("of many who want a session at once one gets it", async (store) => {
+    const { ref } = await store.create(header("s1"));
+    const outcomes = await Promise.all(
+      Array.from({ length: 8 }, () => store.lease(ref).catch(() => undefined)),
+    );
+    const leases = outcomes.filter((lease) => lease !== undefined);
+    expect(leases.length).toBe(1);
+    await leases[0]!.release();
+  });
+
+  test("short acts wait for each other", async (store) => {
+    const { ref } = await store.create(header("s1"));
+    const order: number[] = [];
+    await Promise.all(
+      [1, 2, 3].map(async (act) => {
+        const lease = await store.lease(ref, { waitMs: 5_000 });
+        order.push(act);
+        await new Promise((resolve) => setTimeout(resolve, 10));
+        order.push(act);
+        await lease.release();
+      }),
+    );
+    expect(order.filter((act, at) => at % 2 === 0 && order[at + 1] === act).length).toBe(3);
+  });
+
+  test("a lease keeps nobody from appending or reading", async (store) => {
+    const log = await store.create(header("s1"));
+    const lease = await store.lease(log.ref);
+    const other = await store.open(log.ref, "write");
+    await other.append([line("a")]);
+    expect((await linesOf(other)).length).toBe(2);
+    await lease.release();
+  });
+
+  test("a session somebody holds is not removed", async (store) => {
+    const { ref } = await store.create(header("s1"));
+    const lease = await store.lease(ref);
+    await expect(store.delete(ref)).rejects.toMatchObject({ code: "busy" });
+    await lease.release();
+    expect(await store.delete(ref)).toEqual([ref]);
+  });
+
+  test("what is not there cannot be held", async (store) => {
+    await expect(store.lease("nobody")).rejects.toMatchObject({ code: "not-found" });
+  });
+
+  test("waiting for the disk answers, also when there is nothing to wait for", async (store) => {
+    const log = await store.create(header("s1"));
+    await log.flush();
+    await log.append([line("a")], { durability: "flush" });
+    await Promise.all([log.flush(), log.flush()]);
+    expect((await linesOf(await store.open(log.ref, "read"))).at(-1)).toBe(line("a"));
+    await log.close();
+  });
+}
