@@ -75,8 +75,10 @@ function checkCalls(entries) {
     }
   }
   assert.equal(interrupted.length, 1, "One call was interrupted.");
+  const below = children.get(interrupted[0]?.id) ?? [];
   assert.ok(
-    !children.has(interrupted[0].id) || children.get(interrupted[0].id).every(({ type }) => BESIDE.has(type)),
+    below.every(({ type }) => BESIDE.has(type)),
+    "Nothing was said below it.",
   );
 }
 

@@ -11,6 +11,7 @@ export function createRecorder({ seed, startedAt, cwd }) {
   const entries = [];
   const byId = new Map();
   let now = Date.parse(startedAt);
+  /** @type {string | null} */
   let leafId = null;
 
   const recorder = {

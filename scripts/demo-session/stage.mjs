@@ -239,7 +239,7 @@ export function playOnto(recorder, directions) {
         verbs[verb](direction);
       }
     } catch (cause) {
-      throw new Error(`${place}: ${cause.message}`, { cause });
+      throw new Error(`${place}: ${/** @type {Error} */ (cause).message}`, { cause });
     }
   }
   finish();

@@ -6,13 +6,9 @@ const rows = [
   ["packages/jsonl-stream"],
   ["packages/session-tree"],
   ["packages/summarizer", "packages/extensions"],
-  [
-    "packages/compaction",
-    "packages/branch-summary",
-    "packages/policies",
-    "packages/interop",
-    "packages/store-postgres",
-  ],
+  ["packages/compaction", "packages/branch-summary", "packages/interop", "packages/store-postgres"],
+  // docs/decisions/0006: a policy is a value on the seam that compaction defines.
+  ["packages/policies"],
   ["packages/engine"],
   ["packages/agent"],
   ["apps/cli", "apps/viewer"],
