@@ -1,0 +1,80 @@
+import {
+  type Entry,
+  FORMAT_VERSION,
+  isSessionId,
+  type ParentLink,
+  type SessionHeader,
+} from "@espalier/session-tree";
+import type { DraftOptions, SessionDraft } from "../import-draft.ts";
+import { idFromText } from "../import-ids.ts";
+import { ImportIssues } from "../import-issue.ts";
+import type { SourceFile } from "../import-source.ts";
+import type { ClaudeCodeFile } from "./claude-code-file.ts";
+import { Conversation } from "./conversation.ts";
+import { MAIN } from "./sidechains.ts";
+import type { Shoot } from "./trunk.ts";
+
+/** What a draft is made of. */
+export interface DraftParts {
+  file: ClaudeCodeFile;
+  sourceId: string;
+  /** The row its run begins with. */
+  run?: number;
+  /** Asked for when the header is made. */
+  parent?: () => ParentLink | undefined;
+  prelude?: readonly Shoot[];
+}
+
+/** A session of Claude Code: a conversation, or the run of a sub-agent. */
+export class ClaudeCodeDraft implements SessionDraft {
+  readonly agent = "claude-code";
+  readonly sourceId: string;
+  readonly issues: ImportIssues;
+  leafId: string | null | undefined;
+  readonly #parts: DraftParts;
+
+  constructor(parts: DraftParts) {
+    this.#parts = parts;
+    this.sourceId = parts.sourceId;
+    this.issues = parts.run === undefined ? parts.file.issues : new ImportIssues();
+  }
+
+  get source(): SourceFile {
+    return this.#parts.file.source;
+  }
+
+  get lines(): number {
+    const { file, run } = this.#parts;
+    if (run === undefined)
+      return file.lines.count - file.runs.reduce((sum, of) => sum + (of === MAIN ? 0 : 1), 0);
+    return file.runs.reduce((sum, of) => sum + (of === run ? 1 : 0), 0);
+  }
+
+  header(): SessionHeader {
+    const { file, sourceId, parent } = this.#parts;
+    const { cwd, version, time } = file.facts;
+    const link = parent?.();
+    return {
+      type: "session",
+      version: FORMAT_VERSION,
+      id: isSessionId(sourceId) ? sourceId : idFromText(sourceId),
+      timestamp: time.iso,
+      cwd,
+      ...(link ? { parent: link } : {}),
+      importedFrom: {
+        agent: this.agent,
+        ...(version === undefined ? {} : { version }),
+        id: sourceId,
+        digest: file.source.digest(),
+      },
+    };
+  }
+
+  *entries(options: DraftOptions = {}): Generator<Entry, void> {
+    const { file, run = MAIN, prelude = [] } = this.#parts;
+    const conversation = new Conversation(file, run, this.issues, options);
+    yield* conversation.entries(prelude);
+    if (run === MAIN) file.callsRead = true;
+    this.leafId = conversation.leafId;
+  }
+}

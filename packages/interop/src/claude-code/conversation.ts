@@ -1,0 +1,192 @@
+import type { Entry } from "@espalier/session-tree";
+import type { DraftOptions } from "../import-draft.ts";
+import { idFromText } from "../import-ids.ts";
+import type { ImportIssues } from "../import-issue.ts";
+import { AnswerParts } from "./answer-parts.ts";
+import { AsideLines } from "./aside-lines.ts";
+import type { Boundary } from "./boundaries.ts";
+import type { ClaudeCodeFile } from "./claude-code-file.ts";
+import type { Line } from "./hearing.ts";
+import { keptLines } from "./kept-lines.ts";
+import { leafRow } from "./leaf-row.ts";
+import { LineBodies, speaks } from "./line-bodies.ts";
+import { LineKind, LineMark } from "./line-kind.ts";
+import type { LineTable } from "./line-table.ts";
+import { type Place, Placement } from "./placement.ts";
+import { lineIds, type Shoot, Trunk } from "./trunk.ts";
+import { holdsResult } from "./user-bodies.ts";
+
+/** How far a line of the conversation is followed through lines of sub-agents. */
+const REACH = 10_000;
+
+const ROOT: Place = { row: -1, unfollowed: [] };
+
+/** One pass over the rows of one session: each becomes its entries, what it follows first. */
+export class Conversation {
+  readonly #file: ClaudeCodeFile;
+  readonly #table: LineTable;
+  readonly #run: number;
+  readonly #issues: ImportIssues;
+  readonly #parts: AnswerParts;
+  readonly #placement: Placement;
+  readonly #trunk: Trunk;
+  readonly #bodies: LineBodies;
+  readonly #asides: AsideLines;
+  /** Rows that wait for what they follow. */
+  readonly #waiting: Uint8Array;
+
+  /** @param run the row that the session's run begins with, see `sidechains` */
+  constructor(file: ClaudeCodeFile, run: number, issues: ImportIssues, { known }: DraftOptions) {
+    const { table } = file.lines;
+    this.#file = file;
+    this.#table = table;
+    this.#run = run;
+    this.#issues = issues;
+    this.#parts = new AnswerParts(table, (row) => file.idOf(row), known);
+    this.#placement = new Placement(table, file.boundaries, this.#parts);
+    this.#trunk = new Trunk(table.length, file.facts.time);
+    this.#bodies = new LineBodies(file, issues);
+    this.#asides = new AsideLines(table, issues);
+    this.#waiting = new Uint8Array(table.length);
+    for (const { row, summary } of file.boundaries.all()) {
+      if (summary < 0) issues.add("no-summary", table.lineNumber(row), NO_SUMMARY);
+      else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
+        this.#placement.standAlone(row);
+    }
+  }
+
+  /** @param prelude what the session begins with, before its first line */
+  *entries(prelude: readonly Shoot[]): Generator<Entry, void> {
+    for (const shoot of prelude) yield this.#trunk.behind(shoot);
+    for (let row = 0; row < this.#table.length; row++) {
+      if (this.#isPlaced(row)) yield* this.#writeWithAncestors(this.#placement.entryRow(row));
+      else if (this.#file.runs[row] === this.#run && this.#table.kind(row) === LineKind.aside)
+        yield this.#aside(row);
+    }
+    this.#bodies.tellContentIssues();
+  }
+
+  /** Where the source stands, when all entries have been read. */
+  get leafId(): string | null {
+    const row = leafRow(this.#table, (candidate) => this.#isPlaced(candidate));
+    if (row < 0) return this.#trunk.under(-1);
+    const compacted = this.#file.boundaries.keeping(row, this.#table.length);
+    return this.#trunk.under(this.#placement.lastRow(compacted ? compacted.summary : row));
+  }
+
+  #isPlaced(row: number): boolean {
+    return this.#table.kind(row) !== LineKind.aside && this.#file.runs[row] === this.#run;
+  }
+
+  *#writeWithAncestors(first: number): Generator<Entry, void> {
+    const open = [first];
+    for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
+      let place = this.#trunk.has(row) ? ROOT : this.#placeOf(row);
+      if (place.row >= 0 && !this.#trunk.has(place.row)) {
+        if (this.#waiting[place.row] === 0 && place.row !== row) {
+          this.#waiting[row] = 1;
+          open.push(place.row);
+          continue;
+        }
+        this.#issues.add("cycle", this.#table.lineNumber(row), CYCLE);
+        place = ROOT;
+      }
+      open.pop();
+      this.#waiting[row] = 0;
+      if (!this.#trunk.has(row)) yield* this.#write(row, place);
+    }
+  }
+
+  /** Where a row hangs; lines of other sessions in between are passed over. */
+  #placeOf(row: number): Place {
+    const place = this.#placement.placeOf(row);
+    let above = place.row;
+    for (let step = 0; above >= 0 && !this.#isPlaced(above) && step < REACH; step++)
+      above = this.#table.parent(above);
+    if (above === place.row) return place;
+    return above >= 0 && this.#isPlaced(above) ? { ...place, row: this.#placement.lastRow(above) } : ROOT;
+  }
+
+  *#write(row: number, from: Place): Generator<Entry, void> {
+    const boundary = this.#file.boundaries.at(row);
+    if (boundary && boundary.summary >= 0 && this.#placement.entryRow(boundary.summary) === row) {
+      yield* this.#compact(row, boundary.summary, boundary, from);
+      return;
+    }
+    if (this.#table.has(row, LineMark.summary) && this.#file.lineAt(row)) {
+      yield* this.#compact(row, row, this.#file.boundaries.ofSummary(row), from);
+      return;
+    }
+    const lines = this.#parts
+      .partsOf(row)
+      .map((part) => this.#file.lineAt(part))
+      .filter(isLine);
+    const [line] = lines;
+    const id = this.#file.idOf(row, line);
+    this.#trunk.at(line?.["timestamp"]);
+    const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
+    const bodies = this.#bodies.bodies(row, lines, this.#trunk.time.ms);
+    const ids = lineIds(id, bodies.length);
+    const shoots = [
+      ...this.#leaveOut(place.unfollowed, id),
+      ...bodies.map((body, at): Shoot => ({ id: ids[at]!, body })),
+    ];
+    for (const entry of this.#trunk.grow(row, place.row, shoots, {
+      count: bodies.length,
+      speaks: speaks(bodies),
+    })) {
+      const calls = this.#bodies.notice(entry, line);
+      if (calls > 0) this.#placement.answered(row, calls);
+      yield entry;
+    }
+  }
+
+  /** A compaction has the id of its summary; edits behind it leave out what it does not keep. */
+  *#compact(
+    row: number,
+    summaryRow: number,
+    boundary: Boundary | undefined,
+    place: Place,
+  ): Generator<Entry, void> {
+    const summary = this.#file.lineAt(summaryRow) as Line;
+    const id = this.#file.idOf(summaryRow, summary);
+    this.#trunk.at(summary["timestamp"]);
+    const kept = keptLines(boundary, place.row, this.#trunk, this.#placement);
+    if (kept.elsewhere > 0)
+      this.#issues.add("kept-elsewhere", this.#table.lineNumber(summaryRow), KEPT_ELSEWHERE, id);
+    const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
+    const body = this.#bodies.compaction(summary, boundary?.metadata ?? {}, firstKept);
+    const shoots = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
+    yield* this.#trunk.grow(row, place.row, shoots, { count: 1, speaks: true });
+  }
+
+  /** Edits that leave rows out of the context from here on. */
+  #leaveOut(rows: readonly number[], id: string): Shoot[] {
+    return rows
+      .filter((row) => this.#trunk.speaks(row))
+      .flatMap((row) => this.#idsOf(row))
+      .map((targetId) => ({
+        id: idFromText(`${id}/without/${targetId}`),
+        body: { type: "context_edit", targetId, replacement: null },
+      }));
+  }
+
+  #idsOf(row: number): string[] {
+    return this.#trunk.ids(row, this.#file.idOf(row));
+  }
+
+  #aside(row: number): Entry {
+    const line = this.#file.lineAt(row);
+    const id = this.#file.idOf(row, {});
+    const lineNumber = this.#table.lineNumber(row);
+    const body = line ? this.#asides.body(line, lineNumber) : this.#bodies.bodies(row, [], 0)[0]!;
+    this.#trunk.at(line?.["timestamp"]);
+    return this.#trunk.behind({ id, body });
+  }
+}
+
+const isLine = (line: Line | undefined): line is Line => line !== undefined;
+
+const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
+const CYCLE = "Lines follow one another in a circle; this one stands as a root.";
+const KEPT_ELSEWHERE = "Lines that a compaction keeps are not above it; it does without them.";

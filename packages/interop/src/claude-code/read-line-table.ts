@@ -1,0 +1,128 @@
+import { type ByteView, forEachLine, salvageLine } from "@espalier/jsonl-stream";
+import { idFromText } from "../import-ids.ts";
+import type { ImportIssues } from "../import-issue.ts";
+import { reasonToLeaveOut } from "./aside-lines.ts";
+import { ForkClaims } from "./fork-claims.ts";
+import { factsOf, idText, type LineFacts, LineFactsReader } from "./line-facts.ts";
+import { kindOfLine, LineKind, LineMark } from "./line-kind.ts";
+import { LineTable } from "./line-table.ts";
+
+/** What the first pass over a file found. */
+export interface FileLines {
+  table: LineTable;
+  forks: ForkClaims;
+  /** Lines of the file, blank ones aside. */
+  count: number;
+}
+
+/** Where a line stands. */
+interface LinePlace {
+  /** From 1. */
+  lineNumber: number;
+  offset: number;
+  length: number;
+}
+
+/** Reads where the lines of a file belong: one pass that parses only what cannot be told from the bytes. */
+export function readLineTable(view: ByteView, issues: ImportIssues): FileLines {
+  const builder = new TableBuilder(view, issues);
+  forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
+    // A byte order mark stands before the content, not in it.
+    const contentOffset = offset === 0 && start > 0 ? start : offset;
+    builder.take(block, start, end, { lineNumber, offset: contentOffset, length: end - start }, terminated);
+  });
+  return builder.finish();
+}
+
+class TableBuilder {
+  readonly #table = new LineTable();
+  readonly #forks = new ForkClaims();
+  readonly #facts = new LineFactsReader();
+  readonly #view: ByteView;
+  readonly #issues: ImportIssues;
+  #count = 0;
+
+  constructor(view: ByteView, issues: ImportIssues) {
+    this.#view = view;
+    this.#issues = issues;
+  }
+
+  take(block: Uint8Array, start: number, end: number, place: LinePlace, terminated: boolean): void {
+    if (isBlank(block, start, end)) return;
+    this.#count++;
+    const facts = this.#facts.read(block, start, end);
+    if (facts) this.#add(facts, place);
+    else if (terminated) this.#salvage(block.subarray(start, end), place);
+    else this.#issues.add("torn-line", place.lineNumber, "The last line was cut while it was written.");
+  }
+
+  finish(): FileLines {
+    this.#table.settle((row) => {
+      const message = "The line follows one that is not in the file; it stands as a root.";
+      this.#issues.add("phantom-parent", this.#table.lineNumber(row), message);
+    });
+    this.#forks.apply(this.#table);
+    return { table: this.#table, forks: this.#forks, count: this.#count };
+  }
+
+  #salvage(bytes: Uint8Array, { lineNumber, offset, length }: LinePlace): void {
+    const salvaged = salvageLine(bytes, '{"');
+    const facts = salvaged && salvaged.start > 0 ? factsOf(salvaged.value) : undefined;
+    if (!salvaged || !facts) {
+      this.#issues.add("bad-line", lineNumber, "The line cannot be read: it is not the JSON of an object.");
+      return;
+    }
+    this.#issues.add("salvaged", lineNumber, "A whole line stood behind one that was cut; it counts.");
+    this.#add(facts, { lineNumber, offset: offset + salvaged.start, length: length - salvaged.start });
+  }
+
+  #add(facts: LineFacts, place: LinePlace): void {
+    const table = this.#table;
+    const { id, type, parentId, forkedFrom } = facts;
+    const kind = kindOfLine(type, id.length > 0);
+    if (kind === LineKind.aside) {
+      const reason = reasonToLeaveOut(type);
+      if (reason === undefined) table.add({ ...facts, ...place, kind, id: NO_BYTES });
+      else this.#issues.add("bookkeeping", place.lineNumber, reason);
+      return;
+    }
+    const older = id.length > 0 ? table.rowOfBytes(id, 0, id.length) : -1;
+    if (older >= 0 && this.#isSame(older, place)) {
+      this.#issues.add("duplicate-line", place.lineNumber, "The same line stands above; it counts once.");
+      return;
+    }
+    const row = table.add({ ...facts, ...place, kind, id: older < 0 ? id : NO_BYTES });
+    if (older >= 0 || id.length === 0) this.#rename(row, id, place);
+    if (parentId !== undefined) table.follow(row, parentId);
+    if (forkedFrom !== undefined) this.#forks.claim(row, forkedFrom);
+  }
+
+  #rename(row: number, id: Uint8Array, { lineNumber }: LinePlace): void {
+    this.#table.mark(row, LineMark.renamed);
+    this.#table.renamed.set(row, idFromText(`${idText(id)}#${lineNumber}`));
+    if (id.length === 0) this.#issues.add("no-id", lineNumber, "A message has no id; it gets one here.");
+    else
+      this.#issues.add(
+        "duplicate-id",
+        lineNumber,
+        "Another line above has this id; this one gets another here.",
+      );
+  }
+
+  #isSame(row: number, { offset, length }: LinePlace): boolean {
+    if (this.#table.lineLength(row) !== length) return false;
+    const above = this.#view.read(this.#table.offset(row), length);
+    const here = this.#view.read(offset, length);
+    return above.every((byte, at) => byte === here[at]);
+  }
+}
+
+const NO_BYTES = new Uint8Array();
+
+function isBlank(block: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = block[at];
+    if (byte !== 32 && byte !== 9 && byte !== 13) return false;
+  }
+  return true;
+}

@@ -1,0 +1,124 @@
+/**
+ * What an importer noticed. The kinds in {@link LEFT_OUT} are about lines that gave no entry; the others are about
+ * lines that did.
+ *
+ * - `bad-line`: not JSON, or no object; nothing of it can be read
+ * - `torn-line`: the last line, which has no end and cannot be read: a write that was cut
+ * - `duplicate-line`: the same line again
+ * - `bookkeeping`: known, and it says nothing about the conversation; the message says why
+ * - `repeats`: says again what other lines say
+ * - `not-a-session`, `compressed`, `unreadable`, `newer-version`: the whole file
+ * - `salvaged`: a whole line that stood behind a torn one
+ * - `unreadable-content`: a line of which only the place can be kept
+ * - `duplicate-id`: another line above has this id
+ * - `no-id`: a message without an id of its own
+ * - `phantom-parent`: the parent is nowhere in the file; the entry stands as a root
+ * - `cycle`: lines that follow one another in a circle; it is cut at the first
+ * - `unknown-type`: kept as it is, under its own name
+ * - `no-summary`: a compaction whose summary is not in the file
+ * - `kept-elsewhere`: messages that a compaction keeps and that are not above it
+ * - `missing-base`, `base-mismatch`: the file that this one continues
+ * - `rollback`: a turn to be taken back that is not there
+ * - `opaque-summary`: a summary that only its provider can read
+ * - `content`: a part of a message that is not kept as it was
+ */
+export type ImportIssueKind =
+  | "bad-line"
+  | "torn-line"
+  | "duplicate-line"
+  | "bookkeeping"
+  | "repeats"
+  | "not-a-session"
+  | "compressed"
+  | "unreadable"
+  | "newer-version"
+  | "salvaged"
+  | "unreadable-content"
+  | "duplicate-id"
+  | "no-id"
+  | "phantom-parent"
+  | "cycle"
+  | "unknown-type"
+  | "no-summary"
+  | "kept-elsewhere"
+  | "missing-base"
+  | "base-mismatch"
+  | "rollback"
+  | "opaque-summary"
+  | "content";
+
+/** One thing that was noticed, with all lines of the source it is about. Messages never quote what a line says. */
+export interface ImportIssue {
+  kind: ImportIssueKind;
+  /** The first line it is about, from 1; null where it is about the file. */
+  line: number | null;
+  /** The entry it is about, when there is one. */
+  id: string | null;
+  message: string;
+  /** How many lines it is about; 1 for an issue of the whole file. */
+  count: number;
+  /** The lines, as in `3, 7-9`; empty for an issue of the whole file. */
+  lines: string;
+}
+
+/** Kinds of issues about lines that are not in the session. */
+export const LEFT_OUT: ReadonlySet<ImportIssueKind> = new Set<ImportIssueKind>([
+  "bad-line",
+  "torn-line",
+  "duplicate-line",
+  "bookkeeping",
+  "repeats",
+]);
+
+interface Collected {
+  kind: ImportIssueKind;
+  id: string | null;
+  message: string;
+  count: number;
+  /** First and last line of each run, one after the other. */
+  runs: number[];
+}
+
+/** Collects issues: one for each kind and message, however many lines it is about, so that a long file has a short report. */
+export class ImportIssues {
+  /** Lines that gave no entry. */
+  leftOut = 0;
+  readonly #collected = new Map<string, Collected>();
+
+  /** @param message one sentence; lines with the same kind and message are told together */
+  add(kind: ImportIssueKind, line: number | null, message: string, id: string | null = null): void {
+    if (LEFT_OUT.has(kind) && line !== null) this.leftOut++;
+    const key = `${kind} ${message}`;
+    let collected = this.#collected.get(key);
+    if (!collected) {
+      collected = { kind, id, message, count: 0, runs: [] };
+      this.#collected.set(key, collected);
+    }
+    collected.count++;
+    if (line !== null) addToRuns(collected.runs, line);
+  }
+
+  list(): ImportIssue[] {
+    return [...this.#collected.values()].map(({ kind, id, message, count, runs }) => ({
+      kind,
+      line: runs[0] ?? null,
+      id,
+      message,
+      count,
+      lines: formatRuns(runs),
+    }));
+  }
+}
+
+function addToRuns(runs: number[], line: number): void {
+  if (runs.at(-1) === line - 1) runs[runs.length - 1] = line;
+  else if (runs.at(-1) !== line) runs.push(line, line);
+}
+
+function formatRuns(runs: readonly number[]): string {
+  const parts: string[] = [];
+  for (let at = 0; at < runs.length; at += 2) {
+    parts.push(runs[at] === runs[at + 1] ? `${runs[at]}` : `${runs[at]}-${runs[at + 1]}`);
+  }
+  return parts.join(", ");
+}
