@@ -1,5 +1,7 @@
+type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue | undefined };
+
 /** Options by the name of the provider that reads them. */
-export type AiSdkOptions = Record<string, Record<string, unknown>>;
+export type AiSdkOptions = Record<string, Record<string, JsonValue>>;
 
 export interface AiSdkText {
   type: "text";

@@ -109,6 +109,7 @@ export class ConversationBuilder {
       messages: this.messages,
       ...(this.#prompts.length === 0 ? {} : { system: this.#prompts.join("\n\n") }),
       ...(tools.length === 0 ? {} : { tools }),
+      model: { provider: this.provider, modelId: this.#modelId },
       issues: this.issues.list(),
     };
   }

@@ -5,12 +5,14 @@ import {
   type SessionContext,
   type ToolDefinition,
 } from "@espalier/session-tree";
+import type { ImportedConversation } from "./imported-conversation.ts";
 
 /** What can be written in a format: a context of a session, messages, or an imported conversation. */
 export type ConversationSource =
   | SessionContext
   | readonly ContextMessage[]
-  | { messages: readonly ContextMessage[]; system?: string; tools?: readonly ToolDefinition[] };
+  | ImportedConversation
+  | (Pick<RequestOptions<unknown>, "system" | "tools" | "model"> & { messages: readonly ContextMessage[] });
 
 /** How a conversation becomes a request; as for `buildRequest`, which makes it. */
 export type WriteOptions = Omit<RequestOptions<unknown>, "format">;
@@ -30,7 +32,7 @@ export interface RequestSource {
 export function readSource(source: ConversationSource, options: WriteOptions): RequestSource {
   const given = "messages" in source ? source : { messages: source };
   const { system, tools } = { system: undefined, tools: undefined, ...given };
-  const context = "prefixChanged" in given ? given : contextOf(given.messages);
+  const context = "prefixChanged" in given ? given : contextOf(given);
   return {
     context,
     model: options.model === undefined ? context.model : options.model,
@@ -39,14 +41,20 @@ export function readSource(source: ConversationSource, options: WriteOptions): R
   };
 }
 
-function contextOf(messages: readonly ContextMessage[]): SessionContext {
-  const answer = messages.findLast((message) => message.role === "assistant");
+function contextOf({
+  messages,
+  model = null,
+}: {
+  messages: readonly ContextMessage[];
+  model?: SessionContext["model"] | undefined;
+}): SessionContext {
+  const answer = messages.findLast((message) => message?.role === "assistant");
   return {
     messages: [...messages],
     sources: messages.map(() => ""),
     prefixChanged: messages.map(() => false),
     tokens: estimateTotal(messages),
-    model: answer ? { provider: answer.provider, modelId: answer.model } : null,
+    model: answer ? { provider: answer.provider, modelId: answer.model } : model,
     thinkingLevel: "off",
   };
 }

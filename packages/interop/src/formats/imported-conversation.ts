@@ -7,6 +7,8 @@ export interface ImportedConversation {
   /** What stood before the conversation as system prompt; not among the messages. */
   system?: string;
   tools?: ToolDefinition[];
+  /** Whose answers these are, where the answers themselves do not say. */
+  model: { provider: string; modelId: string };
   /** What is not there in the same way as it was; empty when nothing is missing. */
   issues: FormatIssue[];
 }

@@ -56,8 +56,14 @@ function readPart(part: Fields, path: string, issues: FormatIssues, provider: st
     if (prompt_cache_breakpoint) issues.dropped(["prompt_cache_breakpoint"], path);
     return [readImage(image_url, FORMAT, file_id ? { ...fields, file_id } : fields)];
   }
-  if (type === "input_text" || type === "output_text" || type === "refusal") {
-    issues.add("malformed", type, path, "A part has not the shape of its type; it is left out.");
+  // What a client can give begins with `input_`; an item of its own begins otherwise, and must not be taken for one.
+  if (type === "input_text" || !String(type).startsWith("input_")) {
+    issues.add(
+      "malformed",
+      "part",
+      path,
+      "A part is of no type and shape that a message can have; it is left out.",
+    );
     return [];
   }
   issues.opaque(type, path);

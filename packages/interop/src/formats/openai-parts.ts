@@ -4,6 +4,7 @@ import type { FormatIssues } from "./format-issue.ts";
 import { isRecord } from "./json-record.ts";
 import { type FormatName, stored, withNative } from "./native.ts";
 import { parsedJson } from "./parsed-json.ts";
+import { plainJson } from "./plain-json.ts";
 
 /** A picture at an address, which can be a `data:` address with the picture in it. */
 export function readImage(url: string, format: FormatName, fields: Record<string, unknown>): ContentBlock {
@@ -17,7 +18,14 @@ export function readImage(url: string, format: FormatName, fields: Record<string
 
 /** Arguments of a call, which the model wrote as text that should be the JSON of an object. */
 export function readArguments(text: unknown, path: string, issues: FormatIssues): Record<string, unknown> {
-  const parsed = text === "" || text === undefined ? {} : parsedJson(text);
+  const lost = (place: string) =>
+    issues.add(
+      "malformed",
+      "value",
+      `${path}.arguments.${place}`,
+      "A value that no session can hold is left out.",
+    );
+  const parsed = text === "" || text === undefined ? {} : plainJson(parsedJson(text), lost);
   if (isRecord(parsed)) return parsed;
   issues.add(
     "changed",

@@ -33,8 +33,8 @@ function plain(value: unknown, path: string, above: object[], lost: (path: strin
   }
   const within = [...above, value];
   if (Array.isArray(value)) {
-    // A list with a hole would shift what follows: what is lost in it becomes null.
-    return value.map((item, index) => plain(item, `${path}[${index}]`, within, lost) ?? null);
+    // What is lost in a list becomes null, or what follows would shift.
+    return Array.from(value, (item, index) => plain(item, `${path}[${index}]`, within, lost) ?? null);
   }
   const copy: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {

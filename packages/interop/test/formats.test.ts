@@ -1,0 +1,287 @@
+import {
+  fromAiSdk,
+  fromAnthropic,
+  fromOpenaiChat,
+  fromOpenaiResponses,
+  toAiSdk,
+  toAnthropic,
+  toOpenaiChat,
+  toOpenaiResponses,
+} from "@espalier/interop";
+import {
+  buildRequest,
+  type ContextMessage,
+  memoryStore,
+  message,
+  type RequestFormat,
+  requestFormats,
+  SessionTree,
+  type StoredMessage,
+} from "@espalier/session-tree";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { anthropicMessages } from "./anthropic-histories.ts";
+import { brokenHistory, contextOf } from "./broken-history.ts";
+import { damaged, input, mostOf, PNG, rounds, text, written } from "./format-histories.ts";
+import { responsesInput } from "./openai-histories.ts";
+
+type Block = Record<string, unknown>;
+
+const formats = {
+  anthropic: { from: fromAnthropic, to: toAnthropic, provider: "anthropic", api: "anthropic-messages" },
+  "openai-chat": { from: fromOpenaiChat, to: toOpenaiChat, provider: "openai", api: "openai-completions" },
+  "openai-responses": {
+    from: fromOpenaiResponses,
+    to: toOpenaiResponses,
+    provider: "openai",
+    api: "openai-responses",
+  },
+  "ai-sdk": { from: fromAiSdk, to: toAiSdk, provider: "anthropic", api: "anthropic-messages" },
+} as const;
+type Name = keyof typeof formats;
+const names = Object.keys(formats) as Name[];
+
+const plain: fc.Arbitrary<Block> = text.map((said) => ({ type: "text", text: said }));
+const picture = fc.constant<Block>({ type: "image", data: PNG, mimeType: "image/png" });
+const remote: fc.Arbitrary<Block> = fc.webUrl().map((url) => ({ type: "imageUrl", url }));
+
+/** Reasoning as the provider of a format signs it; none where the format has no place for it. */
+const thoughts: Record<Name, fc.Arbitrary<Block[]>> = {
+  anthropic: mostOf(text.map((signed) => ({ type: "thinking", thinking: "Hm", thinkingSignature: signed }))),
+  "openai-chat": fc.constant([]),
+  "openai-responses": mostOf(
+    text.map((encrypted_content) => ({
+      type: "thinking",
+      thinking: "Hm",
+      thinkingSignature: JSON.stringify({
+        type: "reasoning",
+        summary: [{ type: "summary_text", text: "Hm" }],
+        encrypted_content,
+      }),
+    })),
+  ),
+  "ai-sdk": mostOf(
+    text.map((signed) => ({ type: "thinking", thinking: "", thinkingSignature: signed, redacted: true })),
+  ),
+};
+
+/** Neutral histories in which nothing needs healing: as a session has them after an import. */
+function neutralHistory(name: Name): fc.Arbitrary<StoredMessage[]> {
+  const isChat = name === "openai-chat";
+  const { provider, api } = formats[name];
+  const call = (id: string) =>
+    fc.record({ input, gave: plain, pictured: fc.boolean(), failed: fc.boolean() }).map((given) => ({
+      call: { type: "toolCall", id, name: "tool", arguments: given.input },
+      given: {
+        role: "toolResult",
+        toolCallId: id,
+        toolName: "tool",
+        content: given.pictured && !isChat && !isFailed(given) ? [given.gave, { ...PICTURE }] : [given.gave],
+        isError: isFailed(given),
+        timestamp: 0,
+      },
+    }));
+  const isFailed = ({ failed }: { failed: boolean }) => failed && (name === "anthropic" || name === "ai-sdk");
+  const said = isChat
+    ? fc.oneof(text, fc.tuple(plain, fc.oneof(picture, remote)))
+    : mostOf(fc.oneof(plain, picture, remote), 1);
+  return rounds<unknown, Block[], Block, Block>({
+    said,
+    answered: fc
+      .tuple(thoughts[name], mostOf(plain, 1))
+      .map(([thinking, texts]) => [[...thinking, ...(isChat ? texts.slice(0, 1) : texts)]]),
+    call,
+  }).map(
+    (all) =>
+      all.flatMap(({ said: [content], answered: [blocks], calls }) => [
+        { role: "user", content, timestamp: 0 },
+        {
+          role: "assistant",
+          content: [...blocks!, ...calls.map((each) => each.call)],
+          api,
+          provider,
+          model: "the-model",
+          stopReason: calls.length > 0 ? "toolUse" : "stop",
+          timestamp: 0,
+        },
+        ...calls.map((each) => each.given),
+      ]) as unknown as StoredMessage[],
+  );
+}
+
+const PICTURE = { type: "image", data: PNG, mimeType: "image/png" };
+
+describe.each(names)("neutral messages by way of %s", (name) => {
+  const { from, to, provider } = formats[name];
+
+  it("come back equal where nothing needed healing", () => {
+    fc.assert(
+      fc.property(neutralHistory(name), (messages) => {
+        const request: unknown = to(messages);
+        expect(from(request, { model: { provider, modelId: "the-model" } }).messages).toEqual(messages);
+      }),
+    );
+  });
+
+  it("hold no marker of ours, whatever was imported", () => {
+    fc.assert(
+      fc.property(fc.oneof(anthropicMessages, responsesInput).chain(damaged), (history) => {
+        for (const read of [fromAnthropic, fromOpenaiResponses]) {
+          const request = written<object>(() => to(read(history)));
+          expect(JSON.stringify(request) ?? "").not.toContain("espalierCargo");
+        }
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("say what looks like a marker of ours as it was said", () => {
+    const said = "espalierCargo/0/";
+    const messages: ContextMessage[] = [
+      { role: "user", content: [{ type: "text", text: said }], timestamp: 0 },
+      {
+        role: "assistant",
+        content: [{ type: "text", text: `${said}${said}` }],
+        provider,
+        model: "the-model",
+        stopReason: "stop",
+        timestamp: 0,
+      },
+    ];
+    const request = JSON.stringify(to(messages));
+    expect(request.split(said)).toHaveLength(4);
+  });
+});
+
+it.each([
+  ["anthropic", toAnthropic, "anthropic"],
+  ["openai", toOpenaiChat, "openai"],
+  ["openai-responses", toOpenaiResponses, "openai"],
+] as const)(
+  "a request in %s is what `buildRequest` makes where nothing is in it that only one format has",
+  (name, to, provider) => {
+    const format: RequestFormat<object> = requestFormats[name];
+    fc.assert(
+      fc.property(brokenHistory, (messages) => {
+        const context = contextOf(messages, { provider, modelId: "claude-test" });
+        expect(written<object>(() => to(context))).toEqual(written(() => buildRequest(context, { format })));
+      }),
+    );
+  },
+);
+
+describe("provenance", () => {
+  const encrypted = "ZW5jcnlwdGVkLWNvbnRlbnQ";
+  const openai = { provider: "openai", modelId: "gpt-test" };
+  const claude = { provider: "anthropic", modelId: "claude-test" };
+  const fromOpenai = fromOpenaiResponses(
+    [
+      { role: "user", content: "Hi" },
+      { type: "compaction", id: "cmp_1", encrypted_content: `${encrypted}1` },
+      { role: "user", content: "Go on" },
+      { type: "reasoning", id: "rs_1", summary: [], encrypted_content: `${encrypted}2` },
+      { type: "code_interpreter_call", id: "ci_1", code: `${encrypted}3`, container_id: "c", outputs: null },
+      { role: "assistant", content: "Done" },
+      { role: "user", content: "And?" },
+    ],
+    { model: openai },
+  );
+  const fromClaude = fromAnthropic(
+    [
+      { role: "user", content: "Hi" },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "Hm", signature: `${encrypted}4` },
+          { type: "redacted_thinking", data: `${encrypted}5` },
+          { type: "server_tool_use", id: "srvtoolu_1", name: "web_search", input: {} },
+          {
+            type: "web_search_tool_result",
+            tool_use_id: "srvtoolu_1",
+            content: [{ type: "web_search_result", encrypted_content: `${encrypted}6` }],
+          },
+          {
+            type: "text",
+            text: "Done",
+            citations: [{ type: "web_search_result_location", encrypted_index: `${encrypted}7` }],
+          },
+        ],
+      },
+      { role: "user", content: "And?" },
+    ],
+    { model: claude },
+  );
+  const writers = [toAnthropic, toOpenaiChat, toOpenaiResponses, toAiSdk];
+  const elsewhere = [
+    { provider: "anthropic", modelId: "claude-test" },
+    { provider: "openai", modelId: "gpt-test" },
+    { provider: "azure-openai-responses", modelId: "gpt-test" },
+    { provider: "openrouter", modelId: "openai/gpt-test" },
+    null,
+  ];
+
+  it("what a provider encrypted reaches its own requests", () => {
+    const [one, two, three] = [1, 2, 3].map((number) => `${encrypted}${number}`);
+    const request = JSON.stringify(toOpenaiResponses(fromOpenai));
+    for (const content of [one, two, three]) expect(request).toContain(content);
+    const own = JSON.stringify(toAnthropic(fromClaude));
+    for (const number of [4, 5, 6, 7]) expect(own).toContain(`${encrypted}${number}`);
+  });
+
+  it("what a provider encrypted never reaches a request for another", () => {
+    for (const conversation of [fromOpenai, fromClaude]) {
+      for (const model of elsewhere) {
+        if (model?.provider === conversation.model.provider) continue;
+        for (const write of writers)
+          expect(JSON.stringify(write(conversation, { model }))).not.toContain(encrypted);
+      }
+    }
+  });
+
+  it("what a provider encrypted never reaches a format that cannot carry it, even for the same provider", () => {
+    for (const write of [toAnthropic, toOpenaiChat])
+      expect(JSON.stringify(write(fromOpenai, { model: openai }))).not.toContain(encrypted);
+    for (const write of [toOpenaiResponses, toOpenaiChat])
+      expect(JSON.stringify(write(fromClaude, { model: claude }))).not.toContain(encrypted);
+  });
+
+  it("a format that knows nothing of a compaction of OpenAI says that something is left out", () => {
+    const request = JSON.stringify(toAnthropic(fromOpenai, { model: claude }));
+    expect(request).toContain("[Content of type openai-responses.compaction left out]");
+  });
+
+  it("text that one provider cited from is text for the others", () => {
+    for (const write of writers)
+      expect(JSON.stringify(write(fromClaude, { model: openai }))).toContain("Done");
+  });
+
+  it("reasoning stays with its model, hosted tools with their provider", () => {
+    const other = { provider: "openai", modelId: "gpt-other" };
+    const request = JSON.stringify(toOpenaiResponses(fromOpenai, { model: other }));
+    expect(request).not.toContain(`${encrypted}2`);
+    expect(request).toContain(`${encrypted}1`);
+    expect(request).toContain(`${encrypted}3`);
+  });
+});
+
+it("what was imported can be appended to a session, and a session that is opened again says the same", async () => {
+  await fc.assert(
+    fc.asyncProperty(anthropicMessages, async (history) => {
+      const store = memoryStore();
+      const header = {
+        type: "session",
+        version: 3,
+        id: "imported",
+        timestamp: "2026-01-01T00:00:00.000Z",
+        cwd: "/",
+      } as const;
+      const session = await SessionTree.open(await store.create(header));
+      const model = { provider: "anthropic", modelId: "claude-test" };
+      const imported = fromAnthropic(history, { model });
+      await session.append(imported.messages.map((said) => message.of({ message: said })));
+      const again = await SessionTree.open(await store.open("imported", "read"));
+      expect(toAnthropic(again.context).messages).toEqual(history);
+    }),
+    { numRuns: 50 },
+  );
+});
