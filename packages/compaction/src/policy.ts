@@ -64,5 +64,9 @@ export interface Policy {
    */
   offload?(situation: PolicySituation, pathFor: (text: string) => string): OffloadPlan | undefined;
   /** What the policy records of a compaction in its `details`, beside what every compaction records. */
-  record?(plan: CompactionPreparation, made: CompactionInTheMaking): Record<string, unknown>;
+  record?(
+    plan: CompactionPreparation,
+    made: CompactionInTheMaking,
+    situation: PolicySituation,
+  ): Record<string, unknown>;
 }

@@ -17,6 +17,8 @@ export interface SummaryStyle {
   toolResultLimits?: readonly number[];
   /** The most tokens of the summary, however much it replaces; never more than there is room for. */
   maxOutputTokens?: number;
+  /** The model that is asked, where it shall be another than the summarizer's own. */
+  model?: string;
   /** How often a model is asked in all; after the n-th failure one waits n seconds. Default: only passing trouble is waited for. */
   attempts?: number;
   /** What the text of the summary begins with, its blank line included. */

@@ -1,0 +1,1 @@
+export { fileOffloadStorage } from "./file-offload-storage.ts";

@@ -1,0 +1,85 @@
+import { type PolicySituation, readSpan } from "@espalier/compaction";
+import {
+  type CompactionEntry,
+  compaction,
+  type Entry,
+  kindOf,
+  pathRows,
+  pathWindowAt,
+  type SessionContext,
+  type Tree,
+} from "@espalier/session-tree";
+import { compactionIn } from "./active-messages.ts";
+
+/** Where a sliding window stands. The first two are in the log, the other two live in the process. */
+export interface SlidingWindowState {
+  /** Messages of the path that are summarised, counted from the root; also the index of the first that is not. */
+  lastConsolidated: number;
+  /** When the last run ended, ISO 8601; null before the first. */
+  lastConsolidatedAt: string | null;
+  isConsolidating: boolean;
+  /** Whether a run was asked for while one was going on. */
+  pendingConsolidation: boolean;
+}
+
+/** A session as the state is read from it. */
+export interface ConsolidatedSession {
+  readonly tree: Tree;
+  readonly leafId: string | null;
+  readonly isConsolidating?: boolean;
+  readonly pendingConsolidation?: boolean;
+}
+
+/** The state at a session's leaf, derived from the log: the same after a restart. */
+export function slidingWindowState(session: ConsolidatedSession): SlidingWindowState {
+  const { tree, leafId } = session;
+  const row = leafId === null ? -1 : tree.row(leafId);
+  const { entries } = pathWindowAt(tree, row);
+  const messagesAbove = () => {
+    const above = pathRows(tree, row).slice(0, -entries.length || undefined);
+    return above.filter((at) => countsAsMessage(tree.entryAt(at))).length;
+  };
+  const { previous } = readSpan(entries);
+  return {
+    lastConsolidated: consolidatedMessages({ path: entries, messagesAbove }),
+    lastConsolidatedAt: previous ? consolidatedAt(previous) : null,
+    isConsolidating: session.isConsolidating ?? false,
+    pendingConsolidation: session.pendingConsolidation ?? false,
+  };
+}
+
+/** How many messages of a path are summarised. */
+export function consolidatedMessages({
+  path,
+  messagesAbove,
+}: Pick<PolicySituation, "path" | "messagesAbove">): number {
+  const { previous, items } = readSpan(path);
+  if (!previous) return 0;
+  const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
+  if (typeof recorded === "number") return recorded;
+  // Another policy's compaction, or Pi's: what stands above the first kept entry was summarised by it.
+  const firstKept = items[0] ? path.indexOf(items[0].entry) : path.length;
+  return (messagesAbove?.() ?? 0) + path.slice(0, firstKept).filter(countsAsMessage).length;
+}
+
+/** When the compaction that speaks in a context was made, ISO 8601; undefined when none does. */
+export function lastConsolidatedAt(
+  context: Pick<SessionContext, "messages" | "sources">,
+  path: readonly Entry[],
+): string | undefined {
+  const id = compactionIn(context);
+  if (id === undefined) return undefined;
+  const entry = path.findLast((candidate) => candidate.id === id);
+  return entry && compaction.is(entry) ? consolidatedAt(entry) : undefined;
+}
+
+function consolidatedAt({ details, timestamp }: CompactionEntry): string {
+  const recorded = (details as { lastConsolidatedAt?: unknown } | undefined)?.lastConsolidatedAt;
+  return typeof recorded === "string" ? recorded : timestamp;
+}
+
+/** Entries that say something to a model, but for compactions. */
+function countsAsMessage(entry: Entry): boolean {
+  const kind = kindOf(entry.type);
+  return kind.toMessages !== undefined && kind.firstKept === undefined && !kind.problem?.(entry);
+}
