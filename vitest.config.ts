@@ -6,7 +6,7 @@ const here = import.meta.dirname;
 const grouped = ["packages", "apps"].flatMap((group) =>
   readdirSync(join(here, group)).map((name) => `${group}/${name}`),
 );
-const folders = [...grouped, "examples", "bench", "docs", "scripts"].filter((folder) =>
+const folders = [...grouped, "examples", "harness", "bench", "docs", "scripts"].filter((folder) =>
   folder === "scripts" ? true : existsSync(join(here, folder, "package.json")),
 );
 

@@ -12,7 +12,7 @@ const rows = [
   ["packages/engine"],
   ["packages/agent"],
   ["apps/cli", "apps/viewer"],
-  ["examples", "bench", "docs"],
+  ["examples", "harness", "bench", "docs"],
 ];
 
 /** Hooks are values that know nothing of sessions, although the ground lies below them. */

@@ -13,7 +13,7 @@ import { readSource } from "./source.mjs";
 /** @typedef {{ rootManifest: Record<string, any>, packages: Package[], scripts: import("./source.mjs").SourceFile[] }} Workspace */
 
 const groups = ["packages", "apps"];
-const single = ["examples", "bench", "docs"];
+const single = ["examples", "harness", "bench", "docs"];
 const skippedAnywhere = new Set(["node_modules", "dist", "fixtures", "coverage"]);
 /** What a package carries or makes beside its sources. */
 const skippedBesideSources = /^[^/]+(\/[^/]+)?\/(assets|public|api)$/;

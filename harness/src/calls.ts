@@ -1,0 +1,140 @@
+import { join } from "node:path";
+import {
+  branchSummary,
+  custom,
+  type Entry,
+  label,
+  message,
+  type NewEntry,
+  SessionTree,
+  SessionTreeError,
+} from "@espalier/session-tree";
+import { digestOfContext } from "./children/acting.ts";
+import { type FaultKind, FaultyCalls, faultKinds } from "./faulty-calls.ts";
+import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
+import { headerOf } from "./new-session.ts";
+import { SeededRandom } from "./seeded-random.ts";
+import { storeNamed } from "./store-named.ts";
+
+/** Acts of the scenario. */
+const ACTS = 50;
+
+/** Milliseconds after which a scenario counts as hung; it takes about ten. */
+const HANGS_MS = 10_000;
+
+/** Every call of the file layer fails once, in turn, over fifty acts: nothing acknowledged is lost, and memory is the file. */
+export const calls: Harness = async (options) => {
+  const findings = new Findings();
+  const none = new FaultyCalls(0, "EIO");
+  await scenario(options, none, findings, "none");
+  const total = none.made;
+  findings.count("calls", total);
+  for (const kind of faultKinds) {
+    const first = options.isShort ? 1 + (options.seed % 11) : 1;
+    for (let at = first; at <= total; at += options.isShort ? 11 : 1) {
+      const faulty = new FaultyCalls(at, kind);
+      const name = `${kind}-${at}`;
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const hung = new Promise<"hung">((resolve) => {
+        timer = setTimeout(() => resolve("hung"), HANGS_MS);
+      });
+      const end = await Promise.race([scenario(options, faulty, findings, name), hung]);
+      clearTimeout(timer);
+      findings.expect(end !== "hung", () => `${name} (${faulty.failed}): the scenario hung.`);
+      findings.count("scenarios");
+    }
+  }
+  return findings;
+};
+
+async function scenario(
+  { folder, seed, store: storeName }: HarnessOptions,
+  faulty: FaultyCalls,
+  findings: Findings,
+  name: string,
+): Promise<void> {
+  const random = new SeededRandom(seed);
+  const store = storeNamed(storeName, folder, faulty.calls);
+  const file = join(folder, `${name}.jsonl`);
+  const acked: string[] = [];
+  const typed = (error: unknown) => {
+    const isTyped = error instanceof SessionTreeError;
+    findings.expect(
+      isTyped,
+      () => `${name} (${faulty.failed}): ${(error as Error)?.message ?? error} has no code.`,
+    );
+    return isTyped ? error.code : "";
+  };
+  const open = async (): Promise<SessionTree> => {
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      try {
+        return await SessionTree.open(
+          await store.create(headerOf("s1"), [], file).catch((error) => {
+            if (typed(error) !== "exists") throw error;
+            return store.open(file, "write");
+          }),
+        );
+      } catch (error) {
+        typed(error);
+      }
+    }
+    throw new Error(`${name}: the session could not be opened after one failure.`);
+  };
+  let session = await open();
+  for (let n = 0; n < ACTS; n += 1) {
+    try {
+      acked.push(...(await act(session, random, n)).map(({ id }) => id));
+    } catch (error) {
+      if (typed(error) !== "sync-failed") continue;
+      // Final for this opening, as the contract says.
+      await session.close().catch(typed);
+      session = await open();
+    }
+  }
+  faulty.at = 0;
+  acked.push(...(await session.append(note("last"))).map(({ id }) => id));
+  const fresh = await SessionTree.open(await storeNamed("file", folder).open(file, "read"));
+  const where = `${name} (${faulty.failed})`;
+  for (const id of acked)
+    findings.expect(fresh.tree.has(id), () => `${where}: an acknowledged entry is lost.`);
+  findings.expect(fresh.leafId === session.leafId, () => `${where}: memory has another leaf than the file.`);
+  const ids = (tree: SessionTree) => [...tree.tree.ids()].join();
+  findings.expect(ids(fresh) === ids(session), () => `${where}: memory has other entries than the file.`);
+  const same = digestOfContext(fresh.context) === digestOfContext(session.context);
+  findings.expect(same, () => `${where}: memory has another context than the file.`);
+  const twice = fresh.tree.issues.some(({ kind }) => kind === "duplicate-id" || kind === "salvaged");
+  findings.expect(!twice, () => `${where}: something is in the file twice, or glued.`);
+  await fresh.close();
+  await session.close().catch(typed);
+}
+
+const note = (data: unknown): NewEntry => custom.of({ customType: "trial", data });
+const said = (content: string): NewEntry => message.of({ message: { role: "user", content, timestamp: 0 } });
+
+/** One act; what it answers is acknowledged. */
+async function act(session: SessionTree, random: SeededRandom, n: number): Promise<Entry[]> {
+  const { leafId } = session;
+  const choice = random.below(8);
+  const later = n % 2 === 0 ? "queue" : "throw";
+  if (choice === 0) return session.append([note(n), note("x".repeat(3_000)), note(n)], { onFailure: later });
+  if (choice === 1) return session.append(said(`Question ${n}`), { onFailure: later });
+  if (choice === 2 && leafId !== null) return session.append(label.of({ targetId: leafId, label: `${n}` }));
+  if (choice === 3) {
+    const ids = [...session.tree.ids()];
+    if (ids.length > 0) await session.moveTo(random.pick(ids));
+    return [];
+  }
+  if (choice === 4) {
+    await session.flush();
+    return [];
+  }
+  if (choice === 5) {
+    await session.refresh();
+    return [];
+  }
+  if (choice === 6 && leafId !== null)
+    return session.append(branchSummary.of({ fromId: leafId, summary: "So far." }));
+  return session.append(note(n), { onFailure: later });
+}
+
+export type { FaultKind };

@@ -1,0 +1,127 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { diagnose } from "@espalier/engine";
+import { memoryLog, SessionTree, SessionTreeError } from "@espalier/session-tree";
+import { Findings, type Harness } from "./harness.ts";
+import { mutate } from "./mutations.ts";
+import { conversation, sessionBytes } from "./new-session.ts";
+import { SeededRandom } from "./seeded-random.ts";
+
+/** Milliseconds a file of 100 KB may take; one that takes longer is looked at again, since the machine has other work. */
+const SLOW_MS = 50;
+
+/** Bytes of a real session that one file is made of. */
+const PIECE = 12_000;
+
+/** Mutated sessions: each opens or is refused by name, quickly, and no good line is dropped without a word. */
+export const fuzz: Harness = async ({ seed, isShort, count }) => {
+  const findings = new Findings();
+  const sources = realSessions(findings);
+  const total = count ?? (isShort ? 400 : 1_000_000);
+  for (let n = 0; n < total; n += 1) {
+    const random = new SeededRandom(seed * 1_000_003 + n);
+    const bytes = mutate(pieceOf(random.pick(sources), random), random);
+    const took = await look(bytes, findings, `File ${n} of seed ${seed}`);
+    const limit = SLOW_MS * Math.max(1, bytes.length / 100_000);
+    if (took > limit) {
+      const again = Math.min(
+        await look(bytes, findings, `File ${n}`),
+        await look(bytes, findings, `File ${n}`),
+      );
+      findings.expect(again <= limit, () => `File ${n} of seed ${seed} took ${again.toFixed(0)} ms.`);
+    }
+    findings.count("files");
+    findings.count("bytes", bytes.length);
+  }
+  return findings;
+};
+
+/** Reads one file in every way there is; returns the milliseconds. */
+async function look(bytes: Uint8Array, findings: Findings, name: string): Promise<number> {
+  const began = performance.now();
+  try {
+    const log = memoryLog(bytes);
+    const session = await SessionTree.open(log);
+    void session.context;
+    const { issues } = await diagnose(log);
+    const took = performance.now() - began;
+    const lost = silentlyLost(bytes, session, new Set(issues.map(({ line }) => line)));
+    findings.expect(lost === 0, () => `${name}: ${lost} good lines are dropped without a word.`);
+    findings.count(issues.length > 0 ? "with issues" : "without issues");
+    return took;
+  } catch (error) {
+    const code = error instanceof SessionTreeError ? error.code : "";
+    findings.expect(code === "not-a-session", () => `${name}: ${(error as Error).stack}`);
+    findings.count("refused");
+    return performance.now() - began;
+  }
+}
+
+/** Lines that parse to an entry, are no entry of the tree, and are not named in any issue. */
+function silentlyLost(
+  bytes: Uint8Array,
+  { tree, header }: SessionTree,
+  named: ReadonlySet<number | null>,
+): number {
+  // Old formats get ids while they are read.
+  if (header && header.version < 3) return 0;
+  let lost = 0;
+  const lines = Buffer.from(bytes).toString("latin1").split("\n");
+  for (const [at, line] of lines.entries()) {
+    if (named.has(at + 1)) continue;
+    const entry = parsed(Buffer.from(line.replace(/\r$/, ""), "latin1"));
+    if (entry && !tree.has(entry.id)) lost += 1;
+  }
+  return lost;
+}
+
+function parsed(bytes: Buffer): { id: string } | undefined {
+  try {
+    const value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Record<
+      string,
+      unknown
+    >;
+    const { id, type, parentId = null } = value ?? {};
+    const isEntry =
+      typeof id === "string" &&
+      id !== "" &&
+      typeof type === "string" &&
+      type !== "session" &&
+      (parentId === null || typeof parentId === "string");
+    return isEntry ? { id } : undefined;
+  } catch {
+    // No line that anybody could read.
+    return undefined;
+  }
+}
+
+function pieceOf(source: Buffer, random: SeededRandom): string[] {
+  const lines = source.toString("utf8").split("\n").slice(0, -1);
+  const from = 1 + random.below(Math.max(1, lines.length - 20));
+  const piece = [lines[0]!];
+  for (let size = 0, at = from; at < lines.length && size < PIECE; at += 1) {
+    size += lines[at]!.length;
+    if (lines[at]!.length < PIECE) piece.push(lines[at]!);
+  }
+  return piece;
+}
+
+/** Real sessions where the corpus lies beside the repository; else made ones. */
+function realSessions(findings: Findings): Buffer[] {
+  const made = [sessionBytes(conversation(60))];
+  const corpus = ["../shared/corpus/pi", "../../shared/corpus/pi"]
+    .map((path) => resolve(path))
+    .find((path) => existsSync(path));
+  if (!corpus) {
+    findings.skipped.push("No corpus of real sessions beside the repository: made ones are mutated.");
+    return made;
+  }
+  const files = readdirSync(corpus, { recursive: true, withFileTypes: true })
+    .filter((file) => file.isFile() && file.name.endsWith(".jsonl"))
+    .map((file) => join(file.parentPath, file.name))
+    .filter((file) => statSync(file).size < 4_000_000)
+    .sort()
+    .slice(0, 40);
+  findings.count("real sessions", files.length);
+  return [...made, ...files.map((file) => readFileSync(file))];
+}

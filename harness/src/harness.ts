@@ -1,0 +1,50 @@
+import type { StoreName } from "./store-named.ts";
+
+/** How a trial is run. The same seed makes the same choices; what the system does in between is its own. */
+export interface HarnessOptions {
+  seed: number;
+  /** A form that takes seconds. */
+  isShort: boolean;
+  /** How many rounds; each trial has its own default, short and long. */
+  count?: number;
+  /** The store on trial. */
+  store: StoreName;
+  /** An empty folder, removed by the caller. */
+  folder: string;
+  /** The bundled program, which starts itself again as a child. */
+  program: string;
+}
+
+/** What a trial found. */
+export interface HarnessResult {
+  /** Counts, for the table in the documentation. */
+  figures: Record<string, number>;
+  /** One sentence each for what broke the contract; a trial with none has passed. */
+  faults: string[];
+  /** One sentence each for what could not be run here, and why. */
+  skipped: string[];
+}
+
+/** A trial: does its rounds and says what it found. It throws only for what is wrong with itself. */
+export type Harness = (options: HarnessOptions) => Promise<HarnessResult>;
+
+/** Collects what a trial finds; the first faults are told in words, all are counted. */
+export class Findings implements HarnessResult {
+  readonly figures: Record<string, number> = {};
+  readonly faults: string[] = [];
+  readonly skipped: string[] = [];
+
+  count(figure: string, by = 1): void {
+    this.figures[figure] = (this.figures[figure] ?? 0) + by;
+  }
+
+  fault(sentence: string): void {
+    this.count("faults");
+    if (this.faults.length < 20) this.faults.push(sentence);
+  }
+
+  /** Notes a fault unless `holds`. */
+  expect(holds: boolean, sentence: () => string): void {
+    if (!holds) this.fault(sentence());
+  }
+}

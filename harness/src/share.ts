@@ -1,0 +1,111 @@
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { scanLines } from "@espalier/jsonl-stream";
+import { openView } from "@espalier/jsonl-stream/node";
+import { readSessionLine } from "@espalier/session-tree";
+import { Child } from "./child-process.ts";
+import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
+import { writeSession } from "./new-session.ts";
+import { SeededRandom } from "./seeded-random.ts";
+
+interface Form {
+  name: string;
+  processes: number;
+  entries: number;
+  /** Bytes of the largest entry. */
+  largest: number;
+}
+
+const LONG: readonly Form[] = [
+  { name: "1 KB", processes: 8, entries: 10_000, largest: 1_000 },
+  { name: "1 KB to 8 MB", processes: 8, entries: 200, largest: 8_000_000 },
+];
+const SHORT: readonly Form[] = [
+  { name: "1 KB", processes: 3, entries: 150, largest: 1_000 },
+  { name: "1 KB to 8 MB", processes: 3, entries: 25, largest: 8_000_000 },
+];
+
+/** Several processes append to one session, and one of them is killed every second and begins again. */
+export const share: Harness = async (options) => {
+  const findings = new Findings();
+  for (const form of options.isShort ? SHORT : LONG) await one(options, form, findings);
+  return findings;
+};
+
+async function one(options: HarnessOptions, form: Form, findings: Findings): Promise<void> {
+  const random = new SeededRandom(options.seed);
+  const file = writeSession(join(options.folder, `shared-${form.largest}.jsonl`));
+  const acked = new Set<string>();
+  const running = new Map<number, Child>();
+  let kills = 0;
+  const writer = async (number: number) => {
+    for (let from = 0; from < form.entries; ) {
+      const args = [options.store, options.folder, file, number, from, form.entries, form.largest].map(
+        String,
+      );
+      const child = new Child(options.program, ["sharing", ...args]);
+      running.set(number, child);
+      await child.over;
+      running.delete(number);
+      const said = child.lines.slice(1).map(Number);
+      for (const n of said) acked.add(`w${number}x${n}`);
+      // What was not acknowledged may be there: it is left, and the next number is taken.
+      const next = said.length > 0 ? said.at(-1)! + 1 : from;
+      if (child.process.signalCode === null && next < form.entries) {
+        findings.fault(`A writer of ${form.name} gave up at ${next}.`);
+        return;
+      }
+      from = child.process.signalCode === null ? next : next + 1;
+    }
+  };
+  const writers = Array.from({ length: form.processes }, (_, number) => writer(number));
+  let isDone = false;
+  const killing = (async () => {
+    while (!isDone) {
+      await setTimeout(options.isShort ? 400 : 1_000);
+      const victims = [...running.values()].filter(({ lines }) => lines.length > 1);
+      if (isDone || victims.length === 0) continue;
+      random.pick(victims).process.kill("SIGKILL");
+      kills += 1;
+    }
+  })();
+  await Promise.all(writers);
+  isDone = true;
+  await killing;
+  findings.count(`acked, ${form.name}`, acked.size);
+  findings.count(`kills, ${form.name}`, kills);
+  count(findings, form, file, acked, kills);
+}
+
+function count(
+  findings: Findings,
+  form: Form,
+  file: string,
+  acked: ReadonlySet<string>,
+  kills: number,
+): void {
+  const found = new Map<string, number>();
+  let torn = 0;
+  const view = openView(file);
+  for (const { bytes } of scanLines(view)) {
+    const line = readSessionLine(bytes);
+    if (line.is === "corrupt") torn += 1;
+    if (line.is !== "entry") continue;
+    if (line.from > 0) {
+      torn += 1;
+      findings.expect(!acked.has(line.entry.id), () => `${form.name}: an acknowledged entry is glued.`);
+    }
+    found.set(line.entry.id, (found.get(line.entry.id) ?? 0) + 1);
+  }
+  findings.count(`bytes, ${form.name}`, view.size);
+  view.close();
+  let lost = 0;
+  for (const id of acked) if (!found.has(id)) lost += 1;
+  findings.count(`lost, ${form.name}`, lost);
+  // Each killed writer may leave one line that was cut, of an entry that nobody was told is there.
+  findings.count(`cut by a kill, ${form.name}`, torn);
+  findings.expect(lost === 0, () => `${form.name}: ${lost} acknowledged entries are lost.`);
+  findings.expect(torn <= kills, () => `${form.name}: ${torn} lines are torn, of ${kills} kills.`);
+  for (const [id, times] of found)
+    findings.expect(times === 1, () => `${form.name}: ${id} is there ${times} times.`);
+}

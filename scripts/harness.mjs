@@ -1,0 +1,20 @@
+// Runs one long trial of the durability contract: npm run harness -- <name> [--short] [--seed N] [--count N] [--store NAME].
+// Prints one line of JSON; exit 1 when something broke the contract.
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { build } from "esbuild";
+import { root } from "./tools.mjs";
+
+const program = join(root, "harness/node_modules/.cache/harness", `main-${process.pid}.mjs`);
+await build({
+  entryPoints: [join(root, "harness/src/main.ts")],
+  bundle: true,
+  platform: "node",
+  format: "esm",
+  target: "node20",
+  outfile: program,
+  banner: { js: "import{createRequire as r}from'node:module';const require=r(import.meta.url);" },
+  logLevel: "error",
+});
+const { status } = spawnSync(process.execPath, [program, ...process.argv.slice(2)], { stdio: "inherit" });
+process.exitCode = status ?? 1;
