@@ -14,6 +14,8 @@ const READERS =
   /^(?:cat|head|tail|less|grep|egrep|rg|ag|find|fd|ls|ll|tree|wc|sed -n|awk|jq|stat|file|which|type|pwd|echo|printf|date|env|printenv|sleep|diff|ps|du|df|git (?:log|show|diff|status|blame|branch|grep|ls-files|rev-parse)|npm (?:ls|view|list|info)|kubectl (?:get|describe|logs)|docker (?:ps|images|logs|inspect))\b/;
 const FILTERS =
   /(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b.*$/;
+/** Output sent to a file, but not to `/dev/null` or another stream. */
+const WRITES = /(?:^|[^0-9&>=-])>{1,2}\s*(?!\/dev\/)[\w.~$/"'-]/;
 const LONGEST_COMMAND = 2_000;
 
 export function readCommand(text: string): Command {
@@ -22,8 +24,8 @@ export function readCommand(text: string): Command {
   const firstLine = (heredoc === -1 ? whole : whole.slice(0, heredoc))
     .split("\n")
     .find((row) => row.trim() !== "" && !row.trim().startsWith("#"));
-  const line = (firstLine ?? "")
-    .replace(FILTERS, "")
+  const row = (firstLine ?? "").trim();
+  const line = withoutFilters(row)
     .replace(/\s+2>&1|\s+2>\/dev\/null/g, "")
     .trim();
   const key = line
@@ -34,7 +36,14 @@ export function readCommand(text: string): Command {
   return {
     line,
     key,
-    reads: READERS.test(key),
-    once: heredoc !== -1 || /\bsed\s+-i\b|\becho\b.*>/.test(line),
+    reads: READERS.test(key) && !WRITES.test(row),
+    once: heredoc !== -1 || WRITES.test(row) || /\bsed\s+-i\b/.test(row),
   };
+}
+
+/** The command before the filters its output went through; all of it where the bar stands inside quotation marks. */
+function withoutFilters(row: string): string {
+  const cut = row.replace(FILTERS, "");
+  const isOpen = ["'", '"'].some((mark) => (cut.split(mark).length - 1) % 2 === 1);
+  return isOpen ? row : cut;
 }

@@ -1,6 +1,6 @@
 import type { Facts } from "./facts.ts";
 import { LABELS } from "./labels.ts";
-import { inheritedLines, type Line, type LineChooser } from "./lines.ts";
+import { inheritedLines, type Line, type LineChooser, lengthOf } from "./lines.ts";
 import { recentFrom, unsettledFailures } from "./progress-part.ts";
 import { codeSpan } from "./quote.ts";
 import { stringLines } from "./string-lines.ts";
@@ -21,10 +21,9 @@ export function criticalLines(facts: Facts, said: string, room: number, chooser:
   const failures = chooser.choose(olderFailures(facts), Math.floor(room * FAILURES_SHARE));
   const commands = commandLine(facts, said, Math.floor(room * COMMANDS_SHARE));
   const words = [...notes, ...commands, ...failures];
-  const used = words.reduce((length, line) => length + line.length + 1, 0);
   return [
     ...notes,
-    ...stringLines(facts, `${said}\n${words.join("\n")}`, room - used),
+    ...stringLines(facts, `${said}\n${words.join("\n")}`, room - lengthOf(words)),
     ...commands,
     ...failures,
   ];

@@ -15,20 +15,30 @@ const LONGEST_TOKEN = 160;
 const TOKENS = /https?:\/\/[^\s"'`<>()[\]{}\\|,;]{4,}|[A-Za-z0-9_À-ɏ@~#$%./:+-]{3,}/g;
 const FILE_EXTENSION =
   /\.(?:[cm]?[jt]sx?|json[5cl]?|mdx?|s?css|less|html?|vue|svelte|(?:ba|z)?sh|ps1|pyi?|ipynb|go|rs|toml|ya?ml|lock|txt|[ct]sv|sql|proto|graphql|cc?|cpp|cxx|hh?|hpp|mm|java|kts?|gradle|swift|rb|php|pl|lua|jl|scala|clj|exs?|erl|hs|mli?|fs|cs|vb|dart|zig|nim|nix|tf|tfvars|hcl|conf|cfg|ini|env|xml|svg|png|jpe?g|gif|webp|pdf|log|diff|patch|tex|rst|adoc|service|plist|wasm|so|bazel|cmake|mk)$/i;
+/** A place in a file and what stands there, as search tools and compilers print it: `src/a.ts:4:export`. */
+const LOCATED = /^([^:]*[./][^:]*):\d+(?::\d+)?:?([^:]*)$/;
+/** Most tokens: words of prose and keywords, with the mark after them. */
+const PLAIN_WORD = /^[A-Za-z]?[a-z]*[.:]?$/;
 /** A property of something that is no file although its name reads like an extension: `console.log`, `process.env`. */
 const PROPERTY = /^(?:console|process|this|self|import|options|config|args|math|[a-z])\./i;
 
 /** Calls `found` for each exact string of a text, in order, repetitions included. Linear in the text's length. */
 export function eachExactString(text: string, found: (string: ExactString) => void): void {
   for (const match of text.matchAll(TOKENS)) {
+    if (PLAIN_WORD.test(match[0])) continue;
     // \n and \t inside quoted code belong to no name.
     const isEscaped = text[match.index - 1] === "\\" && /^[bfnrtv]/.test(match[0]);
     const token = isEscaped ? match[0].slice(1) : match[0];
-    if (token.length > LONGEST_TOKEN) continue;
-    const whole = wholeToken(token);
-    if (whole !== undefined) found(whole);
-    else for (const part of token.split(/[/:]/)) eachNameIn(part, found);
+    if (token.length <= LONGEST_TOKEN) readToken(token, found);
   }
+}
+
+function readToken(token: string, found: (string: ExactString) => void): void {
+  const whole = wholeToken(token);
+  const located = LOCATED.exec(token);
+  if (whole !== undefined) found(whole);
+  else if (located === null) for (const part of token.split(/[/:]/)) eachNameIn(part, found);
+  else for (const part of [located[1]!, located[2]!]) readToken(part, found);
 }
 
 /** Exact strings in a sentence: a measure of how much it says that cannot be said otherwise. */
@@ -48,12 +58,9 @@ function wholeToken(token: string): ExactString | undefined {
   return token.includes("/") ? pathIn(token) : undefined;
 }
 
-/** A path with the line number cut off, or a scoped package; words that share a slash are neither. */
+/** A path, or a scoped package; words that share a slash are neither. */
 function pathIn(token: string): ExactString | undefined {
-  const text = token
-    .replace(/:\d+(?::\d+)?:?$/, "")
-    .replace(/[.:,+/#-]+$/, "")
-    .replace(/^[:+#%$-]+/, "");
+  const text = token.replace(/[.:,+/#-]+$/, "").replace(/^[:+#%$-]+/, "");
   const parts = text.split("/").filter((part) => part !== "");
   if (parts.length < 2 || text.includes(":") || text.includes("//")) return undefined;
   const last = parts.at(-1)!;

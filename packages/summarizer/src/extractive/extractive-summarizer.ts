@@ -1,9 +1,9 @@
-import { CHARS_PER_TOKEN, messageText } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, estimateTokens } from "@espalier/session-tree";
 import { throwIfAborted } from "../abort.ts";
 import type { Summarizer, SummaryAnswer, SummaryRequest } from "../summarizer.ts";
 import type { Facts } from "./facts.ts";
 import { focusOn } from "./focus.ts";
-import { parsePreviousSummary } from "./previous-summary.ts";
+import { parseSummaries } from "./previous-summary.ts";
 import { wholeCodePoints } from "./quote.ts";
 import { planSections } from "./sections.ts";
 import { createDigestBuilder, type SessionDigest } from "./session-digest.ts";
@@ -15,12 +15,12 @@ export interface ExtractiveSummarizerOptions {
 }
 
 const DEFAULT_MAX_TOKENS = 2_000;
-/** A summary of little is shorter than what it replaces: at most this share of the messages, and room for headings. */
+/** A summary of little is shorter than what it replaces: at most this share of the messages, but room for a screen. */
 const LARGEST_SHARE = 0.6;
-const SMALLEST_ROOM = 800;
+const SMALLEST_ROOM = 2_000;
 /** Characters read before others get their turn on the thread and the signal is looked at: about 0.1 s. */
 const CHARACTERS_AT_ONCE = 1_000_000;
-/** What a message counts for beside its text. */
+/** What a message without text counts for in the time it takes. */
 const MESSAGE_OVERHEAD = 100;
 
 /**
@@ -48,17 +48,17 @@ export function extractiveSummarizer({
 async function summarize(request: SummaryRequest, maxTokens: number): Promise<SummaryAnswer> {
   const focus = focusOn(request.customInstructions);
   const { digest, characters } = await readMessages(request, focus);
-  const earlier = [request.previousSummary ?? "", ...digest.summaries].join("\n\n");
+  const earlier = [request.previousSummary ?? "", ...digest.summaries];
   const facts: Facts = {
     purpose: request.purpose,
     digest,
-    previous: parsePreviousSummary(earlier),
-    branches: parsePreviousSummary(digest.branchSummaries.join("\n\n")),
+    previous: parseSummaries(earlier),
+    branches: parseSummaries(digest.branchSummaries),
     focus,
   };
   inherit(facts);
   const most = Math.max(0, Math.floor(Math.min(maxTokens, request.maxOutputTokens) * CHARS_PER_TOKEN));
-  const worthwhile = earlier.length + Math.floor(characters * LARGEST_SHARE);
+  const worthwhile = earlier.join("").length + Math.floor(characters * LARGEST_SHARE);
   const room = Math.min(most, Math.max(SMALLEST_ROOM, worthwhile));
   const text = writeSummary(facts, planSections(request.purpose, request.sections), room);
   const model = { provider: "espalier", modelId: "extractive" };
@@ -76,7 +76,7 @@ async function readMessages(
   throwIfAborted(signal);
   for (const [index, message] of messages.entries()) {
     builder.add(message, index);
-    characters += messageText(message).length + MESSAGE_OVERHEAD;
+    characters += estimateTokens(message) * CHARS_PER_TOKEN + MESSAGE_OVERHEAD;
     if (characters < pause) continue;
     pause = characters + CHARACTERS_AT_ONCE;
     await new Promise((resolve) => setTimeout(resolve, 0));

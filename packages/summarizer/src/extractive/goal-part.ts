@@ -4,11 +4,13 @@ import type { Line } from "./lines.ts";
 import { quote } from "./quote.ts";
 import { gistOf } from "./user-words.ts";
 
-/** Of the goal's room, for the first and the newest request each; what they leave goes to those between. */
-const REQUEST_SHARE = 0.4;
+/** Of the goal's room, for the first and the newest request each; what short ones leave goes to those between. */
+const REQUEST_SHARE = 0.48;
 const EARLIER_SHARE = 0.22;
+/** What the labels of both take. */
+const LABEL_ROOM = 50;
 /** Where the first request is the only one. */
-const ONLY_SHARE = 0.85;
+const ONLY_SHARE = 1;
 
 /**
  * What the user asked for, in the user's words: the first request, the newest, and some between. The first request of
@@ -20,7 +22,7 @@ export function goalLines(facts: Facts, room: number): Line[] {
   const isUpdate = previous.lines.goal.length > 0;
   const newest = digest.newestRequest ?? (isUpdate ? undefined : newestWords);
   const isOnly = !isUpdate && (firstRequest === undefined || firstRequest === newest);
-  const most = Math.floor(room * (isOnly ? ONLY_SHARE : REQUEST_SHARE));
+  const most = Math.floor((room - LABEL_ROOM) * (isOnly ? ONLY_SHARE : REQUEST_SHARE));
   const lines = isUpdate ? inheritedGoal(previous.lines.goal, newest !== undefined) : [];
   if (newest !== undefined) {
     // The beginning of a turn is about the newest request, whatever the messages before it asked for.

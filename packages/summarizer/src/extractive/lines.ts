@@ -16,8 +16,8 @@ export interface LineChooser {
   choose(lines: readonly Line[], room: number): string[];
 }
 
-/** A line longer than this part of the room it is chosen for is cut to it. */
-const LARGEST_SHARE = 0.95;
+/** A line is cut where it is longer than the room for all; what is left of one below this length says nothing. */
+const SHORTEST = 24;
 
 export function createLineChooser(): LineChooser {
   const seen = new Set<string>();
@@ -27,7 +27,7 @@ export function createLineChooser(): LineChooser {
       const chosen: Line[] = [];
       let left = room;
       for (const line of lines.toSorted((a, b) => b.priority - a.priority || a.order - b.order)) {
-        const text = shorten(line.text, Math.floor(room * LARGEST_SHARE));
+        const text = shortenLine(line.text, room - 4);
         const key = sameness(text);
         if (key === "" || seen.has(key) || text.length + 3 > left) continue;
         seen.add(key);
@@ -39,6 +39,19 @@ export function createLineChooser(): LineChooser {
         .map(({ text }) => `- ${text}`);
     },
   };
+}
+
+/** Characters of lines with the line ends. */
+export function lengthOf(lines: readonly string[]): number {
+  return lines.reduce((length, line) => length + line.length + 1, 0);
+}
+
+/** A line cut to a length, with the quotation closed that the cut left open. */
+function shortenLine(text: string, maximum: number): string {
+  if (text.length <= maximum) return text;
+  if (maximum < SHORTEST) return "";
+  const cut = shorten(text, maximum - 1);
+  return /(?:^|[ (])"[^"]*$/.test(cut) ? `${cut}"` : cut;
 }
 
 /** Lines of an earlier summary, the later ones more worth keeping; `worth` is the priority of the last. */

@@ -51,8 +51,8 @@ export function decisionStrength(sentence: string): 0 | 1 | 2 {
 }
 
 const PLAN_WORDS = words(
-  "next(?: step| up)?|remaining|still (?:need|have) to|to ?do|left to do|after that|later|follow-?up|let me|now (?:let['’]s|i['’]ll|update|add|fix|check|run)|i['’]ll|i will|going to|we need to",
-  "als nächstes|nächster schritt|danach|noch offen|jetzt|werde|siguiente|falta|ahora|prochaine étape|ensuite|maintenant|próximo|agora|falta|далее|теперь|осталось",
+  "next(?: step| up)?|remaining|still (?:need|have) to|not yet|open|to ?do|left to do|after that|later|follow-?up|let me|now (?:let['’]s|i['’]ll|update|add|fix|check|run)|i['’]ll|i will|going to|we need to",
+  "als nächstes|nächster schritt|danach|offen|noch nicht|jetzt|werde|siguiente|falta|ahora|prochaine étape|ensuite|maintenant|próximo|agora|falta|далее|теперь|осталось",
 );
 const PLAN_CHARACTERS = /下一步|接下来|还需要|现在|次に|これから|다음|이제/u;
 

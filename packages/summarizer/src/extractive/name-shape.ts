@@ -1,10 +1,10 @@
-import { isCommonName } from "./common-names.ts";
+import { isCommonName, isShout } from "./common-names.ts";
 
 const SHORTEST = 5;
 
 /** What a word is by its spelling; undefined for a word of prose and for encoded data. */
 export function nameKind(word: string): "name" | "word" | "common" | undefined {
-  if (word.length < SHORTEST || looksEncoded(word)) return undefined;
+  if (word.length < SHORTEST || looksEncoded(word) || isShout(word)) return undefined;
   if (isCommonName(word)) return "common";
   if (/^[A-Z]+$/.test(word) || /^[a-z][a-z0-9]*(?:-[a-z0-9]+)+$/.test(word)) return "word";
   return isSpeltByPrograms(word) ? "name" : undefined;

@@ -3,6 +3,7 @@ import { LABELS } from "./labels.ts";
 import { oneLine, wholeCodePoints } from "./quote.ts";
 import { type Part, partsOf } from "./sections.ts";
 import type { Inherited } from "./string-index.ts";
+import { headingOf, proseLines } from "./summary-lines.ts";
 
 /** An earlier summary, taken apart. Its lines stand without list marks, in the order they were written. */
 export interface PreviousSummary {
@@ -12,13 +13,10 @@ export interface PreviousSummary {
   strings: Inherited[];
 }
 
-/** What the engine writes after a summary's prose; it writes it anew each time. */
-const APPENDED_BLOCKS = /<(goal|pinned|latest-user-message|read-files|modified-files)>([\s\S]*?)<\/\1>/g;
-const MOST_LINES = 400;
 const LONGEST_LINE = 2_000;
 
-/** Reads a summary that a model or this summarizer wrote. Anything that is no known section counts as critical context. */
-export function parsePreviousSummary(text: string): PreviousSummary {
+/** Reads summaries, oldest first, that a model or this summarizer wrote. Anything that is no known section counts as critical context. */
+export function parseSummaries(texts: readonly string[]): PreviousSummary {
   const summary: PreviousSummary = {
     lines: {
       goal: [],
@@ -36,14 +34,14 @@ export function parsePreviousSummary(text: string): PreviousSummary {
   };
   let part: Part = "critical";
   let isTurn = false;
-  for (const rawLine of text.replace(APPENDED_BLOCKS, "").split("\n").slice(0, MOST_LINES)) {
-    const heading = /^\s{0,3}#{1,6}\s+(.*)$/.exec(rawLine)?.[1];
+  for (const rawLine of texts.flatMap(proseLines)) {
+    const heading = headingOf(rawLine);
     if (heading !== undefined) {
       part = partsOf(heading)[0] ?? "critical";
       isTurn = /original request/i.test(heading);
       continue;
     }
-    if (/^\s*(?:[-*_]{3,}\s*$|<\/?[a-z-]+>\s*$|\*\*[^*]+:\*\*\s*$)/.test(rawLine)) continue;
+    if (/^\s*(?:[-*_]{3,}|<\/?[a-z-]+>)\s*$/.test(rawLine)) continue;
     const checked = /^\s*[-*]\s+\[([ xX])\]/.exec(rawLine)?.[1];
     const line = oneLine(
       wholeCodePoints(rawLine, LONGEST_LINE).replace(/^\s*(?:[-*•]\s+|\d{1,3}[.)]\s+)?(?:\[[ xX]\]\s+)?/, ""),
@@ -52,16 +50,16 @@ export function parsePreviousSummary(text: string): PreviousSummary {
     const checkedPart =
       checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
     if (checkedPart === "critical" && readOwnLine(line, summary)) continue;
-    summary.lines[checkedPart].push(isTurn && checkedPart === "goal" ? asEarlier(line) : line);
+    summary.lines[checkedPart].push(isTurn && checkedPart === "goal" ? asNewest(line) : line);
     inheritStrings(line, {}, summary);
   }
   return summary;
 }
 
-function asEarlier(line: string): string {
-  return Object.values(LABELS).some((label) => line.startsWith(label))
-    ? line
-    : `${LABELS.earlierRequest}${line}`;
+/** The request of a turn that was cut is the newest of its time. */
+function asNewest(line: string): string {
+  const isLabelled = Object.values(LABELS).some((label) => line.startsWith(label));
+  return isLabelled ? line : `${LABELS.newestRequest}${line}`;
 }
 
 /** A line of strings that this summarizer wrote is written anew; its strings are taken over, in their order. */

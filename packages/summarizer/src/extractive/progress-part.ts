@@ -1,6 +1,8 @@
+import { readCommand } from "./command.ts";
 import type { Facts } from "./facts.ts";
 import { inheritedRequest } from "./goal-part.ts";
 import { inheritedLines, type Line } from "./lines.ts";
+import { isResult } from "./markers.ts";
 import { codeSpan, quote } from "./quote.ts";
 import { sameness } from "./sentences.ts";
 import { conclusionOf, type Turn, turnWeight } from "./turn.ts";
@@ -92,7 +94,10 @@ function fileFailure({ path, failure }: FileWork): string {
 /** True when the messages show the command that a line names to succeed, or the file it names to be changed. */
 function isResolved(text: string, { digest }: Facts): boolean {
   const commands = digest.work.commands().filter((command) => !command.failed && command.key.length >= 4);
-  if (commands.some((command) => text.includes(command.key))) return true;
+  const named = /`([^`]+)`/.exec(text)?.[1];
+  const key = named === undefined ? undefined : readCommand(named).key;
+  if (commands.some((command) => (key === undefined ? text.includes(command.key) : command.key === key)))
+    return true;
   const changed = digest.work
     .files()
     .filter((file) => file.edits > 0 && file.last >= 0 && file.failure === undefined);
@@ -131,8 +136,11 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   for (const [, run] of [...turn.runs].slice(-2))
     told.push(`${codeSpan(run.line, 70)} ${run.failed ? "failed" : "succeeded"}`);
   const conclusion = conclusionOf(turn.lastText);
-  if (conclusion !== undefined) told.push(quote(conclusion, LONGEST_CONCLUSION));
+  // In the middle of a turn the newest words are a plan, which the next steps tell.
+  if (conclusion !== undefined && (turn.finished || isResult(conclusion)))
+    told.push(quote(conclusion, LONGEST_CONCLUSION));
   if (told.length === 0) return undefined;
+  if (!turn.finished && turn !== facts.digest.lastTurn) told.push("no closing answer");
   return `${request === undefined ? "" : `${quote(request, LONGEST_REQUEST)} → `}${told.join("; ")}`;
 }
 

@@ -52,12 +52,18 @@ export function escapeTags(text: string): string {
  */
 export function shorten(text: string, maximum: number): string {
   if (text.length <= maximum) return text;
-  if (maximum <= 1) return "";
-  const room = wholeCodePoints(text, maximum - 1);
+  if (maximum <= 2) return "";
+  const room = wholeCodePoints(text, maximum - 2);
   let end = -1;
   for (const match of room.matchAll(/[.!?](?=\s)|[。！？]/g)) end = match.index + 1;
   if (end < maximum / 2) end = room.search(/\s\S*$/);
-  return `${(end >= maximum / 2 ? room.slice(0, end) : room).trimEnd()}…`;
+  const cut = (end >= maximum / 2 ? room.slice(0, end) : room).trimEnd();
+  return `${closeCodeSpan(cut)}…`;
+}
+
+/** A cut inside a code span leaves it open, which would take in what follows. */
+function closeCodeSpan(text: string): string {
+  return (text.match(/`/g)?.length ?? 0) % 2 === 1 ? `${text}\`` : text;
 }
 
 /** The first `length` UTF-16 units, one fewer where that would cut a surrogate pair. */

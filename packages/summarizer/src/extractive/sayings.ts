@@ -2,6 +2,7 @@ import { stringCount } from "./exact-string.ts";
 import { decisionStrength, ruleStrength } from "./markers.ts";
 import { createRanking } from "./ranking.ts";
 import { splitSentences } from "./sentences.ts";
+import { gistOf } from "./user-words.ts";
 
 /** Something that was said, the message it stands in, and how much it is worth repeating. */
 export interface Saying {
@@ -38,11 +39,12 @@ export function createSayings(messageCount: number, focus: (text: string) => boo
 
   return {
     request(words, at) {
+      const gist = gistOf(words);
       keep(
         requests,
         words,
         at,
-        Math.log1p(Math.min(words.length, 400)) / 3 + 0.2 * Math.min(stringCount(words), 5),
+        Math.log1p(Math.min(gist.length, 400)) / 3 + 0.2 * Math.min(stringCount(gist), 5),
       );
       for (const rule of rulesIn(words)) keep(rules, rule.text, at, 1.5 * rule.strength);
     },

@@ -18,7 +18,7 @@ export interface Section {
   subheadings: boolean;
 }
 
-const defaultHeadings: Record<SummaryPurpose, readonly string[]> = (() => {
+const DEFAULT_HEADINGS: Record<SummaryPurpose, readonly string[]> = (() => {
   const whole = [
     "Goal",
     "Constraints & Preferences",
@@ -62,7 +62,7 @@ export function planSections(purpose: SummaryPurpose, requested: readonly string
     .map((heading) => heading.replace(/^[#\s]+/, "").trim())
     .filter((heading) => heading !== "");
   const used = new Set<Part>();
-  const asked = headings.length > 0 ? [...new Set(headings)] : defaultHeadings[purpose];
+  const asked = headings.length > 0 ? [...new Set(headings)] : DEFAULT_HEADINGS[purpose];
   const sections = asked.map((heading) => ({
     heading,
     parts: [...partsOf(heading)],
@@ -80,18 +80,3 @@ export function planSections(purpose: SummaryPurpose, requested: readonly string
   progress.parts = ["done", "inProgress", "blocked"];
   return sections.filter((section) => section === progress || !names.includes(section.heading));
 }
-
-/**
- * Shares of the room for words; what a part leaves unused, and all that is not named, goes to the exact strings.
- * Measured: strings are found again almost in proportion to the room they get, while nobody reads a second screen of
- * quotations; with 41 % for words a summary of 2,000 tokens tells each of them in a few lines.
- */
-export const SHARES: Record<Exclude<Part, "critical">, number> = {
-  goal: 0.09,
-  constraints: 0.07,
-  done: 0.11,
-  inProgress: 0.04,
-  blocked: 0.04,
-  decisions: 0.05,
-  nextSteps: 0.03,
-};

@@ -27,7 +27,7 @@ export function splitSentences(text: string): string[] {
 function plainLine(line: string): string {
   return line
     .replace(/^\s*(?:[#>]+\s*|[-*+•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)*/, "")
-    .replace(/\*\*|__(?=\S)|(?<=\S)__(?=\s|$)/g, "")
+    .replace(/(^|[\s(])\*\*([^*\s](?:[^*]*[^*\s])?)\*\*(?=[\s.,:;!?)]|$)/g, "$1$2")
     .replace(/^(?:\p{Extended_Pictographic}\u{fe0f}?|[→➜✓•\s])+/u, "")
     .trim();
 }

@@ -5,11 +5,6 @@ import type { FileWork } from "./work-log.ts";
 
 /** A file gets a line of its own when it was changed, or when this many chosen names belong to it. */
 const NAMES_FOR_OWN_LINE = 3;
-/**
- * Names on one file's line; a longer list is no index but the file itself. Measured: 80 costs nothing, 40 costs four
- * points of recall.
- */
-const NAMES_PER_FILE = 80;
 
 /**
  * Strings as list items: each file with the names that it defines and those that stand in it, then the rest by kind.
@@ -40,7 +35,7 @@ export function groupStrings(
     else rest.names.push(text);
   }
   return [
-    ...[...byHome].map(([path, names]) => fileLine(path, names.slice(0, NAMES_PER_FILE), files.get(path))),
+    ...[...byHome].map(([path, names]) => fileLine(path, names, files.get(path))),
     ...listLine(LABELS.otherPaths, rest.paths),
     ...listLine(LABELS.otherNames, rest.names),
     ...listLine(LABELS.values, rest.values),

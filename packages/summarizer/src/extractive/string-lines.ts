@@ -1,4 +1,5 @@
 import type { Facts } from "./facts.ts";
+import { lengthOf } from "./lines.ts";
 import { groupStrings } from "./string-groups.ts";
 import type { IndexedString } from "./string-index.ts";
 import { stringValue } from "./string-value.ts";
@@ -13,6 +14,14 @@ const MESSAGES_PER_FACTOR = 200;
 
 /** Scratch files: changed, but nothing that anyone comes back to. */
 const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
+
+/** After this many names of one file the next counts half: an index of all files serves better than one file's. */
+const NAMES_TO_HALF = 120;
+
+interface Valued {
+  string: IndexedString;
+  value: number;
+}
 
 /** As many exact strings as fit into `room` characters, the most valuable first, without those that `said` holds. */
 export function stringLines(facts: Facts, said: string, room: number): string[] {
@@ -31,10 +40,6 @@ export function stringLines(facts: Facts, said: string, room: number): string[] 
   return lengthOf(lines) <= room ? lines : [];
 }
 
-function lengthOf(lines: readonly string[]): number {
-  return lines.reduce((length, line) => length + line.length + 1, 0);
-}
-
 /** Hyphenated words and values that only a tool wrote are mostly licences, logs and clock times. */
 function isCandidate({ kind, spoken, messages, prior }: IndexedString): boolean {
   if (spoken || prior > 0) return true;
@@ -42,15 +47,28 @@ function isCandidate({ kind, spoken, messages, prior }: IndexedString): boolean 
 }
 
 function rankStrings({ digest, focus }: Facts, said: string): IndexedString[] {
-  const valued = [...digest.strings.entries()].filter(isCandidate).map((string) => ({
+  const valued: Valued[] = [...digest.strings.entries()].filter(isCandidate).map((string) => ({
     string,
     value: stringValue(string, digest.messageCount, focus),
   }));
-  return valued
-    .sort((a, b) => b.value - a.value || a.string.order - b.string.order)
+  return spread(valued)
     .slice(0, MOST_STRINGS)
     .map(({ string }) => string)
     .filter((string) => !said.includes(string.text));
+}
+
+/** Sorted by worth, after every further name of the same file has lost a little. */
+function spread(strings: readonly Valued[]): Valued[] {
+  const byWorth = (a: Valued, b: Valued) => b.value - a.value || a.string.order - b.string.order;
+  const counts = new Map<string, number>();
+  return strings
+    .toSorted(byWorth)
+    .map(({ string, value }) => {
+      const before = counts.get(string.home ?? "") ?? 0;
+      if (string.home !== undefined) counts.set(string.home, before + 1);
+      return { string, value: value / (1 + before / NAMES_TO_HALF) };
+    })
+    .sort(byWorth);
 }
 
 /** The files changed most and last, until their paths fill the room. */

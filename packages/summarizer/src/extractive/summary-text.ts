@@ -1,20 +1,17 @@
+import { allot, roomForWords, type WordPart } from "./allotment.ts";
 import { constraintLines } from "./constraints-part.ts";
 import { criticalLines } from "./critical-part.ts";
 import { decisionLines } from "./decisions-part.ts";
 import type { Facts } from "./facts.ts";
 import { goalLines } from "./goal-part.ts";
-import { createLineChooser, type Line } from "./lines.ts";
+import { createLineChooser, type Line, type LineChooser, lengthOf } from "./lines.ts";
 import { nextStepLines } from "./next-steps-part.ts";
 import { blockedLines, doneLines, inProgressLines } from "./progress-part.ts";
-import { type Part, type Section, SHARES, SUBHEADINGS } from "./sections.ts";
+import { type Part, type Section, SUBHEADINGS } from "./sections.ts";
 
 const NOTHING = "(none)";
 
-/** The parts that are lines of words; what is critical is written last, when it is known what they say. */
-const writers: Record<
-  Exclude<Part, "critical">,
-  (facts: Facts, room: number, said: readonly string[]) => Line[]
-> = {
+const WRITERS: Record<WordPart, (facts: Facts, room: number, said: readonly string[]) => Line[]> = {
   goal: goalLines,
   constraints: constraintLines,
   done: doneLines,
@@ -26,45 +23,55 @@ const writers: Record<
 
 /** The whole summary: every heading, in at most `room` characters unless the headings alone take more. */
 export function writeSummary(facts: Facts, sections: readonly Section[], room: number): string {
-  const skeleton = render(sections, new Map()).length;
-  const free = Math.max(0, room - skeleton);
-  const chooser = createLineChooser();
-  const written = new Map<Part, string[]>();
+  const free = Math.max(0, room - render(sections, new Map()).length);
   const parts = sections.flatMap((section) => section.parts);
-  const scale = shareScale(parts);
-  let left = free;
-  for (const part of parts) {
-    if (part === "critical") continue;
-    const most = Math.floor(free * SHARES[part] * scale);
-    const lines = chooser.choose(writers[part](facts, most, [...written.values()].flat()), most);
-    left -= lines.reduce((length, line) => length + line.length + 1, 0);
-    written.set(part, lines);
-  }
-  if (parts.includes("critical")) {
-    const said = [...written.values()].flat().join("\n");
-    written.set("critical", criticalLines(facts, said, left, chooser));
+  const hasStrings = parts.includes("critical");
+  const chooser = createLineChooser();
+  const written = writeWords(facts, parts, hasStrings ? roomForWords(free) : free, chooser);
+  if (hasStrings) {
+    const said = [...written.values()].flat();
+    const left = free - lengthOf(said);
+    // Last, when it is known which strings the words hold already.
+    written.set("critical", criticalLines(facts, said.join("\n"), left, chooser));
   }
   return render(sections, written);
 }
 
-/** Where there are no exact strings to write, or few parts, the words get more. */
-function shareScale(parts: readonly Part[]): number {
-  const words = parts.reduce((sum, part) => sum + (part === "critical" ? 0 : SHARES[part]), 0);
-  const most = parts.includes("critical") ? 0.43 : 1;
-  return words === 0 ? 0 : Math.max(1, Math.min(most / words, 4));
+function writeWords(
+  facts: Facts,
+  parts: readonly Part[],
+  room: number,
+  chooser: LineChooser,
+): Map<Part, readonly string[]> {
+  const words = parts.filter((part) => part !== "critical");
+  const rooms = allot(new Map(words.map((part) => [part, needOf(WRITERS[part](facts, room, []))])), room);
+  const written = new Map<Part, readonly string[]>();
+  for (const part of words) {
+    const given = rooms.get(part)!;
+    const said = [...written.values()].flat();
+    const whole = WRITERS[part](facts, room, said);
+    // Quotations are cut to the room a part has, but only where it has not enough.
+    const lines = needOf(whole) <= given ? whole : WRITERS[part](facts, given, said);
+    written.set(part, chooser.choose(lines, given));
+  }
+  return written;
+}
+
+/** Characters of lines as list items. */
+function needOf(lines: readonly Line[]): number {
+  return lines.reduce((sum, line) => sum + line.text.length + 4, 0);
 }
 
 function render(sections: readonly Section[], written: ReadonlyMap<Part, readonly string[]>): string {
-  const blocks = sections.map((section) => {
-    if (!section.subheadings) {
-      const lines = section.parts.flatMap((part) => written.get(part) ?? []);
-      return [`## ${section.heading}`, ...(lines.length === 0 ? [NOTHING] : lines)].join("\n");
-    }
-    const subsections = section.parts.map((part) => {
-      const lines = written.get(part) ?? [];
-      return [`### ${SUBHEADINGS[part]}`, ...(lines.length === 0 ? [NOTHING] : lines)].join("\n");
-    });
-    return [`## ${section.heading}`, ...subsections].join("\n");
+  const content = (parts: readonly Part[]) => {
+    const lines = parts.flatMap((part) => written.get(part) ?? []);
+    return lines.length === 0 ? [NOTHING] : lines;
+  };
+  const blocks = sections.map(({ heading, parts, subheadings }) => {
+    const body = subheadings
+      ? parts.flatMap((part) => [`### ${SUBHEADINGS[part]}`, ...content([part])])
+      : content(parts);
+    return [`## ${heading}`, ...body].join("\n");
   });
   return blocks.join("\n\n");
 }

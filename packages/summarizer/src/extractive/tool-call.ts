@@ -55,8 +55,11 @@ export function describeCall(call: ToolCallBlock): CallDescription {
   }
   const patch = [line, values["patch"], values["input"], values["diff"]].find(isPatch);
   if (patch !== undefined) return { purpose: "edit", paths: patchedPaths(patch), command: undefined, plan };
-  if (line !== undefined)
-    return { purpose: "run", paths: writtenPaths(line), command: readCommand(line), plan };
+  if (line !== undefined) {
+    const command = readCommand(line);
+    const purpose = command.reads ? "read" : "run";
+    return { purpose, paths: command.reads ? readPaths(command.key) : writtenPaths(line), command, plan };
+  }
   return { purpose: purposeByName(name, values), paths, command: undefined, plan };
 }
 
@@ -108,6 +111,15 @@ function writtenPaths(command: string): string[] {
   return [...new Set(inPlace === undefined ? targets : [...targets, inPlace])].filter(
     (path) => !path.startsWith("/dev/"),
   );
+}
+
+/** The files that a reading command names; a single one is what its output is from. */
+function readPaths(key: string): string[] {
+  const words = key
+    .slice(0, 2_000)
+    .split(/[\s'"]+/)
+    .filter((word) => /^[\w./~@-]+\.\w+$/.test(word));
+  return [...new Set(words)];
 }
 
 /** A task list: an array of objects with a state and a text, as task and plan tools take it. */

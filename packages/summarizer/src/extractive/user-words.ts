@@ -45,7 +45,7 @@ export function gistOf(words: string): string {
   const lines = words.split("\n").filter((line) => {
     const letters = line.match(/\p{L}/gu)?.length ?? 0;
     return (
-      letters / Math.max(line.trim().length, 1) > 0.65 &&
+      letters / Math.max(line.trim().length, 1) > 0.5 &&
       (/\p{L}\s+\p{L}/u.test(line) || /\p{Lo}{3}/u.test(line)) &&
       !/[{};]\s*$/.test(line)
     );

@@ -1,0 +1,183 @@
+import type { ContextMessage } from "@espalier/session-tree";
+import { describe, expect, it } from "vitest";
+import { assistant, user } from "./build-messages.ts";
+import { ask, edit, HISTORY_HEADINGS, invoiceSession, run, section, step } from "./extractive-sessions.ts";
+
+const FIRST = "Port the importer to the new archive format without ever loading a whole file into memory";
+
+/** One round of work: a request, changes, a check that fails in every third round, an answer. */
+function round(number: number): ContextMessage[] {
+  const path = `src/importer/stage-${number % 7}.ts`;
+  return [
+    user(
+      `Round ${number}: make stage ${number} stream its ${number * 3} tables, never block for more than ${number} ms`,
+    ),
+    ...step(
+      "",
+      "read",
+      { path },
+      `export function readStage${number}() {}\nexport const LIMIT_${number}_MS = ${number};\n`,
+    ),
+    ...edit(path, `export function streamStage${number}() { return openCursor${number}(); }`),
+    ...run(
+      `npm test -- stage-${number}`,
+      number % 3 === 0 ? `Error: stage ${number} hangs` : "ok",
+      number % 3 === 0,
+    ),
+    assistant(`I decided to use openCursor${number} instead of readStage${number} because it streams.`),
+  ];
+}
+
+const bullets = (text: string) => text.split("\n").filter((line) => line.startsWith("- "));
+
+describe("a summary that is brought up to date again and again", () => {
+  it("keeps the first goal and tells the newest request, within the limit and with no line twice, for 60 rounds", async () => {
+    let summary = (await ask([user(FIRST), ...round(1)])).text;
+    for (let number = 2; number <= 60; number++) {
+      const answer = await ask(round(number), { previousSummary: summary });
+      summary = answer.text;
+      expect(answer.stopReason).toBe("stop");
+      expect(summary.length).toBeLessThanOrEqual(8_000);
+      expect(summary.split("\n").filter((line) => line.startsWith("#"))).toEqual(HISTORY_HEADINGS);
+      expect(section(summary, "## Goal")).toContain(`First request: "${FIRST}"`);
+      expect(section(summary, "## Goal")).toContain(
+        `Newest request: "Round ${number}: make stage ${number} stream its ${number * 3} tables, never block for more than ${number} ms"`,
+      );
+      expect(new Set(bullets(summary)).size).toBe(bullets(summary).length);
+    }
+    // What is new is told, what is old has made room for it, and failures have not piled up.
+    expect(summary).toContain("streamStage60");
+    expect(summary).not.toContain("readStage2 ");
+    expect(bullets(section(summary, "### Blocked")).length).toBeLessThanOrEqual(5);
+    expect(bullets(section(summary, "### Done")).length).toBeGreaterThan(1);
+  });
+
+  it("holds on to standing rules while newer ones come and go", async () => {
+    let summary = (
+      await ask([
+        user("Build the importer."),
+        assistant("Yes."),
+        user("Always write to /srv/archive, never to /tmp. Only use tabs for indentation."),
+      ])
+    ).text;
+    for (let number = 1; number <= 30; number++)
+      summary = (await ask(round(number), { previousSummary: summary })).text;
+    expect(section(summary, "## Constraints & Preferences")).toContain(
+      "Always write to /srv/archive, never to /tmp.",
+    );
+    expect(section(summary, "## Constraints & Preferences")).toContain("Only use tabs for indentation.");
+  });
+
+  it("moves what was in progress to what is done, and drops an error that a later run resolved", async () => {
+    const before = await ask(invoiceSession());
+    expect(section(before.text, "### In Progress")).toContain("separator must be a semicolon");
+    const after = await ask(
+      [
+        ...edit("src/export/write-csv.ts", 'import type { InvoiceRow } from "../billing/types.ts";'),
+        ...run("npm run lint", "no problems"),
+        assistant("The CSV export is written by `writeInvoiceCsv`, with semicolons."),
+      ],
+      { previousSummary: before.text },
+    );
+    expect(section(after.text, "### In Progress")).toBe("(none)");
+    expect(section(after.text, "### Blocked")).toBe("(none)");
+    expect(section(after.text, "### Done")).toContain("with semicolons.");
+    expect(section(after.text, "### Done")).toContain("changed `round-amount.ts` (2×)");
+    expect(after.text).toContain("`src/export/write-csv.ts` (changed 2×)");
+    expect(after.text).toContain("MINOR_UNITS");
+  });
+
+  it("takes over what a model wrote, and lets the engine's blocks go", async () => {
+    const previousSummary = [
+      "## Goal",
+      "Move the billing service to Postgres 16 before June.",
+      "",
+      "## Constraints & Preferences",
+      "- The old API stays until v3",
+      "",
+      "## Progress",
+      "### Done",
+      "- [x] Dumped the schema to db/schema.sql",
+      "### In Progress",
+      "- [ ] Rewrite `src/db/pool.ts`",
+      "### Blocked",
+      "- `npm run migrate` fails with ECONNREFUSED",
+      "",
+      "## Key Decisions",
+      "- **pg-native**: left out, it does not build on arm64",
+      "",
+      "## Next Steps",
+      "1. Run the migration",
+      "",
+      "## Critical Context",
+      "- The staging host is db-staging-3 on port 5433, user `billing_rw`",
+      "",
+      "<goal>",
+      "Never mind what stands here",
+      "</goal>",
+      "",
+      "<read-files>",
+      "src/secret-list.ts",
+      "</read-files>",
+    ].join("\n");
+    const { text } = await ask(
+      [
+        user("Now rewrite the pool and migrate"),
+        ...edit("src/db/pool.ts", "export function createPool() {}"),
+        ...run("npm run migrate", "migrated 41 tables"),
+        assistant("The pool is rewritten and 41 tables are migrated."),
+      ],
+      { previousSummary },
+    );
+    expect(section(text, "## Goal")).toContain("- Move the billing service to Postgres 16 before June.");
+    expect(section(text, "## Constraints & Preferences")).toContain("- The old API stays until v3");
+    expect(section(text, "### Done")).toContain("- Dumped the schema to db/schema.sql");
+    expect(section(text, "### Done")).toContain("- Rewrite `src/db/pool.ts`");
+    expect(section(text, "### In Progress")).toBe("(none)");
+    expect(section(text, "### Blocked")).toBe("(none)");
+    expect(section(text, "## Key Decisions")).toContain(
+      "**pg-native**: left out, it does not build on arm64",
+    );
+    expect(section(text, "## Critical Context")).toContain("db-staging-3 on port 5433, user `billing_rw`");
+    expect(text).not.toMatch(/secret-list|Never mind/);
+  });
+
+  it("goes on with the beginning of a turn that an earlier summary tells of", async () => {
+    const turn =
+      "# Beginning of the current turn\n\n## Original Request\nAdd a dark theme\n\n## Early Progress\n- Wrote `src/dark.css`\n\n## Context for Suffix\n- (none)";
+    const previousSummary = `## Goal\n- First request: "Build the site"\n- Newest request: "Add a menu"\n\n---\n\n${turn}`;
+    const { text } = await ask(
+      [
+        ...edit("src/dark.css", ".a { color: #123456 }"),
+        assistant("The dark theme is finished: src/dark.css."),
+      ],
+      { previousSummary },
+    );
+    const goal = section(text, "## Goal");
+    expect(goal).toContain('First request: "Build the site"');
+    expect(goal).toContain("Newest request: Add a dark theme");
+    expect(goal).toContain('Earlier request: "Add a menu"');
+    expect(section(text, "### Done")).toContain('"Add a dark theme" → changed `dark.css`');
+  });
+
+  it("reads summaries that stand among the messages, and tells a branch's as a branch's", async () => {
+    const { text } = await ask([
+      {
+        role: "compactionSummary",
+        summary: '## Goal\n- First request: "Write the parser"',
+        tokensBefore: 1,
+        timestamp: 1,
+      },
+      {
+        role: "branchSummary",
+        summary: "## Goal\n- Try a PEG grammar\n\n## Progress\n### Done\n- Measured peg.js: 40 ms",
+        fromId: "x",
+        timestamp: 2,
+      },
+      user("Go on with the hand-written one"),
+    ]);
+    expect(section(text, "## Goal")).toContain('First request: "Write the parser"');
+    expect(section(text, "### Done")).toContain("In another branch: Measured peg.js: 40 ms");
+    expect(section(text, "## Critical Context")).toContain("In another branch: Try a PEG grammar");
+  });
+});

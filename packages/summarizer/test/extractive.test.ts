@@ -1,0 +1,272 @@
+import type { ContextMessage } from "@espalier/session-tree";
+import {
+  extractiveSummarizer,
+  SummarizerError,
+  type SummaryPurpose,
+  validateSummary,
+} from "@espalier/summarizer";
+import { describe, expect, it } from "vitest";
+import { assistant, user } from "./build-messages.ts";
+import { ask, edit, HISTORY_HEADINGS, invoiceSession, run, section, step } from "./extractive-sessions.ts";
+
+const WHOLE = [
+  "Goal",
+  "Constraints & Preferences",
+  "Progress",
+  "Key Decisions",
+  "Next Steps",
+  "Critical Context",
+];
+
+describe("what the summary of a session says", () => {
+  it("quotes the first and the newest request, and rules in the user's words", async () => {
+    const { text } = await ask(invoiceSession());
+    expect(section(text, "## Goal")).toContain(
+      'First request: "Our invoice export rounds wrongly: 0.125 EUR becomes 0.12.',
+    );
+    expect(section(text, "## Goal")).toContain(
+      'Newest request: "Good. Now write the export as CSV to exports/invoices.csv, separator must be a semicolon"',
+    );
+    expect(text).toContain("Never use floating point for money, and don't add dependencies.");
+  });
+
+  it("tells what was done with how it ended, and what is still going on", async () => {
+    const { text } = await ask(invoiceSession());
+    const done = section(text, "### Done");
+    expect(done).toContain("changed `round-amount.ts` (2×)");
+    expect(done).toContain("`npm test -- billing` succeeded");
+    expect(section(text, "### In Progress")).toContain("changed `write-csv.ts`");
+    expect(section(text, "## Next Steps")).toContain("next I will import InvoiceRow");
+  });
+
+  it("reports an error nobody resolved, and not one that a later run of the same command resolved", async () => {
+    const { text } = await ask(invoiceSession());
+    const blocked = section(text, "### Blocked");
+    expect(blocked).toContain(
+      "`npm run lint` failed: `src/export/write-csv.ts(3,5): error TS2304: Cannot find name 'InvoiceRow'.`",
+    );
+    expect(text).not.toContain("expected 12n to equal 13n");
+  });
+
+  it("repeats a decision with its reason", async () => {
+    const { text } = await ask(invoiceSession());
+    expect(section(text, "## Key Decisions")).toContain(
+      "I decided on bigint minor units instead of a decimal library, because no dependency may be added.",
+    );
+  });
+
+  it("keeps exact strings, each file with the names that belong to it", async () => {
+    const { text } = await ask(invoiceSession());
+    const critical = section(text, "## Critical Context");
+    expect(critical).toMatch(/- `src\/billing\/round-amount\.ts` \(changed 2×\): defines `[^`]*roundAmount/);
+    expect(critical).toMatch(
+      /- `src\/export\/write-csv\.ts` \(created, changed 1×\): defines `[^`]*writeInvoiceCsv/,
+    );
+    for (const exact of ["MINOR_UNITS", "src/billing/types.ts", "exports/invoices.csv"])
+      expect(text).toContain(exact);
+  });
+
+  it("takes the task list as it was last written", async () => {
+    const todos = (second: string) => [
+      { content: "Parse the header", status: "completed" },
+      { content: "Stream the rows", status: second },
+      { content: "Write the docs", status: "pending" },
+    ];
+    const { text } = await ask([
+      user("Import the old archive, please."),
+      ...step("", "TodoWrite", { todos: todos("pending") }, "ok"),
+      ...step("", "TodoWrite", { todos: todos("in_progress") }, "ok"),
+    ]);
+    expect(section(text, "### Done")).toContain('Task done: "Parse the header"');
+    expect(section(text, "### In Progress")).toContain('Task under way: "Stream the rows"');
+    expect(section(text, "## Next Steps")).toContain('Task open: "Write the docs"');
+  });
+
+  it("says that a finished agent waits, and what it asked", async () => {
+    const { text } = await ask([
+      user("Which port does the server use?"),
+      assistant("It listens on localhost:8443. Shall I change it to 9443?"),
+    ]);
+    expect(section(text, "## Next Steps")).toContain(
+      'waits for the user; it closed with: "Shall I change it to 9443?"',
+    );
+    expect(section(text, "### In Progress")).toBe("(none)");
+  });
+
+  it("knows the tools of other agents: patches, commands as lists, file verbs, line numbers in outputs", async () => {
+    const patch =
+      "*** Begin Patch\n*** Update File: lib/queue.py\n@@\n-a\n+b\n*** Add File: lib/drain.py\n+c\n*** End Patch";
+    const { text } = await ask([
+      user("Make the queue drain on exit"),
+      ...step(
+        "",
+        "shell",
+        { command: ["bash", "-lc", "sed -n '1,80p' lib/queue.py"] },
+        "    12→class WorkQueue:\n    13→    def drain_within(self, seconds):",
+      ),
+      ...step("", "shell", { command: ["apply_patch", patch] }, "Success"),
+      ...step(
+        "",
+        "str_replace_based_edit_tool",
+        { command: "create", path: "/srv/app/hooks.py", file_text: "def on_exit(): ..." },
+        "ok",
+      ),
+      ...step(
+        "",
+        "Bash",
+        { command: "cd /srv/app && python -m pytest -q" },
+        "E   AssertionError: left 3 in queue\n1 failed",
+        true,
+      ),
+    ]);
+    const critical = section(text, "## Critical Context");
+    expect(critical).toMatch(/- `lib\/queue\.py` \(changed 1×\): defines `[^`]*(WorkQueue|drain_within)/);
+    expect(critical).toContain("`lib/drain.py` (changed 1×)");
+    expect(critical).toContain("`/srv/app/hooks.py` (created, changed 1×)");
+    expect(section(text, "### Blocked")).toContain(
+      "python -m pytest -q` failed: `E AssertionError: left 3 in queue`",
+    );
+  });
+
+  it("keeps the user's language in what it quotes", async () => {
+    const { text } = await ask([
+      user("请修复 src/login.ts 里的登录超时。不要改数据库结构，必须保留旧的接口。"),
+      ...edit("src/login.ts", "const timeout = 30;"),
+      assistant("已修复：登录超时改为 30 秒。"),
+      user("Bitte niemals auf main pushen, sondern immer über einen Merge Request"),
+    ]);
+    expect(text).toContain("请修复 src/login.ts 里的登录超时。");
+    expect(text).toContain("不要改数据库结构，必须保留旧的接口。");
+    expect(text).toContain("Bitte niemals auf main pushen, sondern immer über einen Merge Request");
+  });
+
+  it("passes over what programs put into a user's message, and bare slash commands", async () => {
+    const { text } = await ask([
+      user("<environment_context>\n  <cwd>/home/me</cwd>\n</environment_context>"),
+      user("/model"),
+      user("<system-reminder>Never say hello.</system-reminder>Rename the flag --dry to --dry-run"),
+    ]);
+    expect(section(text, "## Goal")).toBe('- First request: "Rename the flag --dry to --dry-run"');
+    expect(text).not.toContain("Never say hello");
+  });
+
+  it("puts first what the user asks it to attend to", async () => {
+    const messages = Array.from({ length: 60 }, (_, index) => [
+      user(`Step ${index}: adjust src/module-${index}/handler.ts`),
+      ...edit(
+        `src/module-${index}/handler.ts`,
+        `function handleRequest${index}() { return loadConfig${index}(); }`,
+      ),
+      assistant(`Adjusted handleRequest${index}.`),
+    ]).flat();
+    const plain = await ask(messages, { maxOutputTokens: 500 });
+    const focused = await ask(messages, {
+      maxOutputTokens: 500,
+      customInstructions: "Focus on handleRequest3 only",
+    });
+    expect(plain.text).not.toMatch(/handleRequest3\b/);
+    expect(focused.text).toMatch(/handleRequest3\b/);
+  });
+});
+
+describe("the shape of a summary", () => {
+  const shapes: [SummaryPurpose, string[]][] = [
+    ["history", WHOLE],
+    ["branch", WHOLE],
+    ["merge", WHOLE],
+    ["chunk", []],
+    ["combine", WHOLE],
+    ["turn-prefix", ["Original Request", "Early Progress", "Context for Suffix"]],
+    ["branch", ["What was tried", "Failed attempts", "Files", "Weather"]],
+  ];
+  it.each(shapes)("has every section asked for, none of them empty: %s %j", async (purpose, sections) => {
+    for (const messages of [invoiceSession(), []]) {
+      const answer = await ask(messages, { purpose, sections });
+      validateSummary(answer, { sections });
+      for (const heading of sections)
+        expect(section(answer.text, `## ${heading}`) || "###", heading).not.toBe("");
+      expect(answer.text).not.toMatch(/^#+ .*\n+(?=## |$(?![\s\S]))/m);
+    }
+  });
+
+  it("tells the request of a turn that was cut, verbatim", async () => {
+    const sections = ["Original Request", "Early Progress", "Context for Suffix"];
+    const { text } = await ask(invoiceSession().slice(8), { purpose: "turn-prefix", sections });
+    expect(section(text, "## Original Request")).toContain("separator must be a semicolon");
+    expect(section(text, "## Early Progress")).toContain("`write-csv.ts`");
+    expect(section(text, "## Context for Suffix")).toContain("writeInvoiceCsv");
+  });
+
+  it("is what every compaction needs, and costs nothing", async () => {
+    const summarizer = extractiveSummarizer();
+    expect(summarizer).toMatchObject({
+      name: "extractive",
+      contextWindow: Number.POSITIVE_INFINITY,
+      maxOutputTokens: 2_000,
+    });
+    const answer = await ask(invoiceSession());
+    expect(answer).toEqual({
+      text: expect.any(String),
+      stopReason: "stop",
+      model: { provider: "espalier", modelId: "extractive" },
+    });
+    const headings = answer.text.split("\n").filter((line) => line.startsWith("#"));
+    expect(headings).toEqual(HISTORY_HEADINGS);
+  });
+
+  it("gives the same bytes for the same request", async () => {
+    const [first, second] = await Promise.all([ask(invoiceSession()), ask(invoiceSession())]);
+    expect(first.text).toBe(second.text);
+  });
+
+  it("is shorter than what it replaces, and never longer than allowed", async () => {
+    const long = Array.from({ length: 40 }, invoiceSession).flat();
+    for (const maxOutputTokens of [200, 500, 1_000, 10_000]) {
+      const { text } = await ask(long, { maxOutputTokens });
+      expect(text.length).toBeLessThanOrEqual(Math.min(maxOutputTokens, 2_000) * 4);
+    }
+    const { text } = await ask(invoiceSession());
+    const size = JSON.stringify(invoiceSession()).length;
+    expect(text.length).toBeLessThan(size);
+  });
+
+  it("says that it was cut off where not even the headings fit", async () => {
+    const answer = await ask(invoiceSession(), { maxOutputTokens: 10 });
+    expect(answer.stopReason).toBe("length");
+    expect(answer.text).toHaveLength(40);
+  });
+});
+
+describe("the work of summarising", () => {
+  it("ends with `aborted` when the signal fires, before and in the middle", async () => {
+    await expect(ask(invoiceSession(), { signal: AbortSignal.abort() })).rejects.toMatchObject({
+      code: "aborted",
+    });
+    const controller = new AbortController();
+    const many = Array.from({ length: 40 }, (_, index) => user(`${index} `.repeat(30_000)));
+    const pending = ask(many, { signal: controller.signal });
+    setTimeout(() => controller.abort(), 0);
+    await expect(pending).rejects.toBeInstanceOf(SummarizerError);
+  });
+
+  it("takes time in proportion to the messages: 50,000 of them, and one result of five million characters", async () => {
+    const many: ContextMessage[] = [];
+    for (let index = 0; many.length < 50_000; index++) {
+      many.push(user(`Change fooBar${index} in src/file-${index}.ts, never touch bazQux${index}`));
+      many.push(
+        ...edit(`src/file-${index}.ts`, `const value${index} = 1;`),
+        assistant(`Changed value${index}.`),
+      );
+    }
+    const begun = performance.now();
+    const answer = await ask(many);
+    const huge = await ask([
+      user("Read the log"),
+      ...run("cat server.log", "aGVsbG8gd29ybGQ/a.b-c_d ".repeat(210_000)),
+    ]);
+    // Seconds on a busy machine; anything quadratic takes minutes.
+    expect(performance.now() - begun).toBeLessThan(25_000);
+    expect(answer.text.length).toBeLessThanOrEqual(8_000);
+    expect(section(huge.text, "## Goal")).toContain("Read the log");
+  });
+});
