@@ -42,8 +42,9 @@ function messageGist(said: ContextMessage): string {
     parts.push(`(failed: ${String(said.errorMessage ?? "no reason given")})`);
   const text = messageText(said);
   parts.push(text);
-  for (const { name, arguments: given } of toolCalls(said)) parts.push(`${name}(${shortArguments(given)})`);
-  if (text === "") parts.push(...blockNames(said));
+  const calls = toolCalls(said);
+  for (const { name, arguments: given } of calls) parts.push(`${name}(${shortArguments(given)})`);
+  if (text === "" && calls.length === 0) parts.push(...blockNames(said));
   if (said.role === "system") parts.push(...Object.keys(said.sections ?? {}));
   return parts.join(" ");
 }

@@ -26,6 +26,7 @@ export class CommandError extends Error {
  * - `damaged`: the line of an entry that cannot be read any more
  * - `not-found`: a folder that does not exist
  * - `verify`: a replay that differs from what was built anew
+ * - `changed`: a file that should not have been touched
  * - `aborted`: interrupted before it was done
  */
 export type CommandErrorCode =
@@ -36,6 +37,7 @@ export type CommandErrorCode =
   | "damaged"
   | "not-found"
   | "verify"
+  | "changed"
   | "aborted";
 
 const WRONG_USAGE = 2;

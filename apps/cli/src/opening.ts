@@ -1,5 +1,5 @@
 import { type OpenOptions, openSession, resolveSummarizer, type Session } from "@espalier/engine";
-import { FORMAT_VERSION } from "@espalier/session-tree";
+import { FORMAT_VERSION, type SessionIssue } from "@espalier/session-tree";
 import type { Shell } from "./shell.ts";
 
 /**
@@ -72,9 +72,9 @@ function warnOfHeader(shell: Shell, { header, file }: Session): void {
   }
 }
 
-/** Says in one sentence that lines of the session cannot be used, once its whole tree was read. */
-export function warnOfDamage(shell: Shell, { tree, file }: Session): void {
-  const lines = new Set(tree.issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
+/** Says in one sentence that lines of the session cannot be used. */
+export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly SessionIssue[]): void {
+  const lines = new Set(issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
   if (lines === 0) return;
   const are = lines === 1 ? "1 line is" : `${lines} lines are`;
   shell.complain(`${are} damaged; \`espalier doctor ${file}\` says where.`);

@@ -4,6 +4,7 @@ import { addAppend } from "./commands/append.ts";
 import { addCompact } from "./commands/compact.ts";
 import { addContext } from "./commands/context.ts";
 import { addDelete } from "./commands/delete.ts";
+import { addDemo } from "./commands/demo.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addFork } from "./commands/fork.ts";
 import { addLabel } from "./commands/label.ts";
@@ -40,6 +41,7 @@ const COMMANDS = [
   addTrust,
   addDoctor,
   addDelete,
+  addDemo,
 ];
 
 export function createProgram(shell: Shell): Command {

@@ -1,5 +1,6 @@
 import { formatCount } from "./numbers.ts";
 import type { Shell } from "./shell.ts";
+import { cutToColumns } from "./text-columns.ts";
 
 /** Milliseconds between two drawings, and before the first: what is over sooner needs no progress. */
 const INTERVAL = 120;
@@ -18,7 +19,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
     if (elapsed < PATIENCE) return;
     const spent = `${(elapsed / 1_000).toFixed(1)} s${tokens > 0 ? `, ${formatCount(tokens)} tokens` : ""}`;
     const line = `${TURNS[turn++ % TURNS.length]} ${what}: ${spent} (Ctrl-C ends it)`;
-    process.stderr.write(`\r\u001b[K${colours.dim(line.slice(0, progressColumns - 1))}`);
+    process.stderr.write(`\r\u001b[K${colours.dim(cutToColumns(line, progressColumns - 1))}`);
     drawn = true;
   };
   const timer = progressColumns > 0 ? setInterval(draw, INTERVAL) : undefined;

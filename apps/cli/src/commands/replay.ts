@@ -6,9 +6,9 @@ import { existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
 import { reading, warnOfDamage } from "../opening.ts";
-import { cutLine } from "../plain-text.ts";
 import { printStep } from "../print.ts";
 import type { Shell } from "../shell.ts";
+import { cutToColumns } from "../text-columns.ts";
 
 interface ReplayOptions {
   until?: string;
@@ -36,7 +36,7 @@ Examples:
     )
     .action((ref: string, options: ReplayOptions) =>
       reading(shell, ref, async (session) => {
-        warnOfDamage(shell, session);
+        warnOfDamage(shell, session, session.tree.issues);
         const { steps, differing } = await play(shell, session, options);
         if (differing > 0)
           throw new CommandError(
@@ -82,7 +82,7 @@ function viewStep({ colours, columns }: Shell, session: Session, step: ReplaySte
   const moved = leafId === entryId ? "" : ` leaf ${leafId ?? "before the first entry"}`;
   const entry = session.getEntry(entryId);
   const preview = (entry && previewEntry(entry)) ?? "";
-  const text = cutLine(`${moved} ${preview}`.trim(), Math.max(10, columns - FACTS_WIDTH));
+  const text = cutToColumns(`${moved} ${preview}`.trim(), Math.max(10, columns - FACTS_WIDTH));
   const mark = verified === false ? colours.red(" differs") : "";
   return `${facts}${mark}  ${colours.dim(text)}`;
 }

@@ -1,4 +1,5 @@
 import type { Session } from "@espalier/engine";
+import type { SessionIssue } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { reading, warnOfDamage } from "../opening.ts";
 import { printJson, printLines } from "../print.ts";
@@ -26,14 +27,17 @@ Examples:
     )
     .action((ref: string, options: TreeOptions) =>
       reading(shell, ref, async (session) => {
-        warnOfDamage(shell, session);
-        if (shell.json) await printJson(shell, treeValue(session, options));
+        const { json } = shell;
+        // A line that only parsing shows to be damaged is found where all lines are parsed anyway.
+        const issues = json && !options.ids ? session.diagnose().issues : session.tree.issues;
+        warnOfDamage(shell, session, issues);
+        if (json) await printJson(shell, treeValue(session, issues, options));
         else await printLines(shell, viewTree(session, shell, options));
       }),
     );
 }
 
-function treeValue(session: Session, { ids = false }: TreeOptions): object {
+function treeValue(session: Session, issues: readonly SessionIssue[], { ids = false }: TreeOptions): object {
   const { header, file, leafId, tree } = session;
   return {
     session: {
@@ -45,6 +49,6 @@ function treeValue(session: Session, { ids = false }: TreeOptions): object {
     },
     leafId,
     entries: treeEntries(tree, leafId, ids),
-    issues: ids ? tree.issues : session.diagnose().issues,
+    issues,
   };
 }

@@ -1,7 +1,8 @@
 import { type ContextMessage, contentBlocks, messageText, toolCalls } from "@espalier/session-tree";
-import { cutLine, plainLine, plainText } from "../plain-text.ts";
+import { plainLine, plainText } from "../plain-text.ts";
+import { cutToColumns } from "../text-columns.ts";
 
-/** Code points of a line where no terminal says how many there is room for. */
+/** Columns of a line where no terminal says how many there is room for. */
 const LINE_LENGTH = 160;
 
 /** The first lines of what a message says, without anything a terminal would act on; `…` stands for the rest. */
@@ -9,7 +10,7 @@ export function firstLines(message: ContextMessage, most: number, columns: numbe
   // Empty lines would use up the little room there is.
   const lines = allLines(message).filter((line) => line !== "");
   const length = Math.max(20, Math.min(columns, LINE_LENGTH));
-  const shown = lines.slice(0, most).map((line) => cutLine(line, length));
+  const shown = lines.slice(0, most).map((line) => cutToColumns(line, length));
   const left = lines.length - shown.length;
   if (left > 0) shown.push(`… ${left === 1 ? "1 more line" : `${left} more lines`}`);
   return shown;

@@ -44,7 +44,7 @@ export function contextHeading(
   const place = leafId === null ? "before the first entry" : `at ${leafId}`;
   const reader = model ? ` · ${plainLine(model.modelId)}` : "";
   const thinking = thinkingLevel === "off" ? "" : ` · thinking ${plainLine(thinkingLevel)}`;
-  return `What the model reads ${place}: ${formatMany(messages.length, "message")}, ${formatCount(tokens)} tokens${reader}${thinking}`;
+  return `What the model reads ${place}: ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}${reader}${thinking}`;
 }
 
 /** What a compaction keeps from the model, in one line; undefined where none does. */

@@ -1,7 +1,8 @@
 import type { ListedSession } from "@espalier/engine";
 import { formatAge, formatBytes } from "../numbers.ts";
-import { cutLine, plainLine } from "../plain-text.ts";
+import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
+import { cutToColumns } from "../text-columns.ts";
 
 /** Columns for what a session is about where no terminal says how many there are. */
 const WIDE = 160;
@@ -22,7 +23,7 @@ export async function* viewList(
   for await (const session of sessions) {
     if (count++ === 0) yield colours.dim(row("id", "age", "size", "agent", "session"));
     const { id, modified, bytes, agent, name, firstMessage, cwd } = session;
-    const about = cutLine(plainLine(name ?? firstMessage ?? cwd), room);
+    const about = cutToColumns(plainLine(name ?? firstMessage ?? cwd), room);
     yield row(
       plainLine(id).slice(0, ID_LENGTH),
       formatAge(now - Date.parse(modified)),

@@ -2,7 +2,7 @@ import type { Session } from "@espalier/engine";
 import { branchSummary, compaction, type Entry, isMessage, message, tipRows } from "@espalier/session-tree";
 import { type DrawOptions, drawTreeLines } from "@espalier/session-tree/testing";
 import { previewEntry } from "../entry-preview.ts";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatMany } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import type { Colours, Shell } from "../shell.ts";
 
@@ -27,7 +27,12 @@ export function* viewTree(
 ): Generator<string> {
   yield* sessionHeading(session, colours);
   yield "";
-  yield* drawing(session, colours, { width: columns, ...(options.all ? {} : { fold: FOLD }) }, options.ascii);
+  yield* treeLines(
+    session,
+    colours,
+    { width: columns, ...(options.all ? {} : { fold: FOLD }) },
+    options.ascii,
+  );
 }
 
 /** Two lines that say which session this is, and how large. */
@@ -38,17 +43,23 @@ export function* sessionHeading(session: Session, colours: Colours): Generator<s
   const facts = [
     formatMany(tree.length, "entry", "entries"),
     formatMany(tipRows(tree).length, "branch", "branches"),
-    `the model reads ${formatMany(context.messages.length, "message")}, ${formatCount(context.tokens)} tokens`,
+    `the model reads ${formatMany(context.messages.length, "message")}, ${formatMany(context.tokens, "token")}`,
   ];
   yield colours.dim(facts.join(" · "));
 }
 
-function drawing(session: Session, colours: Colours, options: DrawOptions, ascii = false): Iterable<string> {
+/** The tree itself, in the colours of the command line. */
+export function treeLines(
+  session: Session,
+  colours: Colours,
+  options: DrawOptions,
+  ascii = false,
+): Iterable<string> {
   const rails = ascii ? asciiRails : (text: string) => text;
   return drawTreeLines(session, {
-    ...options,
     describe: describeEntry,
     standsOut: isLandmark,
+    ...options,
     colours: {
       active: (text) => text,
       dim: (text) => colours.dim(rails(text)),

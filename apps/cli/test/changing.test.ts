@@ -1,0 +1,173 @@
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { DEMO, demoCopy, espalier, espalierJson, linesOf, stateOf, temporaryFolder } from "./espalier.ts";
+
+test("append reads messages from stdin, fills them in, and appends them under the leaf in one batch", async () => {
+  const file = demoCopy();
+  const before = readFileSync(file);
+  const stdin = `${JSON.stringify({ role: "user", content: "And now?" })}\n\n${JSON.stringify({
+    role: "assistant",
+    content: [{ type: "toolCall", id: "t1", name: "bash", arguments: { command: "ls" } }],
+  })}\r\n${JSON.stringify({ role: "toolResult", toolCallId: "t1", content: "a\u2028b" })}`;
+  const { code, value } = await espalierJson(["append", file], { stdin });
+  expect(code).toBe(0);
+  expect(Object.keys(value)).toEqual(["file", "leafId", "ids"]);
+  expect(value).toMatchObject({ file, leafId: value.ids[2] });
+  expect(readFileSync(file).subarray(0, before.length).equals(before)).toBe(true);
+  const [user, answer, result] = linesOf(file).slice(-3) as { parentId: string; message: object }[];
+  expect(user!.parentId).toBe("2ur7kch3b1oZ");
+  expect(answer).toMatchObject({
+    parentId: value.ids[0],
+    message: { stopReason: "toolUse", model: "claude-haiku-4-5" },
+  });
+  expect(result).toMatchObject({
+    message: { toolName: "bash", isError: false, content: [{ text: "a\u2028b" }] },
+  });
+});
+
+test("append --at makes a branch", async () => {
+  const file = demoCopy();
+  const stdin = '{"role":"user","content":"Another way"}';
+  const { value } = await espalierJson(["append", file, "--at", "before-cache"], { stdin });
+  expect(linesOf(file).at(-1)).toMatchObject({ id: value.leafId, parentId: "vPdDiWYGH0ya" });
+});
+
+test("append makes a session at a path where there is none, for its owner alone", async () => {
+  const file = join(temporaryFolder(), "deep", "new.jsonl");
+  const { code, value } = await espalierJson(["append", file], {
+    stdin: '{"role":"user","content":"Hello"}',
+  });
+  expect(code).toBe(0);
+  expect(value.file).toBe(file);
+  expect(linesOf(file)).toMatchObject([{ type: "session", version: 3 }, { message: { content: "Hello" } }]);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+test("one bad line of stdin is named, and nothing is appended or made", async () => {
+  const file = demoCopy();
+  const before = stateOf(file);
+  const fresh = join(temporaryFolder(), "new.jsonl");
+  const good = '{"role":"user","content":"x"}';
+  const cases: [string, RegExp][] = [
+    [`${good}\n{"role":"user"`, /^Line 2 of stdin: The line is not valid JSON\./],
+    [`${good}\n\n{"role":"robot"}`, /^Line 3 of stdin: A message needs a role/],
+    ["[]", /^Line 1 of stdin: A message needs a role/],
+    [`${good}\n{"role":"toolResult","content":"y"}`, /^Line 2 of stdin: A toolResult needs/],
+    ["\n", /^There is no message on stdin/],
+  ];
+  for (const [stdin, message] of cases) {
+    const runs = await Promise.all(
+      [file, fresh].map((target) => espalierJson(["append", target], { stdin })),
+    );
+    for (const { code, value } of runs) {
+      expect(code).toBe(1);
+      expect(value.error.code).toBe("bad-input");
+      expect(value.error.message).toMatch(message);
+    }
+  }
+  expect(stateOf(file)).toBe(before);
+  expect(existsSync(fresh)).toBe(false);
+});
+
+test("navigate moves the leaf, and a reopened session is where it was left", async () => {
+  const file = demoCopy();
+  const { value } = await espalierJson(["navigate", file, "before-cache"]);
+  expect(value).toEqual({ leafId: "vPdDiWYGH0ya", summaryEntryId: null, editorText: null, cancelled: false });
+  expect((await espalierJson(["context", file])).value).toMatchObject({
+    leafId: "vPdDiWYGH0ya",
+    tokens: 3_857,
+  });
+  const start = await espalierJson(["navigate", file, "start"]);
+  expect(start.value.leafId).toBeNull();
+  expect((await espalierJson(["tree", file])).value.leafId).toBeNull();
+});
+
+test("navigate to a user message goes before it and hands its text back", async () => {
+  const file = demoCopy();
+  const { value } = await espalierJson(["navigate", file, "pvYri3CNCbdd", "--label", "again"]);
+  expect(value).toMatchObject({
+    leafId: "PAk36PjB9auf",
+    editorText: "Months. And yes to all three. Go ahead with the store and its tests, nothing else yet.",
+  });
+  expect((await espalierJson(["show", file, "again"])).value.id).toBe("pvYri3CNCbdd");
+  const people = await espalier(["navigate", file, "pvYri3CNCbdd"]);
+  expect(people.stdout).toMatch(
+    /^The leaf is at PAk36PjB9auf: the model reads \d+ messages, [\d,]+ tokens\.\n/,
+  );
+});
+
+test("undo takes back the newest act, and again the one before", async () => {
+  const file = demoCopy();
+  await espalier(["navigate", file, "before-cache"]);
+  await espalier(["navigate", file, "checkpoint"]);
+  expect((await espalierJson(["undo", file])).value.leafId).toBe("vPdDiWYGH0ya");
+  expect((await espalierJson(["undo", file])).value).toEqual({
+    leafId: "2ur7kch3b1oZ",
+    summaryEntryId: null,
+    editorText: null,
+    cancelled: false,
+  });
+});
+
+test("fork copies a path into a session of its own", async () => {
+  const out = join(temporaryFolder(), "fork.jsonl");
+  const { value } = await espalierJson(["fork", DEMO, "checkpoint", "--out", out]);
+  expect(value).toEqual({
+    file: out,
+    id: expect.stringMatching(/^[0-9A-Za-z]{12}$/),
+    leafId: "4Nk83a3KYo7N",
+    selectedText: null,
+    summaryEntryId: null,
+  });
+  expect(linesOf(out)[0]).toMatchObject({ id: value.id, parentSession: DEMO });
+  const [original, copy] = await Promise.all([
+    espalierJson(["context", DEMO, "--at", "checkpoint"]),
+    espalierJson(["context", out]),
+  ]);
+  expect(copy.value).toEqual(original.value);
+  const again = await espalierJson(["fork", DEMO, "checkpoint", "--out", out]);
+  expect(again).toMatchObject({ code: 1, value: { error: { code: "exists" } } });
+});
+
+test("fork --position before stops before a message and hands its text back", async () => {
+  const { value } = await espalierJson(["fork", DEMO, "pvYri3CNCbdd", "--position", "before"]);
+  expect(value).toMatchObject({ leafId: "PAk36PjB9auf", selectedText: expect.stringMatching(/^Months\./) });
+  // Kept by the store, the fork is found by its id.
+  expect((await espalierJson(["tree", value.id])).value.session).toMatchObject({
+    id: value.id,
+    file: value.file,
+  });
+});
+
+test("label, name and pin each append one entry", async () => {
+  const file = demoCopy();
+  const label = await espalierJson(["label", file, "leaf", "the  end"]);
+  const name = await espalierJson(["name", file, "Tides"]);
+  const pin = await espalierJson(["pin", file, "checkpoint"]);
+  for (const { value } of [label, name, pin]) expect(value).toEqual({ entryId: expect.any(String) });
+  const { value } = await espalierJson(["tree", file]);
+  expect(value.session.name).toBe("Tides");
+  expect(value.entries.find(({ id }: { id: string }) => id === "2ur7kch3b1oZ").label).toBe("the end");
+  expect((await espalierJson(["show", file, pin.value.entryId])).value).toMatchObject({
+    customType: "espalier.pin",
+    data: { targetId: "4Nk83a3KYo7N", pinned: true },
+  });
+  await espalier(["label", file, "2ur7kch3b1oZ"]);
+  const off = await espalierJson(["pin", file, "checkpoint", "--off"]);
+  expect((await espalierJson(["show", file, off.value.entryId])).value.data).toMatchObject({ pinned: false });
+  const cleared = await espalierJson(["tree", file]);
+  expect(
+    cleared.value.entries.filter((entry: { label: string | null }) => entry.label === "the end"),
+  ).toEqual([]);
+});
+
+test("delete removes a session and what lies beside it, and only when it is confirmed", async () => {
+  const file = demoCopy();
+  const refused = await espalierJson(["delete", file]);
+  expect(refused).toMatchObject({ code: 1, value: { error: { code: "confirm" } } });
+  expect(existsSync(file)).toBe(true);
+  const { value } = await espalierJson(["delete", file, "--yes"]);
+  expect(value).toEqual({ deleted: [file] });
+  expect(existsSync(file)).toBe(false);
+});

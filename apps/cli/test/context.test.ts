@@ -1,0 +1,63 @@
+import { expect, test } from "vitest";
+import { DEMO, espalier, espalierJson } from "./espalier.ts";
+
+test("context --json is the neutral context of the leaf", async () => {
+  const { value } = await espalierJson(["context", DEMO]);
+  expect(Object.keys(value)).toEqual(["leafId", "tokens", "messages", "sources", "model", "thinkingLevel"]);
+  expect(value).toMatchObject({
+    leafId: "2ur7kch3b1oZ",
+    tokens: 12_234,
+    model: { provider: "anthropic", modelId: "claude-haiku-4-5" },
+  });
+  expect(value.messages).toHaveLength(62);
+  expect(value.sources).toHaveLength(62);
+  expect(value.messages[0]).toMatchObject({ role: "compactionSummary" });
+  expect(value.sources[0]).toBe("nrT0ch0vvELC");
+});
+
+test("context --at is the context of any other entry", async () => {
+  const { value } = await espalierJson(["context", DEMO, "--at", "before-cache"]);
+  expect(value).toMatchObject({
+    leafId: "vPdDiWYGH0ya",
+    tokens: 3_857,
+    model: { modelId: "claude-sonnet-4-5" },
+  });
+  const start = await espalierJson(["context", DEMO, "--at", "start"]);
+  expect(start.value).toEqual({
+    leafId: null,
+    tokens: 0,
+    messages: [],
+    sources: [],
+    model: null,
+    thinkingLevel: "off",
+  });
+});
+
+test("context tells people what the model reads and what a compaction hides", async () => {
+  const { stdout } = await espalier(["context", DEMO]);
+  const lines = stdout.split("\n");
+  expect(lines[0]).toBe(
+    "What the model reads at 2ur7kch3b1oZ: 62 messages, 12,234 tokens · claude-haiku-4-5",
+  );
+  expect(lines[1]).toMatch(/^The compaction nrT0ch0vvELC stands for \d+ older entries of this path/);
+  expect(lines).toContain("user czlV07XwIrba · 152 tokens");
+});
+
+test("context --format is the request of a provider", async () => {
+  const [anthropic, chat, responses] = await Promise.all(
+    ["anthropic", "openai", "openai-responses"].map((format) =>
+      espalier(["context", DEMO, "--format", format]),
+    ),
+  );
+  const request = JSON.parse(anthropic!.stdout);
+  expect(request.messages[0]).toMatchObject({ role: "user" });
+  expect(request.messages.map(({ role }: { role: string }) => role)).not.toContain("toolResult");
+  expect(JSON.parse(chat!.stdout).messages.length).toBeGreaterThan(30);
+  expect(JSON.parse(responses!.stdout).input.length).toBeGreaterThan(30);
+});
+
+test("a request of nothing is an error", async () => {
+  const { code, value } = await espalierJson(["context", DEMO, "--at", "start", "--format", "anthropic"]);
+  expect(code).toBe(1);
+  expect(value.error.code).toBe("empty-context");
+});

@@ -1,0 +1,53 @@
+import { expect, test } from "vitest";
+import { DEMO, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
+
+const idOf = async (file: string, reference: string) => {
+  const { value } = await espalierJson(["show", file, reference]);
+  return value.error ? value.error : value.id;
+};
+
+test("an entry is named by its id, the beginning of it, its label, or where it stands", async () => {
+  const references = ["vPdDiWYGH0ya", "vPdD", "before-cache", "@before-cache"];
+  expect(await Promise.all(references.map((reference) => idOf(DEMO, reference)))).toEqual(
+    references.map(() => "vPdDiWYGH0ya"),
+  );
+  expect(await idOf(DEMO, "leaf")).toBe("2ur7kch3b1oZ");
+});
+
+test("an id goes before a label, a label before a word, a word before the beginning of an id", async () => {
+  const file = sessionOf(
+    HEADER,
+    said("leafless", null, "one"),
+    said("start-here", "leafless", "two"),
+    said("taken", "start-here", "three"),
+    { type: "label", id: "l1", parentId: "taken", timestamp: "", targetId: "leafless", label: "taken" },
+    { type: "label", id: "l2", parentId: "taken", timestamp: "", targetId: "start-here", label: "leaf" },
+  );
+  expect(await idOf(file, "taken")).toBe("taken");
+  expect(await idOf(file, "@taken")).toBe("leafless");
+  expect(await idOf(file, "leaf")).toBe("start-here");
+  expect(await idOf(file, "leafl")).toBe("leafless");
+  expect(await idOf(file, "start")).toMatchObject({ code: "usage" });
+});
+
+test("what several entries could be is refused, with their names", async () => {
+  const file = sessionOf(
+    HEADER,
+    said("abcd1", null, "one"),
+    said("abcd2", "abcd1", "two"),
+    { type: "label", id: "l1", parentId: "abcd2", timestamp: "", targetId: "abcd1", label: "same" },
+    { type: "label", id: "l2", parentId: "abcd2", timestamp: "", targetId: "abcd2", label: "same" },
+  );
+  expect(await idOf(file, "abcd")).toEqual({
+    code: "ambiguous",
+    message: '2 entries have an id that begins with "abcd": abcd1, abcd2; name one of them.',
+  });
+  expect(await idOf(file, "same")).toMatchObject({ code: "ambiguous" });
+});
+
+test("an id that is not there names those near it", async () => {
+  expect(await idOf(DEMO, "vPdDiWYGH0yb")).toEqual({
+    code: "unknown-entry",
+    message: 'There is no entry "vPdDiWYGH0yb" in this session. Near it: vPdDiWYGH0ya.',
+  });
+});

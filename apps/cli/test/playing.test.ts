@@ -1,0 +1,82 @@
+import { utimesSync } from "node:fs";
+import { dirname } from "node:path";
+import { expect, test } from "vitest";
+import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
+
+test("replay tells each step: the entry, the leaf, the size of the context", async () => {
+  const { code, values } = await espalierJson(["replay", DEMO]);
+  expect(code).toBe(0);
+  expect(values).toHaveLength(212);
+  expect(values[14]).toEqual({
+    seq: 15,
+    entryId: "HRgcbpEZgD21",
+    type: "session_info",
+    leafId: "vPdDiWYGH0ya",
+    contextMessages: 12,
+    contextTokens: 3_857,
+  });
+  expect(values.at(-1)).toMatchObject({ leafId: "2ur7kch3b1oZ", contextMessages: 62, contextTokens: 12_234 });
+});
+
+test("replay --verify finds each step the same when it is built anew", async () => {
+  const { code, values } = await espalierJson(["replay", DEMO, "--verify", "--until", "checkpoint"]);
+  expect(code).toBe(0);
+  expect(values.at(-1)).toMatchObject({ entryId: "4Nk83a3KYo7N", verified: true });
+  expect(values.every(({ verified }) => verified === true)).toBe(true);
+  const people = await espalier(["replay", DEMO, "--verify"]);
+  expect(people.stdout.trimEnd()).toMatch(/\n212 steps, each the same when it is built anew\.$/);
+});
+
+test("replay --speed keeps the session's pace, so many times as fast", async () => {
+  const at = (seconds: number) => `2026-01-01T00:00:${String(seconds).padStart(2, "0")}.000Z`;
+  const file = sessionOf(
+    HEADER,
+    { ...said("e1", null, "one"), timestamp: at(0) },
+    { ...said("e2", "e1", "two"), timestamp: at(8) },
+  );
+  const begun = Date.now();
+  await espalier(["replay", file, "--speed", "10"]);
+  expect(Date.now() - begun).toBeGreaterThanOrEqual(800);
+});
+
+test("list tells of each session below a folder, newest first", async () => {
+  const file = demoCopy();
+  utimesSync(file, new Date(), new Date(Date.now() - 3 * 86_400_000));
+  const { values } = await espalierJson(["list", dirname(file)]);
+  expect(values).toEqual([
+    {
+      id: "LTfrBGnUynOG",
+      file,
+      agent: "espalier",
+      cwd: "/home/ada/tidepool",
+      name: "tidepool works offline 🌊",
+      firstMessage: expect.stringMatching(/^I maintain tidepool/),
+      modified: expect.stringMatching(/Z$/),
+      updatedAt: "2026-03-08T17:16:37.087Z",
+      lastCompaction: "2026-03-08T16:31:35.000Z",
+      bytes: expect.any(Number),
+    },
+  ]);
+  const { stdout } = await espalier(["list", dirname(file)]);
+  expect(stdout).toMatch(
+    /^id +age +size +agent +session\nLTfrBGnUynOG +3 days +\d+ kB +espalier +tidepool works offline/,
+  );
+});
+
+test("doctor finds nothing in a sound session, and names line and offset of what is wrong in another", async () => {
+  const sound = await espalierJson(["doctor", DEMO]);
+  expect(sound).toMatchObject({ code: 0, value: { ok: true, entries: 212, issues: [] } });
+  const header = JSON.stringify(HEADER);
+  const file = sessionOf(header, said("e1", null, "one"), "not json", said("e2", "nobody", "two"));
+  const { code, value } = await espalierJson(["doctor", file]);
+  expect(code).toBe(1);
+  expect(value).toMatchObject({ ok: false, entries: 2 });
+  const bad = `${header}\n${JSON.stringify(said("e1", null, "one"))}\n`.length;
+  expect(value.issues).toEqual([
+    { kind: "corrupt", line: 3, offset: bad, id: null, message: expect.any(String) },
+    { kind: "orphan", line: 4, offset: bad + "not json\n".length, id: "e2", message: expect.any(String) },
+  ]);
+  const people = await espalier(["doctor", file]);
+  expect(people.stdout).toMatch(/^corrupt +line 3, byte \d+ /);
+  expect(people.stdout).toMatch(/\n2 entries can be used; 2 issues\.\n$/);
+});

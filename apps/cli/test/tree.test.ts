@@ -1,0 +1,173 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf, stateOf } from "./espalier.ts";
+
+test("tree --json lists the session and every entry in file order, each field there", async () => {
+  const { code, value, stderr } = await espalierJson(["tree", DEMO]);
+  expect(code).toBe(0);
+  expect(stderr).toBe("");
+  expect(Object.keys(value)).toEqual(["session", "leafId", "entries", "issues"]);
+  expect(value.session).toEqual({
+    id: "LTfrBGnUynOG",
+    version: 3,
+    cwd: "/home/ada/tidepool",
+    file: DEMO,
+    name: "tidepool works offline 🌊",
+  });
+  expect(value.leafId).toBe("2ur7kch3b1oZ");
+  const ids = readFileSync(DEMO, "utf8")
+    .trim()
+    .split("\n")
+    .slice(1)
+    .map((line) => JSON.parse(line).id);
+  expect(value.entries.map(({ id }: { id: string }) => id)).toEqual(ids);
+  for (const entry of value.entries) {
+    expect(Object.keys(entry)).toEqual([
+      "id",
+      "parentId",
+      "type",
+      "role",
+      "timestamp",
+      "label",
+      "preview",
+      "onPath",
+      "archived",
+    ]);
+  }
+  const byId = new Map(value.entries.map((entry: { id: string }) => [entry.id, entry]));
+  expect(byId.get("vPdDiWYGH0ya")).toMatchObject({
+    parentId: "O566c3bkrvqI",
+    type: "message",
+    role: "assistant",
+    timestamp: "2026-03-07T17:04:59.816Z",
+    label: "before-cache",
+    onPath: true,
+    archived: true,
+  });
+  expect(byId.get("uOjKaOrCBN2z")).toMatchObject({ type: "custom", role: null, label: null });
+  expect(byId.get("3cLUh4aAMXUk")).toMatchObject({ onPath: false, archived: false });
+  // A label that was taken away is none.
+  expect(byId.get("4XF6BLmKNMD1")).toMatchObject({ label: null });
+  expect(value.issues).toEqual([]);
+});
+
+test("archived are the entries of the path that stand before the first kept one of its newest compaction", async () => {
+  const { value } = await espalierJson(["tree", DEMO]);
+  const compaction = JSON.parse(
+    readFileSync(DEMO, "utf8")
+      .split("\n")
+      .find((line) => line.includes('"type":"compaction"'))!,
+  );
+  const path = value.entries.filter(({ onPath }: { onPath: boolean }) => onPath);
+  const kept = path.findIndex(({ id }: { id: string }) => id === compaction.firstKeptEntryId);
+  expect(kept).toBeGreaterThan(50);
+  expect(path.map(({ archived }: { archived: boolean }) => archived)).toEqual(
+    path.map((_: unknown, at: number) => at < kept),
+  );
+});
+
+test("tree --ids leaves out what needs the lines to be parsed", async () => {
+  const { value } = await espalierJson(["tree", DEMO, "--ids"]);
+  expect(value.entries[14]).toEqual({
+    id: "HRgcbpEZgD21",
+    parentId: "vPdDiWYGH0ya",
+    type: "session_info",
+    label: null,
+    onPath: false,
+    archived: false,
+  });
+});
+
+test("a preview is one line of at most 100 characters without anything a terminal acts on", async () => {
+  const file = sessionOf(
+    HEADER,
+    said("e1", null, `\u001b[31mred\u001b[0m\nand \u202eback\u0007 ${"é".repeat(300)}`),
+    said("e2", "e1", ""),
+    {
+      type: "message",
+      id: "e3",
+      parentId: "e2",
+      timestamp: "",
+      message: { role: "user", content: "lone \ud83c end" },
+    },
+  );
+  const { value } = await espalierJson(["tree", file]);
+  const [first, empty, lone] = value.entries;
+  expect(first.preview).toMatch(/^red and back é+…$/);
+  expect(Array.from(first.preview)).toHaveLength(100);
+  expect(empty.preview).toBeNull();
+  expect(lone.preview).toBe("lone \ufffd end");
+});
+
+test("tree draws branches, labels, summaries and the leaf, and folds what is long", async () => {
+  const { code, stdout } = await espalier(["tree", DEMO]);
+  expect(code).toBe(0);
+  const lines = stdout.split("\n");
+  expect(lines[0]).toBe("tidepool works offline 🌊 /home/ada/tidepool");
+  expect(lines[1]).toBe("212 entries · 6 branches · the model reads 62 messages, 12,234 tokens");
+  expect(lines).toContain("… 10 entries");
+  expect(stdout).toMatch(/^vPdDiWYGH0ya assistant {2}Nothing is changed\..*… \[before-cache\]$/m);
+  expect(stdout).toMatch(/^│ {2}├─ Ng1Ocsqz18Ns user {2}Before we throw it away/m);
+  expect(stdout).toMatch(/^bAP06xkp4nVl summary of 3cLUh4aAMXUk {2}Find out whether/m);
+  expect(stdout).toMatch(/^nrT0ch0vvELC compaction {2}Make tidepool/m);
+  expect(stdout.trimEnd()).toMatch(/\n2ur7kch3b1oZ custom .* \*$/);
+  expect(stdout).not.toContain("\u001b");
+});
+
+test("tree --all has a line for every entry that can be the leaf, --ascii draws with - and |", async () => {
+  const { stdout } = await espalier(["tree", DEMO, "--all", "--ascii"]);
+  expect(stdout).toContain("VvN3gzZd8Vax toolResult");
+  expect(stdout).toContain("\n|  +- Ng1Ocsqz18Ns");
+  expect(stdout).not.toMatch(/^[^A-Za-z]*[│├─]/m);
+});
+
+test("colours are there when they are wanted, and only then", async () => {
+  const [without, forced] = await Promise.all([
+    espalier(["tree", DEMO], { env: { NO_COLOR: undefined } }),
+    espalier(["tree", DEMO], { env: { NO_COLOR: undefined, FORCE_COLOR: "1" } }),
+  ]);
+  expect(without.stdout).not.toContain("\u001b");
+  expect(forced.stdout).toContain("\u001b[33m [before-cache]\u001b[39m");
+});
+
+test("what a session says cannot act on the terminal", async () => {
+  const nasty = "\u001b]0;owned\u0007\u001b[2J\u009b31mtext\u202e\u2066";
+  const file = sessionOf(
+    HEADER,
+    said("e1", null, nasty),
+    { type: "label", id: "l1", parentId: "e1", timestamp: "", targetId: "e1", label: nasty },
+    { type: "session_info", id: "n1", parentId: "e1", timestamp: "", name: nasty },
+    { type: "custom", id: "c1", parentId: "e1", timestamp: "", customType: nasty, data: nasty },
+  );
+  const runs = await Promise.all([
+    espalier(["tree", file]),
+    espalier(["context", file]),
+    espalier(["show", file, "e1"]),
+    espalier(["show", file, "c1"]),
+    espalier(["replay", file]),
+    espalier(["list", file.replace(/\/[^/]*$/, "")]),
+    espalier(["show", file, nasty]),
+  ]);
+  for (const { stdout, stderr } of runs)
+    expect(stdout + stderr).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e\u2066]/);
+  for (const { stdout } of runs.slice(0, 3)) expect(stdout).toContain("text");
+});
+
+test("commands that only read leave bytes and times as they are", async () => {
+  const file = demoCopy();
+  const before = stateOf(file);
+  await Promise.all(
+    [
+      ["tree", file],
+      ["tree", file, "--json"],
+      ["context", file, "--format", "anthropic"],
+      ["show", file, "leaf"],
+      ["replay", file, "--verify"],
+      ["doctor", file],
+      ["list", file.replace(/\/[^/]*$/, "")],
+      ["compact", file, "--dry-run"],
+      ["fork", file, "checkpoint", "--out", file.replace("session", "fork")],
+    ].map(async (parameters) => expect(await espalier(parameters)).toMatchObject({ code: 0 })),
+  );
+  expect(stateOf(file)).toBe(before);
+});

@@ -1,0 +1,96 @@
+import { once } from "node:events";
+import { expect, test } from "vitest";
+import { DEMO, espalier, espalierJson, HEADER, said, sessionOf, start } from "./espalier.ts";
+
+test("wrong usage is one sentence on stderr and exit 2, with --json an error object", async () => {
+  const wrong = [
+    ["nothing"],
+    ["tree"],
+    ["tree", DEMO, "more"],
+    ["tree", DEMO, "--jso"],
+    ["context", DEMO, "--format", "cobol"],
+    ["replay", DEMO, "--speed", "-1"],
+    ["compact", DEMO, "--keep-recent", "many"],
+  ];
+  await Promise.all(
+    wrong.map(async (parameters) => {
+      const people = await espalier(parameters);
+      expect(people).toMatchObject({ code: 2, stdout: "" });
+      expect(people.stderr).toMatch(/^[^\n]+See `espalier --help`\.\n$/);
+      const program = await espalierJson(parameters);
+      expect(program).toMatchObject({ code: 2, stderr: "", value: { error: { code: "usage" } } });
+    }),
+  );
+});
+
+test("--json stands before the command or behind it", async () => {
+  const [before, behind] = await Promise.all([
+    espalier(["--json", "tree", DEMO]),
+    espalier(["tree", DEMO, "--json"]),
+  ]);
+  expect(before.stdout).toBe(behind.stdout);
+  expect(before.code).toBe(0);
+});
+
+test("without a command, and with --help, the commands are listed; each explains itself with an example", async () => {
+  const [none, help, version] = await Promise.all([
+    espalier([]),
+    espalier(["--help"]),
+    espalier(["--version"]),
+  ]);
+  expect(none).toMatchObject({ code: 0, stdout: help.stdout });
+  expect(version).toMatchObject({ code: 0, stdout: "0.1.0\n" });
+  const commands = [...help.stdout.matchAll(/^ {2}([a-z]+)(?: \[| <)/gm)].map(([, name]) => name!);
+  expect(commands).toEqual(
+    expect.arrayContaining(["tree", "context", "show", "append", "navigate", "fork", "compact", "demo"]),
+  );
+  await Promise.all(
+    commands
+      .filter((name) => name !== "help" && name !== "undo")
+      .map(async (name) => {
+        const { code, stdout } = await espalier([name, "--help"]);
+        expect(code).toBe(0);
+        expect(stdout).toMatch(new RegExp(`\\n {2}.*espalier ${name}`));
+      }),
+  );
+});
+
+test("a reader that closes early ends the command without a word", async () => {
+  const lines = Array.from({ length: 5_000 }, (_, at) =>
+    said(`e${at}`, at === 0 ? null : `e${at - 1}`, "x".repeat(200)),
+  );
+  const file = sessionOf(HEADER, ...lines);
+  for (const parameters of [
+    ["tree", file, "--json"],
+    ["replay", file],
+    ["context", file],
+  ]) {
+    const child = await start(parameters);
+    let stderr = "";
+    child.stderr.on("data", (piece) => {
+      stderr += piece;
+    });
+    child.stdin.end();
+    await once(child.stdout, "data");
+    child.stdout.destroy();
+    const [code] = await once(child, "close");
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  }
+});
+
+test("a slow reader gets everything", async () => {
+  const file = sessionOf(
+    HEADER,
+    ...Array.from({ length: 3_000 }, (_, at) =>
+      said(`e${at}`, at === 0 ? null : `e${at - 1}`, "y".repeat(300)),
+    ),
+  );
+  const child = await start(["tree", file, "--json"]);
+  child.stdin.end();
+  let stdout = "";
+  for await (const piece of child.stdout) {
+    stdout += piece;
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  expect(JSON.parse(stdout).entries).toHaveLength(3_000);
+});
