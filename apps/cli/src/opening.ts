@@ -17,13 +17,31 @@ export function reading<Result>(
   });
 }
 
+/** Milliseconds that a command waits for another one which writes the same session. */
+const WAIT = 2_000;
+
 /** Opens a session to change it, with its extensions, and lets go of it when `change` is done. */
 export function changing<Result>(
   shell: Shell,
   ref: string,
   change: (session: Session) => Promise<Result>,
+  options: OpenOptions = {},
 ): Promise<Result> {
-  return using(ref, { ...heard(shell), discoverExtensions: true }, change);
+  const { onBusy = "error" } = shell.globals;
+  const held = { discoverExtensions: true, onBusy, waitMs: WAIT };
+  return using(ref, { ...heard(shell), ...held, ...options }, async (session) => {
+    if (session.heldBy) shell.complain(`Another process writes ${ref}; this goes on with ${session.file}.`);
+    return await change(session);
+  });
+}
+
+/** As {@link changing}, for what stands beside the conversation: it is appended whoever else writes the session. */
+export function appendingBeside<Result>(
+  shell: Shell,
+  ref: string,
+  change: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  return changing(shell, ref, change, { lease: false });
 }
 
 /** As {@link changing}, with the summarizer that the command line or the environment names. */
@@ -32,7 +50,7 @@ export function summarizing<Result>(
   ref: string,
   change: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  return using(ref, { ...heard(shell), discoverExtensions: true, ...summarizerOf(shell) }, change);
+  return changing(shell, ref, change, summarizerOf(shell));
 }
 
 /** Who writes summaries. One that was named fails with its own error unless a fallback is wanted. */

@@ -58,6 +58,14 @@ export function createProgram(shell: Shell): Command {
         (file: string, files: string[] = []) => [...files, resolve(file)],
       ),
     )
+    .addOption(
+      new Option("--on-busy <choice>", "where another process writes the session").choices([
+        "error",
+        "read-only",
+        "fork",
+        "share",
+      ]),
+    )
     .option("--summarizer <name>", "who writes summaries: extractive, anthropic or anthropic:MODEL")
     .option("--fallback", "when a summarizer that was named fails, let the extractive one step in")
     .hook("preAction", () => {

@@ -1,3 +1,4 @@
+import type { OnBusy } from "@espalier/engine";
 import picocolors from "picocolors";
 import { Output } from "./output.ts";
 import { plainLine } from "./plain-text.ts";
@@ -5,9 +6,11 @@ import { plainLine } from "./plain-text.ts";
 export type Colours = ReturnType<typeof picocolors.createColors>;
 
 /** Options that stand with any command. */
-export interface GlobalOptions {
+interface GlobalOptions {
   /** Files of extensions for this call. */
   extension?: string[];
+  /** What to do where somebody else writes the session. */
+  onBusy?: OnBusy;
   /** Who writes summaries: `extractive`, `anthropic`, `anthropic:<model>`. */
   summarizer?: string;
   /** Whether the extractive summarizer steps in for one that was named. */

@@ -1,7 +1,7 @@
 import { utimesSync } from "node:fs";
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
+import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf, stateOf } from "./espalier.ts";
 
 test("replay tells each step: the entry, the leaf, the size of the context", async () => {
   const { code, values } = await espalierJson(["replay", DEMO]);
@@ -79,4 +79,17 @@ test("doctor finds nothing in a sound session, and names line and offset of what
   const people = await espalier(["doctor", file]);
   expect(people.stdout).toMatch(/^corrupt +line 3, byte \d+ /);
   expect(people.stdout).toMatch(/\n2 entries can be used; 2 issues\.\n$/);
+});
+
+test("doctor --repair writes a healed copy and a report, and only reads the session", async () => {
+  const file = sessionOf(HEADER, said("e1", null, "one"), "not json", said("e2", "e1", "two"));
+  const before = stateOf(file);
+  const healed = file.replace("session", "healed");
+  const { code, value } = await espalierJson(["doctor", file, "--repair", healed]);
+  expect(code).toBe(0);
+  expect(value).toMatchObject({ file: healed, report: `${healed}.repair.json`, ok: true, entries: 2 });
+  expect(stateOf(file)).toBe(before);
+  expect(await espalierJson(["doctor", healed])).toMatchObject({ code: 0, value: { ok: true, entries: 2 } });
+  const again = await espalierJson(["doctor", file, "--repair", healed]);
+  expect(again).toMatchObject({ code: 1, value: { error: { code: "exists" } } });
 });

@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
-import { changing } from "../opening.ts";
+import { appendingBeside } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -10,7 +10,7 @@ export function addLabel(program: Command, shell: Shell): void {
     .description("give an entry a label; without a text, take it away")
     .addHelpText("after", '\nExample:\n  espalier label session.jsonl leaf "tests pass"')
     .action((ref: string, reference: string, text: string | undefined) =>
-      changing(shell, ref, async (session) => {
+      appendingBeside(shell, ref, async (session) => {
         const id = existingEntry(session, reference);
         const entryId = await session.label(id, text);
         const label = session.getLabel(id);

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { changing } from "../opening.ts";
+import { appendingBeside } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -9,7 +9,7 @@ export function addName(program: Command, shell: Shell): void {
     .description("give the session a name")
     .addHelpText("after", '\nExample:\n  espalier name session.jsonl "Offline tide tables"')
     .action((ref: string, text: string) =>
-      changing(shell, ref, async (session) => {
+      appendingBeside(shell, ref, async (session) => {
         const entryId = await session.rename(text);
         await print(shell, { entryId }, () => [`The session is named ${session.name}.`]);
       }),

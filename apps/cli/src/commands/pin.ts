@@ -1,6 +1,6 @@
 import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
-import { changing } from "../opening.ts";
+import { appendingBeside } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -11,7 +11,7 @@ export function addPin(program: Command, shell: Shell): void {
     .option("--off", "no longer")
     .addHelpText("after", "\nExample:\n  espalier pin session.jsonl GH5p")
     .action((ref: string, reference: string, { off = false }: { off?: boolean }) =>
-      changing(shell, ref, async (session) => {
+      appendingBeside(shell, ref, async (session) => {
         const id = existingEntry(session, reference);
         const entryId = await session.pin(id, !off);
         await print(shell, { entryId }, () => [

@@ -37,7 +37,7 @@ export function* viewContext(
 }
 
 /** One line that says what a context comes to. */
-export function contextHeading(
+function contextHeading(
   leafId: string | null,
   { messages, tokens, model, thinkingLevel }: SessionContext,
 ): string {

@@ -1,0 +1,58 @@
+import { openSession } from "@espalier/engine";
+import { expect, test } from "vitest";
+import { demoCopy, espalierJson, linesOf, stateOf } from "./espalier.ts";
+
+test("a session that somebody else writes is left alone, unless another choice is made", async () => {
+  const file = demoCopy();
+  const holder = await openSession(file);
+  try {
+    const before = stateOf(file);
+    const refused = await espalierJson(["navigate", file, "before-cache"]);
+    expect(refused).toMatchObject({ code: 1, value: { error: { code: "busy" } } });
+    const reader = await espalierJson(["navigate", file, "before-cache", "--on-busy", "read-only"]);
+    expect(reader).toMatchObject({ code: 1, value: { error: { code: "read-only" } } });
+    expect((await espalierJson(["tree", file])).code).toBe(0);
+    expect(stateOf(file)).toBe(before);
+
+    const stdin = '{"role":"user","content":"elsewhere"}';
+    const fork = await espalierJson(["append", file, "--on-busy", "fork"], { stdin });
+    expect(fork.value.file).not.toBe(file);
+    expect(fork.stderr).toMatch(/^Another process writes .*; this goes on with .*\.\n$/);
+    expect(linesOf(fork.value.file).at(-1)).toMatchObject({ message: { content: "elsewhere" } });
+    expect(stateOf(file)).toBe(before);
+
+    const shared = await espalierJson(["append", file, "--on-busy", "share"], { stdin });
+    expect(linesOf(file).at(-1)).toMatchObject({ id: shared.value.leafId });
+  } finally {
+    await holder.close();
+  }
+});
+
+test("labels, names and pins are appended whoever else writes the session", async () => {
+  const file = demoCopy();
+  const holder = await openSession(file);
+  try {
+    const commands = [
+      ["label", file, "before-cache", "x"],
+      ["name", file, "x"],
+      ["pin", file, "checkpoint"],
+    ];
+    for (const run of await Promise.all(commands.map((parameters) => espalierJson(parameters))))
+      expect(run).toMatchObject({ code: 0, stderr: "" });
+  } finally {
+    await holder.close();
+  }
+});
+
+test("commands that write the same session at once wait for one another", async () => {
+  const file = demoCopy();
+  const texts = ["one", "two", "three", "four"];
+  const runs = await Promise.all(
+    texts.map((content) =>
+      espalierJson(["append", file], { stdin: JSON.stringify({ role: "user", content }) }),
+    ),
+  );
+  expect(runs.map(({ code }) => code)).toEqual([0, 0, 0, 0]);
+  const said = linesOf(file).slice(-4) as { message: { content: string } }[];
+  expect(said.map(({ message }) => message.content).sort()).toEqual([...texts].sort());
+});
