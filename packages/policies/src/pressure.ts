@@ -1,6 +1,7 @@
 import {
   type CompactionPlan,
   type CompactionSpan,
+  PLANNED_SUMMARY_TOKENS,
   type PlanConditions,
   type Policy,
   type PolicySituation,
@@ -71,7 +72,7 @@ function planPruning(
       reserveTokens: limits.maxContextTokens - target,
     },
   };
-  let budget = target - conditions.overheadTokens;
+  let budget = target - conditions.overheadTokens - Math.min(PLANNED_SUMMARY_TOKENS, Math.floor(target / 4));
   for (let correction = 1; ; correction++) {
     const selection = select(span, budget);
     if (!hasWork(selection)) break;

@@ -1,0 +1,230 @@
+import { readFileSync } from "node:fs";
+import {
+  buildCompressedHistory,
+  COMPACT_SUMMARY_PROMPT,
+  COMPACT_SUMMARY_SECTIONS,
+  type CompactResult,
+  ContextCompactor,
+  type ContextCompactorOptions,
+  cleanupOffloadedFiles,
+  compactSummaryPrompt,
+  generateSummary,
+  memoryOffloadStorage,
+  splitMessages,
+} from "@espalier/policies";
+import type { ContextMessage } from "@espalier/session-tree";
+import { cutOffAnswer, failingAnswer, type Script, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test } from "vitest";
+import { answer, calling, result, talk, user } from "./conversation.ts";
+
+const SUMMARY = COMPACT_SUMMARY_SECTIONS.map((heading) => `## ${heading}\nnone`).join("\n");
+
+/** A log that remembers, and a clock that does not wait. */
+function witnesses() {
+  const said: string[] = [];
+  const waits: number[] = [];
+  const options: ContextCompactorOptions = {
+    log: {
+      warn: (message) => void said.push(`warn: ${message}`),
+      error: (message) => void said.push(`error: ${message}`),
+    },
+    sleep: async (milliseconds) => void waits.push(milliseconds),
+  };
+  return { said, waits, options };
+}
+
+function compactor(script: Script, options: ContextCompactorOptions = {}) {
+  const storage = memoryOffloadStorage();
+  const summarizer = scriptedSummarizer(script);
+  return { storage, summarizer, it: new ContextCompactor(storage, summarizer, options) };
+}
+
+describe("the prompt", () => {
+  test("is the document's own, whole, in a file of its own", () => {
+    const file = readFileSync(new URL("../src/prompts/compact-summary.md", import.meta.url), "utf8");
+    expect(`${COMPACT_SUMMARY_PROMPT}\n`).toBe(file);
+  });
+
+  test("names the eight headings and the target", () => {
+    const headings = [...COMPACT_SUMMARY_PROMPT.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+    expect(headings).toEqual(COMPACT_SUMMARY_SECTIONS);
+    expect(compactSummaryPrompt(1_234)).toMatch(/Target length: approximately 1234 tokens\.$/);
+  });
+});
+
+describe("the steps", () => {
+  test("splitting leaves the newest five, whole pairs", () => {
+    const messages = talk(8);
+    expect(splitMessages(messages)).toEqual({
+      toCompress: messages.slice(0, 3),
+      toPreserve: messages.slice(3),
+    });
+    expect(splitMessages(messages, 2).toPreserve).toHaveLength(2);
+    expect(splitMessages(talk(5))).toEqual({ toCompress: [], toPreserve: talk(5) });
+    const pair = [user("a"), calling("x"), result("x"), answer("b")];
+    expect(splitMessages(pair, 2).toPreserve).toEqual(pair.slice(1));
+    // Nothing can be cut in front of a call that began everything.
+    expect(splitMessages(pair.slice(1), 2).toCompress).toEqual([]);
+  });
+
+  test("a compressed history is one user message and what stayed", () => {
+    expect(buildCompressedHistory("## Technical Context\nvim", talk(1), 7)).toEqual([
+      { role: "user", content: "[Compressed History]\n\n## Technical Context\nvim", timestamp: 7 },
+      ...talk(1),
+    ]);
+  });
+
+  test("a summary is asked for with the prompt as system prompt, results whole, 1.2 times the target", async () => {
+    const summarizer = scriptedSummarizer(SUMMARY);
+    const whole = "line\n".repeat(2_000);
+    await generateSummary([calling("x"), result("x", whole)], { summarizer, targetTokens: 1_000 });
+    const [request] = summarizer.requests;
+    expect(request).toMatchObject({ systemPrompt: compactSummaryPrompt(1_000), maxOutputTokens: 1_200 });
+    expect(request!.transcript).toContain(whole.trimEnd());
+  });
+
+  test("files that nothing refers to are removed; one that cannot be is a warning", async () => {
+    const storage = memoryOffloadStorage();
+    const [one, two, three] = [await storage.write("1"), await storage.write("2"), await storage.write("3")];
+    const { said, options } = witnesses();
+    const stubborn = {
+      ...storage,
+      remove: (path: string) => (path === two ? Promise.reject(new Error("held")) : storage.remove(path)),
+    };
+    expect(await cleanupOffloadedFiles(stubborn, new Set([one]), options.log)).toEqual([three]);
+    expect(said).toEqual([expect.stringMatching(new RegExp(`^warn: .*${two}`))]);
+    expect(await storage.list()).toEqual([one, two]);
+  });
+});
+
+describe("attempts", () => {
+  test("each failure is a warning, the next waits n seconds, and the last is an error", async () => {
+    const { said, waits, options } = witnesses();
+    const { it, summarizer } = compactor(() => failingAnswer("bad-request"), options);
+    const messages = talk(9);
+    const outcome = await it.compact(messages);
+    expect(outcome).toMatchObject({ success: false, messages, freedTokens: 0, deletedFiles: [] });
+    expect(summarizer.requests).toHaveLength(3);
+    expect(waits).toEqual([1_000, 2_000]);
+    expect(said).toEqual([
+      "warn: Compact summary attempt 1 failed",
+      "warn: Compact summary attempt 2 failed",
+      "warn: Compact summary attempt 3 failed",
+      "error: Compaction failed, history unchanged",
+    ]);
+  });
+
+  test("the second may succeed", async () => {
+    const { said, waits, options } = witnesses();
+    const { it } = compactor([failingAnswer("overloaded"), SUMMARY], options);
+    expect(await it.compact(talk(9))).toMatchObject({ success: true });
+    expect([said, waits]).toEqual([["warn: Compact summary attempt 1 failed"], [1_000]]);
+  });
+
+  test("retryCount counts all of them", async () => {
+    const { options } = witnesses();
+    const { it, summarizer } = compactor(() => failingAnswer("failed"), { ...options, retryCount: 1 });
+    expect(await it.compact(talk(9))).toMatchObject({ success: false });
+    expect(summarizer.requests).toHaveLength(1);
+  });
+
+  test("cut off at the limit is a failed attempt, longer than the target and complete is not", async () => {
+    const { said, options } = witnesses();
+    const long = `${SUMMARY}\n${"word ".repeat(2_000)}`.trim();
+    const { it } = compactor([cutOffAnswer(), long], { ...options, targetTokens: 256 });
+    const { messages } = await it.compact(talk(9));
+    expect(messages[0]).toMatchObject({ content: `[Compressed History]\n\n${long}` });
+    expect(said).toEqual(["warn: Compact summary attempt 1 failed"]);
+  });
+
+  test("an abort ends it at once, also between two attempts, and is thrown", async () => {
+    const { said, options } = witnesses();
+    const stop = new AbortController();
+    const { log } = options;
+    const { it } = compactor(() => failingAnswer("overloaded"), { log: log!, signal: stop.signal });
+    const running = it.compact(talk(9));
+    setTimeout(() => stop.abort(), 20);
+    await expect(running).rejects.toMatchObject({ code: "aborted" });
+    expect(said).toEqual(["warn: Compact summary attempt 1 failed"]);
+  });
+});
+
+describe("the whole", () => {
+  test("goes in order: split, restore, summarise, build, commit, delete, tell", async () => {
+    const order: string[] = [];
+    const storage = memoryOffloadStorage();
+    const old = await storage.write("the old content");
+    const kept = await storage.write("the kept content");
+    const watched = {
+      ...storage,
+      read(path: string) {
+        order.push("restore");
+        return storage.read(path);
+      },
+      remove(path: string) {
+        order.push("delete");
+        return storage.remove(path);
+      },
+    };
+    const summarizer = scriptedSummarizer(() => {
+      order.push("summarise");
+      return SUMMARY;
+    });
+    const history: ContextMessage[] = [
+      calling("x"),
+      result("x", `Tool result is at: ${old}`),
+      ...talk(2),
+      calling("y"),
+      result("y", `Tool result is at: ${kept}`),
+      ...talk(3),
+    ];
+    let told: CompactResult | undefined;
+    const it = new ContextCompactor(watched, summarizer, {
+      commit: async () => void order.push("commit"),
+      notify: (outcome) => {
+        order.push("tell");
+        told = outcome;
+      },
+    });
+    const outcome = await it.compact(history);
+    expect(order).toEqual(["restore", "summarise", "commit", "delete", "tell"]);
+    expect(told).toBe(outcome);
+    expect(outcome).toMatchObject({ success: true, preservedCount: 5, deletedFiles: [old] });
+    expect(outcome.messages.slice(1)).toEqual(history.slice(4));
+    expect(outcome.freedTokens).toBe(outcome.previousTokens - outcome.currentTokens);
+    expect(summarizer.requests[0]!.transcript).toContain("the old content");
+    expect(await storage.list()).toEqual([kept]);
+  });
+
+  test("at most five messages: success, nothing freed, nothing asked, nothing written", async () => {
+    for (const messages of [talk(5), []]) {
+      const { it, summarizer } = compactor(SUMMARY, { commit: () => Promise.reject(new Error("written")) });
+      expect(await it.compact(messages)).toMatchObject({ success: true, freedTokens: 0, messages });
+      expect(summarizer.requests).toEqual([]);
+    }
+  });
+
+  test("nothing offloaded: the restoring is skipped", async () => {
+    const reading = { ...memoryOffloadStorage(), read: () => Promise.reject(new Error("read")) };
+    const it = new ContextCompactor(reading, scriptedSummarizer(SUMMARY));
+    expect(await it.compact(talk(9))).toMatchObject({ success: true });
+  });
+
+  test("a commit that fails aborts, and keeps every file", async () => {
+    const { it, storage } = compactor(SUMMARY, { commit: () => Promise.reject(new Error("disk full")) });
+    const path = await storage.write("content");
+    await expect(it.compact(talk(9))).rejects.toThrow("disk full");
+    expect(await storage.list()).toEqual([path]);
+  });
+
+  test("a model may be named, and whoever makes summarizers is asked for it", async () => {
+    const asked: (string | undefined)[] = [];
+    const pick = (model: string | undefined) => {
+      asked.push(model);
+      return scriptedSummarizer(SUMMARY);
+    };
+    await new ContextCompactor(memoryOffloadStorage(), pick, { model: "small" }).compact(talk(9));
+    await new ContextCompactor(memoryOffloadStorage(), pick).compact(talk(9));
+    expect(asked).toEqual(["small", undefined]);
+  });
+});

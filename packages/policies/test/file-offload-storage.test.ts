@@ -1,0 +1,90 @@
+import { createHash } from "node:crypto";
+import { mkdtempSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileOffloadStorage } from "@espalier/policies/node";
+import { expect, test } from "vitest";
+
+const newFolder = () => join(mkdtempSync(join(tmpdir(), "espalier-")), "session.offloaded");
+const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+
+test("a text lies under its digest, for its owner alone, whatever the umask is", async () => {
+  const before = process.umask(0);
+  try {
+    const folder = newFolder();
+    const path = await fileOffloadStorage(folder).write("a résult\n");
+    const digest = createHash("sha256").update("a résult\n").digest("hex");
+    expect(path).toBe(join(folder, `${digest}.txt`));
+    expect(readFileSync(path, "utf8")).toBe("a résult\n");
+    expect([mode(folder), mode(path)]).toEqual(["700", "600"]);
+  } finally {
+    process.umask(before);
+  }
+});
+
+test("writing a text again writes nothing, and leaves no draft", async () => {
+  const folder = newFolder();
+  const storage = fileOffloadStorage(folder);
+  const path = await storage.write("once");
+  utimesSync(path, 1, 1);
+  expect(await storage.write("once")).toBe(path);
+  expect(statSync(path).mtimeMs).toBe(1_000);
+  expect(readdirSync(folder)).toHaveLength(1);
+});
+
+test("a file that was cut short is written whole again", async () => {
+  const storage = fileOffloadStorage(newFolder());
+  const path = await storage.write("the whole text");
+  writeFileSync(path, "the wh");
+  await storage.write("the whole text");
+  expect(await storage.read(path)).toBe("the whole text");
+});
+
+test("only paths of the folder are its own, and nothing else is read", async () => {
+  const folder = newFolder();
+  const storage = fileOffloadStorage(folder);
+  const name = `${"0".repeat(64)}.txt`;
+  expect(storage.owns(join(folder, name))).toBe(true);
+  for (const path of [
+    "/etc/passwd",
+    name,
+    `${folder}/../${name}`,
+    `${folder}/x/${name}`,
+    `${folder}/notes.txt`,
+  ]) {
+    expect(storage.owns(path)).toBe(false);
+    expect(await storage.read(path)).toBeUndefined();
+  }
+});
+
+test("what is gone is told so", async () => {
+  const storage = fileOffloadStorage(newFolder());
+  expect(await storage.list()).toEqual([]);
+  const path = await storage.write("x");
+  expect(await storage.has(path)).toBe(true);
+  await storage.remove(path);
+  expect([await storage.has(path), await storage.read(path), await storage.list()]).toEqual([
+    false,
+    undefined,
+    [],
+  ]);
+  await expect(storage.remove(path)).rejects.toThrow(/ENOENT/);
+});
+
+test("a draft that a dead process left is listed for removal once it is old; other files never", async () => {
+  const folder = newFolder();
+  const storage = fileOffloadStorage(folder);
+  const path = await storage.write("x");
+  const draft = `${path}.1.tmp`;
+  writeFileSync(draft, "half");
+  writeFileSync(join(folder, "notes.txt"), "somebody's own");
+  expect(await storage.list()).toEqual([path]);
+  utimesSync(draft, 1, 1);
+  expect((await storage.list()).sort()).toEqual([path, draft].sort());
+});
+
+test("what cannot be written is an error of the system", async () => {
+  const folder = newFolder();
+  writeFileSync(folder, "a file where the folder should be");
+  await expect(fileOffloadStorage(folder).write("x")).rejects.toThrow(/EEXIST|ENOTDIR/);
+});

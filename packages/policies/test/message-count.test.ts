@@ -1,0 +1,246 @@
+import {
+  DEFAULT_MESSAGE_COUNT_SETTINGS,
+  formatMessages,
+  getHistory,
+  getHistoryContext,
+  isArchived,
+  messageCount,
+  PolicyError,
+  type SessionSummary,
+  SUMMARY_HEADING,
+  sessionSummaries,
+  summaryNote,
+} from "@espalier/policies";
+import { compaction, memoryStore, message, SessionTree } from "@espalier/session-tree";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";
+
+test("the defaults are those of the document and its page", () => {
+  expect(DEFAULT_MESSAGE_COUNT_SETTINGS).toEqual({ maxMessages: 50, keepLast: 10 });
+});
+
+test("maxMessages has to be above keepLast; the error names both", () => {
+  expect(() => messageCount({ maxMessages: 10 })).toThrow(PolicyError);
+  expect(() => messageCount({ maxMessages: 10, keepLast: 10 })).toThrow(/keepLast.*maxMessages/);
+  expect(() => messageCount({ keepLast: 0 })).toThrow(/keepLast/);
+});
+
+test.each([
+  [50, undefined],
+  [51, "policy"],
+])("%i active messages are judged %s", (count, due) => {
+  expect(messageCount().judge(situationAt(pathOf(talk(count))))).toBe(due);
+});
+
+describe("a compaction", () => {
+  test("summarises the oldest, and keeps the last ten", () => {
+    const plan = planned(messageCount(), pathOf(talk(51)));
+    expect(plan.historyIds).toHaveLength(41);
+    expect(plan.firstKeptEntryId).toBe("e41");
+  });
+
+  test("keeps more where the tenth would part a call from its results, never fewer", () => {
+    const messages = [...talk(4), calling("x", "y"), result("x"), result("y"), answer("done")];
+    const plan = planned(messageCount({ keepLast: 2, maxMessages: 3 }), pathOf(messages));
+    expect(plan.firstKeptEntryId).toBe("e4");
+    expect(plan.keptIds).toHaveLength(4);
+  });
+
+  test("shows a summarizer lines `role: content`, as data", () => {
+    const plan = planned(
+      messageCount({ keepLast: 1, maxMessages: 3 }),
+      pathOf([user("what is <b>?"), calling("x"), result("x", "bold"), answer("bold"), user("thanks")]),
+    );
+    expect(plan.style!.render!(plan.messagesToSummarize)).toBe(
+      [
+        "<transcript>",
+        "user: what is &lt;b>?",
+        'assistant: [read {"path":"x.txt"}]',
+        "toolResult: bold",
+        "assistant: bold",
+        "</transcript>",
+      ].join("\n"),
+    );
+  });
+
+  test("at or below keepLast there is nothing to do", () => {
+    const plan = messageCount().plan(situationAt(pathOf(talk(10))), {});
+    expect(plan).toMatchObject({ eligible: false });
+    expect(messageCount().plan(situationAt([]), {})).toMatchObject({
+      eligible: false,
+      reason: "Nothing to compact: there are no messages yet.",
+    });
+  });
+});
+
+/** A session in which every summary was committed as the engine does it. */
+async function archive(summaries: readonly string[], perRange = 12): Promise<SessionTree> {
+  const store = memoryStore();
+  const header = {
+    type: "session" as const,
+    version: 3,
+    id: "s1",
+    timestamp: "2026-01-01T00:00:00.000Z",
+    cwd: "/",
+  };
+  const session = await SessionTree.open(await store.create(header));
+  const policy = messageCount({ keepLast: 2, maxMessages: 3 });
+  for (const [at, own] of summaries.entries()) {
+    await session.append(talk(perRange).map((said) => message.of({ message: said as never })));
+    const plan = planned(policy, session.window.entries);
+    const { stackedOn, firstKeptEntryId, historyIds } = plan;
+    const summary = `${plan.style!.heading}${stackedOn ? `${stackedOn}\n` : ""}${own}\n\n<goal>\nwhy\n</goal>`;
+    const covered = {
+      firstEntryId: historyIds[0]!,
+      lastEntryId: historyIds.at(-1)!,
+      messages: historyIds.length,
+    };
+    const made = {
+      entryId: `c${at}`,
+      sessionId: "s1",
+      summary,
+      fromExtension: false,
+      covered,
+      at: `day ${at}`,
+    };
+    const details = policy.record!(plan, made, situationAt(session.window.entries));
+    const fields = { summary, firstKeptEntryId: firstKeptEntryId!, tokensBefore: 1, details };
+    await session.append(compaction.of({ id: `c${at}`, ...fields }));
+  }
+  return session;
+}
+
+describe("stacked summaries", () => {
+  test("each covers its own range: first and last message, count, time", async () => {
+    const session = await archive(["first days", "second days"]);
+    const [first, second] = sessionSummaries(session) as [SessionSummary, SessionSummary];
+    const branch = session.getBranch().filter((entry) => message.is(entry));
+    expect(first).toEqual({
+      id: "c0",
+      sessionId: "s1",
+      summary: "first days",
+      startMsgId: branch[0]!.id,
+      endMsgId: branch[9]!.id,
+      msgCount: 10,
+      createdAt: "day 0",
+    });
+    expect(second).toMatchObject({ startMsgId: branch[10]!.id, endMsgId: branch[21]!.id, msgCount: 12 });
+  });
+
+  test("the newest compaction holds them all, the earlier ones byte for byte", async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(
+          fc.string({ unit: "grapheme", minLength: 1 }).map((text) => text.replaceAll("<", "").trim() || "x"),
+          { minLength: 1, maxLength: 4 },
+        ),
+        async (texts) => {
+          const session = await archive(texts);
+          expect(sessionSummaries(session).map(({ summary }) => summary)).toEqual(texts);
+          const newest = session.context.messages[0] as { summary: string };
+          expect(newest.summary.startsWith(`${SUMMARY_HEADING}${texts.join("\n")}\n\n<goal>`)).toBe(true);
+        },
+      ),
+      { numRuns: 50 },
+    );
+  });
+
+  test("one that another program wrote stands for everything before it", async () => {
+    const session = await archive(["ours"]);
+    const kept = session.window.entries.filter((entry) => message.is(entry)).at(-1)!.id;
+    const id = await session.appendCompaction("theirs", kept, 10);
+    expect(sessionSummaries(session)).toEqual([
+      expect.objectContaining({
+        id,
+        summary: "theirs",
+        msgCount: 11,
+        startMsgId: session.getBranch()[0]!.id,
+      }),
+    ]);
+    const plan = planned(messageCount({ keepLast: 1, maxMessages: 2 }), [
+      ...session.window.entries,
+      ...pathOf(talk(3)),
+    ]);
+    expect(plan.stackedOn).toBe("theirs");
+  });
+
+  test("on another leaf there are others, and before the first there are none", async () => {
+    const session = await archive(["first", "second"]);
+    expect(sessionSummaries(session, "c0").map(({ summary }) => summary)).toEqual(["first"]);
+    expect(sessionSummaries(session, null)).toEqual([]);
+  });
+
+  test("the system prompt says that they are for reference, and only where they stand", async () => {
+    const session = await archive(["first"]);
+    expect(summaryNote(session.window.entries)).toMatch(/for reference only.*query_history/);
+    expect(summaryNote(session.getBranch().slice(0, 3))).toBeUndefined();
+  });
+});
+
+describe("what is archived", () => {
+  test("are the messages that only a summary speaks for, on the path of the leaf", async () => {
+    const session = await archive(["first"]);
+    const ids = session.getBranch().map(({ id }) => id);
+    expect(ids.map((id) => isArchived(session, id))).toEqual([
+      ...Array.from({ length: 10 }, () => true),
+      false,
+      false,
+      false,
+    ]);
+    expect(isArchived(session, ids[0]!, ids[3]!)).toBe(false);
+    expect(() => isArchived(session, "nobody")).toThrow(/nobody/);
+  });
+
+  test("entries of another branch are not", async () => {
+    const session = await archive(["first"]);
+    const [first] = session.getBranch();
+    await session.moveTo(first!.id);
+    const [aside] = await session.append(message.of({ message: user("aside") }));
+    expect(isArchived(session, aside!.id)).toBe(false);
+    expect(isArchived(session, aside!.id, "c0")).toBe(false);
+  });
+});
+
+describe("history as text", () => {
+  test("has the summaries joined by newlines, a blank line, and the newest active messages", async () => {
+    const session = await archive(["first days", "second days"]);
+    await session.append(message.of({ message: user("and now?") }));
+    const lines = getHistoryContext(session, { limit: 2 }).split("\n");
+    expect(lines).toEqual([
+      "## PREVIOUS CONTEXT SUMMARY",
+      "first days",
+      "second days",
+      "",
+      "## RECENT MESSAGES",
+      expect.stringMatching(/^assistant: answer 11/),
+      "user: and now?",
+    ]);
+  });
+
+  test("a limit cuts this text alone; ten messages without one", async () => {
+    const session = await archive(["first"], 30);
+    expect(getHistory(session)).toHaveLength(2);
+    await session.append(talk(14).map((said) => message.of({ message: said as never })));
+    expect(getHistory(session)).toHaveLength(10);
+    expect(getHistory(session, { limit: 100 })).toHaveLength(16);
+    expect(session.context.messages).toHaveLength(17);
+  });
+
+  test("a session without summaries has both headings", async () => {
+    const store = memoryStore();
+    const header = { type: "session" as const, version: 3, id: "s2", timestamp: "", cwd: "/" };
+    const session = await SessionTree.open(await store.create(header));
+    await session.append(message.of({ message: user("hello") }));
+    expect(getHistoryContext(session)).toBe(
+      "## PREVIOUS CONTEXT SUMMARY\n\n\n## RECENT MESSAGES\nuser: hello",
+    );
+  });
+
+  test("what nobody is to read is not among the lines", () => {
+    const hidden = { role: "bashExecution" as const, command: "env", output: "KEY=1", timestamp: 1 };
+    expect(formatMessages([{ ...hidden, excludeFromContext: true }, hidden])).toBe(
+      "bashExecution: $ env\nKEY=1",
+    );
+  });
+});
