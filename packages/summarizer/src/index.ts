@@ -15,7 +15,10 @@ export { type ReportedUsage, toUsage } from "./anthropic/anthropic-usage.ts";
 export { clampOutput } from "./anthropic/clamp-output.ts";
 export { type Cut, type CutShape, cut, cutMark, cutText } from "./cut-text.ts";
 export { escapeAttribute, escapeText, unescapeText } from "./escape-text.ts";
-export { extractiveSummarizer } from "./extractive/extractive-summarizer.ts";
+export {
+  type ExtractiveSummarizerOptions,
+  extractiveSummarizer,
+} from "./extractive/extractive-summarizer.ts";
 export { collectFileOps } from "./files/collect-file-ops.ts";
 export { type FileLists, fileLists, formatFileLists, parseFileLists } from "./files/file-lists.ts";
 export { type FileOps, newFileOps } from "./files/file-ops.ts";

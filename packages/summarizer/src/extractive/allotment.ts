@@ -18,7 +18,7 @@ const WEIGHTS: Record<WordPart, number> = {
  * words do their work in little more than one screen: in the longer summaries they get this share, in shorter ones
  * what that work takes, up to the larger share.
  */
-const SHARE = 0.33;
+const SHARE = 0.31;
 const LARGEST_SHARE = 0.65;
 const ENOUGH = 2_200;
 

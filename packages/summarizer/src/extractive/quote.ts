@@ -34,7 +34,7 @@ export function oneLine(text: string): string {
 }
 
 /** Leaves generics such as `Map<string>` alone: they follow a word, and their names mean nothing here. */
-export function escapeTags(text: string): string {
+function escapeTags(text: string): string {
   return text.replace(
     /<(\/?)(?=([A-Za-z][\w:-]*)[\s/>])/g,
     (tag, slash: string, name: string, offset: number) => {

@@ -1,4 +1,10 @@
-import { type ContextMessage, messageText, type ToolResultMessage, toolCalls } from "@espalier/session-tree";
+import {
+  type ContextMessage,
+  isFailedAnswer,
+  messageText,
+  type ToolResultMessage,
+  toolCalls,
+} from "@espalier/session-tree";
 import { readCommand } from "./command.ts";
 import { outcomeOf } from "./outcome.ts";
 import { createRanking } from "./ranking.ts";
@@ -99,7 +105,9 @@ export function createDigestBuilder(messageCount: number, focus: (text: string) 
         home: homeOf(description),
       });
     }
-    turn.finished = asked.length === 0 && hasText;
+    // An answer without text and calls says nothing of the state that the turn is in.
+    if (asked.length > 0) turn.finished = false;
+    else if (hasText) turn.finished = !isFailedAnswer(message);
   }
 
   function readResult(message: ToolResultMessage, index: number): void {

@@ -6,7 +6,7 @@ import { stringValue } from "./string-value.ts";
 import type { FileWork } from "./work-log.ts";
 
 /** Of the room for strings, for the paths of files that were changed, whatever their names weigh. */
-const CHANGED_FILES_SHARE = 0.25;
+const CHANGED_FILES_SHARE = 0.2;
 /** Strings considered; no room holds more. */
 const MOST_STRINGS = 4_000;
 /** A file changed this many messages later outranks one changed e times as often. */
