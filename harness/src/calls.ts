@@ -30,8 +30,8 @@ export const calls: Harness = async (options) => {
   const total = none.made;
   findings.count("calls", total);
   for (const kind of faultKinds) {
-    const first = options.isShort ? 1 + (options.seed % 11) : 1;
-    for (let at = first; at <= total; at += options.isShort ? 11 : 1) {
+    const first = options.isShort ? 1 + (options.seed % 23) : 1;
+    for (let at = first; at <= total; at += options.isShort ? 23 : 1) {
       const faulty = new FaultyCalls(at, kind);
       const name = `${kind}-${at}`;
       let timer: ReturnType<typeof setTimeout> | undefined;

@@ -10,11 +10,17 @@ export class Child {
   #rest = "";
   #heard: (() => void)[] = [];
 
-  constructor(program: string, args: readonly string[], options: { shell?: string } = {}) {
+  constructor(program: string, args: readonly string[], options: { shell?: string; isMute?: boolean } = {}) {
     const own = [program, "child", ...args];
+    // What a broken store makes its process say is of no interest.
+    const stdio: ["pipe", "pipe", "ignore" | "inherit"] = [
+      "pipe",
+      "pipe",
+      options.isMute ? "ignore" : "inherit",
+    ];
     this.process = options.shell
-      ? spawn("sh", ["-c", `${options.shell}; exec "$0" "$@"`, process.execPath, ...own], STDIO)
-      : spawn(process.execPath, own, STDIO);
+      ? spawn("sh", ["-c", `${options.shell}; exec "$0" "$@"`, process.execPath, ...own], { stdio })
+      : spawn(process.execPath, own, { stdio });
     this.process.stdout!.on("data", (data: Buffer) => this.#hear(data.toString()));
     // A child that was killed does not read what is still said to it.
     this.process.stdin!.on("error", () => undefined);
@@ -43,5 +49,3 @@ export class Child {
     for (const heard of this.#heard.splice(0)) heard();
   }
 }
-
-const STDIO = { stdio: ["pipe", "pipe", "inherit"] as ["pipe", "pipe", "inherit"] };

@@ -11,13 +11,13 @@ import { SeededRandom } from "./seeded-random.ts";
 const SLOW_MS = 50;
 
 /** Bytes of a real session that one file is made of. */
-const PIECE = 12_000;
+const PIECE = 4_000;
 
 /** Mutated sessions: each opens or is refused by name, quickly, and no good line is dropped without a word. */
 export const fuzz: Harness = async ({ seed, isShort, count }) => {
   const findings = new Findings();
   const sources = realSessions(findings);
-  const total = count ?? (isShort ? 400 : 1_000_000);
+  const total = count ?? (isShort ? 250 : 1_000_000);
   for (let n = 0; n < total; n += 1) {
     const random = new SeededRandom(seed * 1_000_003 + n);
     const bytes = mutate(pieceOf(random.pick(sources), random), random);

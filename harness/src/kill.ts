@@ -31,13 +31,8 @@ export const kill: Harness = async (options) => {
       const acked: Acknowledged[] = [];
       for (let at = 0; at < KILLS_A_SESSION && begun < count; at += 1) {
         begun += 1;
-        const child = new Child(options.program, [
-          "acting",
-          options.store,
-          options.folder,
-          file,
-          `${begun + options.seed}`,
-        ]);
+        const args = ["acting", options.store, options.folder, file, `${begun + options.seed}`];
+        const child = new Child(options.program, args, { isMute: options.store !== "file" });
         if ((await child.line(0)) === undefined) {
           findings.fault(`Round ${begun}: the session could not be opened again.`);
           break;

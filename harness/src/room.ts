@@ -33,11 +33,11 @@ export const room: Harness = async (options) => {
 
 /** Each append of a session of 500 entries fails first, by an error or by half a line. */
 async function failingWrites({ folder, store, isShort }: HarnessOptions, findings: Findings): Promise<void> {
-  let failing: "EIO" | "short" | undefined;
+  let failing: "EIO" | "EROFS" | "short" | undefined;
   const calls = {
     ...nodeFileCalls,
     writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null) {
-      if (failing === "EIO") throw Object.assign(new Error("EIO"), { code: "EIO" });
+      if (failing && failing !== "short") throw Object.assign(new Error(failing), { code: failing });
       return nodeFileCalls.writeSync(fd, bytes, offset, failing ? length >> 1 : length, position);
     },
   };
@@ -45,7 +45,7 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
   const session = await SessionTree.open(await storeNamed(store, folder, calls).open(file, "write"));
   const total = isShort ? 60 : 500;
   for (let n = 0; n < total; n += 1) {
-    failing = n % 2 === 0 ? "EIO" : "short";
+    failing = (["EIO", "short", "EROFS"] as const)[n % 3];
     await refused(findings, session.append(note("not kept")), `append ${n}`);
     const kept = [
       session.append(note(2 * n), { onFailure: "queue" }),
@@ -131,22 +131,15 @@ async function drainOnDisk(findings: Findings, store: SessionStore, disk: string
   const session = await SessionTree.open(await store.open(file, "write"));
   const ballast = join(disk, "ballast");
   for (let n = 0; n < 40; n += 1) {
-    const isFull = n % 2 === 0;
-    if (isFull) fill(ballast);
-    else execFileSync("mount", ["-o", "remount,ro", disk]);
+    fill(ballast);
     const kept: Promise<Entry[]>[] = [];
     for (let each = 0; each < 3; each += 1)
-      kept.push(session.append(note(`${n}-${each} ${"x".repeat(2_000)}`), { onFailure: "queue" }));
-    await refused(
-      findings,
-      session.append(note("x".repeat(5_000))),
-      isFull ? "a full disk" : "a read-only disk",
-    );
-    if (isFull) rmSync(ballast);
-    else execFileSync("mount", ["-o", "remount,rw", disk]);
+      kept.push(session.append(note(`${n}-${each} ${"x".repeat(1_000)}`), { onFailure: "queue" }));
+    await refused(findings, session.append(note("x".repeat(5_000))), "a full disk");
+    rmSync(ballast);
     await session.flush();
     await Promise.all(kept);
-    findings.count(isFull ? "full disk drained" : "read-only disk drained", 3);
+    findings.count("full disk drained", 3);
   }
   await session.close();
   const said = (await saidIn(store, file)) as string[];
@@ -156,6 +149,26 @@ async function drainOnDisk(findings: Findings, store: SessionStore, disk: string
     JSON.stringify(found) === JSON.stringify(wanted),
     () => "A disk that was full did not drain in order.",
   );
+  await readOnlyDisk(findings, store, file, disk);
+}
+
+/** The system mounts no disk read-only that a file is open on for writing, so the session is opened anew. */
+async function readOnlyDisk(
+  findings: Findings,
+  store: SessionStore,
+  file: string,
+  disk: string,
+): Promise<void> {
+  execFileSync("mount", ["-o", "remount,ro", disk]);
+  await refused(findings, store.open(file, "write"), "a read-only disk");
+  await refused(findings, store.lease(file), "the lease on a read-only disk");
+  const before = (await saidIn(store, file)).length;
+  execFileSync("mount", ["-o", "remount,rw", disk]);
+  const session = await SessionTree.open(await store.open(file, "write"));
+  await session.append(note("again"));
+  await session.close();
+  const after = (await saidIn(store, file)).length;
+  findings.expect(after === before + 1, () => "A disk that was read-only cannot be written again.");
 }
 
 /** Takes all the room there is. */

@@ -12,17 +12,18 @@ interface Form {
   name: string;
   processes: number;
   entries: number;
-  /** Bytes of the largest entry. */
+  /** Bytes of the smallest and the largest entry; in between, each order of magnitude is as likely as another. */
+  smallest: number;
   largest: number;
 }
 
 const LONG: readonly Form[] = [
-  { name: "1 KB", processes: 8, entries: 10_000, largest: 1_000 },
-  { name: "1 KB to 8 MB", processes: 8, entries: 200, largest: 8_000_000 },
+  { name: "1 KB", processes: 8, entries: 10_000, smallest: 1_000, largest: 1_000 },
+  { name: "1 KB to 8 MB", processes: 8, entries: 200, smallest: 1_000, largest: 8_000_000 },
 ];
 const SHORT: readonly Form[] = [
-  { name: "1 KB", processes: 3, entries: 150, largest: 1_000 },
-  { name: "1 KB to 8 MB", processes: 3, entries: 25, largest: 8_000_000 },
+  { name: "1 KB", processes: 3, entries: 150, smallest: 1_000, largest: 1_000 },
+  { name: "600 KB to 3 MB", processes: 3, entries: 12, smallest: 600_000, largest: 3_000_000 },
 ];
 
 /** Several processes append to one session, and one of them is killed every second and begins again. */
@@ -40,10 +41,10 @@ async function one(options: HarnessOptions, form: Form, findings: Findings): Pro
   let kills = 0;
   const writer = async (number: number) => {
     for (let from = 0; from < form.entries; ) {
-      const args = [options.store, options.folder, file, number, from, form.entries, form.largest].map(
-        String,
-      );
-      const child = new Child(options.program, ["sharing", ...args]);
+      const { entries, smallest, largest } = form;
+      const args = [options.store, options.folder, file, number, from, entries, smallest, largest];
+      const isMute = options.store !== "file";
+      const child = new Child(options.program, ["sharing", ...args.map(String)], { isMute });
       running.set(number, child);
       await child.over;
       running.delete(number);

@@ -3,16 +3,23 @@ import { custom, SessionTree } from "@espalier/session-tree";
 import { SeededRandom } from "../seeded-random.ts";
 import { type StoreName, storeNamed } from "../store-named.ts";
 
-/** `sharing <store> <home> <file> <seed> <from> <count> <largest>`: appends entries, and says the number of each. */
-export async function share([storeName, home, file, seed, from, count, largest]: string[]): Promise<void> {
+/** `sharing <store> <home> <file> <seed> <from> <count> <smallest> <largest>`: appends entries, and says the number of each. */
+export async function share([
+  storeName,
+  home,
+  file,
+  seed,
+  from,
+  count,
+  smallest,
+  largest,
+]: string[]): Promise<void> {
   const random = new SeededRandom(Number(seed));
   const store = storeNamed(storeName as StoreName, home!);
   const session = await SessionTree.open(await store.open(file!, "write"));
   writeSync(1, "ready\n");
   for (let n = Number(from); n < Number(count); n += 1) {
-    const most = Number(largest);
-    // Small ones mostly, as in life, and now and then one as large as may be.
-    const size = most <= 1_000 ? most : random.below(10) === 0 ? random.below(most) : random.below(64_000);
+    const size = Math.round(Number(smallest) * (Number(largest) / Number(smallest)) ** random.next());
     const id = `w${seed}x${n}`;
     await session.append(
       { ...custom.of({ customType: "trial", data: "x".repeat(size) }), id, parentId: session.leafId },

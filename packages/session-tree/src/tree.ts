@@ -64,8 +64,9 @@ export class Tree {
   /** Takes in what a longer view of the same log has beyond what was read. Returns the first new row. */
   takeIn(view: ByteView): number {
     const firstNew = this.length;
-    this.#view = view;
+    // Should reading fail in between, the shorter view says that there is more to take in.
     this.#intake.takeIn(view);
+    this.#view = view;
     return firstNew;
   }
 

@@ -68,7 +68,7 @@ export class FileLog implements SessionLog {
   }
 
   get view(): ByteView {
-    return this.upgraded?.view ?? this.#file.view();
+    return this.upgraded?.view ?? withSessionErrors(this.#file.view());
   }
 
   async load(): Promise<ByteView> {
@@ -125,6 +125,15 @@ export class FileLog implements SessionLog {
     this.#file = openAppendFile(this.ref, { mode: "write", calls: this.#calls });
     this.upgraded = undefined;
   }
+}
+
+/** Reading may fail long after opening, and is the session's trouble then. */
+function withSessionErrors(view: ByteView): ByteView {
+  return {
+    size: view.size,
+    read: (offset, length) => withLogErrors(() => view.read(offset, length)),
+    readInto: (offset, target) => withLogErrors(() => view.readInto(offset, target)),
+  };
 }
 
 function* wholeLines(header: SessionHeader, lines: Iterable<string | Uint8Array>): Generator<Uint8Array> {

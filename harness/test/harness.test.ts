@@ -1,0 +1,49 @@
+import { describe, expect, test } from "vitest";
+import { harnesses } from "../src/harnesses.ts";
+import { storeNames } from "../src/store-named.ts";
+import { bundledProgram } from "./bundled-program.ts";
+
+const { program, folder } = bundledProgram();
+const seed = 1;
+
+/** Far more than they take, since they run beside other tests. */
+const PATIENCE_MS = 240_000;
+
+/** What the short form of each trial must have done at least, lest it passes because it did nothing. */
+const LEAST: Record<string, Record<string, number>> = {
+  kill: { kills: 12 },
+  cut: { files: 60 },
+  flip: { files: 150, named: 50 },
+  share: { "acked, 1 KB": 440, "acked, 600 KB to 3 MB": 20 },
+  lease: { rounds: 40 },
+  room: { refused: 150, drained: 120, "removed and replaced": 20, "ulimit -f: refused": 10 },
+  power: { cuts: 20, "acked at fsync": 100 },
+  calls: { calls: 200, scenarios: 36 },
+  fuzz: { files: 250, "with issues": 120 },
+};
+
+describe("the short form of each trial finds nothing that breaks the contract", () => {
+  for (const [name, least] of Object.entries(LEAST))
+    test(
+      name,
+      async () => {
+        const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
+        const { faults, figures } = await harnesses[name]!(run);
+        expect(faults).toEqual([]);
+        for (const [figure, count] of Object.entries(least))
+          expect(figures[figure], figure).toBeGreaterThanOrEqual(count);
+      },
+      PATIENCE_MS,
+    );
+});
+
+test(
+  "each of five broken stores is caught",
+  async () => {
+    const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
+    const { faults, figures } = await harnesses["broken"]!(run);
+    expect(faults).toEqual([]);
+    expect(Object.keys(figures).length).toBe(storeNames.length - 1);
+  },
+  PATIENCE_MS,
+);
