@@ -1,3 +1,7 @@
+export type { SessionDocument } from "./export/export-json.ts";
+export { type ExportFormat, type ExportOptions, exportSession } from "./export/export-session.ts";
+export type { ExportableSession } from "./export/export-source.ts";
+export type { Redact } from "./export/redact.ts";
 export { aiSdk5Format, aiSdkFormat } from "./formats/ai-sdk-format.ts";
 export type { AiSdkMessage, AiSdkRequest, AiSdkTool } from "./formats/ai-sdk-message.ts";
 export type { ConversationSource, WriteOptions } from "./formats/conversation-source.ts";

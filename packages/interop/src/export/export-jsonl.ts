@@ -1,0 +1,17 @@
+import type { ExportSource } from "./export-source.ts";
+
+/**
+ * Lines of the session format. Lines are the log's own bytes; redacted ones are written anew, and one that can no longer
+ * be read gives its place only, since nobody can say what of it is to be hidden.
+ */
+export function* exportJsonl(source: ExportSource, rows: Iterable<number>): Generator<string> {
+  const { tree, header } = source;
+  if (header) yield `${JSON.stringify(header)}\n`;
+  for (const row of rows) {
+    yield source.redactor
+      ? `${JSON.stringify(source.entryAt(row))}\n`
+      : `${decoder.decode(tree.bytesAt(row)).trimEnd()}\n`;
+  }
+}
+
+const decoder = new TextDecoder();

@@ -1,0 +1,62 @@
+import { type LabelInForce, labelsInForce, sessionName } from "@espalier/session-tree";
+import type { ExportSource } from "./export-source.ts";
+import { branchSections } from "./markdown-branches.ts";
+import { tellEntry } from "./markdown-entry.ts";
+import { headingText, inline } from "./markdown-text.ts";
+
+/**
+ * A document for people: front matter, then what was said along the path, or on all branches, one section an entry. What
+ * was said is quoted; results, arguments and output of shells stand in fences, cut at 2,000 characters with the number
+ * of those left out.
+ *
+ * @param all all branches instead of one path
+ */
+export function* exportMarkdown(source: ExportSource, all: boolean): Generator<string> {
+  const { tree, endRow } = source;
+  const labels = labelsInForce(tree);
+  const name = sessionName(tree);
+  const title = name === undefined ? undefined : source.text(name);
+  yield frontMatter(source, title);
+  yield `\n# ${title === undefined ? "Session" : headingText(title)}\n`;
+  if (!all) {
+    for (const row of source.pathRows()) yield section(source, row, labels);
+    return;
+  }
+  let number = 0;
+  for (const { rows, after } of branchSections(tree, endRow)) {
+    number++;
+    if (number > 1) {
+      const place = after < 0 ? "from the beginning" : `after ${inline(tree.idAt(after))}`;
+      yield `\n# Branch ${number}, ${place}\n`;
+    }
+    for (const row of rows) yield section(source, row, labels);
+  }
+}
+
+/** YAML; JSON strings are YAML strings. */
+function frontMatter(source: ExportSource, title: string | undefined): string {
+  const { header, tree, endId } = source;
+  const fields: [string, unknown][] = [
+    ["title", title],
+    ["session", header?.id],
+    ["created", header?.timestamp],
+    ["cwd", header?.cwd],
+    ["agent", header?.importedFrom?.agent],
+    ["leaf", endId],
+    ["entries", tree.length],
+  ];
+  const lines = fields.flatMap(([field, value]) =>
+    value == null ? [] : [`${field}: ${JSON.stringify(value)}`],
+  );
+  return `---\n${lines.join("\n")}\n---\n`.toWellFormed();
+}
+
+function section(source: ExportSource, row: number, labels: ReadonlyMap<string, LabelInForce>): string {
+  const entry = source.entryAt(row);
+  const told = tellEntry(entry);
+  if (!told) return "";
+  const label = labels.get(entry.id);
+  const named = label === undefined ? "" : ` — ${headingText(source.text(label.label))}`;
+  const meta = [inline(entry.id), ...(entry.timestamp === "" ? [] : [inline(entry.timestamp)])].join(" · ");
+  return `\n## ${told.heading}${named}\n\n${[meta, ...told.paragraphs].join("\n\n")}\n`;
+}

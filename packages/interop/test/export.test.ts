@@ -1,0 +1,633 @@
+import { type ExportFormat, exportSession, fromAnthropic, type SessionDocument } from "@espalier/interop";
+import {
+  branchSummary,
+  buildSessionContext,
+  contextEdit,
+  custom,
+  customMessage,
+  type Entry,
+  label,
+  memoryLog,
+  memoryStore,
+  message,
+  type NewEntry,
+  SessionTree,
+  type StoredMessage,
+  sessionInfo,
+  Tree,
+} from "@espalier/session-tree";
+import { growTree } from "@espalier/session-tree/testing";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { written } from "./format-histories.ts";
+
+const formats: ExportFormat[] = [
+  "json",
+  "jsonl",
+  "markdown",
+  "anthropic",
+  "openai",
+  "openai-responses",
+  "ai-sdk",
+];
+const exported = (...given: Parameters<typeof exportSession>): string =>
+  [...exportSession(...given)].join("");
+const treeOf = (lines: string): Tree => new Tree(bytesOf(lines));
+const bytesOf = (text: string) => memoryLog(new TextEncoder().encode(text)).view!;
+
+const GARDEN =
+  'u1("Plant a tree") > c1(2) > t1("dug") > t2("watered") > a1("Planted."); a1 > u2("Where?") > a2("There."); a1 > u3("Why?") > a3("Because.") > k1(u3 "We planted a tree.") > u4("Thanks")*';
+
+describe("a session exported as json", () => {
+  it("is one document with every entry as its line says, in file order", async () => {
+    const { session } = await growTree(GARDEN);
+    const document: SessionDocument = JSON.parse(exported(session, { format: "json" }));
+    expect(document).toMatchObject({
+      format: "espalier-session",
+      version: 1,
+      session: { type: "session", id: "grown", cwd: "/garden" },
+      name: null,
+      leafId: "u4",
+      issues: [],
+    });
+    expect(document.entries).toEqual([...session.tree.entries()]);
+  });
+
+  it("tells what is wrong with a damaged log, and keeps the place of what cannot be read", async () => {
+    const header = '{"type":"session","version":3,"id":"x","timestamp":"","cwd":"/"}';
+    const lines = [
+      header,
+      "not json",
+      '{"type":"message","id":"a","parentId":"missing","timestamp":"","message":{"role":"user","content":"Hi"}}',
+    ];
+    const document: SessionDocument = JSON.parse(
+      exported(treeOf(`${lines.join("\n")}\n`), { format: "json" }),
+    );
+    expect(document.entries.map(({ id }) => id)).toEqual(["a"]);
+    expect(document.issues.map(({ kind }) => kind)).toEqual(["corrupt", "orphan"]);
+  });
+});
+
+describe("a session exported as jsonl", () => {
+  it("has the log's own bytes", async () => {
+    const { session } = await growTree(GARDEN);
+    const view = session.log.view!;
+    expect(exported(session, { format: "jsonl" })).toBe(new TextDecoder().decode(view.read(0, view.size)));
+  });
+
+  it("of one path opens as a session with that path, its labels and its context", async () => {
+    const { session } = await growTree(GARDEN);
+    await session.moveTo("u2");
+    await session.append(label.of({ targetId: "u1", label: "start" }));
+    await session.append(label.of({ targetId: "u3", label: "elsewhere" }));
+    const lines = exported(session, { format: "jsonl", at: "a2" });
+    const path = treeOf(lines);
+    expect(buildSessionContext(path)).toEqual(session.contextAt("a2"));
+    expect([...path.entries()].filter(({ type }) => type === "message").map(({ id }) => id)).toEqual([
+      ..."u1 c1 t1 t2 a1 u2 a2".split(" "),
+    ]);
+    expect(lines).toContain('"label":"start"');
+    expect(lines).not.toContain("elsewhere");
+  });
+
+  it("of any path of any tree opens at its end", async () => {
+    await fc.assert(
+      fc.asyncProperty(life, fc.nat(), async (steps, pick) => {
+        const session = await live(steps);
+        const ids = [...session.tree.ids()];
+        const at = session.placeOf(ids[pick % ids.length]!);
+        const path = treeOf(exported(session, { format: "jsonl", at }));
+        expect(buildSessionContext(path)).toEqual(session.contextAt(at));
+        expect(path.issues).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("a session exported as a request", () => {
+  it.each(["anthropic", "openai", "openai-responses", "ai-sdk"] as const)(
+    "in %s is that of the context at the leaf",
+    async (format) => {
+      const { session } = await growTree(GARDEN);
+      const request = JSON.parse(exported(session, { format }));
+      const said = JSON.stringify(request);
+      expect(said).toContain("We planted a tree.");
+      expect(said).toContain("Thanks");
+      expect(said).not.toContain("There.");
+      const elsewhere = JSON.stringify(JSON.parse(exported(session, { format, at: "a2" })));
+      expect(elsewhere).toContain("There.");
+    },
+  );
+
+  it("says that there is nothing to send before it gives a piece", async () => {
+    const { session } = await growTree("m1(anthropic claude-test)");
+    expect(() => exportSession(session, { format: "anthropic" }).next()).toThrow(/nothing to send/i);
+  });
+
+  it("holds what only its format can say", async () => {
+    const store = memoryStore();
+    const session = await SessionTree.open(
+      await store.create({
+        type: "session",
+        version: 3,
+        id: "s",
+        timestamp: "2026-01-01T00:00:00.000Z",
+        cwd: "/",
+      }),
+    );
+    const document = { type: "document", source: { type: "url", url: "https://example.com/a.pdf" } };
+    const { messages } = fromAnthropic([{ role: "user", content: [document] }]);
+    await session.append(messages.map((said) => message.of({ message: said })));
+    expect(JSON.parse(exported(session, { format: "anthropic" }))).toEqual({
+      messages: [{ role: "user", content: [document] }],
+    });
+  });
+});
+
+describe("a session exported as markdown", () => {
+  it("tells the path: what was said, calls, results, and the compaction on it", async () => {
+    const { session } = await growTree(
+      'u1("Plant a tree") > c1 > t1("dug") > a1("Planted.") > u2("Why?") > k1(u2 "We planted.") > a2("Because.")*; a1 > u3("Aside")',
+    );
+    await session.moveTo("a2");
+    await session.append(label.of({ targetId: "u2", label: "the *point*" }));
+    expect(exported(session, { format: "markdown" })).toMatchInlineSnapshot(`
+      "---
+      session: "grown"
+      created: "2026-01-01T00:00:00.000Z"
+      cwd: "/garden"
+      leaf: "a2"
+      entries: 10
+      ---
+
+      # Session
+
+      ## User
+
+      \`u1\` · \`2026-01-01T00:00:01.000Z\`
+
+      > Plant a tree
+
+      ## Assistant (\`anthropic/claude-test\`)
+
+      \`c1\` · \`2026-01-01T00:00:02.000Z\`
+
+      **Call** \`read\`
+
+      \`\`\`json
+      {
+        "path": "c1.txt"
+      }
+      \`\`\`
+
+      ## Result of \`read\`
+
+      \`t1\` · \`2026-01-01T00:00:03.000Z\`
+
+      \`\`\`
+      dug
+      \`\`\`
+
+      ## Assistant (\`anthropic/claude-test\`)
+
+      \`a1\` · \`2026-01-01T00:00:04.000Z\`
+
+      > Planted.
+
+      ## User — the \\*point\\*
+
+      \`u2\` · \`2026-01-01T00:00:05.000Z\`
+
+      > Why?
+
+      ## Compaction
+
+      \`k1\` · \`2026-01-01T00:00:06.000Z\`
+
+      What stands before \`u2\` is replaced by this summary (the context had \`1000\` tokens).
+
+      > We planted.
+
+      ## Assistant (\`anthropic/claude-test\`)
+
+      \`a2\` · \`2026-01-01T00:00:07.000Z\`
+
+      > Because.
+      "
+    `);
+  });
+
+  it("tells all branches, each entry once, when asked", async () => {
+    const { session } = await growTree(GARDEN);
+    const document = exported(session, { format: "markdown", all: true });
+    for (const id of ["u1", "a1", "u2", "a2", "u3", "k1", "u4"])
+      expect(document.match(new RegExp(`^\`${id}\` ·`, "gm"))).toHaveLength(1);
+    expect(document).toContain("# Branch 2, after `a1`");
+    expect(document.indexOf("There.")).toBeGreaterThan(document.indexOf("Thanks"));
+    expect(exported(session, { format: "markdown" })).not.toContain("There.");
+  });
+
+  it("cannot be imitated or ended by what was said", async () => {
+    const { session } = await growTree("u1 > a1*");
+    const said = "---\n# Title\n```\n<!-- \n## Assistant\r\n\u001b[31mred\u001b[0m\n> quoted";
+    await session.append(message.of({ message: { role: "user", content: said, timestamp: 0 } }));
+    await session.append(message.of({ message: resultOf(`\`\`\`\`\n${said}`) }));
+    const document = exported(session, { format: "markdown" });
+    const outside = document
+      .replace(/^(`{3,})[^`\n]*\n[\s\S]*?\n\1$/gm, "")
+      .split("\n")
+      .filter((line) => !line.startsWith(">"));
+    expect(outside.filter((line) => /^#/.test(line))).toEqual([
+      "# Session",
+      "## User",
+      "## Assistant (`anthropic/claude-test`)",
+      "## User",
+      "## Result of `read`",
+    ]);
+    expect(outside.filter((line) => line === "---")).toHaveLength(2);
+    expect(document).not.toContain("\u001b");
+    expect(document).not.toContain("\r");
+  });
+
+  it("cuts long results and says by how much, never within a code point", async () => {
+    const { session } = await growTree("u1 > c1*");
+    await session.append(message.of({ message: resultOf("😀".repeat(3_000)) }));
+    const document = exported(session, { format: "markdown" });
+    expect(document).toContain("[… 4000 characters left out]");
+    expect(document.isWellFormed()).toBe(true);
+  });
+});
+
+const resultOf = (text: string): StoredMessage => ({
+  role: "toolResult",
+  toolCallId: "c1-1",
+  toolName: "read",
+  content: [{ type: "text", text }],
+  isError: false,
+  timestamp: 0,
+});
+
+interface Step {
+  what: "user" | "answer" | "label" | "compact" | "move" | "name" | "edit";
+  at: number;
+  text: string;
+}
+
+/** What happens to a session in its life. */
+const life: fc.Arbitrary<Step[]> = fc.array(
+  fc.record({
+    what: fc.constantFrom("user", "answer", "answer", "label", "compact", "move", "name", "edit"),
+    at: fc.nat(),
+    text: fc.string({ unit: "binary", maxLength: 20 }),
+  }) as fc.Arbitrary<Step>,
+  { minLength: 1, maxLength: 25 },
+);
+
+/** A session that lives through it, beginning with a question. */
+async function live(steps: readonly Step[]): Promise<SessionTree> {
+  const store = memoryStore();
+  const session = await SessionTree.open(await store.create(HEADER));
+  await session.append(message.of({ message: { role: "user", content: "Hello", timestamp: 0 } }));
+  for (const step of steps) await takeStep(session, step);
+  return session;
+}
+
+const HEADER = {
+  type: "session",
+  version: 3,
+  id: "lived",
+  timestamp: "2026-01-01T00:00:00.000Z",
+  cwd: "/home/me",
+} as const;
+
+async function takeStep(session: SessionTree, { what, at, text }: Step): Promise<void> {
+  const ids = [...session.tree.ids()];
+  const path = session.getBranch();
+  const targetId = ids[at % ids.length]!;
+  const onPath = path[at % path.length]!.id;
+  if (what === "user")
+    await session.append(message.of({ message: { role: "user", content: text, timestamp: at } }));
+  else if (what === "answer") await session.append(message.of({ message: answerOf(text) }));
+  else if (what === "label") await session.append(label.of({ targetId, label: text }));
+  else if (what === "compact") await session.appendCompaction(text, onPath, at);
+  else if (what === "move") await session.moveTo(targetId);
+  else if (what === "name") await session.append(sessionInfo.of({ name: text }));
+  else await session.append(contextEdit.of({ targetId: onPath, replacement: { content: text } }));
+}
+
+const answerOf = (text: string): StoredMessage => ({
+  role: "assistant",
+  content: [
+    { type: "thinking", thinking: `About ${text}`, thinkingSignature: "c2lnbmVk" },
+    { type: "text", text: `Because ${text}` },
+  ],
+  provider: "anthropic",
+  model: "claude-test",
+  stopReason: "stop",
+  timestamp: 0,
+});
+
+/** The same log, opened by somebody else. */
+function reopened(session: SessionTree): Promise<SessionTree> {
+  const view = session.log.view!;
+  return SessionTree.open(memoryLog(view.read(0, view.size)));
+}
+
+describe("an export of any session", () => {
+  it.each(formats)(
+    "in %s is the same for a session that runs and one that was opened again",
+    async (format) => {
+      await fc.assert(
+        fc.asyncProperty(life, fc.boolean(), async (steps, all) => {
+          const session = await live(steps);
+          const again = await reopened(session);
+          const [one, other] = [session, again].map((each) => written(() => exported(each, { format, all })));
+          expect(other).toBe(one);
+        }),
+        { numRuns: 25 },
+      );
+    },
+  );
+
+  it("is not changed by what becomes of an object after it was appended", async () => {
+    const session = await live([]);
+    const said = { role: "user" as const, content: "before", timestamp: 0 };
+    await session.append(message.of({ message: said }));
+    await session.load();
+    said.content = "after";
+    for (const format of ["json", "jsonl", "markdown"] as const)
+      expect(exported(session, { format })).not.toContain("after");
+  });
+
+  it("comes in pieces, soon, and at twenty thousand entries too", async () => {
+    const lines = [JSON.stringify(HEADER)];
+    let parentId: string | null = null;
+    for (let number = 0; number < 20_000; number++) {
+      const said =
+        number % 2 === 0
+          ? { role: "user", content: `Question ${number}`, timestamp: 0 }
+          : answerOf(`${number}`);
+      lines.push(
+        JSON.stringify({ type: "message", id: `e${number}`, parentId, timestamp: "", message: said }),
+      );
+      parentId = `e${number}`;
+    }
+    const tree = treeOf(`${lines.join("\n")}\n`);
+    for (const format of formats) {
+      const begun = performance.now();
+      let pieces = 0;
+      let longest = 0;
+      for (const piece of exportSession(tree, { format, all: true })) {
+        pieces++;
+        longest = Math.max(longest, piece.length);
+      }
+      expect(pieces).toBeGreaterThan(20_000);
+      expect(longest).toBeLessThan(1_000);
+      expect(performance.now() - begun).toBeLessThan(10_000);
+    }
+  });
+
+  it("takes damaged files as they are", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 255 }), { maxLength: 40 }), fc.nat(), (noise, at) => {
+        const whole = new TextEncoder().encode(DAMAGED_LOG);
+        const bytes = Uint8Array.from([
+          ...whole.slice(0, at % whole.length),
+          ...noise,
+          ...whole.slice(at % whole.length),
+        ]);
+        const tree = new Tree(memoryLog(bytes).view!);
+        for (const format of ["json", "jsonl", "markdown"] as const) {
+          const text = exported(tree, { format, all: true, redact: (said) => said.toUpperCase() });
+          expect(text.isWellFormed()).toBe(true);
+          if (format === "json") expect(JSON.parse(text).entries).toHaveLength(tree.length);
+        }
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+const DAMAGED_LOG = [
+  HEADER,
+  {
+    type: "message",
+    id: "a",
+    parentId: null,
+    timestamp: "",
+    message: { role: "user", content: [{ type: "text" }, 5] },
+  },
+  {
+    type: "message",
+    id: "b",
+    parentId: "a",
+    timestamp: "",
+    message: { role: "assistant", content: [{ type: "toolCall" }, { type: "x.y" }] },
+  },
+  { type: "message", id: "c", parentId: "b", timestamp: "", message: { role: { toString: 1 } } },
+  {
+    type: "message",
+    id: "d",
+    parentId: "c",
+    timestamp: "",
+    message: { role: "bashExecution", command: { toString: 1 } },
+  },
+  { type: "compaction", id: "e", parentId: "d", timestamp: "", firstKeptEntryId: "b" },
+  {
+    type: "context_edit",
+    id: "f",
+    parentId: "e",
+    timestamp: "",
+    targetId: "b",
+    replacement: { content: { a: 1 } },
+  },
+  { type: "label", id: "g", parentId: "f", timestamp: "", targetId: "a", label: "\ud800" },
+  { type: "unheard_of", id: "h", parentId: "g", timestamp: "", deep: [[["\udfff"]]] },
+]
+  .map((line) => `${JSON.stringify(line)}\n`)
+  .join("");
+
+describe("a redacted export", () => {
+  const hide = (text: string) => text.replaceAll("SECRET", "[hidden]");
+
+  it.each(formats)("in %s holds nothing that was to be hidden, wherever it stood", async (format) => {
+    const session = await secretive();
+    expect(exported(session, { format })).toContain("SECRET");
+    expect(exported(session, { format, redact: hide, all: true })).not.toContain("SECRET");
+  });
+
+  it("opens as a session with the same tree", async () => {
+    const session = await secretive();
+    const tree = treeOf(exported(session, { format: "jsonl", redact: hide }));
+    expect(tree.issues).toEqual([]);
+    expect([...tree.ids()]).toEqual([...session.tree.ids()]);
+    const shape = ({ type, id, parentId, timestamp }: Entry) => ({ type, id, parentId, timestamp });
+    expect([...tree.entries()].map(shape)).toEqual([...session.tree.entries()].map(shape));
+  });
+
+  it("is never asked of ids, names of tools and models, signatures, or pictures", async () => {
+    const session = await secretive();
+    const asked = new Set<string>();
+    const note = (text: string): string => {
+      asked.add(text);
+      return text;
+    };
+    for (const format of formats) exported(session, { format, all: true, redact: note });
+    for (const kept of [
+      ...session.tree.ids(),
+      "toolu_1",
+      "read",
+      "c2lnbmVk",
+      "b3BhcXVl",
+      "ZW5j",
+      "srvtoolu_1",
+      PNG,
+      "image/png",
+      "anthropic",
+      "claude-test",
+    ])
+      expect(asked).not.toContain(kept);
+    for (const said of [
+      "Say SECRET",
+      "/home/SECRET",
+      "SECRET.txt",
+      "the SECRET result",
+      "label SECRET",
+      "name SECRET",
+    ])
+      expect(asked).toContain(said);
+  });
+
+  it("leaves out a signature that vouches for reasoning it changed, and sends no reasoning behind a change", async () => {
+    const session = await secretive();
+    const before: SessionDocument = JSON.parse(exported(session, { format: "json" }));
+    const after: SessionDocument = JSON.parse(exported(session, { format: "json", redact: hide }));
+    const thoughts = ({ entries }: SessionDocument) =>
+      JSON.stringify(entries).match(/"thinkingSignature"/g)?.length ?? 0;
+    expect(thoughts(before)).toBe(4);
+    expect(thoughts(after)).toBe(2);
+    expect(exported(session, { format: "anthropic" })).toContain("c2lnbmVk");
+    expect(exported(session, { format: "anthropic", redact: hide })).not.toContain("c2lnbmVk");
+  });
+
+  it("that finds nothing to hide is the export", async () => {
+    const session = await live([{ what: "answer", at: 0, text: "so" }]);
+    for (const format of formats)
+      expect(exported(session, { format, redact: hide })).toBe(exported(session, { format }));
+  });
+});
+
+const PNG = "iVBORw0KGgoAAAANSUhEUg==";
+
+/** A session with a secret in every field that somebody can have said something in. */
+async function secretive(): Promise<SessionTree> {
+  const store = memoryStore();
+  const session = await SessionTree.open(await store.create({ ...HEADER, cwd: "/home/SECRET" }));
+  const item = {
+    type: "reasoning",
+    id: "rs_1",
+    summary: [{ type: "summary_text", text: "SECRET" }],
+    encrypted_content: "ZW5j",
+  };
+  const messages = [
+    {
+      role: "system",
+      content: "SECRET rules",
+      toolsAdded: [
+        {
+          name: "read",
+          description: "SECRET",
+          parameters: { type: "object", properties: { path: { type: "string", description: "SECRET" } } },
+        },
+      ],
+      timestamp: 0,
+    },
+    {
+      role: "user",
+      content: [
+        { type: "text", text: "Say SECRET" },
+        { type: "image", data: PNG, mimeType: "image/png" },
+        {
+          type: "anthropic.document",
+          native: {
+            format: "anthropic",
+            value: {
+              type: "document",
+              source: { type: "text", media_type: "text/plain", data: "SECRET" },
+              title: "SECRET",
+            },
+          },
+        },
+      ],
+      timestamp: 0,
+    },
+    {
+      role: "assistant",
+      provider: "anthropic",
+      model: "claude-test",
+      content: [
+        { type: "thinking", thinking: "SECRET thought", thinkingSignature: "c2lnbmVk" },
+        { type: "thinking", thinking: "", thinkingSignature: "b3BhcXVl", redacted: true },
+        { type: "thinking", thinking: "Summary", thinkingSignature: JSON.stringify(item) },
+        {
+          type: "anthropic.server_tool_use",
+          native: {
+            format: "anthropic",
+            value: {
+              type: "server_tool_use",
+              id: "srvtoolu_1",
+              name: "web_search",
+              input: { query: "SECRET" },
+            },
+          },
+        },
+        { type: "text", text: "SECRET answer" },
+        {
+          type: "toolCall",
+          id: "toolu_1",
+          name: "read",
+          arguments: { path: "SECRET.txt", more: ["SECRET"] },
+        },
+      ],
+      stopReason: "toolUse",
+      errorMessage: "SECRET",
+      timestamp: 0,
+    },
+    {
+      role: "toolResult",
+      toolCallId: "toolu_1",
+      toolName: "read",
+      content: [{ type: "text", text: "the SECRET result" }],
+      details: { path: "SECRET" },
+      isError: false,
+      timestamp: 0,
+    },
+    { role: "bashExecution", command: "echo SECRET", output: "SECRET", timestamp: 0 },
+  ] as unknown as StoredMessage[];
+  await session.append(messages.map((said) => message.of({ message: said })));
+  const [first] = [...session.tree.ids()];
+  const more: NewEntry[] = [
+    label.of({ targetId: first!, label: "label SECRET" }),
+    sessionInfo.of({ name: "name SECRET" }),
+    custom.of({ customType: "x", data: { note: "SECRET", about: first } }),
+    customMessage.of({ customType: "x", content: "SECRET note", display: true, details: { path: "SECRET" } }),
+    branchSummary.of({ summary: "SECRET branch", fromId: first! }),
+    contextEdit.of({ targetId: first!, replacement: { content: "SECRET edit" } }),
+    { type: "unheard_of", says: "SECRET" } as NewEntry,
+  ];
+  await session.append(more);
+  await session.append(
+    message.of({
+      message: {
+        ...(messages[2] as object),
+        content: [
+          { type: "thinking", thinking: "Fine", thinkingSignature: "c2lnbmVk" },
+          { type: "text", text: "Fine" },
+        ],
+        errorMessage: undefined,
+      } as unknown as StoredMessage,
+    }),
+  );
+  return session;
+}
