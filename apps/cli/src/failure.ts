@@ -27,6 +27,9 @@ export class CommandError extends Error {
  * - `not-found`: a folder that does not exist
  * - `verify`: a replay that differs from what was built anew
  * - `changed`: a file that should not have been touched
+ * - `output`: stdout takes nothing
+ * - `no-key`: a model is wanted and there is no key
+ * - `model`: the model did not answer
  * - `aborted`: interrupted before it was done
  */
 export type CommandErrorCode =
@@ -38,6 +41,9 @@ export type CommandErrorCode =
   | "not-found"
   | "verify"
   | "changed"
+  | "output"
+  | "no-key"
+  | "model"
   | "aborted";
 
 const WRONG_USAGE = 2;

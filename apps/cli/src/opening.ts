@@ -53,10 +53,13 @@ export function summarizing<Result>(
   return changing(shell, ref, change, summarizerOf(shell));
 }
 
-/** Who writes summaries. One that was named fails with its own error unless a fallback is wanted. */
-export function summarizerOf({ globals }: Shell): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
+/** Who writes summaries: the one that was named, else the usual one. One that was named fails with its own error unless a fallback is wanted. */
+export function summarizerOf(
+  { globals }: Shell,
+  usual?: string,
+): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
   const { summarizer, fallback = summarizer === undefined } = globals;
-  return { summarizer: resolveSummarizer(summarizer), fallback };
+  return { summarizer: resolveSummarizer(summarizer ?? usual), fallback };
 }
 
 /** What a command needs to know of extensions, and where they can say something. */

@@ -1,3 +1,5 @@
+import { CommandError } from "./failure.ts";
+
 /** Characters that are collected before they are handed to the stream in one piece. */
 const PIECE_LENGTH = 64 * 1024;
 
@@ -46,7 +48,9 @@ export class Output {
     return new Promise((resolve, reject) => {
       this.#stream.write(piece, (error) => {
         if (!error) resolve();
-        else reject((error as NodeJS.ErrnoException).code === "EPIPE" ? new OutputClosed() : error);
+        else if ((error as NodeJS.ErrnoException).code === "EPIPE") reject(new OutputClosed());
+        else
+          reject(new CommandError("output", `Nothing can be printed: ${error.message}.`, { cause: error }));
       });
     });
   }

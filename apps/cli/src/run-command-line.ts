@@ -16,7 +16,7 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
     await shell.output.flush();
     return shell.exitCode;
   } catch (error) {
-    return await reportFailure(shell, error).catch(ignoreClosedOutput);
+    return await reportFailure(shell, error);
   }
 }
 
@@ -24,21 +24,21 @@ const namesNoCommand = (error: unknown): boolean =>
   error instanceof CommanderError && error.code === "commander.help";
 
 async function reportFailure(shell: Shell, error: unknown): Promise<number> {
+  // Nobody reads what is printed any more: that is their choice, and no failure of the command.
   if (error instanceof OutputClosed) return 0;
   // Help and version are printed by then.
-  if (error instanceof CommanderError && error.exitCode === 0) {
+  const isAnswer = error instanceof CommanderError && error.exitCode === 0;
+  const { code, message, exitCode } = isAnswer ? ANSWERED : failureOf(error);
+  try {
+    if (shell.json && !isAnswer) await shell.output.writeLine(JSON.stringify({ error: { code, message } }));
     await shell.output.flush();
-    return 0;
+    if (!shell.json && !isAnswer) shell.complain(message);
+    return exitCode;
+  } catch (outputError) {
+    // Where stdout takes nothing, stderr is what is left to say why.
+    if (!(outputError instanceof OutputClosed)) shell.complain(failureOf(outputError).message);
+    return exitCode || 1;
   }
-  const { code, message, exitCode } = failureOf(error);
-  if (shell.json) await shell.output.writeLine(JSON.stringify({ error: { code, message } }));
-  await shell.output.flush();
-  if (!shell.json) shell.complain(message);
-  return exitCode;
 }
 
-/** Nobody reads what is printed any more: that is their choice, and no failure of the command. */
-function ignoreClosedOutput(error: unknown): number {
-  if (error instanceof OutputClosed) return 1;
-  throw error;
-}
+const ANSWERED = { code: "", message: "", exitCode: 0 };

@@ -35,7 +35,7 @@ Examples:
     .action((ref: string, { at, format }: ContextOptions) =>
       reading(shell, ref, async (session) => {
         const named = at === undefined ? session.leafId : entryNamed(session, at);
-        const context = at === undefined ? session.context : session.contextAt(named);
+        const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
         if (format !== NEUTRAL) {
           await printJson(shell, buildRequest<object>(context, { format: requestFormats[format] }));
           return;

@@ -24,7 +24,7 @@ const sizeOf = ({ messages, tokens }: SessionContext) => ({ messages: messages.l
 export async function showTree(stage: DemoStage, { colours }: Shell, session: Session): Promise<void> {
   await stage.show(
     "A session is a tree",
-    "Each branch is a way the conversation went; the bright one leads to the leaf (*), where it goes on.",
+    "Every branch is a way it went; the bright one leads to the leaf (*).",
     { entries: session.tree.length, branches: session.branches().length, leafId: session.leafId },
     [...sessionHeading(session, colours), "", ...screenfulTree(session, colours, stage.columns)],
   );
@@ -35,7 +35,7 @@ export async function showContext(stage: DemoStage, session: Session): Promise<v
   const hidden = hiddenBy(session, leafId, context);
   await stage.show(
     "The model reads one path of it",
-    "What the other branches say is not in it, and what a compaction stands for is read as a summary.",
+    "Other branches are not in it; what a compaction stands for is a summary.",
     { leafId, ...sizeOf(context) },
     [...contextOutline(context, stage.columns - 1), ...(hidden ? ["", hidden] : [])],
   );
@@ -51,7 +51,7 @@ export async function showNavigation(stage: DemoStage, session: Session, place: 
   const grown = statSync(file).size - bytes;
   await stage.show(
     `Go back to ${nameOf(place)}`,
-    "Going somewhere else appends one line and removes nothing: the way back is always there.",
+    "That appends one line and removes nothing: the way back stays.",
     {
       from: leafId,
       to: session.leafId,
@@ -90,7 +90,7 @@ export async function showSummary(
   const summary = entry && branchSummary.is(entry) ? entry.summary : "";
   await stage.show(
     "Go there again, and take along what was learnt",
-    "The branch that is left is summarised where one arrives, so that nothing has to be found out twice.",
+    "The branch that is left is summarised here, so nothing is found out twice.",
     { summaryEntryId: arrival.summaryEntryId, without: sizeOf(without), with: sizeOf(context), summary },
     [
       ...sideBySide(
@@ -133,7 +133,7 @@ export async function showFork(
     const verified = verify ? differing === 0 : null;
     await stage.show(
       "Fork there, and play the fork back",
-      "A fork is a file of its own with the same lines and ids; played back, it shows how the context grew.",
+      "A fork is a file of its own; played back, it shows how its context grew.",
       { file: fork.file, id: fork.id, leafId: fork.leafId, steps, verified },
       [
         `the fork    ${fork.file}`,
@@ -156,7 +156,7 @@ export async function showCompaction(stage: DemoStage, shell: Shell, session: Se
     session.compact({ settings: { keepRecentTokens }, ...act }).catch(notWorthIt),
   );
   const title = "Compact it";
-  const notice = "A summary stands for the older part from here on; what it stands for stays in the file.";
+  const notice = "A summary stands for the older part; that part itself stays in the file.";
   if (!result.eligible) {
     await stage.show(title, notice, { eligible: false, reason: result.reason }, [result.reason]);
     return;

@@ -44,7 +44,7 @@ export async function playDemo(shell: Shell, file: string, name = file): Promise
   };
   await stage.show(
     "Your turn",
-    "The file is untouched, byte for byte; the copy and its fork are yours to play with.",
+    "The file is as it was, byte for byte; the copies are yours to play with.",
     ending,
     [
       `untouched   ${plainLine(name)} (SHA-256 ${after.slice(0, 16)}…, as before)`,

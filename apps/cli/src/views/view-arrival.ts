@@ -1,5 +1,5 @@
 import type { NavigateResult, Session } from "@espalier/engine";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatMany } from "../numbers.ts";
 import { plainText } from "../plain-text.ts";
 
 /** Where the leaf is after it moved, and what the model reads there. */
@@ -13,7 +13,7 @@ export function* viewArrival(
   }
   const { messages, tokens } = session.context;
   const place = leafId === null ? "before the first entry" : `at ${leafId}`;
-  yield `The leaf is ${place}: the model reads ${formatMany(messages.length, "message")}, ${formatCount(tokens)} tokens.`;
+  yield `The leaf is ${place}: the model reads ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}.`;
   if (summaryEntryId !== null) yield `The branch that was left is summarised in ${summaryEntryId}.`;
   if (editorText) {
     yield "This text stood there, to be written anew:";
