@@ -1,6 +1,7 @@
 import type { Entry, Usage } from "@espalier/session-tree";
 import {
   addUsage,
+  type FileTool,
   fileLists,
   formatFileLists,
   type RequestSummaryOptions,
@@ -20,6 +21,8 @@ export interface GenerateBranchSummaryOptions
   purpose?: "branch" | "merge";
   /** Stands in place of {@link BRANCH_SUMMARY_PROMPT}; no headings are asked for then. */
   replaceInstructions?: string;
+  /** What tools declare about files. Default: those of common agents. */
+  tools?: readonly FileTool[];
   /** The window of the model that reads the summary. Default 200,000. */
   contextWindow?: number;
   /** Kept free for answers. Default 16,384. */
@@ -35,11 +38,19 @@ export interface BranchSummaryResult {
   usage?: Usage;
   source: string;
   model: SummaryAnswer["model"];
+  /** What the request had to shorten or drop of its messages. */
   omitted?: SummaryOmission;
+  /** The entry of each of the request's messages. */
+  sources: string[];
+  /** Entries that did not fit and did not come into the request. */
+  dropped: string[];
 }
 
-/** The share of the reserve that a branch summary may take. */
+/** The share of the reserve that a branch summary may take; never more than a quarter of the window. */
 const SUMMARY_SHARE = 0.5;
+
+/** What a branch summary may take whatever the reserve, in tokens: what the extractive summarizer writes at the most. */
+const SMALLEST_LIMIT = 2_000;
 
 /**
  * Summarises the entries of a branch. Writes nothing; the answer is valid, or this throws a `SummarizerError`.
@@ -51,27 +62,40 @@ export async function generateBranchSummary(
   const {
     purpose = "branch",
     replaceInstructions,
+    tools,
     contextWindow = 200_000,
     reserveTokens = 16_384,
     ...ask
   } = options;
-  const prepared = prepareBranchEntries(entries, contextWindow - reserveTokens);
+  const prepared = prepareBranchEntries(entries, budgetOf(contextWindow, reserveTokens), tools);
   const answer = await requestSummary(prepared.messages, {
     ...ask,
     purpose,
     instructions: replaceInstructions ?? BRANCH_SUMMARY_PROMPT,
     sections: replaceInstructions === undefined ? BRANCH_SECTIONS : [],
-    maxOutputTokens: Math.floor(reserveTokens * SUMMARY_SHARE),
+    maxOutputTokens: Math.min(
+      Math.max(SMALLEST_LIMIT, Math.floor(reserveTokens * SUMMARY_SHARE)),
+      Math.floor(contextWindow / 4),
+    ),
   });
   const lists = fileLists(prepared.fileOps);
   const files = formatFileLists(lists, Math.floor(contextWindow / 8));
   const usage = (answer.attempts ?? []).reduce((sum, attempt) => addUsage(sum, attempt.usage), answer.usage);
   return {
-    summary: [answer.text, files].filter((part) => part !== "").join("\n\n"),
+    summary: [answer.text.replace(FILE_TAG, "&lt;"), files].filter((part) => part !== "").join("\n\n"),
     ...lists,
     ...(usage ? { usage } : {}),
     source: answer.source ?? ask.summarizer.name,
     model: answer.model,
     ...(answer.omitted ? { omitted: answer.omitted } : {}),
+    sources: prepared.sources,
+    dropped: prepared.dropped,
   };
 }
+
+/** The lists at the end are the ones that count: prose cannot write any. */
+const FILE_TAG = /<(?=\/?(?:read-files|modified-files)\b)/gi;
+
+/** What is left for a branch; half of a window that is smaller than the reserve. */
+const budgetOf = (contextWindow: number, reserveTokens: number): number =>
+  reserveTokens < contextWindow ? contextWindow - reserveTokens : Math.floor(contextWindow / 2);

@@ -17,5 +17,5 @@ export {
   type GenerateBranchSummaryOptions,
   generateBranchSummary,
 } from "./generate-branch-summary.ts";
-export { type BranchSummaryPlan, planBranchSummary } from "./plan-branch-summary.ts";
+export { type BranchSummaryPlan, hasSomethingToTell, planBranchSummary } from "./plan-branch-summary.ts";
 export { type PreparedBranch, prepareBranchEntries } from "./prepare-entries.ts";

@@ -1,12 +1,13 @@
-import { type Entry, estimateTokens, kindOf, type Tree } from "@espalier/session-tree";
+import type { Entry, Tree } from "@espalier/session-tree";
 import { collectEntriesForBranchSummary } from "./collect-entries.ts";
+import { isTelling, toldOn } from "./said-on.ts";
 
 /** What a summary of a branch would tell of. */
 export interface BranchSummaryPlan {
   /** Entries of the branch below the common ancestor, oldest first. */
   entries: Entry[];
   commonAncestorId: string | null;
-  /** False when the branch says nothing worth telling: it is empty, or has labels and settings alone. */
+  /** False when the branch says nothing of its own: it is empty, or has labels, settings or a compaction alone. */
   hasSomethingToTell: boolean;
 }
 
@@ -17,13 +18,10 @@ export function planBranchSummary(
   targetId: string | null,
 ): BranchSummaryPlan {
   const { entries, commonAncestorId } = collectEntriesForBranchSummary(session, oldLeafId, targetId);
-  return { entries, commonAncestorId, hasSomethingToTell: entries.some(tells) };
+  return { entries, commonAncestorId, hasSomethingToTell: hasSomethingToTell(entries) };
 }
 
-/** A summary that stands on the branch tells too; empty messages do not. */
-function tells(entry: Entry): boolean {
-  const kind = kindOf(entry.type);
-  return (
-    !kind.problem?.(entry) && (kind.toMessages?.(entry) ?? []).some((message) => estimateTokens(message) > 0)
-  );
+/** Whether entries of a branch say anything of their own. */
+export function hasSomethingToTell(entries: readonly Entry[]): boolean {
+  return toldOn(entries).some(isTelling);
 }

@@ -1,14 +1,17 @@
 import {
   type BeforeForkAnswer,
   type BranchSummaryPlan,
+  type BranchSummaryProposal,
   generateBranchSummary,
+  prepareBranchEntries,
 } from "@espalier/branch-summary";
-import { DEFAULT_COMPACTION_SETTINGS } from "@espalier/compaction";
+import { DEFAULT_COMPACTION_SETTINGS, omittedEntries } from "@espalier/compaction";
 import type { Usage } from "@espalier/session-tree";
-import { extractiveSummarizer, type Summarizer, SummarizerError } from "@espalier/summarizer";
+import { fileLists, recordedFiles, type Summarizer, SummarizerError } from "@espalier/summarizer";
+import type { BilledWork } from "./billing.ts";
+import { toolsOf } from "./compaction-request.ts";
 import type { ActOptions, SessionState } from "./session-state.ts";
-import { chainOf } from "./summarizer-chain.ts";
-import { billedEntry, showRequests } from "./summary-request.ts";
+import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizer-chain.ts";
 
 export interface BranchSummaryRequest extends ActOptions {
   /** Whether what is left behind is told where one arrives. Default false. */
@@ -29,63 +32,78 @@ export interface BranchSummaryFields {
   fromHook?: boolean;
 }
 
+/** For what a provider is asked, in terms of what it bills. */
+export function branchWork(session: SessionState, { summarizer }: BranchSummaryRequest): BilledWork {
+  const { name } = summarizer ?? session.options.summarizer ?? EXTRACTIVE;
+  return { kind: "branch_summary", name };
+}
+
+/** What is thrown when the caller's signal fires before anything is in the log. */
+export const abortedAct = (what: string) => new SummarizerError("aborted", `The ${what} was aborted.`);
+
 /**
  * The summary of what is left behind: an extension's, or the core's; undefined when none was asked for, or there is
- * nothing to tell. Throws a `SummarizerError`; what was billed is then in the log.
+ * nothing to tell. Writes nothing.
+ *
+ * @throws SummarizerError with all that was billed
  */
 export async function summarizeBranch(
   session: SessionState,
   plan: BranchSummaryPlan,
-  { summary: proposed, instructions, replaceInstructions }: Partial<BeforeForkAnswer>,
+  { summary: proposal, instructions, replaceInstructions }: Partial<BeforeForkAnswer>,
   options: BranchSummaryRequest & { signal: AbortSignal; purpose?: "branch" | "merge" },
 ): Promise<BranchSummaryFields | undefined> {
   if (!options.summarize || !plan.hasSomethingToTell) return undefined;
-  if (proposed) {
-    const { summary, details, usage } = proposed;
-    return {
-      summary,
-      details: { source: "extension", ...(details as object | undefined) },
-      ...(usage ? { usage } : {}),
-      fromHook: true,
-    };
-  }
+  const covered = { firstEntryId: plan.entries[0]!.id, lastEntryId: plan.entries.at(-1)!.id };
+  if (proposal) return proposed(session, plan, proposal, covered);
   const named = options.summarizer ?? session.options.summarizer;
   const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
   const { contextWindow, reserveTokens } = { ...DEFAULT_COMPACTION_SETTINGS, ...session.options.compaction };
+  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
+  const { signal } = options;
   const attention = [options.instructions, replaceInstructions ? undefined : instructions]
     .filter(Boolean)
     .join("\n\n");
-  const onRequest = showRequests(session, options.signal);
   const started = Date.now();
-  try {
-    const result = await generateBranchSummary(plan.entries, {
-      summarizer: chainOf(named ?? extractiveSummarizer(), fallback),
-      signal: options.signal,
-      contextWindow,
-      reserveTokens,
-      ...(options.purpose ? { purpose: options.purpose } : {}),
-      ...(attention ? { customInstructions: attention } : {}),
-      ...(replaceInstructions && instructions ? { replaceInstructions: instructions } : {}),
-      ...(options.onProgress ? { onProgress: options.onProgress } : {}),
-      ...(onRequest ? { onRequest } : {}),
-    });
-    const { summary, usage, readFiles, modifiedFiles, source, model, omitted } = result;
-    if (options.signal.aborted) throw new SummarizerError("aborted", "The summary was aborted.", { usage });
-    const covered = { firstEntryId: plan.entries[0]!.id, lastEntryId: plan.entries.at(-1)!.id };
-    const details = {
-      readFiles,
-      modifiedFiles,
-      source,
-      model,
-      covered,
-      durationMs: Date.now() - started,
-      omitted: omitted ?? null,
-    };
-    return { summary, details, ...(usage ? { usage } : {}) };
-  } catch (error) {
-    const billed = error instanceof SummarizerError ? error.usage : undefined;
-    if (billed)
-      await session.core.append(billedEntry("branch_summary", named ?? extractiveSummarizer(), billed));
-    throw error;
-  }
+  const result = await generateBranchSummary(plan.entries, {
+    summarizer: summarizerChain(session, named ?? EXTRACTIVE, { fallback, concurrency, signal }),
+    signal,
+    concurrency,
+    tools: toolsOf(session),
+    contextWindow,
+    reserveTokens,
+    ...(options.purpose ? { purpose: options.purpose } : {}),
+    ...(attention ? { customInstructions: attention } : {}),
+    ...(replaceInstructions && instructions ? { replaceInstructions: instructions } : {}),
+    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+  });
+  const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;
+  const details = {
+    readFiles,
+    modifiedFiles,
+    source,
+    model,
+    covered,
+    durationMs: Date.now() - started,
+    omitted: omittedEntries(omitted, sources, dropped) ?? null,
+  };
+  return { summary, details, ...(usage ? { usage } : {}) };
+}
+
+/** What an extension wrote; the files that the branch touched join those it recorded. */
+function proposed(
+  session: SessionState,
+  { entries }: BranchSummaryPlan,
+  { summary, details, usage }: BranchSummaryProposal,
+  covered: object,
+): BranchSummaryFields {
+  const { fileOps } = prepareBranchEntries(entries, undefined, toolsOf(session));
+  const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
+  const lists = fileLists(recordedFiles({ summary, details: own }, fileOps));
+  return {
+    summary,
+    details: { covered, ...own, ...lists, source: "extension" },
+    ...(usage ? { usage } : {}),
+    fromHook: true,
+  };
 }

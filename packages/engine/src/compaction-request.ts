@@ -3,14 +3,14 @@ import {
   type CompactionReason,
   type CompactionSettings,
   DEFAULT_COMPACTION_SETTINGS,
-  goalIn,
   type Policy,
   type PolicySituation,
   tokenBudget,
 } from "@espalier/compaction";
-import { compaction, isMessage, messageText, type SessionTree } from "@espalier/session-tree";
+import { fileTools } from "@espalier/summarizer";
 import { pinnedTexts } from "./pins.ts";
 import type { SessionState } from "./session-state.ts";
+import { untoldWords } from "./untold-words.ts";
 
 /** What a compaction is asked for. */
 export interface CompactionRequest {
@@ -30,12 +30,11 @@ export function planOf(
   const { core, options } = session;
   const policy = request.policy ?? options.policy ?? tokenBudget;
   const situation = situationOf(session, request);
-  const goal = goalOf(core);
   const plan = policy.plan(situation, {
     pinned: pinnedTexts(core),
     isOverflow: request.reason === "overflow",
-    ...(options.tools ? { tools: options.tools } : {}),
-    ...(goal ? { goal } : {}),
+    tools: toolsOf(session),
+    ...untoldWords(core),
   });
   return { policy, situation, plan };
 }
@@ -51,11 +50,8 @@ export function situationOf({ core, options }: SessionState, request: Compaction
   };
 }
 
-/** The user's first words on the path. A compaction of ours carries them; only where none does is the whole path read. */
-function goalOf(core: SessionTree): string | undefined {
-  const { complete, entries } = core.window;
-  if (complete || entries.some((entry) => compaction.is(entry) && goalIn(entry.summary) !== undefined))
-    return undefined;
-  const first = core.getBranch().find((entry) => isMessage(entry, "user"));
-  return first && isMessage(first, "user") ? messageText(first.message) : undefined;
-}
+/** What tools declare about files: the common ones, and those of the session. */
+export const toolsOf = ({ options }: Pick<SessionState, "options">) => [
+  ...fileTools,
+  ...(options.tools ?? []),
+];

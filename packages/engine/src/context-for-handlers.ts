@@ -1,3 +1,4 @@
+import { deepFreeze } from "@espalier/extensions";
 import { labelsInForce } from "@espalier/session-tree";
 import type { ExtensionContext } from "./extension-context.ts";
 import type { SessionState } from "./session-state.ts";
@@ -16,9 +17,10 @@ export function contextForHandlers(
       getSessionId: () => core.id,
       getSessionFile: () => core.log.ref,
       getLeafId: () => core.leafId,
-      getEntry: (id) => core.getEntry(id),
-      getEntries: () => [...core.tree.entries()],
-      getBranch: (fromId) => core.getBranch(fromId),
+      // What is in the log never changes, and no handler can pretend otherwise.
+      getEntry: (id) => deepFreeze(core.getEntry(id)),
+      getEntries: () => [...core.tree.entries()].map(deepFreeze),
+      getBranch: (fromId) => core.getBranch(fromId).map(deepFreeze),
       getLabel: (id) => labelsInForce(core.tree).get(id)?.label,
     },
     signal,

@@ -4,7 +4,8 @@
  * - `nothing-to-undo`: no navigation and no prompt to take back
  * - `confirm`: something that cannot be taken back was not confirmed
  * - `not-text`: a label or name that is no text
- * - `cancelled`: an extension forbade it
+ * - `cancelled`: an extension forbade it; `by` says which
+ * - `stale`: the session went on while a summary was made of it
  * - `nothing-to-merge`: the other branch has nothing that is not here
  * - `bad-input`: what was given cannot be understood
  */
@@ -12,6 +13,7 @@ export type EngineErrorCode =
   | "nothing-to-undo"
   | "confirm"
   | "cancelled"
+  | "stale"
   | "nothing-to-merge"
   | "not-text"
   | "bad-input";
@@ -20,8 +22,25 @@ export type EngineErrorCode =
 export class EngineError extends Error {
   override readonly name = "EngineError";
   readonly code: EngineErrorCode;
-  constructor(code: EngineErrorCode, message: string, options?: ErrorOptions) {
+  /** The extension that forbade it. */
+  readonly by: string | undefined;
+  constructor(code: EngineErrorCode, message: string, options: ErrorOptions & { by?: string } = {}) {
     super(message, options);
     this.code = code;
+    this.by = options.by;
   }
 }
+
+/** The error for what an extension forbade. */
+export function cancelledBy(
+  what: string,
+  { by, reason }: { by: string; reason: string | null },
+): EngineError {
+  return new EngineError("cancelled", `The ${what} was cancelled by ${by}${reason ? `: ${reason}` : "."}`, {
+    by,
+  });
+}
+
+/** The error for a summary that no longer tells all there is to tell. */
+export const branchWentOn = () =>
+  new EngineError("stale", "The branch went on while it was summarised; nothing was written. Try again.");

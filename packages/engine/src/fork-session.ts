@@ -4,16 +4,27 @@ import {
   createId,
   type Entry,
   FORMAT_VERSION,
+  type ForkPlan,
   type ForkPosition,
   forkHeader,
   forkLines,
   label,
+  type NewEntry,
   planFork,
 } from "@espalier/session-tree";
-import { type BranchSummaryRequest, summarizeBranch } from "./branch-summary-request.ts";
+import { accounted } from "./billing.ts";
+import {
+  abortedAct,
+  type BranchSummaryFields,
+  type BranchSummaryRequest,
+  branchWork,
+  summarizeBranch,
+} from "./branch-summary-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
-import { EngineError } from "./engine-error.ts";
+import { cancelledBy } from "./engine-error.ts";
+import { preparedEntries } from "./prepared-entries.ts";
 import type { SessionState } from "./session-state.ts";
+import { tellHandlers } from "./tell-handlers.ts";
 
 export interface ForkOptions extends BranchSummaryRequest {
   /** Whether the fork ends with the entry (`at`, default) or before it. */
@@ -34,24 +45,31 @@ export interface ForkResult {
   summaryEntryId: string | null;
 }
 
-/** Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force. */
+/**
+ * Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force; with
+ * `summarize`, what it leaves out is told behind them.
+ *
+ * @throws SummarizerError, and nothing is made; EngineError `cancelled`; SessionTreeError `unknown-entry`, `exists`
+ */
 export async function forkSession(
   session: SessionState,
   entryId: string,
   options: ForkOptions = {},
 ): Promise<ForkResult> {
-  const { core, host } = session;
-  const { tree } = core;
-  const position = options.position ?? "at";
-  const plan = planFork(tree, entryId, position);
-  const left = planBranchSummary(tree, core.leafId, plan.leafId);
-  const signal = options.signal ?? new AbortController().signal;
-  const decision = await host.decide(
+  const { core } = session;
+  await core.load();
+  const oldLeafId = core.leafId;
+  const { position = "at", signal = new AbortController().signal } = options;
+  const plan = planFork(core.tree, entryId, position);
+  // A prompt that the fork stops before comes back to be written anew: it is not left out.
+  const left = planBranchSummary(core.tree, oldLeafId, plan.selectedText === null ? plan.leafId : entryId);
+  if (signal.aborted) throw abortedAct("fork");
+  const decision = await session.host.decide(
     sessionBeforeFork,
     {
       kind: "fork",
       targetId: plan.leafId,
-      oldLeafId: core.leafId,
+      oldLeafId,
       commonAncestorId: left.commonAncestorId,
       entriesToSummarize: left.entries,
       userWantsSummary: options.summarize ?? false,
@@ -61,21 +79,48 @@ export async function forkSession(
     },
     contextForHandlers(session, signal),
   );
-  if (decision.aborted) throw new EngineError("cancelled", "The fork was aborted.");
-  if (decision.cancelled)
-    throw new EngineError("cancelled", `The fork was cancelled by ${decision.cancelled.by}.`);
-  const fields = await summarizeBranch(session, left, decision.answer, { ...options, signal });
+  if (decision.aborted) throw abortedAct("fork");
+  if (decision.cancelled) throw cancelledBy("fork", decision.cancelled);
+  const result = await accounted(session, branchWork(session, options), async (bill) => {
+    const summary = await summarizeBranch(session, left, decision.answer, { ...options, signal });
+    bill(summary?.usage);
+    const additions = await additionsTo(
+      session,
+      plan,
+      summary && { fromId: oldLeafId ?? "", ...summary },
+      decision.answer.label,
+    );
+    if (signal.aborted) throw abortedAct("fork");
+    return writeFork(session, { ...plan, additions }, options.out);
+  });
+  await tellHandlers(session, sessionFork, { entryId, ...result });
+  return result;
+}
 
+/**
+ * The entries behind the copied lines: the summary first, under it what is in force and the label of the place. They
+ * are new, so extensions see them before they are written.
+ */
+async function additionsTo(
+  session: SessionState,
+  { leafId: copiedLeafId, additions }: ForkPlan,
+  summary: (BranchSummaryFields & { fromId: string }) | undefined,
+  labelText: string | undefined,
+): Promise<Entry[]> {
+  const timestamp = new Date().toISOString();
+  const added = <Drafted extends NewEntry>(draft: Drafted, parentId: string | null) =>
+    ({ ...draft, id: createId(), parentId, timestamp }) as Entry;
+  const first = summary && added(branchSummary.of(summary), copiedLeafId);
+  const leafId = first?.id ?? copiedLeafId;
+  const beside = additions.map((entry) => ({ ...entry, parentId: leafId }));
+  if (labelText && leafId !== null)
+    beside.push(added(label.of({ targetId: leafId, label: labelText }), leafId));
+  const prepared = await preparedEntries(session, [...(first ? [first] : []), ...beside]);
+  return [...prepared];
+}
+
+async function writeFork({ core, store }: SessionState, plan: ForkPlan, out?: string): Promise<ForkResult> {
   const now = new Date().toISOString();
-  const added = (entry: Record<string, unknown>, parentId: string | null): Entry =>
-    ({ ...entry, id: createId(), parentId, timestamp: now }) as unknown as Entry;
-  const summary =
-    fields && added({ type: branchSummary.type, fromId: core.leafId ?? "", ...fields }, plan.leafId);
-  const leafId = summary?.id ?? plan.leafId;
-  // What is in force stands behind the summary, which is the first entry after the copied path.
-  const beside = plan.additions.map((entry) => ({ ...entry, parentId: leafId }));
-  if (decision.answer.label && leafId !== null)
-    beside.push(added({ type: label.type, targetId: leafId, label: decision.answer.label }, leafId));
   const source = core.header ?? {
     type: "session" as const,
     version: FORMAT_VERSION,
@@ -84,20 +129,14 @@ export async function forkSession(
     cwd: process.cwd(),
   };
   const header = forkHeader(source, core.log.ref, plan.leafId, now);
-  const log = await session.store.create(
-    header,
-    forkLines(tree, { ...plan, additions: [...(summary ? [summary] : []), ...beside] }),
-    options.out,
-  );
+  const log = await store.create(header, forkLines(core.tree, plan), out);
   await log.close();
-
-  const result = {
+  const summary = plan.additions.find((entry) => branchSummary.is(entry));
+  return {
     file: log.ref,
     id: header.id,
-    leafId,
+    leafId: summary?.id ?? plan.leafId,
     selectedText: plan.selectedText,
     summaryEntryId: summary?.id ?? null,
   };
-  await host.notify(sessionFork, { entryId, ...result }, contextForHandlers(session));
-  return result;
 }

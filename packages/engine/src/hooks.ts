@@ -31,6 +31,13 @@ export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
 /** Every call to a summarizer model, with its `purpose`, before it goes out. */
 export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
   field: "request",
+  validate: (request) =>
+    typeof request === "object" &&
+    request !== null &&
+    Array.isArray(request.messages) &&
+    [request.purpose, request.instructions, request.transcript].every((text) => typeof text === "string")
+      ? undefined
+      : "`request` is not a request for a summary",
 });
 
 export const sessionStart = notifyHook<{ sessionId: string; file: string }>("session_start");

@@ -1,6 +1,8 @@
+export { automaticInARow } from "./automatic-in-a-row.ts";
 export type { BranchSummaryRequest } from "./branch-summary-request.ts";
-export { automaticInARow } from "./compact-when-due.ts";
+
 export type { CompactionRequest } from "./compaction-request.ts";
+export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
 export { EngineError, type EngineErrorCode } from "./engine-error.ts";
 export {
@@ -33,9 +35,8 @@ export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
 export type { RepairAction } from "./repair-plan.ts";
 export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
 export { paced, type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
-export type { CompactionResult, CompactSessionOptions } from "./run-compaction.ts";
+export { resolveSummarizer } from "./resolve-summarizer.ts";
 export { Session } from "./session.ts";
 export type { ActOptions, SessionOptions } from "./session-state.ts";
-export { resolveSummarizer } from "./summarizer-chain.ts";
 export { openTrust, type TrustStore } from "./trust.ts";
 export { type LastAct, lastAct } from "./undo.ts";

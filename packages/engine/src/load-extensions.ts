@@ -1,5 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import * as branchSummary from "@espalier/branch-summary";
+import * as compaction from "@espalier/compaction";
 import {
   createExtensionHost,
   ExtensionError,
@@ -8,6 +10,7 @@ import {
 } from "@espalier/extensions";
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
 import * as sessionTree from "@espalier/session-tree";
+import * as summarizer from "@espalier/summarizer";
 import {
   defineExtension,
   type EspalierApi,
@@ -84,6 +87,9 @@ async function loaded(file: string, home: string): Promise<{ owner: string; setu
   const virtualModules = {
     "@espalier/engine": { defineExtension, engineHooks },
     "@espalier/session-tree": sessionTree,
+    "@espalier/summarizer": summarizer,
+    "@espalier/compaction": compaction,
+    "@espalier/branch-summary": branchSummary,
   };
   const { setup } = await loadExtension(file, { virtualModules, cacheDir });
   return { owner: file, setup: setup as Extension };

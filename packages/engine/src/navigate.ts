@@ -1,9 +1,17 @@
 import { planBranchSummary, sessionBeforeFork, sessionNavigate } from "@espalier/branch-summary";
-import { branchSummary, label, leaf, type NewEntry, promptText } from "@espalier/session-tree";
-import { type BranchSummaryRequest, summarizeBranch } from "./branch-summary-request.ts";
+import { branchSummary, createId, label, leaf, type NewEntry, promptText } from "@espalier/session-tree";
+import { accounted } from "./billing.ts";
+import {
+  abortedAct,
+  type BranchSummaryFields,
+  type BranchSummaryRequest,
+  branchWork,
+  summarizeBranch,
+} from "./branch-summary-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
-import { EngineError } from "./engine-error.ts";
+import { branchWentOn, EngineError } from "./engine-error.ts";
 import type { SessionState } from "./session-state.ts";
+import { tellHandlers } from "./tell-handlers.ts";
 import { lastAct } from "./undo.ts";
 
 export interface NavigateOptions extends BranchSummaryRequest {
@@ -25,18 +33,22 @@ export interface NavigateResult {
 /**
  * Moves the leaf: where to, what is left behind, what extensions say to it, the summary, and one append that holds all
  * of it. A summary that fails or is aborted leaves everything as it was.
+ *
+ * @throws SummarizerError; EngineError `stale` when the branch went on while it was summarised
  */
 export async function navigate(
   session: SessionState,
   targetId: string | null,
   options: NavigateOptions = {},
 ): Promise<NavigateResult> {
-  const { core, host } = session;
+  const { core } = session;
+  await core.load();
   const oldLeafId = core.leafId;
-  const { placeId, editorText } = destinationOf(session, targetId);
+  const destination = destinationOf(session, targetId);
   const plan = planBranchSummary(core.tree, oldLeafId, targetId);
-  const signal = options.signal ?? new AbortController().signal;
-  const decision = await host.decide(
+  const { signal = new AbortController().signal } = options;
+  if (signal.aborted) throw abortedAct("navigation");
+  const decision = await session.host.decide(
     sessionBeforeFork,
     {
       kind: "navigate",
@@ -49,25 +61,56 @@ export async function navigate(
     },
     contextForHandlers(session, signal),
   );
-  if (decision.cancelled || decision.aborted)
+  if (decision.aborted) throw abortedAct("navigation");
+  if (decision.cancelled)
     return { leafId: core.leafId, summaryEntryId: null, editorText: null, cancelled: true };
-  const summary = await summarizeBranch(session, plan, decision.answer, { ...options, signal });
   const labelText = options.label ?? decision.answer.label;
+  const arrival = { ...destination, targetId, oldLeafId, labelText, signal };
+  return accounted(session, branchWork(session, options), async (bill) => {
+    const summary = await summarizeBranch(session, plan, decision.answer, { ...options, signal });
+    bill(summary?.usage);
+    return arrive(session, arrival, summary);
+  });
+}
+
+interface Arrival {
+  placeId: string | null;
+  editorText: string | null;
+  targetId: string | null;
+  oldLeafId: string | null;
+  labelText: string | undefined;
+  signal: AbortSignal;
+}
+
+/** One append: the summary or the move, then the label. */
+async function arrive(
+  session: SessionState,
+  { placeId, editorText, targetId, oldLeafId, labelText, signal }: Arrival,
+  summary: BranchSummaryFields | undefined,
+): Promise<NavigateResult> {
+  const { core } = session;
+  const id = createId();
   const entries: NewEntry[] = [];
-  if (summary) entries.push(branchSummary.of({ parentId: placeId, fromId: oldLeafId ?? "", ...summary }));
-  else if (placeId !== oldLeafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
-  const [arrived] = await core.append(entries);
-  const summaryEntryId = summary ? arrived!.id : null;
-  const labelled = summaryEntryId ?? targetId;
-  if (labelText && labelled !== null) await core.append(label.of({ targetId: labelled, label: labelText }));
-  const event = {
-    oldLeafId,
-    newLeafId: core.leafId,
-    summaryEntryId,
-    fromExtension: summary?.fromHook ?? false,
+  if (summary) entries.push(branchSummary.of({ id, parentId: placeId, fromId: oldLeafId ?? "", ...summary }));
+  else if (placeId !== core.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
+  const labelled = summary ? id : targetId;
+  if (labelText && labelled !== null) entries.push(label.of({ targetId: labelled, label: labelText }));
+  const check = () => {
+    if (signal.aborted) throw abortedAct("navigation");
+    if (summary && core.leafId !== oldLeafId) throw branchWentOn();
   };
-  await host.notify(sessionNavigate, event, contextForHandlers(session));
-  return { leafId: core.leafId, summaryEntryId, editorText, cancelled: false };
+  check();
+  if (entries.length > 0) await session.appendChecked(entries, check);
+  const summaryEntryId = summary ? id : null;
+  const { leafId } = core;
+  const fromExtension = summary?.fromHook ?? false;
+  await tellHandlers(session, sessionNavigate, {
+    oldLeafId,
+    newLeafId: leafId,
+    summaryEntryId,
+    fromExtension,
+  });
+  return { leafId, summaryEntryId, editorText, cancelled: false };
 }
 
 /** Where going to an entry leads: before a message that can be written anew, else to the entry itself. */
@@ -86,6 +129,7 @@ function destinationOf(
 /** Takes back the last act; see `lastAct`. */
 export async function undo(session: SessionState): Promise<NavigateResult> {
   const { core } = session;
+  await core.load();
   const act = lastAct(core.tree, core.leafId);
   if (!act) {
     throw new EngineError(

@@ -1,5 +1,6 @@
 import {
   type CompactionEntry,
+  type ContextEdit,
   compaction,
   type Entry,
   isCustom,
@@ -25,8 +26,8 @@ export function pinnedOn(path: readonly Entry[], before: readonly string[] = [])
 }
 
 /**
- * Pinned entries of the leaf's path with what they say. A compaction of ours records the pins it found, so that only
- * the end of the path is read.
+ * Pinned entries of the leaf's path with what they say, edits applied. A compaction of ours records the pins it found,
+ * so that only the end of the path is read.
  */
 export function pinnedTexts(session: SessionTree): { id: string; text: string }[] {
   const { entries, complete } = session.window;
@@ -35,8 +36,31 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
   const isRecorded = Array.isArray(recorded);
   const ids = pinnedOn(complete || isRecorded ? entries : session.getBranch(), isRecorded ? recorded : []);
   return ids.flatMap((id) => {
-    const entry = session.getEntry(id);
-    const text = entry ? (kindOf(entry.type).toMessages?.(entry) ?? []).map(messageText).join("\n") : "";
+    const text = textOf(session, id);
     return text === "" ? [] : [{ id, text }];
   });
+}
+
+/** What an entry says on the leaf's path; empty when it was edited out. */
+function textOf(session: SessionTree, id: string): string {
+  const entry = session.getEntry(id);
+  const edit = entry && editOf(session, id);
+  if (!entry || edit?.replacement === null) return "";
+  return (kindOf(entry.type).toMessages?.(entry) ?? [])
+    .map((message) => messageText(edit ? { ...message, ...(edit.replacement as object) } : message))
+    .join("\n");
+}
+
+/** The newest edit of an entry on the leaf's path: only edits between the two are read. */
+function editOf({ window, tree }: SessionTree, id: string): ContextEdit | undefined {
+  if (window.leafId === null || !tree.has(id)) return undefined;
+  const target = tree.row(id);
+  for (let row = tree.row(window.leafId); row > target; row = tree.index.parent(row)) {
+    const kind = tree.kindAt(row);
+    if (!kind.edit) continue;
+    const entry = tree.entryAt(row);
+    const found = kind.problem?.(entry) ? undefined : kind.edit(entry);
+    if (found?.targetId === id) return found;
+  }
+  return undefined;
 }

@@ -1,6 +1,6 @@
 import type { CompactionSettings, Policy } from "@espalier/compaction";
 import type { ExtensionHost } from "@espalier/extensions";
-import type { SessionStore, SessionTree } from "@espalier/session-tree";
+import type { Entry, NewEntry, SessionStore, SessionTree } from "@espalier/session-tree";
 import type { FileTool, Summarizer, SummaryProgress } from "@espalier/summarizer";
 import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
@@ -41,4 +41,9 @@ export interface SessionState {
   readonly store: SessionStore;
   readonly host: EngineHost;
   readonly options: SessionOptions;
+  /**
+   * Appends, as `core.append` does, unless `check` throws. It is called when all handlers have seen the entries and
+   * nothing of ours can come between it and the write.
+   */
+  appendChecked(entries: readonly NewEntry[], check: () => void): Promise<Entry[]>;
 }

@@ -24,20 +24,23 @@ import {
 } from "@espalier/session-tree";
 import { compactWhenDue } from "./compact-when-due.ts";
 import { type CompactionRequest, planOf } from "./compaction-request.ts";
+import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { type Diagnosis, diagnoseTree } from "./diagnose.ts";
 import { EngineError } from "./engine-error.ts";
 import { fillMessages, type MessageDraft } from "./fill-message.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
-import { context, entryAppended, entryBeforeAppend, sessionShutdown } from "./hooks.ts";
+import { context, entryAppended, sessionShutdown } from "./hooks.ts";
 import { emptyHost } from "./load-extensions.ts";
 import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch.ts";
 import { type NavigateOptions, type NavigateResult, navigate, undo } from "./navigate.ts";
 import { PIN, pinnedOn } from "./pins.ts";
+import { preparedEntries } from "./prepared-entries.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
-import { type CompactionResult, type CompactSessionOptions, runCompaction } from "./run-compaction.ts";
+import { runCompaction } from "./run-compaction.ts";
 import type { EngineHost, SessionOptions, SessionState } from "./session-state.ts";
 import { shapedContext } from "./shaped-context.ts";
+import { tellHandlers } from "./tell-handlers.ts";
 
 /**
  * An open session: what an agent embeds and every shell acts through. Reading is synchronous; whatever changes the
@@ -53,6 +56,9 @@ export class Session implements SessionState {
   /** Given back when the session is closed. */
   lease: SessionLease | undefined;
   #compaction: Promise<CompactionResult | NothingToCompact> | undefined;
+  /** What is waited for before the session is let go of: compactions to their last event, mirrors to their last entry. */
+  readonly #endings = new Set<Promise<unknown>>();
+  readonly #checks = new WeakMap<readonly NewEntry[], () => void>();
 
   constructor(
     core: SessionTree,
@@ -203,11 +209,14 @@ export class Session implements SessionState {
         ),
       );
     }
-    const running = runCompaction(this, options).finally(() => {
+    let isOver = false;
+    const running = runCompaction(this, options, () => {
+      isOver = true;
       this.#compaction = undefined;
     });
-    this.#compaction = running;
-    return running;
+    // It may have ended before it was ever waited for.
+    if (!isOver) this.#compaction = running;
+    return this.#untilClosed(running);
   }
 
   /** Whether a compaction is running. */
@@ -289,14 +298,28 @@ export class Session implements SessionState {
 
   /** Waits for what is under way, and lets go of the session. */
   async close(): Promise<void> {
-    await this.#compaction?.catch(() => undefined);
+    await Promise.allSettled(this.#endings);
     const { id, file } = this;
-    await this.host.notify(sessionShutdown, { sessionId: id, file }, contextForHandlers(this));
     try {
+      await tellHandlers(this, sessionShutdown, { sessionId: id, file });
       await this.core.close();
     } finally {
       await this.lease?.release();
     }
+  }
+
+  /** See {@link SessionState}. */
+  appendChecked(entries: readonly NewEntry[], check: () => void): Promise<Entry[]> {
+    const batch = [...entries];
+    this.#checks.set(batch, check);
+    return this.core.append(batch);
+  }
+
+  #untilClosed<Result>(ending: Promise<Result>): Promise<Result> {
+    this.#endings.add(ending);
+    const ended = () => this.#endings.delete(ending);
+    ending.then(ended, ended);
+    return ending;
   }
 
   async #appendOne(entry: NewEntry): Promise<string> {
@@ -305,17 +328,16 @@ export class Session implements SessionState {
   }
 
   async #transformed(drafts: readonly NewEntry[]): Promise<readonly NewEntry[]> {
-    if (!this.host.has(entryBeforeAppend)) return drafts;
-    const handlerContext = contextForHandlers(this);
-    return Promise.all(drafts.map((draft) => this.host.transform(entryBeforeAppend, draft, handlerContext)));
+    const transformed = await preparedEntries(this, drafts);
+    // The last moment before the write: nothing of ours can come between.
+    this.#checks.get(drafts)?.();
+    return transformed;
   }
 
   #announce(entries: readonly Entry[]): void {
     if (!this.host.has(entryAppended)) return;
-    const handlerContext = contextForHandlers(this);
-    // Nobody waits for mirrors; a critical one that fails has been reported by the host.
-    for (const entry of entries)
-      this.host.notify(entryAppended, { entry }, handlerContext).catch(() => undefined);
+    // Nobody but `close` waits for mirrors.
+    for (const entry of entries) void this.#untilClosed(tellHandlers(this, entryAppended, { entry }));
   }
 }
 

@@ -1,5 +1,4 @@
 import {
-  anthropicSummarizer,
   extractiveSummarizer,
   type Summarizer,
   withFallback,
@@ -7,41 +6,38 @@ import {
   withFitting,
   withRetry,
 } from "@espalier/summarizer";
-import { EngineError } from "./engine-error.ts";
+import type { SessionState } from "./session-state.ts";
+import { shownToExtensions } from "./summary-request.ts";
 
-/**
- * The summarizer that a text names: `extractive`, `anthropic`, or `anthropic:<model>`. Without a text: Claude when
- * `ANTHROPIC_API_KEY` is set (`ANTHROPIC_BASE_URL` honoured), else the extractive one.
- *
- * @throws EngineError `bad-input` for any other text, and for Claude without a key
- */
-export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv = process.env): Summarizer {
-  const apiKey = environment["ANTHROPIC_API_KEY"];
-  const baseURL = environment["ANTHROPIC_BASE_URL"];
-  if (name === "extractive" || (name === undefined && !apiKey)) return extractiveSummarizer();
-  const [provider, model] = (name ?? "anthropic").split(/:(.*)/s);
-  if (provider !== "anthropic") {
-    throw new EngineError(
-      "bad-input",
-      `There is no summarizer ${JSON.stringify(name)}; take extractive, anthropic or anthropic:MODEL.`,
-    );
-  }
-  if (!apiKey)
-    throw new EngineError(
-      "bad-input",
-      "Summaries by Claude need a key: set ANTHROPIC_API_KEY, or take --summarizer extractive.",
-    );
-  return anthropicSummarizer({ apiKey, ...(baseURL ? { baseURL } : {}), ...(model ? { model } : {}) });
+/** What a summarizer is made ready for. */
+export interface ChainOptions {
+  /** Whether the extractive summarizer steps in whatever happens; else for what is too long for the model alone. */
+  fallback: boolean;
+  /** Requests that one summary may have under way at the same time. */
+  concurrency: number;
+  signal: AbortSignal;
 }
 
 /**
- * A summarizer made ready for any history: asked again when trouble passes, its requests sized, and, with `fallback`,
- * the extractive one behind it; without, that one steps in for what is too long for the model and nothing else.
+ * A summarizer made ready for any history: shown to extensions, asked again when trouble passes, its requests sized,
+ * the extractive one behind it.
  */
-export function chainOf(summarizer: Summarizer, fallback: boolean): Summarizer {
-  if (summarizer.name === EXTRACTIVE.name) return summarizer;
-  const sized = withFitting(withRetry(summarizer));
-  return fallback ? withFallback(sized, EXTRACTIVE) : withFallbackFor(["too-long"], sized, EXTRACTIVE);
+export function summarizerChain(
+  session: SessionState,
+  summarizer: Summarizer,
+  { fallback, concurrency, signal }: ChainOptions,
+): Summarizer {
+  const shown = shownToExtensions(session, summarizer, signal);
+  if (isExtractive(summarizer)) return shown;
+  const sized = withFitting(withRetry(shown), { concurrency });
+  const last = shownToExtensions(session, EXTRACTIVE, signal);
+  return fallback ? withFallback(sized, last) : withFallbackFor(["too-long"], sized, last);
 }
 
-const EXTRACTIVE = extractiveSummarizer();
+/** The summarizer that needs no network. */
+export const EXTRACTIVE = extractiveSummarizer();
+
+export const isExtractive = ({ name }: Pick<Summarizer, "name">): boolean => name === EXTRACTIVE.name;
+
+/** Summaries asked for at the same time where a session says nothing else. */
+export const DEFAULT_CONCURRENCY = 2;

@@ -1,24 +1,31 @@
-import { type NewEntry, type Usage, type UsageEntry, usage } from "@espalier/session-tree";
-import type { SummaryRequest } from "@espalier/summarizer";
+import type { Summarizer } from "@espalier/summarizer";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { summaryRequest } from "./hooks.ts";
 import type { SessionState } from "./session-state.ts";
 
-/** The function that shows every request for a summary to extensions; undefined when none listens. */
-export function showRequests(
+/** Has every call of a summarizer shown to extensions before it goes out; the same summarizer when none listens. */
+export function shownToExtensions(
   session: SessionState,
+  summarizer: Summarizer,
   signal: AbortSignal,
-): ((request: SummaryRequest) => Promise<SummaryRequest>) | undefined {
-  if (!session.host.has(summaryRequest)) return undefined;
-  // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.
-  return async ({ signal: ownSignal, onProgress, ...request }) => ({
-    ...(await session.host.transform(summaryRequest, request, contextForHandlers(session, signal))),
-    ...(ownSignal ? { signal: ownSignal } : {}),
-    ...(onProgress ? { onProgress } : {}),
-  });
-}
-
-/** The entry for what a provider billed for a summary that was not kept; T9: its only trace. */
-export function billedEntry(kind: string, summarizer: { name: string }, billed: Usage): NewEntry<UsageEntry> {
-  return usage.of({ kind, provider: summarizer.name, model: summarizer.name, usage: billed });
+): Summarizer {
+  const { host } = session;
+  if (!host.has(summaryRequest)) return summarizer;
+  const { name, contextWindow, maxOutputTokens } = summarizer;
+  const shown: Summarizer = {
+    name,
+    contextWindow,
+    maxOutputTokens,
+    // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.
+    async summarize({ signal: ownSignal, onProgress, ...request }) {
+      const changed = await host.transform(summaryRequest, request, contextForHandlers(session, signal));
+      return summarizer.summarize({
+        ...changed,
+        ...(ownSignal ? { signal: ownSignal } : {}),
+        ...(onProgress ? { onProgress } : {}),
+      });
+    },
+  };
+  if (summarizer.promptTokens) shown.promptTokens = (request) => summarizer.promptTokens!(request);
+  return shown;
 }

@@ -1,0 +1,43 @@
+import { CompactionError } from "@espalier/compaction";
+import { type NewEntry, type Usage, type UsageEntry, usage } from "@espalier/session-tree";
+import { SummarizerError } from "@espalier/summarizer";
+import type { SessionState } from "./session-state.ts";
+
+/** For what a provider is asked, and who asks it. */
+export interface BilledWork {
+  /** The kind of the `usage` entry. */
+  kind: "compaction" | "branch_summary";
+  /** The summarizer's name. */
+  name: string;
+}
+
+/**
+ * Does work that a provider may bill. What it bills stands in the entry that the work ends in; when there is none, in
+ * a `usage` entry, which is then the only trace of the work (T9, T12).
+ *
+ * @param work calls `bill` with what was billed once that is known, or throws an error that carries it
+ */
+export async function accounted<Result>(
+  session: SessionState,
+  { kind, name }: BilledWork,
+  work: (bill: (usage: Usage | undefined) => void) => Promise<Result>,
+): Promise<Result> {
+  let billed: Usage | undefined;
+  try {
+    return await work((usage) => {
+      billed = usage;
+    });
+  } catch (error) {
+    const bill = billOf(error) ?? billed;
+    if (bill) await session.core.append(billedEntry(kind, name, bill));
+    throw error;
+  }
+}
+
+function billOf(error: unknown): Usage | undefined {
+  return error instanceof SummarizerError || error instanceof CompactionError ? error.usage : undefined;
+}
+
+function billedEntry(kind: string, name: string, billed: Usage): NewEntry<UsageEntry> {
+  return usage.of({ kind, provider: name, model: name, usage: billed });
+}

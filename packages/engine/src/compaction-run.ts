@@ -1,0 +1,63 @@
+import type {
+  CompactionDetails,
+  CompactionPreparation,
+  CompactionReason,
+  Policy,
+  PolicySituation,
+} from "@espalier/compaction";
+import type { Usage } from "@espalier/session-tree";
+import type { Summarizer } from "@espalier/summarizer";
+import type { CompactionRequest } from "./compaction-request.ts";
+import type { ActOptions, SessionState } from "./session-state.ts";
+
+export interface CompactSessionOptions extends CompactionRequest, ActOptions {
+  /** What the summary shall attend to. */
+  instructions?: string;
+  /** Writes this summary. Default: the session's. */
+  summarizer?: Summarizer;
+  /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
+  fallback?: boolean;
+}
+
+/** A compaction that is in the log. */
+export interface CompactionResult {
+  eligible: true;
+  entryId: string;
+  summary: string;
+  tokensBefore: number;
+  tokensAfter: number;
+  firstKeptEntryId: string;
+  /** Who wrote the summary: a summarizer's name, or `extension`. */
+  source: string;
+  /** Entries that shorten what was kept. */
+  editIds: string[];
+  usage: Usage | null;
+}
+
+/** A compaction that is going on: what was asked for and what is planned. */
+export interface CompactionRun {
+  session: SessionState;
+  options: CompactSessionOptions;
+  policy: Policy;
+  situation: PolicySituation;
+  plan: CompactionPreparation;
+  reason: CompactionReason;
+  signal: AbortSignal;
+  /** The id that the compaction's entry will have, where somebody may name it. */
+  compactionId: string;
+  /** Epoch milliseconds. */
+  started: number;
+}
+
+/** A summary that wants to be committed. */
+export interface CompactionCandidate {
+  summary: string;
+  firstKeptEntryId: string;
+  /** Who wrote it: a summarizer's name, or `extension`. */
+  source: string;
+  model: { provider: string; modelId: string } | null;
+  usage: Usage | undefined;
+  tokensBefore: number;
+  details: Partial<CompactionDetails> & Record<string, unknown>;
+  fromHook: boolean;
+}

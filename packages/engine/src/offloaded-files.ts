@@ -1,0 +1,43 @@
+import { cleanupOffloadedFiles, offloadedEntries, planOffloadRepair } from "@espalier/policies";
+import { contextEdit, type NewEntry, pathWindowAt, tipRows } from "@espalier/session-tree";
+import type { SessionState } from "./session-state.ts";
+
+/**
+ * Writes again, from the log, every file that the context at the leaf refers to and that is gone. Returns edits for
+ * references to files that lie elsewhere, as after a fork or a move: their content lies in a file of ours now.
+ */
+export async function writeMissingFiles(session: SessionState): Promise<NewEntry[]> {
+  const { core, offloadStorage } = session;
+  if (!offloadStorage) return [];
+  const repair = planOffloadRepair(core.window.entries, offloadStorage);
+  for (const { text, path } of repair.texts) {
+    if (!(await offloadStorage.has(path))) await offloadStorage.write(text);
+  }
+  return repair.edits.map((edit) => contextEdit.of(edit));
+}
+
+/** Removes the files that no leaf's context refers to; returns their paths. */
+export async function removeUnusedFiles(session: SessionState): Promise<string[]> {
+  const { core, offloadStorage, log } = session;
+  if (!offloadStorage || (await offloadStorage.list()).length === 0) return [];
+  return inTurn(session, async () => {
+    const tree = await core.load();
+    const used = new Set(offloadedEntries(core.window.entries).map(({ path }) => path));
+    for (const row of tipRows(tree)) {
+      for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
+    }
+    return cleanupOffloadedFiles(offloadStorage, used, log);
+  });
+}
+
+const turns = new WeakMap<SessionState, Promise<unknown>>();
+
+/** One after the other: nothing may be removed between the writing of a file and the entry that refers to it. */
+export function inTurn<Result>(session: SessionState, work: () => Promise<Result>): Promise<Result> {
+  const turn = (turns.get(session) ?? Promise.resolve()).then(work);
+  turns.set(
+    session,
+    turn.catch(() => undefined),
+  );
+  return turn;
+}

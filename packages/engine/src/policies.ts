@@ -1,0 +1,48 @@
+import { type Policy, tokenBudget } from "@espalier/compaction";
+import {
+  type MessageCountSettings,
+  messageCount,
+  type OffloadSettings,
+  offload,
+  type PressureSettings,
+  pressure,
+  type SlidingWindowSettings,
+  slidingWindow,
+} from "@espalier/policies";
+import { EngineError } from "./engine-error.ts";
+
+/** What the policies can be told, all in one: no two of them have a setting of the same name. */
+export interface PolicySettings
+  extends Partial<SlidingWindowSettings>,
+    Partial<MessageCountSettings>,
+    Partial<OffloadSettings>,
+    Partial<PressureSettings> {}
+
+/** Every policy, by the name under which it is chosen. */
+const POLICIES = {
+  "token-budget": () => tokenBudget,
+  "sliding-window": slidingWindow,
+  "message-count": messageCount,
+  offload,
+  pressure,
+} satisfies Record<string, (settings: PolicySettings) => Policy>;
+
+export type PolicyName = keyof typeof POLICIES;
+
+/** The names, the default one first. */
+export const POLICY_NAMES = Object.keys(POLICIES) as readonly PolicyName[];
+
+/**
+ * The policy that is meant: a value is itself, a name is looked up and gets its settings, nothing is `token-budget`.
+ *
+ * @throws EngineError `bad-input` for a name that there is not; PolicyError `settings`
+ */
+export function resolvePolicy(policy: Policy | string = tokenBudget, settings: PolicySettings = {}): Policy {
+  if (typeof policy !== "string") return policy;
+  const make = Object.hasOwn(POLICIES, policy) ? POLICIES[policy as PolicyName] : undefined;
+  if (!make) {
+    const message = `There is no policy ${JSON.stringify(policy)}; take one of ${POLICY_NAMES.join(", ")}.`;
+    throw new EngineError("bad-input", message);
+  }
+  return make(settings);
+}

@@ -1,0 +1,110 @@
+import { CompactionError, type NothingToCompact, tokenBudget, trustedTokens } from "@espalier/compaction";
+import { summaryNote } from "@espalier/policies";
+import { type SessionContext, SessionTreeError } from "@espalier/session-tree";
+import { compactWhenDue } from "./compact-when-due.ts";
+import { reportFailure } from "./compaction-events.ts";
+import { situationOf } from "./compaction-request.ts";
+import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
+import { bringFilesHome, type OffloadedResults, offloadResults } from "./offload-results.ts";
+import { policyInForce } from "./policy-in-force.ts";
+import { overheadOf, type RequestExtras } from "./request-overhead.ts";
+import type { SessionState } from "./session-state.ts";
+
+/** What a request goes out with besides the context, and how a compaction before it is made. */
+export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {}
+
+/** A context ready to be made into a request. */
+export interface PreparedRequest {
+  /** Shaped by the policy, then by extensions. */
+  context: SessionContext;
+  /** The caller's system prompt, and what the policy adds to it. */
+  system: string | undefined;
+  /** What was moved to files; null for nothing. */
+  offloaded: OffloadedResults | null;
+  /** The compaction that came before; null for none. */
+  compaction: CompactionResult | null;
+  /** Why a compaction that was due did not come about although the request can go out; null otherwise. */
+  failure: Error | null;
+}
+
+/** The acts of a session that preparing a request takes. */
+export interface PreparedSession extends SessionState {
+  compact(options: CompactSessionOptions): Promise<CompactionResult | NothingToCompact>;
+  contextToSend(signal?: AbortSignal): Promise<SessionContext>;
+  /** The context that the policy lets go out. */
+  readonly requestContext: SessionContext;
+}
+
+/**
+ * Everything that happens before a request goes out, in order: files that the context refers to are there; large
+ * results move to files; the policy is judged and compacts; what does not fit the model's window all the same is
+ * compacted as the default policy does, or is an error; the policy and then the extensions shape what is sent.
+ *
+ * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
+ * as it is, as long as it fits the window. An abort, and a log that cannot be written, are thrown.
+ *
+ * @throws CompactionError `over-window`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError
+ */
+export async function prepareRequest(
+  session: PreparedSession,
+  options: RequestPreparation = {},
+): Promise<PreparedRequest> {
+  const policy = policyInForce(session, options);
+  const request = { ...options, policy, overheadTokens: overheadOf(policy, options) };
+  const situation = () => situationOf(session, request);
+  const { autoCompact, contextWindow } = situation().settings;
+  const isJudgedNow = autoCompact && policy.judgedAt === "request";
+  let failure: Error | null = null;
+  const tried = async <Result>(act: () => Promise<Result | undefined>): Promise<Result | undefined> => {
+    try {
+      return await act();
+    } catch (error) {
+      failure = goOnWithout(session, error, options.signal);
+      return undefined;
+    }
+  };
+
+  await bringFilesHome(session);
+  const offloaded = isJudgedNow
+    ? await tried(() => offloadResults(session, policy, situation()))
+    : undefined;
+  let done = isJudgedNow
+    ? await tried(() => compactWhenDue(session, { ...request, ...(offloaded ? { offloaded } : {}) }, compact))
+    : undefined;
+
+  const size = () => trustedTokens(session.requestContext) + request.overheadTokens;
+  if (size() > contextWindow) {
+    if (failure) throw failure;
+    if (!done?.eligible) done = await compact({ ...request, policy: tokenBudget, reason: "threshold" });
+    if (size() > contextWindow) throw overWindow(size(), request.overheadTokens, contextWindow);
+  }
+
+  const context = await session.contextToSend(options.signal);
+  const system = [options.system, summaryNote(session.core.window.entries)].filter(Boolean).join("\n\n");
+  return {
+    context,
+    system: system || undefined,
+    offloaded: offloaded?.offloadedCount ? offloaded : null,
+    compaction: done?.eligible ? done : null,
+    failure,
+  };
+
+  function compact(due: CompactSessionOptions) {
+    return session.compact(due);
+  }
+}
+
+/** What is thrown all the same: an abort, and trouble with the log, which is not the compaction's. */
+function goOnWithout(session: SessionState, error: unknown, signal: AbortSignal | undefined): Error {
+  if (!(error instanceof Error) || error instanceof SessionTreeError || signal?.aborted) throw error;
+  reportFailure(session, error);
+  return error;
+}
+
+function overWindow(tokens: number, overheadTokens: number, contextWindow: number): CompactionError {
+  return new CompactionError(
+    "over-window",
+    `The request has about ${tokens} tokens, and the model reads ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
+    { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
+  );
+}
