@@ -1,6 +1,7 @@
 import { resolve } from "node:path";
 import { Command, Option } from "commander";
 import { addAppend } from "./commands/append.ts";
+import { addChat } from "./commands/chat.ts";
 import { addCompact } from "./commands/compact.ts";
 import { addContext } from "./commands/context.ts";
 import { addDelete } from "./commands/delete.ts";
@@ -38,6 +39,7 @@ const COMMANDS = [
   addCompact,
   addMerge,
   addSummarize,
+  addChat,
   addTrust,
   addDoctor,
   addDelete,

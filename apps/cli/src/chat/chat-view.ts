@@ -1,0 +1,81 @@
+import type { AgentEvent } from "@espalier/agent";
+import type { CompactionResult, Session } from "@espalier/engine";
+import { type AssistantMessage, messageText, type ToolCallBlock } from "@espalier/session-tree";
+import { formatCount } from "../numbers.ts";
+import { cutLine, plainLine, plainText } from "../plain-text.ts";
+import type { Colours } from "../shell.ts";
+
+/** Columns of a tool call's one line. */
+const CALL_WIDTH = 100;
+
+/** What one event of a run looks like; undefined for those that say nothing to a person. */
+export function viewEvent(event: AgentEvent, colours: Colours): string | undefined {
+  if (event.type === "text") return plainText(event.text);
+  if (event.type === "tool_start") return `\n${colours.dim(viewCall(event.call))}\n`;
+  if (event.type === "tool_end") {
+    const { isError } = event.result;
+    const text = cutLine(plainLine(messageText(event.result)), CALL_WIDTH);
+    return `${isError ? colours.red(`  ✗ ${text}`) : colours.dim(`  ${text}`)}\n`;
+  }
+  if (event.type === "queued") return `${colours.dim(`(waits: ${event.waiting})`)}\n`;
+  if (event.type === "answer") return viewEnd(event.message, colours);
+  return undefined;
+}
+
+/** A call as one line: its name, and what it was given. */
+export function viewCall({ name, arguments: given }: ToolCallBlock): string {
+  const values = Object.entries(given ?? {}).map(
+    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  return cutLine(plainLine(`• ${name} ${values.join(" ")}`), CALL_WIDTH);
+}
+
+function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours): string {
+  if (stopReason === "aborted") return `\n${colours.dim("(aborted)")}\n`;
+  if (stopReason === "error")
+    return `\n${colours.red(plainLine(errorMessage ?? "The model failed without a word."))}\n`;
+  return "\n";
+}
+
+/** The line below an answer: the model, how much of its window is used, what the path has cost. */
+export function viewFooter(session: Session, model: { modelId: string; contextWindow: number }): string {
+  const { tokens } = session.context;
+  const share = Math.round((tokens / model.contextWindow) * 100);
+  return `${model.modelId} · ${formatCount(tokens)} of ${formatCount(model.contextWindow)} tokens (${share} %) · $${costOf(session).toFixed(4)}`;
+}
+
+/** What the answers and summaries of a session have cost, in US dollars, over all branches: every call once. */
+export function costOf(session: Session): number {
+  let total = 0;
+  for (const entry of session.tree.entries()) {
+    const { usage, message } = entry as { usage?: Cost; message?: { usage?: Cost } };
+    const cost = (message?.usage ?? usage)?.cost?.total;
+    if (typeof cost === "number") total += cost;
+  }
+  return total;
+}
+
+interface Cost {
+  cost?: { total?: number };
+}
+
+/** What `/compact` says of a compaction that is in the log. */
+export function viewCompacted({ tokensBefore, tokensAfter }: CompactionResult, removedFiles: number): string {
+  return [
+    `✅ Compacted: ${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens`,
+    `   Freed ${formatCount(tokensBefore - tokensAfter)} tokens, removed ${removedFiles} offloaded files`,
+  ].join("\n");
+}
+
+/** What is said of a compaction that came by itself. */
+export function viewAutomatic(
+  session: Session,
+  { entryId, tokensBefore, tokensAfter }: CompactionResult,
+): string {
+  const details = (session.getEntry(entryId) as { details?: { covered?: { messages?: number } } } | undefined)
+    ?.details;
+  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${details?.covered?.messages ?? 0} messages)`;
+}
+
+export const COMPACTION_FAILED = "❌ Compaction failed, history unchanged";
+export const NOTHING_TO_COMPACT = "Nothing to compact";
