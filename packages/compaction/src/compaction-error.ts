@@ -9,6 +9,7 @@ import type { Usage } from "@espalier/session-tree";
  * - `stale`: the path changed under the plan: its leaf is no longer on it, or another compaction came first
  * - `already-running`: one compaction at a time
  * - `exhausted`: two automatic compactions in a row brought no answer of the model
+ * - `over-window`: the request is larger than the model's window, and nothing that could be done helped
  * - `auto-off`: the model's window overflowed and nothing may compact by itself
  * - `invalid-answer`: an extension's answer that cannot stand
  */
@@ -18,6 +19,7 @@ export type CompactionErrorCode =
   | "stale"
   | "already-running"
   | "exhausted"
+  | "over-window"
   | "auto-off"
   | "invalid-answer";
 

@@ -17,7 +17,7 @@ export function automaticInARow({ core }: Pick<SessionState, "core">): number {
     if (!compaction.is(entry)) continue;
     const { automaticInARow: recorded, reason } = (entry.details ?? {}) as Partial<CompactionDetails>;
     if (typeof recorded === "number") return count + recorded;
-    if (reason !== "manual") count++;
+    if (reason !== "manual" && reason !== "policy") count++;
   }
   return count;
 }
@@ -31,7 +31,8 @@ export function refuseAfterTwo(
   reason: CompactionReason,
   breakdown: Record<string, number>,
 ): void {
-  if (reason === "manual" || automaticInARow(session) < MOST_IN_A_ROW) return;
+  // What a policy does after an append was brought about by messages: it cannot go round in circles.
+  if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
   const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and is still due for it; use a model with a larger window, or compact by hand and keep less.`;
   throw new CompactionError("exhausted", message, { breakdown });
 }

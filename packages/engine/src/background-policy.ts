@@ -16,6 +16,7 @@ export class BackgroundPolicy {
   readonly #compact: Compact;
   #running = false;
   #pending = false;
+  #stopped = false;
 
   constructor(session: SessionState, compact: Compact) {
     this.#session = session;
@@ -30,13 +31,18 @@ export class BackgroundPolicy {
     return this.#pending;
   }
 
+  /** Begins nothing more; what is running goes on. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
   /** To be called after an append; never throws and never waits. */
   entriesAppended(entries: readonly Entry[]): void {
     if (this.#session.policy.judgedAt === "append" && entries.some(saysSomething)) this.#judge();
   }
 
   #judge(): void {
-    if (!this.#isDue()) return;
+    if (this.#stopped || !this.#isDue()) return;
     if (this.#running) this.#pending = true;
     else void this.#run();
   }
@@ -54,7 +60,7 @@ export class BackgroundPolicy {
   async #run(): Promise<void> {
     this.#running = true;
     try {
-      await this.#compact({ reason: "policy", overheadTokens: 0 });
+      await this.#compact({ reason: "policy" });
     } catch (error) {
       reportFailure(this.#session, error);
     }

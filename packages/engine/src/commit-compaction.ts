@@ -1,4 +1,4 @@
-import { CompactionError } from "@espalier/compaction";
+import { type CompactionDetails, CompactionError } from "@espalier/compaction";
 import { type CompactionEntry, compaction } from "@espalier/session-tree";
 import { SummarizerError } from "@espalier/summarizer";
 import type { CompactionCandidate, CompactionResult, CompactionRun } from "./compaction-run.ts";
@@ -37,6 +37,7 @@ export async function commitCompaction(
       const written = entry as CompactionEntry;
       const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
       const { tokensAfter } = draft;
+      const { covered, kept } = written.details as CompactionDetails;
       const { source } = candidate;
       const editIds = edits.map((edit) => edit.id);
       return {
@@ -50,6 +51,9 @@ export async function commitCompaction(
           firstKeptEntryId,
           source,
           editIds,
+          messagesRemoved: covered.messages,
+          preservedCount: kept.messages,
+          deletedFiles: [],
           usage,
         },
       };

@@ -1,6 +1,7 @@
-import { type NothingToCompact, tokenBudget } from "@espalier/compaction";
+import type { NothingToCompact } from "@espalier/compaction";
 import { situationOf } from "./compaction-request.ts";
 import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
+import { policyInForce } from "./policy-in-force.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** Judges the policy at the leaf and compacts when it says so. */
@@ -9,7 +10,7 @@ export async function compactWhenDue(
   options: CompactSessionOptions,
   compact: (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>,
 ): Promise<CompactionResult | NothingToCompact | undefined> {
-  const policy = options.policy ?? session.options.policy ?? tokenBudget;
+  const policy = policyInForce(session, options);
   const situation = situationOf(session, options);
   if (!situation.settings.autoCompact) return undefined;
   const reason = policy.judge(situation);

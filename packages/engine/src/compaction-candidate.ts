@@ -19,8 +19,10 @@ import {
 import { toolsOf } from "./compaction-request.ts";
 import type { CompactionCandidate, CompactionRun } from "./compaction-run.ts";
 import { draftCompaction } from "./draft-compaction.ts";
+import { withFilesRead } from "./offloaded-files.ts";
 import { pinnedTexts } from "./pins.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, isExtractive, summarizerChain } from "./summarizer-chain.ts";
+import { summarizerOf } from "./summarizer-of.ts";
 
 /**
  * What an extension wrote. Files of the span join those it recorded, and pins that its summary takes out of the
@@ -77,7 +79,7 @@ export async function summarizedCandidate(
   bill: (usage: Usage | undefined) => void,
 ): Promise<CompactionCandidate> {
   const { session, options } = run;
-  const named = options.summarizer ?? session.options.summarizer;
+  const named = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
   const fallback =
     options.fallback ?? session.options.fallback ?? (named === undefined || run.reason !== "manual");
   const summarizer = named ?? EXTRACTIVE;
@@ -100,8 +102,9 @@ async function summarizedBy(
   const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const parts = plan.historyIds.length > 0 && plan.turnPrefixIds.length > 0 ? 2 : 1;
   const lanes = Math.max(1, Math.floor(concurrency / parts));
-  const result = await compact(plan, {
-    summarizer: summarizerChain(session, summarizer, { fallback, concurrency: lanes, signal }),
+  const style = plan.style;
+  const result = await compact(await withFilesRead(session, plan), {
+    summarizer: summarizerChain(session, summarizer, { fallback, concurrency: lanes, signal, style }),
     signal,
     concurrency,
     ...(instructions ? { customInstructions: instructions } : {}),

@@ -5,21 +5,26 @@ import {
   DEFAULT_COMPACTION_SETTINGS,
   type Policy,
   type PolicySituation,
-  tokenBudget,
 } from "@espalier/compaction";
+import { countMessages } from "@espalier/policies";
 import { fileTools } from "@espalier/summarizer";
 import { pinnedTexts } from "./pins.ts";
+import type { PolicyName } from "./policies.ts";
+import { policyInForce } from "./policy-in-force.ts";
 import type { SessionState } from "./session-state.ts";
 import { untoldWords } from "./untold-words.ts";
 
 /** What a compaction is asked for. */
 export interface CompactionRequest {
-  policy?: Policy;
+  /** A policy, or the name of one. Default: the session's. */
+  policy?: Policy | PolicyName;
   settings?: Partial<CompactionSettings>;
   /** Why. Default `manual`. */
   reason?: CompactionReason;
   /** Tokens of system prompt and tools, which are sent besides the context. Default 0. */
   overheadTokens?: number;
+  /** What was moved to files right before. */
+  offloaded?: PolicySituation["offloaded"];
 }
 
 /** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
@@ -27,8 +32,8 @@ export function planOf(
   session: SessionState,
   request: CompactionRequest,
 ): { policy: Policy; situation: PolicySituation; plan: CompactionPlan } {
-  const { core, options } = session;
-  const policy = request.policy ?? options.policy ?? tokenBudget;
+  const { core } = session;
+  const policy = policyInForce(session, request);
   const situation = situationOf(session, request);
   const plan = policy.plan(situation, {
     pinned: pinnedTexts(core),
@@ -40,13 +45,17 @@ export function planOf(
 }
 
 /** What a policy judges by, at the leaf. */
-export function situationOf({ core, options }: SessionState, request: CompactionRequest): PolicySituation {
+export function situationOf(session: SessionState, request: CompactionRequest): PolicySituation {
+  const { core, options } = session;
   return {
     context: core.context,
     path: core.window.entries,
     settings: { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings },
     overheadTokens: request.overheadTokens ?? 0,
-    now: Date.now(),
+    now: session.now(),
+    ...(core.header ? { startedAt: core.header.timestamp } : {}),
+    messagesAbove: () => countMessages(core.getBranch().slice(0, -core.window.entries.length || undefined)),
+    ...(request.offloaded ? { offloaded: request.offloaded } : {}),
   };
 }
 

@@ -29,8 +29,13 @@ export interface CompactionResult {
   firstKeptEntryId: string;
   /** Who wrote the summary: a summarizer's name, or `extension`. */
   source: string;
-  /** Entries that shorten what was kept. */
+  /** Entries that shorten what was kept, or take it out. */
   editIds: string[];
+  /** Messages that the summary stands for, and messages that stayed. */
+  messagesRemoved: number;
+  preservedCount: number;
+  /** Files of offloaded results that nothing refers to any more. */
+  deletedFiles: string[];
   usage: Usage | null;
 }
 

@@ -22,10 +22,16 @@ export interface PolicyComparison {
 
 /** Plans with every policy, each with the session's settings. Nothing is asked of a model, nothing is written. */
 export function comparePolicies(session: SessionState, extras: RequestExtras = {}): PolicyComparison[] {
-  return POLICY_NAMES.map((name) => compared(session, resolvePolicy(name, session.options.policySettings), extras));
+  return POLICY_NAMES.map((name) =>
+    compared(session, resolvePolicy(name, session.options.policySettings), extras),
+  );
 }
 
-function compared(session: SessionState, policy: Policy, { overheadTokens = 0 }: RequestExtras): PolicyComparison {
+function compared(
+  session: SessionState,
+  policy: Policy,
+  { overheadTokens = 0 }: RequestExtras,
+): PolicyComparison {
   const { messages } = session.core.context;
   const tokens = messages.reduce((sum, message) => sum + policy.estimate(message), 0);
   const before = { policy: policy.name, messagesBefore: messages.length, tokensBefore: tokens };

@@ -129,7 +129,7 @@ function detailsOf(
   const { core } = session;
   const { model: inForce, thinkingLevel } = core.context;
   const { covered, kept } = rangesOf(run, firstKeptEntryId);
-  const at = new Date().toISOString();
+  const at = new Date(session.now()).toISOString();
   const made = {
     entryId: run.compactionId,
     sessionId: core.id,
@@ -154,10 +154,15 @@ function detailsOf(
     tokensAfter,
     isSplitTurn: plan.isSplitTurn,
     durationMs: Date.now() - run.started,
-    automaticInARow: reason === "manual" ? 0 : automaticInARow(session) + 1,
+    automaticInARow: inARowAfter(run),
     pinned: pinnedTexts(core).map(({ id }) => id),
     settings: { provider: inForce?.provider ?? null, modelId: inForce?.modelId ?? null, thinkingLevel },
   };
+}
+
+function inARowAfter({ session, reason }: CompactionRun): number {
+  if (reason === "manual") return 0;
+  return automaticInARow(session) + (reason === "policy" ? 0 : 1);
 }
 
 /** What is covered and what is kept, by messages. */

@@ -1,8 +1,15 @@
+export {
+  EventBus,
+  type EventPayloads,
+  EventType,
+} from "@espalier/policies";
 export { automaticInARow } from "./automatic-in-a-row.ts";
 export type { BranchSummaryRequest } from "./branch-summary-request.ts";
 
+export { type CompactSessionByCountOptions, compactSession } from "./compact-session.ts";
 export type { CompactionRequest } from "./compaction-request.ts";
 export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
+export type { PolicyComparison } from "./compare-policies.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
 export { EngineError, type EngineErrorCode } from "./engine-error.ts";
 export {
@@ -22,6 +29,7 @@ export { type ListedSession, listSessions } from "./list-sessions.ts";
 export type { ExtensionOptions } from "./load-extensions.ts";
 export type { MergeOptions, MergeResult } from "./merge-branch.ts";
 export type { NavigateOptions, NavigateResult } from "./navigate.ts";
+export type { OffloadedResults } from "./offload-results.ts";
 export {
   type CreateOptions,
   createSession,
@@ -31,10 +39,15 @@ export {
   type StoreOptions,
 } from "./open-session.ts";
 export { PIN, pinnedOn } from "./pins.ts";
+export { POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
+export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
+export { type Redactor, redactValue } from "./redact-entry.ts";
+export { redactText } from "./redact-text.ts";
 export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
 export type { RepairAction } from "./repair-plan.ts";
 export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
 export { paced, type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
+export type { RequestExtras } from "./request-overhead.ts";
 export { resolveSummarizer } from "./resolve-summarizer.ts";
 export { Session } from "./session.ts";
 export type { ActOptions, SessionOptions } from "./session-state.ts";

@@ -5,10 +5,7 @@ import { inTurn, writeMissingFiles } from "./offloaded-files.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** What was moved to files before a request. */
-export type OffloadedResults = Pick<
-  OffloadPlan,
-  "offloadedCount" | "freedTokens" | "stillExceedsThreshold"
->;
+export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens" | "stillExceedsThreshold">;
 
 /**
  * Moves results to files as the policy says: the files first, whole and on disk, then the edits that name them, so
@@ -38,7 +35,10 @@ export async function offloadResults(
       await session.core.append(edits.map((edit) => contextEdit.of(edit)));
     });
     const { offloadedCount, freedTokens } = counts;
-    events.publish(EventType.STATE_CHANGED, { name: "session.offload", data: { offloadedCount, freedTokens } });
+    events.publish(EventType.STATE_CHANGED, {
+      name: "session.offload",
+      data: { offloadedCount, freedTokens },
+    });
   }
   return counts;
 }

@@ -1,4 +1,10 @@
-import { cleanupOffloadedFiles, offloadedEntries, planOffloadRepair } from "@espalier/policies";
+import type { CompactionPreparation } from "@espalier/compaction";
+import {
+  cleanupOffloadedFiles,
+  offloadedEntries,
+  planOffloadRepair,
+  restoreOffloadedContent,
+} from "@espalier/policies";
 import { contextEdit, type NewEntry, pathWindowAt, tipRows } from "@espalier/session-tree";
 import type { SessionState } from "./session-state.ts";
 
@@ -14,6 +20,19 @@ export async function writeMissingFiles(session: SessionState): Promise<NewEntry
     if (!(await offloadStorage.has(path))) await offloadStorage.write(text);
   }
   return repair.edits.map((edit) => contextEdit.of(edit));
+}
+
+/** The plan with the content of offloaded results in what is summarised, where it says so. */
+export async function withFilesRead(
+  { offloadStorage }: SessionState,
+  plan: CompactionPreparation,
+): Promise<CompactionPreparation> {
+  if (!plan.readBack || !offloadStorage) return plan;
+  const [messagesToSummarize, turnPrefixMessages] = await Promise.all([
+    restoreOffloadedContent(plan.messagesToSummarize, offloadStorage),
+    restoreOffloadedContent(plan.turnPrefixMessages, offloadStorage),
+  ]);
+  return { ...plan, messagesToSummarize, turnPrefixMessages };
 }
 
 /** Removes the files that no leaf's context refers to; returns their paths. */

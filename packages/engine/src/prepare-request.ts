@@ -65,9 +65,7 @@ export async function prepareRequest(
   };
 
   await bringFilesHome(session);
-  const offloaded = isJudgedNow
-    ? await tried(() => offloadResults(session, policy, situation()))
-    : undefined;
+  const offloaded = isJudgedNow ? await tried(() => offloadResults(session, policy, situation())) : undefined;
   let done = isJudgedNow
     ? await tried(() => compactWhenDue(session, { ...request, ...(offloaded ? { offloaded } : {}) }, compact))
     : undefined;

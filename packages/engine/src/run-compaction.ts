@@ -14,12 +14,14 @@ import { refuseAfterTwo } from "./automatic-in-a-row.ts";
 import { accounted } from "./billing.ts";
 import { type CommittedCompaction, commitCompaction } from "./commit-compaction.ts";
 import { proposedCandidate, summarizedCandidate } from "./compaction-candidate.ts";
+import { announceCompaction, announceResult } from "./compaction-events.ts";
 import { failureEvent } from "./compaction-failure.ts";
 import { planOf, situationOf } from "./compaction-request.ts";
 import type { CompactionResult, CompactionRun, CompactSessionOptions } from "./compaction-run.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { draftCompaction } from "./draft-compaction.ts";
 import { cancelledBy } from "./engine-error.ts";
+import { removeUnusedFiles } from "./offloaded-files.ts";
 import type { SessionState } from "./session-state.ts";
 import { EXTRACTIVE } from "./summarizer-chain.ts";
 import { tellHandlers } from "./tell-handlers.ts";
@@ -42,6 +44,7 @@ export async function runCompaction(
   try {
     const run = prepareRun(session, options);
     if ("eligible" in run) return run;
+    announceCompaction(run);
     ended = await carriedOut(run).then(
       (committed) => ({ run, committed }),
       (error: unknown) => ({ run, error }),
@@ -54,7 +57,9 @@ export async function runCompaction(
     await tellHandlers(session, sessionCompactFailed, failureEvent(run, ended.error));
     throw ended.error;
   }
-  const { entry, result } = ended.committed;
+  const { entry } = ended.committed;
+  const result = { ...ended.committed.result, deletedFiles: await removeUnusedFiles(session) };
+  announceResult(session, result);
   const { fromHook: fromExtension = false } = entry;
   const { reason } = run;
   const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry: willRetryAfter(reason) };

@@ -1,9 +1,12 @@
 import type { CompactionSettings, Policy } from "@espalier/compaction";
 import type { ExtensionHost } from "@espalier/extensions";
+import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/policies";
 import type { Entry, NewEntry, SessionStore, SessionTree } from "@espalier/session-tree";
 import type { FileTool, Summarizer, SummaryProgress } from "@espalier/summarizer";
 import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
+import type { PolicyName, PolicySettings } from "./policies.ts";
+import type { Redactor } from "./redact-entry.ts";
 
 export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
 
@@ -16,8 +19,10 @@ export interface SessionOptions {
    * commands, only when none was named; always for what is too long for the model.
    */
   fallback?: boolean;
-  /** When to compact and what to keep. Default `token-budget`. */
-  policy?: Policy;
+  /** When to compact and what to keep: a policy, or the name of one. Default `token-budget`. */
+  policy?: Policy | PolicyName;
+  /** What policies chosen by name are told; defaults fill in the rest. */
+  policySettings?: PolicySettings;
   compaction?: Partial<CompactionSettings>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;
@@ -25,6 +30,23 @@ export interface SessionOptions {
   tools?: readonly FileTool[];
   /** Where extensions can be heard. */
   ui?: ExtensionUi;
+  /**
+   * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
+   * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
+   */
+  redact?: Redactor | false;
+  /** Where results lie that were moved out of the context. Default: the folder beside the session's file. */
+  offloadStorage?: OffloadStorage;
+  /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */
+  summarizerForModel?: (model: string) => Summarizer | undefined;
+  /** Tells of progress, changes and failures. Default: a bus of the session's own. */
+  events?: EventBus;
+  /** Hears what went wrong without stopping anything. Default `console`, which writes to stderr. */
+  log?: PolicyLog;
+  /** The time, epoch milliseconds. Default: the system's. */
+  now?: () => number;
+  /** How one waits between two attempts at a summary. Default: by the clock of the system. */
+  sleep?: Sleep;
 }
 
 /** What one act of a shell may be given. */
@@ -41,6 +63,14 @@ export interface SessionState {
   readonly store: SessionStore;
   readonly host: EngineHost;
   readonly options: SessionOptions;
+  /** The policy that the session was opened with. */
+  readonly policy: Policy;
+  readonly events: EventBus;
+  readonly log: PolicyLog;
+  /** Undefined for a session that is no file, where none was given. */
+  readonly offloadStorage: OffloadStorage | undefined;
+  /** Epoch milliseconds. */
+  now(): number;
   /**
    * Appends, as `core.append` does, unless `check` throws. It is called when all handlers have seen the entries and
    * nothing of ours can come between it and the write.

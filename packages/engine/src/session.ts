@@ -1,7 +1,13 @@
 // Over 250 lines because it lists everything one can do with a session; what a method does stands in a file of its own.
 
-import { CompactionError, type CompactionPlan, type NothingToCompact } from "@espalier/compaction";
+import {
+  CompactionError,
+  type CompactionPlan,
+  type NothingToCompact,
+  type Policy,
+} from "@espalier/compaction";
 import type { ExtensionReport } from "@espalier/extensions";
+import { type CompactResult, EventBus, type OffloadStorage, type PolicyLog } from "@espalier/policies";
 import {
   type AppendOptions,
   type Branch,
@@ -22,21 +28,28 @@ import {
   sessionName,
   type Tree,
 } from "@espalier/session-tree";
+import { BackgroundPolicy } from "./background-policy.ts";
 import { compactWhenDue } from "./compact-when-due.ts";
 import { type CompactionRequest, planOf } from "./compaction-request.ts";
 import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
+import { comparePolicies, type PolicyComparison } from "./compare-policies.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { type Diagnosis, diagnoseTree } from "./diagnose.ts";
 import { EngineError } from "./engine-error.ts";
 import { fillMessages, type MessageDraft } from "./fill-message.ts";
+import { forceCompact } from "./force-compact.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
 import { context, entryAppended, sessionShutdown } from "./hooks.ts";
 import { emptyHost } from "./load-extensions.ts";
 import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch.ts";
 import { type NavigateOptions, type NavigateResult, navigate, undo } from "./navigate.ts";
+import { offloadStorageOf } from "./offload-storage-of.ts";
 import { PIN, pinnedOn } from "./pins.ts";
+import { resolvePolicy } from "./policies.ts";
+import { type PreparedRequest, prepareRequest, type RequestPreparation } from "./prepare-request.ts";
 import { preparedEntries } from "./prepared-entries.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
+import type { RequestExtras } from "./request-overhead.ts";
 import { runCompaction } from "./run-compaction.ts";
 import type { EngineHost, SessionOptions, SessionState } from "./session-state.ts";
 import { shapedContext } from "./shaped-context.ts";
@@ -51,6 +64,12 @@ export class Session implements SessionState {
   readonly store: SessionStore;
   readonly options: SessionOptions;
   readonly host: EngineHost;
+  readonly policy: Policy;
+  /** Tells of progress, of changes, and of compactions that did not come about. */
+  readonly events: EventBus;
+  readonly log: PolicyLog;
+  readonly offloadStorage: OffloadStorage | undefined;
+  readonly #background: BackgroundPolicy;
   /** Who else writes the session: set where that is why it is read only, shared, or a fork. */
   heldBy: LeaseHolder | undefined;
   /** Given back when the session is closed. */
@@ -70,9 +89,16 @@ export class Session implements SessionState {
     this.store = store;
     this.options = options;
     this.host = emptyHost(onReport);
+    this.policy = resolvePolicy(options.policy, options.policySettings);
+    this.events = options.events ?? new EventBus();
+    this.log = options.log ?? console;
+    this.offloadStorage = options.offloadStorage ?? offloadStorageOf(core.log);
+    this.#background = new BackgroundPolicy(this, (due) => this.compact(due));
     core.prepareWith((drafts) => this.#transformed(drafts));
     core.subscribe((change) => {
-      if (change.type === "appended") this.#announce(change.entries);
+      if (change.type !== "appended") return;
+      this.#announce(change.entries);
+      this.#background.entriesAppended(change.entries);
     });
   }
 
@@ -115,20 +141,27 @@ export class Session implements SessionState {
     return this.core.contextAt(id);
   }
 
-  /** The context that goes into a request: that of the leaf, after the extensions that shape it. */
+  /** What of the context the policy lets into a request. */
+  get requestContext(): SessionContext {
+    return shapedContext(this.context, this.policy.shape?.(this.context) ?? this.context.messages);
+  }
+
+  /** The context that goes into a request: that of the leaf, after the policy and the extensions that shape it. */
   async contextToSend(signal?: AbortSignal): Promise<SessionContext> {
-    if (!this.host.has(context)) return this.context;
-    const messages = await this.host.transform(
-      context,
-      [...this.context.messages],
-      contextForHandlers(this, signal),
-    );
-    if (
-      messages.length === this.context.messages.length &&
-      messages.every((message, at) => message === this.context.messages[at])
-    )
-      return this.context;
-    return shapedContext(this.context, messages);
+    const shaped = this.requestContext;
+    if (!this.host.has(context)) return shaped;
+    const handlerContext = contextForHandlers(this, signal);
+    return shapedContext(shaped, await this.host.transform(context, [...shaped.messages], handlerContext));
+  }
+
+  /**
+   * Everything that happens before a request goes out: results move to files, the policy compacts, and what is sent is
+   * shaped. Fails open, as long as the request fits the model's window.
+   *
+   * @throws CompactionError `over-window` and as {@link compact}; SessionTreeError when the log cannot be written
+   */
+  prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
+    return prepareRequest(this, options);
   }
 
   getEntry(id: string): Entry | undefined {
@@ -219,6 +252,36 @@ export class Session implements SessionState {
     return this.#untilClosed(running);
   }
 
+  /**
+   * Compacts whatever the thresholds say. Nothing to compact is a success; a summary that cannot be had is
+   * `success: false`, and the conversation is as it was.
+   *
+   * @throws as {@link compact}, but for SummarizerError
+   */
+  forceCompact(options: CompactSessionOptions = {}): Promise<CompactResult> {
+    return forceCompact(this, options, (forced) => this.compact(forced));
+  }
+
+  /** What each policy would do with the session as it is. Nothing is asked, nothing is written. */
+  comparePolicies(extras?: RequestExtras): PolicyComparison[] {
+    return comparePolicies(this, extras);
+  }
+
+  /** Whether the policy compacts behind the conversation's back. */
+  get isConsolidating(): boolean {
+    return this.#background.isRunning;
+  }
+
+  /** Whether the policy found a compaction due while one was running. */
+  get pendingConsolidation(): boolean {
+    return this.#background.isPending;
+  }
+
+  /** See {@link SessionState}. */
+  now(): number {
+    return this.options.now?.() ?? Date.now();
+  }
+
   /** Whether a compaction is running. */
   get isCompacting(): boolean {
     return this.#compaction !== undefined;
@@ -298,6 +361,7 @@ export class Session implements SessionState {
 
   /** Waits for what is under way, and lets go of the session. */
   async close(): Promise<void> {
+    this.#background.stop();
     await Promise.allSettled(this.#endings);
     const { id, file } = this;
     try {

@@ -1,3 +1,5 @@
+import type { SummaryStyle } from "@espalier/compaction";
+import { askRepeatedly } from "@espalier/policies";
 import {
   extractiveSummarizer,
   type Summarizer,
@@ -16,6 +18,8 @@ export interface ChainOptions {
   /** Requests that one summary may have under way at the same time. */
   concurrency: number;
   signal: AbortSignal;
+  /** How a policy wants it asked. */
+  style?: SummaryStyle | undefined;
 }
 
 /**
@@ -25,13 +29,26 @@ export interface ChainOptions {
 export function summarizerChain(
   session: SessionState,
   summarizer: Summarizer,
-  { fallback, concurrency, signal }: ChainOptions,
+  { fallback, concurrency, signal, style }: ChainOptions,
 ): Summarizer {
   const shown = shownToExtensions(session, summarizer, signal);
   if (isExtractive(summarizer)) return shown;
-  const sized = withFitting(withRetry(shown), { concurrency });
+  const sized = withFitting(asked(session, shown, style), {
+    concurrency,
+    ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
+  });
   const last = shownToExtensions(session, EXTRACTIVE, signal);
   return fallback ? withFallback(sized, last) : withFallbackFor(["too-long"], sized, last);
+}
+
+/** Asked again when trouble passes, or, where a policy says how often, after every failure. */
+function asked(
+  { log, options: { sleep } }: SessionState,
+  shown: Summarizer,
+  style?: SummaryStyle,
+): Summarizer {
+  if (!style?.attempts) return withRetry(shown);
+  return askRepeatedly(shown, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
 }
 
 /** The summarizer that needs no network. */

@@ -97,6 +97,7 @@ export {
 } from "./sliding-window-settings.ts";
 export {
   type ConsolidatedSession,
+  countMessages,
   type SlidingWindowState,
   slidingWindowState,
 } from "./sliding-window-state.ts";

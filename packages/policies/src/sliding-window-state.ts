@@ -37,7 +37,7 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
   const { entries } = pathWindowAt(tree, row);
   const messagesAbove = () => {
     const above = pathRows(tree, row).slice(0, -entries.length || undefined);
-    return above.filter((at) => countsAsMessage(tree.entryAt(at))).length;
+    return countMessages(above.map((at) => tree.entryAt(at)));
   };
   const { previous } = readSpan(entries);
   return {
@@ -59,7 +59,7 @@ export function consolidatedMessages({
   if (typeof recorded === "number") return recorded;
   // Another policy's compaction, or Pi's: what stands above the first kept entry was summarised by it.
   const firstKept = items[0] ? path.indexOf(items[0].entry) : path.length;
-  return (messagesAbove?.() ?? 0) + path.slice(0, firstKept).filter(countsAsMessage).length;
+  return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKept));
 }
 
 /** When the compaction that speaks in a context was made, ISO 8601; undefined when none does. */
@@ -76,6 +76,11 @@ export function lastConsolidatedAt(
 function consolidatedAt({ details, timestamp }: CompactionEntry): string {
   const recorded = (details as { lastConsolidatedAt?: unknown } | undefined)?.lastConsolidatedAt;
   return typeof recorded === "string" ? recorded : timestamp;
+}
+
+/** How many messages entries say, but for compactions. */
+export function countMessages(entries: readonly Entry[]): number {
+  return entries.filter(countsAsMessage).length;
 }
 
 /** Entries that say something to a model, but for compactions. */
