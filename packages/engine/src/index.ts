@@ -43,6 +43,8 @@ export { POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } fro
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
 export { type Redactor, redactValue } from "./redact-entry.ts";
 export { redactText } from "./redact-text.ts";
+export { type Redactor, redactValue } from "./redact-entry.ts";
+export { redactText } from "./redact-text.ts";
 export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
 export type { RepairAction } from "./repair-plan.ts";
 export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
