@@ -1,3 +1,5 @@
+export { claudeCodeImporter } from "./claude-code/claude-code-importer.ts";
+export { codexImporter } from "./codex/codex-importer.ts";
 export type { SessionDocument } from "./export/export-json.ts";
 export { type ExportFormat, type ExportOptions, exportSession } from "./export/export-session.ts";
 export type { ExportableSession } from "./export/export-source.ts";
@@ -16,3 +18,9 @@ export { toAiSdk } from "./formats/to-ai-sdk.ts";
 export { toAnthropic } from "./formats/to-anthropic.ts";
 export { toOpenaiChat } from "./formats/to-openai-chat.ts";
 export { toOpenaiResponses } from "./formats/to-openai-responses.ts";
+export type { DraftOptions, SessionDraft, SessionImporter, Surroundings } from "./import-draft.ts";
+export { ALONE } from "./import-draft.ts";
+export { InteropError, type InteropErrorCode } from "./import-error.ts";
+export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import-issue.ts";
+export type { SourceFile } from "./import-source.ts";
+export { piImporter } from "./pi/pi-importer.ts";

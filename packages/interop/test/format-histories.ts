@@ -13,7 +13,9 @@ const key = fc.string({ maxLength: 6 }).filter((name) => name !== "__proto__");
 /** Arguments as they are after a way through JSON. */
 export const input = fc
   .dictionary(key, fc.jsonValue({ maxDepth: 2, stringUnit: "grapheme" }))
-  .map((value) => JSON.parse(JSON.stringify(value, (_name, inner) => (_name === "__proto__" ? undefined : inner))));
+  .map((value) =>
+    JSON.parse(JSON.stringify(value, (_name, inner) => (_name === "__proto__" ? undefined : inner))),
+  );
 
 export const mostOf = <Value>(values: fc.Arbitrary<Value>, minLength = 0) =>
   fc.array(values, { minLength, maxLength: 3, size: "max" });

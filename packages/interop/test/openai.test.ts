@@ -142,17 +142,21 @@ describe("a conversation of the Responses API", () => {
       },
       { role: "developer", content: "Late rules" },
       { type: "function_call", call_id: "a", name: "x", arguments: "not json" },
+      { type: "reasoning", id: "rs_1", summary: [{ type: "summary_text", text: "Hm" }] },
       { type: "item_reference", id: "msg_9" },
     ]);
     expect(system).toBe("Rules");
     expect(messages.map(({ role }) => role)).toEqual(["user", "assistant", "system", "assistant"]);
-    expect(messages.at(-1)).toMatchObject({ content: [{ arguments: { value: "not json" } }] });
+    expect(messages.at(-1)).toMatchObject({
+      content: [{ arguments: { value: "not json" } }, { thinking: "Hm" }],
+    });
     expect(issues.map(({ kind, field, path }) => `${kind} ${field} ${path}`)).toEqual([
       "dropped prompt_cache_breakpoint input[1].content[0]",
       "dropped annotations input[2].content[0]",
       "changed system input[3]",
       "changed arguments input[4]",
-      "malformed item input[5]",
+      "changed reasoning input[5]",
+      "malformed item input[6]",
     ]);
   });
 });

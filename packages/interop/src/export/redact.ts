@@ -4,6 +4,9 @@ export type Redact = (text: string) => string;
 /** What is done to a field: it is kept, treated, or (undefined) taken for something that people or tools said. */
 export type FieldRule = "keep" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
 
+/** Fields that hold what only a provider can read, wherever they stand. */
+const ENCRYPTED = /^(encrypted_\w+|reasoningEncryptedContent)$/;
+
 /** Rules by the names of fields. */
 export function byName(rules: Readonly<Record<string, FieldRule>>): (name: string) => FieldRule {
   return (name) => (Object.hasOwn(rules, name) ? rules[name] : undefined);
@@ -28,11 +31,11 @@ export class Redactor {
     return text === "" || this.#isId(text) ? text : this.#redact(text);
   }
 
-  /** Every text in a value of which nothing is known. Names of fields are kept. */
+  /** Every text in a value of which nothing is known, but what was encrypted. Names of fields are kept. */
   deep(value: unknown): unknown {
     if (typeof value === "string") return this.text(value);
     if (Array.isArray(value)) return this.list(value, (item) => this.deep(item));
-    return this.fields(value, () => undefined);
+    return this.fields(value, (name) => (ENCRYPTED.test(name) ? "keep" : undefined));
   }
 
   /** The fields of an object by rules; anything else is a value of which nothing is known. */

@@ -65,8 +65,10 @@ export function joinedReasoning(first: ThinkingBlock, second: ThinkingBlock): Th
 
 /** Whether the SDK can hand this block to the model that made it. */
 export function acceptsReasoning(block: ThinkingBlock, { provider, api }: AssistantMessage): boolean {
-  if (typeof block.thinking !== "string") return false;
-  if (nativeFor(block, FORMAT)) return true;
+  if (typeof block.thinking !== "string" || !block.thinking.isWellFormed()) return false;
+  const native = nativeFor(block, FORMAT);
+  // JSON writes half a character as an escape, and nothing else that begins so.
+  if (native) return !JSON.stringify(native).includes("\\ud");
   if (itemOf(block)) return isOpenai(provider, api);
   if (typeof block.thinkingSignature === "string" && block.thinkingSignature.trim() !== "")
     return block.thinkingSignature.isWellFormed() && isAnthropic(provider, api);

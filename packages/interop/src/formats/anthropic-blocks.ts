@@ -51,8 +51,10 @@ export function readAnswerBlock(block: Fields, path: string, issues: FormatIssue
   if (type === "thinking" && typeof fields["thinking"] === "string") {
     const { thinking, signature, ...rest } = fields;
     issues.dropped(droppedFields(block, rest), path);
-    const signed = typeof signature === "string" ? { thinkingSignature: signature } : {};
-    return [{ type, thinking: fields["thinking"], ...signed }];
+    const thought = { type, thinking: fields["thinking"] } as const;
+    if (typeof signature === "string") return [{ ...thought, thinkingSignature: signature }];
+    issues.add("changed", "thinking", path, "Thinking without a signature is kept; requests leave it out.");
+    return [thought];
   }
   if (type === "redacted_thinking" && typeof fields["data"] === "string") {
     const { data, ...rest } = fields;

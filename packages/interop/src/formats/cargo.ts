@@ -50,7 +50,7 @@ export class Cargo {
   at(text: unknown): ContentBlock | undefined {
     const number = typeof text === "string" ? MARKER.exec(text)?.[1] : undefined;
     const block = number === undefined ? undefined : this.#blocks[Number(number)];
-    return block && (plainJson(block, () => undefined) as ContentBlock);
+    return block && wellFormed(block);
   }
 
   /** A text with what its markers say in their place, for formats that join texts. */
@@ -63,12 +63,12 @@ export class Cargo {
 
   /** What only this format says of the call with this id. */
   call(id: string): Native["value"] | undefined {
-    return this.#calls.get(id)?.value;
+    return wellFormed(this.#calls.get(id)?.value);
   }
 
   /** What only this format says of the result of the call with this id. */
   result(id: string): Native["value"] | undefined {
-    return this.#results.get(id)?.value;
+    return wellFormed(this.#results.get(id)?.value);
   }
 
   #load(message: ContextMessage): ContextMessage {
@@ -136,6 +136,9 @@ export class Cargo {
     return `${MARK}${this.#blocks.push(block) - 1}/`;
   }
 }
+
+/** A copy in well-formed Unicode: what was read from a file may hold halves of characters. */
+const wellFormed = <Value>(value: Value): Value => plainJson(value, () => undefined) as Value;
 
 const holdsMark = (text: unknown): boolean => typeof text === "string" && text.includes(MARK);
 

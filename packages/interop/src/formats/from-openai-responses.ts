@@ -54,7 +54,7 @@ class ItemReader {
     if (!isRecord(item)) issues.add("malformed", "item", path, "An item is no object; it is left out.");
     else if (item["type"] === "message" || (item["type"] === undefined && "role" in item))
       this.#message(item, path);
-    else if (item["type"] === "reasoning") this.#answer.push(readReasoning(item));
+    else if (item["type"] === "reasoning") this.#reasoning(item, path);
     else if (typeof item["call_id"] === "string" && this.#callOrOutput(item, item["call_id"], path)) return;
     else if (item["type"] === "item_reference" || typeof item["type"] !== "string")
       issues.add("malformed", "item", path, "An item says nothing that could be kept; it is left out.");
@@ -77,6 +77,13 @@ class ItemReader {
       this.#builder.system(texts.join("\n\n"), path);
     } else
       issues.add("malformed", "role", path, "A message is of no role that is known here; it is left out.");
+  }
+
+  #reasoning(item: Fields, path: string): void {
+    this.#answer.push(readReasoning(item));
+    if (typeof item["encrypted_content"] === "string") return;
+    const message = "Reasoning without encrypted content is kept; requests leave it out.";
+    this.#builder.issues.add("changed", "reasoning", path, message);
   }
 
   /** Calls of the client's tools and their outputs; false for any other item. */
