@@ -43,14 +43,14 @@ export { POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } fro
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
 export { type Redactor, redactValue } from "./redact-entry.ts";
 export { redactText } from "./redact-text.ts";
-export { type Redactor, redactValue } from "./redact-entry.ts";
-export { redactText } from "./redact-text.ts";
 export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
 export type { RepairAction } from "./repair-plan.ts";
 export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
 export { paced, type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 export type { RequestExtras } from "./request-overhead.ts";
+export { rescueSession } from "./rescue-session.ts";
 export { resolveSummarizer } from "./resolve-summarizer.ts";
+export { type RunState, runStateOf, SENT, sentEntry } from "./run-state.ts";
 export { Session } from "./session.ts";
 export type { ActOptions, SessionOptions } from "./session-state.ts";
 export { openTrust, type TrustStore } from "./trust.ts";

@@ -5,7 +5,6 @@ import type { Entry, NewEntry, SessionStore, SessionTree } from "@espalier/sessi
 import type { FileTool, Summarizer, SummaryProgress } from "@espalier/summarizer";
 import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
-import type { Redactor } from "./redact-entry.ts";
 import type { PolicyName, PolicySettings } from "./policies.ts";
 import type { Redactor } from "./redact-entry.ts";
 
@@ -31,11 +30,6 @@ export interface SessionOptions {
   tools?: readonly FileTool[];
   /** Where extensions can be heard. */
   ui?: ExtensionUi;
-  /**
-   * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
-   * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
-   */
-  redact?: Redactor | false;
   /**
    * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
    * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.

@@ -14,6 +14,7 @@ import {
 import { createServer } from "node:net";
 import { encodeLines } from "@espalier/jsonl-stream";
 import {
+  createWhole,
   type FileCalls,
   type FileFacts,
   nodeFileCalls,
@@ -226,6 +227,29 @@ describe("a file that is no longer what was opened is not written to", () => {
     expect(failure(() => file.sync()).code).toBe("read-only");
     file.close();
   });
+});
+
+test("a close that fails is told by name, and one that a signal interrupted is a close", () => {
+  for (const [code, expected] of [
+    ["EIO", "write-failed"],
+    ["EINTR", undefined],
+  ] as const) {
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      closeSync(fd) {
+        nodeFileCalls.closeSync(fd);
+        throw Object.assign(new Error(code), { code });
+      },
+    };
+    const name = path();
+    const make = () => createWhole(name, [encodeLines(["one"])], { calls });
+    if (expected) expect(failure(make).code).toBe(expected);
+    else make();
+    expect(existsSync(name)).toBe(expected === undefined);
+    const file = openAppendFile(path(), { mode: "write", create: true, calls });
+    if (expected) expect(failure(() => file.close()).code).toBe(expected);
+    else file.close();
+  }
 });
 
 describe("a view of a file", () => {

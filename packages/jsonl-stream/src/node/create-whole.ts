@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { resolve } from "node:path";
+import { closeFile } from "./close-file.ts";
 import { discard, type WholeFileOptions, writeDraft } from "./draft.ts";
 import { type FileCalls, nodeFileCalls } from "./file-calls.ts";
 import { syncFolderOf } from "./folder.ts";
@@ -40,5 +41,9 @@ export function createWhole(
 /** Where there are no hard links, an empty file takes the name, so that the rename over it overwrites nobody's. */
 function claim(path: string, mode: number, calls: FileCalls): void {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
-  calls.closeSync(writingCall(path, () => calls.openSync(path, flags, mode)));
+  closeFile(
+    path,
+    writingCall(path, () => calls.openSync(path, flags, mode)),
+    calls,
+  );
 }

@@ -1,5 +1,6 @@
 import type { ByteView } from "../byte-view.ts";
 import { JsonlError } from "../jsonl-error.ts";
+import { closeFile } from "./close-file.ts";
 import type { FileCalls } from "./file-calls.ts";
 import { uninterrupted } from "./system-error.ts";
 
@@ -61,7 +62,7 @@ export class Descriptor {
   close(): void {
     if (!this.#open) return;
     this.#open = false;
-    if (this.#holds === 0) this.calls.closeSync(this.fd);
+    if (this.#holds === 0) closeFile(this.path, this.fd, this.calls);
   }
 
   /** Keeps the descriptor from being closed under a call on another thread; returns what lets go of it. */
@@ -69,7 +70,7 @@ export class Descriptor {
     this.#holds += 1;
     return () => {
       this.#holds -= 1;
-      if (this.#holds === 0 && !this.#open) this.calls.closeSync(this.fd);
+      if (this.#holds === 0 && !this.#open) closeFile(this.path, this.fd, this.calls);
     };
   }
 

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { constants } from "node:fs";
 import { JsonlError } from "../jsonl-error.ts";
+import { closeFile } from "./close-file.ts";
 import type { FileCalls } from "./file-calls.ts";
 import { uninterrupted } from "./system-error.ts";
 import { writingCall } from "./writing-call.ts";
@@ -30,9 +31,11 @@ export function writeDraft(
     try {
       for (const chunk of chunks) writeAll(path, fd, chunk, calls);
       writingCall(path, () => calls.fsyncSync(fd));
-    } finally {
-      calls.closeSync(fd);
+    } catch (error) {
+      discardDescriptor(fd, calls);
+      throw error;
     }
+    closeFile(path, fd, calls);
   } catch (error) {
     discard([draft], calls);
     throw error;
@@ -48,6 +51,14 @@ export function discard(paths: readonly string[], calls: FileCalls): void {
     } catch {
       // Already gone, or not removable: the caller throws what went wrong first.
     }
+  }
+}
+
+function discardDescriptor(fd: number, calls: FileCalls): void {
+  try {
+    calls.closeSync(fd);
+  } catch {
+    // It is gone all the same, and what was written is thrown away.
   }
 }
 

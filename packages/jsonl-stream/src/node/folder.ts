@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { dirname } from "node:path";
+import { closeFile } from "./close-file.ts";
 import type { FileCalls } from "./file-calls.ts";
 import { systemCode } from "./system-error.ts";
 
@@ -16,6 +17,6 @@ export function syncFolderOf(path: string, calls: FileCalls): void {
   } catch (error) {
     if (!UNSUPPORTED.has(systemCode(error) ?? "")) throw error;
   } finally {
-    calls.closeSync(fd);
+    closeFile(dirname(path), fd, calls);
   }
 }

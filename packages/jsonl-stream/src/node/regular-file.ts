@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { JsonlError } from "../jsonl-error.ts";
+import { closeFile } from "./close-file.ts";
 import type { FileCalls, FileFacts } from "./file-calls.ts";
 import { checkKind, checkOwner } from "./file-kind.ts";
 import { systemCode, uninterrupted } from "./system-error.ts";
@@ -47,7 +48,7 @@ export function openRegularFile(path: string, mode: OpenMode, create: boolean, c
     check(path, mode, facts);
     return { fd, facts, created };
   } catch (error) {
-    calls.closeSync(fd);
+    closeFile(path, fd, calls);
     throw error;
   }
 }

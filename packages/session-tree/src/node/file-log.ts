@@ -107,7 +107,7 @@ export class FileLog implements SessionLog {
   }
 
   async close(): Promise<void> {
-    this.#file.close();
+    withLogErrors(() => this.#file.close());
   }
 
   /** Puts the upgraded whole in the file's place; the original stays beside it as `<file>.v1` or `.v2`. */

@@ -1,0 +1,106 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { createSession, openSession, rescueSession, runStateOf, SENT, sentEntry } from "@espalier/engine";
+import { buildSync } from "esbuild";
+import { afterAll, expect, test } from "vitest";
+
+const home = mkdtempSync(join(tmpdir(), "espalier-"));
+afterAll(() => rmSync(home, { recursive: true }));
+
+const question = [{ role: "user", content: "What grows here?" }];
+const answer = [{ role: "assistant", content: [{ type: "text", text: "Pears." }] }];
+
+test("what was never sent, what was sent without an answer, and what is answered are told apart", async () => {
+  const session = await createSession({ home });
+  const reopened = async () => {
+    const again = await openSession(session.file, { home, mode: "read" });
+    const state = runStateOf(again.core);
+    await again.close();
+    return state;
+  };
+  expect(await reopened()).toEqual({ state: "answered" });
+  const [asked] = await session.appendMessages(question as never);
+  expect(await reopened()).toEqual({ state: "unsent", entryId: asked!.id });
+  const [sent] = await session.append(sentEntry(session.leafId, "gardener-1"), { durability: "fsync" });
+  expect(await reopened()).toEqual({
+    state: "outcome-unknown",
+    entryId: sent!.id,
+    model: "gardener-1",
+    sentAt: sent!.timestamp,
+  });
+  await session.label(asked!.id, "here");
+  expect((await reopened()).state).toBe("outcome-unknown");
+  await session.appendMessages(answer as never);
+  expect(await reopened()).toEqual({ state: "answered" });
+  await session.navigate(sent!.id);
+  expect((await reopened()).state).toBe("outcome-unknown");
+  await session.navigate(null);
+  expect(await reopened()).toEqual({ state: "answered" });
+  await session.close();
+});
+
+test("a process killed at the moment of sending leaves a session that says so", async () => {
+  const program = join(home, "sender.mjs");
+  buildSync({
+    entryPoints: [fileURLToPath(new URL("sender.ts", import.meta.url))],
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    outfile: program,
+    banner: { js: "import{createRequire as r}from'node:module';const require=r(import.meta.url);" },
+  });
+  const child = spawn(process.execPath, [program, home], { stdio: ["ignore", "pipe", "inherit"] });
+  const [said] = (await once(child.stdout, "data")) as [Buffer];
+  child.kill("SIGKILL");
+  await once(child, "close");
+  const file = said.toString().trim();
+  const session = await openSession(file, { home });
+  expect(session.context.messages).toMatchObject([{ role: "user", content: "What grows here?" }]);
+  expect(runStateOf(session.core)).toMatchObject({ state: "outcome-unknown", model: "gardener-1" });
+  expect(session.getEntry(session.leafId!)).toMatchObject({ customType: SENT });
+  await session.close();
+});
+
+test("a session whose file was removed is put back, and one that was replaced is saved beside it", async () => {
+  const session = await createSession({ home });
+  await session.appendMessages(question as never);
+  const content = readFileSync(session.file);
+  rmSync(session.file);
+  await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "removed" });
+  expect(existsSync(session.file)).toBe(false);
+  expect(await rescueSession(session.core.log)).toBe(session.file);
+  expect(readFileSync(session.file).equals(content)).toBe(true);
+  await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "changed" });
+  writeFileSync(session.file, "somebody else's\n");
+  const beside = await rescueSession(session.core.log);
+  expect(beside).toMatch(/\.recovered-.*\.jsonl$/);
+  expect(readFileSync(beside).equals(content)).toBe(true);
+  expect(statSync(beside).mode & 0o777).toBe(0o600);
+  expect(readFileSync(session.file, "utf8")).toBe("somebody else's\n");
+  await session.close();
+  const saved = await openSession(beside, { home });
+  await saved.appendMessages(answer as never);
+  await saved.close();
+});
+
+test("a session whose file was emptied is refused, and nothing is written into what is left", async () => {
+  const session = await createSession({ home });
+  await session.appendMessages(question as never);
+  truncateSync(session.file, 0);
+  await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "shrunk" });
+  await expect(rescueSession(session.core.log)).rejects.toMatchObject({ code: "shrunk" });
+  expect(statSync(session.file).size).toBe(0);
+  await session.close();
+});
