@@ -37,8 +37,12 @@ function characterWidth(character: string): number {
   const code = character.codePointAt(0)!;
   if (code < 0x300) return 1;
   if (JOINING.test(character)) return 0;
+  if (EMOJI.test(character)) return 2;
   return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
 }
+
+/** Shown as a picture by itself, or because the mark behind it asks for it. */
+const EMOJI = /^\p{Emoji_Presentation}|\ufe0f/u;
 
 const JOINING = /^(?:\p{Mark}|\p{Default_Ignorable_Code_Point})+$/u;
 

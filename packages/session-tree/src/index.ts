@@ -4,6 +4,7 @@ export { buildSessionContext } from "./build-session-context.ts";
 export { ChildIndex } from "./children.ts";
 export { contextOfPath, extendContext, type ProjectedEntry, projectPath } from "./context.ts";
 export { DAMAGED } from "./damaged.ts";
+export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "./draw-tree.ts";
 export { type BranchSummaryEntry, branchSummary } from "./entries/branch-summary.ts";
 export { type CompactionEntry, compaction } from "./entries/compaction.ts";
 export { type ContextEditEntry, contextEdit } from "./entries/context-edit.ts";
@@ -24,7 +25,7 @@ export { EntryScan, scanEntry } from "./entry-scan.ts";
 export { type ForkPlan, type ForkPosition, forkHeader, forkLines, planFork } from "./fork.ts";
 export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
 export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
-export { leafOf, leafRowAt, movingRow } from "./leaf.ts";
+export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";
 export { listingOf } from "./listing.ts";
 export { memoryLog, memoryStore } from "./memory-store.ts";
 export type {
@@ -56,22 +57,46 @@ export { pathWindowAt } from "./path-window-at.ts";
 export { promptText } from "./prompt-text.ts";
 export { readPathWindow } from "./read-path-window.ts";
 export { referenceIssues } from "./reference-issues.ts";
-export { type AnthropicMessage, type AnthropicRequest, anthropicFormat } from "./request/anthropic-format.ts";
+export {
+  type AnthropicAnswerBlock,
+  type AnthropicContent,
+  type AnthropicMessage,
+  type AnthropicRequest,
+  type AnthropicToolResult,
+  anthropicFormat,
+} from "./request/anthropic-format.ts";
 export { buildRequest, type RequestOptions } from "./request/build-request.ts";
 export { type HealOptions, heal, NO_OUTPUT, NO_RESULT, OPENING } from "./request/heal.ts";
 export {
   type OpenaiChatMessage,
+  type OpenaiChatPart,
   type OpenaiChatRequest,
+  type OpenaiChatTool,
+  type OpenaiChatToolCall,
   openaiChatFormat,
 } from "./request/openai-chat-format.ts";
 export {
   type OpenaiResponsesItem,
+  type OpenaiResponsesPart,
   type OpenaiResponsesRequest,
+  type OpenaiResponsesTool,
   openaiResponsesFormat,
 } from "./request/openai-responses-format.ts";
 export type { Conversation, RequestFormat } from "./request/request-format.ts";
 export { requestFormats } from "./request/request-formats.ts";
-export type { AssistantTurn, Turn, UserTurn } from "./request/turn.ts";
+export type { HealedTool } from "./request/system-prompt.ts";
+export type {
+  AnswerBlock,
+  AssistantTurn,
+  HealedCall,
+  HealedImage,
+  HealedResult,
+  HealedText,
+  HealedThinking,
+  Turn,
+  UserBlock,
+  UserTurn,
+} from "./request/turn.ts";
 export { bashExecutionText, branchSummaryText, compactionSummaryText } from "./request/wrapping.ts";
 export type { SessionChange, SessionObserver } from "./session-change.ts";
 export type { SessionContext } from "./session-context.ts";

@@ -1,6 +1,14 @@
 import type { Session } from "@espalier/engine";
-import { branchSummary, compaction, type Entry, isMessage, message, tipRows } from "@espalier/session-tree";
-import { type DrawOptions, drawTreeLines } from "@espalier/session-tree/testing";
+import {
+  branchSummary,
+  compaction,
+  type DrawOptions,
+  drawTreeLines,
+  type Entry,
+  isMessage,
+  message,
+  tipRows,
+} from "@espalier/session-tree";
 import { previewEntry } from "../entry-preview.ts";
 import { formatMany } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
