@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { memoryStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { storeConformance } from "@espalier/session-tree/testing";
+import { faultStore, storeConformance } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 
 storeConformance(
@@ -17,6 +17,17 @@ storeConformance(
     async open() {
       const home = mkdtempSync(join(tmpdir(), "espalier-"));
       return { store: fileStore({ home }), close: async () => rmSync(home, { recursive: true }) };
+    },
+  },
+  { describe, test, expect },
+);
+
+storeConformance(
+  {
+    name: "faultStore, which only delays,",
+    async open() {
+      const delays = ({ number }: { number: number }) => ({ delay: (number * 7) % 4 });
+      return { store: faultStore(memoryStore(), delays), close: async () => undefined };
     },
   },
   { describe, test, expect },

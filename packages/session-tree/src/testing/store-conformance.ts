@@ -1,4 +1,5 @@
 import { appendConformance } from "./conformance/append.ts";
+import { faultConformance } from "./conformance/faults.ts";
 import { leaseConformance } from "./conformance/lease.ts";
 import { listConformance } from "./conformance/list.ts";
 import { openConformance } from "./conformance/open.ts";
@@ -21,6 +22,7 @@ export function storeConformance(store: StoreUnderTest, tools: TestTools): void 
     listConformance(trial);
     leaseConformance(trial);
     sessionConformance(trial);
+    faultConformance(trial);
   });
 }
 
