@@ -1,0 +1,135 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, sep } from "node:path";
+import {
+  createSession,
+  deleteSession,
+  diagnose,
+  listSessions,
+  openSession,
+  openTrust,
+  repairSession,
+} from "@espalier/engine";
+import { memoryLog, SessionTree } from "@espalier/session-tree";
+import { FileLog } from "@espalier/session-tree/node";
+import { afterAll, expect, test } from "vitest";
+
+const work = mkdtempSync(join(tmpdir(), "espalier-"));
+afterAll(() => rmSync(work, { recursive: true }));
+
+const HEADER = `{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
+const ENTRY = `{"type":"custom","id":"e1","parentId":null,"timestamp":"2026-01-01T00:00:01.000Z","customType":"test"}`;
+
+function everythingBelow(folder: string): string[] {
+  return [folder, ...readdirSync(folder, { recursive: true }).map((name) => join(folder, String(name)))];
+}
+
+test("nothing that is written can be read by others, whatever the process masks", async () => {
+  for (const mask of [0, 0o002, 0o022, 0o077]) {
+    const home = join(work, `mask${mask}`);
+    const before = process.umask(mask);
+    try {
+      const session = await createSession({ home });
+      const [entry] = await session.appendMessages([{ role: "user", content: "What grows here?" }]);
+      await session.label(entry!.id, "x");
+      const fork = await session.fork(entry!.id);
+      await session.fork(entry!.id, { out: join(home, "elsewhere", "fork.jsonl") });
+      await repairSession(FileLog.open(fork.file, "read"), join(home, "healed.jsonl"));
+      mkdirSync(join(work, "project"), { recursive: true });
+      openTrust(home).trust(join(work, "project"));
+      // While it is open, so that the lease is there.
+      const paths = everythingBelow(home);
+      expect(paths.some((path) => path.endsWith(".lease"))).toBe(true);
+      for (const path of paths) {
+        const facts = statSync(path);
+        expect(facts.mode & 0o777, path).toBe(facts.isDirectory() ? 0o700 : 0o600);
+      }
+      await session.close();
+    } finally {
+      process.umask(before);
+    }
+  }
+});
+
+test("no id and no name becomes a path that leads out of the store", async () => {
+  const home = join(work, "names");
+  for (const id of [
+    "../evil",
+    "..",
+    "/etc/evil",
+    "a/b",
+    "a\\b",
+    "nul\0",
+    "",
+    ".hidden",
+    "x".repeat(300),
+    "sp ace",
+    "C:",
+  ])
+    await expect(createSession({ home, id }), JSON.stringify(id)).rejects.toMatchObject({
+      code: "invalid-entry",
+    });
+  const session = await createSession({ home, cwd: "/../../etc\0/..;rm -rf" });
+  expect(session.file.startsWith(join(home, "sessions") + sep)).toBe(true);
+  await session.rename("../../evil");
+  await session.close();
+  for (const ref of ["nobody", "nul\0byte", "../nobody", "/nobody/at\0all.jsonl"])
+    await expect(openSession(ref, { home }), JSON.stringify(ref)).rejects.toMatchObject({
+      code: expect.stringMatching(/^(not-found|unreadable)$/),
+    });
+});
+
+test("a link is no session: it is not listed, not opened, not removed", async () => {
+  const home = join(work, "links");
+  const folder = join(home, "sessions", "project");
+  mkdirSync(folder, { recursive: true });
+  const outside = join(work, "outside.jsonl");
+  writeFileSync(outside, `${HEADER}\n${ENTRY}\n`);
+  const link = join(folder, "2026_link.jsonl");
+  symlinkSync(outside, link);
+  const listed = [];
+  for await (const session of listSessions({ home, folder })) listed.push(session);
+  expect(listed).toEqual([]);
+  for (const mode of ["read", "write"] as const)
+    await expect(openSession(link, { home, mode })).rejects.toMatchObject({ code: "not-a-file" });
+  await expect(deleteSession(link, { home })).rejects.toMatchObject({ code: "not-a-file" });
+  expect(statSync(outside).size).toBeGreaterThan(0);
+});
+
+test("an own key __proto__ changes nobody, and cannot be written", async () => {
+  const line = ENTRY.replace('"customType"', '"__proto__":{"polluted":true},"customType"');
+  const session = await SessionTree.open(memoryLog(Buffer.from(`${HEADER}\n${line}\n`)));
+  expect(session.tree.getEntry("e1")).toMatchObject({ customType: "test" });
+  expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+  const hostile = JSON.parse(`{"type":"custom","customType":"test","data":{"__proto__":{"polluted":true}}}`);
+  await expect(session.append(hostile)).rejects.toMatchObject({ code: "invalid-entry" });
+  expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
+});
+
+test("a hundred thousand brackets are read, told of, and harm nobody; nothing like it is written", async () => {
+  const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+  const line = ENTRY.replace('"customType":"test"', `"customType":"test","data":${deep}`);
+  const log = memoryLog(Buffer.from(`${HEADER}\n${line}\n`));
+  const session = await SessionTree.open(log);
+  expect(session.leafId).toBe("e1");
+  expect(session.context.messages).toEqual([]);
+  expect((await diagnose(log)).entries).toBe(1);
+  const data = JSON.parse(deep);
+  await expect(session.append({ type: "custom", customType: "test", data } as never)).rejects.toMatchObject({
+    code: "invalid-entry",
+  });
+  const broken = `${HEADER}\n${ENTRY}\n${"[".repeat(100_000)}\n${'{"a":'.repeat(100_000)}\n`;
+  const issues = (await diagnose(memoryLog(Buffer.from(broken)))).issues;
+  expect(issues.map(({ kind }) => kind)).toEqual(["corrupt", "corrupt"]);
+});
+
+test("what is too long to be written is refused by name, and the session goes on", async () => {
+  const session = await createSession({ home: join(work, "long") });
+  const data = "x".repeat(17 * 1024 * 1024);
+  await expect(session.append({ type: "custom", customType: "test", data } as never)).rejects.toMatchObject({
+    code: "invalid-entry",
+    cause: { code: "line-too-long" },
+  });
+  await session.appendMessages([{ role: "user", content: "And then?" }]);
+  await session.close();
+});
