@@ -10,7 +10,7 @@ import {
   SessionTreeError,
 } from "@espalier/session-tree";
 import { digestOfContext } from "./children/acting.ts";
-import { type FaultKind, FaultyCalls, faultKinds } from "./faulty-calls.ts";
+import { FaultyCalls, faultKinds } from "./faulty-calls.ts";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
 import { headerOf } from "./new-session.ts";
 import { SeededRandom } from "./seeded-random.ts";
@@ -136,5 +136,3 @@ async function act(session: SessionTree, random: SeededRandom, n: number): Promi
     return session.append(branchSummary.of({ fromId: leafId, summary: "So far." }));
   return session.append(note(n), { onFailure: later });
 }
-
-export type { FaultKind };

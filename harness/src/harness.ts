@@ -16,7 +16,7 @@ export interface HarnessOptions {
 }
 
 /** What a trial found. */
-export interface HarnessResult {
+interface HarnessResult {
   /** Counts, for the table in the documentation. */
   figures: Record<string, number>;
   /** One sentence each for what broke the contract; a trial with none has passed. */

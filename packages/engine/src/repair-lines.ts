@@ -81,7 +81,7 @@ function written(value: unknown): string | undefined {
 }
 
 /** SHA-256 in hex: names bytes without quoting them. */
-export function digestOf(bytes: Uint8Array): string {
+function digestOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
