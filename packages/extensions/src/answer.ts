@@ -11,7 +11,7 @@ export type JudgedAnswer =
   | { readonly kind: "fields"; readonly fields: FieldValues; readonly unknown: readonly string[] };
 
 type MergeRulesByName = Readonly<Record<string, MergeRule>>;
-export type FieldValues = Readonly<Record<string, unknown>>;
+type FieldValues = Readonly<Record<string, unknown>>;
 
 /**
  * Judges one answer, alone. A cancellation stands whatever else the answer holds. The fields are a copy, so that what

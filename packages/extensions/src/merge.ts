@@ -12,7 +12,7 @@ export interface OwnedAnswer {
 }
 
 /** Two handlers answered a field that has room for one answer. */
-export interface Conflict {
+interface Conflict {
   readonly field: string;
   readonly standing: string;
   readonly refused: string;

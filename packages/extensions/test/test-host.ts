@@ -50,7 +50,7 @@ export const heard = hookAlias("heard", {
   map: ({ words }) => ({ count: words.length }),
 });
 /** `planned` under another name, whose answers say `customInstructions`. */
-export const foreseen = hookAlias("foreseen", {
+const foreseen = hookAlias("foreseen", {
   of: planned,
   map: (payload) => ({ preparation: payload }),
   mapAnswer: ({ customInstructions, ...rest }: { customInstructions?: string; cancel?: boolean }) => ({

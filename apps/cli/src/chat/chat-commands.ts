@@ -19,7 +19,7 @@ export interface Chat {
 }
 
 /** A command of the chat. */
-export interface ChatCommand {
+interface ChatCommand {
   name: string;
   /** What may follow the name. */
   usage: string;
@@ -28,7 +28,7 @@ export interface ChatCommand {
 }
 
 /** All commands, in the order of the help. A new one is an element here. */
-export const CHAT_COMMANDS: readonly ChatCommand[] = [
+const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "tree",
     usage: "",
@@ -101,7 +101,10 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "policy",
     usage: "",
     description: "Show when the session is compacted",
-    run: ({ session, say }) => say(`The policy is ${session.options.policy?.name ?? "token-budget"}`),
+    run({ session, say }) {
+      const { policy = "token-budget" } = session.options;
+      say(`The policy is ${typeof policy === "string" ? policy : policy.name}`);
+    },
   },
   {
     name: "undo",
@@ -126,7 +129,7 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
 const NAME_WIDTH = 17;
 
 /** `/compact         Compress conversation history`, a line each. */
-export function helpText(): string {
+function helpText(): string {
   return CHAT_COMMANDS.map(
     ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${description}`,
   ).join("\n");

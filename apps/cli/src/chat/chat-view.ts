@@ -23,7 +23,7 @@ export function viewEvent(event: AgentEvent, colours: Colours): string | undefin
 }
 
 /** A call as one line: its name, and what it was given. */
-export function viewCall({ name, arguments: given }: ToolCallBlock): string {
+function viewCall({ name, arguments: given }: ToolCallBlock): string {
   const values = Object.entries(given ?? {}).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
   );
@@ -45,7 +45,7 @@ export function viewFooter(session: Session, model: { modelId: string; contextWi
 }
 
 /** What the answers and summaries of a session have cost, in US dollars, over all branches: every call once. */
-export function costOf(session: Session): number {
+function costOf(session: Session): number {
   let total = 0;
   for (const entry of session.tree.entries()) {
     const { usage, message } = entry as { usage?: Cost; message?: { usage?: Cost } };

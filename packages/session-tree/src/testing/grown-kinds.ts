@@ -1,7 +1,7 @@
 import type { Sprout } from "./tree-language.ts";
 
 /** What an entry can find out about those before it. */
-export interface Surroundings {
+interface Surroundings {
   /** The leaf as it is before the entry. */
   leafId: string | null;
   /** The first call above the entry that has no result yet. */

@@ -5,7 +5,7 @@ import { splitSentences } from "./sentences.ts";
 import { gistOf } from "./user-words.ts";
 
 /** Something that was said, the message it stands in, and how much it is worth repeating. */
-export interface Saying {
+interface Saying {
   text: string;
   at: number;
   score: number;

@@ -2,7 +2,7 @@ import { eachDefinition } from "./definition.ts";
 import { eachExactString, type StringKind } from "./exact-string.ts";
 
 /** Who wrote a text. What people and the agent wrote is needed again more often than what a tool printed. */
-export type Author = "user" | "assistant" | "call" | "tool";
+type Author = "user" | "assistant" | "call" | "tool";
 
 /** An exact string and what is known of it. */
 export interface IndexedString {

@@ -2,7 +2,7 @@ import type { ToolCallBlock } from "@espalier/session-tree";
 import { type Command, readCommand } from "./command.ts";
 
 /** What a call was made for. Read from the arguments first, from the tool's name where they leave it open. */
-export type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
+type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
 
 /** One item of a task list that the agent keeps. */
 export interface PlanItem {
