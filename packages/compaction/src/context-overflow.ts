@@ -25,8 +25,9 @@ const OVERFLOW_WORDS = [
 const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
 
 /**
- * Whether an answer says that its request was too long for the model: by the error's words, or, where a provider cuts
- * silently, by a usage above the window. A successful answer within the window never does.
+ * Whether an answer says that its request was too long for the model: by the error's words, or, where a server fills
+ * the window and has no room left to answer, by an answer of no tokens that ended at the limit. A successful answer
+ * never does, however large the provider says its request was: the window may be configured smaller than it is.
  *
  * @param contextWindow of the model, in tokens
  */
@@ -39,11 +40,11 @@ export function isContextOverflow(message: ContextMessage, contextWindow: number
       !OTHER_WORDS.some((pattern) => pattern.test(words))
     );
   }
-  if (message.stopReason === "aborted") return false;
-  return inputTokens(message.usage) > contextWindow;
+  const { usage } = message;
+  return message.stopReason === "length" && usage?.output === 0 && inputTokens(usage) >= contextWindow;
 }
 
-function inputTokens(usage: Usage | undefined): number {
+function inputTokens(usage: Usage): number {
   const count = (value: unknown) => (typeof value === "number" ? value : 0);
-  return count(usage?.input) + count(usage?.cacheRead) + count(usage?.cacheWrite);
+  return count(usage.input) + count(usage.cacheRead) + count(usage.cacheWrite);
 }

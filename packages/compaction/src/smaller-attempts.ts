@@ -21,16 +21,18 @@ export interface SmallerAttempt {
  */
 export function* smallerAttempts(
   span: CompactionSpan,
-  { firstKeptIndex }: CutPoint,
+  tried: CutPoint,
   conditions: PlanConditions,
 ): Generator<SmallerAttempt> {
-  const { settings, isOverflow } = conditions;
+  const { settings, isOverflow: isBounded } = conditions;
   const [threshold, window] = [thresholdOf(settings), settings.contextWindow];
-  const cuts = smallerCuts(span, firstKeptIndex, conditions);
-  for (const most of [threshold, window]) for (const cut of cuts) yield { cut, most, isBounded: isOverflow };
-  if (isOverflow) for (const cut of cuts.toReversed()) yield { cut, most: window, isBounded: false };
+  const smaller = smallerCuts(span, tried.firstKeptIndex, conditions);
+  for (const cut of smaller) yield { cut, most: threshold, isBounded };
+  const all = [tried, ...smaller];
+  for (const cut of all) yield { cut, most: window, isBounded };
+  if (isBounded) for (const cut of all.toReversed()) yield { cut, most: window, isBounded: false };
   if (waitingAt(span) < 0 || !fitsAlone(span, conditions)) return;
-  yield { cut: keepNothing(span), most: threshold, isBounded: isOverflow };
+  yield { cut: keepNothing(span), most: threshold, isBounded };
 }
 
 /** Cuts that keep less than one that begins at `keptFrom`, each less than the one before: half the budget each time. */

@@ -34,7 +34,7 @@ export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow:
   const most = limitTokens * CHARS_PER_TOKEN;
   const parts = [
     prose.trim().replace(BLOCK_TAG, "&lt;"),
-    block("pinned", pinnedText(blocks.pinned, most), most),
+    block("pinned", pinnedText(blocks.pinned, roomIn("pinned", most)), most),
     block("goal", blocks.goal ?? "", most),
     block("latest-user-message", blocks.latestUserMessage ?? "", most),
     formatFileLists(blocks.files, limitTokens),
@@ -90,8 +90,11 @@ const PIN_FRAME = 48;
 
 function block(tag: string, text: string, most: number): string {
   if (text.trim() === "") return "";
-  return `<${tag}>\n${escapedWithin(text, most - tag.length * 2 - "<>\n\n</>".length)}\n</${tag}>`;
+  return `<${tag}>\n${escapedWithin(text, roomIn(tag, most))}\n</${tag}>`;
 }
+
+/** What the tags leave of so many characters. */
+const roomIn = (tag: string, most: number): number => most - tag.length * 2 - "<>\n\n</>".length;
 
 /** The escaped text, head and tail of it where it is longer than that; cutting the result again changes nothing. */
 function escapedWithin(text: string, most: number): string {

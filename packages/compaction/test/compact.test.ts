@@ -1,0 +1,212 @@
+import { compact, HISTORY_SECTIONS, TURN_PREFIX_SECTIONS } from "@espalier/compaction";
+import type { Usage } from "@espalier/session-tree";
+import { SummarizerError, type SummaryRequest } from "@espalier/summarizer";
+import { failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test } from "vitest";
+import { PathBuilder, planned, words } from "./build-path.ts";
+
+const sections = (names: readonly string[], said = "(none)") =>
+  names.map((name) => `## ${name}\n${said}`).join("\n");
+const answerTo = ({ sections: wanted, purpose }: SummaryRequest) => sections(wanted, `told by ${purpose}`);
+const billed = (input: number): Usage => ({
+  input,
+  output: 1,
+  cacheRead: 0,
+  cacheWrite: 0,
+  cost: { total: input },
+});
+
+/** History of two messages, and a turn of which four are cut away. */
+function splitTurn() {
+  const path = new PathBuilder();
+  path.user("old question");
+  path.answer("old answer");
+  path.user("the question of this turn");
+  path.tool("read", { path: "a.ts" }, "text of a");
+  path.answer("half way");
+  path.answer(words(10));
+  return planned(path, { keepRecentTokens: 10 });
+}
+
+describe("a split turn", () => {
+  test("asks for both summaries before either has answered, and joins them", async () => {
+    const summarizer = scriptedSummarizer(async (request, n) => {
+      if (n === 1) await new Promise((resolve) => setTimeout(resolve, 20));
+      return answerTo(request);
+    });
+    const plan = splitTurn();
+    const result = await compact(plan, { summarizer });
+    expect(summarizer.events).toEqual(["request 1", "request 2", "answer 2", "answer 1"]);
+    const [history, prefix] = summarizer.requests;
+    expect(history).toMatchObject({ purpose: "history", messages: plan.messagesToSummarize });
+    expect(prefix).toMatchObject({ purpose: "turn-prefix", messages: plan.turnPrefixMessages });
+    expect(history!.sections).toEqual(HISTORY_SECTIONS);
+    expect(prefix!.sections).toEqual(TURN_PREFIX_SECTIONS);
+    expect(history!.maxOutputTokens + prefix!.maxOutputTokens).toBe(plan.maxSummaryTokens);
+    const { prose } = result;
+    expect(prose.indexOf("told by history")).toBeLessThan(
+      prose.indexOf("\n\n---\n\n# Beginning of the current turn"),
+    );
+    expect(prose.indexOf("# Beginning of the current turn")).toBeLessThan(
+      prose.indexOf("told by turn-prefix"),
+    );
+    expect(result.summary).toContain(
+      "<latest-user-message>\nthe question of this turn\n</latest-user-message>",
+    );
+    expect(result.summary).toContain("<read-files>\na.ts\n</read-files>");
+  });
+
+  test("asks for one after the other where a server takes one request at a time", async () => {
+    const summarizer = scriptedSummarizer(answerTo);
+    await compact(splitTurn(), { summarizer, concurrency: 1 });
+    expect(summarizer.events).toEqual(["request 1", "answer 1", "request 2", "answer 2"]);
+  });
+
+  test("has the same authors and the same order whoever answers first", async () => {
+    const plan = splitTurn();
+    const sources = { history: "one", "turn-prefix": "two" } as Record<string, string>;
+    const model = (request: SummaryRequest) => ({ provider: "p", modelId: sources[request.purpose]! });
+    for (const slow of Object.keys(sources)) {
+      const summarizer = {
+        ...scriptedSummarizer(""),
+        async summarize(request: SummaryRequest) {
+          if (request.purpose === slow) await new Promise((resolve) => setTimeout(resolve, 5));
+          const text = answerTo(request);
+          return {
+            text,
+            stopReason: "stop" as const,
+            model: model(request),
+            source: sources[request.purpose]!,
+          };
+        },
+      };
+      const { source, model: first } = await compact(plan, { summarizer });
+      expect({ source, first }).toEqual({ source: "one + two", first: { provider: "p", modelId: "one" } });
+    }
+  });
+
+  test("keeps the previous summary when only a turn's beginning is summarised", async () => {
+    const path = new PathBuilder();
+    path.user("first");
+    const kept = path.user("the turn");
+    path.compaction(kept, "The summary of old.\n\n<goal>\nfirst\n</goal>");
+    path.answer("one");
+    path.answer("two");
+    path.answer(words(10));
+    const plan = planned(path, { keepRecentTokens: 10 });
+    expect(plan).toMatchObject({ historyIds: [], turnPrefixIds: ["e2", "e4", "e5"] });
+    const summarizer = scriptedSummarizer(answerTo);
+    const { prose, summary } = await compact(plan, { summarizer });
+    expect(summarizer.requests.map(({ purpose }) => purpose)).toEqual(["turn-prefix"]);
+    expect(prose).toMatch(/^The summary of old\.\n\n---\n\n# Beginning of the current turn\n\n## Original/);
+    expect(summary.match(/<goal>/g)).toHaveLength(1);
+  });
+});
+
+describe("an update", () => {
+  test("sends the update prompt, the prose of the old summary and only what is new", async () => {
+    const path = new PathBuilder();
+    path.user("first");
+    const kept = path.user("second");
+    path.compaction(kept, "Old prose.\n\n<goal>\nfirst\n</goal>\n\n<read-files>\na.ts\n</read-files>");
+    path.answer("third");
+    path.user(words(10));
+    const summarizer = scriptedSummarizer(answerTo);
+    const { summary } = await compact(planned(path, { keepRecentTokens: 10 }), { summarizer });
+    const [request] = summarizer.requests;
+    expect(request).toMatchObject({ previousSummary: "Old prose." });
+    expect(request!.messages).toHaveLength(2);
+    expect(request!.instructions).toContain("The transcript is what happened after the previous summary");
+    expect(summary).toMatch(/<read-files>\na\.ts\n<\/read-files>$/);
+  });
+
+  test("may be as long as the old summary, however little is new", async () => {
+    const path = new PathBuilder();
+    path.user("first");
+    const kept = path.user("second");
+    path.compaction(kept, words(5_000));
+    path.user(words(10));
+    const summarizer = scriptedSummarizer(answerTo);
+    await compact(planned(path, { keepRecentTokens: 10 }), { summarizer });
+    expect(summarizer.requests[0]!.maxOutputTokens).toBeGreaterThanOrEqual(4_000);
+  });
+});
+
+describe("a part that fails", () => {
+  test("fails the whole, aborts the other, and all bills are summed", async () => {
+    let aborted = false;
+    const summarizer = scriptedSummarizer(async ({ purpose, signal }) => {
+      if (purpose === "history") return failingAnswer("bad-request", billed(10));
+      await new Promise<void>((resolve) => signal!.addEventListener("abort", () => resolve()));
+      aborted = true;
+      throw new SummarizerError("aborted", "The summary was aborted.", { usage: billed(100) });
+    });
+    const failure = await compact(splitTurn(), { summarizer }).catch((error: unknown) => error);
+    expect(aborted).toBe(true);
+    expect(failure).toBeInstanceOf(SummarizerError);
+    expect(failure).toMatchObject({ code: "bad-request", usage: { input: 110, cost: { total: 110 } } });
+  });
+
+  test("is billed for with what the finished part cost, attempts before it included", async () => {
+    const summarizer = {
+      ...scriptedSummarizer(""),
+      async summarize(request: SummaryRequest) {
+        if (request.purpose === "turn-prefix") {
+          await new Promise((resolve) => setTimeout(resolve, 10));
+          throw new TypeError("no connection");
+        }
+        return {
+          text: answerTo(request),
+          stopReason: "stop" as const,
+          model: { provider: "p", modelId: "m" },
+          usage: billed(5),
+          attempts: [{ name: "a", code: "overloaded" as const, message: "", usage: billed(7) }],
+        };
+      },
+    };
+    const failure = await compact(splitTurn(), { summarizer }).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: "failed", usage: { input: 12 } });
+    expect((failure as SummarizerError).message).toContain("no connection");
+  });
+
+  test("does not start the next one where they are asked one by one", async () => {
+    const summarizer = scriptedSummarizer(failingAnswer("unauthorized"));
+    await expect(compact(splitTurn(), { summarizer, concurrency: 1 })).rejects.toMatchObject({
+      code: "unauthorized",
+    });
+    expect(summarizer.requests).toHaveLength(1);
+  });
+
+  test("that is aborted from outside ends with `aborted` and what was billed", async () => {
+    const abort = new AbortController();
+    const summarizer = scriptedSummarizer({ hangs: "until-aborted" });
+    const running = compact(splitTurn(), { summarizer, signal: abort.signal });
+    setTimeout(() => abort.abort(), 10);
+    await expect(running).rejects.toMatchObject({ code: "aborted" });
+  });
+});
+
+describe("what a request could not show", () => {
+  test("is listed by entry: shortened results, pictures, dropped messages", async () => {
+    const path = new PathBuilder();
+    path.user("read");
+    path.tool("read", { path: "a" }, words(2_000));
+    path.user([{ type: "image", data: "", mimeType: "image/png" }] as never);
+    path.user(words(10));
+    const plan = planned(path, { keepRecentTokens: 10 });
+    const summarizer = scriptedSummarizer(answerTo, { contextWindow: 20_000 });
+    const { omitted } = await compact(plan, { summarizer });
+    expect(omitted.history).toMatchObject({
+      toolResultLimit: 2_000,
+      shortened: [{ entryId: "e3", characters: 6_000 }],
+      media: [{ entryId: "e4", count: 1 }],
+      dropped: [],
+    });
+    expect(omitted).not.toHaveProperty("turnPrefix");
+  });
+
+  test("is nothing where everything was shown", async () => {
+    const summarizer = scriptedSummarizer(answerTo, { contextWindow: 20_000 });
+    expect((await compact(splitTurn(), { summarizer })).omitted).toEqual({});
+  });
+});

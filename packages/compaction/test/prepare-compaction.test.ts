@@ -1,0 +1,242 @@
+import { CompactionError, prepareCompaction } from "@espalier/compaction";
+import { type ContextMessage, messageText } from "@espalier/session-tree";
+import { describe, expect, test } from "vitest";
+import { PathBuilder, planned, words } from "./build-path.ts";
+
+const contents = (messages: readonly ContextMessage[]) => messages.map(messageText);
+
+describe("what is summarised and what stays", () => {
+  test("a cut between turns leaves history and a kept tail", () => {
+    const path = new PathBuilder();
+    path.user("one");
+    path.answer("two");
+    const kept = path.user("three");
+    path.answer("four");
+    const plan = planned(path, { keepRecentTokens: 3 });
+    expect(plan).toMatchObject({
+      leafId: "e4",
+      firstKeptEntryId: kept,
+      turnStartEntryId: null,
+      isSplitTurn: false,
+      historyIds: ["e1", "e2"],
+      turnPrefixIds: [],
+      keptIds: ["e3", "e4"],
+    });
+    expect(contents(plan.messagesToSummarize)).toEqual(["one", "two"]);
+    expect(contents(plan.keptMessages)).toEqual(["three", "four"]);
+    expect(plan.previousSummary).toBeUndefined();
+  });
+
+  test("a cut inside a turn parts the history from the turn's beginning", () => {
+    const path = new PathBuilder();
+    path.user("old");
+    path.answer("old answer");
+    path.user("new");
+    path.tool("read", { path: "a" }, "result");
+    path.answer("working");
+    path.answer("done");
+    const plan = planned(path, { keepRecentTokens: 1 });
+    expect(plan).toMatchObject({
+      isSplitTurn: true,
+      turnStartEntryId: "e3",
+      firstKeptEntryId: "e7",
+      historyIds: ["e1", "e2"],
+      turnPrefixIds: ["e3", "e4", "e5", "e6"],
+      keptIds: ["e7"],
+    });
+  });
+
+  test("the tail that was kept before is part of the next span, and the old summary is brought up to date", () => {
+    const path = new PathBuilder();
+    path.user("first");
+    path.answer("second");
+    const tail = path.user("tail");
+    path.answer("tail answer");
+    path.compaction(tail, "What was before.\n\n<goal>\nfirst\n</goal>");
+    path.user("after");
+    path.answer("after answer");
+    const plan = planned(path, { keepRecentTokens: 4 });
+    expect(plan.historyIds).toEqual(["e3", "e4"]);
+    expect(plan.keptIds).toEqual(["e6", "e7"]);
+    expect(plan.previousSummary).toBe("What was before.");
+    expect(plan.blocks.goal).toBe("first");
+  });
+
+  test("failed answers and calls without results are handed over, edits are applied", () => {
+    const path = new PathBuilder();
+    const secret = path.user("the password is 123");
+    path.answer("oops", { stopReason: "error", errorMessage: "overloaded" });
+    path.call([{ name: "read", arguments: { path: "a" } }]);
+    path.add({ type: "context_edit", targetId: secret, replacement: { content: "(left out)" } });
+    path.user(words(10));
+    const plan = planned(path, { keepRecentTokens: 10 });
+    expect(contents(plan.messagesToSummarize)).toEqual(["(left out)", "oops", ""]);
+    expect(JSON.stringify(plan)).not.toContain("123");
+  });
+
+  test("nothing to compact is an answer: an empty path, a short one, one with labels alone", () => {
+    expect(prepareCompaction([])).toEqual({
+      eligible: false,
+      reason: "Nothing to compact: there are no messages yet.",
+    });
+    const path = new PathBuilder();
+    path.add({ type: "label", targetId: "e1", label: "x" });
+    expect(prepareCompaction(path.entries).eligible).toBe(false);
+    path.user("short");
+    expect(prepareCompaction(path.entries)).toMatchObject({
+      eligible: false,
+      reason: expect.stringContaining("2 tokens"),
+    });
+  });
+
+  test("system prompts and shell runs that the model never saw are nothing to summarise", () => {
+    const path = new PathBuilder();
+    path.say({ role: "system", content: words(50) });
+    path.say({
+      role: "bashExecution",
+      command: "ls",
+      output: words(50),
+      exitCode: 0,
+      excludeFromContext: true,
+    });
+    path.user("hello");
+    expect(prepareCompaction(path.entries, { keepRecentTokens: 1 }).eligible).toBe(false);
+  });
+});
+
+describe("what stands beside the prose", () => {
+  test("the goal is the user's first message, the latest one stands there only when it is not kept", () => {
+    const path = new PathBuilder();
+    path.user("build a <shed>");
+    path.answer("ok");
+    path.user("paint it green");
+    path.answer(words(30));
+    path.answer(words(30));
+    expect(planned(path, { keepRecentTokens: 30 }).blocks).toMatchObject({
+      goal: "build a <shed>",
+      latestUserMessage: "paint it green",
+    });
+    expect(planned(path, { keepRecentTokens: 64 }).blocks).not.toHaveProperty("latestUserMessage");
+  });
+
+  test("a goal that the user edited out is not brought back", () => {
+    const path = new PathBuilder();
+    const first = path.user("my token is abc");
+    const second = path.user("fix the tests");
+    path.answer(words(50));
+    path.add({ type: "context_edit", targetId: first, replacement: null });
+    path.user(words(10));
+    expect(planned(path, { keepRecentTokens: 10 }).blocks.goal).toBe("fix the tests");
+    path.add({ type: "context_edit", targetId: second, replacement: { content: "fix all tests" } });
+    expect(planned(path, { keepRecentTokens: 10 }).blocks.goal).toBe("fix all tests");
+  });
+
+  test("goal and newest instruction survive a long loop without a word of the user, and a foreign summary", () => {
+    for (const summary of [
+      "Prose.\n\n<goal>\nthe goal\n</goal>\n\n<latest-user-message>\nand quickly\n</latest-user-message>",
+      "A summary of somebody else.",
+    ]) {
+      const path = new PathBuilder();
+      path.user("the goal");
+      path.user("and quickly");
+      const kept = path.answer(words(20));
+      path.compaction(kept, summary);
+      path.tool("read", { path: "a" }, words(40));
+      path.answer(words(20));
+      expect(planned(path, { keepRecentTokens: 20 }).blocks).toMatchObject({
+        goal: "the goal",
+        latestUserMessage: "and quickly",
+      });
+    }
+  });
+
+  test("pins that stay as they are are not repeated", () => {
+    const path = new PathBuilder();
+    const pinned = [
+      { id: path.user("always run the linter"), text: "always run the linter" },
+      { id: path.user(words(10)), text: words(10) },
+    ];
+    expect(planned(path, { keepRecentTokens: 10 }, { pinned }).blocks.pinned).toEqual([pinned[0]]);
+  });
+
+  test("file lists come from calls, earlier summaries, branch summaries and what extensions recorded", () => {
+    const path = new PathBuilder();
+    path.user("go");
+    const kept = path.user("kept");
+    path.compaction(kept, "Foreign.\n\n<modified-files>\nold.ts\n</modified-files>", {
+      details: { readFiles: ["recorded.ts"], modifiedFiles: 7 },
+      fromHook: true,
+    });
+    path.tool("read", { path: "read.ts" }, "text");
+    path.tool("edit", { path: "failed.ts" }, "no such file", true);
+    path.tool("Write", { file_path: "written.ts" }, "ok");
+    path.tool("my_tool", { target: "mine.ts" }, "ok");
+    path.add({
+      type: "branch_summary",
+      fromId: "e1",
+      summary: "Tried.",
+      details: { modifiedFiles: ["branch.ts"], readFiles: ["written.ts"] },
+    });
+    path.user(words(10));
+    const mine = {
+      name: "my_tool",
+      files: ({ target }: { target?: unknown }) => ({ edited: [String(target)] }),
+    };
+    expect(planned(path, { keepRecentTokens: 10 }).blocks.files).toEqual({
+      readFiles: ["read.ts", "recorded.ts"],
+      modifiedFiles: ["branch.ts", "old.ts", "written.ts"],
+    });
+    expect(planned(path, { keepRecentTokens: 10 }, { tools: [mine] }).blocks.files.modifiedFiles).toContain(
+      "mine.ts",
+    );
+  });
+});
+
+describe("the end of a path is enough", () => {
+  test("the plan from the first kept entry on is that of the whole path", () => {
+    const path = new PathBuilder();
+    path.user("the goal");
+    path.tool("read", { path: "a.ts" }, words(40));
+    const kept = path.user("go on");
+    path.answer(words(40));
+    path.compaction(kept, "Prose.\n\n<goal>\nthe goal\n</goal>\n\n<read-files>\na.ts\n</read-files>");
+    path.tool("edit", { path: "b.ts" }, words(40));
+    path.user("and on");
+    path.answer(words(40));
+    const window = path.entries.slice(path.entries.findIndex(({ id }) => id === kept));
+    for (const keepRecentTokens of [0, 20, 40, 60, 90, 120]) {
+      expect(prepareCompaction(window, { keepRecentTokens })).toEqual(
+        prepareCompaction(path.entries, { keepRecentTokens }),
+      );
+    }
+  });
+});
+
+describe("a system prompt that stands in the session", () => {
+  test("is carried by the compaction, and counts", () => {
+    const path = new PathBuilder();
+    path.say({ role: "system", content: "You are a gardener.", sections: { tone: "calm" }, toolsAdded: [] });
+    path.user("plant");
+    path.answer(words(40));
+    path.user(words(10));
+    const plan = planned(path, { keepRecentTokens: 10, contextWindow: 20_000 });
+    expect(plan.tokensAfter).toBeGreaterThan(10 + plan.summaryTokens);
+  });
+});
+
+test("an error of the plan names what it needs, as data", () => {
+  const path = new PathBuilder();
+  path.user(words(300_000));
+  const failure = (() => {
+    try {
+      return prepareCompaction(path.entries, {}, { overheadTokens: 9_000 });
+    } catch (error) {
+      return error as CompactionError;
+    }
+  })();
+  expect(failure).toBeInstanceOf(CompactionError);
+  expect(failure).toMatchObject({
+    code: "irreducible",
+    breakdown: { systemAndTools: 9_000, newestUserMessage: 300_000, contextWindow: 200_000 },
+  });
+});

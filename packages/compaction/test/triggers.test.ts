@@ -1,0 +1,136 @@
+import {
+  DEFAULT_COMPACTION_SETTINGS,
+  isContextOverflow,
+  shouldCompact,
+  tokenBudget,
+  trustedTokens,
+} from "@espalier/compaction";
+import { type ContextMessage, contextOfPath } from "@espalier/session-tree";
+import { describe, expect, test } from "vitest";
+import { PathBuilder, words } from "./build-path.ts";
+
+describe("when a context is due", () => {
+  const settings = { autoCompact: true, reserveTokens: 16_384 };
+  test("strictly above the window less the reserve", () => {
+    expect(shouldCompact(183_616, 200_000, settings)).toBe(false);
+    expect(shouldCompact(183_617, 200_000, settings)).toBe(true);
+  });
+
+  test("never where nothing may compact by itself", () => {
+    expect(shouldCompact(1_000_000, 200_000, { ...settings, autoCompact: false })).toBe(false);
+  });
+});
+
+describe("the size that is trusted", () => {
+  const usage = (total: number) => ({
+    usage: { input: total, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: total },
+  });
+  const size = (path: PathBuilder, overhead = 0) => trustedTokens(contextOfPath(path.entries), overhead);
+
+  test("is what the provider reported last, and characters / 4 of what came after it", () => {
+    const path = new PathBuilder();
+    path.user(words(50));
+    path.answer("hi", usage(1_234));
+    path.user(words(50));
+    expect(size(path)).toBe(1_284);
+  });
+
+  test("counts system prompt and tools once: the provider has counted them already", () => {
+    const path = new PathBuilder();
+    path.user(words(50));
+    expect(size(path, 900)).toBe(950);
+    path.answer(words(1), usage(1_000));
+    expect(size(path, 900)).toBe(1_000);
+    const situation = { context: contextOfPath(path.entries), path: path.entries, now: 0 };
+    const settings = { ...DEFAULT_COMPACTION_SETTINGS, contextWindow: 17_384 };
+    expect(tokenBudget.judge({ ...situation, settings, overheadTokens: 900 })).toBeUndefined();
+    expect(
+      tokenBudget.judge({
+        ...situation,
+        settings: { ...settings, contextWindow: 17_383 },
+        overheadTokens: 0,
+      }),
+    ).toBe("threshold");
+  });
+
+  test("is estimated where nothing is reported: no usage, an empty one, one of a failed answer", () => {
+    for (const more of [
+      {},
+      usage(0),
+      { ...usage(9_999), stopReason: "error" },
+      { ...usage(9_999), stopReason: "aborted" },
+    ]) {
+      const path = new PathBuilder();
+      path.user(words(50));
+      path.answer(words(10), more);
+      expect(size(path)).toBe(60);
+    }
+  });
+
+  test("is not taken from before a compaction or an edit of what stood before it", () => {
+    const path = new PathBuilder();
+    const first = path.user(words(50));
+    path.answer(words(10), usage(150_000));
+    path.add({ type: "context_edit", targetId: first, replacement: null });
+    expect(size(path)).toBe(10);
+    const kept = path.user(words(20));
+    path.answer(words(10), usage(150_000));
+    path.compaction(kept, words(5));
+    expect(size(path)).toBe(35);
+    path.answer(words(10), usage(77));
+    expect(size(path)).toBe(77);
+  });
+});
+
+describe("an overflow", () => {
+  const failed = (errorMessage: string, more = {}) =>
+    ({
+      role: "assistant",
+      content: [],
+      provider: "p",
+      model: "m",
+      stopReason: "error",
+      errorMessage,
+      ...more,
+    }) as never as ContextMessage;
+
+  test("is told by the words of the providers", () => {
+    for (const words of [
+      "400 prompt is too long: 213462 tokens > 200000 maximum",
+      "Your input exceeds the context window of this model",
+      "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+      "context_length_exceeded",
+      "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)",
+      "Please reduce the length of the messages or completion.",
+      "the request exceeds the available context size, try increasing it",
+      "input length and `max_tokens` exceed context limit",
+      "413 request_too_large",
+    ])
+      expect([words, isContextOverflow(failed(words), 200_000)]).toEqual([words, true]);
+  });
+
+  test("is not another limit, another failure, or an aborted answer", () => {
+    for (const words of [
+      "429 rate limit: too many tokens per minute",
+      "529 overloaded_error",
+      "Too many requests: token limit exceeded per day",
+      "invalid x-api-key",
+      "",
+    ])
+      expect([words, isContextOverflow(failed(words), 200_000)]).toEqual([words, false]);
+    expect(isContextOverflow(failed("prompt is too long", { stopReason: "aborted" }), 200_000)).toBe(false);
+    expect(isContextOverflow({ role: "user", content: "prompt is too long", timestamp: 0 }, 200_000)).toBe(
+      false,
+    );
+  });
+
+  test("is told by an answer without a token at the limit, and never by a successful one", () => {
+    const usage = { input: 150_000, cacheRead: 50_001, cacheWrite: 0, output: 0 };
+    expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_000)).toBe(true);
+    expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_002)).toBe(false);
+    for (const more of [{ stopReason: "stop" }, { stopReason: "toolUse" }, { stopReason: "length" }])
+      expect(
+        isContextOverflow(failed("prompt is too long", { usage: { ...usage, output: 9 }, ...more }), 100),
+      ).toBe(false);
+  });
+});
