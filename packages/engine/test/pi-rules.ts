@@ -1,7 +1,7 @@
 import type { ContextMessage } from "@espalier/session-tree";
 
 /** An entry as any reader of the format finds it. */
-export interface Line {
+interface Line {
   type: string;
   id: string;
   parentId: string | null;

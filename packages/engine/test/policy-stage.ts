@@ -15,7 +15,7 @@ export function stage(options: CreateOptions = {}): Promise<Session> {
 }
 
 /** A summary with every section that was asked for. */
-export function summaryFor({ sections }: Pick<SummaryRequest, "sections">, words = "nothing"): string {
+function summaryFor({ sections }: Pick<SummaryRequest, "sections">, words = "nothing"): string {
   return sections.length === 0 ? words : sections.map((section) => `## ${section}\n${words}`).join("\n\n");
 }
 

@@ -1,0 +1,27 @@
+import { strict as assert } from "node:assert";
+import { DEFAULT_COMPACTION_SETTINGS as settings } from "@espalier/compaction";
+import { messageCount, offload, pressure, slidingWindow } from "@espalier/policies";
+import { growTree } from "@espalier/session-tree/testing";
+
+// Sixty messages, in turn. A policy is a value; judging and planning are pure functions of what it is shown.
+const path = Array.from({ length: 30 }, (_, at) => `u${at} > a${at}`).join(" > ");
+const { session } = await growTree(path);
+const situation = {
+  context: session.context,
+  path: session.window.entries,
+  settings,
+  overheadTokens: 0,
+  now: Date.now(),
+};
+
+const window = slidingWindow(); // tail 40, window 12: twenty messages are beyond the tail
+assert.equal(window.judge(situation), "policy");
+const plan = window.plan(situation, {});
+assert.ok(plan.eligible && plan.historyIds.length === 20 && plan.firstKeptEntryId === "u10");
+
+assert.equal(messageCount().judge(situation), "policy"); // more than 50
+assert.equal(offload().judge(situation), undefined); // far below the model's window
+assert.equal(pressure({ maxContextTokens: 100 }).judge(situation), "threshold");
+
+// What contradicts itself is refused before anything is opened.
+assert.throws(() => slidingWindow({ tailKeepSize: 80 }), /tailKeepSize .* must be below contextSize/);
