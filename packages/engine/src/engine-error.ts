@@ -8,6 +8,7 @@
  * - `stale`: the session went on while a summary was made of it
  * - `nothing-to-merge`: the other branch has nothing that is not here
  * - `bad-input`: what was given cannot be understood
+ * - `settings`: a setting that cannot be used; `key` and `file` say which and where
  */
 export type EngineErrorCode =
   | "nothing-to-undo"
@@ -16,7 +17,14 @@ export type EngineErrorCode =
   | "stale"
   | "nothing-to-merge"
   | "not-text"
-  | "bad-input";
+  | "bad-input"
+  | "settings";
+
+export interface EngineErrorOptions extends ErrorOptions {
+  by?: string;
+  key?: string;
+  file?: string;
+}
 
 /** The one error class of this package; trouble with a log or an entry is a `SessionTreeError`. */
 export class EngineError extends Error {
@@ -24,10 +32,16 @@ export class EngineError extends Error {
   readonly code: EngineErrorCode;
   /** The extension that forbade it. */
   readonly by: string | undefined;
-  constructor(code: EngineErrorCode, message: string, options: ErrorOptions & { by?: string } = {}) {
+  /** The setting. */
+  readonly key: string | undefined;
+  /** The settings file. */
+  readonly file: string | undefined;
+  constructor(code: EngineErrorCode, message: string, options: EngineErrorOptions = {}) {
     super(message, options);
     this.code = code;
     this.by = options.by;
+    this.key = options.key;
+    this.file = options.file;
   }
 }
 

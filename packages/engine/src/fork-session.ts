@@ -1,9 +1,9 @@
 import { planBranchSummary, sessionBeforeFork, sessionFork } from "@espalier/branch-summary";
 import {
+  assertWritable,
   branchSummary,
   createId,
   type Entry,
-  FORMAT_VERSION,
   type ForkPlan,
   type ForkPosition,
   forkHeader,
@@ -49,7 +49,8 @@ export interface ForkResult {
  * Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force; with
  * `summarize`, what it leaves out is told behind them.
  *
- * @throws SummarizerError, and nothing is made; EngineError `cancelled`; SessionTreeError `unknown-entry`, `exists`
+ * @throws SummarizerError, and nothing is made; EngineError `cancelled`; SessionTreeError `unknown-entry`, `exists`,
+ *   and `version` or `no-header` for a session that is only read
  */
 export async function forkSession(
   session: SessionState,
@@ -57,6 +58,8 @@ export async function forkSession(
   options: ForkOptions = {},
 ): Promise<ForkResult> {
   const { core } = session;
+  // What is copied into a file of this version must be of a version that this program knows.
+  assertWritable(core.log);
   await core.load();
   const oldLeafId = core.leafId;
   const { position = "at", signal = new AbortController().signal } = options;
@@ -121,14 +124,8 @@ async function additionsTo(
 
 async function writeFork({ core, store }: SessionState, plan: ForkPlan, out?: string): Promise<ForkResult> {
   const now = new Date().toISOString();
-  const source = core.header ?? {
-    type: "session" as const,
-    version: FORMAT_VERSION,
-    id: "",
-    timestamp: now,
-    cwd: process.cwd(),
-  };
-  const header = forkHeader(source, core.log.ref, plan.leafId, now);
+  // A session without one has been refused.
+  const header = forkHeader(core.header!, core.log.ref, plan.leafId, now);
   const log = await store.create(header, forkLines(core.tree, plan), out);
   await log.close();
   const summary = plan.additions.find((entry) => branchSummary.is(entry));

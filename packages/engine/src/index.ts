@@ -53,5 +53,15 @@ export { resolveSummarizer } from "./resolve-summarizer.ts";
 export { type RunState, runStateOf, SENT, sentEntry } from "./run-state.ts";
 export { Session } from "./session.ts";
 export type { ActOptions, SessionOptions } from "./session-state.ts";
+export {
+  type ResolvedSettings,
+  resolveSettings,
+  type SettingOrigin,
+  type SettingsSources,
+} from "./settings/resolve-settings.ts";
+export { sessionOptionsOf } from "./settings/session-options-of.ts";
+export { DEFAULT_SETTINGS, SETTINGS_KEYS, type Settings, type SettingsKey } from "./settings/settings.ts";
+export { settingsJsonSchema } from "./settings/settings-json-schema.ts";
+export type { SettingsOrigin } from "./settings/settings-layer.ts";
 export { openTrust, type TrustStore } from "./trust.ts";
 export { type LastAct, lastAct } from "./undo.ts";

@@ -26,7 +26,23 @@ export interface StoreOptions {
   store?: SessionStore;
 }
 
-export interface OpenOptions extends StoreOptions, SessionOptions, ExtensionOptions, HoldOptions {
+/** What settings may say of a session once it is known which one it is. */
+interface SettledOptions {
+  /**
+   * Asked when the session's log is open, before anything else; what it answers stands above the options given here.
+   * `modelOf` names the model of the session, as `provider/id`, and reads the path for it.
+   */
+  settle?: (
+    modelOf: () => string | undefined,
+  ) => Promise<SessionOptions & Pick<ExtensionOptions, "extensions">>;
+}
+
+export interface OpenOptions
+  extends StoreOptions,
+    SessionOptions,
+    ExtensionOptions,
+    HoldOptions,
+    SettledOptions {
   /** `read` changes nothing, whatever is called, and takes no lease. Default `write`: the lease is held until `close`. */
   mode?: OpenMode;
   /** Open at this entry instead of the leaf that the session says. */
@@ -79,7 +95,7 @@ const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
   ...(store === undefined ? {} : { store }),
 });
 
-export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions {
+export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions, SettledOptions {
   /** The folder the agent works in; default: the process's. */
   cwd?: string;
   /** The session's id; default: a fresh one. */
@@ -121,16 +137,13 @@ export function storeOf({ store, home = espalierHome() }: StoreOptions): Session
 async function begin(
   log: SessionLog,
   store: SessionStore,
-  options: OpenOptions,
+  given: OpenOptions,
   hold: Hold = {},
 ): Promise<Session> {
   try {
-    const session = new Session(
-      await SessionTree.open(log, options.leafId),
-      store,
-      options,
-      options.onReport,
-    );
+    const core = await SessionTree.open(log, given.leafId);
+    const options = { ...given, ...(await given.settle?.(() => modelOf(core))) };
+    const session = new Session(core, store, options, options.onReport);
     session.lease = hold.lease;
     session.heldBy = hold.heldBy;
     await loadExtensions(session, options, options.home ?? espalierHome());
@@ -147,4 +160,8 @@ async function begin(
     await hold.lease?.release();
     throw error;
   }
+}
+
+function modelOf({ context: { model } }: SessionTree): string | undefined {
+  return model ? `${model.provider}/${model.modelId}` : undefined;
 }

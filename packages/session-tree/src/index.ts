@@ -1,4 +1,5 @@
 export type { AppendOptions } from "./append-options.ts";
+export { assertWritable } from "./assert-writable.ts";
 export { type Branch, branches, tipRows } from "./branches.ts";
 export { buildSessionContext } from "./build-session-context.ts";
 export { ChildIndex } from "./children.ts";

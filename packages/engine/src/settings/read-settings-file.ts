@@ -1,0 +1,88 @@
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { settingsError } from "./settings-error.ts";
+import { camelCase, type SettingsLayer } from "./settings-layer.ts";
+
+/** Names of settings that would be secrets or the addresses they are sent to. */
+const FROM_THE_ENVIRONMENT_ONLY = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
+
+/** A table of 004's, whose keys stand here without one. */
+const TABLE = "behavior";
+
+/**
+ * What `settings.json` or `settings.toml` of a folder says; undefined where neither is.
+ * @throws EngineError `settings` for a file that cannot be understood, and for both at once
+ */
+export async function readSettingsFile(
+  folder: string,
+  origin: "user" | "project",
+): Promise<SettingsLayer | undefined> {
+  const [file, another] = ["settings.json", "settings.toml"]
+    .map((name) => join(folder, name))
+    .filter((path) => existsSync(path));
+  if (file === undefined) return undefined;
+  const place = { origin, file };
+  if (another !== undefined)
+    throw settingsError(place, undefined, `${another} is there too; keep one of them.`);
+  const values = flattened(place, await parsed(place));
+  const { extensions } = values;
+  if (Array.isArray(extensions))
+    values["extensions"] = extensions.map((path) =>
+      typeof path === "string" && path !== "" ? resolve(dirname(file), path) : path,
+    );
+  return { ...place, values };
+}
+
+type Place = { origin: "user" | "project"; file: string };
+type Table = Record<string, unknown>;
+
+async function parsed(place: Place): Promise<Table> {
+  const content = await tableIn(place).catch((cause: unknown) => {
+    const [reason = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    throw settingsError(
+      place,
+      undefined,
+      `it cannot be read (${reason.replace(/\.$/, "")}); mend it.`,
+      cause,
+    );
+  });
+  if (isTable(content)) return content;
+  throw settingsError(place, undefined, "it holds no table of settings; begin it with { and a key.");
+}
+
+async function tableIn({ file }: Place): Promise<unknown> {
+  const text = readFileSync(file, "utf8").replace(/^\uFEFF/, "");
+  return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
+}
+
+/** All keys in one spelling and on one level, but for what stands under a model's name. */
+function flattened(place: Place, table: Table): Table {
+  const { [TABLE]: inner = {}, ...outer } = table;
+  if (!isTable(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);
+  const values = respelt(place, [...Object.entries(outer), ...Object.entries(inner)]);
+  const { models } = values;
+  if (!isTable(models)) return values;
+  const ofModels = Object.entries(models).map(([model, own]) => [
+    model,
+    isTable(own) ? respelt(place, Object.entries(own)) : own,
+  ]);
+  return { ...values, models: Object.fromEntries(ofModels) };
+}
+
+function respelt(place: Place, entries: readonly (readonly [string, unknown])[]): Table {
+  const values: Table = {};
+  for (const [written, value] of entries) {
+    if (FROM_THE_ENVIRONMENT_ONLY.test(written)) {
+      const cure =
+        "keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
+      throw settingsError(place, written, `take ${written} out; ${cure}.`);
+    }
+    const key = camelCase(written);
+    if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} stands there twice; keep one.`);
+    values[key] = value;
+  }
+  return values;
+}
+
+const isTable = (value: unknown): value is Table =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

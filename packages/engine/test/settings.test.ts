@@ -1,0 +1,399 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  DEFAULT_SETTINGS,
+  EngineError,
+  openTrust,
+  resolveSettings,
+  SETTINGS_KEYS,
+  type Settings,
+  type SettingsKey,
+  type SettingsSources,
+  sessionOptionsOf,
+  settingsJsonSchema,
+} from "@espalier/engine";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+
+let home: string;
+let cwd: string;
+
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), "espalier-home-"));
+  cwd = mkdtempSync(join(tmpdir(), "espalier-project-"));
+  mkdirSync(join(cwd, ".espalier"));
+});
+
+afterEach(() => {
+  for (const folder of [home, cwd]) rmSync(folder, { recursive: true, force: true });
+});
+
+const user = (text: string | object, name = "settings.json") => write(home, name, text);
+const project = (text: string | object, name = "settings.json") => write(join(cwd, ".espalier"), name, text);
+
+function write(folder: string, name: string, text: string | object): string {
+  const file = join(folder, name);
+  writeFileSync(file, typeof text === "string" ? text : JSON.stringify(text));
+  return file;
+}
+
+const resolved = (sources: SettingsSources = {}) => resolveSettings({ home, cwd, env: {}, ...sources });
+
+async function originOf(key: SettingsKey, sources: SettingsSources = {}) {
+  const { origins } = await resolved(sources);
+  return origins.find((origin) => origin.key === key);
+}
+
+/** What resolving fails with. */
+async function problem(sources: SettingsSources = {}): Promise<EngineError> {
+  const error = await resolved(sources).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(EngineError);
+  expect((error as EngineError).code).toBe("settings");
+  return error as EngineError;
+}
+
+describe("where a setting comes from", () => {
+  it("is the default where nobody says anything", async () => {
+    const { values, origins, ignored } = await resolved();
+    expect(values).toEqual(DEFAULT_SETTINGS);
+    expect(origins.map(({ key }) => key)).toEqual(SETTINGS_KEYS);
+    expect(new Set(origins.map(({ origin }) => origin))).toEqual(new Set(["default"]));
+    expect(ignored).toEqual([]);
+  });
+
+  it("is the last of user file, project file, environment and flags that says so", async () => {
+    const steps: [() => SettingsSources | undefined, number, string][] = [
+      [() => void user({ keepLast: 11 }), 11, "user"],
+      [() => void project({ keepLast: 12 }), 12, "project"],
+      [() => ({ env: { ESPALIER_COMPACT_KEEP_LAST: "13" } }), 13, "environment"],
+      [() => ({ env: { ESPALIER_COMPACT_KEEP_LAST: "13" }, flags: { keepLast: 14 } }), 14, "flag"],
+    ];
+    for (const [say, value, origin] of steps)
+      expect(await originOf("keepLast", say() ?? {})).toMatchObject({ value, origin });
+  });
+
+  it("names the file or the variable", async () => {
+    const file = user("[behavior]\nmax_context_tokens = 9000\n", "settings.toml");
+    const sources = { env: { ESPALIER_COMPACT_MODEL: "claude-small" } };
+    expect(await originOf("maxContextTokens", sources)).toEqual({
+      key: "maxContextTokens",
+      value: 9000,
+      origin: "user",
+      file,
+      variable: null,
+    });
+    expect(await originOf("model", sources)).toMatchObject({
+      file: null,
+      variable: "ESPALIER_COMPACT_MODEL",
+    });
+  });
+
+  it("is any of the layers that say it, the highest, whichever those are", async () => {
+    const layers = ["user", "project", "environment", "flag"] as const;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.subarray([...layers]),
+        fc.array(fc.integer({ min: 1, max: 39 }), { minLength: 4, maxLength: 4 }),
+        async (said, numbers) => {
+          const of = (layer: (typeof layers)[number]) => numbers[layers.indexOf(layer)]!;
+          user(said.includes("user") ? { tail_keep_size: of("user") } : {});
+          project(said.includes("project") ? { tailKeepSize: of("project") } : {});
+          const env = said.includes("environment")
+            ? { ESPALIER_COMPACT_TAIL_KEEP_SIZE: String(of("environment")) }
+            : {};
+          const flags = said.includes("flag") ? { tailKeepSize: of("flag") } : {};
+          const highest = said.at(-1);
+          expect(await originOf("tailKeepSize", { env, flags })).toMatchObject({
+            value: highest ? of(highest) : 40,
+            origin: highest ?? "default",
+          });
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe("a settings file", () => {
+  it("may be TOML with the table of seed 004, word for word", async () => {
+    user(
+      "[behavior]\n# Session compaction settings\nmax_context_tokens = 8100       # Maximum context window\ncompaction_threshold = 70\nauto_compact = false\n",
+      "settings.toml",
+    );
+    const { values } = await resolved();
+    expect(values).toMatchObject({ maxContextTokens: 8100, compactionThreshold: 70, autoCompact: false });
+  });
+
+  it("may spell every key in snake_case, and means the same", async () => {
+    const { policy, extensions: _, ...sizes } = DEFAULT_SETTINGS;
+    const snake = (key: string) => key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+    const changed = Object.fromEntries(
+      Object.entries(sizes).map(([key, value]) => [
+        key,
+        typeof value === "number" && key !== "retryCount" ? value + 1 : value,
+      ]),
+    );
+    user({
+      policy,
+      ...Object.fromEntries(Object.entries(changed).map(([key, value]) => [snake(key), value])),
+    });
+    expect((await resolved()).values).toMatchObject(changed);
+  });
+
+  it("cannot be JSON and TOML at once", async () => {
+    const json = user({});
+    const toml = user("", "settings.toml");
+    const { message, file } = await problem();
+    expect(message).toContain(toml);
+    expect(file).toBe(json);
+  });
+
+  it.each([
+    ["settings.json", "{", "cannot be read"],
+    ["settings.json", "[]", "no table"],
+    ["settings.toml", "keep_last = = 3", "cannot be read"],
+  ])("that is broken (%s: %s) is named", async (name, text, told) => {
+    const file = user(text, name);
+    const { message } = await problem();
+    expect(message).toContain(file);
+    expect(message).toContain(told);
+  });
+
+  it("cannot say the same key in both spellings", async () => {
+    project({ keepLast: 5, keep_last: 6 });
+    expect((await problem()).message).toContain("keepLast stands there twice");
+  });
+});
+
+describe("a bad value", () => {
+  it.each<[string, unknown, string]>([
+    ["retryCount", 0, "a whole number from 1 to 10"],
+    ["retryCount", 11, "a whole number from 1 to 10"],
+    ["contextSize", "many", "a whole number from 2 on"],
+    ["reserveTokens", -1, "a share of the window between 0 and 1"],
+    ["reserveTokens", 0, "a share of the window between 0 and 1"],
+    ["keepRecentTokens", 1.5, "a whole number of tokens from 1 on"],
+    ["compactionThreshold", 101, "percent from 1 to 100"],
+    ["policy", "clever", "sliding-window"],
+    ["autoCompact", "yes", "true or false"],
+    ["summarizer", "gpt", "anthropic:MODEL"],
+    ["extensions", "one.ts", "a list of files"],
+  ])("%s: %j names the file, the key and what is allowed", async (key, value, allowed) => {
+    const file = user({ [key]: value });
+    const error = await problem();
+    expect(error.message).toContain(file);
+    expect(error.message).toContain(`${key} is ${JSON.stringify(value)}`);
+    expect(error.message).toContain(allowed);
+    expect(error).toMatchObject({ key, file });
+  });
+
+  it("of the environment names the variable", async () => {
+    const error = await problem({ env: { ESPALIER_COMPACT_RETRY_COUNT: "often" } });
+    expect(error.message).toContain("ESPALIER_COMPACT_RETRY_COUNT");
+    expect(error.message).toContain("from 1 to 10");
+  });
+
+  it("under a key that there is not tells which there are", async () => {
+    user({ keepLats: 3 });
+    expect((await problem()).message).toMatch(/keepLats.*keepLast/);
+  });
+
+  it("that only two settings together show to be wrong names both, and the file of the one that was written", async () => {
+    const file = project({ tail_keep_size: 75 });
+    const { message } = await problem();
+    expect(message).toContain(file);
+    expect(message).toMatch(/tailKeepSize.*contextSize/);
+  });
+});
+
+describe("the environment", () => {
+  it("has the five variables of seed 003 under both names, ours above", async () => {
+    const synapse = {
+      SYNAPSE_COMPACT_TRIGGER_THRESHOLD: "1000",
+      SYNAPSE_COMPACT_TARGET_TOKENS: "2000",
+      SYNAPSE_COMPACT_PRESERVE_COUNT: "7",
+      SYNAPSE_COMPACT_MODEL: "old",
+      SYNAPSE_COMPACT_RETRY_COUNT: "2",
+    };
+    const fromSynapse = {
+      triggerTokens: 1000,
+      targetTokens: 2000,
+      preserveCount: 7,
+      model: "old",
+      retryCount: 2,
+    };
+    expect((await resolved({ env: synapse })).values).toMatchObject(fromSynapse);
+    const ours = { ESPALIER_COMPACT_TRIGGER_THRESHOLD: "3000", ESPALIER_COMPACT_MODEL: "new" };
+    expect((await resolved({ env: { ...synapse, ...ours } })).values).toMatchObject({
+      ...fromSynapse,
+      triggerTokens: 3000,
+      model: "new",
+    });
+  });
+
+  it("says nothing where a variable is empty", async () => {
+    expect(await originOf("model", { env: { ESPALIER_COMPACT_MODEL: "" } })).toMatchObject({
+      origin: "default",
+    });
+  });
+
+  it("reads true and false, and shares", async () => {
+    const env = { ESPALIER_COMPACT_AUTO_COMPACT: "false", ESPALIER_COMPACT_RESERVE_TOKENS: "0.25" };
+    expect((await resolved({ env })).values).toMatchObject({ autoCompact: false, reserveTokens: 50_000 });
+  });
+});
+
+describe("sizes", () => {
+  it("may be shares of the window, thresholds in percent shares of one", async () => {
+    user({
+      contextWindow: 100_000,
+      reserveTokens: 0.1,
+      keepRecentTokens: 0.2,
+      offloadThreshold: 0.5,
+      compactionThreshold: 0.6,
+    });
+    expect((await resolved()).values).toMatchObject({
+      reserveTokens: 10_000,
+      keepRecentTokens: 20_000,
+      offloadThreshold: 50_000,
+      compactionThreshold: 60,
+    });
+  });
+
+  it("of a model are its own, and the rest is everyone's", async () => {
+    user({
+      keepRecentTokens: 0.1,
+      models: {
+        "claude-large": { context_window: 1_000_000, reserveTokens: 800_000 },
+        "other/claude-large": { contextWindow: 900_000 },
+      },
+    });
+    expect((await resolved({ model: "anthropic/claude-large" })).values).toMatchObject({
+      contextWindow: 1_000_000,
+      reserveTokens: 800_000,
+      keepRecentTokens: 100_000,
+    });
+    expect((await resolved({ model: "other/claude-large" })).values.contextWindow).toBe(900_000);
+    expect((await resolved({ model: "claude-small" })).values).toMatchObject({
+      contextWindow: 200_000,
+      reserveTokens: 16_384,
+      keepRecentTokens: 20_000,
+    });
+  });
+
+  it("of a model stand below what a higher layer says of all models", async () => {
+    user({ models: { m: { keepLast: 20 } } });
+    project({ keepLast: 21 });
+    expect(await originOf("keepLast", { model: "m" })).toMatchObject({ value: 21, origin: "project" });
+  });
+
+  it("that somebody wrote for a larger window are refused, by the model's name", async () => {
+    user({ reserveTokens: 800_000, models: { "claude-272": { contextWindow: 272_000 } } });
+    const { message } = await problem({ model: "anthropic/claude-272" });
+    expect(message).toMatch(/reserveTokens is 800000.*claude-272 is 272000 tokens.*between 0 and 1/);
+  });
+
+  it("are always above 0 and below the window, or refused", async () => {
+    const share = fc.double({ min: 0.001, max: 0.999, noNaN: true });
+    const size = fc.oneof(fc.integer({ min: 1, max: 300_000 }), share);
+    const keys = ["reserveTokens", "keepRecentTokens", "offloadThreshold"] as const;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1_000, max: 250_000 }),
+        fc.record(
+          { reserveTokens: size, keepRecentTokens: size, offloadThreshold: size },
+          { requiredKeys: [] },
+        ),
+        async (contextWindow, sizes) => {
+          const written = Object.values(sizes);
+          const flags = { ...sizes, contextWindow } as Partial<Settings>;
+          const answer = await resolved({ flags, model: "the-model" }).catch(
+            (error: unknown) => error as EngineError,
+          );
+          if (answer instanceof EngineError) {
+            expect(written.some((value) => value >= contextWindow)).toBe(true);
+            expect(answer.message).toContain("the-model");
+            return;
+          }
+          for (const key of keys) {
+            const value = answer.values[key] ?? 1;
+            expect(value).toBeGreaterThan(0);
+            expect(value).toBeLessThan(contextWindow);
+          }
+        },
+      ),
+      { numRuns: 100 },
+    );
+  });
+});
+
+describe("what a project may say", () => {
+  it("are modules only when it is trusted, and who resolves is told", async () => {
+    const file = project({ keepLast: 12, extensions: ["./mine.ts"] });
+    const before = await resolved();
+    expect(before.values).toMatchObject({ keepLast: 12, extensions: [] });
+    expect(before.ignored).toEqual([expect.stringContaining(file)]);
+    openTrust(home).trust(cwd);
+    const after = await resolved();
+    expect(after.values.extensions).toEqual([join(cwd, ".espalier", "mine.ts")]);
+    expect(after.ignored).toEqual([]);
+  });
+
+  it("are the user's modules without asking", async () => {
+    user({ extensions: ["mine.ts", "/else/where.ts"] });
+    expect((await resolved()).values.extensions).toEqual([join(home, "mine.ts"), "/else/where.ts"]);
+  });
+
+  it.each([
+    "apiKey",
+    "api_key",
+    "ANTHROPIC_API_KEY",
+    "baseURL",
+    "base_url",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_AUTH_TOKEN",
+  ])("is never %s, trusted or not", async (key) => {
+    openTrust(home).trust(cwd);
+    project({ [key]: "sk-ant-secret-value" });
+    const { message } = await problem();
+    expect(message).toContain("from the environment alone");
+    expect(message).not.toContain("sk-ant-secret-value");
+  });
+});
+
+it("resolving changes nothing", async () => {
+  const file = user({ keepLast: 11 });
+  const before = readFileSync(file);
+  await resolved();
+  expect(readFileSync(file)).toEqual(before);
+});
+
+it("a session takes what was resolved", () => {
+  const { policy, policySettings, compaction } = sessionOptionsOf({
+    ...DEFAULT_SETTINGS,
+    policy: "offload",
+    keepLast: 12,
+  });
+  expect(policy).toBe("offload");
+  expect(policySettings).toMatchObject({ keepLast: 12, triggerTokens: 15_000 });
+  expect(compaction).toEqual({
+    autoCompact: true,
+    contextWindow: 200_000,
+    reserveTokens: 16_384,
+    keepRecentTokens: 20_000,
+  });
+});
+
+it("the JSON Schema has every key, what it may be, and no other", async () => {
+  const schema = (await settingsJsonSchema()) as {
+    properties: Record<string, object>;
+    additionalProperties: boolean;
+  };
+  expect(Object.keys(schema.properties).sort()).toEqual([...SETTINGS_KEYS, "models"].sort());
+  expect(schema.additionalProperties).toBe(false);
+  expect(schema.properties["retryCount"]).toMatchObject({ type: "integer", minimum: 1, maximum: 10 });
+});
