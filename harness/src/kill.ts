@@ -38,7 +38,7 @@ export const kill: Harness = async (options) => {
           break;
         }
         // While it runs already; the first acts take longer, since the program is warming up.
-        await setTimeout(random.next() * 150);
+        await setTimeout(random.next() * 300);
         child.process.kill("SIGKILL");
         await child.over;
         findings.count("kills");

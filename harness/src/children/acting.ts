@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
 import { openSession, repairSession, type Session } from "@espalier/engine";
+import { offload } from "@espalier/policies";
 import type { SessionContext } from "@espalier/session-tree";
 import { SeededRandom } from "../seeded-random.ts";
 import { type StoreName, storeNamed } from "../store-named.ts";
@@ -50,45 +51,70 @@ type Act = (
   out: string,
 ) => Promise<{ ids?: string[]; file?: string }>;
 
-const acts: Record<"say" | "answer" | "note" | "navigate" | "fork" | "compact" | "repair", Act> = {
-  async say(session, random) {
-    const content = "Why? ".repeat(1 + random.below(200));
-    return idsOf(await session.appendMessages([{ role: "user", content }]));
-  },
-  async answer(session, random) {
-    const content = [{ type: "text" as const, text: "Because. ".repeat(1 + random.below(400)) }];
-    return idsOf(
-      await session.appendMessages([
-        { role: "assistant", content },
-        { role: "user", content: "And then?" },
-      ]),
-    );
-  },
-  async note(session, random) {
-    const data = "x".repeat(random.below(60_000));
-    return idsOf(await session.append({ type: "custom", customType: "trial", data } as never));
-  },
-  async navigate(session, random) {
-    const ids = [...session.tree.ids()];
-    if (ids.length > 0) await session.navigate(random.pick(ids), { summarize: random.below(3) === 0 });
-    return {};
-  },
-  async fork(session, random, out) {
-    const ids = [...session.tree.ids()];
-    return ids.length > 0 ? { file: (await session.fork(random.pick(ids), { out })).file } : {};
-  },
-  async compact(session) {
-    const result = await session.compact().catch((error: Error & { code?: string }) => {
-      // What would not make the context smaller is refused, and that is right.
-      if (error.code === "no-smaller") return { eligible: false as const };
-      throw error;
-    });
-    return result.eligible ? { ids: [result.entryId] } : {};
-  },
-  async repair(session, _random, out) {
-    return { file: (await repairSession(session.core.log, out)).file };
-  },
-};
+const acts: Record<"say" | "answer" | "note" | "navigate" | "fork" | "compact" | "offload" | "repair", Act> =
+  {
+    async say(session, random) {
+      const content = "Why? ".repeat(1 + random.below(200));
+      return idsOf(await session.appendMessages([{ role: "user", content }]));
+    },
+    async answer(session, random) {
+      const content = [{ type: "text" as const, text: "Because. ".repeat(1 + random.below(400)) }];
+      return idsOf(
+        await session.appendMessages([
+          { role: "assistant", content },
+          { role: "user", content: "And then?" },
+        ]),
+      );
+    },
+    async note(session, random) {
+      const data = "x".repeat(random.below(60_000));
+      return idsOf(await session.append({ type: "custom", customType: "trial", data } as never));
+    },
+    async navigate(session, random) {
+      const ids = [...session.tree.ids()];
+      if (ids.length > 0) await session.navigate(random.pick(ids), { summarize: random.below(3) === 0 });
+      return {};
+    },
+    async fork(session, random, out) {
+      const ids = [...session.tree.ids()];
+      return ids.length > 0 ? { file: (await session.fork(random.pick(ids), { out })).file } : {};
+    },
+    async compact(session) {
+      const result = await session.compact().catch((error: Error & { code?: string }) => {
+        // What would not make the context smaller is refused, and that is right.
+        if (error.code === "no-smaller") return { eligible: false as const };
+        throw error;
+      });
+      return result.eligible ? { ids: [result.entryId] } : {};
+    },
+    async offload(session, random) {
+      const id = `call${random.below(1_000_000)}`;
+      const text = `${id} ${"pears and apples ".repeat(100 + random.below(400))}`;
+      const entries = await session.appendMessages([
+        {
+          role: "assistant",
+          content: [{ type: "toolCall", id, name: "read", arguments: {} }],
+          stopReason: "toolUse",
+        },
+        {
+          role: "toolResult",
+          toolCallId: id,
+          toolName: "read",
+          content: [{ type: "text", text }],
+          isError: false,
+        },
+        { role: "assistant", content: [{ type: "text", text: "Read." }] },
+      ]);
+      await session.prepareRequest({ policy: OFFLOAD });
+      return idsOf(entries);
+    },
+    async repair(session, _random, out) {
+      return { file: (await repairSession(session.core.log, out)).file };
+    },
+  };
+
+/** Moves every result of some size to a file beside the session. */
+const OFFLOAD = offload({ offloadThreshold: 200, offloadMinTokens: 100, triggerTokens: 0 });
 
 /** Appending is what is done most. */
 const NAMES = [
@@ -101,6 +127,7 @@ const NAMES = [
   "navigate",
   "fork",
   "compact",
+  "offload",
   "repair",
 ] as const;
 
