@@ -1,0 +1,61 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { carriedNames, carriedPaths, root, unreadable } from "./carried-names.ts";
+import { ExportedTypes } from "./exported-types.ts";
+
+/** The packages of the table, by the words that stand for them there. */
+const doors: Readonly<Record<string, () => Promise<object>>> = {
+  agent: () => import("@espalier/agent"),
+  "branch-summary": () => import("@espalier/branch-summary"),
+  compaction: () => import("@espalier/compaction"),
+  engine: () => import("@espalier/engine"),
+  policies: () => import("@espalier/policies"),
+  "policies/node": () => import("@espalier/policies/node"),
+  "session-tree": () => import("@espalier/session-tree"),
+  summarizer: () => import("@espalier/summarizer"),
+};
+
+const values = carriedNames.filter(({ isType }) => !isType);
+const types = carriedNames.filter(({ isType }) => isType);
+
+describe("what origins.md says carries the documents is there", () => {
+  test("the table is read, and every mark in it", () => {
+    expect(unreadable).toEqual([]);
+    expect(carriedNames.filter(({ door }) => !doors[door]).map(({ text }) => text)).toEqual([]);
+    expect(values.length).toBeGreaterThan(60);
+    expect(types.length).toBeGreaterThan(10);
+  });
+
+  test.each(values)("$text is exported", async ({ door, path, value }) => {
+    const found = memberOf(await doors[door]!(), path);
+    expect(found.exists).toBe(true);
+    if (value !== undefined) expect(found.value).toEqual(JSON.parse(value));
+  });
+
+  test("every type is exported, with its members", () => {
+    const exported = new ExportedTypes(Object.keys(doors));
+    expect(exported.has("policies", ["CompactResult", "noSuchMember"])).toBe(false);
+    const missing = types.filter(({ door, path }) => !exported.has(door, path));
+    expect(missing.map(({ text }) => text)).toEqual([]);
+  });
+
+  test.each(carriedPaths)("%s is in the repository", (path) => {
+    expect(existsSync(join(root, path))).toBe(true);
+  });
+});
+
+/** What a path of names leads to: members of values, and methods of classes. */
+function memberOf(start: unknown, path: readonly string[]): { exists: boolean; value?: unknown } {
+  let value = start;
+  for (const name of path) {
+    const holder = [value, (value as { prototype?: unknown } | undefined)?.prototype].find(
+      (candidate) => candidate !== null && typeof candidate === "object" && name in candidate,
+    );
+    if (holder === undefined) return { exists: false };
+    // A getter of a class answers on instances alone; that it is there is enough.
+    const getter = Object.getOwnPropertyDescriptor(holder, name)?.get;
+    value = getter && holder !== value ? undefined : (holder as Record<string, unknown>)[name];
+  }
+  return { exists: true, value };
+}
