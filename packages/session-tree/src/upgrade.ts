@@ -70,6 +70,13 @@ function fromFirst(sessionId: string): UpgradeLine {
       goodLines.push(undefined);
       return undefined;
     }
+    // A line with ids is none of an old file: the header lost its version. Others know the entry by its id.
+    if (hasIds(value)) {
+      goodLines.push(value.id);
+      taken.add(value.id);
+      parentId = value.id;
+      return undefined;
+    }
     const id = freshId(sessionId, lineNumber, taken);
     const place = goodLines.push(id) - 1;
     // These three first, where a reader that looks for them finds them soonest.
@@ -107,6 +114,11 @@ const fromSecond: UpgradeLine = (value) => {
 };
 
 type OldEntry = { type: string; message?: { role?: unknown } | null; [field: string]: unknown };
+
+const hasIds = (entry: OldEntry): entry is OldEntry & { id: string } =>
+  typeof entry["id"] === "string" &&
+  entry["id"] !== "" &&
+  (entry["parentId"] === null || typeof entry["parentId"] === "string");
 
 const isEntry = (value: unknown): value is OldEntry =>
   typeof value === "object" && value !== null && typeof (value as OldEntry).type === "string";
