@@ -1,8 +1,12 @@
 /**
- * The JSON text of an object, in pieces: a field that is iterable (and no text) is written element by element, so
+ * The JSON text of an object or a list, in pieces: a field that is iterable (and no text) is written element by element, so
  * that neither the text nor the elements are ever in memory as a whole.
  */
 export function* jsonPieces(value: object): Generator<string> {
+  if (isIterable(value)) {
+    yield* arrayPieces(value);
+    return;
+  }
   let separator = "{";
   for (const [key, field] of Object.entries(value)) {
     if (field === undefined) continue;

@@ -1,4 +1,14 @@
-import { type OpenOptions, openSession, resolveSummarizer, type Session } from "@espalier/engine";
+import {
+  type OpenOptions,
+  openSession,
+  type ResolvedSettings,
+  resolvePolicy,
+  resolveSettings,
+  resolveSummarizer,
+  type Session,
+  type Settings,
+  sessionOptionsOf,
+} from "@espalier/engine";
 import { FORMAT_VERSION, type SessionIssue } from "@espalier/session-tree";
 import type { Shell } from "./shell.ts";
 
@@ -17,6 +27,22 @@ export function reading<Result>(
   });
 }
 
+/** As {@link reading}, with the settings in force: for what says what a compaction would do. */
+export function planning<Result>(
+  shell: Shell,
+  ref: string,
+  read: (session: Session) => Promise<Result>,
+): Promise<Result> {
+  const settle: OpenOptions["settle"] = async (model) => {
+    const { values } = await settingsInForce(shell, model);
+    return sessionOptionsOf(values);
+  };
+  return using(ref, { ...heard(shell), settle, mode: "read" }, async (session) => {
+    warnOfHeader(shell, session);
+    return await read(session);
+  });
+}
+
 /** Milliseconds that a command waits for another one which writes the same session. */
 const WAIT = 2_000;
 
@@ -28,7 +54,7 @@ export function changing<Result>(
   options: OpenOptions = {},
 ): Promise<Result> {
   const { onBusy = "error" } = shell.globals;
-  const held = { discoverExtensions: true, onBusy, waitMs: WAIT };
+  const held = { discoverExtensions: true, onBusy, waitMs: WAIT, settle: settledBy(shell) };
   return using(ref, { ...heard(shell), ...held, ...options }, async (session) => {
     if (session.heldBy) shell.complain(`Another process writes ${ref}; this goes on with ${session.file}.`);
     return await change(session);
@@ -44,23 +70,71 @@ export function appendingBeside<Result>(
   return changing(shell, ref, change, { lease: false });
 }
 
-/** As {@link changing}, with the summarizer that the command line or the environment names. */
+/** As {@link changing}, with the summarizer that the command line, the settings or the environment name. */
 export function summarizing<Result>(
   shell: Shell,
   ref: string,
   change: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  return changing(shell, ref, change, summarizerOf(shell));
+  return changing(shell, ref, change, { settle: settledBy(shell, { summarizes: true }) });
 }
 
-/** Who writes summaries: the one that was named, else the usual one. One that was named fails with its own error unless a fallback is wanted. */
-export function summarizerOf(
-  { globals }: Shell,
-  usual?: string,
-): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
-  const { summarizer, fallback = summarizer === undefined } = globals;
-  return { summarizer: resolveSummarizer(summarizer ?? usual), fallback };
+/**
+ * The settings in force here, what the command line says above them; `modelOf` names the model whose own settings
+ * count. The project is the folder in which the command runs.
+ */
+export function settingsInForce(
+  { globals }: Pick<Shell, "globals">,
+  modelOf: () => string | undefined = () => undefined,
+): Promise<ResolvedSettings> {
+  const { summarizer, fallback } = globals;
+  const flags = {
+    ...(summarizer === undefined ? {} : { summarizer }),
+    ...(fallback === undefined ? {} : { fallback }),
+  };
+  return resolveSettings({ flags, model: modelOf });
 }
+
+/**
+ * Brings the settings in force into the session that is opened. Who writes its summaries is found only for what
+ * `summarizes`, and where the policy compacts behind an append: nobody needs a key to give an entry a label.
+ */
+export function settledBy(
+  shell: Shell,
+  { summarizes = false }: { summarizes?: boolean } = {},
+): NonNullable<OpenOptions["settle"]> {
+  return async (modelOf) => {
+    const { values, ignored } = await settingsInForce(shell, modelOf);
+    for (const sentence of ignored) shell.complain(sentence);
+    const extensions = [...values.extensions, ...(shell.globals.extension ?? [])];
+    return {
+      ...sessionOptionsOf(values),
+      extensions,
+      ...(summarizes || compactsBehindAppends(values) ? summarizerOf(shell, values) : {}),
+    };
+  };
+}
+
+const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
+  autoCompact && resolvePolicy(policy).judgedAt === "append";
+
+/**
+ * Who writes summaries: the one that was named, else the one of the settings, else the usual one. One that the command
+ * line names fails with its own error unless a fallback is wanted.
+ */
+export function summarizerOf(
+  { globals }: Pick<Shell, "globals">,
+  settings: Pick<Settings, "summarizer" | "model" | "fallback">,
+): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
+  const name = globals.summarizer ?? settings.summarizer ?? (canAskClaude() ? "anthropic" : "extractive");
+  const { model } = settings;
+  return {
+    summarizer: resolveSummarizer(name === "anthropic" && model !== undefined ? `anthropic:${model}` : name),
+    fallback: globals.fallback ?? settings.fallback ?? globals.summarizer === undefined,
+  };
+}
+
+const canAskClaude = (): boolean => Boolean(process.env["ANTHROPIC_API_KEY"]);
 
 /** What a command needs to know of extensions, and where they can say something. */
 export function heard(shell: Shell): OpenOptions {

@@ -3,6 +3,7 @@ import { Command, Option } from "commander";
 import { addAppend } from "./commands/append.ts";
 import { addChat } from "./commands/chat.ts";
 import { addCompact } from "./commands/compact.ts";
+import { addConfig } from "./commands/config.ts";
 import { addContext } from "./commands/context.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addDemo } from "./commands/demo.ts";
@@ -14,6 +15,7 @@ import { addMerge } from "./commands/merge.ts";
 import { addName } from "./commands/name.ts";
 import { addNavigate } from "./commands/navigate.ts";
 import { addPin } from "./commands/pin.ts";
+import { addPolicies } from "./commands/policies.ts";
 import { addReplay } from "./commands/replay.ts";
 import { addShow } from "./commands/show.ts";
 import { addSummarize } from "./commands/summarize.ts";
@@ -37,9 +39,11 @@ const COMMANDS = [
   addPin,
   addReplay,
   addCompact,
+  addPolicies,
   addMerge,
   addSummarize,
   addChat,
+  addConfig,
   addTrust,
   addDoctor,
   addDelete,

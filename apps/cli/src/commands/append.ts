@@ -6,7 +6,7 @@ import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { filledMessages } from "../filled-messages.ts";
 import { formatMany } from "../numbers.ts";
-import { changing, heard } from "../opening.ts";
+import { changing, heard, settledBy } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { readStdinLines, type StdinLine } from "../stdin-lines.ts";
@@ -54,7 +54,11 @@ async function withSession(
 ): Promise<void> {
   const isPath = /[/\\]|\.jsonl$/.test(ref);
   if (!isPath || at !== undefined || existsSync(ref)) return changing(shell, ref, change);
-  const session = await createSession({ ...heard(shell), file: ref });
+  const session = await createSession({
+    ...heard(shell),
+    settle: settledBy(shell),
+    file: ref,
+  });
   try {
     return await change(session);
   } finally {

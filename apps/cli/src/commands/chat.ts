@@ -12,7 +12,7 @@ import { offloadFolder } from "@espalier/session-tree/node";
 import type { Command } from "commander";
 import { runChat } from "../chat/chat-loop.ts";
 import { CommandError } from "../failure.ts";
-import { heard, summarizerOf } from "../opening.ts";
+import { heard, settledBy } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
 interface ChatOptions {
@@ -87,7 +87,7 @@ async function talk(session: Session, shell: Shell, options: ChatOptions): Promi
 function sessionFor(ref: string | undefined, shell: Shell, _model: string): Promise<Session> {
   const options: OpenOptions = {
     ...heard(shell),
-    ...summarizerOf(shell),
+    settle: settledBy(shell, { summarizes: true }),
     discoverExtensions: true,
     onBusy: shell.globals.onBusy ?? "error",
   };

@@ -1,17 +1,14 @@
 import type { CompactionPlan } from "@espalier/compaction";
-import { tokenBudget } from "@espalier/compaction";
-import type { CompactionRequest } from "@espalier/engine";
+import { type CompactionRequest, POLICY_NAMES, type PolicyName, type Session } from "@espalier/engine";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { interruptible } from "../interruptible.ts";
-import { reading, summarizing } from "../opening.ts";
+import { planning, summarizing } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { viewCompaction, viewPlan } from "../views/view-compaction.ts";
 
-const POLICIES = { [tokenBudget.name]: tokenBudget };
-
 interface CompactOptions {
-  policy: string;
+  policy?: PolicyName;
   keepRecent?: number;
   instructions?: string;
   dryRun?: boolean;
@@ -22,9 +19,9 @@ export function addCompact(program: Command, shell: Shell): void {
     .command("compact <session>")
     .description("let a summary stand for the older part of the path; what it stands for stays in the file")
     .addOption(
-      new Option("--policy <policy>", "what to keep")
-        .choices(Object.keys(POLICIES))
-        .default(tokenBudget.name),
+      new Option("--policy <policy>", "what to keep (token-budget, unless settings say otherwise)").choices(
+        POLICY_NAMES,
+      ),
     )
     .option("--keep-recent <tokens>", "tokens that stay as they are (20,000 by default)", parseTokens)
     .option("--instructions <text>", "what the summary shall attend to")
@@ -37,19 +34,20 @@ Claude writes the summary when ANTHROPIC_API_KEY is set; else it is made from th
 Examples:
   espalier compact session.jsonl --dry-run
   espalier compact session.jsonl --keep-recent 8000 --instructions "keep the open questions"
+  espalier compact session.jsonl --policy message-count --dry-run
   espalier compact session.jsonl --summarizer extractive`,
     )
     .action(async (ref: string, options: CompactOptions) => {
       const { instructions, dryRun = false } = options;
       if (dryRun)
-        return reading(shell, ref, (session) =>
-          printPlan(shell, session.planCompaction(requestOf(options)), options),
+        return planning(shell, ref, (session) =>
+          printPlan(shell, session.planCompaction(requestOf(options)), policyOf(session, options)),
         );
       return summarizing(shell, ref, async (session) => {
         const result = await interruptible(shell, "The compaction", (act) =>
           session.compact({ ...requestOf(options), ...(instructions ? { instructions } : {}), ...act }),
         );
-        if (!result.eligible) return printPlan(shell, result, options);
+        if (!result.eligible) return printPlan(shell, result, policyOf(session, options));
         const { entryId, summary, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds } = result;
         const value = { entryId, summary, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds };
         await print(shell, value, () => viewCompaction(result, shell));
@@ -59,12 +57,14 @@ Examples:
 
 function requestOf({ policy, keepRecent }: CompactOptions): CompactionRequest {
   return {
-    policy: POLICIES[policy]!,
+    ...(policy === undefined ? {} : { policy }),
     ...(keepRecent === undefined ? {} : { settings: { keepRecentTokens: keepRecent } }),
   };
 }
 
-async function printPlan(shell: Shell, plan: CompactionPlan, { policy }: CompactOptions): Promise<void> {
+const policyOf = (session: Session, { policy }: CompactOptions): string => policy ?? session.policy.name;
+
+async function printPlan(shell: Shell, plan: CompactionPlan, policy: string): Promise<void> {
   const { eligible } = plan;
   if (!eligible) {
     await print(shell, { eligible, reason: plan.reason }, () => [plan.reason]);

@@ -10,7 +10,7 @@ import {
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { interruptible } from "../interruptible.ts";
-import { summarizerOf } from "../opening.ts";
+import { settingsInForce, summarizerOf } from "../opening.ts";
 import { plainText } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
@@ -29,10 +29,11 @@ Example:
     )
     .action(async ({ instructions }: { instructions?: string }) => {
       const messages = await readMessages();
+      const summarizer = await sized(shell);
       const answer = await interruptible(shell, "The summary", (act) =>
         generateSummary(messages, {
           ...act,
-          summarizer: sized(shell),
+          summarizer,
           ...(instructions ? { customInstructions: instructions } : {}),
         }),
       );
@@ -43,8 +44,9 @@ Example:
 }
 
 /** The summarizer, made ready for any number of messages. */
-function sized(shell: Shell): Summarizer {
-  const { summarizer, fallback } = summarizerOf(shell);
+async function sized(shell: Shell): Promise<Summarizer> {
+  const { values } = await settingsInForce(shell);
+  const { summarizer, fallback } = summarizerOf(shell, values);
   const ready = withFitting(withRetry(summarizer));
   return fallback ? withFallback(ready, extractiveSummarizer()) : ready;
 }

@@ -3,7 +3,7 @@ import { copyFileSync, createReadStream, mkdtempSync, rmSync, statSync } from "n
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { openSession } from "@espalier/engine";
+import { DEFAULT_SETTINGS, openSession } from "@espalier/engine";
 import { CommandError } from "../failure.ts";
 import { reading, summarizerOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
@@ -59,7 +59,8 @@ export async function playDemo(shell: Shell, file: string, name = file): Promise
 }
 
 async function playSteps(shell: Shell, stage: DemoStage, copy: string, fork: string): Promise<void> {
-  const session = await openSession(copy, summarizerOf(shell));
+  // The demo shows the program as it comes, whatever the settings say.
+  const session = await openSession(copy, summarizerOf(shell, DEFAULT_SETTINGS));
   try {
     await showTree(stage, shell, session);
     await showContext(stage, session);

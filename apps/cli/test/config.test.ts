@@ -1,0 +1,239 @@
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { POLICY_NAMES, SETTINGS_KEYS } from "@espalier/engine";
+import { expect, test } from "vitest";
+import {
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  linesOf,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
+
+interface Place {
+  cwd: string;
+  home: string;
+  env: Record<string, string>;
+}
+
+/** A home and a project of their own, with these settings. */
+function placeWith({ user, project }: { user?: object | string; project?: object }): Place {
+  const home = temporaryFolder();
+  const cwd = temporaryFolder();
+  if (typeof user === "string") writeFileSync(join(home, "settings.toml"), user);
+  else if (user) writeFileSync(join(home, "settings.json"), JSON.stringify(user));
+  if (project) {
+    mkdirSync(join(cwd, ".espalier"));
+    writeFileSync(join(cwd, ".espalier", "settings.json"), JSON.stringify(project));
+  }
+  return { home, cwd, env: { ESPALIER_HOME: home } };
+}
+
+interface Row {
+  key: string;
+  value: unknown;
+  origin: string;
+  file: string | null;
+}
+
+const rowOf = (rows: Row[], key: string) => rows.find((row) => row.key === key);
+
+test("config --json tells every setting, where it comes from and the file", async () => {
+  const { home, ...place } = placeWith({ user: { keep_last: 12 }, project: { maxMessages: 60 } });
+  const { code, value } = await espalierJson(["config", "--summarizer", "extractive"], {
+    ...place,
+    env: { ...place.env, ESPALIER_COMPACT_RETRY_COUNT: "5" },
+  });
+  expect(code).toBe(0);
+  expect(value.map(({ key }: Row) => key)).toEqual(SETTINGS_KEYS);
+  for (const row of value) expect(Object.keys(row)).toEqual(["key", "value", "origin", "file"]);
+  expect(rowOf(value, "keepLast")).toMatchObject({
+    value: 12,
+    origin: "user",
+    file: join(home, "settings.json"),
+  });
+  expect(rowOf(value, "maxMessages")).toMatchObject({
+    value: 60,
+    origin: "project",
+    file: join(place.cwd, ".espalier", "settings.json"),
+  });
+  expect(rowOf(value, "retryCount")).toMatchObject({ value: 5, origin: "environment", file: null });
+  expect(rowOf(value, "summarizer")).toMatchObject({ value: "extractive", origin: "flag", file: null });
+  expect(rowOf(value, "reserveTokens")).toMatchObject({ value: 16_384, origin: "default", file: null });
+});
+
+test("config is a table for people", async () => {
+  const { home, ...place } = placeWith({ user: "[behavior]\nmax_context_tokens = 9000\n" });
+  const { code, stdout } = await espalier(["config"], place);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^setting +value +from\n/);
+  expect(stdout).toContain(`user: ${join(home, "settings.toml")}`);
+  expect(stdout).toMatch(/^maxContextTokens +9000 +user/m);
+  expect(stdout).toMatch(/^summarizer +- +default$/m);
+});
+
+test("config --model takes what the settings say of that model", async () => {
+  const { home: _, ...place } = placeWith({
+    user: { models: { "claude-large": { contextWindow: 1_000_000 } } },
+  });
+  const { value } = await espalierJson(["config", "--model", "anthropic/claude-large"], place);
+  expect(rowOf(value, "contextWindow")).toMatchObject({ value: 1_000_000, origin: "user" });
+});
+
+test("config --schema is the JSON Schema of a settings file", async () => {
+  const { value } = await espalierJson(["config", "--schema"]);
+  expect(Object.keys(value.properties)).toEqual(expect.arrayContaining([...SETTINGS_KEYS]));
+});
+
+test("a bad setting ends a command that needs it, with the file, the key and what is allowed, and no other command", async () => {
+  const { home, ...place } = placeWith({ user: { retryCount: 50 } });
+  const file = demoCopy();
+  const before = stateOf(file);
+  for (const parameters of [
+    ["config"],
+    ["policies", file],
+    ["compact", file],
+    ["compact", file, "--dry-run"],
+  ]) {
+    const { code, value } = await espalierJson(parameters, place);
+    expect(code).toBe(1);
+    expect(value.error).toMatchObject({ code: "settings" });
+    expect(value.error.message).toContain(join(home, "settings.json"));
+    expect(value.error.message).toContain("retryCount is 50; give it a whole number from 1 to 10");
+  }
+  expect(stateOf(file)).toBe(before);
+  expect((await espalierJson(["tree", file], place)).code).toBe(0);
+});
+
+test("modules that a project names count when it is trusted, and not before", async () => {
+  const { home: _, ...place } = placeWith({ project: { extensions: ["./mark.ts"] } });
+  const mark = `import { writeFileSync } from "node:fs";
+export default () => writeFileSync(${JSON.stringify(join(place.cwd, "loaded"))}, "");`;
+  writeFileSync(join(place.cwd, ".espalier", "mark.ts"), mark);
+  const file = demoCopy();
+  const before = await espalier(["name", file, "first"], place);
+  expect(before).toMatchObject({ code: 0, stderr: expect.stringContaining("espalier trust") });
+  expect(existsSync(join(place.cwd, "loaded"))).toBe(false);
+  await espalier(["trust"], place);
+  expect(await espalier(["name", file, "second"], place)).toMatchObject({ code: 0, stderr: "" });
+  expect(existsSync(join(place.cwd, "loaded"))).toBe(true);
+});
+
+test("policies --json has a row for each policy and changes nothing", async () => {
+  const file = demoCopy();
+  const before = stateOf(file);
+  const { code, value } = await espalierJson(["policies", file]);
+  expect(code).toBe(0);
+  expect(value.map(({ policy }: { policy: string }) => policy)).toEqual(POLICY_NAMES);
+  for (const row of value) {
+    expect(Object.keys(row).sort()).toEqual(
+      [
+        "policy",
+        "eligible",
+        "reason",
+        "messagesBefore",
+        "messagesAfter",
+        "tokensBefore",
+        "tokensAfter",
+        "summarised",
+        "calls",
+      ].sort(),
+    );
+    if (row.eligible) {
+      expect(row.reason).toBeNull();
+      expect(row.tokensAfter).toBeLessThan(row.tokensBefore);
+      expect(row.summarised).toBeGreaterThan(0);
+      expect(row.calls).toBeGreaterThan(0);
+    } else expect(row).toMatchObject({ reason: expect.any(String), calls: 0, summarised: 0 });
+  }
+  expect(value.some(({ eligible }: { eligible: boolean }) => eligible)).toBe(true);
+  expect(stateOf(file)).toBe(before);
+});
+
+test("policies is a table for people", async () => {
+  const { stdout } = await espalier(["policies", DEMO]);
+  expect(stdout).toMatch(/^policy +messages +tokens +summarised +kept +calls\n/);
+  for (const policy of POLICY_NAMES) expect(stdout).toContain(`\n${policy} `);
+});
+
+test("policies compares with the settings in force", async () => {
+  const { home: _, ...place } = placeWith({ user: { keepRecentTokens: 1_000 } });
+  const ofBudget = async (options: Partial<Place>) =>
+    (await espalierJson(["policies", DEMO], options)).value[0];
+  expect(await ofBudget({})).toMatchObject({ eligible: false });
+  expect(await ofBudget(place)).toMatchObject({ policy: "token-budget", eligible: true });
+});
+
+test.each(POLICY_NAMES)(
+  "compact --policy %s does what its dry run says, and the context is smaller by it",
+  async (policy) => {
+    const { home: _, ...place } = placeWith({
+      user: {
+        keepRecentTokens: 3_000,
+        tailKeepSize: 5,
+        contextSize: 20,
+        keepLast: 5,
+        maxContextTokens: 3_000,
+      },
+    });
+    const file = demoCopy();
+    const { value: plan } = await espalierJson(["compact", file, "--policy", policy, "--dry-run"], place);
+    expect(plan).toMatchObject({ eligible: true, policy });
+    const { code, value } = await espalierJson(["compact", file, "--policy", policy], place);
+    expect(code).toBe(0);
+    expect(value.tokensAfter).toBeLessThan(value.tokensBefore);
+    expect(linesOf(file).some(({ id, type }) => id === value.entryId && type === "compaction")).toBe(true);
+  },
+);
+
+test("compact takes the policy of the settings, unless one is named", async () => {
+  const { home: _, ...place } = placeWith({ user: { policy: "message-count", keepLast: 5 } });
+  const policyOf = async (...named: string[]) =>
+    (await espalierJson(["compact", DEMO, "--dry-run", "--keep-recent", "1000", ...named], place)).value
+      .policy;
+  expect(await policyOf()).toBe("message-count");
+  expect(await policyOf("--policy", "token-budget")).toBe("token-budget");
+});
+
+test("the model of the session has the settings of its own", async () => {
+  const file = sessionOf(
+    HEADER,
+    {
+      type: "model_change",
+      id: "m1",
+      parentId: null,
+      timestamp: HEADER.timestamp,
+      provider: "anthropic",
+      modelId: "claude-tiny",
+    },
+    ...Array.from({ length: 20 }, (_, index) =>
+      said(`e${index}`, index === 0 ? "m1" : `e${index - 1}`, "word ".repeat(400)),
+    ),
+  );
+  const { home: _, ...place } = placeWith({
+    user: { models: { "claude-tiny": { keepRecentTokens: 1_000 } } },
+  });
+  expect((await espalierJson(["compact", file, "--dry-run"])).value).toMatchObject({ eligible: false });
+  expect((await espalierJson(["compact", file, "--dry-run"], place)).value).toMatchObject({ eligible: true });
+});
+
+test("a policy of the settings that is judged after each append compacts what append wrote", async () => {
+  const { home: _, ...place } = placeWith({
+    user: { policy: "message-count", maxMessages: 12, keepLast: 5 },
+  });
+  const file = join(temporaryFolder(), "new.jsonl");
+  const lines = Array.from({ length: 14 }, (_, index) =>
+    JSON.stringify({ role: "user", content: `Message ${index}: ${"word ".repeat(200)}` }),
+  );
+  expect((await espalier(["append", file], { ...place, stdin: `${lines.join("\n")}\n` })).code).toBe(0);
+  expect(linesOf(file).filter(({ type }) => type === "compaction")).toHaveLength(1);
+  const quiet = join(temporaryFolder(), "quiet.jsonl");
+  const env = { ...place.env, ESPALIER_COMPACT_AUTO_COMPACT: "false" };
+  expect((await espalier(["append", quiet], { ...place, env, stdin: `${lines.join("\n")}\n` })).code).toBe(0);
+  expect(linesOf(quiet).filter(({ type }) => type === "compaction")).toHaveLength(0);
+});
