@@ -81,7 +81,7 @@ const environment = (env: RunOptions["env"] = {}): NodeJS.ProcessEnv => {
 let bundle: Promise<string> | undefined;
 
 /** The bundle of the present sources; the start script makes it where there is none yet. */
-function bundled(): Promise<string> {
+export function bundled(): Promise<string> {
   bundle ??= (async () => {
     execFileSync(process.execPath, [START, "--version"], { stdio: ["ignore", "ignore", "inherit"] });
     const { sourceKey } = await import(pathToFileURL(join(ROOT, "scripts/command/sources.mjs")).href);

@@ -1,11 +1,14 @@
+import type { AssistantMessage } from "@espalier/session-tree";
+
 /**
  * Why a run ended without an answer.
  *
  * - `max-iterations`: the model asked for tools again and again; what they gave is in the session
  * - `overflow`: the request was too long for the model, also after a compaction; `breakdown` lists what cannot shrink
  * - `busy`: a run is going on
+ * - `moved`: somebody went to another place of the session meanwhile; what came is where it belongs
  */
-export type AgentErrorCode = "max-iterations" | "overflow" | "busy";
+export type AgentErrorCode = "max-iterations" | "overflow" | "busy" | "moved";
 
 /** The one error class of this package. */
 export class AgentError extends Error {
@@ -35,4 +38,15 @@ export class MaxIterations extends AgentError {
     );
     this.iterations = iterations;
   }
+}
+
+/** The error for a request that is too long although the context was compacted. Sizes in tokens. */
+export function stillTooLong(
+  { model, errorMessage }: AssistantMessage,
+  breakdown: { systemAndTools: number; newestUserMessage: number; context: number; contextWindow: number },
+): AgentError {
+  const { systemAndTools, newestUserMessage, context, contextWindow } = breakdown;
+  const said = errorMessage ? ` (${errorMessage})` : "";
+  const message = `The request is too long for ${model}, and compacting does not help${said}: system prompt and tools take ${systemAndTools} tokens, the newest user message ${newestUserMessage}, the whole context ${context}, and the window has ${contextWindow}. Use a model with a larger window.`;
+  return new AgentError("overflow", message, { breakdown });
 }

@@ -1,4 +1,3 @@
-import type { CompactionResult } from "@espalier/engine";
 import type {
   AssistantMessage,
   ContextMessage,
@@ -10,7 +9,7 @@ import type {
 /** What a run tells whoever listens, in the order in which it happens. */
 export type AgentEvent =
   | { type: "agent_start" }
-  /** An entry is in the log: prompts, answers, results, marks. */
+  /** An entry of the run is in the log: prompts, marks, answers, results, edits. */
   | { type: "entry"; entry: Entry }
   | { type: "request"; messages: number; tokens: number }
   | { type: "text"; text: string }
@@ -19,8 +18,13 @@ export type AgentEvent =
   | { type: "tool_start"; call: ToolCallBlock }
   | { type: "tool_end"; call: ToolCallBlock; result: ToolResultMessage }
   | { type: "queued"; text: string; waiting: number }
-  | { type: "compact_start"; reason: "threshold" | "overflow" | "manual" }
-  | { type: "compact_done"; result: CompactionResult }
+  /** Results were moved to files, to be read there. */
+  | { type: "offload_done"; offloadedCount: number; freedTokens: number }
+  /** `message` says how full the context is: `Context at 85% - compacting`. */
+  | { type: "compact_start"; message: string }
+  /** Tokens, and how many messages the summary stands for. */
+  | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
+  /** The history is as it was. */
   | { type: "compact_failed"; message: string }
   | { type: "retry"; afterMs: number }
   | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };

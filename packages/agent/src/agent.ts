@@ -1,72 +1,70 @@
-import { CompactionError, DEFAULT_COMPACTION_SETTINGS, trustedTokens } from "@espalier/compaction";
-import type { CompactionResult, Session } from "@espalier/engine";
+import { CompactionError, trustedTokens } from "@espalier/compaction";
+import { type RunState, runStateOf, type Session, sentEntry } from "@espalier/engine";
+import type { CompactResult } from "@espalier/policies";
 import {
   type AssistantMessage,
-  buildRequest,
-  type ContextMessage,
-  contextEdit,
-  custom,
-  type Entry,
-  estimateTotal,
   message,
+  modelChange,
   type NewEntry,
+  type ToolCallBlock,
 } from "@espalier/session-tree";
+import { SummarizerError } from "@espalier/summarizer";
 import { afterAnswer } from "./after-answer.ts";
-import { AgentError, MaxIterations } from "./agent-error.ts";
+import { AgentError, MaxIterations, stillTooLong } from "./agent-error.ts";
 import type { AgentEvent, AgentListener } from "./agent-event.ts";
+import type { AgentOptions, RunOptions } from "./agent-options.ts";
 import { InputQueue } from "./input-queue.ts";
+import { breakdownOf, type Limits, limitsOf } from "./limits.ts";
 import type { Model } from "./model.ts";
-import { callsOf, interruptedResults, type RunToolsOptions, runTool } from "./run-tools.ts";
-import type { Tool } from "./tool.ts";
-import { SENT, type TurnState, turnState } from "./turn-state.ts";
-
-export interface AgentOptions {
-  session: Session;
-  model: Model;
-  tools?: readonly Tool[];
-  system?: string;
-  /** Asked before a tool that writes or runs something; default: such calls are refused. */
-  approve?: RunToolsOptions["approve"];
-  /** How long to wait before a request that was too long is sent again, in milliseconds. Default 100. */
-  overflowRetryDelayMs?: number;
-}
-
-export interface RunOptions {
-  /** How often the model may ask for tools in one run. Default 50. */
-  maxIterations?: number;
-}
-
-/** Tokens of a tool's definition, roughly: what its JSON takes. */
-const CHARS_PER_TOKEN = 4;
+import { isAnswered, openCalls } from "./open-calls.ts";
+import { recoverFromOverflow } from "./recover-from-overflow.ts";
+import { RunLog } from "./run-log.ts";
+import { CUT_OFF, callsOf, INTERRUPTED, refusedResults, runTool } from "./run-tools.ts";
+import { tellSessionEvents } from "./session-events.ts";
+import { streamAnswer } from "./stream-answer.ts";
+import { turnRequest } from "./turn-request.ts";
+import { TurnTaking } from "./turn-taking.ts";
+import { isAbort, untilAborted } from "./until-aborted.ts";
 
 /** A reference agent: a session, a model, tools, and one turn that can be read top to bottom. */
 export class Agent {
   readonly session: Session;
-  model: Model;
   readonly #options: AgentOptions;
   readonly #queue: InputQueue;
+  readonly #log: RunLog;
   readonly #listeners = new Set<AgentListener>();
-  #abort: AbortController | undefined;
+  /** Requests with their tools, and compactions that were asked for, take turns. */
+  readonly #turns = new TurnTaking();
+  #model: Model;
+  #run: AbortController | undefined;
+  #compaction: AbortController | undefined;
+  #last: AssistantMessage | null = null;
 
   constructor(options: AgentOptions) {
     this.session = options.session;
-    this.model = options.model;
+    this.#model = options.model;
     this.#options = options;
     this.#queue = new InputQueue(options.session);
+    this.#log = new RunLog(options.session, (entry) => this.#tell({ type: "entry", entry }));
+    tellSessionEvents(options.session.events, (event) => this.#tell(event));
   }
 
-  /** Where the conversation stands: what a restart has to say before anything else. */
-  get state(): TurnState {
-    return turnState(this.session.core.window.entries);
+  get model(): Model {
+    return this.#model;
   }
 
   get isRunning(): boolean {
-    return this.#abort !== undefined;
+    return this.#run !== undefined;
   }
 
-  /** Input that waits for its turn. */
+  /** How many texts wait for their turn. */
   get waiting(): number {
-    return this.#queue.length;
+    return this.#queue.waiting.length;
+  }
+
+  /** How far the conversation has come, and which calls have no result: what a restart has to say before anything else. */
+  get state(): RunState & { openCalls: ToolCallBlock[] } {
+    return { ...runStateOf(this.session.core), openCalls: openCalls(this.session.context.messages) };
   }
 
   /** Tells `listener` of everything from now on; returns the function that ends it. */
@@ -75,225 +73,168 @@ export class Agent {
     return () => this.#listeners.delete(listener);
   }
 
+  /** Answers come from `model` from the next request on; the session remembers it. */
+  async setModel(model: Model): Promise<void> {
+    this.#model = model;
+    const { provider, modelId } = model;
+    await this.#log.append([modelChange.of({ provider, modelId })]);
+  }
+
   /**
    * Says something to the model and goes on until it has answered. While a run is going on, the text is kept and
-   * delivered in order.
-   * @throws AgentError `overflow`; MaxIterations; what the session throws
+   * delivered in order. Null for a text that was queued, and for a run that was aborted before there was an answer.
+   *
+   * @throws AgentError `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
    */
   async run(userMessage: string, options: RunOptions = {}): Promise<AssistantMessage | null> {
-    if (this.isRunning) {
-      await this.#queue.add(userMessage);
-      this.#tell({ type: "queued", text: userMessage, waiting: this.#queue.length });
-      return null;
-    }
-    return this.#work(async (signal) => {
-      await this.#append([
-        ...this.#closing(),
-        message.of({ message: { role: "user", content: userMessage, timestamp: Date.now() } }),
-      ]);
-      return this.#loop(options, signal);
-    });
+    const said = { role: "user" as const, content: userMessage, timestamp: Date.now() };
+    if (!this.isRunning) return this.#work(options, message.of({ message: said }));
+    await this.#queue.add(userMessage);
+    this.#tell({ type: "queued", text: userMessage, waiting: this.waiting });
+    return null;
   }
 
-  /** Goes on from where the conversation stands, without saying anything. */
+  /** Goes on from where the conversation stands, without saying anything. Null when the last word is an answer. */
   async continue(options: RunOptions = {}): Promise<AssistantMessage | null> {
-    if (this.isRunning) throw new AgentError("busy", "A run is going on; wait for it or abort it.");
-    return this.#work(async (signal) => {
-      await this.#append(this.#closing());
-      return this.#loop(options, signal);
+    if (!this.isRunning) return this.#work(options);
+    throw new AgentError("busy", "A run is going on; wait for it or abort it.");
+  }
+
+  /** Ends whatever is going on: an answer, a tool, a compaction, a wait. What is in the log stays. */
+  abort(): void {
+    (this.#compaction ?? this.#run)?.abort();
+  }
+
+  /**
+   * Compacts whatever the thresholds say, between two requests when a run is going on. Nothing to compact is a success
+   * that freed nothing.
+   *
+   * @throws as `session.forceCompact`
+   */
+  async forceCompact(instructions?: string): Promise<CompactResult> {
+    const controller = new AbortController();
+    const during = this.#run?.signal;
+    return this.#turns.take(async () => {
+      this.#compaction = controller;
+      if (during?.aborted) controller.abort(during.reason);
+      try {
+        return await this.session.forceCompact({
+          ...this.#limits,
+          signal: controller.signal,
+          ...(instructions ? { instructions } : {}),
+        });
+      } finally {
+        this.#compaction = undefined;
+      }
     });
   }
 
-  /** Ends whatever is going on: an answer, a tool, a compaction. What is in the log stays. */
-  abort(): void {
-    this.#abort?.abort();
-  }
-
-  /** Compacts whatever the thresholds say; undefined when there is nothing to compact. */
-  async forceCompact(instructions?: string): Promise<CompactionResult | undefined> {
-    return this.#compact("manual", this.#abort?.signal ?? new AbortController().signal, instructions);
-  }
-
-  async #work(
-    run: (signal: AbortSignal) => Promise<AssistantMessage | null>,
-  ): Promise<AssistantMessage | null> {
-    this.#abort = new AbortController();
+  /** A run from its beginning to its end, however it ends. */
+  async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
+    const controller = new AbortController();
+    this.#run = controller;
+    this.#last = null;
     this.#tell({ type: "agent_start" });
-    let last: AssistantMessage | null = null;
     try {
-      last = await run(this.#abort.signal);
-      return last;
+      this.#log.begin();
+      // Calls that an earlier process left without a result get one: they are never run again by themselves.
+      await this.#log.append(refusedResults(openCalls(this.session.context.messages), INTERRUPTED));
+      await this.#log.append([...this.#queue.toDeliver(), ...prompt]);
+      if (isAnswered(this.session.context.messages)) return null;
+      return await this.#loop(options, controller.signal);
+    } catch (error) {
+      if (!isAbort(error, controller.signal)) throw error;
+      return null;
     } finally {
-      this.#abort = undefined;
-      this.#tell({ type: "agent_end", lastAssistantMessage: last, messages: this.session.context.messages });
+      if (this.#run === controller) this.#run = undefined;
+      if (!this.isRunning) this.#log.end();
+      const { messages } = this.session.context;
+      this.#tell({ type: "agent_end", lastAssistantMessage: this.#last, messages });
     }
   }
 
-  /** One run: request, answer, tools, and again, until the model is done and nobody has said anything more. */
+  /** Request, answer, tools, and again, until the model is done and nobody has said anything more. */
   async #loop({ maxIterations = 50 }: RunOptions, signal: AbortSignal): Promise<AssistantMessage> {
-    let overflowed = false;
-    for (let iteration = 0; iteration < maxIterations; iteration++) {
-      await this.#append(this.#queue.take());
-      await this.#compactWhenDue(signal);
-      const answer = await this.#ask(signal);
-      const appended = await this.#append([message.of({ message: answer })]);
-      this.#tell({ type: "answer", message: answer });
-
-      const next = afterAnswer(
-        answer,
-        this.model,
-        trustedTokens(this.session.context) + this.#overheadTokens(),
-        this.#settings(),
-      );
-      if (next === "overflow") {
-        if (overflowed) throw this.#overflow(answer);
-        overflowed = true;
-        await this.#recoverFromOverflow(appended[0]!, signal);
-        continue;
-      }
+    for (let asked = 0, overflows = 0; ; ) {
+      const { answer, next } = await this.#turns.take(() => this.#turn(signal, overflows));
+      overflows = next === "overflow" ? overflows + 1 : 0;
+      if (next === "overflow") continue;
       if (signal.aborted || answer.stopReason === "aborted" || answer.stopReason === "error") return answer;
-      overflowed = false;
+      if (next === "tools" && ++asked >= maxIterations) throw new MaxIterations(maxIterations);
 
-      const calls = callsOf(answer);
-      for (const call of calls) {
-        this.#tell({ type: "tool_start", call });
-        const result = await runTool(call, this.#toolOptions(signal));
-        // Durable before it is shown: what a tool did cannot be had again.
-        await this.#append([message.of({ message: result })]);
-        this.#tell({ type: "tool_end", call, result });
+      await this.#queue.settled();
+      if (this.#queue.isEmpty && next !== "tools") {
+        // In one step with the look at the queue: what is said from now on is a run of its own.
+        this.#run = undefined;
+        return answer;
       }
-      if (calls.length > 0) {
-        if (signal.aborted) return answer;
-        continue;
-      }
-      if (next === "threshold") await this.#compactWhenDue(signal);
-      if (this.#queue.length === 0) return answer;
+      const delivered = await this.#log.append(this.#queue.toDeliver());
+      if (delivered.length > 0) asked = 0;
     }
-    throw new MaxIterations(maxIterations);
+  }
+
+  /** One request, its answer, and what follows from it. */
+  async #turn(
+    signal: AbortSignal,
+    overflows: number,
+  ): Promise<{ answer: AssistantMessage; next: "tools" | "overflow" | "done" }> {
+    const answer = await this.#ask(this.#model, signal);
+    const [entry] = await this.#log.append([message.of({ message: answer })]);
+    this.#last = answer;
+    this.#tell({ type: "answer", message: answer });
+
+    const limits = this.#limits;
+    const size = trustedTokens(this.session.context, limits.overheadTokens);
+    const then = afterAnswer(answer, this.#model, size, limits.settings);
+    if (then === "overflow") {
+      if (overflows > 0) throw stillTooLong(answer, breakdownOf(this.session, limits));
+      await recoverFromOverflow(this.session, this.#log, { answer, entry: entry! }, limits, signal);
+      const { overflowRetryDelayMs: afterMs = 100 } = this.#options;
+      this.#tell({ type: "retry", afterMs });
+      await untilAborted(new Promise((resolve) => setTimeout(resolve, afterMs)), signal);
+      return { answer, next: "overflow" };
+    }
+    const calls = callsOf(answer);
+    if (answer.stopReason === "length") await this.#log.append(refusedResults(calls, CUT_OFF));
+    else for (const call of calls) await this.#runCall(call, signal);
+    if (calls.length > 0) return { answer, next: "tools" };
+    if (then === "threshold") await this.#compactAfter(signal);
+    return { answer, next: "done" };
   }
 
   /** Sends the request that the tree gives at the leaf, and waits for the answer. */
-  async #ask(signal: AbortSignal): Promise<AssistantMessage> {
-    const { session, model } = this;
-    const context = await session.contextToSend(signal);
-    const request = buildRequest(context, {
-      format: model.format,
-      model: { provider: model.provider, modelId: model.modelId },
-      ...(this.#options.system ? { system: this.#options.system } : {}),
-      tools: (this.#options.tools ?? []).map(({ name, description, parameters }) => ({
-        name,
-        ...(description ? { description } : {}),
-        ...(parameters ? { parameters } : {}),
-      })),
-    });
+  async #ask(model: Model, signal: AbortSignal): Promise<AssistantMessage> {
+    const limits = this.#limits;
+    const { request, context } = await turnRequest(this.#options, model, limits, signal);
     // The mark goes out before the request does: after a crash one knows that an answer may have been billed.
-    await this.#append(
-      [
-        custom.of({
-          customType: SENT,
-          data: { leafId: session.leafId, model: `${model.provider}/${model.modelId}` },
-        }),
-      ],
-      "fsync",
-    );
+    await this.#log.append([sentEntry(this.session.leafId, model.modelId)], "fsync");
     this.#tell({ type: "request", messages: context.messages.length, tokens: context.tokens });
-    for await (const event of model.stream(request, { signal })) {
-      if (event.type === "answer") return event.message;
-      this.#tell(event);
-    }
-    throw new Error(`The model ${model.modelId} ended without an answer.`);
+    const { reserveTokens: maxOutputTokens } = limits.settings;
+    return streamAnswer(model, request, { signal, maxOutputTokens }, (event) => this.#tell(event));
   }
 
-  /** The failed answer is left out (it stays in the file), the path is compacted, and after a moment one goes on. */
-  async #recoverFromOverflow(failed: Entry, signal: AbortSignal): Promise<void> {
-    if (!this.#settings().autoCompact) {
-      throw new CompactionError(
-        "auto-off",
-        "The request was too long for the model, and nothing may compact by itself; compact by hand or take a model with a larger window.",
-      );
-    }
-    await this.#append([contextEdit.of({ targetId: failed.id, replacement: null })]);
-    await this.#compact("overflow", signal);
-    const delay = this.#options.overflowRetryDelayMs ?? 100;
-    this.#tell({ type: "retry", afterMs: delay });
-    await new Promise((resolve) => setTimeout(resolve, delay));
+  /** Runs a call. Its result is in the log before it is shown: what a tool did cannot be had again. */
+  async #runCall(call: ToolCallBlock, signal: AbortSignal): Promise<void> {
+    const { tools = [], approve } = this.#options;
+    this.#tell({ type: "tool_start", call });
+    const cwd = this.session.header?.cwd ?? process.cwd();
+    const result = await runTool(call, { tools, signal, cwd, ...(approve ? { approve } : {}) });
+    await this.#log.append([message.of({ message: result })]);
+    this.#tell({ type: "tool_end", call, result });
   }
 
-  async #compactWhenDue(signal: AbortSignal): Promise<void> {
-    const result = await this.session.compactWhenDue({
-      signal,
-      settings: this.#settings(),
-      overheadTokens: this.#overheadTokens(),
-    });
-    if (result?.eligible) this.#tell({ type: "compact_done", result });
-  }
-
-  async #compact(
-    reason: "manual" | "overflow",
-    signal: AbortSignal,
-    instructions?: string,
-  ): Promise<CompactionResult | undefined> {
-    this.#tell({ type: "compact_start", reason });
+  /** There is an answer already: a compaction that fails now is told, and tried again before the next request. */
+  async #compactAfter(signal: AbortSignal): Promise<void> {
     try {
-      const result = await this.session.compact({
-        reason,
-        signal,
-        settings: this.#settings(),
-        overheadTokens: this.#overheadTokens(),
-        ...(instructions ? { instructions } : {}),
-      });
-      if (!result.eligible) return undefined;
-      this.#tell({ type: "compact_done", result });
-      return result;
+      await this.session.compactWhenDue({ ...this.#limits, signal });
     } catch (error) {
-      this.#tell({ type: "compact_failed", message: error instanceof Error ? error.message : String(error) });
-      throw error;
+      if (!(error instanceof CompactionError || error instanceof SummarizerError)) throw error;
+      this.#tell({ type: "compact_failed", message: error.message });
     }
   }
 
-  /** Results for calls that an earlier process left without one: they are never run again by themselves. */
-  #closing(): NewEntry[] {
-    return interruptedResults(this.state.openCalls);
-  }
-
-  async #append(entries: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
-    const appended = await this.session.append(entries, durability ? { durability } : {});
-    for (const entry of appended) this.#tell({ type: "entry", entry });
-    return appended;
-  }
-
-  #toolOptions(signal: AbortSignal): RunToolsOptions {
-    const { tools = [], approve, session } = this.#options;
-    return { tools, signal, cwd: session.header?.cwd ?? process.cwd(), ...(approve ? { approve } : {}) };
-  }
-
-  #settings() {
-    return {
-      ...DEFAULT_COMPACTION_SETTINGS,
-      ...this.session.options.compaction,
-      contextWindow: this.model.contextWindow,
-    };
-  }
-
-  /** System prompt and tools, which are sent besides the context. */
-  #overheadTokens(): number {
-    const { system = "", tools = [] } = this.#options;
-    return Math.ceil(
-      (system.length +
-        JSON.stringify(tools.map(({ name, description, parameters }) => ({ name, description, parameters })))
-          .length) /
-        CHARS_PER_TOKEN,
-    );
-  }
-
-  #overflow(answer: AssistantMessage): AgentError {
-    const breakdown = {
-      systemAndTools: this.#overheadTokens(),
-      context: estimateTotal(this.session.context.messages as ContextMessage[]),
-      window: this.model.contextWindow,
-    };
-    const message = `The request is too long for ${this.model.modelId} also after a compaction (${answer.errorMessage ?? "no words"}): system prompt and tools take ${breakdown.systemAndTools} tokens, the context ${breakdown.context}, the window has ${breakdown.window}. Use a model with a larger window.`;
-    return new AgentError("overflow", message, { breakdown });
+  get #limits(): Limits {
+    return limitsOf(this.#options, this.#model);
   }
 
   #tell(event: AgentEvent): void {

@@ -6,11 +6,19 @@ import {
   anthropicFormat,
   type StopReason,
 } from "@espalier/session-tree";
-import { anthropicModel as knownModel, type ReportedUsage, toUsage } from "@espalier/summarizer";
+import {
+  anthropicSummarizer,
+  DEFAULT_ANTHROPIC_MODEL,
+  anthropicModel as knownModel,
+  type LastRequest,
+  type ReportedUsage,
+  toUsage,
+} from "@espalier/summarizer";
 import type { Model, ModelEvent, StreamOptions } from "./model.ts";
+import { ABORTED } from "./stream-answer.ts";
 
 /** The model that answers where none is named. */
-export const DEFAULT_MODEL = "claude-sonnet-4-5";
+export const DEFAULT_MODEL = DEFAULT_ANTHROPIC_MODEL;
 
 export interface AnthropicModelOptions {
   /** Default {@link DEFAULT_MODEL}. */
@@ -35,6 +43,7 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
   const modelId = options.model ?? DEFAULT_MODEL;
   const known = knownModel(modelId);
   let loading: Promise<Anthropic> | undefined;
+  let lastRequest: LastRequest | undefined;
   const client = () => (loading ??= options.client ? Promise.resolve(options.client) : loadClient(options));
 
   async function* stream(
@@ -61,16 +70,13 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
           yield { type: "thinking", text: event.delta.thinking };
       }
       const message = await answering.finalMessage();
-      const content = message.content.flatMap(toBlock);
-      yield answer(content, message.usage, STOP_REASONS[message.stop_reason ?? ""] ?? "stop");
+      lastRequest = { body };
+      const stopReason = STOP_REASONS[message.stop_reason ?? ""] ?? "stop";
+      const words = stopReason === "error" ? `The model stopped: ${message.stop_reason}.` : undefined;
+      yield answer(message.content.flatMap(toBlock), message.usage, stopReason, words);
     } catch (error) {
       const aborted = signal.aborted || (error as Error).name === "APIUserAbortError";
-      yield answer(
-        partial,
-        usage,
-        aborted ? "aborted" : "error",
-        aborted ? "The answer was aborted." : wordsOf(error),
-      );
+      yield answer(partial, usage, aborted ? "aborted" : "error", aborted ? ABORTED : wordsOf(error));
     }
   }
 
@@ -100,6 +106,11 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
     contextWindow: options.contextWindow ?? known.contextWindow,
     maxOutputTokens: known.maxOutputTokens,
     format: anthropicFormat,
+    summarizer: anthropicSummarizer({
+      ...clientOptions(options),
+      model: modelId,
+      lastRequest: () => lastRequest,
+    }),
     stream,
   };
 }
@@ -114,6 +125,8 @@ const STOP_REASONS: Readonly<Record<string, StopReason>> = {
   stop_sequence: "stop",
   tool_use: "toolUse",
   max_tokens: "length",
+  model_context_window_exceeded: "length",
+  refusal: "error",
 };
 
 function toBlock(block: Anthropic.ContentBlock): AssistantBlock[] {
@@ -135,10 +148,18 @@ function addText(blocks: AssistantBlock[], text: string): void {
   else blocks.push({ type: "text", text });
 }
 
-/** What a provider said, with its status in front: what an overflow is recognised by. */
+/** What a provider said, with its status: what an overflow is recognised by. */
 function wordsOf(error: unknown): string {
   const { status, message } = error as { status?: unknown; message?: unknown };
-  return [status, message].filter(Boolean).join(" ") || String(error);
+  const words = typeof message === "string" && message !== "" ? message : String(error);
+  // A proxy says this in words of its own.
+  if (status === 413 && !words.includes("request_too_large")) return `request_too_large: ${words}`;
+  return status === undefined || words.startsWith(`${status}`) ? words : `${status} ${words}`;
+}
+
+/** Who is asked: the same for answers and for summaries. */
+function clientOptions({ apiKey, baseURL, client }: AnthropicModelOptions) {
+  return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}), ...(client ? { client } : {}) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Session } from "@espalier/engine";
-import { createId, custom, isCustom, message, type NewEntry, rowsOf } from "@espalier/session-tree";
+import { createId, custom, type Entry, isCustom, message, type NewEntry } from "@espalier/session-tree";
 
 /** The `customType` of input that waits for its turn. */
 export const QUEUED = "espalier.queued";
@@ -11,48 +11,60 @@ interface QueuedInput {
 }
 
 /**
- * Input that was typed while something was going on: in the log at once, delivered once and in order. What was not
- * delivered when a process ended waits when the session is opened again.
+ * Input that was typed while something was going on: in the log at once, delivered once and in order. The log is all
+ * there is to it, so that what a process did not deliver waits on its path when the session is opened again.
  */
 export class InputQueue {
   readonly #session: Session;
-  #waiting: QueuedInput[];
+  #adding = 0;
+  #added: Promise<unknown> = Promise.resolve();
 
   constructor(session: Session) {
     this.#session = session;
-    this.#waiting = undelivered(session);
   }
 
-  get length(): number {
-    return this.#waiting.length;
+  /** What waits on the leaf's path. */
+  get waiting(): QueuedInput[] {
+    const { id, core } = this.#session;
+    return core.window.entries
+      .flatMap((entry) => queuedInput(entry, id) ?? [])
+      .filter(({ entryId }) => this.#session.getEntry(entryId) === undefined);
+  }
+
+  /** Whether nothing waits and nothing is on its way to the log. */
+  get isEmpty(): boolean {
+    return this.#adding === 0 && this.waiting.length === 0;
   }
 
   /** Answers when the input is on disk. */
   async add(text: string): Promise<void> {
-    const entryId = createId();
-    await this.#session.append(
-      custom.of({ customType: QUEUED, data: { message: { role: "user", content: text }, entryId } }),
-      { durability: "fsync" },
+    const data = { sessionId: this.#session.id, entryId: createId(), text };
+    const adding = this.#session.append(custom.of({ customType: QUEUED, data }), { durability: "fsync" });
+    this.#adding++;
+    this.#added = adding.then(
+      () => this.#adding--,
+      () => this.#adding--,
     );
-    this.#waiting.push({ entryId, text });
+    await adding;
   }
 
-  /** The messages that wait, to be appended: their ids make sure that each counts once. */
-  take(): NewEntry[] {
-    const taken = this.#waiting;
-    this.#waiting = [];
-    return taken.map(({ entryId, text }) =>
+  /** Waits for what is on its way to the log. */
+  async settled(): Promise<void> {
+    await this.#added;
+  }
+
+  /** What waits, as messages to append: their ids make sure that each counts once. */
+  toDeliver(): NewEntry[] {
+    return this.waiting.map(({ entryId, text }) =>
       message.of({ id: entryId, message: { role: "user", content: text, timestamp: Date.now() } }),
     );
   }
 }
 
-function undelivered(session: Session): QueuedInput[] {
-  return [...rowsOf(session.tree, custom.type)].flatMap(([, entry]) => {
-    if (!isCustom(entry, QUEUED)) return [];
-    const { entryId, message } = (entry.data ?? {}) as { entryId?: unknown; message?: { content?: unknown } };
-    if (typeof entryId !== "string" || typeof message?.content !== "string" || session.tree.has(entryId))
-      return [];
-    return [{ entryId, text: message.content }];
-  });
+/** Undefined for other entries, and for input of the session that this one was forked from. */
+function queuedInput(entry: Entry, session: string): QueuedInput | undefined {
+  if (!isCustom(entry, QUEUED)) return undefined;
+  const { sessionId, entryId, text } = (entry.data ?? {}) as Record<string, unknown>;
+  if (sessionId !== session || typeof entryId !== "string" || typeof text !== "string") return undefined;
+  return { entryId, text };
 }

@@ -1,4 +1,5 @@
 import type { AssistantMessage, RequestFormat } from "@espalier/session-tree";
+import type { Summarizer } from "@espalier/summarizer";
 
 /** What a model says while it answers. The last event is always `answer`. */
 export type ModelEvent =
@@ -25,5 +26,7 @@ export interface Model<Request = unknown> {
   readonly maxOutputTokens: number;
   /** The shape of this provider's requests. */
   readonly format: RequestFormat<Request>;
+  /** The same model as a writer of summaries; absent: the session's own writes them. */
+  readonly summarizer?: Summarizer;
   stream(request: Request, options: StreamOptions): AsyncIterable<ModelEvent>;
 }

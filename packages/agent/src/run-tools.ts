@@ -1,6 +1,7 @@
 import type { AssistantMessage, NewEntry, ToolCallBlock, ToolResultMessage } from "@espalier/session-tree";
 import { message, toolCalls } from "@espalier/session-tree";
 import { type Tool, type ToolContext, textOutput } from "./tool.ts";
+import { untilAborted } from "./until-aborted.ts";
 
 export interface RunToolsOptions extends ToolContext {
   tools: readonly Tool[];
@@ -8,40 +9,49 @@ export interface RunToolsOptions extends ToolContext {
   approve?: (call: ToolCallBlock) => Promise<boolean>;
 }
 
-/** What a call that never ran is answered with. */
+/** What a call is answered with that was running when it was aborted, or when its process ended. */
 export const INTERRUPTED = "The call was interrupted: its result was never recorded. It was not run again.";
+
+/** What a call is answered with whose turn was ended before it ran. */
+export const NOT_RUN = "The call was not run: the user ended the turn before it.";
+
+/** What a call is answered with that stands at the end of an answer which reached its limit: it may be half a call. */
+export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
 
 /** Runs one call. Whatever happens becomes a result: a call never stays without one. */
 export async function runTool(
   call: ToolCallBlock,
   { tools, approve, ...context }: RunToolsOptions,
 ): Promise<ToolResultMessage> {
+  const { signal } = context;
+  if (signal.aborted) return refused(call, NOT_RUN);
   const tool = tools.find(({ name }) => name === call.name);
   const names = tools.map(({ name }) => name).join(", ");
-  if (!tool) return resultOf(call, textOutput(`There is no tool ${call.name}. There are: ${names}.`, true));
-  if (context.signal.aborted) return resultOf(call, textOutput(INTERRUPTED, true));
-  if (tool.asksFirst && !(await approve?.(call)))
-    return resultOf(call, textOutput("The user did not allow this call.", true));
+  if (!tool) return refused(call, `There is no tool ${call.name}. There are: ${names}.`);
+  let isRunning = false;
   try {
-    const output = await abortable(tool.run(call.arguments, context), context.signal);
+    if (tool.asksFirst && !(approve && (await untilAborted(approve(call), signal))))
+      return refused(call, "The user did not allow this call.");
+    isRunning = true;
+    const output = await untilAborted(tool.run(call.arguments, context), signal);
     return resultOf(call, typeof output === "string" ? textOutput(output) : output);
   } catch (error) {
-    const text = context.signal.aborted
-      ? INTERRUPTED
-      : error instanceof Error
-        ? error.message
-        : String(error);
-    return resultOf(call, textOutput(text, true));
+    if (signal.aborted) return refused(call, isRunning ? INTERRUPTED : NOT_RUN);
+    return refused(call, error instanceof Error ? error.message : String(error));
   }
 }
 
-/** The results for calls that an earlier process left without one. */
-export function interruptedResults(calls: readonly ToolCallBlock[]): NewEntry[] {
-  return calls.map((call) => message.of({ message: resultOf(call, textOutput(INTERRUPTED, true)) }));
+/** The results for calls that have none and get none, as entries. */
+export function refusedResults(calls: readonly ToolCallBlock[], why: string): NewEntry[] {
+  return calls.map((call) => message.of({ message: refused(call, why) }));
 }
 
+/** What an answer asks for; nothing where it failed. */
 export const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
-  answer.stopReason === "toolUse" || answer.stopReason === "stop" ? toolCalls(answer) : [];
+  answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
+
+const refused = (call: ToolCallBlock, why: string): ToolResultMessage =>
+  resultOf(call, textOutput(why, true));
 
 function resultOf(
   call: ToolCallBlock,
@@ -57,13 +67,4 @@ function resultOf(
     ...(details === undefined ? {} : { details }),
     timestamp: Date.now(),
   };
-}
-
-/** A tool that does not listen to the signal is not waited for. */
-function abortable<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(new Error("aborted"));
-    signal.addEventListener("abort", stop, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

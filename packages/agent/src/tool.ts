@@ -29,3 +29,8 @@ export const textOutput = (text: string, isError = false): ToolOutput => ({
   content: [{ type: "text", text }],
   ...(isError ? { isError } : {}),
 });
+
+/** What a model is told of a tool. */
+export function definitionOf({ name, description, parameters }: Tool): ToolDefinition {
+  return { name, ...(description ? { description } : {}), ...(parameters ? { parameters } : {}) };
+}

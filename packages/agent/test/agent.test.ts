@@ -19,7 +19,12 @@ test("a prompt goes out, tools run, and the answer is in the session when the ru
   expect(answer?.content).toEqual([{ type: "text", text: "It says that the tide is high." }]);
   expect(model.requests).toHaveLength(2);
   expect(JSON.stringify(model.requests[1])).toContain("the tide is high");
-  expect(session.context.messages.map(({ role }) => role)).toEqual(["user", "assistant", "toolResult", "assistant"]);
+  expect(session.context.messages.map(({ role }) => role)).toEqual([
+    "user",
+    "assistant",
+    "toolResult",
+    "assistant",
+  ]);
   await session.close();
   const reopened = await openSession(session.file, { mode: "read", home: cwd });
   expect(reopened.context).toEqual(session.context);

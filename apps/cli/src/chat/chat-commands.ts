@@ -1,11 +1,10 @@
 import { type Agent, anthropicModel } from "@espalier/agent";
-import type { CompactionResult, Session } from "@espalier/engine";
-import { modelChange } from "@espalier/session-tree";
+import type { Session } from "@espalier/engine";
 import { existingEntry } from "../entry-reference.ts";
 import type { Shell } from "../shell.ts";
 import { viewContext } from "../views/view-context.ts";
 import { viewTree } from "../views/view-tree.ts";
-import { COMPACTION_FAILED, NOTHING_TO_COMPACT, viewCompacted } from "./chat-view.ts";
+import { COMPACTION_FAILED, viewCompacted } from "./chat-view.ts";
 
 /** What a command of the chat works on. */
 export interface Chat {
@@ -59,8 +58,7 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     description: "Compress conversation history",
     async run(chat, focus) {
       try {
-        const result = await chat.agent.forceCompact(focus || undefined);
-        chat.say(result ? viewCompacted(result, removedFiles(chat.session, result)) : NOTHING_TO_COMPACT);
+        chat.say(viewCompacted(await chat.agent.forceCompact(focus || undefined)));
       } catch (error) {
         chat.say(`${COMPACTION_FAILED}\n   ${(error as Error).message}`);
       }
@@ -89,11 +87,8 @@ const CHAT_COMMANDS: readonly ChatCommand[] = [
     name: "model",
     usage: "[id]",
     description: "Show the model, or take another one",
-    async run({ session, agent, say }, modelId) {
-      if (modelId) {
-        agent.model = anthropicModel({ model: modelId });
-        await session.append(modelChange.of({ provider: "anthropic", modelId }));
-      }
+    async run({ agent, say }, modelId) {
+      if (modelId) await agent.setModel(anthropicModel({ model: modelId }));
       say(`The model is ${agent.model.modelId}`);
     },
   },
@@ -147,10 +142,4 @@ export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   } catch (error) {
     chat.say((error as Error).message);
   }
-}
-
-/** Files that a policy removed with a compaction. */
-function removedFiles(session: Session, { entryId }: CompactionResult): number {
-  const { details } = (session.getEntry(entryId) ?? {}) as { details?: { deletedFiles?: unknown } };
-  return Array.isArray(details?.deletedFiles) ? details.deletedFiles.length : 0;
 }

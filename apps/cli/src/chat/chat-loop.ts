@@ -1,4 +1,5 @@
 import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers/promises";
 import type { Agent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
 import type { Shell } from "../shell.ts";
@@ -9,11 +10,9 @@ const PROMPT = "› ";
 
 /** What a person is told of a conversation that did not end well. */
 const STANDS: Readonly<Record<string, string>> = {
-  "never-sent": "Your last message was never sent. Say more, or take it back with /undo.",
+  unsent: "The last message was never sent to the model. Say more, or take it back with /undo.",
   "outcome-unknown":
     "The last request was sent, and nothing is known of its answer; it may have been billed.",
-  "interrupted-calls":
-    "Tool calls of the last answer were interrupted. They are not run again by themselves.",
 };
 
 /** Talks with a person until they leave: lines in, words of the model out. */
@@ -22,6 +21,12 @@ export function runChat(session: Session, agent: Agent, shell: Shell): Promise<v
   const { colours } = shell;
   let manual = false;
   let interrupts = 0;
+  /** Lines that are being carried out. */
+  let acting = 0;
+  let isClosed = false;
+  const untilIdle = async () => {
+    while (acting > 0) await setTimeout(20);
+  };
   const say = (text: string) => void process.stdout.write(`${text}\n`);
 
   return new Promise((resolve) => {
@@ -35,7 +40,7 @@ export function runChat(session: Session, agent: Agent, shell: Shell): Promise<v
     };
 
     agent.on((event) => {
-      if (event.type === "compact_done" && !manual) say(viewAutomatic(session, event.result));
+      if (event.type === "compact_done" && !manual) say(viewAutomatic(event));
       const text = viewEvent(event, colours);
       if (text !== undefined) process.stdout.write(text);
       if (event.type === "agent_end") say(colours.dim(viewFooter(session, agent.model)));
@@ -43,18 +48,20 @@ export function runChat(session: Session, agent: Agent, shell: Shell): Promise<v
 
     const take = async (line: string) => {
       interrupts = 0;
+      acting++;
       const text = line.trim();
       if (text.startsWith("/")) {
         manual = true;
         await runChatCommand(chat, text);
         manual = false;
       } else if (text !== "") await agent.run(text).catch((error: Error) => say(colours.red(error.message)));
-      if (!agent.isRunning) lines.prompt();
+      acting--;
+      if (acting === 0 && !isClosed) lines.prompt();
     };
 
     lines.on("line", (line) => void take(line));
     lines.on("SIGINT", () => {
-      if (agent.isRunning) agent.abort();
+      if (acting > 0) agent.abort();
       else if (++interrupts > 1) lines.close();
       else {
         say("\nPress Ctrl-C again to leave.");
@@ -62,13 +69,23 @@ export function runChat(session: Session, agent: Agent, shell: Shell): Promise<v
       }
     });
     lines.on("close", () => {
+      isClosed = true;
       agent.abort();
-      resolve();
+      void untilIdle().then(resolve);
     });
 
     say(`${session.name ?? "A new session"} · ${session.file}\n/help lists the commands.`);
-    const stands = STANDS[agent.state.state];
-    if (stands) say(colours.yellow(stands));
+    for (const sentence of viewState(agent)) say(colours.yellow(sentence));
     lines.prompt();
   });
+}
+
+/** What a person should know of how the conversation ended the last time. */
+function viewState({ state: { state, openCalls }, waiting }: Agent): string[] {
+  const calls = openCalls.length === 1 ? "A tool call was" : `${openCalls.length} tool calls were`;
+  return [
+    ...(state in STANDS ? [STANDS[state]!] : []),
+    ...(openCalls.length > 0 ? [`${calls} interrupted; they are not run again by themselves.`] : []),
+    ...(waiting > 0 ? [`Messages that wait to be sent with your next one: ${waiting}.`] : []),
+  ];
 }

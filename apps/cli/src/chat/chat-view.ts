@@ -1,5 +1,5 @@
 import type { AgentEvent } from "@espalier/agent";
-import type { CompactionResult, Session } from "@espalier/engine";
+import type { Session } from "@espalier/engine";
 import { type AssistantMessage, messageText, type ToolCallBlock } from "@espalier/session-tree";
 import { formatCount } from "../numbers.ts";
 import { cutLine, plainLine, plainText } from "../plain-text.ts";
@@ -19,7 +19,22 @@ export function viewEvent(event: AgentEvent, colours: Colours): string | undefin
   }
   if (event.type === "queued") return `${colours.dim(`(waits: ${event.waiting})`)}\n`;
   if (event.type === "answer") return viewEnd(event.message, colours);
+  if (event.type === "retry") return `${colours.dim("(the request was too long; it is sent again)")}\n`;
+  if (event.type === "offload_done") return `${colours.dim(viewOffloaded(event))}\n`;
   return undefined;
+}
+
+/** What is said of a compaction that came by itself. */
+export function viewAutomatic(event: Extract<AgentEvent, { type: "compact_done" }>): string {
+  const { tokensBefore, tokensAfter, messagesRemoved } = event;
+  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`;
+}
+
+function viewOffloaded({
+  offloadedCount,
+  freedTokens,
+}: Extract<AgentEvent, { type: "offload_done" }>): string {
+  return `Moved ${offloadedCount} tool results to files, freed ${formatCount(freedTokens)} tokens`;
 }
 
 /** A call as one line: its name, and what it was given. */
@@ -59,23 +74,24 @@ interface Cost {
   cost?: { total?: number };
 }
 
-/** What `/compact` says of a compaction that is in the log. */
-export function viewCompacted({ tokensBefore, tokensAfter }: CompactionResult, removedFiles: number): string {
+/** What a compaction that was asked for came to. */
+export interface Compacted {
+  success: boolean;
+  previousTokens: number;
+  currentTokens: number;
+  freedTokens: number;
+  deletedFiles: readonly string[];
+}
+
+/** What `/compact` says. */
+export function viewCompacted(result: Compacted): string {
+  const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
+  if (!success) return COMPACTION_FAILED;
+  if (freedTokens === 0) return "Nothing to compact";
   return [
-    `✅ Compacted: ${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens`,
-    `   Freed ${formatCount(tokensBefore - tokensAfter)} tokens, removed ${removedFiles} offloaded files`,
+    `✅ Compacted: ${formatCount(previousTokens)} → ${formatCount(currentTokens)} tokens`,
+    `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
   ].join("\n");
 }
 
-/** What is said of a compaction that came by itself. */
-export function viewAutomatic(
-  session: Session,
-  { entryId, tokensBefore, tokensAfter }: CompactionResult,
-): string {
-  const details = (session.getEntry(entryId) as { details?: { covered?: { messages?: number } } } | undefined)
-    ?.details;
-  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${details?.covered?.messages ?? 0} messages)`;
-}
-
 export const COMPACTION_FAILED = "❌ Compaction failed, history unchanged";
-export const NOTHING_TO_COMPACT = "Nothing to compact";

@@ -3,6 +3,7 @@ import {
   createAgent,
   DEFAULT_MODEL,
   listFilesTool,
+  queryHistoryTool,
   readFileTool,
   searchTextTool,
 } from "@espalier/agent";
@@ -51,7 +52,7 @@ Examples:
         );
       }
       const newest = options.continue ? await newestHere() : undefined;
-      const session = await sessionFor(ref ?? newest, shell, options.model ?? DEFAULT_MODEL);
+      const session = await sessionFor(ref ?? newest, shell);
       try {
         await talk(session, shell, options);
       } finally {
@@ -64,9 +65,14 @@ async function talk(session: Session, shell: Shell, options: ChatOptions): Promi
   const folders = [session.header?.cwd ?? process.cwd(), offloadFolder(session.file)];
   const agent = createAgent({
     session,
-    model: anthropicModel(options.model ? { model: options.model } : {}),
+    model: anthropicModel({ model: options.model ?? modelOf(session) }),
     system: SYSTEM,
-    tools: [readFileTool(folders), listFilesTool(folders), searchTextTool(folders)],
+    tools: [
+      readFileTool(folders),
+      listFilesTool(folders),
+      searchTextTool(folders),
+      queryHistoryTool(session),
+    ],
   });
   if (options.print === undefined) {
     if (!shell.interactive)
@@ -84,7 +90,7 @@ async function talk(session: Session, shell: Shell, options: ChatOptions): Promi
 }
 
 /** Summaries are written by the model that answers, unless another one is named. */
-function sessionFor(ref: string | undefined, shell: Shell, _model: string): Promise<Session> {
+function sessionFor(ref: string | undefined, shell: Shell): Promise<Session> {
   const options: OpenOptions = {
     ...heard(shell),
     settle: settledBy(shell, { summarizes: true }),
@@ -92,6 +98,11 @@ function sessionFor(ref: string | undefined, shell: Shell, _model: string): Prom
     onBusy: shell.globals.onBusy ?? "error",
   };
   return ref === undefined ? createSession({ ...options, cwd: process.cwd() }) : openSession(ref, options);
+}
+
+/** The model that answered here the last time, if it is one of Claude's. */
+function modelOf({ context: { model } }: Session): string {
+  return model?.provider === "anthropic" ? model.modelId : DEFAULT_MODEL;
 }
 
 async function newestHere(): Promise<string> {

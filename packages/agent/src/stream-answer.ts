@@ -1,0 +1,45 @@
+import type { AssistantBlock, AssistantMessage } from "@espalier/session-tree";
+import type { Model, ModelEvent } from "./model.ts";
+import { untilAborted } from "./until-aborted.ts";
+
+/** How long a model may take to end by itself after an abort, in milliseconds: it knows best what it was billed. */
+const GRACE = 300;
+
+/**
+ * Streams one answer, telling of its pieces. Whatever happens becomes an answer: what a model throws one of
+ * `stopReason` `error`, an abort one of `aborted`, both with what there was of the text.
+ */
+export async function streamAnswer(
+  model: Model,
+  request: unknown,
+  options: { signal: AbortSignal; maxOutputTokens: number },
+  tell: (event: Exclude<ModelEvent, { type: "answer" }>) => void,
+): Promise<AssistantMessage> {
+  const { signal } = options;
+  let text = "";
+  try {
+    const events = model.stream(request, options)[Symbol.asyncIterator]();
+    for (;;) {
+      const { value, done } = await untilAborted(events.next(), signal, GRACE);
+      if (done) throw new Error(`The model ${model.modelId} ended without an answer.`);
+      if (value.type === "answer") return value.message;
+      if (value.type === "text") text += value.text;
+      tell(value);
+    }
+  } catch (error) {
+    const content: AssistantBlock[] = text === "" ? [] : [{ type: "text", text }];
+    return {
+      role: "assistant",
+      content,
+      provider: model.provider,
+      model: model.modelId,
+      usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 },
+      stopReason: signal.aborted ? "aborted" : "error",
+      errorMessage: signal.aborted ? ABORTED : error instanceof Error ? error.message : String(error),
+      timestamp: Date.now(),
+    };
+  }
+}
+
+/** What an aborted answer says of itself. */
+export const ABORTED = "The answer was aborted.";

@@ -1,0 +1,7 @@
+import { queryHistoryTool as definition, type ReadableSession, runQueryHistory } from "@espalier/policies";
+import type { Tool } from "../tool.ts";
+
+/** Finds original messages of the session, also those that only a summary stands for. */
+export function queryHistoryTool(session: ReadableSession): Tool {
+  return { ...definition, run: async (input) => runQueryHistory(session, input) };
+}

@@ -1,0 +1,230 @@
+import { statSync } from "node:fs";
+import { type AgentEvent, createAgent, INTERRUPTED, type Model, NOT_RUN, QUEUED } from "@espalier/agent";
+import { scriptedModel } from "@espalier/agent/testing";
+import { createSession, openSession } from "@espalier/engine";
+import { isCustom } from "@espalier/session-tree";
+import { extractiveSummarizer } from "@espalier/summarizer";
+import {
+  brokenReply,
+  hangingReply,
+  scriptedSummarizer,
+  textReply,
+  toolReply,
+} from "@espalier/summarizer/testing";
+import { expect, test } from "vitest";
+import { entriesOf, quiet, server, stage, textsOf, until, workingFolder } from "./stage.ts";
+
+/** Aborts an agent and says how many milliseconds its run took to end. */
+async function timeToEnd(agent: { abort(): void }, run: Promise<unknown>): Promise<number> {
+  const start = Date.now();
+  agent.abort();
+  await run.catch(() => undefined);
+  return Date.now() - start;
+}
+
+const seen = (events: AgentEvent[], type: AgentEvent["type"]) => events.some((event) => event.type === type);
+
+test("an abort ends an answer within a second and keeps what there was of it", async () => {
+  const { url } = await server({ reply: brokenReply("The pears are ripe, and so are", "hang") });
+  const { agent, session, events } = await stage({ url });
+  const run = agent.run("What grows here?");
+  await until(() => seen(events, "text"));
+  expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
+  expect(await run).toMatchObject({ stopReason: "aborted" });
+  expect(textsOf(session.file, "assistant")).toEqual(["The pears are ripe, "]);
+  expect(agent.isRunning).toBe(false);
+});
+
+test("an abort ends a model and a tool that listen to no signal, and every call has a result", async () => {
+  const cwd = workingFolder();
+  const session = await createSession({ cwd, home: cwd, log: quiet });
+  const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "wait", arguments: {} }));
+  const events: AgentEvent[] = [];
+  const wait = { name: "wait", run: () => new Promise<string>(() => undefined) };
+  const agent = createAgent({ session, model: scriptedModel([{ calls }, { text: "Well." }]), tools: [wait] });
+  agent.on((event) => events.push(event));
+  const run = agent.run("Wait.");
+  await until(() => seen(events, "tool_start"));
+  expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
+  expect(textsOf(session.file, "toolResult")).toEqual([INTERRUPTED, NOT_RUN, NOT_RUN]);
+
+  const deaf: Model = {
+    ...scriptedModel([]),
+    async *stream() {
+      yield { type: "text", text: "Half" };
+      await new Promise(() => undefined);
+    },
+  };
+  await agent.setModel(deaf);
+  events.length = 0;
+  const next = agent.run("Again.");
+  await until(() => seen(events, "text"));
+  expect(await timeToEnd(agent, next)).toBeLessThan(1_000);
+  expect(textsOf(session.file, "assistant").at(-1)).toBe("Half");
+  await session.close();
+});
+
+test("an abort ends a compaction, and input that was typed meanwhile is answered once", async () => {
+  const cwd = workingFolder();
+  let release = () => {};
+  const hangs = scriptedSummarizer(
+    () =>
+      new Promise<never>((_, reject) => {
+        release = () => reject(new Error("late"));
+      }),
+  );
+  const session = await createSession({
+    cwd,
+    home: cwd,
+    log: quiet,
+    summarizer: hangs,
+    fallback: false,
+    compaction: { keepRecentTokens: 100 },
+  });
+  const model = scriptedModel([
+    { text: "long ".repeat(800) },
+    { text: "long ".repeat(800) },
+    { text: "Pears." },
+  ]);
+  const agent = createAgent({ session, model });
+  await agent.run("One?");
+  await agent.run("Two?");
+  const compaction = agent.forceCompact();
+  await until(() => hangs.requests.length > 0);
+  const run = agent.run("What grows here?");
+  await until(() => textsOf(session.file, "user").length === 3);
+  expect(model.requests).toHaveLength(2);
+  expect(await timeToEnd(agent, compaction)).toBeLessThan(1_000);
+  release();
+  expect(await run).toMatchObject({ content: [{ type: "text", text: "Pears." }] });
+  expect(textsOf(session.file, "user")).toEqual(["One?", "Two?", "What grows here?"]);
+  expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
+  await session.close();
+});
+
+test("an abort ends the wait before a request is sent again", async () => {
+  let asked = 0;
+  const { url } = await server({
+    reply: () =>
+      ++asked === 1
+        ? { kind: "error", status: 400, type: "invalid_request_error", message: "prompt is too long" }
+        : textReply("Never."),
+  });
+  const open = { compaction: { keepRecentTokens: 50 }, summarizer: extractiveSummarizer() };
+  const { agent, session, events } = await stage({ url, overflowRetryDelayMs: 60_000, open });
+  for (let at = 0; at < 3; at++)
+    await session.appendMessages([
+      { role: "user", content: "More. ".repeat(300) },
+      { role: "assistant", content: "Yes. ".repeat(300) },
+    ] as never);
+  const run = agent.run("What grows here?");
+  await until(() => seen(events, "retry"));
+  expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
+  expect(asked).toBe(1);
+});
+
+test("a connection that breaks keeps the text there was, as a failed answer, and the next prompt goes on", async () => {
+  let asked = 0;
+  const { url, requests } = await server({
+    reply: () =>
+      ++asked === 1 ? brokenReply("The pears are ripe, and so are", "cut", 1) : textReply("The plums."),
+  });
+  const { agent } = await stage({ url });
+  expect(await agent.run("What grows here?")).toMatchObject({
+    stopReason: "error",
+    content: [{ type: "text", text: "The pears are ripe, " }],
+  });
+  expect(await agent.run("And what else?")).toMatchObject({ stopReason: "stop" });
+  expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
+});
+
+test("what is typed during an answer waits on disk and is delivered in order and once", async () => {
+  const { url, requests } = await server({
+    reply: (_, n) => textReply(`Answer ${n}.`, { delayMs: n === 1 ? 200 : 0 }),
+  });
+  const { agent, session } = await stage({ url });
+  const run = agent.run("First?");
+  await until(() => requests.length === 1);
+  expect(await Promise.all([agent.run("Second?"), agent.run("Third?")])).toEqual([null, null]);
+  expect(entriesOf(session.file).filter((entry) => isCustom(entry, QUEUED))).toHaveLength(2);
+  expect(await run).toMatchObject({ content: [{ text: "Answer 2." }] });
+  expect(textsOf(session.file, "user")).toEqual(["First?", "Second?", "Third?"]);
+  expect(agent.waiting).toBe(0);
+  const fork = await session.fork(session.leafId!);
+  const forked = await openSession(fork.file, { home: session.header!.cwd });
+  expect(createAgent({ session: forked, model: scriptedModel([]) }).waiting).toBe(0);
+  await forked.close();
+});
+
+test("what an append could not deliver still waits, also for the process that opens the session next", async () => {
+  const { url, requests } = await server({ reply: hangingReply() });
+  const { agent, session, cwd } = await stage({ url });
+  const run = agent.run("First?");
+  await until(() => requests.length === 1);
+  await agent.run("Second?");
+  agent.abort();
+  await run;
+  session.core.prepareWith(() => Promise.reject(new Error("The disk is full.")));
+  await expect(agent.run("Third?")).rejects.toThrow("The disk is full.");
+  expect(agent.waiting).toBe(1);
+  await session.close();
+  const again = await openSession(session.file, { home: cwd });
+  const next = createAgent({ session: again, model: scriptedModel([{ text: "Both." }]) });
+  expect(next.waiting).toBe(1);
+  await next.continue();
+  expect(textsOf(session.file, "user")).toEqual(["First?", "Second?"]);
+  await again.close();
+});
+
+test("who goes elsewhere during an answer is not dragged back, and the answer is where it was asked for", async () => {
+  const { url, requests } = await server({
+    reply: (_, n) => textReply(`Answer ${n}.`, { delayMs: n === 2 ? 200 : 0 }),
+  });
+  const { agent, session } = await stage({ url });
+  await agent.run("First?");
+  const [first] = session
+    .getBranch()
+    .filter(({ type }) => type === "message")
+    .slice(1);
+  const run = agent.run("Second?");
+  await until(() => requests.length === 2);
+  await session.navigate(first!.id);
+  await expect(run).rejects.toMatchObject({ code: "moved" });
+  expect(textsOf(session.file, "assistant")).toEqual(["Answer 1.", "Answer 2."]);
+  expect(session.context.messages).toHaveLength(2);
+  expect(await agent.run("Third?")).toMatchObject({ stopReason: "stop" });
+  expect(requests.at(-1)!.problems).toEqual([]);
+});
+
+test("a compaction that is asked for during a run waits for its turn", async () => {
+  const { url } = await server({
+    reply: ({ body }, n) =>
+      JSON.stringify(body).includes("You tend") && n < 8
+        ? toolReply([{ name: "list_files", input: {} }], { text: "I look. ".repeat(200) })
+        : textReply("Done."),
+  });
+  const open = {
+    compaction: { keepRecentTokens: 200 },
+    summarizer: extractiveSummarizer(),
+  };
+  const { agent, session, events } = await stage({ url, open });
+  const run = agent.run("Look around.");
+  await until(() => events.filter(({ type }) => type === "tool_end").length === 4);
+  const result = await agent.forceCompact();
+  expect(result).toMatchObject({ success: true });
+  expect(result.freedTokens).toBeGreaterThan(0);
+  expect(await run).toMatchObject({ stopReason: "stop" });
+  expect(entriesOf(session.file).filter(({ type }) => type === "compaction")).toHaveLength(1);
+});
+
+test("nothing that was said, read or used as a key is logged, and nobody else can read the files", async () => {
+  const { url } = await server({
+    reply: { kind: "error", status: 401, type: "authentication_error", message: "invalid x-api-key" },
+  });
+  const logged: unknown[] = [];
+  const note = (...values: unknown[]) => void logged.push(...values);
+  const { agent, session } = await stage({ url, open: { log: { warn: note, error: note } } });
+  await agent.run("The word is: swordfish.");
+  expect(String(logged.map((value) => JSON.stringify(value)))).not.toMatch(/swordfish|key-of-the-test/);
+  expect(statSync(session.file).mode & 0o777).toBe(0o600);
+});

@@ -1,0 +1,176 @@
+import { isCustom } from "@espalier/session-tree";
+import { type ReceivedRequest, textReply, toolReply } from "@espalier/summarizer/testing";
+import { expect, test } from "vitest";
+import { entriesOf, SUMMARY, server, stage, textsOf } from "./stage.ts";
+
+const WINDOW = 60_000;
+/** The messages and what stands before them, without the markers of the cache, which are no part of what is cached. */
+const unmarked = ({ body }: ReceivedRequest) =>
+  JSON.parse(JSON.stringify(body, (key, value) => (key === "cache_control" ? undefined : value)));
+
+const isSummaryRequest = ({ body }: ReceivedRequest) =>
+  /summary of (?:what stands above|a part)|asks for a summary/.test(JSON.stringify(body["messages"])) ||
+  !JSON.stringify(body["system"] ?? "").includes("You tend a garden.");
+
+test("sixty turns with tools pass the threshold three times and overflow once; every request is valid, and the cached prefix stays byte-equal between compactions", async () => {
+  let turn = 0;
+  let refused = false;
+  const sent: { request: ReceivedRequest; compactions: number }[] = [];
+  const { url, requests, failures } = await server({
+    contextWindow: WINDOW,
+    reply: (request) => {
+      if (isSummaryRequest(request)) return textReply(SUMMARY);
+      sent.push({ request, compactions: done() });
+      const messages = request.body["messages"] as { content: { type: string }[] }[];
+      if (messages.at(-1)!.content[0]!.type === "tool_result") {
+        return {
+          kind: "message",
+          content: [
+            { type: "thinking", thinking: `Turn ${turn}: ä € 🌱`, signature: `sig-${turn}==` },
+            { type: "text", text: `Day ${turn}. ${"The pears grow. ".repeat(540)}` },
+          ],
+        };
+      }
+      if (turn === 30 && !refused) {
+        refused = true;
+        return {
+          kind: "error",
+          status: 400,
+          type: "invalid_request_error",
+          message: `prompt is too long: ${WINDOW + 1} tokens > ${WINDOW} maximum`,
+        };
+      }
+      return {
+        kind: "message",
+        content: [
+          { type: "thinking", thinking: `I look (${turn}).`, signature: `call-sig-${turn}` },
+          { type: "tool_use", id: `toolu_${turn}`, name: "read_file", input: { path: "garden/notes.txt" } },
+        ],
+      };
+    },
+  });
+  const { agent, session, events } = await stage({
+    url,
+    contextWindow: WINDOW,
+    open: { compaction: { keepRecentTokens: 8_000 } },
+  });
+  const done = () => events.filter(({ type }) => type === "compact_done").length;
+  for (turn = 1; turn <= 60; turn++) {
+    const answer = await agent.run(`Day ${turn}: how are the pears? ${"Look well. ".repeat(160)}`);
+    expect(answer?.stopReason).toBe("stop");
+  }
+
+  expect(failures).toEqual([]);
+  expect(requests.filter(({ problems }) => problems.length > 0).map(({ problems }) => problems)).toEqual([]);
+  const reasons = entriesOf(session.file)
+    .filter(({ type }) => type === "compaction")
+    .map((entry) => (entry as unknown as { details: { reason: string } }).details.reason);
+  expect(reasons.filter((reason) => reason === "overflow")).toHaveLength(1);
+  expect(reasons.filter((reason) => reason === "threshold").length).toBeGreaterThanOrEqual(3);
+
+  const days = textsOf(session.file, "user").map((text) => text.split(":")[0]);
+  expect(days).toEqual(Array.from({ length: 60 }, (_, at) => `Day ${at + 1}`));
+  expect(textsOf(session.file, "toolResult")).toHaveLength(60);
+  expect(entriesOf(session.file).filter((entry) => isCustom(entry, "espalier.sent"))).toHaveLength(
+    sent.length,
+  );
+
+  let compared = 0;
+  for (const [at, { request, compactions }] of sent.entries()) {
+    const before = sent[at - 1];
+    if (!before || before.compactions !== compactions) continue;
+    const [older, newer] = [unmarked(before.request), unmarked(request)];
+    const { messages: known, ...rest } = older;
+    expect({ ...newer, messages: newer.messages.slice(0, known.length) }).toEqual({
+      ...rest,
+      messages: known,
+    });
+    expect(JSON.stringify(newer.messages.slice(0, known.length))).toBe(JSON.stringify(known));
+    compared++;
+  }
+  expect(compared).toBeGreaterThan(100);
+  // Thinking goes back as it came, byte for byte, until what stood before it is compacted.
+  const exact = '"thinking":"Turn 12: ä € 🌱","signature":"sig-12=="';
+  expect(sent.some(({ request }) => request.raw.toString("utf8").includes(exact))).toBe(true);
+});
+
+test("a second overflow in a row is an error that lists what cannot shrink", async () => {
+  const { url } = await server({
+    reply: (request) =>
+      isSummaryRequest(request)
+        ? textReply(SUMMARY)
+        : { kind: "error", status: 413, type: "request_too_large", message: "Payload Too Large" },
+  });
+  const { agent, session } = await stage({ url, open: { compaction: { keepRecentTokens: 500 } } });
+  for (let at = 0; at < 6; at++) {
+    await session.appendMessages([
+      { role: "user", content: `Say it ${"again ".repeat(300)}` },
+      { role: "assistant", content: [{ type: "text", text: "So it is. ".repeat(200) }] },
+    ] as never);
+  }
+  const failure = await agent.run("And once more?").catch((error) => error);
+  expect(failure).toMatchObject({ name: "AgentError", code: "overflow" });
+  expect(Object.keys(failure.breakdown)).toEqual([
+    "systemAndTools",
+    "newestUserMessage",
+    "context",
+    "contextWindow",
+  ]);
+  expect(agent.isRunning).toBe(false);
+});
+
+test("an answer without a word from a full window is an overflow too: it is left out and asked for again", async () => {
+  let asked = 0;
+  const { url } = await server({
+    reply: (request) => {
+      if (isSummaryRequest(request)) return textReply(SUMMARY);
+      asked++;
+      return asked === 1
+        ? textReply("Half of it was cut.", {
+            stopReason: "max_tokens",
+            usage: {
+              output_tokens: 0,
+              input_tokens: WINDOW + 1,
+              cache_read_input_tokens: 0,
+              cache_creation_input_tokens: 0,
+            },
+          })
+        : textReply("All of it.");
+    },
+  });
+  const { agent, session, events } = await stage({
+    url,
+    contextWindow: WINDOW,
+    open: { compaction: { keepRecentTokens: 200 } },
+  });
+  for (let at = 0; at < 4; at++) {
+    await session.appendMessages([
+      { role: "user", content: `Say it ${"again ".repeat(300)}` },
+      { role: "assistant", content: [{ type: "text", text: "So it is. ".repeat(200) }] },
+    ] as never);
+  }
+  const answer = await agent.run("What grows here?");
+  expect(answer?.content).toEqual([{ type: "text", text: "All of it." }]);
+  expect(JSON.stringify(session.context.messages)).not.toContain("Half of it");
+  expect(textsOf(session.file, "assistant")).toContain("Half of it was cut.");
+  expect(events.map(({ type }) => type)).toContain("retry");
+});
+
+test("where nothing may compact by itself, an overflow is an error, and nothing is compacted", async () => {
+  const { url } = await server({
+    reply: { kind: "error", status: 400, type: "invalid_request_error", message: "prompt is too long" },
+  });
+  const { agent, session } = await stage({ url, open: { compaction: { autoCompact: false } } });
+  await expect(agent.run("What grows here?")).rejects.toMatchObject({ code: "auto-off" });
+  expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
+});
+
+test("a model that asks for tools for ever is stopped, and what it got is stored", async () => {
+  const { url } = await server({ reply: () => toolReply([{ name: "list_files", input: {} }]) });
+  const { agent, session } = await stage({ url });
+  const failure = await agent.run("What grows here?", { maxIterations: 3 }).catch((error) => error);
+  expect(failure).toMatchObject({ name: "MaxIterations", iterations: 3 });
+  expect(textsOf(session.file, "toolResult")).toEqual(
+    ["garden/", "garden/", "garden/"].map((text) => expect.stringContaining(text)),
+  );
+});
