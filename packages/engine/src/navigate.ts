@@ -10,7 +10,7 @@ import {
 } from "./branch-summary-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { branchWentOn, EngineError } from "./engine-error.ts";
-import { writeMissingFiles } from "./offloaded-files.ts";
+import { restoreFiles } from "./offloaded-files.ts";
 import type { SessionState } from "./session-state.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 import { lastAct } from "./undo.ts";
@@ -102,7 +102,7 @@ async function arrive(
   };
   check();
   if (entries.length > 0) await session.appendChecked(entries, check);
-  await writeMissingFiles(session);
+  await restoreFiles(session);
   const summaryEntryId = summary ? id : null;
   const { leafId } = core;
   const fromExtension = summary?.fromHook ?? false;
@@ -141,6 +141,6 @@ export async function undo(session: SessionState): Promise<NavigateResult> {
   }
   const targetId = core.placeOf(act.backTo);
   await core.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
-  await writeMissingFiles(session);
+  await restoreFiles(session);
   return { leafId: core.leafId, summaryEntryId: null, editorText: act.editorText, cancelled: false };
 }

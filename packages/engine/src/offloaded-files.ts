@@ -1,6 +1,7 @@
 import type { CompactionPreparation } from "@espalier/compaction";
 import {
   cleanupOffloadedFiles,
+  type OffloadedEntry,
   offloadedEntries,
   planOffloadRepair,
   restoreOffloadedContent,
@@ -15,11 +16,23 @@ import type { SessionState } from "./session-state.ts";
 export async function writeMissingFiles(session: SessionState): Promise<NewEntry[]> {
   const { core, offloadStorage } = session;
   if (!offloadStorage) return [];
-  const repair = planOffloadRepair(core.window.entries, offloadStorage);
-  for (const { text, path } of repair.texts) {
-    if (!(await offloadStorage.has(path))) await offloadStorage.write(text);
+  const lost: OffloadedEntry[] = [];
+  for (const entry of offloadedEntries(core.window.entries)) {
+    const isThere = offloadStorage.owns(entry.path) && (await offloadStorage.has(entry.path));
+    if (!isThere) lost.push(entry);
   }
+  const repair = planOffloadRepair(core.window.entries, offloadStorage, lost);
+  for (const { text } of repair.texts) await offloadStorage.write(text);
   return repair.edits.map((edit) => contextEdit.of(edit));
+}
+
+/** {@link writeMissingFiles} where nobody waits for the files: one that cannot be written is a warning. */
+export async function restoreFiles(session: SessionState): Promise<void> {
+  try {
+    await inTurn(session, () => writeMissingFiles(session));
+  } catch (error) {
+    session.log.warn("A file that the context refers to is gone and could not be written again.", { error });
+  }
 }
 
 /** The plan with the content of offloaded results in what is summarised, where it says so. */
@@ -35,18 +48,24 @@ export async function withFilesRead(
   return { ...plan, messagesToSummarize, turnPrefixMessages };
 }
 
-/** Removes the files that no leaf's context refers to; returns their paths. */
+/** Removes the files that no leaf's context refers to; returns their paths. What cannot be removed is a warning. */
 export async function removeUnusedFiles(session: SessionState): Promise<string[]> {
-  const { core, offloadStorage, log } = session;
+  try {
+    return await inTurn(session, () => removeUnused(session));
+  } catch (error) {
+    session.log.warn("Files of offloaded results could not be looked through; they stay.", { error });
+    return [];
+  }
+}
+
+async function removeUnused({ core, offloadStorage, log }: SessionState): Promise<string[]> {
   if (!offloadStorage || (await offloadStorage.list()).length === 0) return [];
-  return inTurn(session, async () => {
-    const tree = await core.load();
-    const used = new Set(offloadedEntries(core.window.entries).map(({ path }) => path));
-    for (const row of tipRows(tree)) {
-      for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
-    }
-    return cleanupOffloadedFiles(offloadStorage, used, log);
-  });
+  const tree = await core.load();
+  const used = new Set(offloadedEntries(core.window.entries).map(({ path }) => path));
+  for (const row of tipRows(tree)) {
+    for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
+  }
+  return cleanupOffloadedFiles(offloadStorage, used, log);
 }
 
 const turns = new WeakMap<SessionState, Promise<unknown>>();

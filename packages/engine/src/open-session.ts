@@ -14,7 +14,7 @@ import { type Hold, type HoldOptions, holdSession } from "./hold-session.ts";
 import { espalierHome } from "./home.ts";
 import { sessionStart } from "./hooks.ts";
 import { type ExtensionOptions, loadExtensions } from "./load-extensions.ts";
-import { writeMissingFiles } from "./offloaded-files.ts";
+import { restoreFiles } from "./offloaded-files.ts";
 import { Session } from "./session.ts";
 import type { SessionOptions } from "./session-state.ts";
 
@@ -148,7 +148,7 @@ async function begin(
     session.heldBy = hold.heldBy;
     await loadExtensions(session, options, options.home ?? espalierHome());
     const isReadOnly = options.mode === "read" || (hold.heldBy && options.onBusy === "read-only");
-    if (!isReadOnly) await writeMissingFiles(session);
+    if (!isReadOnly) await restoreFiles(session);
     await session.host.notify(
       sessionStart,
       { sessionId: session.id, file: session.file },

@@ -64,18 +64,18 @@ export async function prepareRequest(
     }
   };
 
-  await bringFilesHome(session);
+  await tried(() => bringFilesHome(session));
   const offloaded = isJudgedNow ? await tried(() => offloadResults(session, policy, situation())) : undefined;
   let done = isJudgedNow
     ? await tried(() => compactWhenDue(session, { ...request, ...(offloaded ? { offloaded } : {}) }, compact))
     : undefined;
 
   const size = () => trustedTokens(session.requestContext) + request.overheadTokens;
-  if (size() > contextWindow) {
-    if (failure) throw failure;
-    if (!done?.eligible) done = await compact({ ...request, policy: tokenBudget, reason: "threshold" });
-    if (size() > contextWindow) throw overWindow(size(), request.overheadTokens, contextWindow);
-  }
+  if (failure && size() > contextWindow) throw failure;
+  // The first of the two may have joined a compaction that was under way.
+  for (let attempt = 0; attempt < 2 && size() > contextWindow; attempt++)
+    done = await compact({ ...request, policy: tokenBudget, reason: "threshold" });
+  if (size() > contextWindow) throw overWindow(size(), request.overheadTokens, contextWindow);
 
   const context = await session.contextToSend(options.signal);
   const system = [options.system, summaryNote(session.core.window.entries)].filter(Boolean).join("\n\n");

@@ -87,6 +87,11 @@ describe.skipIf(!existsSync(corpus))("a real session (skipped where it is not at
       if (policy === "sliding-window") expect(context.messages.length).toBeLessThanOrEqual(76);
       await session.appendMessages([{ role: "assistant", content: `done ${"and more ".repeat(300)}` }]);
     }
+    // A reader by the published rules reads the same, files moved out and all.
+    const text = readFileSync(session.file, "utf8");
+    expect(readByTheRules(text, session.leafId!)).toEqual(
+      JSON.parse(JSON.stringify(session.context.messages)),
+    );
     await session.close();
   });
 });

@@ -40,13 +40,17 @@ export interface OffloadRepair {
 }
 
 /**
- * How the files that a path refers to are had again from the log. A reference whose name is not the one its original
- * would get was not written by us, and is left alone.
+ * How files that a path refers to (default: all of them) are had again from the log. A reference whose name is not the
+ * one its original would get was not written by us, and is left alone.
  */
-export function planOffloadRepair(path: readonly Entry[], storage: OffloadStorage): OffloadRepair {
+export function planOffloadRepair(
+  path: readonly Entry[],
+  storage: Pick<OffloadStorage, "pathFor">,
+  entries: readonly OffloadedEntry[] = offloadedEntries(path),
+): OffloadRepair {
   const byId = new Map(path.map((entry) => [entry.id, entry]));
   const repair: OffloadRepair = { texts: [], edits: [] };
-  for (const { targetId, path: named } of offloadedEntries(path)) {
+  for (const { targetId, path: named } of entries) {
     const text = originalText(byId.get(targetId));
     if (text === undefined) continue;
     const own = storage.pathFor(text);
