@@ -1,4 +1,4 @@
-import { isMessage } from "./entries/message.ts";
+import { isMessage, message } from "./entries/message.ts";
 import { messageText } from "./message.ts";
 import type { Tree } from "./tree.ts";
 
@@ -28,17 +28,45 @@ export function tipRows(tree: Tree): number[] {
 
 /** All branches, in the order in which their last entries were written. */
 export function branches(tree: Tree): Branch[] {
-  return tipRows(tree).map((row) => ({
-    leafId: tree.idAt(row),
-    lastUserText: lastUserText(tree, row),
-    timestamp: tree.entryAt(row).timestamp,
-  }));
+  const askedAt = new AskedRows(tree);
+  return tipRows(tree).map((row) => {
+    const asked = askedAt.of(row);
+    const entry = asked < 0 ? undefined : tree.entryAt(asked);
+    return {
+      leafId: tree.idAt(row),
+      lastUserText: entry && isMessage(entry, "user") ? messageText(entry.message) : "",
+      timestamp: tree.entryAt(row).timestamp,
+    };
+  });
 }
 
-function lastUserText(tree: Tree, tip: number): string {
-  for (let row = tip; row >= 0; row = tree.index.parent(row)) {
-    const entry = tree.entryAt(row);
-    if (isMessage(entry, "user")) return messageText(entry.message);
+const UNKNOWN = -2;
+
+/** For rows, the newest user message on their path. Each row is looked at once, however many branches share it. */
+class AskedRows {
+  readonly #tree: Tree;
+  readonly #asked: Int32Array;
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+    this.#asked = new Int32Array(tree.length).fill(UNKNOWN);
   }
-  return "";
+
+  /** The row of the message; -1 when nobody said anything. */
+  of(row: number): number {
+    const climbed: number[] = [];
+    let at = row;
+    while (at >= 0 && this.#asked[at] === UNKNOWN && !this.#isAsked(at)) {
+      climbed.push(at);
+      at = this.#tree.index.parent(at);
+    }
+    const asked = at < 0 ? -1 : this.#asked[at] === UNKNOWN ? at : this.#asked[at]!;
+    for (const passed of climbed) this.#asked[passed] = asked;
+    return asked;
+  }
+
+  #isAsked(row: number): boolean {
+    const { type } = this.#tree.kindAt(row);
+    return type === message.type && isMessage(this.#tree.entryAt(row), "user");
+  }
 }

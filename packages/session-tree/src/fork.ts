@@ -68,26 +68,34 @@ export function* forkLines(tree: Tree, plan: ForkPlan): Generator<string | Uint8
 }
 
 function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null): Entry[] {
-  const copied = new Set(rows);
-  const ids = new Set(rows.map((row) => tree.idAt(row)));
+  const copied = new Uint8Array(tree.length);
+  for (const row of rows) copied[row] = 1;
   const said = saidByCopies(tree, rows);
   const additions: Entry[] = [];
   const add = (fields: Record<string, unknown>, timestamp: string) =>
     additions.push({ ...fields, id: createId(), parentId: leafId, timestamp } as unknown as Entry);
   for (const [targetId, inForce] of labelsInForce(tree)) {
-    if (!ids.has(targetId)) continue;
-    if (!copied.has(inForce.row) || said.labels.get(targetId) !== inForce.label) {
+    if (!isCopied(tree, targetId, copied)) continue;
+    if (copied[inForce.row] === 0 || said.labels.get(targetId) !== inForce.label) {
       add({ type: label.type, targetId, label: inForce.label }, inForce.timestamp);
     }
     said.labels.delete(targetId);
   }
   // A copied line may set a label that was cleared since, in a line that is not copied.
   for (const targetId of said.labels.keys())
-    if (ids.has(targetId)) add({ type: label.type, targetId }, tree.entryAt(tree.lastRow).timestamp);
+    if (isCopied(tree, targetId, copied))
+      add({ type: label.type, targetId }, tree.entryAt(tree.lastRow).timestamp);
   const named = nameEntry(tree);
   if (named && (named.name ?? "") !== (said.name ?? ""))
     add({ type: sessionInfo.type, name: named.name ?? "" }, named.timestamp);
   return additions;
+}
+
+/** Whether an entry with this id is among the copied rows, which may be very many. */
+function isCopied(tree: Tree, id: string, copied: Uint8Array): boolean {
+  for (let row = tree.index.rowOf(id); row >= 0; row = tree.index.rowAbove(id, row))
+    if (copied[row] === 1) return true;
+  return false;
 }
 
 /** Labels and name that the copied lines say by themselves. */

@@ -22,15 +22,29 @@ export class IdTable {
       low = Math.imul(low ^ byte, 0x01000193);
       high = Math.imul((high ^ byte) + (high >>> 15), 0x85ebca6b);
     }
-    low ^= low >>> 15;
-    this.low = Math.imul(low, 0x2c1b3c6d) >>> 0;
-    high ^= high >>> 13;
-    this.high = Math.imul(high, 0xc2b2ae35) >>> 0;
+    this.#finish(low, high);
   }
 
+  /** Hashes the UTF-8 bytes of an id. Of nearly every one these are its code units: encoding would cost more than all the rest. */
   hashText(id: string): void {
-    const bytes = encoder.encode(id);
-    this.hash(bytes, 0, bytes.length);
+    let low = this.#seed;
+    let high = ~this.#seed;
+    for (let at = 0; at < id.length; at++) {
+      const unit = id.charCodeAt(at);
+      if (unit > 127) {
+        const bytes = encoder.encode(id);
+        this.hash(bytes, 0, bytes.length);
+        return;
+      }
+      low = Math.imul(low ^ unit, 0x01000193);
+      high = Math.imul((high ^ unit) + (high >>> 15), 0x85ebca6b);
+    }
+    this.#finish(low, high);
+  }
+
+  #finish(low: number, high: number): void {
+    this.low = Math.imul(low ^ (low >>> 15), 0x2c1b3c6d) >>> 0;
+    this.high = Math.imul(high ^ (high >>> 13), 0xc2b2ae35) >>> 0;
   }
 
   /** The newest row with the id that was hashed last; -1 when there is none. */

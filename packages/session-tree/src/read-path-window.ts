@@ -20,7 +20,9 @@ import { Tree } from "./tree.ts";
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const reader = new PathReader(leafId);
-  forEachLineBackward(view, (...line) => (reader.take(...line) ? undefined : false));
+  forEachLineBackward(view, (block, start, end, offset, terminated) =>
+    reader.take(block, start, end, offset, terminated) ? undefined : false,
+  );
   if (!reader.leafWasMissing) return reader.finish();
   // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
   const tree = new Tree(view);
@@ -53,17 +55,17 @@ class PathReader {
     const scan = this.#scan;
     const isLegible = terminated && scanEntry(block, start, end, scan);
     const isSure = isLegible && !this.#marks.between(block, offset - start, scan.stop, end);
-    if (isSure && this.#started) {
-      if (!this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
-      const type = typeIn(block, scan);
-      if (!this.#builder.needs(type) && type !== HEADER) return this.#follow(parentIn(block, scan));
-    }
+    const isOnPath = isSure && this.#started;
+    if (isOnPath && !this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
+    const type = isLegible ? typeIn(block, scan) : HEADER;
+    if (isOnPath && type !== HEADER && !this.#builder.needs(type)) return this.#follow(parentIn(block, scan));
     const line = readSessionLine(block.subarray(start, end));
     if (line.is === "header" || line.is === "blank") return true;
-    if (line.is === "entry" && (!isSure || isScanned(line.entry, block, scan)))
+    // Parsing finds something else than scanning where a key stands twice.
+    const isSame = (entry: Entry) => entry.type === type && entry.id === idIn(block, scan);
+    if (line.is === "entry" && (!isSure || isSame(line.entry)))
       return this.#takeEntry(line.entry, kindOf(line.entry.type));
     // A line whose beginning can be read keeps its place on the path and says nothing.
-    const type = isLegible ? typeIn(block, scan) : HEADER;
     return type === HEADER || this.#takeEntry(placeholder(block, scan), kindOf(type));
   }
 
@@ -96,24 +98,23 @@ class PathReader {
 
 const HEADER = "session";
 
-/** Whether parsing a line found what scanning it found: not where a key stands twice. */
-const isScanned = ({ id, type }: Entry, block: Uint8Array, scan: EntryScan): boolean =>
-  id === idIn(block, scan) && type === typeIn(block, scan);
-
 /** An id that is compared with bytes line after line. */
 class WantedId {
   id: string | null = null;
-  #bytes: Uint8Array = new Uint8Array();
+  #bytes = new Uint8Array(64);
+  #length = 0;
 
   set(id: string | null): void {
     this.id = id;
-    this.#bytes = encoder.encode(id ?? "");
+    if (id === null) return;
+    // At most three bytes for a code unit.
+    if (id.length * 3 > this.#bytes.length) this.#bytes = new Uint8Array(id.length * 3);
+    this.#length = encoder.encodeInto(id, this.#bytes).written;
   }
 
   isIn(bytes: Uint8Array, start: number, end: number): boolean {
-    const wanted = this.#bytes;
-    if (end - start !== wanted.length) return false;
-    for (let i = 0; i < wanted.length; i++) if (bytes[start + i] !== wanted[i]) return false;
+    if (this.id === null || end - start !== this.#length) return false;
+    for (let i = 0; i < this.#length; i++) if (bytes[start + i] !== this.#bytes[i]) return false;
     return true;
   }
 }

@@ -11,8 +11,8 @@ import { readSessionLine } from "./session-line.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { TreeIntake } from "./tree-intake.ts";
 
-/** How many parsed entries are kept at hand; those read first go first. */
-const BODIES_KEPT = 4_096;
+/** How many parsed entries are kept at hand at least, and up to twice as many; those read first go first. */
+const BODIES_KEPT = 2_048;
 
 /** How much of a line is read to find its id; ids stand near the beginning, and the whole line is there if not. */
 const HEAD_BYTES = 256;
@@ -27,7 +27,9 @@ const HEAD_BYTES = 256;
 export class Tree {
   readonly index = new EntryIndex();
   readonly #intake = new TreeIntake(this.index);
-  readonly #bodies = new Map<number, Entry>();
+  /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
+  #bodies = new Map<number, Entry>();
+  #olderBodies = new Map<number, Entry>();
   readonly #scan = new EntryScan();
   #view: ByteView;
 
@@ -108,7 +110,7 @@ export class Tree {
 
   /** The entry of a row. Where its line cannot be read any more, one of type {@link DAMAGED} holds its place. */
   entryAt(row: number): Entry {
-    const kept = this.#bodies.get(row);
+    const kept = this.#bodyAtHand(row);
     if (kept) return kept;
     const line = readSessionLine(this.bytesAt(row));
     const entry = line.is === "entry" && this.#isOfRow(line.entry, row) ? line.entry : this.#placeholder(row);
@@ -123,8 +125,15 @@ export class Tree {
 
   /** Keeps an entry at hand that was just made or read, so that its line need not be read again. */
   remember(row: number, entry: Entry): void {
-    if (this.#bodies.size >= BODIES_KEPT) this.#bodies.delete(this.#bodies.keys().next().value!);
+    if (this.#bodies.size >= BODIES_KEPT) {
+      this.#olderBodies = this.#bodies;
+      this.#bodies = new Map();
+    }
     this.#bodies.set(row, entry);
+  }
+
+  #bodyAtHand(row: number): Entry | undefined {
+    return this.#bodies.get(row) ?? this.#olderBodies.get(row);
   }
 
   /** The line of a row as it is in the log, without its end. */
@@ -134,7 +143,7 @@ export class Tree {
 
   /** The id of a row; reads no more than the line's beginning where that is enough. */
   idAt(row: number): string {
-    const kept = this.#bodies.get(row);
+    const kept = this.#bodyAtHand(row);
     if (kept) return kept.id;
     const head = this.#view.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
     return idInHead(head, this.#scan) ?? this.entryAt(row).id;
