@@ -331,6 +331,15 @@ describe("sizes", () => {
   });
 });
 
+it("the user's file is the user's where the home lies in the folder too", async () => {
+  const ownHome = join(cwd, ".espalier");
+  project({ keepLast: 12, extensions: ["mine.ts"] });
+  const { values, ignored } = await resolved({ home: ownHome });
+  expect(values.extensions).toEqual([join(ownHome, "mine.ts")]);
+  expect(ignored).toEqual([]);
+  expect(await originOf("keepLast", { home: ownHome })).toMatchObject({ value: 12, origin: "user" });
+});
+
 describe("what a project may say", () => {
   it("are modules only when it is trusted, and who resolves is told", async () => {
     const file = project({ keepLast: 12, extensions: ["./mine.ts"] });

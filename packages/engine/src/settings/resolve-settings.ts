@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { resolve } from "node:path";
 import {
   checkMessageCountSettings,
   checkOffloadSettings,
@@ -58,7 +58,9 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
   const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
   const home = sources.home ?? espalierHome(env);
   const user = await readSettingsFile(home, "user");
-  const project = await readSettingsFile(join(cwd, ".espalier"), "project");
+  const folder = resolve(cwd, ".espalier");
+  // In the folder that the home lies in, the user's file is not a project's too.
+  const project = folder === resolve(home) ? undefined : await readSettingsFile(folder, "project");
   const { layer: counted, ignored } = trusted(project, { cwd, home });
   const said = { ...flags };
   const layers = [
