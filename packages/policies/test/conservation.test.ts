@@ -88,7 +88,7 @@ describe.each(policies.map((policy) => [policy.name, policy] as const))("%s", (_
           expect([...summarised, ...visible].sort()).toEqual(all.map(({ id }) => id).sort());
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 40 },
     );
   });
 });
