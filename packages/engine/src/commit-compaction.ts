@@ -1,8 +1,8 @@
-import { type CompactionDetails, CompactionError } from "@espalier/compaction";
-import { type CompactionEntry, compaction } from "@espalier/session-tree";
-import { SummarizerError } from "@espalier/summarizer";
+import { CompactionError } from "@espalier/compaction";
+import type { CompactionEntry } from "@espalier/session-tree";
 import type { CompactionCandidate, CompactionResult, CompactionRun } from "./compaction-run.ts";
 import { draftCompaction } from "./draft-compaction.ts";
+import { refuseStale } from "./refuse-stale.ts";
 
 /** The path grew between the making of a draft and its turn to be written. */
 class PathGrew extends Error {}
@@ -37,7 +37,8 @@ export async function commitCompaction(
       const written = entry as CompactionEntry;
       const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
       const { tokensAfter } = draft;
-      const { covered, kept } = written.details as CompactionDetails;
+      // As planned: what an extension made of the entry need not have details any more.
+      const { covered, kept } = draft.details;
       const { source } = candidate;
       const editIds = edits.map((edit) => edit.id);
       return {
@@ -62,14 +63,4 @@ export async function commitCompaction(
       if (!(error instanceof PathGrew)) throw error;
     }
   }
-}
-
-function refuseStale({ session, plan, signal }: CompactionRun): void {
-  if (signal.aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
-  const path = session.core.window.entries;
-  const planned = path.findIndex(({ id }) => id === plan.leafId);
-  if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
-    throw new CompactionError("stale", "Another compaction came first; nothing was written.");
-  if (planned < 0)
-    throw new CompactionError("stale", "The branch was left while it was compacted; nothing was written.");
 }

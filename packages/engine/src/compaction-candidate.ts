@@ -14,13 +14,13 @@ import {
   fileLists,
   recordedFiles,
   type Summarizer,
-  SummarizerError,
 } from "@espalier/summarizer";
 import { toolsOf } from "./compaction-request.ts";
 import type { CompactionCandidate, CompactionRun } from "./compaction-run.ts";
 import { draftCompaction } from "./draft-compaction.ts";
 import { withFilesRead } from "./offloaded-files.ts";
 import { pinnedTexts } from "./pins.ts";
+import { refuseStale } from "./refuse-stale.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, isExtractive, summarizerChain } from "./summarizer-chain.ts";
 import { summarizerOf } from "./summarizer-of.ts";
 
@@ -85,6 +85,7 @@ export async function summarizedCandidate(
   const summarizer = named ?? EXTRACTIVE;
   const candidate = await summarizedBy(run, summarizer, instructions, fallback);
   bill(candidate.usage);
+  refuseStale(run);
   const problem = isExtractive(summarizer) ? undefined : sizeProblem(run, candidate);
   if (!problem) return candidate;
   if (!fallback) throw new CompactionError("no-smaller", problem, { usage: candidate.usage });
@@ -110,8 +111,6 @@ async function summarizedBy(
     ...(instructions ? { customInstructions: instructions } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
-  if (signal.aborted)
-    throw new SummarizerError("aborted", "The compaction was aborted.", { usage: result.usage });
   const { summary, source, model, usage, omitted, readFiles, modifiedFiles } = result;
   return {
     summary,

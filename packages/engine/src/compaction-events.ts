@@ -6,7 +6,7 @@ import type { SessionState } from "./session-state.ts";
 /** Publishes that a compaction begins, and how full the context is. */
 export function announceCompaction({ session, policy, situation }: CompactionRun): void {
   const { context, settings, overheadTokens } = situation;
-  const fill = policy.fill?.(situation) ?? (trustedTokens(context) + overheadTokens) / settings.contextWindow;
+  const fill = policy.fill?.(situation) ?? trustedTokens(context, overheadTokens) / settings.contextWindow;
   session.events.publish(EventType.PROGRESS_UPDATE, { message: progressMessage(fill) });
 }
 

@@ -27,6 +27,7 @@ import { pinnedTexts } from "./pins.ts";
 export interface CompactionDraft {
   /** The compaction, then what shortens what it keeps. */
   entries: NewEntry[];
+  details: CompactionDetails;
   tokensAfter: number;
   /** Why it must not be appended; undefined when it may. */
   problem: string | undefined;
@@ -51,9 +52,10 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(system ? { systemMessage: system } : {}),
   };
   const { edits, tokensAfter } = fittingEdits(run, compaction.of(fields), firstKeptEntryId);
+  const details = detailsOf(run, candidate, firstKeptEntryId, tokensAfter);
   const draft: NewEntry<CompactionEntry> = compaction.of({
     ...fields,
-    details: detailsOf(run, candidate, firstKeptEntryId, tokensAfter),
+    details,
     ...(usage ? { usage } : {}),
     ...(fromHook ? { fromHook } : {}),
   });
@@ -61,6 +63,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or go on without.`;
   return {
     entries: [draft, ...edits.map((edit) => contextEdit.of(edit))],
+    details,
     tokensAfter,
     problem: tokensAfter < before ? undefined : problem,
   };

@@ -70,7 +70,7 @@ export async function prepareRequest(
     ? await tried(() => compactWhenDue(session, { ...request, ...(offloaded ? { offloaded } : {}) }, compact))
     : undefined;
 
-  const size = () => trustedTokens(session.requestContext) + request.overheadTokens;
+  const size = () => trustedTokens(session.requestContext, request.overheadTokens);
   if (failure && size() > contextWindow) throw failure;
   // The first of the two may have joined a compaction that was under way.
   for (let attempt = 0; attempt < 2 && size() > contextWindow; attempt++)

@@ -22,6 +22,7 @@ import { contextForHandlers } from "./context-for-handlers.ts";
 import { draftCompaction } from "./draft-compaction.ts";
 import { cancelledBy } from "./engine-error.ts";
 import { removeUnusedFiles } from "./offloaded-files.ts";
+import { refuseStale } from "./refuse-stale.ts";
 import type { SessionState } from "./session-state.ts";
 import { EXTRACTIVE } from "./summarizer-chain.ts";
 import { tellHandlers } from "./tell-handlers.ts";
@@ -106,6 +107,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
     if (cancelled) throw cancelledBy("compaction", cancelled);
     if (answer.compaction) {
       bill(answer.compaction.usage);
+      refuseStale(run);
       const candidate = proposedCandidate(run, answer.compaction);
       const { problem } = draftCompaction(run, candidate);
       if (!problem) return commitCompaction(run, candidate);

@@ -1,0 +1,276 @@
+import type { Session } from "@espalier/engine";
+import { contextEdit, custom, isMessage } from "@espalier/session-tree";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test } from "vitest";
+import { addedSince, billed, bytesOf, contextOf, listen, plant, soundAnswer, turn } from "./build-session.ts";
+
+/** A summarizer that says when it was asked, and answers when it is told to. */
+function heldSummarizer() {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const summarizer = scriptedSummarizer(async (request) => {
+    asked();
+    await held;
+    return { text: soundAnswer(request), usage: billed(10) };
+  });
+  return { summarizer, isAsked, release };
+}
+
+const users = (session: Session) =>
+  session.context.messages.flatMap((message) => (message.role === "user" ? [String(message.content)] : []));
+
+describe("while a summary is made", () => {
+  test("what is appended meanwhile is kept, and recorded as kept", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session, store } = await plant({ summarizer });
+    const running = session.compact();
+    await isAsked;
+    const grown = await session.appendMessages(turn("meanwhile"));
+    release();
+    const result = await running;
+    if (!result.eligible) throw new Error(result.reason);
+    expect(users(session).map((text) => text.slice(0, 18))).toEqual([
+      "Question 4. xxxxxx",
+      "Question meanwhile",
+    ]);
+    expect(session.getEntry(result.entryId)).toMatchObject({
+      parentId: grown.at(-1)!.id,
+      details: { kept: { lastEntryId: grown.at(-1)!.id, messages: 8 }, covered: { messages: 12 } },
+    });
+    await contextOf(session, store);
+  });
+
+  test("a branch that was left is not compacted elsewhere: nothing is written but the bill", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { heard, extension } = listen();
+    const { session } = await plant({ summarizer, extensions: [extension] });
+    const [first, second] = session.getBranch();
+    const running = session.compact();
+    await isAsked;
+    await session.navigate(second!.id);
+    const before = bytesOf(session);
+    release();
+    await expect(running).rejects.toMatchObject({ code: "stale" });
+    expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10 } }]);
+    expect(session.leafId).toBe(second!.id);
+    expect(heard.failed).toMatchObject([{ outcome: "skipped" }]);
+    expect(session.context.sources).toEqual([first!.id, second!.id]);
+  });
+
+  test("a move to a branch that grew out of the plan's leaf changes nothing", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session } = await plant({ summarizer });
+    const planned = session.leafId!;
+    const running = session.compact();
+    await isAsked;
+    await session.appendMessages(turn("one way"));
+    await session.navigate(planned);
+    await session.appendMessages(turn("the other"));
+    release();
+    expect(await running).toMatchObject({ eligible: true });
+    expect(users(session).at(-1)).toContain("the other");
+    expect(session.context.messages[0]).toMatchObject({ role: "compactionSummary" });
+  });
+
+  test("another compaction that came first is the one that counts", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { session } = await plant({ summarizer });
+    const running = session.compact();
+    await isAsked;
+    const other = await session.appendCompaction("By hand.", session.leafId!, 1);
+    const before = bytesOf(session);
+    release();
+    await expect(running).rejects.toMatchObject({ code: "stale" });
+    expect(addedSince(session, before).map(({ type }) => type)).toEqual(["usage"]);
+    expect(session.leafId).toBe(other);
+  });
+
+  test("an automatic one joins the one that runs, a command is refused", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { heard, extension } = listen();
+    const { session } = await plant({ summarizer, extensions: [extension] });
+    const first = session.compact();
+    await isAsked;
+    expect(session.isCompacting).toBe(true);
+    const joined = session.compact({ reason: "threshold" });
+    await expect(session.compact()).rejects.toMatchObject({ code: "already-running" });
+    release();
+    expect(await joined).toBe(await first);
+    expect(heard).toMatchObject({ before: 1, failed: [] });
+    expect(session.getBranch().filter(({ type }) => type === "compaction")).toHaveLength(1);
+  });
+
+  test("closing waits for it", async () => {
+    const { summarizer, isAsked, release } = heldSummarizer();
+    const { heard, extension } = listen();
+    const { session } = await plant({ summarizer, extensions: [extension] });
+    const running = session.compact();
+    await isAsked;
+    setTimeout(release, 10);
+    await session.close();
+    expect(await running).toMatchObject({ eligible: true });
+    expect(heard.committed).toHaveLength(1);
+  });
+});
+
+describe("right before the write", () => {
+  test("an append that took its turn first is kept, also by a compaction that keeps nothing", async () => {
+    const { session, store } = await plant({
+      extensions: [
+        (api) => {
+          let isFirst = true;
+          api.on("session_before_compact", (event) => ({
+            compaction: { summary: "All of it.", firstKeptEntryId: event.compactionId },
+          }));
+          // While the compaction waits for its redaction, somebody says something.
+          api.on("entry_before_append", (event) => {
+            if (event.entry.type !== "compaction" || !isFirst) return;
+            isFirst = false;
+            void session.appendMessages([{ role: "user", content: "Me too!" }]);
+          });
+        },
+      ],
+    });
+    // Queued before the compaction's own append can take its turn.
+    const queued = session.append(custom.of({ customType: "note", data: 1 }));
+    const result = await session.compact();
+    await queued;
+    if (!result.eligible) throw new Error(result.reason);
+    await session.append([]);
+    expect(users(session)).toEqual(["Me too!"]);
+    expect((await contextOf(session, store)).messages).toHaveLength(2);
+  });
+
+  test("an abort that comes after it changes nothing any more", async () => {
+    const abort = new AbortController();
+    const { heard, extension } = listen();
+    const { session } = await plant({ extensions: [extension] });
+    session.subscribe((change) => {
+      if (change.type === "appended") abort.abort();
+    });
+    const result = await session.compact({ signal: abort.signal });
+    expect(result).toMatchObject({ eligible: true });
+    expect(heard).toMatchObject({ failed: [] });
+    expect(heard.committed).toHaveLength(1);
+  });
+
+  test("what extensions make of the entry is what is reported", async () => {
+    const { session } = await plant({
+      extensions: [
+        (api) => {
+          api.on("entry_before_append", (event) => {
+            if (event.entry.type === "compaction") Object.assign(event.entry, { summary: "[redacted]" });
+          });
+        },
+      ],
+    });
+    expect(await session.compact()).toMatchObject({ summary: "[redacted]" });
+    expect(session.context.messages[0]).toMatchObject({ summary: "[redacted]" });
+  });
+});
+
+describe("what is written", () => {
+  test("records all that it did, and the context is what it says", async () => {
+    const { session, store } = await plant({ summarizer: scriptedSummarizer(soundAnswer) });
+    await session.append({ type: "model_change", provider: "anthropic", modelId: "claude-test" } as never);
+    const path = session.getBranch();
+    const before = session.context.tokens;
+    const result = await session.compact();
+    if (!result.eligible) throw new Error(result.reason);
+    const context = await contextOf(session, store);
+    expect(result.tokensAfter).toBe(context.tokens);
+    expect(session.getEntry(result.entryId)).toMatchObject({
+      type: "compaction",
+      firstKeptEntryId: path[12]!.id,
+      tokensBefore: before,
+      details: {
+        reason: "manual",
+        policy: "token-budget",
+        source: "scripted",
+        model: { provider: "scripted", modelId: "scripted" },
+        covered: { firstEntryId: path[0]!.id, lastEntryId: path[11]!.id, messages: 12 },
+        kept: { firstEntryId: path[12]!.id, lastEntryId: path[15]!.id, messages: 4 },
+        tokensBefore: before,
+        tokensAfter: context.tokens,
+        isSplitTurn: false,
+        durationMs: expect.any(Number),
+        readFiles: ["1-1.ts", "2-1.ts", "3-1.ts"],
+        modifiedFiles: [],
+        omitted: {},
+        automaticInARow: 0,
+        pinned: [],
+        settings: { provider: "anthropic", modelId: "claude-test", thinkingLevel: "off" },
+      },
+    });
+  });
+
+  test("a system prompt in the session outlives it", async () => {
+    const { session, store } = await plant({ turns: 0 });
+    const system = (fields: object) =>
+      session.append({
+        type: "message",
+        message: { role: "system", content: "", timestamp: 1, ...fields },
+      } as never);
+    await system({
+      sections: { preamble: "You are a gardener.", tone: "calm" },
+      toolsAdded: [{ name: "dig" }],
+    });
+    for (const name of ["1", "2", "3", "4"]) await session.appendMessages(turn(name));
+    await system({ sections: { tone: null }, toolsAdded: [{ name: "prune" }] });
+    await session.appendMessages(turn("5"));
+    for (let round = 0; round < 2; round++) {
+      expect(await session.compact({ settings: { keepRecentTokens: 60 } })).toMatchObject({ eligible: true });
+      expect((await contextOf(session, store)).messages[0]).toMatchObject({
+        role: "system",
+        sections: { preamble: "You are a gardener." },
+        toolsAdded: [{ name: "dig" }, { name: "prune" }],
+      });
+      await session.appendMessages(turn("6"));
+    }
+  });
+
+  test("going back before it brings the context it was made from", async () => {
+    const { session } = await plant();
+    const before = { leafId: session.leafId, context: structuredClone(session.context) };
+    await session.compact();
+    await session.navigate(before.leafId);
+    expect(session.context).toEqual(before.context);
+  });
+
+  test("nothing to compact is an answer, and writes nothing", async () => {
+    const { heard, extension } = listen();
+    const { session } = await plant({ turns: 1, extensions: [extension] });
+    const before = bytesOf(session);
+    expect(await session.compact({ settings: { keepRecentTokens: 10_000 } })).toEqual({
+      eligible: false,
+      reason: expect.stringContaining("Nothing to compact"),
+    });
+    expect(bytesOf(session).equals(before)).toBe(true);
+    expect(heard.before).toBe(0);
+    expect(session.isCompacting).toBe(false);
+  });
+
+  test("pinned entries stand in the summary word for word, edited as they are, until they are no longer pinned", async () => {
+    const { session } = await plant();
+    const [question] = session.getBranch().filter((entry) => isMessage(entry, "user"));
+    const compactWith = async (round: string) => {
+      await session.appendMessages(turn(round));
+      const result = await session.compact({ settings: { keepRecentTokens: 60 } });
+      if (!result.eligible) throw new Error(result.reason);
+      return result.summary;
+    };
+    await session.pin(question!.id);
+    for (const round of ["5", "6", "7"])
+      expect(await compactWith(round)).toContain(`<pinned>\n[${question!.id}] Question 1. `);
+    await session.append(contextEdit.of({ targetId: question!.id, replacement: { content: "Only this." } }));
+    expect(await compactWith("8")).toContain(`<pinned>\n[${question!.id}] Only this.\n</pinned>`);
+    await session.pin(question!.id, false);
+    expect(await compactWith("9")).not.toContain("<pinned>");
+  });
+});

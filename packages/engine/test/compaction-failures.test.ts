@@ -1,0 +1,220 @@
+import { isMessage } from "@espalier/session-tree";
+import { SummarizerError } from "@espalier/summarizer";
+import {
+  callingAnswer,
+  cutOffAnswer,
+  emptyAnswer,
+  failingAnswer,
+  hangingAnswer,
+  refusingAnswer,
+  type Script,
+  scriptedSummarizer,
+} from "@espalier/summarizer/testing";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  addedSince,
+  billed,
+  bytesOf,
+  contextOf,
+  HISTORY_ANSWER,
+  listen,
+  plant,
+  soundAnswer,
+  words,
+} from "./build-session.ts";
+
+/** Why there is no summary, how that is called, and how many times it was billed (an invalid answer is asked for twice). */
+const failures: [what: string, script: Script, code: string, bills: number][] = [
+  ["throws", { error: new TypeError("no") }, "failed", 0],
+  ["is not allowed in", failingAnswer("unauthorized", billed(10)), "unauthorized", 1],
+  ["answers nothing", emptyAnswer(billed(10)), "empty", 2],
+  ["is cut off", cutOffAnswer(HISTORY_ANSWER, billed(10)), "cut-off", 2],
+  ["refuses", refusingAnswer(billed(10)), "refused", 2],
+  ["calls a tool", callingAnswer(billed(10)), "tool-call", 2],
+  ["writes something else", { text: "Sure, let me go on.", usage: billed(10) }, "missing-sections", 2],
+  [
+    "writes more than it replaces",
+    { text: `${HISTORY_ANSWER}${words(5_000)}`, usage: billed(10) },
+    "no-smaller",
+    1,
+  ],
+];
+
+describe("without a fallback, nothing is changed by a summarizer that", () => {
+  for (const [what, script, code, bills] of failures)
+    test(what, async () => {
+      const { heard, extension } = listen();
+      const summarizer = scriptedSummarizer(script);
+      const { session, store } = await plant({ extensions: [extension], summarizer, fallback: false });
+      const before = {
+        bytes: bytesOf(session),
+        context: await contextOf(session, store),
+        leafId: session.leafId,
+      };
+      await expect(session.compact()).rejects.toMatchObject({ code });
+      expect(await contextOf(session, store)).toEqual(before.context);
+      expect(session.leafId).toBe(before.leafId);
+      const added = addedSince(session, before.bytes);
+      if (bills === 0) expect(added).toEqual([]);
+      else expect(added).toMatchObject([{ type: "usage", kind: "compaction", usage: { input: 10 * bills } }]);
+      expect(heard).toMatchObject({
+        before: 1,
+        committed: [],
+        failed: [{ outcome: "failed", aborted: false }],
+      });
+      expect(heard.failed).toMatchObject([{ reason: "manual", willRetry: false, error: { code } }]);
+      expect(session.isCompacting).toBe(false);
+      expect(await session.compact({ summarizer: scriptedSummarizer(soundAnswer) })).toMatchObject({
+        eligible: true,
+      });
+    });
+
+  for (const how of ["until-aborted", "for-ever"] as const)
+    test(`hangs (${how}), once it is aborted`, async () => {
+      const { heard, extension } = listen();
+      const summarizer = scriptedSummarizer(hangingAnswer(how));
+      const { session, store } = await plant({ extensions: [extension], summarizer, fallback: false });
+      const before = { bytes: bytesOf(session), context: await contextOf(session, store) };
+      const abort = new AbortController();
+      const running = session.compact({ signal: abort.signal });
+      setTimeout(() => abort.abort(), 20);
+      const started = performance.now();
+      await expect(running).rejects.toMatchObject({ code: "aborted" });
+      expect(performance.now() - started).toBeLessThan(1_000);
+      expect(await contextOf(session, store)).toEqual(before.context);
+      expect(addedSince(session, before.bytes)).toEqual([]);
+      expect(heard.failed).toMatchObject([{ outcome: "aborted", aborted: true }]);
+      expect(heard.committed).toEqual([]);
+    });
+
+  test("fails in one part of a split turn after the other one was billed", async () => {
+    const summarizer = scriptedSummarizer(async (request) => {
+      if (request.purpose === "history") return { text: soundAnswer(request), usage: billed(30) };
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      return failingAnswer("unauthorized", billed(4));
+    });
+    const { session } = await plant({ summarizer, fallback: false, compaction: { keepRecentTokens: 20 } });
+    expect(session.planCompaction()).toMatchObject({ isSplitTurn: true });
+    const before = bytesOf(session);
+    await expect(session.compact()).rejects.toMatchObject({ code: "unauthorized" });
+    expect(addedSince(session, before)).toMatchObject([
+      { type: "usage", usage: { input: 34, cost: { total: 34 } } },
+    ]);
+  });
+});
+
+test("property: aborted at any moment a compaction is either whole in the log or not there at all, and says which", async () => {
+  const property = fc.asyncProperty(
+    fc.nat(12),
+    fc.nat(4),
+    fc.boolean(),
+    async (abortAfter, delayMs, slowHook) => {
+      const { heard, extension } = listen();
+      const summarizer = scriptedSummarizer(async (request) => {
+        await new Promise((resolve) => setTimeout(resolve, delayMs));
+        return { text: soundAnswer(request), usage: billed(10) };
+      });
+      const slow = (api: Parameters<typeof extension>[0]) => {
+        api.on("session_before_compact", async () => new Promise((resolve) => setTimeout(resolve, delayMs)));
+        api.on(
+          "entry_before_append",
+          async () => new Promise<void>((resolve) => setTimeout(resolve, delayMs)),
+        );
+      };
+      const { session, store } = await plant({
+        turns: 3,
+        extensions: slowHook ? [extension, slow] : [extension],
+        summarizer,
+        fallback: false,
+      });
+      const before = { bytes: bytesOf(session), context: await contextOf(session, store) };
+      const abort = new AbortController();
+      const running = session.compact({ signal: abort.signal }).then(
+        (result) => ({ result }),
+        (error: unknown) => ({ error }),
+      );
+      setTimeout(() => abort.abort(), abortAfter);
+      const ended = await running;
+      const added = addedSince(session, before.bytes);
+      expect(heard.committed.length + heard.failed.length).toBe(1);
+      if ("error" in ended) {
+        expect(ended.error).toMatchObject({ code: "aborted" });
+        expect(heard.failed).toMatchObject([{ outcome: "aborted" }]);
+        expect(await contextOf(session, store)).toEqual(before.context);
+        expect(added.every(({ type }) => type === "usage")).toBe(true);
+        expect(added.length).toBeLessThanOrEqual(1);
+      } else {
+        expect(ended.result).toMatchObject({ eligible: true, entryId: added[0]!.id });
+        expect(heard.committed).toHaveLength(1);
+        expect((await contextOf(session, store)).messages[0]).toMatchObject({ role: "compactionSummary" });
+      }
+      await session.close();
+    },
+  );
+  await fc.assert(property, { numRuns: 60 });
+});
+
+describe("with a fallback", () => {
+  for (const [what, script] of failures)
+    test(`a summarizer that ${what} is replaced by the extractive one, and the entry says so`, async () => {
+      const { heard, extension } = listen();
+      const summarizer = scriptedSummarizer(script);
+      const { session, store } = await plant({
+        turns: 20,
+        extensions: [extension],
+        summarizer,
+        fallback: true,
+      });
+      const result = await session.compact();
+      expect(result).toMatchObject({ eligible: true, source: "extractive" });
+      const [entry] = session.getBranch().slice(-1);
+      expect(entry).toMatchObject({
+        type: "compaction",
+        details: { source: "extractive", model: { provider: "espalier", modelId: "extractive" } },
+      });
+      expect((await contextOf(session, store)).messages[0]).toMatchObject({ role: "compactionSummary" });
+      expect(heard).toMatchObject({ before: 1, failed: [] });
+      expect(heard.committed).toHaveLength(1);
+    });
+
+  test("what the failed attempts were billed is in the entry", async () => {
+    const summarizer = scriptedSummarizer(emptyAnswer(billed(10)));
+    const { session } = await plant({ turns: 20, summarizer, fallback: true });
+    const before = bytesOf(session);
+    expect(await session.compact()).toMatchObject({ usage: { input: 20 } });
+    expect(addedSince(session, before).map(({ type }) => type)).not.toContain("usage");
+  });
+
+  test("an automatic compaction falls back by itself, a command whose summarizer was named does not", async () => {
+    const summarizer = scriptedSummarizer(failingAnswer("unauthorized"));
+    const { session } = await plant({ turns: 20, summarizer });
+    await expect(session.compact()).rejects.toMatchObject({ code: "unauthorized" });
+    expect(await session.compact({ reason: "threshold" })).toMatchObject({ source: "extractive" });
+  });
+
+  test("what is too long for the model is summarised without it, fallback or not", async () => {
+    const summarizer = scriptedSummarizer(failingAnswer("too-long"), { contextWindow: 50_000 });
+    const { session } = await plant({ turns: 20, summarizer, fallback: false });
+    expect(await session.compact()).toMatchObject({ source: "extractive" });
+  });
+
+  test("an abort is no reason to fall back", async () => {
+    const summarizer = scriptedSummarizer(hangingAnswer("for-ever"));
+    const { session } = await plant({ turns: 20, summarizer, fallback: true });
+    const before = bytesOf(session);
+    const running = session.compact({ signal: AbortSignal.timeout(20) });
+    await expect(running).rejects.toBeInstanceOf(SummarizerError);
+    expect(addedSince(session, before)).toEqual([]);
+  });
+});
+
+test("a signal that has fired before anything began is heard", async () => {
+  const summarizer = scriptedSummarizer(soundAnswer);
+  const { session } = await plant({ summarizer });
+  await expect(session.compact({ signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "aborted" });
+  expect(summarizer.requests).toEqual([]);
+  expect(session.getBranch().every((entry) => isMessage(entry, "user") || entry.type === "message")).toBe(
+    true,
+  );
+});
