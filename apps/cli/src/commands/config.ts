@@ -18,8 +18,12 @@ Settings are read from ~/.espalier/settings.json (or .toml), then .espalier/sett
 then ESPALIER_COMPACT_* of the environment (ESPALIER_COMPACT_KEEP_RECENT_TOKENS=8000), then the options of a command;
 what comes later counts. Sizes are tokens or shares of the model's window; "models" has what differs for one of them.
 
-Example, in settings.json:
-  { "policy": "sliding-window", "keepRecentTokens": 0.1, "models": { "claude-opus-4": { "reserveTokens": 32000 } } }`,
+A settings file:
+  { "policy": "sliding-window", "keepRecentTokens": 0.1, "models": { "claude-opus-4": { "reserveTokens": 32000 } } }
+
+Examples:
+  espalier config
+  espalier config --model anthropic/claude-opus-4`,
     )
     .action(async ({ model, schema }: { model?: string; schema?: boolean }) => {
       if (schema) {
