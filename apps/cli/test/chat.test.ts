@@ -86,7 +86,10 @@ test.skipIf(!hasTmux)("a person types, interrupts, forks, compacts and quits", a
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   };
-  const type = (text: string) => void (tmux("send-keys", "-l", text), tmux("send-keys", "Enter"));
+  const type = (text: string) => {
+    tmux("send-keys", "-l", text);
+    tmux("send-keys", "Enter");
+  };
 
   await shows("/help lists the commands.");
   type("What do the notes say?");
