@@ -1,0 +1,194 @@
+import {
+  contextEdit,
+  createId,
+  custom,
+  label,
+  leaf,
+  memoryStore,
+  message,
+  type SessionChange,
+  SessionTree,
+  sessionInfo,
+} from "@espalier/session-tree";
+import { drawTree, growTree } from "@espalier/session-tree/testing";
+import { describe, expect, test } from "vitest";
+import { readAsPi } from "./pi-rules.ts";
+
+const said = (content: string) => message.of({ message: { role: "user", content, timestamp: 1 } });
+
+/** The session opened anew from its log. */
+const reopened = ({ log }: SessionTree) => SessionTree.open(log);
+
+describe("an append", () => {
+  test("fills in id, parent and time, and moves the leaf", async () => {
+    const { session } = await growTree("u1 > a1");
+    const [entry] = await session.append(said("next"));
+    expect(entry).toMatchObject({ type: "message", parentId: "a1" });
+    expect(entry!.id).toMatch(/^[0-9A-Za-z]{12}$/);
+    expect(new Date(entry!.timestamp).toISOString()).toBe(entry!.timestamp);
+    expect(session.leafId).toBe(entry!.id);
+  });
+
+  test("of a batch chains its entries; those beside the conversation stand under the leaf of their moment", async () => {
+    const { session } = await growTree("u1 > a1");
+    const entries = await session.append([
+      label.of({ targetId: "u1", label: "x" }),
+      said("one"),
+      sessionInfo.of({ name: "n" }),
+      said("two"),
+    ]);
+    const [, one, name, two] = entries;
+    expect(entries.map(({ parentId }) => parentId)).toEqual(["a1", "a1", one!.id, one!.id]);
+    expect(name!.parentId).toBe(one!.id);
+    expect(session.leafId).toBe(two!.id);
+    expect((await reopened(session)).context).toEqual(session.context);
+  });
+
+  test("of a batch may refer to what stands in it", async () => {
+    const { session } = await growTree("u1");
+    const id = createId();
+    await session.append([
+      { ...said("long"), id },
+      contextEdit.of({ targetId: id, replacement: null }),
+      label.of({ targetId: id, label: "l" }),
+    ]);
+    expect(session.context.sources).toEqual(["u1"]);
+    expect((await reopened(session)).context).toEqual(session.context);
+  });
+
+  test("of a batch may move the leaf and go on from there", async () => {
+    const { session } = await growTree("u1 > a1 > u2 > a2");
+    await session.append([said("here"), leaf.of({ targetId: "a1", parentId: "a1" }), said("there")]);
+    expect(
+      session
+        .getBranch()
+        .map(({ id }) => id)
+        .slice(0, 2),
+    ).toEqual(["u1", "a1"]);
+    expect(session.context.messages).toHaveLength(3);
+    expect((await reopened(session)).context).toEqual(session.context);
+  });
+
+  test("under another parent starts a branch and leaves the other one untouched", async () => {
+    const { session } = await growTree("u1 > a1 > u2 > a2");
+    const [entry] = await session.append({ ...said("else"), id: "u3", parentId: "a1" });
+    expect(entry!.parentId).toBe("a1");
+    expect(drawTree(session)).toBe("u1\na1\n├─ u2\n│  a2\nu3 *");
+    expect(session.contextAt("a2").sources).toEqual(["u1", "a1", "u2", "a2"]);
+  });
+
+  test("of a label or a name leaves the leaf, here and for other readers", async () => {
+    const { session } = await growTree("u1 > a1 > u2; a1*");
+    await session.append([
+      label.of({ targetId: "u2", label: "the other way" }),
+      sessionInfo.of({ name: "n" }),
+    ]);
+    expect(session.leafId).toBe("a1");
+    const view = await session.log.load();
+    const theirs = readAsPi(Buffer.from(view.read(0, view.size)).toString());
+    expect(theirs.messages).toHaveLength(2);
+    expect(theirs).toMatchObject({ name: "n", labels: new Map([["u2", "the other way"]]) });
+  });
+
+  test("takes its turn behind those before it", async () => {
+    const { session } = await growTree("u1");
+    const entries = (
+      await Promise.all(["a", "b", "c", "d"].map((text) => session.append(said(text))))
+    ).flat();
+    expect(entries.map(({ parentId }) => parentId)).toEqual([
+      "u1",
+      ...entries.slice(0, 3).map(({ id }) => id),
+    ]);
+  });
+
+  test("gives back what the log has: lone surrogates are healed in both", async () => {
+    const { session } = await growTree("u1");
+    const [entry] = await session.append(custom.of({ customType: "t", data: { "k\ud800": "v\udfff" } }));
+    expect(entry).toMatchObject({ data: { "k\ufffd": "v\ufffd" } });
+    expect(session.getBranch().at(-1)).toEqual(entry);
+    expect([...session.tree.entries()].at(-1)).toEqual(entry);
+  });
+
+  test("of nothing does nothing", async () => {
+    const { session } = await growTree("u1");
+    const { size } = await session.log.load();
+    expect(await session.append([])).toEqual([]);
+    expect((await session.log.load()).size).toBe(size);
+  });
+});
+
+describe("moving the leaf", () => {
+  test("is remembered, also when nothing follows, and other readers arrive at the same place", async () => {
+    const { session } = await growTree("u1 > a1 > u2 > a2");
+    await session.moveTo("a1");
+    expect((await reopened(session)).leafId).toBe("a1");
+    const view = await session.log.load();
+    expect(readAsPi(Buffer.from(view.read(0, view.size)).toString()).messages).toHaveLength(2);
+  });
+
+  test("to where it is writes nothing", async () => {
+    const { session } = await growTree("u1 > a1 > l1(u1 x)");
+    const { size } = await session.log.load();
+    await session.moveTo("a1");
+    await session.moveTo("l1");
+    expect((await session.log.load()).size).toBe(size);
+  });
+
+  test("before the first entry makes the next one a root", async () => {
+    const { session } = await growTree("u1 > a1");
+    await session.moveTo(null);
+    expect((await reopened(session)).leafId).toBe(null);
+    const [entry] = await session.append(said("anew"));
+    expect(entry!.parentId).toBe(null);
+    expect(session.context.messages).toHaveLength(1);
+  });
+
+  test("with a summary of what was left is one line", async () => {
+    const { session } = await growTree("u1 > a1 > u2 > a2");
+    const before = session.tree.length;
+    const id = await session.branchWithSummary("a1", "u2 led nowhere", { readFiles: ["a.ts"] });
+    expect(session.tree.length).toBe(before + 1);
+    expect(session.getEntry(id)).toMatchObject({
+      parentId: "a1",
+      fromId: "a2",
+      details: { readFiles: ["a.ts"] },
+    });
+    expect(session.context.sources).toEqual(["u1", "a1", id]);
+  });
+});
+
+describe("whoever observes a session", () => {
+  test("is told of each append when it is done, and no longer after leaving", async () => {
+    const { session } = await growTree("u1 > a1");
+    const told: SessionChange[] = [];
+    const leave = session.subscribe((change) => {
+      if (change.type === "appended") expect(session.leafId).toBe(change.leafId);
+      told.push(change);
+    });
+    const [entry] = await session.append(said("one"));
+    await session.moveTo("u1");
+    leave();
+    await session.append(said("two"));
+    expect(told).toMatchObject([
+      { type: "appended", entries: [entry], leafId: entry!.id, previousLeafId: "a1" },
+      { type: "appended", leafId: "u1", previousLeafId: entry!.id },
+    ]);
+  });
+
+  test("is told what others appended, at a look or before an append of one's own", async () => {
+    const { session, store, ref } = await growTree("u1 > a1", { store: memoryStore() });
+    const other = await SessionTree.open(await store.open(ref, "write"));
+    const told: SessionChange[] = [];
+    session.subscribe((change) => told.push(change));
+    await other.append({ ...said("theirs"), id: "u2" });
+    await session.refresh();
+    await session.refresh();
+    expect(told).toEqual([{ type: "foreign", from: expect.any(Number), to: (await other.log.load()).size }]);
+    expect(session.leafId).toBe("a1");
+    await other.append({ ...said("again"), id: "u3" });
+    await session.append({ ...said("mine"), id: "u4" });
+    expect(told.map(({ type }) => type)).toEqual(["foreign", "foreign", "appended"]);
+    expect(drawTree(session)).toBe("u1\na1\n├─ u2\n│  u3\nu4 *");
+    expect(session.context.sources).toEqual(["u1", "a1", "u4"]);
+  });
+});
