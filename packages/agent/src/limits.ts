@@ -6,13 +6,16 @@ import type { Model } from "./model.ts";
 import { definitionOf } from "./tool.ts";
 
 /** What compactions of an agent's session go by. */
-export interface Limits extends Pick<CompactSessionOptions, "summarizer"> {
+export interface Limits extends Pick<CompactSessionOptions, "summarizer" | "fallback"> {
   settings: CompactionSettings;
   /** Tokens of system prompt and tools, as the policy counts. */
   overheadTokens: number;
 }
 
-/** The window is the model's, and the model writes the summaries, unless the session names somebody else for it. */
+/**
+ * The window is the model's, and the model writes the summaries, unless the session names somebody else for it. Nobody
+ * named the model for that, so the extractive summarizer steps in when it fails.
+ */
 export function limitsOf(
   { session, system = "", tools = [] }: Pick<AgentOptions, "session" | "system" | "tools">,
   { contextWindow, summarizer }: Model,
@@ -23,7 +26,7 @@ export function limitsOf(
   return {
     settings,
     overheadTokens: session.policy.estimate({ role: "system", content: system, toolsAdded, timestamp: 0 }),
-    ...(summarizer && !isNamed ? { summarizer } : {}),
+    ...(summarizer && !isNamed ? { summarizer, fallback: session.options.fallback ?? true } : {}),
   };
 }
 

@@ -13,7 +13,7 @@ import { offloadFolder } from "@espalier/session-tree/node";
 import type { Command } from "commander";
 import { runChat } from "../chat/chat-loop.ts";
 import { CommandError } from "../failure.ts";
-import { heard, settledBy } from "../opening.ts";
+import { heard, settingsInForce, settledBy } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
 interface ChatOptions {
@@ -93,7 +93,12 @@ async function talk(session: Session, shell: Shell, options: ChatOptions): Promi
 function sessionFor(ref: string | undefined, shell: Shell): Promise<Session> {
   const options: OpenOptions = {
     ...heard(shell),
-    settle: settledBy(shell, { summarizes: true }),
+    settle: async (modelOf) => {
+      const { values } = await settingsInForce(shell, modelOf);
+      const isNamed = Boolean(shell.globals.summarizer ?? values.summarizer);
+      return settledBy(shell, { summarizes: isNamed })(modelOf);
+    },
+    log: { warn: shell.complain, error: shell.complain },
     discoverExtensions: true,
     onBusy: shell.globals.onBusy ?? "error",
   };
