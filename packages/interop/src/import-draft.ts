@@ -21,6 +21,10 @@ export interface SessionDraft {
   readonly agent: string;
   /** The session's id there: what it is found by when it is imported again. */
   readonly sourceId: string;
+  /** The id that the session gets here, unless another one has it. */
+  readonly sessionId: string;
+  /** The folder in which the agent worked; empty where the source does not say. */
+  readonly cwd: string;
   readonly source: SourceFile;
   /** What is noticed; complete when all entries have been read. */
   readonly issues: ImportIssues;
@@ -28,6 +32,7 @@ export interface SessionDraft {
   readonly lines: number;
   /** Where the source stands; null before the first entry, undefined until all entries have been read. */
   readonly leafId: string | null | undefined;
+  /** The session's first line. May read a good deal, of other files too: to be asked for when it is needed. */
   header(): SessionHeader;
   /**
    * The entries, parents before their children; bytes are a line to be copied as it is. The same each time, but call it

@@ -6,10 +6,9 @@ export interface EntryBody {
   [field: string]: unknown;
 }
 
-/** An entry with the fields a reader looks for first in front. */
+/** An entry with the fields a reader looks for first in front. (Assigning is several times faster than spreading.) */
 export function entryOf(body: EntryBody, id: string, parentId: string | null, timestamp: string): Entry {
-  const { type, ...fields } = body;
-  return { type, id, parentId, timestamp, ...fields } as Entry;
+  return Object.assign({ type: body.type, id, parentId, timestamp }, body);
 }
 
 /** A point in time as a source names it: ISO 8601 for entries, epoch milliseconds for messages. */

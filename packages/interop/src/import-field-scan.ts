@@ -79,7 +79,12 @@ export class FieldScan {
 
   /** What a plain text says. */
   text(key: number): string {
-    return decoder.decode(this.#bytes.subarray(this.starts[key]! + 1, this.ends[key]! - 1));
+    return asciiText(this.#bytes, this.starts[key]! + 1, this.ends[key]! - 1);
+  }
+
+  /** The bytes of a plain text, good until the block changes. */
+  textBytes(key: number): Uint8Array {
+    return this.#bytes.subarray(this.starts[key]! + 1, this.ends[key]! - 1);
   }
 
   /** True for a field that is there and not null. */
@@ -99,7 +104,17 @@ export class FieldScan {
   }
 }
 
+/** Shorter texts are put together faster than a decoder is called. */
+const SHORT = 48;
+
 const decoder = new TextDecoder();
+
+function asciiText(bytes: Uint8Array, start: number, end: number): string {
+  if (end - start > SHORT) return decoder.decode(bytes.subarray(start, end));
+  let text = "";
+  for (let at = start; at < end; at++) text += String.fromCharCode(bytes[at]!);
+  return text;
+}
 
 function skipSpace(bytes: Uint8Array, at: number, end: number): number {
   while (at < end) {

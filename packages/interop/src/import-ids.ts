@@ -1,4 +1,4 @@
-import { ID_LENGTH } from "@espalier/session-tree";
+import { ID_LENGTH, isSessionId } from "@espalier/session-tree";
 
 const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const SOUND_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -20,6 +20,11 @@ export function idFromText(text: string): string {
 /** The id that a source gave, where it can be one here; else one that is derived from it. */
 export function idFromSource(id: string): string {
   return SOUND_ID.test(id) ? id : idFromText(id);
+}
+
+/** The id of a session here: that of its source, where it can be part of a file name. */
+export function sessionIdFromSource(id: string): string {
+  return isSessionId(id) ? id : idFromText(id);
 }
 
 /** The finaliser of MurmurHash3: every input bit reaches every output bit. */

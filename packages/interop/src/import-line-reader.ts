@@ -6,20 +6,23 @@ const BLOCK = 1 << 20;
 /** Reads lines out of a view wherever they stand; those that follow one another cost one read a block. */
 export class LineReader {
   readonly #view: ByteView;
-  #block: Uint8Array = new Uint8Array();
+  /** Reused: a fresh block for each read costs more than the read. */
+  readonly #block: Uint8Array;
   #start = 0;
+  #length = 0;
 
   constructor(view: ByteView) {
     this.#view = view;
+    this.#block = new Uint8Array(Math.min(BLOCK, view.size));
   }
 
   /** The bytes of a line, good until the next call. */
   read(offset: number, length: number): Uint8Array {
-    const from = offset - this.#start;
-    if (from >= 0 && from + length <= this.#block.length) return this.#block.subarray(from, from + length);
-    if (length > BLOCK) return this.#view.read(offset, length);
-    this.#block = this.#view.read(offset, BLOCK);
-    this.#start = offset;
-    return this.#block.subarray(0, length);
+    if (length > this.#block.length) return this.#view.read(offset, length);
+    if (offset < this.#start || offset + length > this.#start + this.#length) {
+      this.#start = offset;
+      this.#length = this.#view.readInto(offset, this.#block);
+    }
+    return this.#block.subarray(offset - this.#start, offset - this.#start + length);
   }
 }

@@ -1,12 +1,6 @@
-import {
-  type Entry,
-  FORMAT_VERSION,
-  isSessionId,
-  type ParentLink,
-  type SessionHeader,
-} from "@espalier/session-tree";
+import { type Entry, FORMAT_VERSION, type ParentLink, type SessionHeader } from "@espalier/session-tree";
 import type { DraftOptions, SessionDraft } from "../import-draft.ts";
-import { idFromText } from "../import-ids.ts";
+import { sessionIdFromSource } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";
 import type { SourceFile } from "../import-source.ts";
 import type { ClaudeCodeFile } from "./claude-code-file.ts";
@@ -39,6 +33,14 @@ export class ClaudeCodeDraft implements SessionDraft {
     this.issues = parts.run === undefined ? parts.file.issues : new ImportIssues();
   }
 
+  get sessionId(): string {
+    return sessionIdFromSource(this.sourceId);
+  }
+
+  get cwd(): string {
+    return this.#parts.file.facts.cwd;
+  }
+
   get source(): SourceFile {
     return this.#parts.file.source;
   }
@@ -51,20 +53,20 @@ export class ClaudeCodeDraft implements SessionDraft {
   }
 
   header(): SessionHeader {
-    const { file, sourceId, parent } = this.#parts;
-    const { cwd, version, time } = file.facts;
+    const { file, parent } = this.#parts;
+    const { version, time } = file.facts;
     const link = parent?.();
     return {
       type: "session",
       version: FORMAT_VERSION,
-      id: isSessionId(sourceId) ? sourceId : idFromText(sourceId),
+      id: this.sessionId,
       timestamp: time.iso,
-      cwd,
+      cwd: this.cwd,
       ...(link ? { parent: link } : {}),
       importedFrom: {
         agent: this.agent,
         ...(version === undefined ? {} : { version }),
-        id: sourceId,
+        id: this.sourceId,
         digest: file.source.digest(),
       },
     };

@@ -12,6 +12,9 @@ import { type FileLines, readLineTable } from "./read-line-table.ts";
 import { readSessionFacts, type SessionFacts } from "./session-facts.ts";
 import { sidechains } from "./sidechains.ts";
 
+/** Up to this size a file is held in memory while it is read; larger ones are read twice. */
+const KEPT_BYTES = 16 * 1024 * 1024;
+
 /** A file of Claude Code. What it takes to read it all is read when it is first needed. */
 export class ClaudeCodeFile {
   readonly source: SourceFile;
@@ -20,6 +23,8 @@ export class ClaudeCodeFile {
   readonly calls = new CallBook();
   callsRead = false;
   readonly #reader: LineReader;
+  /** Lines of a small file, so that it is parsed once. */
+  readonly #kept = new Map<number, Line>();
   #facts: SessionFacts | undefined;
   #lines: FileLines | undefined;
   #boundaries: Boundaries | undefined;
@@ -37,7 +42,9 @@ export class ClaudeCodeFile {
   }
 
   get lines(): FileLines {
-    this.#lines ??= readLineTable(this.source.view, this.issues);
+    const { view } = this.source;
+    const keep = view.size <= KEPT_BYTES ? (row: number, line: Line) => this.#kept.set(row, line) : undefined;
+    this.#lines ??= readLineTable(view, this.issues, keep);
     return this.#lines;
   }
 
@@ -54,6 +61,8 @@ export class ClaudeCodeFile {
 
   /** A line, parsed; undefined when it is not JSON after all. */
   lineAt(row: number): Line | undefined {
+    const kept = this.#kept.get(row);
+    if (kept) return kept;
     const parsed = parseLine(this.bytesAt(row));
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
   }

@@ -29,7 +29,8 @@ export function claudeCodeImporter(surroundings: Surroundings = ALONE): SessionI
       const sourceId = sessionIdOf(file);
       agents.enter(sourceId, file);
       yield new ClaudeCodeDraft({ file, sourceId, parent: () => forks.parentOf(file) });
-      if (mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
+      // Where the lines were read anyway they tell; else a search does, which costs less.
+      if (file.callsRead || mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
     },
   };
 }

@@ -78,10 +78,12 @@ export class Conversation {
     return this.#table.kind(row) !== LineKind.aside && this.#file.runs[row] === this.#run;
   }
 
+  /** The entries of a row, and before them those of the rows above it that have not been written. */
   *#writeWithAncestors(first: number): Generator<Entry, void> {
+    if (this.#trunk.has(first)) return;
     const open = [first];
     for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
-      let place = this.#trunk.has(row) ? ROOT : this.#placeOf(row);
+      let place = this.#placeOf(row);
       if (place.row >= 0 && !this.#trunk.has(place.row)) {
         if (this.#waiting[place.row] === 0 && place.row !== row) {
           this.#waiting[row] = 1;
@@ -93,7 +95,7 @@ export class Conversation {
       }
       open.pop();
       this.#waiting[row] = 0;
-      if (!this.#trunk.has(row)) yield* this.#write(row, place);
+      for (const entry of this.#write(row, place)) yield entry;
     }
   }
 
@@ -107,47 +109,42 @@ export class Conversation {
     return above >= 0 && this.#isPlaced(above) ? { ...place, row: this.#placement.lastRow(above) } : ROOT;
   }
 
-  *#write(row: number, from: Place): Generator<Entry, void> {
+  #write(row: number, from: Place): Entry[] {
     const boundary = this.#file.boundaries.at(row);
     if (boundary && boundary.summary >= 0 && this.#placement.entryRow(boundary.summary) === row) {
-      yield* this.#compact(row, boundary.summary, boundary, from);
-      return;
+      return this.#compact(row, boundary.summary, boundary, from);
     }
     if (this.#table.has(row, LineMark.summary) && this.#file.lineAt(row)) {
-      yield* this.#compact(row, row, this.#file.boundaries.ofSummary(row), from);
-      return;
+      return this.#compact(row, row, this.#file.boundaries.ofSummary(row), from);
     }
-    const lines = this.#parts
-      .partsOf(row)
-      .map((part) => this.#file.lineAt(part))
-      .filter(isLine);
+    const lines = this.#linesOf(row);
     const [line] = lines;
     const id = this.#file.idOf(row, line);
     this.#trunk.at(line?.["timestamp"]);
     const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
     const bodies = this.#bodies.bodies(row, lines, this.#trunk.time.ms);
     const ids = lineIds(id, bodies.length);
-    const shoots = [
-      ...this.#leaveOut(place.unfollowed, id),
-      ...bodies.map((body, at): Shoot => ({ id: ids[at]!, body })),
-    ];
-    for (const entry of this.#trunk.grow(row, place.row, shoots, {
-      count: bodies.length,
-      speaks: speaks(bodies),
-    })) {
-      const calls = this.#bodies.notice(entry, line);
-      if (calls > 0) this.#placement.answered(row, calls);
-      yield entry;
+    const shoots = this.#leaveOut(place.unfollowed, id);
+    for (const [at, body] of bodies.entries()) shoots.push({ id: ids[at]!, body });
+    const said = { count: bodies.length, speaks: speaks(bodies) };
+    const entries = this.#trunk.grow(row, place.row, shoots, said);
+    let calls = 0;
+    for (const entry of entries) calls += this.#bodies.notice(entry, line);
+    if (calls > 0) this.#placement.answered(row, calls);
+    return entries;
+  }
+
+  #linesOf(row: number): Line[] {
+    const lines: Line[] = [];
+    for (const part of this.#parts.partsOf(row)) {
+      const line = this.#file.lineAt(part);
+      if (line) lines.push(line);
     }
+    return lines;
   }
 
   /** A compaction has the id of its summary; edits behind it leave out what it does not keep. */
-  *#compact(
-    row: number,
-    summaryRow: number,
-    boundary: Boundary | undefined,
-    place: Place,
-  ): Generator<Entry, void> {
+  #compact(row: number, summaryRow: number, boundary: Boundary | undefined, place: Place): Entry[] {
     const summary = this.#file.lineAt(summaryRow) as Line;
     const id = this.#file.idOf(summaryRow, summary);
     this.#trunk.at(summary["timestamp"]);
@@ -157,11 +154,12 @@ export class Conversation {
     const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
     const body = this.#bodies.compaction(summary, boundary?.metadata ?? {}, firstKept);
     const shoots = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
-    yield* this.#trunk.grow(row, place.row, shoots, { count: 1, speaks: true });
+    return this.#trunk.grow(row, place.row, shoots, { count: 1, speaks: true });
   }
 
   /** Edits that leave rows out of the context from here on. */
   #leaveOut(rows: readonly number[], id: string): Shoot[] {
+    if (rows.length === 0) return [];
     return rows
       .filter((row) => this.#trunk.speaks(row))
       .flatMap((row) => this.#idsOf(row))
@@ -184,8 +182,6 @@ export class Conversation {
     return this.#trunk.behind({ id, body });
   }
 }
-
-const isLine = (line: Line | undefined): line is Line => line !== undefined;
 
 const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
 const CYCLE = "Lines follow one another in a circle; this one stands as a root.";

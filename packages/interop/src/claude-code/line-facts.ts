@@ -1,15 +1,15 @@
-import { parseLine } from "@espalier/jsonl-stream";
 import { isRecord } from "../formats/json-record.ts";
 import { FieldScan } from "../import-field-scan.ts";
+import type { Line } from "./hearing.ts";
 import { LineMark } from "./line-kind.ts";
 
 /** What a line says of its place. */
 export interface LineFacts {
   type: string;
-  /** The line's own id; empty when it has none. */
+  /** The line's own id; empty when it has none. Ids are bytes, good until the next line is read. */
   id: Uint8Array;
   /** The id of the line that it follows. */
-  parentId: string | undefined;
+  parentId: Uint8Array | undefined;
   marks: number;
   /** The id of the answer that the line is a part of. */
   message: Uint8Array | undefined;
@@ -38,15 +38,11 @@ export class LineFactsReader {
   readonly #scan = new FieldScan(Object.keys(FIELD));
   readonly #answer = new FieldScan(["id"], { mayStop: true });
 
-  /** Undefined for a line that is not the JSON of an object. */
+  /** Undefined for a line that only parsing can tell of. */
   read(block: Uint8Array, start: number, end: number): LineFacts | undefined {
-    const scanned = this.#scan.scan(block, start, end) ? this.#scanned(block) : undefined;
-    if (scanned) return scanned;
-    const parsed = parseLine(block.subarray(start, end));
-    return parsed.ok ? factsOf(parsed.value) : undefined;
+    return this.#scan.scan(block, start, end) ? this.#scanned(block) : undefined;
   }
 
-  /** Undefined where only parsing can tell. */
   #scanned(block: Uint8Array): LineFacts | undefined {
     const scan = this.#scan;
     if (!scan.isPlainText(FIELD.type)) return undefined;
@@ -58,8 +54,8 @@ export class LineFactsReader {
     const type = scan.text(FIELD.type);
     return {
       type,
-      id: hasId ? block.slice(scan.starts[FIELD.uuid]! + 1, scan.ends[FIELD.uuid]! - 1) : NO_BYTES,
-      parentId: hasParent ? scan.text(FIELD.parentUuid) : undefined,
+      id: hasId ? scan.textBytes(FIELD.uuid) : NO_BYTES,
+      parentId: hasParent ? scan.textBytes(FIELD.parentUuid) : undefined,
       marks: marksOf({
         sidechain: scan.isTrue(FIELD.isSidechain),
         synthetic: scan.isTrue(FIELD.isMeta),
@@ -76,28 +72,27 @@ export class LineFactsReader {
     const answer = this.#answer;
     if (from < 0 || !answer.scan(block, from, this.#scan.ends[FIELD.message]!) || !answer.isPlainText(0))
       return undefined;
-    return block.slice(answer.starts[0]! + 1, answer.ends[0]! - 1);
+    return answer.textBytes(0);
   }
 }
 
-/** The same facts, of a line that was parsed. Undefined for what is no object. */
-export function factsOf(value: unknown): LineFacts | undefined {
-  if (!isRecord(value)) return undefined;
-  const { type, uuid, parentUuid, message, subtype } = value;
+/** The same facts, of a line that was parsed. */
+export function factsOf(line: Line): LineFacts {
+  const { type, uuid, parentUuid, message, subtype } = line;
   const name = typeof type === "string" ? type : "";
   const answerId = name === "assistant" && isRecord(message) ? message["id"] : undefined;
   return {
     type: name,
     id: typeof uuid === "string" ? encoder.encode(uuid) : NO_BYTES,
-    parentId: typeof parentUuid === "string" ? parentUuid : undefined,
+    parentId: typeof parentUuid === "string" ? encoder.encode(parentUuid) : undefined,
     marks: marksOf({
-      sidechain: value["isSidechain"] === true,
-      synthetic: value["isMeta"] === true,
-      summary: value["isCompactSummary"] === true,
+      sidechain: line["isSidechain"] === true,
+      synthetic: line["isMeta"] === true,
+      summary: line["isCompactSummary"] === true,
       boundary: isBoundary(name, subtype),
     }),
     message: typeof answerId === "string" && answerId !== "" ? encoder.encode(answerId) : undefined,
-    forkedFrom: value["forkedFrom"] ?? undefined,
+    forkedFrom: line["forkedFrom"] ?? undefined,
   };
 }
 

@@ -1,8 +1,17 @@
 import { EntryIndex, ROOT } from "@espalier/session-tree";
+import { idText, type LineFacts } from "./line-facts.ts";
 import { LineMark } from "./line-kind.ts";
 
 /** A parent that is named and nowhere in the file. */
 export const PHANTOM = -3;
+
+/** Where a line stands. */
+export interface LinePlace {
+  /** From 1. */
+  lineNumber: number;
+  offset: number;
+  length: number;
+}
 
 /**
  * The lines of a file as columns of numbers: where each is, what it is, what it follows. Rows are in file order. About
@@ -70,31 +79,21 @@ export class LineTable {
   }
 
   /** Adds a line; an empty id is never found. */
-  add(line: {
-    id: Uint8Array;
-    kind: number;
-    marks: number;
-    lineNumber: number;
-    offset: number;
-    length: number;
-    /** The id of the answer, of which the line is a part. */
-    message: Uint8Array | undefined;
-  }): number {
-    const { id, kind, offset, length, message } = line;
-    const row = this.#index.add(id, 0, id.length, -1, ROOT, kind, offset, length);
+  add(id: Uint8Array, kind: number, { marks, message }: LineFacts, place: LinePlace): number {
+    const row = this.#index.add(id, 0, id.length, -1, ROOT, kind, place.offset, place.length);
     if (row === this.#parent.length) this.#grow();
-    this.#lineNumber[row] = line.lineNumber;
+    this.#lineNumber[row] = place.lineNumber;
     this.#parent[row] = ROOT;
-    this.#marks[row] = line.marks;
+    this.#marks[row] = marks;
     this.#message[row] = message ? this.#messageNumber(message) : -1;
     return row;
   }
 
   /** Says what a row follows. The parent may stand further below. */
-  follow(row: number, parentId: string): void {
-    const parent = this.rowOf(parentId);
+  follow(row: number, parentId: Uint8Array): void {
+    const parent = this.rowOfBytes(parentId, 0, parentId.length);
     if (parent >= 0) this.setParent(row, parent);
-    else this.#awaited.set(row, parentId);
+    else this.#awaited.set(row, idText(parentId));
   }
 
   setParent(row: number, parent: number): void {

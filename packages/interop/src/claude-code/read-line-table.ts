@@ -1,11 +1,13 @@
-import { type ByteView, forEachLine, salvageLine } from "@espalier/jsonl-stream";
+import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
+import { isRecord } from "../formats/json-record.ts";
 import { idFromText } from "../import-ids.ts";
 import type { ImportIssues } from "../import-issue.ts";
 import { reasonToLeaveOut } from "./aside-lines.ts";
 import { ForkClaims } from "./fork-claims.ts";
+import type { Line } from "./hearing.ts";
 import { factsOf, idText, type LineFacts, LineFactsReader } from "./line-facts.ts";
 import { kindOfLine, LineKind, LineMark } from "./line-kind.ts";
-import { LineTable } from "./line-table.ts";
+import { type LinePlace, LineTable } from "./line-table.ts";
 
 /** What the first pass over a file found. */
 export interface FileLines {
@@ -15,17 +17,17 @@ export interface FileLines {
   count: number;
 }
 
-/** Where a line stands. */
-interface LinePlace {
-  /** From 1. */
-  lineNumber: number;
-  offset: number;
-  length: number;
-}
-
-/** Reads where the lines of a file belong: one pass that parses only what cannot be told from the bytes. */
-export function readLineTable(view: ByteView, issues: ImportIssues): FileLines {
-  const builder = new TableBuilder(view, issues);
+/**
+ * Reads where the lines of a file belong, in one pass.
+ *
+ * @param keep takes each row's line, parsed; without it, only what cannot be told from the bytes is parsed
+ */
+export function readLineTable(
+  view: ByteView,
+  issues: ImportIssues,
+  keep?: (row: number, line: Line) => void,
+): FileLines {
+  const builder = new TableBuilder(view, issues, keep);
   forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
     // A byte order mark stands before the content, not in it.
     const contentOffset = offset === 0 && start > 0 ? start : offset;
@@ -40,20 +42,21 @@ class TableBuilder {
   readonly #facts = new LineFactsReader();
   readonly #view: ByteView;
   readonly #issues: ImportIssues;
+  readonly #keep: ((row: number, line: Line) => void) | undefined;
   #count = 0;
 
-  constructor(view: ByteView, issues: ImportIssues) {
+  constructor(view: ByteView, issues: ImportIssues, keep?: (row: number, line: Line) => void) {
     this.#view = view;
     this.#issues = issues;
+    this.#keep = keep;
   }
 
   take(block: Uint8Array, start: number, end: number, place: LinePlace, terminated: boolean): void {
     if (isBlank(block, start, end)) return;
     this.#count++;
-    const facts = this.#facts.read(block, start, end);
+    const facts = this.#keep ? undefined : this.#facts.read(block, start, end);
     if (facts) this.#add(facts, place);
-    else if (terminated) this.#salvage(block.subarray(start, end), place);
-    else this.#issues.add("torn-line", place.lineNumber, "The last line was cut while it was written.");
+    else this.#parse(block.subarray(start, end), place, terminated);
   }
 
   finish(): FileLines {
@@ -65,36 +68,44 @@ class TableBuilder {
     return { table: this.#table, forks: this.#forks, count: this.#count };
   }
 
-  #salvage(bytes: Uint8Array, { lineNumber, offset, length }: LinePlace): void {
-    const salvaged = salvageLine(bytes, '{"');
-    const facts = salvaged && salvaged.start > 0 ? factsOf(salvaged.value) : undefined;
-    if (!salvaged || !facts) {
-      this.#issues.add("bad-line", lineNumber, "The line cannot be read: it is not the JSON of an object.");
+  #parse(bytes: Uint8Array, place: LinePlace, terminated: boolean): void {
+    const { lineNumber, offset, length } = place;
+    const parsed = parseLine(bytes);
+    const salvaged = parsed.ok || !terminated ? undefined : salvageLine(bytes, '{"');
+    const line = parsed.ok ? parsed.value : salvaged?.value;
+    if (!isRecord(line)) {
+      if (terminated || parsed.ok) this.#issues.add("bad-line", lineNumber, BAD_LINE);
+      else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
       return;
     }
-    this.#issues.add("salvaged", lineNumber, "A whole line stood behind one that was cut; it counts.");
-    this.#add(facts, { lineNumber, offset: offset + salvaged.start, length: length - salvaged.start });
+    const start = salvaged?.start ?? 0;
+    if (salvaged)
+      this.#issues.add("salvaged", lineNumber, "A whole line stood behind one that was cut; it counts.");
+    const row = this.#add(factsOf(line), { lineNumber, offset: offset + start, length: length - start });
+    if (row >= 0) this.#keep?.(row, line);
   }
 
-  #add(facts: LineFacts, place: LinePlace): void {
+  /** The row of the line; -1 when it becomes none. */
+  #add(facts: LineFacts, place: LinePlace): number {
     const table = this.#table;
     const { id, type, parentId, forkedFrom } = facts;
     const kind = kindOfLine(type, id.length > 0);
     if (kind === LineKind.aside) {
       const reason = reasonToLeaveOut(type);
-      if (reason === undefined) table.add({ ...facts, ...place, kind, id: NO_BYTES });
-      else this.#issues.add("bookkeeping", place.lineNumber, reason);
-      return;
+      if (reason === undefined) return table.add(NO_BYTES, kind, facts, place);
+      this.#issues.add("bookkeeping", place.lineNumber, reason);
+      return -1;
     }
     const older = id.length > 0 ? table.rowOfBytes(id, 0, id.length) : -1;
     if (older >= 0 && this.#isSame(older, place)) {
       this.#issues.add("duplicate-line", place.lineNumber, "The same line stands above; it counts once.");
-      return;
+      return -1;
     }
-    const row = table.add({ ...facts, ...place, kind, id: older < 0 ? id : NO_BYTES });
+    const row = table.add(older < 0 ? id : NO_BYTES, kind, facts, place);
     if (older >= 0 || id.length === 0) this.#rename(row, id, place);
     if (parentId !== undefined) table.follow(row, parentId);
     if (forkedFrom !== undefined) this.#forks.claim(row, forkedFrom);
+    return row;
   }
 
   #rename(row: number, id: Uint8Array, { lineNumber }: LinePlace): void {
@@ -118,6 +129,8 @@ class TableBuilder {
 }
 
 const NO_BYTES = new Uint8Array();
+
+const BAD_LINE = "The line cannot be read: it is not the JSON of an object.";
 
 function isBlank(block: Uint8Array, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {

@@ -59,15 +59,16 @@ export class Trunk {
   }
 
   /** The entries of a row, one under the other, below the row `above`. */
-  *grow(
+  grow(
     row: number,
     above: number,
     shoots: readonly Shoot[],
     said: { count: number; speaks: boolean },
-  ): Generator<Entry, void> {
+  ): Entry[] {
     let parentId = this.under(above);
+    const entries: Entry[] = [];
     for (const { id, body } of shoots) {
-      yield entryOf(body, id, parentId, this.time.iso);
+      entries.push(entryOf(body, id, parentId, this.time.iso));
       parentId = id;
     }
     this.#lastId[row] = parentId ?? undefined;
@@ -75,6 +76,7 @@ export class Trunk {
     this.#count[row] = said.speaks ? said.count : -said.count;
     this.#lastRow = row;
     this.#behind = undefined;
+    return entries;
   }
 
   /** State behind the row that was written last. */
@@ -87,5 +89,6 @@ export class Trunk {
 
 /** The ids of so many entries out of one line: the last one, which others follow, has the line's own. */
 export function lineIds(id: string, count: number): string[] {
+  if (count === 1) return [id];
   return Array.from({ length: count }, (_, at) => (at === count - 1 ? id : idFromText(`${id}/${at}`)));
 }

@@ -1,0 +1,120 @@
+import { type Entry, FORMAT_VERSION, type ParentLink, type SessionHeader } from "@espalier/session-tree";
+import { isRecord } from "../formats/json-record.ts";
+import type { DraftOptions, SessionDraft } from "../import-draft.ts";
+import { NO_TIME, readTime } from "../import-entry.ts";
+import { idFromText, sessionIdFromSource } from "../import-ids.ts";
+import { ImportIssues } from "../import-issue.ts";
+import type { SourceFile } from "../import-source.ts";
+import { type LineCount, type LogicalLine, logicalLines } from "./logical-lines.ts";
+import type { RolloutFile } from "./rollout-file.ts";
+import type { RolloutLibrary } from "./rollout-library.ts";
+import { takeLine } from "./take-line.ts";
+import { ThreadHistory } from "./thread-history.ts";
+
+/** A thread of Codex, as far as one of its files tells it. Several files of a thread give one session. */
+export class CodexDraft implements SessionDraft {
+  readonly agent = "codex";
+  readonly issues = new ImportIssues();
+  leafId: string | null | undefined;
+  readonly #file: RolloutFile;
+  readonly #library: RolloutLibrary;
+  readonly #count: LineCount = { lines: 0 };
+  /** A name that is not in the file. */
+  readonly #name: string | undefined;
+
+  constructor(file: RolloutFile, library: RolloutLibrary, name: string | undefined) {
+    this.#file = file;
+    this.#library = library;
+    this.#name = name;
+  }
+
+  get sourceId(): string {
+    return this.#file.threadId;
+  }
+
+  get sessionId(): string {
+    return sessionIdFromSource(this.sourceId);
+  }
+
+  get cwd(): string {
+    const { cwd } = this.#file.meta;
+    return typeof cwd === "string" ? cwd : "";
+  }
+
+  get source(): SourceFile {
+    return this.#file.source;
+  }
+
+  get lines(): number {
+    return this.#count.lines;
+  }
+
+  header(): SessionHeader {
+    const { meta, timestamp, source } = this.#file;
+    const { cli_version: version } = meta;
+    const parent = this.#parent();
+    return {
+      type: "session",
+      version: FORMAT_VERSION,
+      id: this.sessionId,
+      timestamp: readTime(timestamp, NO_TIME).iso,
+      cwd: this.cwd,
+      ...(parent ? { parent } : {}),
+      importedFrom: {
+        agent: this.agent,
+        ...(typeof version === "string" ? { version } : {}),
+        id: this.sourceId,
+        digest: source.digest(),
+      },
+    };
+  }
+
+  *entries(options: DraftOptions = {}): Generator<Entry, void> {
+    const history = new ThreadHistory(this.issues, options);
+    const lines = logicalLines(this.#file, this.#library, this.issues, this.#count);
+    yield* grow(history, lines);
+    if (this.#name !== undefined) {
+      const id = idFromText(`${this.sourceId}/name/${this.#name}`);
+      yield history.trail.grow({ type: "session_info", name: this.#name }, id, history.time);
+    }
+    this.leafId = history.trail.leafId;
+  }
+
+  /** A fork names the thread it began as; a sub-agent the one it works for. */
+  #parent(): ParentLink | undefined {
+    const { meta, forkedFrom, threadId } = this.#file;
+    const root = meta["session_id"];
+    const isSubAgent = isRecord(meta["source"]) && "subagent" in meta["source"];
+    if (isSubAgent && typeof root === "string" && root !== threadId)
+      return { sessionId: root, entryId: null, kind: "subagent" };
+    if (forkedFrom === undefined || forkedFrom === threadId) return undefined;
+    return { sessionId: forkedFrom, entryId: this.#forkPoint(), kind: "fork" };
+  }
+
+  /** The leaf behind the last line that the other thread wrote. */
+  #forkPoint(): string | null {
+    const issues = new ImportIssues();
+    const history = new ThreadHistory(issues, {});
+    const inherited = untilOwn(logicalLines(this.#file, this.#library, issues));
+    for (const _ of grow(history, inherited));
+    return history.trail.leafId;
+  }
+}
+
+function* untilOwn(lines: Iterable<LogicalLine>): Generator<LogicalLine, void> {
+  for (const line of lines) {
+    if (!line.isInherited) return;
+    yield line;
+  }
+}
+
+/** Takes line after line, each with the one behind it at hand. */
+function* grow(history: ThreadHistory, lines: Iterable<LogicalLine>): Generator<Entry, void> {
+  let waiting: LogicalLine | undefined;
+  for (const line of lines) {
+    if (waiting) yield* takeLine(history, waiting, line);
+    waiting = line;
+  }
+  if (waiting) yield* takeLine(history, waiting, undefined);
+  yield* history.end();
+}

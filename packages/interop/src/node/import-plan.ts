@@ -1,0 +1,100 @@
+import { statSync } from "node:fs";
+import { resolve } from "node:path";
+import { parseLine, scanLines } from "@espalier/jsonl-stream";
+import { ALONE, type SessionImporter, type Surroundings } from "../import-draft.ts";
+import { InteropError } from "../import-error.ts";
+import type { SourceFile } from "../import-source.ts";
+import { type FoundFile, findFiles } from "./found-file.ts";
+import { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
+import type { SourceFiles } from "./source-files.ts";
+
+/** A file that will be read. */
+export interface PlannedFile {
+  path: string;
+  /** Undefined for a file that no importer knows, and for one that cannot be opened: reading it will say why. */
+  importer: SessionImporter | undefined;
+}
+
+/** How many lines are looked at to tell whose a file is. */
+const LINES = 50;
+
+/**
+ * Which files an import will read, and with which importer: those of an agent's own folders, those below a folder, or
+ * one file.
+ *
+ * @throws InteropError `not-found`
+ */
+export function planImport(what: string, files: SourceFiles, env: Environment): PlannedFile[] {
+  const agent = localAgents.find((candidate) => candidate.agent === what);
+  if (!agent) return planPath(resolve(what), files);
+  const folders = agent.folders(env);
+  const found = folders.flatMap((folder) => findFiles(folder, agent.isSession));
+  if (found.length > 0) return planAgent(agent, found, files);
+  const message = `There are no sessions of ${what} in ${folders.join(" and ")}; give the path of a file or folder.`;
+  throw new InteropError("not-found", message);
+}
+
+function planPath(path: string, files: SourceFiles): PlannedFile[] {
+  if (!statSync(path, { throwIfNoEntry: false })) {
+    const names = localAgents.map(({ agent }) => agent).join(", ");
+    throw new InteropError(
+      "not-found",
+      `There is no file or folder ${path}; give a path, or one of ${names}.`,
+    );
+  }
+  const found = findFiles(path, (file) => localAgents.some((agent) => agent.isSession(file)));
+  const byAgent = new Map<LocalAgent | undefined, FoundFile[]>();
+  for (const file of found) {
+    const agent = agentOf(file.path, files);
+    byAgent.set(agent, [...(byAgent.get(agent) ?? []), file]);
+  }
+  return [...byAgent].flatMap(([agent, own]) =>
+    agent ? planAgent(agent, own, files) : own.map((file) => ({ path: file.path, importer: undefined })),
+  );
+}
+
+function planAgent(agent: LocalAgent, found: readonly FoundFile[], files: SourceFiles): PlannedFile[] {
+  const near = agent
+    .surroundingsOf(found[0]!.path)
+    .flatMap((place) => findFiles(place, agent.isSession))
+    .concat(found);
+  const unique = [...new Map(near.map((file) => [file.path, file])).values()];
+  const surroundings: Surroundings = {
+    files: agent.inOrder(unique).map(({ path }) => path),
+    open: (path) => openOrNothing(path, files),
+  };
+  const importer = agent.importer(surroundings);
+  return agent.inOrder(found).map(({ path }) => ({ path, importer }));
+}
+
+/** What cannot be opened is as good as missing to who only looks at it in passing. */
+function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined {
+  try {
+    return files.open(path);
+  } catch (error) {
+    if (error instanceof InteropError) return undefined;
+    throw error;
+  }
+}
+
+/** Whose a file is, told from the first line that somebody knows; a compressed one from its name. */
+function agentOf(path: string, files: SourceFiles): LocalAgent | undefined {
+  if (path.endsWith(".zst")) return localAgents.find((agent) => agent.isSession(path));
+  const source = openOrNothing(path, files);
+  for (const line of source ? firstLines(source) : []) {
+    const agent = localAgents.find((candidate) => candidate.importer(ALONE).recognises(line));
+    if (agent) return agent;
+  }
+  return undefined;
+}
+
+function firstLines({ view }: SourceFile): unknown[] {
+  const lines: unknown[] = [];
+  let seen = 0;
+  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
+    if (++seen > LINES) break;
+    const parsed = parseLine(bytes);
+    if (parsed.ok) lines.push(parsed.value);
+  }
+  return lines;
+}

@@ -1,0 +1,5 @@
+export type { ImportReport } from "./import-report.ts";
+export { type ImportOptions, importSessions } from "./import-sessions.ts";
+export { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
+export { SourceFiles } from "./source-files.ts";
+export type { Summarize } from "./summarise-opaque.ts";
