@@ -1,5 +1,5 @@
 import { hasSomethingToTell, planBranchSummary } from "@espalier/branch-summary";
-import { branchSummary, createId, type Entry, leaf, type NewEntry } from "@espalier/session-tree";
+import { branchSummary, createId, type Entry, isOnPath, leaf, type NewEntry } from "@espalier/session-tree";
 import { accounted } from "./billing.ts";
 import {
   abortedAct,
@@ -64,18 +64,27 @@ export async function mergeBranch(
     const merge: MergeProvenance = { commonAncestorId, entryIds: left.map(({ id }) => id) };
     const entryId = createId();
     const details = { ...summary!.details, merge };
+    const { leafId } = core;
+    const parentId = options.into === undefined ? hereAfter(session, into) : into;
     const entries: NewEntry[] = [
-      branchSummary.of({ id: entryId, parentId: into, fromId: from, ...summary!, details }),
+      branchSummary.of({ id: entryId, parentId, fromId: from, ...summary!, details }),
     ];
     // To go elsewhere and back is no act of its own: an undo passes over both.
-    const { leafId } = core;
-    if (into !== leafId) entries.push(leaf.of({ parentId: leafId, targetId: leafId, undoes: entryId }));
+    if (parentId !== leafId) entries.push(leaf.of({ parentId: leafId, targetId: leafId, undoes: entryId }));
     await session.appendChecked(entries, () => {
       if (signal.aborted) throw abortedAct("merge");
       if (core.leafId !== leafId) throw branchWentOn();
     });
     return { entryId, leafId: core.leafId };
   });
+}
+
+/** The leaf, if the path that a conclusion was made for only grew meanwhile. */
+function hereAfter({ core }: SessionState, into: string | null): string | null {
+  const { leafId, tree } = core;
+  const isHere = into === null || (leafId !== null && isOnPath(tree, tree.row(into), tree.row(leafId)));
+  if (!isHere) throw branchWentOn();
+  return leafId;
 }
 
 /** A merge that stands on a path: which leaf was brought here, and what was told of it. */

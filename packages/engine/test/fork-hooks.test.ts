@@ -1,0 +1,207 @@
+import type { BeforeForkEvent } from "@espalier/branch-summary";
+import { type Extension, openSession } from "@espalier/engine";
+import { branchSummary } from "@espalier/session-tree";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test } from "vitest";
+import { billed, bytesOf, plant, soundAnswer } from "./build-session.ts";
+
+type Answer = (
+  event: BeforeForkEvent & { type: string; preparation?: unknown },
+) => object | undefined | Promise<undefined>;
+
+function leaving(name: string, answer: Answer, hook = "session_before_fork", options = {}): Extension {
+  const extension: Extension = (api) => {
+    api.on(hook as "session_before_fork", answer as never, options);
+  };
+  return Object.defineProperty(extension, "name", { value: name });
+}
+
+async function planted(...extensions: Extension[]) {
+  const summarizer = scriptedSummarizer(soundAnswer);
+  const made = await plant({ turns: 3, summarizer, extensions });
+  return { ...made, summarizer, path: made.session.getBranch() };
+}
+
+const summaryAt = (session: { getEntry(id: string): unknown }, id: string | null) => {
+  const entry = session.getEntry(id ?? "") as Parameters<typeof branchSummary.is>[0];
+  if (!entry || !branchSummary.is(entry)) throw new Error("no summary");
+  return entry;
+};
+
+describe("before a branch is left", () => {
+  test("a handler is shown where from, where to and what is left behind", async () => {
+    const shown: unknown[] = [];
+    const { session, path } = await planted(
+      leaving("curious", (event) => {
+        shown.push({ ...event, entriesToSummarize: event.entriesToSummarize.length });
+        return undefined;
+      }),
+    );
+    const oldLeafId = session.leafId;
+    const common = { oldLeafId, commonAncestorId: path[3]!.id, entriesToSummarize: 8 };
+    await session.fork(path[3]!.id);
+    await session.navigate(path[3]!.id, { summarize: true });
+    expect(shown).toEqual([
+      {
+        type: "session_before_fork",
+        kind: "fork",
+        targetId: path[3]!.id,
+        entryId: path[3]!.id,
+        position: "at",
+        userWantsSummary: false,
+        signal: expect.any(AbortSignal),
+        ...common,
+      },
+      {
+        type: "session_before_fork",
+        kind: "navigate",
+        targetId: path[3]!.id,
+        userWantsSummary: true,
+        signal: expect.any(AbortSignal),
+        ...common,
+      },
+    ]);
+  });
+
+  test("a handler may forbid it: navigation says so, a fork is an error, nothing has changed", async () => {
+    const { session, path } = await planted(leaving("cautious", () => ({ cancel: true, reason: "not now" })));
+    const before = bytesOf(session);
+    expect(await session.navigate(path[3]!.id)).toEqual({
+      leafId: path.at(-1)!.id,
+      summaryEntryId: null,
+      editorText: null,
+      cancelled: true,
+    });
+    await expect(session.fork(path[3]!.id)).rejects.toMatchObject({ code: "cancelled", by: "cautious" });
+    expect(bytesOf(session).equals(before)).toBe(true);
+  });
+
+  test("a handler may write the summary, which counts only where one is wanted", async () => {
+    const { session, store, path, summarizer } = await planted(
+      leaving("own", () => ({
+        summary: { summary: "Three dead ends.", details: { attempts: 3 }, usage: billed(2) },
+      })),
+    );
+    const fork = await session.fork(path[3]!.id, { summarize: true });
+    const forked = await openSession(fork.file, { store, mode: "read" });
+    const expected = {
+      summary: "Three dead ends.",
+      fromHook: true,
+      usage: { input: 2 },
+      details: { attempts: 3, source: "extension", readFiles: ["2-1.ts", "3-1.ts"] },
+    };
+    expect(summaryAt(forked, fork.summaryEntryId)).toMatchObject(expected);
+    const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true });
+    expect(summaryAt(session, summaryEntryId)).toMatchObject(expected);
+    expect(await session.navigate(path[7]!.id)).toMatchObject({ summaryEntryId: null });
+    expect(summarizer.requests).toEqual([]);
+  });
+
+  test("an answer that cannot stand is refused with its owner's name, and the default goes on", async () => {
+    for (const answer of [
+      { summary: {} },
+      { summary: { summary: " " } },
+      { label: 7 },
+      { instructions: [] },
+    ]) {
+      const { session, path, reports } = await planted(leaving("wrong", () => answer));
+      const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true });
+      expect(summaryAt(session, summaryEntryId)).not.toHaveProperty("fromHook");
+      expect(reports).toMatchObject([{ kind: "invalid-answer", owners: ["wrong"] }]);
+    }
+  });
+
+  test("instructions join those of the user, or stand in place of the prompt; a label is put where one arrives", async () => {
+    const { session, path, summarizer } = await planted(
+      leaving("a", () => ({ instructions: "Keep the ids.", label: "from a" })),
+    );
+    const { summaryEntryId } = await session.navigate(path[3]!.id, {
+      summarize: true,
+      instructions: "Be brief.",
+    });
+    expect(summarizer.requests[0]).toMatchObject({ customInstructions: "Be brief.\n\nKeep the ids." });
+    expect(session.getLabel(summaryEntryId!)).toBe("from a");
+    await session.navigate(path.at(-1)!.id, { label: "mine" });
+    expect(session.getLabel(path.at(-1)!.id)).toBe("mine");
+
+    const replacing = await planted(
+      leaving("b", () => ({ instructions: "List failed attempts.", replaceInstructions: true })),
+    );
+    await replacing.session.navigate(replacing.path[3]!.id, { summarize: true });
+    expect(replacing.summarizer.requests[0]).toMatchObject({
+      instructions: "List failed attempts.",
+      sections: [],
+    });
+    expect(replacing.summarizer.requests[0]).not.toHaveProperty("customInstructions");
+  });
+
+  test("a handler that never returns holds neither the session nor an abort", async () => {
+    const never = () => new Promise<undefined>(() => {});
+    const slow = await planted(leaving("slow", never, "session_before_fork", { timeoutMs: 20 }));
+    expect(await slow.session.navigate(slow.path[3]!.id)).toMatchObject({ leafId: slow.path[3]!.id });
+    expect(slow.reports).toMatchObject([{ kind: "timed-out" }]);
+    const held = await planted(leaving("slow", never));
+    const signal = AbortSignal.timeout(20);
+    await expect(held.session.navigate(held.path[3]!.id, { signal })).rejects.toMatchObject({
+      code: "aborted",
+    });
+    await expect(held.session.fork(held.path[3]!.id, { signal })).rejects.toMatchObject({ code: "aborted" });
+    expect(held.session.leafId).toBe(held.path.at(-1)!.id);
+  });
+});
+
+describe("the names that the Pi agent has for it", () => {
+  test("are for navigation alone, with the event also under `preparation` and its own word for instructions", async () => {
+    const shown: string[] = [];
+    const { session, path, summarizer } = await planted(
+      leaving(
+        "pi",
+        ({ type, preparation }) => {
+          const { targetId, entriesToSummarize } = preparation as BeforeForkEvent;
+          shown.push(`${type} ${targetId} ${entriesToSummarize.length}`);
+          return { customInstructions: "Keep the ids." };
+        },
+        "session_before_tree",
+      ),
+      (api) => {
+        api.on("session_tree", (event) => void shown.push(`${event.type} ${event.newLeafId}`));
+      },
+    );
+    await session.fork(path[3]!.id, { summarize: true });
+    expect(shown).toEqual([]);
+    const { leafId } = await session.navigate(path[3]!.id, { summarize: true });
+    expect(shown).toEqual([`session_before_tree ${path[3]!.id} 8`, `session_tree ${leafId}`]);
+    expect(summarizer.requests[1]).toMatchObject({ customInstructions: "Keep the ids." });
+  });
+
+  test("may bring the summary and cancel like the hook itself", async () => {
+    const own = await planted(
+      leaving("pi", () => ({ summary: { summary: "By Pi." } }), "session_before_tree"),
+    );
+    const { summaryEntryId } = await own.session.navigate(own.path[3]!.id, { summarize: true });
+    expect(summaryAt(own.session, summaryEntryId).summary).toBe("By Pi.");
+    const no = await planted(leaving("pi", () => ({ cancel: true }), "session_before_tree"));
+    expect(await no.session.navigate(no.path[3]!.id)).toMatchObject({ cancelled: true });
+  });
+});
+
+test("after it happened, extensions are told once", async () => {
+  const told: object[] = [];
+  const { session, path } = await planted((api) => {
+    api.on("session_navigate", (event) => void told.push({ ...event }));
+    api.on("session_fork", (event) => void told.push({ ...event }));
+  });
+  const oldLeafId = session.leafId;
+  const fork = await session.fork(path[3]!.id);
+  const { summaryEntryId } = await session.navigate(path[3]!.id, { summarize: true });
+  expect(told).toMatchObject([
+    { type: "session_fork", entryId: path[3]!.id, file: fork.file, id: fork.id, leafId: path[3]!.id },
+    {
+      type: "session_navigate",
+      oldLeafId,
+      newLeafId: summaryEntryId,
+      summaryEntryId,
+      fromExtension: false,
+    },
+  ]);
+});
