@@ -58,30 +58,26 @@ const odd = fc.constantFrom<unknown>(
   true,
 );
 
-const draw = (isSound: boolean): fc.Arbitrary<Draw> => {
-  const target = fc.nat({ max: 40 });
-  const strangeTarget = fc.constantFrom<Draw["target"]>("itself", "nobody");
-  const parent = fc.oneof(
+const draw: fc.Arbitrary<Draw> = fc.record({
+  type: fc.constantFrom(...TYPES),
+  parent: fc.oneof(
     { weight: 12, arbitrary: fc.constant<Draw["parent"]>("before") },
     { weight: 5, arbitrary: fc.nat({ max: 40 }) },
     { weight: 1, arbitrary: fc.constant<Draw["parent"]>("none") },
-    { weight: isSound ? 0 : 1, arbitrary: fc.constantFrom<Draw["parent"]>("itself", "later", "nobody") },
-  );
-  return fc.record({
-    type: fc.constantFrom(...TYPES),
-    parent,
-    target: fc.oneof({ weight: 4, arbitrary: target }, { weight: isSound ? 0 : 1, arbitrary: strangeTarget }),
-    borrowedId: isSound
-      ? fc.constant(undefined)
-      : fc.option(fc.nat({ max: 40 }), { nil: undefined, freq: 9 }),
-    says: isSound ? texts : fc.oneof({ weight: 4, arbitrary: texts }, odd),
-    order: fc.oneof(
-      { weight: 6, arbitrary: fc.constant<Draw["order"]>("usual") },
-      fc.constantFrom<Draw["order"]>("body first", "id last"),
-    ),
-    spaced: fc.oneof({ weight: 6, arbitrary: fc.constant(false) }, fc.constant(true)),
-  });
-};
+    { weight: 1, arbitrary: fc.constantFrom<Draw["parent"]>("itself", "later", "nobody") },
+  ),
+  target: fc.oneof(
+    { weight: 4, arbitrary: fc.nat({ max: 40 }) },
+    fc.constantFrom<Draw["target"]>("itself", "nobody"),
+  ),
+  borrowedId: fc.option(fc.nat({ max: 40 }), { nil: undefined, freq: 9 }),
+  says: fc.oneof({ weight: 4, arbitrary: texts }, odd),
+  order: fc.oneof(
+    { weight: 6, arbitrary: fc.constant<Draw["order"]>("usual") },
+    fc.constantFrom<Draw["order"]>("body first", "id last"),
+  ),
+  spaced: fc.oneof({ weight: 6, arbitrary: fc.constant(false) }, fc.constant(true)),
+});
 
 const idOf = (at: number) => `e${at}`;
 
@@ -210,95 +206,7 @@ export const HEADER = JSON.stringify({
   cwd: "/garden",
 });
 
-/** Lines of a log in which every reference is good (labels and edits may name what is not on their path). */
-export const soundLines = fc
-  .array(draw(true), { maxLength: 30, size: "max" })
-  .map((draws) => [HEADER, ...linesOf(draws)]);
-
 /** Lines of a log with orphans, loops, ids that come twice, references to nobody and fields of any type. */
 export const unsoundLines = fc
-  .array(draw(false), { maxLength: 30, size: "max" })
+  .array(draw, { maxLength: 30, size: "max" })
   .map((draws) => [HEADER, ...linesOf(draws)]);
-
-/** What can happen to a file. Numbers pick a line and a place in it. */
-type Damage =
-  | { does: "repeat" | "drop" | "swap" | "cut" | "glue" | "flip" | "end in CR"; line: number; place: number }
-  | { does: "insert"; line: number; text: string };
-
-const damage: fc.Arbitrary<Damage> = fc.oneof(
-  {
-    weight: 5,
-    arbitrary: fc.record({
-      does: fc.constantFrom("repeat", "drop", "swap", "cut", "glue", "flip", "end in CR"),
-      line: fc.nat({ max: 40 }),
-      place: fc.nat({ max: 999 }),
-    }),
-  },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      does: fc.constant("insert" as const),
-      line: fc.nat({ max: 40 }),
-      text: fc.constantFrom(
-        "",
-        " \t",
-        "5",
-        "[]",
-        "null",
-        "{}",
-        "\0\0\0",
-        '{"type":"custom"}',
-        HEADER,
-        '{"type":"custom","id":"e3"}',
-        "{",
-      ),
-    }),
-  },
-);
-
-/**
- * @param inOrder bits flip in lines only that name an entry before anything else: where the beginning of a line is
- *   damaged, two readers may differ in how much of it they can still make out
- */
-function damaged(
-  lines: readonly string[],
-  damages: readonly Damage[],
-  cutAtEnd: number,
-  inOrder: boolean,
-): string {
-  const pieces = lines.map((line) => Buffer.from(`${line}\n`));
-  for (const one of damages) {
-    const at = one.line % Math.max(1, pieces.length);
-    const piece = pieces[at] ?? Buffer.from("\n");
-    if (one.does === "insert") pieces.splice(at, 0, Buffer.from(`${one.text}\n`));
-    else {
-      const place = Math.floor((piece.length * one.place) / 1_000);
-      if (one.does === "repeat") pieces.splice(Math.max(at + 1, pieces.length - (one.place % 4)), 0, piece);
-      if (one.does === "drop") pieces.splice(at, 1);
-      if (one.does === "swap") pieces.splice(at, 2, ...pieces.slice(at, at + 2).reverse());
-      if (one.does === "cut") pieces[at] = Buffer.concat([piece.subarray(0, place), Buffer.from("\n")]);
-      if (one.does === "glue") pieces[at] = piece.subarray(0, place);
-      if (one.does === "flip" && (!inOrder || /^\{"type":"\w*","id":/.test(piece.toString("latin1"))))
-        pieces[at] = Buffer.from(
-          piece.map((byte, i) => (i === place ? byte ^ (1 << (one.place % 8)) : byte)),
-        );
-      if (one.does === "end in CR")
-        pieces[at] = Buffer.from(piece.toString("latin1").replace(/\n$/, "\r\n"), "latin1");
-    }
-  }
-  const whole = Buffer.concat(pieces).toString("latin1");
-  return whole.slice(0, Math.max(0, whole.length - cutAtEnd));
-}
-
-/** The bytes of a log that is given as Latin-1. */
-export const bytesOf = (log: string): Uint8Array => Uint8Array.from(Buffer.from(log, "latin1"));
-
-/** A log to which anything may have happened: its bytes as Latin-1, which a failure can print. */
-export const damagedLog = (options: { inOrder: boolean }): fc.Arbitrary<string> =>
-  fc
-    .tuple(
-      unsoundLines,
-      fc.array(damage, { maxLength: 6 }),
-      fc.oneof({ weight: 3, arbitrary: fc.constant(0) }, fc.nat({ max: 200 })),
-    )
-    .map(([lines, damages, cutAtEnd]) => damaged(lines, damages, cutAtEnd, options.inOrder));

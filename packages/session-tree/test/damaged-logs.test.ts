@@ -21,10 +21,11 @@ import {
   sessionName,
   Tree,
 } from "@espalier/session-tree";
-import { drawTree } from "@espalier/session-tree/testing";
+import { drawTree, growEntries } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { bytesOf, damagedLog } from "./arbitrary-log.ts";
+import { bytesOf, damagedLog } from "./arbitrary-damage.ts";
+import { HEADER } from "./arbitrary-log.ts";
 import { naiveLeaf, naivePath, readNaively } from "./naive-log.ts";
 
 const RUNS = { numRuns: Number(process.env.FUZZ ?? 1_000) };
@@ -150,6 +151,19 @@ describe("a log to which anything may have happened", () => {
       ),
       RUNS,
     );
+  });
+
+  test("is read on from every byte of a plain one as if it had been read at once", () => {
+    const lines = growEntries("u1 > a1 > l1(u1 x); u1 > a2 > u2*").map((entry) => JSON.stringify(entry));
+    const whole = Buffer.from([HEADER, ...lines, lines[1], HEADER, "torn", ""].join("\n"));
+    const atOnce = new Tree(bytesView(whole));
+    for (let stop = 0; stop <= whole.length; stop++) {
+      const grown = new Tree(bytesView(whole.subarray(0, stop)));
+      grown.takeIn(bytesView(whole));
+      expect(grown.issues).toEqual(atOnce.issues);
+      expect([...grown.entries()]).toEqual([...atOnce.entries()]);
+      expect([grown.header, grown.lastRow]).toEqual([atOnce.header, atOnce.lastRow]);
+    }
   });
 
   test("opens as a session, or says in a typed error why not", async () => {

@@ -20,7 +20,7 @@ export interface Moment {
   context: SessionContext;
 }
 
-export const HEADER: SessionHeader = {
+const HEADER: SessionHeader = {
   type: "session",
   version: 3,
   id: "s1",
