@@ -22,7 +22,7 @@ export interface MergeResult {
 }
 
 /** Where a conclusion is from, in the `details.merge` of its branch summary. */
-export interface MergeProvenance {
+interface MergeProvenance {
   commonAncestorId: string | null;
   /** The entries it tells of. */
   entryIds: string[];

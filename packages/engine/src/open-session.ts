@@ -130,7 +130,7 @@ export async function deleteSession(ref: string, options: StoreOptions = {}): Pr
 }
 
 /** The store that options mean. */
-export function storeOf({ store, home = espalierHome() }: StoreOptions): SessionStore {
+function storeOf({ store, home = espalierHome() }: StoreOptions): SessionStore {
   return store ?? fileStore({ home });
 }
 

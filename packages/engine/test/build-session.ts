@@ -1,4 +1,4 @@
-import { HISTORY_SECTIONS, TURN_PREFIX_SECTIONS } from "@espalier/compaction";
+import { HISTORY_SECTIONS } from "@espalier/compaction";
 import {
   type CreateOptions,
   createSession,
@@ -29,10 +29,9 @@ const headings = (names: readonly string[], said: string) =>
 export const soundAnswer = ({ sections, purpose }: Pick<SummaryRequest, "sections" | "purpose">): string =>
   sections.length > 0 ? headings(sections, `(${purpose})`) : `Told (${purpose}).`;
 export const HISTORY_ANSWER = headings(HISTORY_SECTIONS, "(history)");
-export const TURN_ANSWER = headings(TURN_PREFIX_SECTIONS, "(turn)");
 
 /** What keeps one turn of the default size, and no more. */
-export const TURN_TOKENS = 160;
+const TURN_TOKENS = 160;
 
 /** The messages of one turn: a question, so many calls with results, and an answer. */
 export function turn(name: string, { calls = 1, size = 50 } = {}): MessageDraft[] {
@@ -75,9 +74,6 @@ export async function plant({ turns = 4, ...options }: PlantOptions = {}): Promi
   for (let at = 1; at <= turns; at++) await session.appendMessages(turn(`${at}`));
   return { session, store, reports };
 }
-
-/** A session with these extensions. */
-export const plantWith = (...extensions: Extension[]): Promise<Planted> => plant({ extensions });
 
 /** The bytes of a session's log. */
 export function bytesOf({ core }: Session): Buffer {

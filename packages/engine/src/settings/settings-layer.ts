@@ -17,5 +17,4 @@ export const camelCase = (key: string): string =>
   key.replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
 /** `tailKeepSize` as `TAIL_KEEP_SIZE`. */
-export const upperSnakeCase = (key: string): string =>
-  key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();
+const upperSnakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();

@@ -1,20 +1,11 @@
 import { parseLine, salvageLine, scanLines } from "@espalier/jsonl-stream";
 import type { ImportIssues } from "../import-issue.ts";
 import { LineSeeds } from "./line-seeds.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { matchCopies } from "./match-copies.ts";
 import type { HistoryBase, RolloutFile } from "./rollout-file.ts";
 import type { RolloutLibrary } from "./rollout-library.ts";
 import { type RolloutLine, readRolloutLine } from "./rollout-line.ts";
-
-/** A line in the history of a thread, wherever it stands. */
-export interface LogicalLine extends RolloutLine {
-  /** Names the line, the same in every thread that has it. */
-  seed: string;
-  /** In the file that is read, from 1; null for a line of another one. */
-  lineNumber: number | null;
-  /** True when another thread wrote it first. */
-  isInherited: boolean;
-}
 
 /** Counts the lines of the file that is read, blank ones aside. */
 export interface LineCount {

@@ -1,4 +1,4 @@
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { itemText, kindOfRollout, type RolloutLine } from "./rollout-line.ts";
 
 /** How many lines of the original a copy may lack before a line. */

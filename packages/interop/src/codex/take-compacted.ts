@@ -1,6 +1,6 @@
 import type { Entry } from "@espalier/session-tree";
 import { compactionDetails, excerptSummary, keptTail, readCompacted } from "./compacted.ts";
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { takeItem } from "./take-item.ts";
 import type { ThreadHistory } from "./thread-history.ts";
 

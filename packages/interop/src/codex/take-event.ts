@@ -1,7 +1,7 @@
 import type { Entry } from "@espalier/session-tree";
 import { entryOf } from "../import-entry.ts";
 import { KEPT_EVENTS, reasonToLeaveOutEvent } from "./event-lines.ts";
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { takeSettings } from "./take-settings.ts";
 import type { ThreadHistory } from "./thread-history.ts";
 

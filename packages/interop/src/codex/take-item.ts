@@ -2,7 +2,7 @@ import type { Entry } from "@espalier/session-tree";
 import { contentBlocks } from "@espalier/session-tree";
 import type { EntryBody } from "../import-entry.ts";
 import { readCall, readHosted, readSaid, resultBody } from "./item-blocks.ts";
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { encryptedPart, reasoningBlocks } from "./open-answer.ts";
 import { itemText, type RolloutLine } from "./rollout-line.ts";
 import type { ThreadHistory } from "./thread-history.ts";

@@ -1,6 +1,6 @@
 import type { Entry } from "@espalier/session-tree";
 import { readSettings } from "./codex-settings.ts";
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { takeCompacted } from "./take-compacted.ts";
 import { takeEvent } from "./take-event.ts";
 import { takeItem } from "./take-item.ts";

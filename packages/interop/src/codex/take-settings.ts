@@ -1,6 +1,6 @@
 import type { Entry } from "@espalier/session-tree";
 import { readSettings, settingsBodies, turnSettings } from "./codex-settings.ts";
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import type { ThreadHistory } from "./thread-history.ts";
 
 /** Settings that were applied: what changed becomes an entry. */

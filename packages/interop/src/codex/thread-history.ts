@@ -6,7 +6,7 @@ import { idFromText } from "../import-ids.ts";
 import type { ImportIssueKind, ImportIssues } from "../import-issue.ts";
 import { type CodexSettings, NO_CODEX_SETTINGS } from "./codex-settings.ts";
 import type { Reading } from "./item-blocks.ts";
-import type { LogicalLine } from "./logical-lines.ts";
+import type { LogicalLine } from "./logical-line.ts";
 import { OpenAnswer } from "./open-answer.ts";
 import { Trail } from "./trail.ts";
 import { type Billed, UsageBook } from "./usage-book.ts";

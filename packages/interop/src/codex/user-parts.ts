@@ -44,7 +44,7 @@ export function userParts({ payload }: RolloutLine, next: RolloutLine | undefine
 }
 
 /** The name of what a text is that the agent put in; undefined for any other text. */
-export function injectedBy(text: string): string | undefined {
+function injectedBy(text: string): string | undefined {
   const start = text.trimStart();
   return INJECTED.find(([beginning]) => start.startsWith(beginning))?.[1];
 }
