@@ -1,3 +1,4 @@
+export type { AskOptions } from "./ask-parts.ts";
 export { type CompactOptions, type CompactResult, compact } from "./compact.ts";
 export { type CompactionDetails, type EntryRange, rangeOf } from "./compaction-details.ts";
 export { CompactionError, type CompactionErrorCode } from "./compaction-error.ts";

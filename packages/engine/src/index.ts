@@ -11,7 +11,7 @@ export type { CompactionRequest } from "./compaction-request.ts";
 export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
 export type { PolicyComparison } from "./compare-policies.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
-export { EngineError, type EngineErrorCode } from "./engine-error.ts";
+export { EngineError, type EngineErrorCode, type EngineErrorOptions } from "./engine-error.ts";
 export {
   defineExtension,
   type EspalierApi,
@@ -39,7 +39,7 @@ export {
   type StoreOptions,
 } from "./open-session.ts";
 export { PIN, pinnedOn } from "./pins.ts";
-export { POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
+export { POLICIES, POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
 export { type Redactor, redactValue } from "./redact-entry.ts";
 export { redactText } from "./redact-text.ts";
@@ -52,7 +52,7 @@ export { rescueSession } from "./rescue-session.ts";
 export { resolveSummarizer } from "./resolve-summarizer.ts";
 export { type RunState, runStateOf, SENT, sentEntry } from "./run-state.ts";
 export { Session } from "./session.ts";
-export type { ActOptions, SessionOptions } from "./session-state.ts";
+export type { ActOptions, EngineHost, SessionOptions, SessionState } from "./session-state.ts";
 export {
   type ResolvedSettings,
   resolveSettings,

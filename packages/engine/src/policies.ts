@@ -19,7 +19,7 @@ export interface PolicySettings
     Partial<PressureSettings> {}
 
 /** Every policy, by the name under which it is chosen. */
-const POLICIES = {
+export const POLICIES = {
   "token-budget": () => tokenBudget,
   "sliding-window": slidingWindow,
   "message-count": messageCount,

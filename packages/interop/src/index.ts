@@ -5,7 +5,16 @@ export { type ExportFormat, type ExportOptions, exportSession } from "./export/e
 export type { ExportableSession } from "./export/export-source.ts";
 export type { Redact } from "./export/redact.ts";
 export { aiSdk5Format, aiSdkFormat } from "./formats/ai-sdk-format.ts";
-export type { AiSdkMessage, AiSdkRequest, AiSdkTool } from "./formats/ai-sdk-message.ts";
+export type {
+  AiSdkCall,
+  AiSdkImage,
+  AiSdkMessage,
+  AiSdkReasoning,
+  AiSdkRequest,
+  AiSdkResult,
+  AiSdkText,
+  AiSdkTool,
+} from "./formats/ai-sdk-message.ts";
 export type { ConversationSource, WriteOptions } from "./formats/conversation-source.ts";
 export type { FormatIssue, FormatIssueKind } from "./formats/format-issue.ts";
 export { fromAiSdk } from "./formats/from-ai-sdk.ts";

@@ -24,7 +24,7 @@ export interface CompactionCounts {
   messagesRemoved: number;
 }
 
-type Listener<Type extends keyof EventPayloads> = (payload: EventPayloads[Type]) => void;
+export type Listener<Type extends keyof EventPayloads> = (payload: EventPayloads[Type]) => void;
 
 /** Tells whoever listens. A listener that throws is heard by `onError` and by nobody else. */
 export class EventBus {

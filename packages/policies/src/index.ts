@@ -20,6 +20,7 @@ export {
   EventBus,
   type EventPayloads,
   EventType,
+  type Listener,
   progressMessage,
 } from "./event-bus.ts";
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";

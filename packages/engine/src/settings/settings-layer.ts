@@ -16,5 +16,3 @@ export interface SettingsLayer {
 export const camelCase = (key: string): string =>
   key.replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
-/** `tailKeepSize` as `TAIL_KEEP_SIZE`. */
-const upperSnakeCase = (key: string): string => key.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase();

@@ -9,7 +9,7 @@ export interface AiSdkText {
   providerOptions?: AiSdkOptions;
 }
 
-interface AiSdkImage {
+export interface AiSdkImage {
   type: "image";
   /** Base64, or an address. */
   image: string;
@@ -23,7 +23,7 @@ export interface AiSdkReasoning {
   providerOptions?: AiSdkOptions;
 }
 
-interface AiSdkCall {
+export interface AiSdkCall {
   type: "tool-call";
   toolCallId: string;
   toolName: string;

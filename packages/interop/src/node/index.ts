@@ -1,3 +1,4 @@
+export type { FoundFile } from "./found-file.ts";
 export type { ImportReport } from "./import-report.ts";
 export { type ImportOptions, importSessions } from "./import-sessions.ts";
 export { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
