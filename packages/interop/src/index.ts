@@ -8,12 +8,16 @@ export { aiSdk5Format, aiSdkFormat } from "./formats/ai-sdk-format.ts";
 export type {
   AiSdkCall,
   AiSdkImage,
+  AiSdkMedia,
   AiSdkMessage,
+  AiSdkOptions,
+  AiSdkOutput,
   AiSdkReasoning,
   AiSdkRequest,
   AiSdkResult,
   AiSdkText,
   AiSdkTool,
+  JsonValue,
 } from "./formats/ai-sdk-message.ts";
 export type { ConversationSource, WriteOptions } from "./formats/conversation-source.ts";
 export type { FormatIssue, FormatIssueKind } from "./formats/format-issue.ts";

@@ -15,4 +15,3 @@ export interface SettingsLayer {
 /** `tail_keep_size` as `tailKeepSize`. */
 export const camelCase = (key: string): string =>
   key.replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-

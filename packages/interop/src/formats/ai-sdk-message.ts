@@ -1,4 +1,10 @@
-type JsonValue = null | string | number | boolean | JsonValue[] | { [key: string]: JsonValue | undefined };
+export type JsonValue =
+  | null
+  | string
+  | number
+  | boolean
+  | JsonValue[]
+  | { [key: string]: JsonValue | undefined };
 
 /** Options by the name of the provider that reads them. */
 export type AiSdkOptions = Record<string, Record<string, JsonValue>>;
