@@ -31,7 +31,7 @@ export const soundAnswer = ({ sections, purpose }: Pick<SummaryRequest, "section
 export const HISTORY_ANSWER = headings(HISTORY_SECTIONS, "(history)");
 
 /** What keeps one turn of the default size, and no more. */
-const TURN_TOKENS = 160;
+export const TURN_TOKENS = 160;
 
 /** The messages of one turn: a question, so many calls with results, and an answer. */
 export function turn(name: string, { calls = 1, size = 50 } = {}): MessageDraft[] {
@@ -74,6 +74,9 @@ export async function plant({ turns = 4, ...options }: PlantOptions = {}): Promi
   for (let at = 1; at <= turns; at++) await session.appendMessages(turn(`${at}`));
   return { session, store, reports };
 }
+
+/** A session with these extensions. */
+export const plantWith = (...extensions: Extension[]): Promise<Planted> => plant({ extensions });
 
 /** The bytes of a session's log. */
 export function bytesOf({ core }: Session): Buffer {

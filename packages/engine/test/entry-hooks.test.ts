@@ -1,0 +1,263 @@
+import { type Extension, openSession } from "@espalier/engine";
+import { messageText, type UserMessage } from "@espalier/session-tree";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test } from "vitest";
+import { addedSince, bytesOf, contextOf, plant, plantWith, soundAnswer, turn } from "./build-session.ts";
+
+/** Redacts like an extension that was written in an hour: every text of a message. */
+const redacting: Extension = (api) => {
+  api.on(
+    "entry_before_append",
+    ({ entry }) => {
+      const text = JSON.stringify(entry);
+      if (text.includes("hunter2")) return { entry: JSON.parse(text.replaceAll("hunter2", "[secret]")) };
+      return undefined;
+    },
+    { critical: true },
+  );
+};
+
+describe("entry_before_append", () => {
+  test("reaches the disk and the memory: what comes out is the only truth", async () => {
+    const { session, store } = await plantWith(redacting);
+    const before = bytesOf(session);
+    await session.appendMessages([{ role: "user", content: "The password is hunter2." }]);
+    expect(JSON.stringify(addedSince(session, before))).not.toContain("hunter2");
+    const { messages } = await contextOf(session, store);
+    expect(messages.at(-1)).toMatchObject({ content: "The password is [secret]." });
+  });
+
+  test("reaches every way in: summaries, labels, names, pins, forks", async () => {
+    const summarizer = scriptedSummarizer((request) => `${soundAnswer(request)}\nhunter2`);
+    const { session, store } = await plant({ extensions: [redacting], summarizer });
+    const path = session.getBranch();
+    await session.compact({ instructions: "hunter2" });
+    await session.navigate(path[3]!.id, { summarize: true, label: "hunter2" });
+    await session.rename("hunter2");
+    const { file } = await session.fork(path[1]!.id, { summarize: true });
+    await session.merge(path.at(-1)!.id);
+    const fork = await openSession(file, { store, mode: "read" });
+    for (const one of [session, fork]) expect(bytesOf(one).includes("hunter2")).toBe(false);
+    expect(session.name).toBe("[secret]");
+  });
+
+  test("that fails although it is critical keeps the entry out, and the caller hears of it", async () => {
+    const { session } = await plantWith((api) => {
+      api.on(
+        "entry_before_append",
+        ({ entry }) => {
+          if (JSON.stringify(entry).includes("secret")) throw new Error("cannot redact");
+        },
+        { critical: true },
+      );
+    });
+    const before = bytesOf(session);
+    await expect(session.appendMessages([{ role: "user", content: "secret" }])).rejects.toMatchObject({
+      code: "critical-handler-failed",
+    });
+    expect(bytesOf(session).equals(before)).toBe(true);
+    await session.appendMessages([{ role: "user", content: "fine" }]);
+  });
+
+  test("may not make something else of an entry: what cannot stand is refused, and reported", async () => {
+    const { session, reports } = await plantWith((api) => {
+      api.on("entry_before_append", () => ({ entry: null }) as never);
+    });
+    expect(session.getBranch()).toHaveLength(16);
+    expect(reports[0]).toMatchObject({ kind: "invalid-answer" });
+  });
+});
+
+describe("entry_appended", () => {
+  test("tells of every entry, in order, with the entry itself; closing waits for the last", async () => {
+    const mirror: string[] = [];
+    const { session } = await plant({
+      turns: 2,
+      extensions: [
+        (api) => {
+          api.on("entry_appended", async ({ entry }) => {
+            await new Promise((resolve) => setTimeout(resolve, 2));
+            mirror.push(entry.id);
+            expect(session.getEntry(entry.id)).toBe(entry);
+            expect(Object.isFrozen(entry)).toBe(true);
+          });
+        },
+      ],
+    });
+    await session.label(session.leafId!, "here");
+    const ids = session.getEntries().map(({ id }) => id);
+    await session.close();
+    expect(mirror).toEqual(ids);
+  });
+
+  test("a mirror that fails or hangs stops nothing", async () => {
+    const { session, reports } = await plantWith((api) => {
+      api.on("entry_appended", () => Promise.reject(new Error("no mirror")), { critical: true });
+      api.on("entry_appended", () => new Promise<void>(() => {}), { timeoutMs: 5 });
+    });
+    await session.appendMessages(turn("5"));
+    await session.close();
+    expect(reports.filter(({ kind }) => kind === "threw")).toHaveLength(20);
+    expect(reports.filter(({ kind }) => kind === "timed-out")).toHaveLength(20);
+  });
+});
+
+describe("context", () => {
+  const shaping = (change: (messages: UserMessage[]) => void): Extension => {
+    return (api) => {
+      api.on("context", ({ messages }) => change(messages as UserMessage[]));
+    };
+  };
+
+  test("changes what is sent, and nothing of the session", async () => {
+    const { session, store } = await plantWith(
+      shaping((messages) => {
+        messages[0]!.content = "Changed.";
+        messages.push({ role: "user", content: "Injected.", timestamp: 0 });
+      }),
+    );
+    const before = await contextOf(session, store);
+    const sent = await session.contextToSend();
+    expect(sent.messages).toHaveLength(17);
+    expect(sent.messages[0]).toMatchObject({ content: "Changed." });
+    expect(sent.sources.at(-1)).toBe("");
+    expect(sent.sources.slice(1, 16)).toEqual(before.sources.slice(1));
+    // What was signed over another beginning cannot be sent back.
+    expect(sent.prefixChanged.slice(1)).toEqual(Array.from({ length: 16 }, () => true));
+    expect(session.context).toEqual(before);
+    await session.appendMessages(turn("5"));
+    expect((await session.contextToSend()).messages).toHaveLength(21);
+    await contextOf(session, store);
+  });
+
+  test("that changes nothing sends the session's own context", async () => {
+    const { session } = await plantWith(shaping(() => {}));
+    expect(await session.contextToSend()).toBe(session.context);
+    expect(await session.contextToSend()).toBe(session.context);
+  });
+
+  test("is passed from one to the next in order of priority", async () => {
+    const adding = (text: string, priority: number): Extension => {
+      return (api) => {
+        api.on(
+          "context",
+          ({ messages }) => void messages.push({ role: "user", content: text, timestamp: 0 }),
+          {
+            priority,
+          },
+        );
+      };
+    };
+    const { session } = await plantWith(adding("second", 0), adding("first", 1));
+    const { messages } = await session.contextToSend();
+    expect(messages.slice(-2).map(messageText)).toEqual(["first", "second"]);
+  });
+});
+
+describe("summary_request", () => {
+  test("shows every call to a summarizer with its purpose, parts and their combination too", async () => {
+    const purposes: string[] = [];
+    const summarizer = scriptedSummarizer(soundAnswer, { contextWindow: 8_000 });
+    const { session } = await plant({
+      turns: 0,
+      summarizer,
+      extensions: [
+        (api) => {
+          api.on("summary_request", ({ request }) => void purposes.push(request.purpose));
+        },
+      ],
+    });
+    for (let at = 1; at <= 30; at++) await session.appendMessages(turn(`${at}`, { size: 300 }));
+    const path = session.getBranch();
+    await session.compact({ settings: { keepRecentTokens: 310 } });
+    expect(new Set(purposes)).toEqual(new Set(["chunk", "combine", "turn-prefix"]));
+    expect(purposes).toHaveLength(summarizer.requests.length);
+    purposes.length = 0;
+    await session.navigate(path.at(-2)!.id, { summarize: true });
+    await session.merge(path.at(-1)!.id);
+    expect(purposes).toEqual(["branch", "merge"]);
+  });
+
+  test("may change what is asked, not how it is waited for", async () => {
+    const summarizer = scriptedSummarizer(soundAnswer);
+    const { session } = await plant({
+      summarizer,
+      extensions: [
+        (api) => {
+          api.on("summary_request", ({ request }) => {
+            request.instructions = `${request.instructions}\nAnswer in Latin.`;
+            request.transcript = request.transcript.replaceAll("Question", "[redacted]");
+            expect(Object.keys(request)).not.toContain("signal");
+          });
+        },
+      ],
+    });
+    const progress: number[] = [];
+    await session.compact({ onProgress: ({ outputTokens }) => progress.push(outputTokens) });
+    const [request] = summarizer.requests;
+    expect(request!.instructions).toMatch(/Answer in Latin\.$/);
+    expect(request!.transcript).not.toContain("Question");
+    expect(request!.signal).toBeInstanceOf(AbortSignal);
+    expect(progress.length).toBeGreaterThan(0);
+  });
+
+  test("an answer that is no request is refused; a critical handler that fails keeps the request from going out", async () => {
+    const summarizer = scriptedSummarizer(soundAnswer);
+    const wrong = await plant({
+      summarizer,
+      extensions: [(api) => void api.on("summary_request", () => ({ request: { purpose: "x" } }) as never)],
+    });
+    expect(await wrong.session.compact()).toMatchObject({ source: "scripted" });
+    expect(wrong.reports).toMatchObject([{ kind: "invalid-answer" }]);
+
+    const guarded = await plant({
+      summarizer,
+      fallback: false,
+      extensions: [
+        (api) => {
+          const refuse = () => Promise.reject(new Error("not to this provider"));
+          api.on("summary_request", refuse, { critical: true });
+        },
+      ],
+    });
+    const asked = summarizer.requests.length;
+    await expect(guarded.session.compact()).rejects.toMatchObject({
+      code: "failed",
+      message: expect.stringContaining("not to this provider"),
+    });
+    expect(summarizer.requests).toHaveLength(asked);
+  });
+});
+
+describe("session_start and session_shutdown", () => {
+  test("are told once, with which session it is", async () => {
+    const told: object[] = [];
+    const { session } = await plantWith((api) => {
+      api.on("session_start", (event) => void told.push({ ...event }));
+      api.on("session_shutdown", (event) => void told.push({ ...event }));
+    });
+    const which = { sessionId: session.id, file: session.file };
+    expect(told).toEqual([{ type: "session_start", ...which }]);
+    await session.close();
+    expect(told).toEqual([
+      { type: "session_start", ...which },
+      { type: "session_shutdown", ...which },
+    ]);
+  });
+
+  test("a critical one that fails keeps a session from opening, and never one from closing", async () => {
+    const failing: Extension = (api) => {
+      api.on("session_shutdown", () => Promise.reject(new Error("no")), { critical: true });
+    };
+    const { session, store } = await plantWith(failing);
+    await session.close();
+    await expect(session.rename("x")).rejects.toMatchObject({ code: "closed" });
+    const refusing: Extension = (api) => {
+      api.on("session_start", () => Promise.reject(new Error("no")), { critical: true });
+    };
+    await expect(openSession(session.file, { store, extensions: [refusing] })).rejects.toMatchObject({
+      code: "critical-handler-failed",
+    });
+    await (await openSession(session.file, { store })).close();
+  });
+});

@@ -1,0 +1,270 @@
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createSession, openSession, openTrust } from "@espalier/engine";
+import type { ExtensionReport } from "@espalier/extensions";
+import type { CompactionEntry } from "@espalier/session-tree";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { TURN_TOKENS, turn } from "./build-session.ts";
+
+let root = "";
+let home = "";
+let project = "";
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), "espalier-"));
+  home = join(root, "home");
+  project = join(root, "project");
+  mkdirSync(join(project, ".espalier", "extensions"), { recursive: true });
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+/** An extension file that leaves a mark when its code runs. */
+const marking = (mark: string) => `
+  import { appendFileSync } from "node:fs";
+  appendFileSync(${JSON.stringify(mark)}, "ran\\n");
+  export default function () {}
+`;
+
+describe("extensions of a project", () => {
+  test("run none of their code until somebody trusts the folder, and then they do", async () => {
+    const mark = join(root, "mark");
+    writeFileSync(join(project, ".espalier", "extensions", "own.ts"), marking(mark));
+    const reports: ExtensionReport[] = [];
+    const options = {
+      home,
+      discoverExtensions: true,
+      onReport: (report: ExtensionReport) => reports.push(report),
+    };
+    const session = await createSession({ ...options, cwd: project });
+    await session.close();
+    await (await openSession(session.file, options)).close();
+    await (await openSession(session.file, { ...options, mode: "read" })).close();
+    expect(existsSync(mark)).toBe(false);
+
+    openTrust(home).trust(project);
+    await (await openSession(session.file, options)).close();
+    expect(readFileSync(mark, "utf8")).toBe("ran\n");
+    // Who does not look for extensions has none, trusted or not.
+    await (await openSession(session.file, { home })).close();
+    expect(readFileSync(mark, "utf8")).toBe("ran\n");
+
+    openTrust(home).revoke(project);
+    await (await openSession(session.file, options)).close();
+    expect(readFileSync(mark, "utf8")).toBe("ran\n");
+    expect(reports).toEqual([]);
+  });
+
+  test("are trusted by the real path of the folder, not by what leads to it", async () => {
+    const mark = join(root, "mark");
+    writeFileSync(join(project, ".espalier", "extensions", "own.ts"), marking(mark));
+    const link = join(root, "link");
+    symlinkSync(project, link);
+    openTrust(home).trust(link);
+    expect(openTrust(home).list()).toEqual([project]);
+    expect(openTrust(home).isTrusted(project)).toBe(true);
+    // Another folder under the same name is not trusted.
+    const other = join(root, "other");
+    mkdirSync(join(other, ".espalier", "extensions"), { recursive: true });
+    writeFileSync(join(other, ".espalier", "extensions", "own.ts"), marking(mark));
+    rmSync(link);
+    symlinkSync(other, link);
+    const session = await createSession({ home, discoverExtensions: true, cwd: link });
+    await session.close();
+    expect(existsSync(mark)).toBe(false);
+  });
+
+  test("one that cannot be loaded is reported and left out; one that was named is an error", async () => {
+    const broken = join(project, ".espalier", "extensions", "broken.ts");
+    writeFileSync(broken, "export default 7");
+    openTrust(home).trust(project);
+    const reports: ExtensionReport[] = [];
+    const onReport = (report: ExtensionReport) => reports.push(report);
+    const session = await createSession({ home, discoverExtensions: true, cwd: project, onReport });
+    await session.close();
+    expect(reports).toMatchObject([{ kind: "refused-load", owners: [broken] }]);
+    await expect(openSession(session.file, { home, extensions: [broken] })).rejects.toMatchObject({
+      code: "no-default-export",
+    });
+    await expect(
+      openSession(session.file, { home, extensions: [join(root, "nowhere.ts")] }),
+    ).rejects.toMatchObject({
+      code: "not-found",
+    });
+    await (await openSession(session.file, { home })).close();
+  });
+});
+
+test("extensions of the user's own folder need no trust, and run before those of the project", async () => {
+  const mark = join(root, "mark");
+  mkdirSync(join(home, "extensions"), { recursive: true });
+  const naming = (name: string) => marking(mark).replace("ran", name);
+  writeFileSync(join(home, "extensions", "mine.ts"), naming("mine"));
+  writeFileSync(join(project, ".espalier", "extensions", "own.ts"), naming("project"));
+  openTrust(home).trust(project);
+  await (await createSession({ home, discoverExtensions: true, cwd: project })).close();
+  expect(readFileSync(mark, "utf8")).toBe("mine\nproject\n");
+});
+
+describe("what trust writes", () => {
+  test("is for its owner alone, whatever the umask", async () => {
+    const before = process.umask(0);
+    try {
+      openTrust(home).trust(project);
+      expect(statSync(home).mode & 0o777).toBe(0o700);
+      expect(statSync(join(home, "trusted.json")).mode & 0o777).toBe(0o600);
+      const file = join(root, "extension.ts");
+      writeFileSync(file, "export default function () {}");
+      await (await createSession({ home, cwd: project, extensions: [file] })).close();
+      expect(statSync(join(home, "cache")).mode & 0o777).toBe(0o700);
+      expect(statSync(join(home, "cache", "extensions")).mode & 0o777).toBe(0o700);
+    } finally {
+      process.umask(before);
+    }
+  });
+
+  test("leaves nothing beside it, and trusting twice is trusting once", () => {
+    const trust = openTrust(home);
+    trust.trust(project);
+    trust.trust(project);
+    trust.trust(root);
+    expect(trust.list()).toEqual([root, project]);
+    trust.revoke(project);
+    expect(openTrust(home).list()).toEqual([root]);
+    expect(readdirSync(home)).toEqual(["trusted.json"]);
+  });
+
+  test("that cannot be understood trusts nothing and says so", () => {
+    openTrust(home).trust(project);
+    for (const text of ["{", '{"a": 1}', "[1]"]) {
+      writeFileSync(join(home, "trusted.json"), text);
+      expect(() => openTrust(home).isTrusted(project)).toThrow(
+        expect.objectContaining({ code: "bad-input" }),
+      );
+    }
+    expect(openTrust(home).isTrusted(join(root, "nowhere"))).toBe(false);
+    expect(() => openTrust(home).trust(join(root, "nowhere"))).toThrow(
+      expect.objectContaining({ code: "bad-input" }),
+    );
+  });
+});
+
+describe("the pattern of the Pi agent", () => {
+  /** As one would write it for Pi: untyped, with its default export, its `ctx` and its names. */
+  const PI_EXTENSION = `
+    import { writeFileSync } from "node:fs";
+
+    export default (pi: any) => {
+      pi.on("session_before_compact", async (event: any, ctx: any) => {
+        const { preparation, branchEntries, customInstructions, signal } = event;
+        const { messagesToSummarize, turnPrefixMessages, tokensBefore, firstKeptEntryId, previousSummary } = preparation;
+        const all = [...messagesToSummarize, ...turnPrefixMessages];
+        const files = [...preparation.fileOps.read, ...preparation.fileOps.edited, ...preparation.fileOps.written];
+        ctx.ui.notify("Summarising " + all.length + " messages", "info");
+        if (signal.aborted) return;
+        const branch = ctx.sessionManager.getBranch();
+        return {
+          compaction: {
+            summary: [
+              previousSummary ? "## Before\\n" + previousSummary : "## Start",
+              "branch " + branch.length + " of " + branchEntries.length + " in " + ctx.cwd,
+              "leaf " + ctx.sessionManager.getLeafId(),
+              "files " + files.sort().join(","),
+              "attend to " + customInstructions,
+            ].join("\\n"),
+            firstKeptEntryId,
+            tokensBefore,
+            details: { artifacts: files.length },
+          },
+        };
+      });
+      pi.on("session_compact", async (event: any, ctx: any) => {
+        const entry = ctx.sessionManager.getEntry(event.compactionEntry.id);
+        writeFileSync(MARK, JSON.stringify({ same: entry === event.compactionEntry, fromExtension: event.fromExtension }));
+      });
+    };
+  `;
+
+  test("runs unmodified from a TypeScript file", async () => {
+    const mark = join(root, "mark.json");
+    const file = join(root, "custom-compaction.ts");
+    writeFileSync(file, PI_EXTENSION.replace("MARK", JSON.stringify(mark)));
+    const said: string[] = [];
+    const session = await createSession({
+      home,
+      cwd: project,
+      extensions: [file],
+      compaction: { keepRecentTokens: TURN_TOKENS },
+      ui: { notify: (message) => said.push(message) },
+    });
+    for (const name of ["1", "2", "3"]) await session.appendMessages(turn(name, { calls: 2 }));
+    const leafId = session.leafId;
+    const result = await session.compact({ instructions: "the ids" });
+    if (!result.eligible) throw new Error(result.reason);
+    expect(result).toMatchObject({ source: "extension", tokensBefore: expect.any(Number) });
+    expect(result.summary).toBe(
+      `## Start\nbranch 18 of 18 in ${project}\nleaf ${leafId}\nfiles 1-1.ts,1-2.ts,2-1.ts,2-2.ts,3-1.ts\nattend to the ids`,
+    );
+    const entry = session.getEntry(result.entryId) as CompactionEntry;
+    expect(entry).toMatchObject({ fromHook: true, details: { artifacts: 5, source: "extension" } });
+    expect(JSON.parse(readFileSync(mark, "utf8"))).toEqual({ same: true, fromExtension: true });
+    expect(said).toEqual(["Summarising 15 messages"]);
+    for (const name of ["4", "5"]) await session.appendMessages(turn(name));
+    expect(await session.compact()).toMatchObject({
+      summary: expect.stringMatching(/^## Before\n## Start\n/),
+    });
+    await session.close();
+  });
+
+  test("one that imports Pi's own packages is refused by one sentence", async () => {
+    const file = join(root, "pi.ts");
+    writeFileSync(
+      file,
+      'import { compact } from "@earendil-works/pi-coding-agent";\nexport default (pi: any) => { compact; };\n',
+    );
+    await expect(createSession({ home, cwd: project, extensions: [file] })).rejects.toMatchObject({
+      code: "foreign-package",
+      owner: file,
+    });
+  });
+});
+
+test("an extension of ours gets the program's own modules", async () => {
+  const file = join(root, "ours.ts");
+  writeFileSync(
+    file,
+    `
+    import { defineExtension } from "@espalier/engine";
+    import { compact } from "@espalier/compaction";
+    import { extractiveSummarizer } from "@espalier/summarizer";
+    import { compaction } from "@espalier/session-tree";
+
+    export default defineExtension((api) => {
+      api.on("session_before_compact", async ({ preparation, branchEntries, compactionId }) => {
+        const plan = { ...preparation, blocks: { pinned: [], files: { readFiles: [], modifiedFiles: [] } } };
+        const { prose } = await compact(plan as never, { summarizer: extractiveSummarizer() });
+        const earlier = branchEntries.filter((entry) => compaction.is(entry)).length;
+        return { compaction: { summary: earlier + " before " + compactionId.length + "\\n" + prose } };
+      });
+    });
+    `,
+  );
+  const session = await createSession({
+    home,
+    cwd: project,
+    extensions: [file],
+    compaction: { keepRecentTokens: TURN_TOKENS },
+  });
+  for (let at = 0; at < 12; at++) await session.appendMessages(turn(`${at}`));
+  expect(await session.compact()).toMatchObject({ summary: expect.stringMatching(/^0 before 12\n## Goal/) });
+  await session.close();
+});

@@ -1,0 +1,75 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { openSession } from "@espalier/engine";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { turn } from "./build-session.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "espalier-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const file = join(folder, "long.jsonl");
+
+/** A session of 100,000 entries, about 30 MB, with a compaction of ours near its end. */
+beforeAll(async () => {
+  const lines = [
+    JSON.stringify({
+      type: "session",
+      version: 3,
+      id: "long",
+      timestamp: "2026-01-01T00:00:00.000Z",
+      cwd: "/",
+    }),
+  ];
+  let parentId: string | null = null;
+  const model = { provider: "anthropic", model: "claude-test", stopReason: "stop" };
+  for (let at = 0; at < 100_000; at++) {
+    const id = `e${String(at).padStart(7, "0")}`;
+    const text = `Message ${at}. ${"lorem ipsum ".repeat(10)}`;
+    const message =
+      at % 2 === 0
+        ? { role: "user", content: text }
+        : { role: "assistant", content: [{ type: "text", text }], ...model };
+    lines.push(
+      JSON.stringify({
+        type: "message",
+        id,
+        parentId,
+        timestamp: "2026-01-01T00:00:00.000Z",
+        message: { ...message, timestamp: 0 },
+      }),
+    );
+    parentId = id;
+  }
+  writeFileSync(file, `${lines.join("\n")}\n`);
+  const session = await openSession(file, { home: folder, compaction: { keepRecentTokens: 1_000 } });
+  const first = await session.compact();
+  if (!first.eligible) throw new Error(first.reason);
+  await session.close();
+}, 120_000);
+
+test("at the end of 100,000 entries a compaction is planned and made of the end alone, once there is one in front", async () => {
+  const session = await openSession(file, { home: folder, compaction: { keepRecentTokens: 1_000 } });
+  const whole = vi.spyOn(session.core, "tree", "get");
+  await session.appendMessages([...turn("1", { size: 500 }), ...turn("2", { size: 500 })]);
+  const started = performance.now();
+  const plan = session.planCompaction();
+  const took = performance.now() - started;
+  if (!plan.eligible) throw new Error(plan.reason);
+  expect(plan.blocks.goal).toMatch(/^Message 0\. /);
+  expect(plan.historyIds.length).toBeLessThan(60);
+  expect(took).toBeLessThan(50);
+  expect(await session.compact()).toMatchObject({ eligible: true });
+  // Nothing asked for the whole session.
+  expect(whole).not.toHaveBeenCalled();
+  expect(session.context.messages.length).toBeLessThan(20);
+  await session.close();
+});
+
+test("the first one reads the path once", async () => {
+  const session = await openSession(file, { home: folder, leafId: "e0099999" });
+  const started = performance.now();
+  const plan = session.planCompaction();
+  expect(plan).toMatchObject({ eligible: true });
+  expect(performance.now() - started).toBeLessThan(5_000);
+  await session.close();
+});
