@@ -1,4 +1,4 @@
-import { HISTORY_SECTIONS } from "@espalier/compaction";
+import { HISTORY_SECTIONS, TURN_PREFIX_SECTIONS } from "@espalier/compaction";
 import {
   type CreateOptions,
   createSession,
@@ -29,6 +29,7 @@ const headings = (names: readonly string[], said: string) =>
 export const soundAnswer = ({ sections, purpose }: Pick<SummaryRequest, "sections" | "purpose">): string =>
   sections.length > 0 ? headings(sections, `(${purpose})`) : `Told (${purpose}).`;
 export const HISTORY_ANSWER = headings(HISTORY_SECTIONS, "(history)");
+export const TURN_ANSWER = headings(TURN_PREFIX_SECTIONS, "(turn)");
 
 /** What keeps one turn of the default size, and no more. */
 export const TURN_TOKENS = 160;
