@@ -2,13 +2,18 @@ import type { Entry, SessionHeader } from "@espalier/session-tree";
 import type { ImportIssues } from "./import-issue.ts";
 import type { SourceFile } from "./import-source.ts";
 
+/** What an earlier import made of a message. */
+export interface KnownEntry {
+  /** Out of how many lines of the source. */
+  lines: number;
+  /** Whether it says what it cost. */
+  isBilled: boolean;
+}
+
 /** What reading has to know of an earlier import, so that a second one gives the same entries. */
 export interface DraftOptions {
-  /**
-   * For an entry that is in the session already: out of how many source lines it was made. Lines that were written
-   * since become an entry of their own.
-   */
-  known?(id: string): number | undefined;
+  /** An entry that is in the session already; what was written of it since becomes an entry of its own. */
+  known?(id: string): KnownEntry | undefined;
   /** Readable summaries, by entry id, in place of those that only their provider can read. */
   summaries?: ReadonlyMap<string, string>;
 }
@@ -39,6 +44,8 @@ export interface SessionDraft {
    * again only after it came to its end.
    */
   entries(options?: DraftOptions): Generator<Entry | Uint8Array, void>;
+  /** Whether another file tells of the same session, and of this entry in it. */
+  isElsewhere(id: string): boolean;
 }
 
 /** Reads the sessions of one agent. Made for one run: it may remember what it met. */

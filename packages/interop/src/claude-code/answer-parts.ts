@@ -1,11 +1,11 @@
+import type { DraftOptions } from "../import-draft.ts";
 import { LineKind } from "./line-kind.ts";
 import type { LineTable } from "./line-table.ts";
 
 /** How far up a line of the same answer is looked for: results and attachments can stand between two. */
 const REACH = 64;
 
-/** How many lines an entry was made of that is in the session already. */
-type Known = (id: string) => number | undefined;
+type Known = NonNullable<DraftOptions["known"]>;
 
 /**
  * Which lines are parts of one answer. An answer is written one line for each block of its content, and read as one
@@ -74,7 +74,7 @@ export class AnswerParts {
     let first = head;
     let rest = parts;
     for (;;) {
-      const taken = known(idOf(first));
+      const taken = known(idOf(first))?.lines;
       if (taken === undefined || taken < 1 || taken >= rest.length) return;
       const later = rest.slice(taken);
       this.#split.add(first);

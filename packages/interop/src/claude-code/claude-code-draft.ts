@@ -79,4 +79,8 @@ export class ClaudeCodeDraft implements SessionDraft {
     if (run === MAIN) file.callsRead = true;
     this.leafId = conversation.leafId;
   }
+
+  isElsewhere(): boolean {
+    return false;
+  }
 }

@@ -92,23 +92,31 @@ export class LineTable {
   /** Says what a row follows. The parent may stand further below. */
   follow(row: number, parentId: Uint8Array): void {
     const parent = this.rowOfBytes(parentId, 0, parentId.length);
-    if (parent >= 0) this.setParent(row, parent);
+    if (parent >= 0) this.#setFollowed(row, parent);
     else this.#awaited.set(row, idText(parentId));
   }
 
+  /** Hangs a row elsewhere; what it hangs under counts as followed by what the lines say alone. */
   setParent(row: number, parent: number): void {
     this.#parent[row] = parent;
-    if (parent >= 0) this.mark(parent, LineMark.followed);
   }
 
   /** When all lines are in: parents that stood further below are found now, or never. Tells of those that are not. */
   settle(isMissing: (row: number) => void): void {
     for (const [row, parentId] of this.#awaited) {
       const parent = this.rowOf(parentId);
-      this.setParent(row, parent < 0 ? PHANTOM : parent);
-      if (parent < 0) isMissing(row);
+      if (parent >= 0) this.#setFollowed(row, parent);
+      else {
+        this.setParent(row, PHANTOM);
+        isMissing(row);
+      }
     }
     this.#awaited.clear();
+  }
+
+  #setFollowed(row: number, parent: number): void {
+    this.setParent(row, parent);
+    this.mark(parent, LineMark.followed);
   }
 
   #messageNumber(id: Uint8Array): number {

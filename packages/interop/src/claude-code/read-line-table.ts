@@ -54,9 +54,13 @@ class TableBuilder {
   take(block: Uint8Array, start: number, end: number, place: LinePlace, terminated: boolean): void {
     if (isBlank(block, start, end)) return;
     this.#count++;
-    const facts = this.#keep ? undefined : this.#facts.read(block, start, end);
-    if (facts) this.#add(facts, place);
-    else this.#parse(block.subarray(start, end), place, terminated);
+    const parsed = this.#keep && parseLine(block.subarray(start, end));
+    if (parsed?.ok && isRecord(parsed.value)) this.#addParsed(parsed.value, place);
+    else {
+      const facts = this.#facts.read(block, start, end);
+      if (facts) this.#add(facts, place);
+      else this.#parse(block.subarray(start, end), place, terminated);
+    }
   }
 
   finish(): FileLines {
@@ -68,20 +72,22 @@ class TableBuilder {
     return { table: this.#table, forks: this.#forks, count: this.#count };
   }
 
+  /** A line of whose bytes alone nothing can be told. */
   #parse(bytes: Uint8Array, place: LinePlace, terminated: boolean): void {
     const { lineNumber, offset, length } = place;
     const parsed = parseLine(bytes);
     const salvaged = parsed.ok || !terminated ? undefined : salvageLine(bytes, '{"');
     const line = parsed.ok ? parsed.value : salvaged?.value;
-    if (!isRecord(line)) {
-      if (terminated || parsed.ok) this.#issues.add("bad-line", lineNumber, BAD_LINE);
-      else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
-      return;
-    }
-    const start = salvaged?.start ?? 0;
-    if (salvaged)
-      this.#issues.add("salvaged", lineNumber, "A whole line stood behind one that was cut; it counts.");
-    const row = this.#add(factsOf(line), { lineNumber, offset: offset + start, length: length - start });
+    if (isRecord(line)) {
+      const start = salvaged?.start ?? 0;
+      if (salvaged) this.#issues.add("salvaged", lineNumber, SALVAGED);
+      this.#addParsed(line, { lineNumber, offset: offset + start, length: length - start });
+    } else if (terminated || parsed.ok) this.#issues.add("bad-line", lineNumber, BAD_LINE);
+    else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
+  }
+
+  #addParsed(line: Line, place: LinePlace): void {
+    const row = this.#add(factsOf(line), place);
     if (row >= 0) this.#keep?.(row, line);
   }
 
@@ -130,6 +136,7 @@ class TableBuilder {
 
 const NO_BYTES = new Uint8Array();
 
+const SALVAGED = "A whole line stood behind one that was cut; it counts.";
 const BAD_LINE = "The line cannot be read: it is not the JSON of an object.";
 
 function isBlank(block: Uint8Array, start: number, end: number): boolean {

@@ -81,6 +81,15 @@ export class CodexDraft implements SessionDraft {
     this.leafId = history.trail.leafId;
   }
 
+  /** A thread goes back by going on in another file: that one has entries of the same session. */
+  isElsewhere(id: string): boolean {
+    return this.#library.othersOf(this.#file).some((file) => {
+      for (const entry of new CodexDraft(file, this.#library, undefined).entries())
+        if (entry.id === id) return true;
+      return false;
+    });
+  }
+
   /** A fork names the thread it began as; a sub-agent the one it works for. */
   #parent(): ParentLink | undefined {
     const { meta, forkedFrom, threadId } = this.#file;

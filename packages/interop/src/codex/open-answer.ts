@@ -1,5 +1,6 @@
 import type { ContentBlock, Usage } from "@espalier/session-tree";
 import { isRecord } from "../formats/json-record.ts";
+import type { KnownEntry } from "../import-draft.ts";
 import type { EntryBody, SourceTime } from "../import-entry.ts";
 import { idFromText } from "../import-ids.ts";
 import type { CodexSettings } from "./codex-settings.ts";
@@ -8,13 +9,13 @@ import type { CodexSettings } from "./codex-settings.ts";
 export class OpenAnswer {
   readonly time: SourceTime;
   readonly #id: string;
-  readonly #known: number | undefined;
+  readonly #known: KnownEntry | undefined;
   readonly #content: ContentBlock[] = [];
   readonly #encrypted: Record<string, unknown>[] = [];
   #lines = 0;
 
-  /** @param known how many lines the answer was made of when it was imported before */
-  constructor(id: string, time: SourceTime, known: number | undefined) {
+  /** @param known what an earlier import made of it */
+  constructor(id: string, time: SourceTime, known: KnownEntry | undefined) {
     this.#id = id;
     this.time = time;
     this.#known = known;
@@ -22,12 +23,19 @@ export class OpenAnswer {
 
   /** True when no further line belongs to it, since it is in the session already. */
   get isComplete(): boolean {
-    return this.#lines === this.#known;
+    return this.#lines === this.#known?.lines;
+  }
+
+  /** True when it is in the session already, and what it cost is not: an earlier import ended in between. */
+  get lacksBill(): boolean {
+    return this.isComplete && this.#known?.isBilled === false;
   }
 
   /** An answer that another branch took further is another entry. */
   get entryId(): string {
-    return (this.#known ?? 0) > this.#lines ? idFromText(`${this.#id}/first/${this.#lines}`) : this.#id;
+    return (this.#known?.lines ?? 0) > this.#lines
+      ? idFromText(`${this.#id}/first/${this.#lines}`)
+      : this.#id;
   }
 
   /** Takes in what one line says; `encrypted` is what only its provider can read. */

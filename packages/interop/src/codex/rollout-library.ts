@@ -17,6 +17,17 @@ export class RolloutLibrary {
     const source = path === undefined ? undefined : this.#surroundings.open(path);
     return source && new RolloutFile(source);
   }
+
+  /** The other files of a thread. */
+  othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
+    return this.#surroundings.files.flatMap((path): RolloutFile[] => {
+      const other =
+        path !== source.path && idsInName(path).thread === threadId
+          ? this.#surroundings.open(path)
+          : undefined;
+      return other ? [new RolloutFile(other)] : [];
+    });
+  }
 }
 
 /** A compressed copy counts only where there is no other. */

@@ -108,11 +108,12 @@ export class ThreadHistory {
 
   /** What was billed belongs to the answer that is being given, or waits for a compaction. */
   *bill(billed: Billed): Generator<Entry, void> {
-    if (this.#answer) {
+    const answer = this.#answer;
+    if (answer) {
       this.contextTokens = billed.usage.totalTokens ?? 0;
-      yield* this.flush(billed.usage);
-      return;
+      yield* this.flush(answer.lacksBill ? undefined : billed.usage);
     }
+    if (answer && !answer.lacksBill) return;
     yield* this.settle();
     this.#loose = { ...billed, id: this.id, time: this.time };
   }

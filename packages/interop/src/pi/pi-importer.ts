@@ -79,6 +79,10 @@ class PiDraft implements SessionDraft {
     }
   }
 
+  isElsewhere(): boolean {
+    return false;
+  }
+
   #tell({ kind, line, message, id }: SessionIssue): void {
     const told = KINDS.get(kind);
     if (told) this.issues.add(told, line, message, id);

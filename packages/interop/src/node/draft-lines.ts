@@ -1,0 +1,26 @@
+import { createId, type Entry, kindOf, leaf } from "@espalier/session-tree";
+import type { SessionDraft } from "../import-draft.ts";
+import { entryOf } from "../import-entry.ts";
+import { lineOf } from "../import-line.ts";
+
+/** The line of an entry of a draft; where it could not be written as it is, the draft's report says so. */
+export function draftLine(entry: Entry, { issues }: SessionDraft): string {
+  return lineOf(entry, () => {
+    const message =
+      "Values that no session can hold are kept as text: nested too deeply, or under a key `__proto__`.";
+    issues.add("content", null, message, entry.id);
+  });
+}
+
+/** Where an entry leaves the leaf. */
+export function leafBehind(entry: Entry, before: string | null): string | null {
+  const kind = kindOf(entry.type);
+  if (kind.leafTarget) return kind.leafTarget(entry);
+  return kind.movesLeaf ? entry.id : before;
+}
+
+/** A line that sets the leaf. */
+export function leafLine(targetId: string | null): string {
+  const body = leaf.of({ targetId });
+  return JSON.stringify(entryOf({ ...body }, createId(), targetId, new Date().toISOString()));
+}

@@ -1,0 +1,51 @@
+import { type Entry, kindOf } from "@espalier/session-tree";
+import type { DraftOptions, SessionDraft } from "../import-draft.ts";
+import { draftLine, leafBehind, leafLine } from "./draft-lines.ts";
+import { CountingEntries } from "./session-counts.ts";
+
+/** A session that is written for the first time: its lines one at a time, counted as they go. */
+export class NewSession {
+  readonly counts = new CountingEntries();
+  /** True when lines are copied as they are: of those only the number is counted. */
+  isCopied = false;
+  readonly #draft: SessionDraft;
+  readonly #items: Generator<Entry | Uint8Array, void>;
+  /** Items that were looked at before they are written. */
+  readonly #first: (Entry | Uint8Array)[] = [];
+
+  constructor(draft: SessionDraft, summaries: DraftOptions["summaries"]) {
+    this.#draft = draft;
+    this.#items = draft.entries(summaries ? { summaries } : {});
+  }
+
+  /** Whether anything is said in it; a session of notes alone is none. */
+  hasConversation(): boolean {
+    for (let next = this.#items.next(); !next.done; next = this.#items.next()) {
+      this.#first.push(next.value);
+      if (next.value instanceof Uint8Array || kindOf(next.value.type).toMessages) return true;
+    }
+    return false;
+  }
+
+  /** The lines, with a last one that sets the leaf where those before leave it elsewhere. */
+  *lines(): Generator<string | Uint8Array, void> {
+    let leafId: string | null = null;
+    for (const items of [this.#first, this.#items]) {
+      for (const item of items) {
+        if (item instanceof Uint8Array) {
+          this.isCopied = true;
+          this.counts.entries++;
+          yield item;
+        } else {
+          this.counts.add(item);
+          leafId = leafBehind(item, leafId);
+          yield draftLine(item, this.#draft);
+        }
+      }
+    }
+    const { leafId: target } = this.#draft;
+    if (target === undefined || target === leafId) return;
+    this.counts.entries++;
+    yield leafLine(target);
+  }
+}

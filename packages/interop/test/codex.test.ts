@@ -1,0 +1,789 @@
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import * as zlib from "node:zlib";
+import { toAnthropic, toOpenaiChat, toOpenaiResponses } from "@espalier/interop";
+import { describe, expect, test } from "vitest";
+import {
+  call,
+  injected,
+  type Line,
+  message,
+  OTHER,
+  output,
+  prompt,
+  Rollout,
+  reasoning,
+  rolloutName,
+  THREAD,
+} from "./codex-lines.ts";
+import { rebuildThread } from "./codex-rebuild.ts";
+import {
+  type AnyEntry,
+  importAll,
+  imported,
+  opened,
+  said,
+  scratchFolder,
+  scratchStore,
+  writeLines,
+} from "./import-scratch.ts";
+import { requestProblems } from "./request-problems.ts";
+
+const SEGMENT = "01a1ffe6-7e63-7003-b4a1-a8a0b5aa897f";
+
+const read = (rollout: Rollout, folder = scratchFolder()) =>
+  imported(writeLines(join(folder, rolloutName()), rollout.lines));
+
+const typesOf = (entries: readonly AnyEntry[]): string[] =>
+  entries.map(({ type, message: said, customType }) => said?.role ?? customType ?? type);
+
+describe("messages of Codex", () => {
+  const tooled = new Rollout({ ordinal: 0 })
+    .meta()
+    .turn()
+    .items(prompt("run it"), reasoning("I should"), call("c1", { cmd: "ls" }))
+    .record()
+    .event("item_completed", { item: { type: "CommandExecution" } })
+    .items(output("c1"), message("assistant", "done"))
+    .record();
+
+  test("the items of one response become one message, with what it cost", async () => {
+    const { entries, session, report } = await read(tooled);
+    expect(typesOf(entries)).toEqual([
+      "codex.session_meta",
+      "model_change",
+      "codex.turn_context",
+      "user",
+      "assistant",
+      "toolResult",
+      "assistant",
+    ]);
+    const [, , , , first] = entries as AnyEntry[];
+    expect(first.message).toMatchObject({
+      content: [
+        { type: "thinking", thinking: "I should" },
+        { type: "toolCall", id: "c1", name: "exec_command", arguments: { cmd: "ls" } },
+      ],
+      provider: "openai",
+      model: "gpt-test",
+      stopReason: "toolUse",
+      usage: { input: 70, cacheRead: 30, output: 12, totalTokens: 112 },
+    });
+    expect(said(session.context.messages)).toEqual(rebuildThread(tooled.lines));
+    expect(session.context.model).toEqual({ provider: "openai", modelId: "gpt-test" });
+    expect(report.issues).toMatchObject([{ kind: "repeats", lines: "7" }]);
+  });
+
+  test("the header says where the thread comes from", async () => {
+    const folder = scratchFolder();
+    const { session } = await read(tooled, folder);
+    const digest = createHash("sha256")
+      .update(readFileSync(join(folder, rolloutName())))
+      .digest("hex");
+    expect(session.header).toMatchObject({
+      id: THREAD,
+      cwd: "/home/me/project",
+      importedFrom: { agent: "codex", version: "0.169.0", id: THREAD, digest },
+    });
+  });
+
+  test("encrypted reasoning is kept for its provider beside the message, and in no request of anybody", async () => {
+    const { entries, session } = await read(tooled);
+    const answer = (entries as AnyEntry[]).find(({ message: said }) => said?.role === "assistant");
+    expect(answer.details).toEqual({
+      provider: "openai",
+      encryptedReasoning: [{ id: "rs_I should", encrypted_content: "secret I should" }],
+    });
+    expect(JSON.stringify(answer.message)).not.toContain("secret");
+    for (const write of [toAnthropic, toOpenaiChat, toOpenaiResponses])
+      expect(JSON.stringify(write(session.context))).not.toContain("secret");
+  });
+
+  test("reasoning that says nothing to people is no thinking", async () => {
+    const { entries } = await read(
+      new Rollout({ ordinal: 0 }).meta().items(prompt("hi"), reasoning(""), message("assistant", "yes")),
+    );
+    expect((entries as AnyEntry[]).at(-1).message.content).toEqual([{ type: "text", text: "yes" }]);
+  });
+
+  test("in new files each part says whether the user said it", async () => {
+    const mixed = message("user", "", {
+      content: [
+        { type: "input_text", text: "<environment_context>here</environment_context>" },
+        { type: "input_text", text: "hello" },
+      ],
+      internal_chat_message_metadata_passthrough: {
+        content_item_kinds: ["environments.environment_context", "user.text"],
+      },
+    });
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .items(
+        message("developer", "be kind"),
+        injected("you are here"),
+        mixed,
+        prompt("<environment_context> is a tag, isn't it?"),
+      );
+    const { entries } = await read(rollout);
+    expect(typesOf(entries)).toEqual([
+      "codex.session_meta",
+      "codex.developer",
+      "codex.environments.environment_context",
+      "codex.environments.environment_context",
+      "user",
+      "user",
+    ]);
+    expect(entries[1] as AnyEntry).toMatchObject({
+      type: "custom_message",
+      content: "be kind",
+      display: false,
+    });
+    expect((entries[4] as AnyEntry).message.content).toBe("hello");
+  });
+
+  test("in old files what the agent puts in is known by its beginning, unless the user interface was told of it", async () => {
+    const rollout = new Rollout()
+      .meta()
+      .items(
+        message("user", "<environment_context>here</environment_context>"),
+        message("user", "# AGENTS.md instructions for here"),
+        message("user", "hello"),
+      )
+      .event("user_message", { message: "hello" })
+      .items(message("user", "<user_instructions> is what I type"))
+      .event("user_message", { message: "<user_instructions> is what I type" });
+    const { entries } = await read(rollout);
+    expect(typesOf(entries)).toEqual([
+      "codex.session_meta",
+      "codex.environment_context",
+      "codex.agents_md",
+      "user",
+      "user",
+    ]);
+  });
+
+  test("results are texts, parts, or say that they failed", async () => {
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .items(prompt("go"), call("c1"), call("c2"), call("c3"), call("c4"))
+      .items(
+        output("c2", [
+          { type: "input_text", text: "a picture" },
+          { type: "input_image", image_url: "data:image/png;base64,iVBORw0KGgo=" },
+        ]),
+        output("c1", "plain"),
+        output("c3", { content: "it broke", success: false }),
+        output("c4", { odd: true }),
+      );
+    const { entries, session } = await read(rollout);
+    const results = (entries as AnyEntry[])
+      .filter(({ message: said }) => said?.role === "toolResult")
+      .map(({ message: said }) => said);
+    expect(results.map(({ content, isError }) => [content[0].text, isError])).toEqual([
+      ["a picture", false],
+      ["plain", false],
+      ["it broke", true],
+      ['{"odd":true}', false],
+    ]);
+    expect(results[0].content[1]).toEqual({ type: "image", mimeType: "image/png", data: "iVBORw0KGgo=" });
+    expect(requestProblems(session.context)).toEqual([]);
+  });
+
+  test("calls of every kind that ran on this machine are calls; what the provider ran is for the provider", async () => {
+    const rollout = new Rollout({ ordinal: 0 }).meta().items(
+      prompt("go"),
+      { type: "custom_tool_call", call_id: "c1", name: "apply_patch", input: "*** Begin" },
+      { type: "custom_tool_call_output", call_id: "c1", output: "ok" },
+      { type: "local_shell_call", call_id: "c2", action: { type: "exec", command: ["ls"] } },
+      output("c2"),
+      { type: "tool_search_call", call_id: "c3", arguments: { query: "x" } },
+      { type: "tool_search_output", call_id: "c3", tools: [{ name: "found" }] },
+      {
+        type: "web_search_call",
+        id: "ws1",
+        status: "completed",
+        action: { type: "search", query: "trees" },
+      },
+      message("assistant", "done"),
+    );
+    const { entries, session } = await read(rollout);
+    const calls = (entries as AnyEntry[]).flatMap(({ message: said }) =>
+      said?.role === "assistant" ? said.content : [],
+    );
+    expect(
+      calls.filter(({ type }) => type === "toolCall").map(({ name, arguments: input }) => [name, input]),
+    ).toEqual([
+      ["apply_patch", { input: "*** Begin" }],
+      ["local_shell", { type: "exec", command: ["ls"] }],
+      ["tool_search", { query: "x" }],
+    ]);
+    expect(calls.at(-2)).toMatchObject({
+      type: "openai-responses.web_search_call",
+      native: { provider: "openai" },
+    });
+    expect(requestProblems(session.context)).toEqual([]);
+    expect(JSON.stringify(toAnthropic(session.context))).not.toContain("ws1");
+  });
+
+  test("model and effort that change are entries; a turn that repeats the one before is told", async () => {
+    const effort = (level: string | null) => ({
+      collaboration_mode: { settings: { reasoning_effort: level } },
+    });
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .turn("one", effort(null))
+      .items(prompt("a"), message("assistant", "b"))
+      .turn("one", effort(null))
+      .items(prompt("c"), message("assistant", "d"))
+      .turn("two", effort("high"))
+      .event("thread_settings_applied", { thread_settings: { model: "two", model_provider_id: "azure" } });
+    const { entries, report } = await read(rollout);
+    expect(
+      typesOf(entries).filter((type) => type.endsWith("_change") || type === "codex.turn_context"),
+    ).toEqual([
+      "model_change",
+      "codex.turn_context",
+      "model_change",
+      "thinking_level_change",
+      "codex.turn_context",
+      "model_change",
+    ]);
+    expect((entries as AnyEntry[]).at(-1)).toMatchObject({ provider: "azure", modelId: "two" });
+    expect(report.issues).toMatchObject([{ kind: "repeats", lines: "5" }]);
+  });
+
+  test("what is state, and what is not known, is kept under its own name", async () => {
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .items(prompt("hi"))
+      .add("world_state", { full: true, state: { a: 1 } })
+      .event("turn_aborted", { reason: "interrupted" })
+      .add("brand_new", { b: 2 })
+      .items({ type: "brand_new_item", c: 3 });
+    const { entries, report } = await read(rollout);
+    expect(typesOf(entries).slice(2)).toEqual([
+      "codex.world_state",
+      "codex.turn_aborted",
+      "codex.brand_new",
+      "codex.brand_new_item",
+    ]);
+    expect(report.issues.map(({ kind, lines }) => [kind, lines])).toEqual([
+      ["unknown-type", "5"],
+      ["unknown-type", "6"],
+    ]);
+  });
+
+  test("files of the first versions have neither envelope nor times", async () => {
+    const folder = scratchFolder();
+    const lines = [
+      { id: THREAD, timestamp: "2025-05-01T10:00:00.000Z", instructions: null },
+      { record_type: "state" },
+      { type: "message", role: "user", content: [{ type: "input_text", text: "hello" }] },
+      { type: "function_call", name: "shell", arguments: "{}", call_id: "c1" },
+      { type: "function_call_output", call_id: "c1", output: "ok" },
+      { type: "message", role: "assistant", content: [{ type: "output_text", text: "done" }] },
+    ];
+    const { session } = await imported(writeLines(join(folder, rolloutName()), lines));
+    expect(session.id).toBe(THREAD);
+    expect(said(session.context.messages)).toEqual([
+      "user: hello",
+      "assistant: ",
+      "toolResult: ok",
+      "assistant: done",
+    ]);
+  });
+
+  test("the name of a thread stands in an event, or in the index beside the folders", async () => {
+    const named = await read(
+      new Rollout({ ordinal: 0 })
+        .meta()
+        .items(prompt("hi"))
+        .event("thread_name_updated", { thread_name: "First" }),
+    );
+    expect(named.entries.at(-1)).toMatchObject({ type: "session_info", name: "First" });
+
+    const home = scratchFolder();
+    writeLines(
+      join(home, "sessions", "2026", rolloutName()),
+      new Rollout({ ordinal: 0 }).meta().items(prompt("hi")).lines,
+    );
+    writeLines(join(home, "session_index.jsonl"), [
+      { id: THREAD, thread_name: "Old" },
+      { id: THREAD, thread_name: "New" },
+    ]);
+    const store = scratchStore();
+    const [report] = await importAll("codex", store, { env: { CODEX_HOME: home } });
+    const { entries } = await opened(store, report!);
+    expect(entries.at(-1)).toMatchObject({ type: "session_info", name: "New" });
+    expect(await importAll("codex", store, { env: { CODEX_HOME: home } })).toMatchObject([{ added: 0 }]);
+  });
+});
+
+describe("tokens", () => {
+  test("old files repeat counts and leave them empty: each response counts once", async () => {
+    const rollout = new Rollout()
+      .meta()
+      .items(message("user", "hi"))
+      .event("token_count", { info: null })
+      .items(message("assistant", "one"))
+      .count(112)
+      .count(112)
+      .items(message("user", "more"))
+      .count(112)
+      .items(message("assistant", "two"))
+      .count(224);
+    const { entries } = await read(rollout);
+    expect((entries as AnyEntry[]).filter(({ message: said }) => said?.usage)).toHaveLength(2);
+  });
+
+  test("new files say it twice, and it counts once", async () => {
+    const { entries } = await read(
+      new Rollout({ ordinal: 0 }).meta().items(prompt("hi"), message("assistant", "one")).record().count(112),
+    );
+    expect((entries as AnyEntry[]).filter(({ message: said, usage }) => said?.usage || usage)).toHaveLength(
+      1,
+    );
+  });
+
+  test("what was billed and belongs to no answer stands alone", async () => {
+    const { entries } = await read(
+      new Rollout({ ordinal: 0 })
+        .meta()
+        .items(prompt("hi"), call("c1"), output("c1"))
+        .record()
+        .items(prompt("next")),
+    );
+    expect(entries.filter(({ type }) => type === "usage")).toMatchObject([
+      { kind: "codex", usage: { totalTokens: 112 } },
+    ]);
+  });
+});
+
+describe("compactions and roll-backs", () => {
+  const start = () =>
+    new Rollout()
+      .meta()
+      .turn()
+      .items(message("user", "one"), message("assistant", "ONE"))
+      .count(112)
+      .items(message("user", "two"));
+
+  test("what a compaction keeps is said again behind it, where it is not the end of what was said", async () => {
+    const rollout = start()
+      .items(message("assistant", "TWO"))
+      .count(224)
+      .count(336)
+      .add("compacted", {
+        message: "The summary",
+        replacement_history: [message("user", "one"), message("user", "two"), message("user", "The summary")],
+      })
+      .items(message("user", "three"), message("assistant", "THREE"));
+    const { entries, session, report } = await read(rollout);
+    expect(said(session.context.messages)).toEqual(rebuildThread(rollout.lines));
+    const compaction = (entries as AnyEntry[]).find(({ type }) => type === "compaction");
+    expect(compaction).toMatchObject({
+      summary: "The summary",
+      firstKeptEntryId: compaction.id,
+      tokensBefore: 112,
+      usage: { totalTokens: 112 },
+      details: { settings: { provider: "openai", modelId: "gpt-test", thinkingLevel: "off" } },
+    });
+    expect(report.compactions).toBe(1);
+    expect(requestProblems(session.context)).toEqual([]);
+  });
+
+  test("what it keeps is the kept tail, where it is", async () => {
+    const rollout = start()
+      .add("compacted", {
+        message: "The summary",
+        replacement_history: [message("user", "two"), message("user", "The summary")],
+      })
+      .items(message("assistant", "TWO"));
+    const { entries, session } = await read(rollout);
+    const kept = (entries as AnyEntry[]).find(({ message: said }) => said?.content === "two");
+    expect(entries.find(({ type }) => type === "compaction")).toMatchObject({ firstKeptEntryId: kept.id });
+    expect(said(session.context.messages)).toEqual(rebuildThread(rollout.lines));
+  });
+
+  test("without a list of what is kept it is what the user said", async () => {
+    const rollout = start().items(message("assistant", "TWO")).add("compacted", { message: "The summary" });
+    const { session } = await read(rollout);
+    expect(said(session.context.messages)).toEqual([
+      "compactionSummary: The summary",
+      "user: one",
+      "user: two",
+    ]);
+    expect(said(session.context.messages)).toEqual(rebuildThread(rollout.lines));
+  });
+
+  test("the summary as the model gave it is no part of the conversation, and its tokens are those of the compaction", async () => {
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta()
+      .items(prompt("one"), message("assistant", "ONE"))
+      .record()
+      .add("response_item", message("assistant", "The summary"), { metadata: { compaction_output: true } })
+      .record("resp_c")
+      .add("compacted", {
+        message: "The summary",
+        replacement_history: [prompt("one")],
+        compaction_response_id: "resp_c",
+      });
+    const { entries, session } = await read(rollout);
+    expect(said(session.context.messages)).toEqual(["compactionSummary: The summary", "user: one"]);
+    expect(entries.find(({ type }) => type === "compaction")).toMatchObject({ usage: { totalTokens: 112 } });
+    expect(entries.filter(({ type }) => type === "usage")).toEqual([]);
+  });
+
+  const opaque = (retained?: Line) =>
+    new Rollout({ ordinal: 0 })
+      .meta()
+      .items(prompt("one"), message("assistant", "ONE"), prompt("two"), message("assistant", "TWO"))
+      .add("compacted", {
+        message: "",
+        replacement_history: [prompt("two"), { type: "compaction", id: "cmp_1", encrypted_content: "BLOB" }],
+        ...(retained ? { retained_context: retained } : {}),
+      })
+      .items(prompt("three"));
+
+  test("a summary that only its provider can read is kept for that one, and excerpts stand in its place", async () => {
+    const retained = {
+      user_messages: [
+        { text: "kept one", order: 0 },
+        { text: "kept two", order: 2 },
+      ],
+      assistant_messages: [{ text: "KEPT", order: 1 }],
+    };
+    for (const [rollout, excerpts] of [
+      [opaque(retained), ["- User: kept one", "- Assistant: KEPT", "- User: kept two"]],
+      [opaque(), ["- User: one", "- User: two"]],
+    ] as const) {
+      const { entries, session, report } = await read(rollout);
+      const compaction = (entries as AnyEntry[]).find(({ type }) => type === "compaction");
+      expect(compaction.summary).toContain(excerpts.join("\n"));
+      expect(compaction.details.codex).toMatchObject({
+        provider: "openai",
+        opaque: [{ encrypted_content: "BLOB" }],
+      });
+      expect(report.issues).toMatchObject([{ kind: "opaque-summary", lines: "6" }]);
+      expect(said(session.context.messages).slice(1)).toEqual(["user: two", "user: three"]);
+      for (const write of [toAnthropic, toOpenaiChat, toOpenaiResponses])
+        expect(JSON.stringify(write(session.context))).not.toContain("BLOB");
+    }
+  });
+
+  test("or a summary of the originals, where somebody writes one", async () => {
+    const path = writeLines(join(scratchFolder(), rolloutName()), opaque().lines);
+    const seen: string[][] = [];
+    const { entries } = await imported(path, {
+      summarize: async (messages) => {
+        seen.push(said(messages));
+        return "A fresh summary";
+      },
+    });
+    expect(seen).toEqual([["user: one", "assistant: ONE", "user: two", "assistant: TWO"]]);
+    expect(entries.find(({ type }) => type === "compaction")).toMatchObject({ summary: "A fresh summary" });
+    const failed = await imported(path, { summarize: () => Promise.reject(new Error("no network")) });
+    expect((failed.entries as AnyEntry[]).find(({ type }) => type === "compaction").summary).toContain(
+      "- User: one",
+    );
+    expect(failed.report.issues.map(({ message: told }) => told).join()).toContain("no network");
+  });
+
+  test("turns that were taken back stay as a branch", async () => {
+    const rollout = new Rollout()
+      .meta()
+      .turn()
+      .event("task_started")
+      .items(message("user", "one"), message("assistant", "ONE"))
+      .event("task_started")
+      .items(message("developer", "again"), message("user", "two"), message("assistant", "TWO"))
+      .event("task_started")
+      .items(message("user", "three"), message("assistant", "THREE"))
+      .event("thread_rolled_back", { num_turns: 2 })
+      .items(message("user", "four"), message("assistant", "FOUR"));
+    const { entries, session, report } = await read(rollout);
+    expect(report.branches).toBe(2);
+    expect(said(session.context.messages)).toEqual(rebuildThread(rollout.lines));
+    expect(said(session.context.messages)).toEqual([
+      "user: one",
+      "assistant: ONE",
+      "user: four",
+      "assistant: FOUR",
+    ]);
+    const taken = (entries as AnyEntry[]).find(({ message: said }) => said?.content?.[0]?.text === "THREE");
+    expect(said(session.contextAt(taken.id).messages)).toHaveLength(6);
+    expect(session.context.messages.some(({ role }) => role === "custom")).toBe(false);
+  });
+
+  test("after a roll-back at the end the session stands where it went back to", async () => {
+    const rollout = start().items(message("assistant", "TWO")).event("thread_rolled_back", { num_turns: 1 });
+    const { session } = await read(rollout);
+    expect(said(session.context.messages)).toEqual(["user: one", "assistant: ONE"]);
+  });
+
+  test("more turns than there are: back to the first, and told", async () => {
+    const { session, report } = await read(start().event("thread_rolled_back", { num_turns: 9 }));
+    expect(said(session.context.messages)).toEqual([]);
+    expect(report.issues).toMatchObject([{ kind: "rollback" }]);
+  });
+});
+
+describe("threads in several files", () => {
+  const base = () =>
+    new Rollout({ ordinal: 0 }).meta().turn().items(prompt("one"), message("assistant", "ONE")).record();
+  const rest = (rollout: Rollout) => rollout.items(prompt("two"), message("assistant", "TWO")).record();
+
+  /** The files of a thread: its first one, and what they go on to. */
+  function family() {
+    const folder = scratchFolder();
+    const first = base();
+    const cut = first.base();
+    writeLines(join(folder, rolloutName()), rest(first).lines);
+    const fork = new Rollout({ ordinal: 5, hour: 21 })
+      .meta({ id: OTHER, forked_from_id: THREAD, history_base: cut })
+      .items(prompt("fork"), message("assistant", "FORK"))
+      .record();
+    const atFork = fork.base(OTHER);
+    const grandchild = "01a1ffe6-9999-7a53-9388-92834c789141";
+    writeLines(join(folder, rolloutName(OTHER)), fork.items(prompt("later")).lines);
+    const child = new Rollout({ ordinal: 9, hour: 22 })
+      .meta({ id: grandchild, forked_from_id: OTHER, history_base: atFork })
+      .items(prompt("child"));
+    writeLines(join(folder, rolloutName(grandchild)), child.lines);
+    const revert = new Rollout({ ordinal: 5, hour: 23 })
+      .meta({ history_base: cut })
+      .items(prompt("revert"), message("assistant", "REVERT"))
+      .record();
+    writeLines(join(folder, rolloutName(THREAD, SEGMENT)), revert.lines);
+    return { folder, grandchild };
+  }
+
+  test("a fork begins with what it was forked from, up to the byte, with the same ids", async () => {
+    const { folder } = family();
+    const store = scratchStore();
+    const reports = await importAll(folder, store);
+    const first = await opened(store, reports[0]!);
+    const fork = await opened(store, reports.find(({ sessionId }) => sessionId === OTHER)!);
+    expect(said(fork.session.context.messages)).toEqual([
+      "user: one",
+      "assistant: ONE",
+      "user: fork",
+      "assistant: FORK",
+      "user: later",
+    ]);
+    const shared = fork.entries.filter(({ id }) => first.session.tree.has(id));
+    expect(typesOf(shared)).toEqual([
+      "codex.session_meta",
+      "model_change",
+      "codex.turn_context",
+      "user",
+      "assistant",
+    ]);
+    expect(fork.session.header?.parent).toEqual({
+      sessionId: THREAD,
+      entryId: shared.at(-1)!.id,
+      kind: "fork",
+    });
+    expect(reports.flatMap(({ issues }) => issues)).toEqual([]);
+  });
+
+  test("a fork of a fork begins with both", async () => {
+    const { folder, grandchild } = family();
+    const { session } = await imported(join(folder, rolloutName(grandchild)));
+    expect(said(session.context.messages)).toEqual([
+      "user: one",
+      "assistant: ONE",
+      "user: fork",
+      "assistant: FORK",
+      "user: child",
+    ]);
+    expect(session.header?.parent?.sessionId).toBe(OTHER);
+  });
+
+  test("a segment that goes back is a branch of its thread, and the newest one says where that stands", async () => {
+    const { folder } = family();
+    const store = scratchStore();
+    const reports = await importAll(folder, store);
+    const own = reports.filter(({ sessionId }) => sessionId === THREAD);
+    expect(own.map(({ status, branches }) => [status, branches])).toEqual([
+      ["created", 1],
+      ["updated", 2],
+    ]);
+    const { session } = await opened(store, own[1]!);
+    expect(said(session.context.messages)).toEqual([
+      "user: one",
+      "assistant: ONE",
+      "user: revert",
+      "assistant: REVERT",
+    ]);
+    expect(new Set([...session.tree.ids()]).size).toBe(session.tree.length);
+    expect((await importAll(folder, store)).map(({ added }) => added)).toEqual([0, 0, 0, 0]);
+  });
+
+  test("the order in which files are imported makes no difference to what is there", async () => {
+    const { folder } = family();
+    const paths = [join(folder, rolloutName()), join(folder, rolloutName(THREAD, SEGMENT))];
+    const contexts: string[][] = [];
+    const ids: string[][] = [];
+    for (const order of [paths, [...paths].reverse()]) {
+      const store = scratchStore();
+      let last = (await importAll(order[0]!, store))[0]!;
+      last = (await importAll(order[1]!, store))[0]!;
+      const { session, entries } = await opened(store, last);
+      contexts.push(said(session.context.messages));
+      ids.push(
+        entries
+          .filter(({ type }) => type !== "leaf")
+          .map(({ id }) => id)
+          .sort(),
+      );
+    }
+    expect(contexts[0]).toEqual(contexts[1]);
+    expect(ids[0]).toEqual(ids[1]);
+  });
+
+  test("a file that is missing is told, and the rest is imported", async () => {
+    const { folder } = family();
+    const alone = scratchFolder();
+    writeFileSync(join(alone, rolloutName(OTHER)), readFileSync(join(folder, rolloutName(OTHER))));
+    const { session, report } = await imported(join(alone, rolloutName(OTHER)));
+    expect(said(session.context.messages)).toEqual(["user: fork", "assistant: FORK", "user: later"]);
+    expect(report.issues).toMatchObject([{ kind: "missing-base", line: null }]);
+  });
+
+  test("where the bytes of a base have moved, the positions of its lines decide, and it is told", async () => {
+    const { folder } = family();
+    const path = join(folder, rolloutName());
+    writeFileSync(path, readFileSync(path, "utf8").replaceAll("/home/me/project", "/home/me/a/longer/path"));
+    const { session, report } = await imported(join(folder, rolloutName(OTHER)));
+    expect(said(session.context.messages).slice(0, 3)).toEqual(["user: one", "assistant: ONE", "user: fork"]);
+    expect(report.issues).toMatchObject([{ kind: "base-mismatch" }]);
+  });
+
+  test("files that continue one another come to an end", async () => {
+    const folder = scratchFolder();
+    const from = (id: string) => ({
+      history_base: { thread_id: id, end_ordinal_exclusive: 9, end_byte_offset: 1_000_000 },
+    });
+    writeLines(
+      join(folder, rolloutName()),
+      new Rollout({ ordinal: 0 }).meta(from(OTHER)).items(prompt("a")).lines,
+    );
+    writeLines(
+      join(folder, rolloutName(OTHER)),
+      new Rollout({ ordinal: 0 }).meta({ id: OTHER, ...from(THREAD) }).items(prompt("b")).lines,
+    );
+    const reports = await importAll(folder, scratchStore());
+    expect(reports.map(({ status }) => status)).toEqual(["created", "created"]);
+    expect(reports[0]!.issues.map(({ kind }) => kind)).toContain("missing-base");
+  });
+
+  test("copies in an old fork are their originals: same ids, same times, tokens once", async () => {
+    const folder = scratchFolder();
+    const original = new Rollout()
+      .meta()
+      .turn()
+      .items(message("user", "one"), call("c1"), output("c1"), message("assistant", "ONE"))
+      .count(112);
+    writeLines(join(folder, rolloutName()), original.lines);
+    const fork = new Rollout({ hour: 22 }).meta({ id: OTHER, forked_from_id: THREAD });
+    for (const { type, payload } of original.lines) fork.add(String(type), payload as Line);
+    fork.items(message("user", "two"), message("assistant", "TWO")).count(224);
+    writeLines(join(folder, rolloutName(OTHER)), fork.lines);
+    const store = scratchStore();
+    const reports = await importAll(folder, store);
+    const [first, second] = await Promise.all(reports.map((report) => opened(store, report)));
+    const copied = second!.entries.slice(0, first!.entries.length);
+    expect(copied).toEqual(first!.entries);
+    expect(second!.session.header?.parent).toEqual({
+      sessionId: THREAD,
+      entryId: first!.session.leafId,
+      kind: "fork",
+    });
+    expect(said(second!.session.context.messages).slice(-2)).toEqual(["user: two", "assistant: TWO"]);
+    const bills = new Set(
+      [...first!.entries, ...second!.entries].flatMap((entry) =>
+        (entry as AnyEntry).message?.usage ? [entry.id] : [],
+      ),
+    );
+    expect(bills.size).toBe(2);
+
+    const alone = scratchFolder();
+    const orphan = await imported(writeLines(join(alone, rolloutName(OTHER)), fork.lines));
+    expect(orphan.report.issues.map(({ kind }) => kind)).toContain("missing-base");
+    expect(said(orphan.session.context.messages)).toEqual(said(second!.session.context.messages));
+  });
+
+  test("the thread of a sub-agent is linked to the thread it works for", async () => {
+    const rollout = new Rollout({ ordinal: 0 })
+      .meta({ id: OTHER, session_id: THREAD, source: { subagent: "review" } })
+      .items(prompt("hi"));
+    const { session } = await imported(writeLines(join(scratchFolder(), rolloutName(OTHER)), rollout.lines));
+    expect(session.header?.parent).toEqual({ sessionId: THREAD, entryId: null, kind: "subagent" });
+  });
+
+  test("a compressed file is read where this Node can, and else says what to do", async () => {
+    const path = join(scratchFolder(), `${rolloutName()}.zst`);
+    const { zstdCompressSync } = zlib as { zstdCompressSync?: (bytes: Uint8Array) => Uint8Array };
+    const text = base()
+      .lines.map((line) => `${JSON.stringify(line)}\n`)
+      .join("");
+    writeFileSync(
+      path,
+      zstdCompressSync ? zstdCompressSync(Buffer.from(text)) : Buffer.from([0x28, 0xb5, 0x2f, 0xfd]),
+    );
+    const [report] = await importAll(path, scratchStore());
+    if (zstdCompressSync) expect(report).toMatchObject({ status: "created", sessionId: THREAD });
+    else {
+      expect(report).toMatchObject({ status: "skipped", issues: [{ kind: "compressed" }] });
+      expect(report!.issues[0]!.message).toContain("zstd -d");
+    }
+  });
+});
+
+const corpus = fileURLToPath(new URL("../../../../shared/corpus/codex", import.meta.url));
+
+describe.skipIf(!existsSync(corpus))("real rollouts of Codex (skipped where they are not at hand)", () => {
+  const files = existsSync(corpus)
+    ? readdirSync(corpus, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"))
+    : [];
+
+  test.each(files)("%s: the context is what the format says, and each line is used or told", async (name) => {
+    const { session, report, entries } = await imported(join(corpus, name));
+    expect(said(session.context.messages)).toEqual(rebuildThread(historyOf(name)));
+    expect(requestProblems(session.context)).toEqual([]);
+    const told = report.issues.reduce((sum, { count, kind }) => sum + (kind === "repeats" ? count : 0), 0);
+    const lines = readFileSync(join(corpus, name), "utf8").trim().split("\n");
+    const kept = lines.filter(
+      (line) => !/"type":"(event_msg|turn_context|token_usage_record)"/.test(line),
+    ).length;
+    expect(told).toBeLessThanOrEqual(lines.length - kept);
+    expect(entries.every(({ id, parentId }) => id !== parentId)).toBe(true);
+  });
+
+  /** A rollout with what it continues, by the bytes that it names. */
+  function historyOf(name: string): Line[] {
+    const bytes = readFileSync(join(corpus, name));
+    return [...baseOf(name, parse(bytes)[0]!), ...parse(bytes)];
+  }
+
+  function baseOf(name: string, header: Line): Line[] {
+    const base = (header["payload"] as { history_base?: { thread_id: string; end_byte_offset: number } })
+      .history_base;
+    if (!base) return [];
+    const file = files.find(
+      (other) => other !== name && new RegExp(`${base.thread_id}\\.jsonl$`).test(other),
+    )!;
+    const bytes = readFileSync(join(corpus, file)).subarray(0, base.end_byte_offset);
+    return [...baseOf(file, parse(bytes)[0]!), ...parse(bytes)];
+  }
+
+  const parse = (bytes: Uint8Array): Line[] =>
+    Buffer.from(bytes)
+      .toString()
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+});

@@ -1,0 +1,91 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { type ImportOptions, type ImportReport, importSessions } from "@espalier/interop/node";
+import {
+  type ContextMessage,
+  type Entry,
+  messageText,
+  type SessionStore,
+  SessionTree,
+} from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { afterAll } from "vitest";
+
+const folders: string[] = [];
+
+afterAll(() => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
+/** A folder that is gone when the test file is done. */
+export function scratchFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "espalier-import-"));
+  folders.push(folder);
+  return folder;
+}
+
+/** A store of its own. */
+export const scratchStore = (): SessionStore => fileStore({ home: scratchFolder() });
+
+/** Writes a file of lines: objects as JSON, texts and bytes as they are. */
+export function writeLines(path: string, lines: readonly unknown[]): string {
+  mkdirSync(dirname(path), { recursive: true });
+  const text = lines.map((line) => `${typeof line === "string" ? line : JSON.stringify(line)}\n`).join("");
+  writeFileSync(path, text);
+  return path;
+}
+
+/** All reports of an import. */
+export async function importAll(
+  what: string,
+  store: SessionStore,
+  options: Partial<ImportOptions> = {},
+): Promise<ImportReport[]> {
+  const reports: ImportReport[] = [];
+  for await (const report of importSessions(what, { store, ...options })) reports.push(report);
+  return reports;
+}
+
+/** An imported session, loaded. */
+export interface Imported {
+  session: SessionTree;
+  report: ImportReport;
+  reports: ImportReport[];
+  entries: Entry[];
+}
+
+/** Imports a file or folder and opens the first session of it. */
+export async function imported(
+  what: string,
+  { store = scratchStore(), ...options }: Partial<ImportOptions> = {},
+): Promise<Imported> {
+  const reports = await importAll(what, store, options);
+  const [report] = reports;
+  return { ...(await opened(store, report!)), report: report!, reports };
+}
+
+/** The session of a report. */
+export async function opened(
+  store: SessionStore,
+  { file }: ImportReport,
+): Promise<{ session: SessionTree; entries: Entry[] }> {
+  const session = await SessionTree.open(await store.open(file!, "read"));
+  await session.load();
+  return { session, entries: [...session.tree.entries()] };
+}
+
+/** What is said in a context, a line each: `user: …`; what was put in beside the conversation aside. */
+export function said(messages: readonly ContextMessage[]): string[] {
+  return messages
+    .filter(({ role }) => role !== "custom")
+    .map((message) => `${message.role}: ${messageText(message)}`);
+}
+
+/** An entry as a test looks at it: any of its fields. */
+// biome-ignore lint/suspicious/noExplicitAny: a test fails where a field is not what it expects
+export type AnyEntry = any;
+
+/** The entry with this id. */
+export const entryWith = (entries: readonly Entry[], id: string): AnyEntry =>
+  entries.find((entry) => entry.id === id);

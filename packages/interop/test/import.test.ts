@@ -1,0 +1,395 @@
+import { createHash } from "node:crypto";
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { claudeCodeImporter, codexImporter, type SessionImporter } from "@espalier/interop";
+import { importSessions, localAgents } from "@espalier/interop/node";
+import { bytesView } from "@espalier/jsonl-stream";
+import { memoryStore, referenceIssues, SessionTree } from "@espalier/session-tree";
+import { describe, expect, test } from "vitest";
+import {
+  answer,
+  aside,
+  boundary,
+  call,
+  type Line,
+  result,
+  SESSION,
+  summary,
+  thinking,
+  user,
+} from "./claude-code-lines.ts";
+import * as codex from "./codex-lines.ts";
+import { prompt, Rollout, rolloutName, THREAD } from "./codex-lines.ts";
+import {
+  type AnyEntry,
+  importAll,
+  imported,
+  opened,
+  said,
+  scratchFolder,
+  scratchStore,
+  writeLines,
+} from "./import-scratch.ts";
+import { requestProblems } from "./request-problems.ts";
+
+/** A conversation with everything that is put together of several lines. */
+const claudeLines: Line[] = [
+  aside("mode", { mode: "default" }),
+  user("u1", null, "mark u1"),
+  answer("a1", "u1", thinking("mark a1"), { id: "m1" }),
+  answer("a2", "a1", "mark a2", { id: "m1" }),
+  answer("a3", "a2", call("c1", { mark: "mark a3" }), { id: "m1" }),
+  result("r1", "a3", "c1", "mark r1"),
+  answer("a4", "a3", call("c2", { mark: "mark a4" }), { id: "m1", stop: "tool_use" }),
+  result("r2", "a4", "c2", "mark r2"),
+  aside("cost-state", { mark: "mark cost" }),
+  answer("a5", "r2", "mark a5"),
+  user("u2", "a5", "mark u2"),
+  answer("a6", "u2", "mark a6"),
+  user("u3", "a5", "mark u3"),
+  answer("a7", "u3", "mark a7"),
+  aside("custom-title", { customTitle: "mark title" }),
+  boundary("b1", "a7", ["u3", "a7"], "s1", { mark: "mark b1" }),
+  summary("s1", "b1", "mark s1"),
+  user("u4", "s1", "mark u4"),
+  answer("a8", "u4", "mark a8"),
+];
+
+const codexLines: Line[] = new Rollout({ ordinal: 0 })
+  .meta({ mark: "mark meta" })
+  .turn()
+  .items(
+    prompt("mark u1"),
+    codex.reasoning("mark r1"),
+    codex.message("assistant", "mark a1"),
+    codex.call("c1", { mark: "mark c1" }),
+  )
+  .record()
+  .items(codex.output("c1", "mark o1"), codex.message("assistant", "mark a2"))
+  .record()
+  .items(prompt("mark u2"), codex.message("assistant", "mark a3"))
+  .event("thread_rolled_back", { num_turns: 1 })
+  .items(prompt("mark u3"), codex.message("assistant", "mark a4"))
+  .record()
+  .add("compacted", { message: "mark s1", replacement_history: [prompt("mark u3")] })
+  .items(prompt("mark u4"), codex.message("assistant", "mark a5")).lines;
+
+const sources = {
+  "claude-code": { name: `${SESSION}.jsonl`, lines: claudeLines, id: SESSION },
+  codex: { name: rolloutName(), lines: codexLines, id: THREAD },
+};
+
+describe.each(Object.entries(sources))("importing %s again", (agent, { name, lines, id }) => {
+  test("adds nothing when nothing is new, not even by another path", async () => {
+    const store = scratchStore();
+    const path = writeLines(join(scratchFolder(), name), lines);
+    const [first] = await importAll(path, store);
+    const bytes = readFileSync(first!.file!);
+    const [second] = await importAll(writeLines(join(scratchFolder(), name), lines), store);
+    expect(second).toMatchObject({
+      status: "unchanged",
+      added: 0,
+      entries: first!.entries,
+      branches: first!.branches,
+      compactions: first!.compactions,
+    });
+    expect(readFileSync(first!.file!)).toEqual(bytes);
+    expect(statSync(first!.file!).mode & 0o777).toBe(0o600);
+  });
+
+  test("after any number of lines gives in the end what importing once gives", async () => {
+    const whole = await imported(writeLines(join(scratchFolder(), name), lines));
+    const expected = said(whole.session.context.messages);
+    for (let count = 2; count < lines.length; count++) {
+      const folder = scratchFolder();
+      const store = scratchStore();
+      const path = join(folder, name);
+      await importAll(writeLines(path, lines.slice(0, count)), store);
+      const [report] = await importAll(writeLines(path, lines), store);
+      const { session, entries } = await opened(store, report!);
+      // A message that was taken in when half of it was written stays two messages; a request says them as one.
+      expect(joined(said(session.context.messages)), `after ${count} lines`).toEqual(joined(expected));
+      expect(requestProblems(session.context)).toEqual([]);
+      expect(new Set(entries.map((entry) => entry.id)).size).toBe(entries.length);
+      expect([...session.tree.issues, ...referenceIssues(session.tree)]).toEqual([]);
+      expect(bills(entries)).toBe(bills(whole.entries));
+      expect(await importAll(path, store)).toMatchObject([{ added: 0 }]);
+    }
+  });
+
+  test("leaves what was said here where it is", async () => {
+    const folder = scratchFolder();
+    const store = scratchStore();
+    const path = join(folder, name);
+    const [first] = await importAll(writeLines(path, lines.slice(0, -2)), store);
+    const mine = await SessionTree.open(await store.open(first!.file!, "write"));
+    const [own] = await mine.append({
+      type: "message",
+      message: { role: "user", content: "mine", timestamp: 1 },
+    } as never);
+    await mine.close();
+    const [report] = await importAll(writeLines(path, lines), store);
+    const { session } = await opened(store, report!);
+    expect(session.leafId).toBe(own!.id);
+    expect(report!.branches).toBe(first!.branches + 1);
+    expect(said(session.context.messages).at(-1)).toBe("user: mine");
+  });
+
+  test("makes another session where one of other origin has its id", async () => {
+    const store = scratchStore();
+    await (
+      await store.create({ type: "session", version: 3, id, timestamp: "2026-01-01T00:00:00.000Z", cwd: "/" })
+    ).close();
+    const path = writeLines(join(scratchFolder(), name), lines);
+    const [report] = await importAll(path, store);
+    expect(report!.sessionId).not.toBe(id);
+    expect(await importAll(path, store)).toMatchObject([
+      { status: "unchanged", sessionId: report!.sessionId },
+    ]);
+    const { session } = await opened(store, report!);
+    expect(session.header?.importedFrom).toMatchObject({ agent, id });
+  });
+
+  test("writes to any store", async () => {
+    const store = memoryStore();
+    const path = writeLines(join(scratchFolder(), name), lines);
+    expect(await importAll(path, store)).toMatchObject([{ status: "created", file: id }]);
+    expect(await importAll(path, store)).toMatchObject([{ status: "unchanged" }]);
+  });
+});
+
+/** What is said, with parts of one answer joined however many messages they are. */
+function joined(lines: readonly string[]): string[] {
+  const merged: string[] = [];
+  for (const line of lines) {
+    const isAnswer = line.startsWith("assistant: ");
+    if (isAnswer && merged.at(-1)?.startsWith("assistant: ")) merged.push(`${merged.pop()}${line.slice(11)}`);
+    else merged.push(line);
+  }
+  // Where a result came between the parts, the order of parts and results differs, and nothing else.
+  return merged.filter((line) => line !== "assistant: ").sort();
+}
+
+const bills = (entries: readonly AnyEntry[]): number =>
+  entries.filter(({ usage, message }) => usage ?? message?.usage).length;
+
+describe("what is imported", () => {
+  test("is found where agents keep it, and reports come one a session", async () => {
+    const home = scratchFolder();
+    writeLines(join(home, ".claude", "projects", "-home-me-project", `${SESSION}.jsonl`), claudeLines);
+    writeLines(join(home, ".codex", "sessions", "2026", "11", "21", rolloutName()), codexLines);
+    const store = scratchStore();
+    const seen: unknown[] = [];
+    for (const { agent } of localAgents.slice(0, 2)) {
+      const onProgress = (progress: unknown) => seen.push(progress);
+      const [report] = await importAll(agent, store, { env: { HOME: home }, onProgress });
+      expect(report).toMatchObject({
+        agent,
+        status: "created",
+        sessionId: sources[agent as keyof typeof sources].id,
+      });
+    }
+    expect(seen).toMatchObject([
+      { index: 0, total: 1 },
+      { index: 0, total: 1 },
+    ]);
+  });
+
+  test("is told by its content in a folder of anything, and the rest is told too", async () => {
+    const folder = scratchFolder();
+    writeLines(join(folder, "a.jsonl"), claudeLines);
+    writeLines(join(folder, "deep", "b.jsonl"), codexLines);
+    writeLines(join(folder, "c.jsonl"), [{ hello: "world" }]);
+    writeLines(join(folder, "d.jsonl"), []);
+    writeLines(join(folder, "e.jsonl"), [aside("summary", { summary: "of another", sessionId: "another" })]);
+    writeLines(join(folder, "f.txt"), ["not looked at"]);
+    const reports = await importAll(folder, scratchStore());
+    const told = reports.map(({ source, agent, status, issues }) => [
+      source.slice(folder.length + 1),
+      agent,
+      status,
+      issues[0]?.kind,
+    ]);
+    expect(told.sort()).toEqual(
+      [
+        ["a.jsonl", "claude-code", "created", undefined],
+        ["c.jsonl", null, "skipped", "not-a-session"],
+        ["d.jsonl", null, "skipped", "not-a-session"],
+        ["deep/b.jsonl", "codex", "created", "repeats"],
+        ["e.jsonl", "claude-code", "skipped", "not-a-session"],
+      ]
+        .map((row) => (row[0] === "deep/b.jsonl" ? [row[0], row[1], row[2], undefined] : row))
+        .sort(),
+    );
+  });
+
+  test("can be limited to one folder that agents worked in", async () => {
+    const path = writeLines(join(scratchFolder(), `${SESSION}.jsonl`), claudeLines);
+    expect(await importAll(path, scratchStore(), { cwd: "/home/me/other" })).toEqual([]);
+    expect(await importAll(path, scratchStore(), { cwd: "/home/me/project/" })).toHaveLength(1);
+  });
+
+  test("carries the digest of its source, and the source is left as it is", async () => {
+    const path = writeLines(join(scratchFolder(), `${SESSION}.jsonl`), claudeLines);
+    const before = readFileSync(path);
+    const { session } = await imported(path);
+    expect(session.header?.importedFrom?.digest).toBe(createHash("sha256").update(before).digest("hex"));
+    expect(readFileSync(path)).toEqual(before);
+  });
+
+  test("is refused in one sentence when it is not there", async () => {
+    const run = (what: string) => importAll(what, scratchStore(), { env: { HOME: scratchFolder() } });
+    await expect(run("/nowhere/at/all")).rejects.toMatchObject({
+      code: "not-found",
+      message: expect.stringContaining("claude-code"),
+    });
+    await expect(run("codex")).rejects.toMatchObject({ code: "not-found" });
+  });
+
+  test("is told when it cannot be read", async () => {
+    const folder = scratchFolder();
+    mkdirSync(join(folder, "folder.jsonl"));
+    expect(await importAll(folder, scratchStore())).toEqual([]);
+  });
+
+  test("stops when nobody asks for more, and goes on the next time", async () => {
+    const folder = scratchFolder();
+    for (const at of [1, 2, 3]) {
+      const id = SESSION.replace(/^1/, String(at + 3));
+      writeLines(
+        join(folder, `${id}.jsonl`),
+        claudeLines.map((line) => ({ ...line, sessionId: id })),
+      );
+    }
+    const store = scratchStore();
+    for await (const _ of importSessions(folder, { store })) break;
+    expect((await importAll(folder, store)).map(({ status }) => status).sort()).toEqual([
+      "created",
+      "created",
+      "unchanged",
+    ]);
+  });
+
+  test("keeps values that no session can hold as text", async () => {
+    let deep: unknown = "bottom";
+    for (let level = 0; level < 300; level++) deep = [deep];
+    const input = `{"deep":${JSON.stringify(deep)},"__proto__":{"a":1},"half":"\\ud83d"}`;
+    const line = JSON.stringify(answer("a1", "u1", call("c1", { x: 1 }))).replace('{"x":1}', input);
+    const { entries, report } = await imported(
+      writeLines(join(scratchFolder(), `${SESSION}.jsonl`), [user("u1", null), line]),
+    );
+    const { arguments: kept } = (entries[1] as AnyEntry).message.content[0];
+    expect(JSON.stringify(kept)).toContain("bottom");
+    expect(kept.half).toBe("\ufffd");
+    expect(Object.keys(kept)).toContain("[__proto__]");
+    expect(report.issues).toMatchObject([{ kind: "content", id: "a1" }]);
+  });
+
+  test("reads in a browser, from bytes alone", () => {
+    const bytes = (lines: readonly Line[]) =>
+      new TextEncoder().encode(lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const read = (importer: SessionImporter, path: string, lines: readonly Line[]) => {
+      const [draft] = importer.read({ path, view: bytesView(bytes(lines)), digest: () => "" });
+      return [...draft!.entries()].length;
+    };
+    expect(read(claudeCodeImporter(), "dropped.jsonl", claudeLines)).toBeGreaterThan(10);
+    expect(read(codexImporter(), "dropped.jsonl", codexLines)).toBeGreaterThan(10);
+  });
+});
+
+/** A generator of numbers that gives the same ones for the same seed. */
+function numbersFrom(seed: number): (below: number) => number {
+  let state = seed * 2_654_435_761;
+  return (below) => {
+    state = (Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9) | 0;
+    return (state >>> 0) % below;
+  };
+}
+
+/** What happens to files: cut, bytes changed, lines lost, doubled, moved, glued together, nonsense in between. */
+function damage(lines: readonly string[], next: (below: number) => number): Buffer {
+  const damaged = [...lines];
+  for (let times = next(4); times >= 0; times--) {
+    const at = next(damaged.length || 1);
+    const ways = [
+      () => damaged.splice(at, 1),
+      () => damaged.splice(at, 0, damaged[next(damaged.length)] ?? "{}"),
+      () => damaged.splice(next(damaged.length), 0, ...damaged.splice(at, 1)),
+      () => damaged.splice(at, 1, damaged[at]?.slice(0, next(200)) ?? ""),
+      () => damaged.splice(at, 2, `${damaged[at]?.slice(0, next(200)) ?? ""}${damaged[at + 1] ?? ""}`),
+      () =>
+        damaged.splice(
+          at,
+          0,
+          [
+            "",
+            "null",
+            "[]",
+            "{}",
+            '{"type":1}',
+            '{"type":"user"}',
+            '{"type":"response_item","payload":{}}',
+            "\0\0",
+          ][next(8)]!,
+        ),
+      () =>
+        damaged.splice(
+          at,
+          1,
+          (damaged[at] ?? "").replace(/"(parentUuid|logicalParentUuid)":"[^"]*"/, '"$1":"u3"'),
+        ),
+      () =>
+        damaged.splice(
+          at,
+          1,
+          (damaged[at] ?? "").replace(/:"[^"]*"/g, (text) =>
+            next(4) === 0 ? [":null", ":1", ":[]", ":{}"][next(4)]! : text,
+          ),
+        ),
+    ];
+    ways[next(ways.length)]!();
+  }
+  const bytes = Buffer.from(damaged.map((line) => `${line}\n`).join(""));
+  if (next(3) === 0)
+    for (let times = next(5); times >= 0; times--) bytes[next(bytes.length || 1)] = next(256);
+  return next(3) === 0 ? bytes.subarray(0, next(bytes.length + 1)) : bytes;
+}
+
+describe.each(Object.entries(sources))("a damaged file of %s", (_agent, { name, lines }) => {
+  test("never crashes an import, never hangs it, and loses no line that can be read", async () => {
+    const store = memoryStore();
+    const texts = lines.map((line) => JSON.stringify(line));
+    const path = join(scratchFolder(), name);
+    mkdirSync(dirname(path), { recursive: true });
+    for (let seed = 1; seed <= 300; seed++) {
+      const bytes = damage(texts, numbersFrom(seed));
+      writeFileSync(path, bytes);
+      for (const report of await importAll(path, store)) {
+        if (report.status === "skipped") continue;
+        const { session, entries } = await opened(store, report);
+        expect([...session.tree.issues, ...referenceIssues(session.tree)], `seed ${seed}`).toEqual([]);
+        if (session.context.messages.length > 0) requestProblemsOf(session, seed);
+        expect(
+          marksIn(bytes, texts).filter((mark) => !JSON.stringify(entries).includes(mark)),
+          `seed ${seed}`,
+        ).toEqual([]);
+        await store.delete(report.file!);
+      }
+    }
+  });
+});
+
+/** A session of which nothing is left that could be said is no request. */
+function requestProblemsOf({ context }: SessionTree, seed: number): void {
+  try {
+    expect(requestProblems(context), `seed ${seed}`).toEqual([]);
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "empty-context") throw error;
+  }
+}
+
+/** The marks of the lines that came through whole. */
+function marksIn(bytes: Buffer, lines: readonly string[]): string[] {
+  const there = new Set(bytes.toString().split("\n"));
+  return lines.filter((line) => there.has(line)).flatMap((line) => line.match(/mark [a-z]+\d?/)?.[0] ?? []);
+}
