@@ -31,7 +31,13 @@ export { toAiSdk } from "./formats/to-ai-sdk.ts";
 export { toAnthropic } from "./formats/to-anthropic.ts";
 export { toOpenaiChat } from "./formats/to-openai-chat.ts";
 export { toOpenaiResponses } from "./formats/to-openai-responses.ts";
-export type { DraftOptions, SessionDraft, SessionImporter, Surroundings } from "./import-draft.ts";
+export type {
+  DraftOptions,
+  KnownEntry,
+  SessionDraft,
+  SessionImporter,
+  Surroundings,
+} from "./import-draft.ts";
 export { ALONE } from "./import-draft.ts";
 export { InteropError, type InteropErrorCode } from "./import-error.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import-issue.ts";

@@ -1,3 +1,4 @@
+// Over 250 lines because every rule of the format is a sentence of its own, and they share one set of lines.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
