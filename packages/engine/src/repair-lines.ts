@@ -48,7 +48,7 @@ function rewritten(plan: RepairPlan, row: number): string | undefined {
   };
   for (const field of REFERENCES) {
     const id = changed[field];
-    const target = typeof id === "string" ? referredRow(tree, row, id) : -1;
+    const target = typeof id === "string" ? referredRow(tree, row, id, field) : -1;
     if (target >= 0) changed[field] = idInCopy(plan, target);
   }
   return written(changed);

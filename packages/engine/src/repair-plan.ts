@@ -56,9 +56,9 @@ export function planRepair(tree: Tree): RepairPlan {
   return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
 }
 
-/** The row that a reference of `row` means; -1 for none. */
-export function referredRow({ index }: Tree, row: number, id: string): number {
-  return index.hasId(row, id) ? row : index.rowAbove(id, row);
+/** The row that a reference of `row` means; -1 for none. Only a compaction may mean itself: it then keeps nothing. */
+export function referredRow({ index }: Tree, row: number, id: string, field?: string): number {
+  return field === "firstKeptEntryId" && index.hasId(row, id) ? row : index.rowAbove(id, row);
 }
 
 function freshIdsOf(tree: Tree): Map<number, string> {
@@ -75,7 +75,7 @@ function neededRows(tree: Tree): Set<number> {
     needed.add(tree.index.parent(row));
     for (const field of REFERENCES) {
       const id = (tree.entryAt(row) as unknown as Record<string, unknown>)[field];
-      if (typeof id === "string" && !tree.index.hasId(row, id)) needed.add(tree.index.rowAbove(id, row));
+      if (typeof id === "string") needed.add(referredRow(tree, row, id, field));
     }
   }
   return needed;
@@ -88,7 +88,7 @@ function keepsItsLine(tree: Tree, row: number, freshIds: ReadonlyMap<number, str
   const entry = tree.entryAt(row) as Entry & Record<string, unknown>;
   return REFERENCES.every((field) => {
     const id = entry[field];
-    return typeof id !== "string" || !freshIds.has(referredRow(tree, row, id));
+    return typeof id !== "string" || !freshIds.has(referredRow(tree, row, id, field));
   });
 }
 
