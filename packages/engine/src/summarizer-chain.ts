@@ -47,7 +47,7 @@ function asked(
   shown: Summarizer,
   style?: SummaryStyle,
 ): Summarizer {
-  if (!style?.attempts) return withRetry(shown);
+  if (!style?.attempts) return withRetry(shown, sleep ? { sleep } : {});
   return askRepeatedly(shown, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
 }
 

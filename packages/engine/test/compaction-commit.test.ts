@@ -1,5 +1,5 @@
 import type { Session } from "@espalier/engine";
-import { contextEdit, custom, isMessage } from "@espalier/session-tree";
+import { contextEdit, isMessage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
 import { addedSince, billed, bytesOf, contextOf, listen, plant, soundAnswer, turn } from "./build-session.ts";
@@ -120,31 +120,54 @@ describe("while a summary is made", () => {
 });
 
 describe("right before the write", () => {
-  test("an append that took its turn first is kept, also by a compaction that keeps nothing", async () => {
+  /** A session in which an append is under way, and a compaction that keeps nothing waits for its turn behind it. */
+  async function behindAnAppend(act: { signal?: AbortSignal } = {}) {
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
     const { session, store } = await plant({
       extensions: [
         (api) => {
-          let isFirst = true;
-          api.on("session_before_compact", (event) => ({
-            compaction: { summary: "All of it.", firstKeptEntryId: event.compactionId },
+          api.on("session_before_compact", ({ compactionId }) => ({
+            compaction: { summary: "All of it.", firstKeptEntryId: compactionId, usage: billed(3) },
           }));
-          // While the compaction waits for its redaction, somebody says something.
-          api.on("entry_before_append", (event) => {
-            if (event.entry.type !== "compaction" || !isFirst) return;
-            isFirst = false;
-            void session.appendMessages([{ role: "user", content: "Me too!" }]);
+          api.on("entry_before_append", async ({ entry }) => {
+            if (JSON.stringify(entry).includes("Me too!")) await held;
           });
         },
       ],
     });
-    // Queued before the compaction's own append can take its turn.
-    const queued = session.append(custom.of({ customType: "note", data: 1 }));
-    const result = await session.compact();
-    await queued;
-    if (!result.eligible) throw new Error(result.reason);
-    await session.append([]);
-    expect(users(session)).toEqual(["Me too!"]);
-    expect((await contextOf(session, store)).messages).toHaveLength(2);
+    const appending = session.appendMessages([{ role: "user", content: "Me too!" }]);
+    const running = session.compact(act).then(
+      (result) => ({ result, error: undefined }),
+      (error: unknown) => ({ result: undefined, error }),
+    );
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    return { session, store, appending, running, release };
+  }
+
+  test("an append that took its turn first is kept, also by a compaction that keeps nothing", async () => {
+    const { session, store, appending, running, release } = await behindAnAppend();
+    release();
+    const [said] = await appending;
+    const { result } = await running;
+    expect(result).toMatchObject({ eligible: true, firstKeptEntryId: said!.id });
+    expect((await contextOf(session, store)).messages).toMatchObject([
+      { role: "compactionSummary", summary: "All of it." },
+      { role: "user", content: "Me too!" },
+    ]);
+  });
+
+  test("an abort that comes while it waits for its turn is heard", async () => {
+    const abort = new AbortController();
+    const { session, appending, running, release } = await behindAnAppend({ signal: abort.signal });
+    const before = bytesOf(session);
+    abort.abort();
+    release();
+    await appending;
+    expect((await running).error).toMatchObject({ code: "aborted" });
+    expect(addedSince(session, before).map(({ type }) => type)).toEqual(["message", "usage"]);
   });
 
   test("an abort that comes after it changes nothing any more", async () => {

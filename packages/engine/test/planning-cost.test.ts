@@ -2,8 +2,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openSession } from "@espalier/engine";
+import type { SessionStore } from "@espalier/session-tree";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { turn } from "./build-session.ts";
+import { plant, soundAnswer, turn, words } from "./build-session.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "espalier-"));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -42,7 +44,7 @@ beforeAll(async () => {
   }
   writeFileSync(file, `${lines.join("\n")}\n`);
   const session = await openSession(file, { home: folder, compaction: { keepRecentTokens: 1_000 } });
-  const first = await session.compact();
+  const first = await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
   if (!first.eligible) throw new Error(first.reason);
   await session.close();
 }, 120_000);
@@ -59,9 +61,11 @@ test("at the end of 100,000 entries a compaction is planned and made of the end 
   expect(plan.historyIds.length).toBeLessThan(60);
   expect(took).toBeLessThan(50);
   expect(await session.compact()).toMatchObject({ eligible: true });
-  // Nothing asked for the whole session.
-  expect(whole).not.toHaveBeenCalled();
   expect(session.context.messages.length).toBeLessThan(20);
+  // Nothing asked for the whole session; this does.
+  expect(whole).not.toHaveBeenCalled();
+  expect(session.tree.length).toBeGreaterThan(100_000);
+  expect(whole).toHaveBeenCalled();
   await session.close();
 });
 
@@ -72,4 +76,51 @@ test("the first one reads the path once", async () => {
   expect(plan).toMatchObject({ eligible: true });
   expect(performance.now() - started).toBeLessThan(5_000);
   await session.close();
+});
+
+/** A store whose logs are somewhere else: nothing but the end of a path is within reach until they are loaded. */
+function distantStore(near: SessionStore): { store: SessionStore; loads: () => number } {
+  let loads = 0;
+  const open: SessionStore["open"] = async (ref, mode) => {
+    let isLoaded = false;
+    return new Proxy(await near.open(ref, mode), {
+      get(log, key) {
+        if (key === "view") return isLoaded ? log.view : undefined;
+        if (key === "load") {
+          isLoaded = true;
+          loads++;
+        }
+        const value: unknown = Reflect.get(log, key, log);
+        return typeof value === "function" ? value.bind(log) : value;
+      },
+    });
+  };
+  return { store: { ...near, open }, loads: () => loads };
+}
+
+test("a log that is somewhere else is fetched only where the end of the path does not say enough", async () => {
+  const { session, store: near } = await plant({ turns: 6 });
+  await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
+  await session.appendMessages([...turn("7"), ...turn("8")]);
+  await session.close();
+  const { store, loads } = distantStore(near);
+  const options = {
+    store,
+    compaction: { keepRecentTokens: 160 },
+    summarizer: scriptedSummarizer(soundAnswer),
+  };
+  const ours = await openSession(session.file, options);
+  expect(await ours.compact()).toMatchObject({ eligible: true });
+  expect(loads()).toBe(0);
+  // A summary of somebody else tells neither goal nor newest instruction.
+  await ours.appendCompaction("By hand.", ours.leafId!, 1);
+  await ours.appendMessages([
+    { role: "assistant", content: words(200) },
+    { role: "assistant", content: words(200) },
+  ]);
+  await ours.close();
+  const foreign = await openSession(session.file, options);
+  expect(await foreign.compact()).toMatchObject({ summary: expect.stringContaining("<goal>\nQuestion 1. ") });
+  expect(loads()).toBe(1);
+  await foreign.close();
 });
