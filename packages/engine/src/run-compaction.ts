@@ -8,7 +8,7 @@ import {
   sessionCompactFailed,
 } from "@espalier/compaction";
 import type { Decision } from "@espalier/extensions";
-import { createId } from "@espalier/session-tree";
+import { createId, SessionTreeError } from "@espalier/session-tree";
 import { SummarizerError } from "@espalier/summarizer";
 import { refuseAfterTwo } from "./automatic-in-a-row.ts";
 import { accounted } from "./billing.ts";
@@ -43,7 +43,7 @@ export async function runCompaction(
 ): Promise<CompactionResult | NothingToCompact> {
   let ended: { run: CompactionRun } & ({ committed: CommittedCompaction } | { error: unknown });
   try {
-    const run = prepareRun(session, options);
+    const run = await preparedRun(session, options);
     if ("eligible" in run) return run;
     announceCompaction(run);
     ended = await carriedOut(run).then(
@@ -66,6 +66,17 @@ export async function runCompaction(
   const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry: willRetryAfter(reason) };
   await tellHandlers(session, sessionCompact, event);
   return result;
+}
+
+/** {@link prepareRun}, at once; only where that asks for what is not within reach yet, the whole log is fetched. */
+async function preparedRun(session: SessionState, options: CompactSessionOptions) {
+  try {
+    return prepareRun(session, options);
+  } catch (error) {
+    if (!(error instanceof SessionTreeError && error.code === "not-loaded")) throw error;
+    await session.core.load();
+    return prepareRun(session, options);
+  }
 }
 
 /** The plan, and all that stays the same until the end. */
