@@ -5,6 +5,7 @@ import { type ImportOptions, type ImportReport, importSessions } from "@espalier
 import {
   type ContextMessage,
   type Entry,
+  memoryStore,
   messageText,
   type SessionStore,
   SessionTree,
@@ -58,7 +59,7 @@ export interface Imported {
 /** Imports a file or folder and opens the first session of it. */
 export async function imported(
   what: string,
-  { store = scratchStore(), ...options }: Partial<ImportOptions> = {},
+  { store = memoryStore(), ...options }: Partial<ImportOptions> = {},
 ): Promise<Imported> {
   const reports = await importAll(what, store, options);
   const [report] = reports;
@@ -89,3 +90,26 @@ export type AnyEntry = any;
 /** The entry with this id. */
 export const entryWith = (entries: readonly Entry[], id: string): AnyEntry =>
   entries.find((entry) => entry.id === id);
+
+/**
+ * What is said, with parts of one answer joined: one that was taken in when half of it was written stays two messages,
+ * which a request says as one.
+ */
+export function joined(lines: readonly string[]): string[] {
+  const merged: string[] = [];
+  for (const line of lines.map((text) => text.replaceAll("\n", ""))) {
+    const isAnswer = line.startsWith("assistant: ");
+    if (isAnswer && merged.at(-1)?.startsWith("assistant: ")) merged.push(`${merged.pop()}${line.slice(11)}`);
+    else merged.push(line);
+  }
+  // Where a result came between the parts, the order of parts and results differs, and nothing else.
+  return merged.filter((line) => line !== "assistant: ").sort();
+}
+
+/** What a file gives that is imported once when it has so many lines, and once when it is whole. */
+export async function inTwoGoes(name: string, lines: readonly unknown[], first: number): Promise<Imported> {
+  const folder = scratchFolder();
+  const store = memoryStore();
+  await importAll(writeLines(join(folder, name), lines.slice(0, first)), store);
+  return imported(writeLines(join(folder, name), lines), { store });
+}

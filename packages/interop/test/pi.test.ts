@@ -32,7 +32,7 @@ const write = (lines: readonly unknown[], folder = scratchFolder()) => writeLine
 describe("sessions of Pi", () => {
   test("are copied line by line, byte by byte, and say where they come from", async () => {
     const path = write([header({ parentSession: "/old.jsonl", unheard: 1 }), ...tree]);
-    const { session, report } = await imported(path);
+    const { session, report } = await imported(path, { store: scratchStore() });
     const lines = (file: string) => readFileSync(file, "utf8").split("\n").slice(1);
     expect(lines(report.file!)).toEqual(lines(path));
     expect(session.header).toMatchObject({
@@ -94,7 +94,7 @@ describe("sessions of Pi", () => {
   test("that are damaged are copied with their damage, and it is told", async () => {
     const path = write([header(), ...tree.slice(0, 2), "{ torn", ...tree.slice(2, 3)]);
     writeFileSync(path, `${readFileSync(path, "utf8")}{"type":"message","id":"cut`);
-    const { entries, report } = await imported(path);
+    const { entries, report } = await imported(path, { store: scratchStore() });
     expect(entries.map(({ id }) => id)).toEqual(["u1", "a1", "u2"]);
     expect(readFileSync(report.file!, "utf8")).toContain("{ torn\n");
     expect(report.issues).toMatchObject([

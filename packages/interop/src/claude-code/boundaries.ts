@@ -121,7 +121,8 @@ function keptRows(metadata: Record<string, unknown>, table: LineTable): number[]
   const { preservedMessages, preservedSegment } = metadata;
   if (isRecord(preservedMessages) && Array.isArray(preservedMessages["uuids"])) {
     const rows = preservedMessages["uuids"].map((id) => (typeof id === "string" ? table.rowOf(id) : -1));
-    return rows.filter((row) => row >= 0);
+    // An older summary among them says nothing behind a newer one.
+    return rows.filter((row) => row >= 0 && !table.has(row, LineMark.summary));
   }
   if (!isRecord(preservedSegment)) return [];
   const { headUuid, tailUuid } = preservedSegment;

@@ -7,7 +7,7 @@ import { AsideLines } from "./aside-lines.ts";
 import type { Boundary } from "./boundaries.ts";
 import type { ClaudeCodeFile } from "./claude-code-file.ts";
 import type { Line } from "./hearing.ts";
-import { keptLines } from "./kept-lines.ts";
+import { keptLines, rowsOnPath } from "./kept-lines.ts";
 import { leafRow } from "./leaf-row.ts";
 import { LineBodies, speaks } from "./line-bodies.ts";
 import { LineKind, LineMark } from "./line-kind.ts";
@@ -124,7 +124,7 @@ export class Conversation {
     const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
     const bodies = this.#bodies.bodies(row, lines, this.#trunk.time.ms);
     const ids = lineIds(id, bodies.length);
-    const shoots = this.#leaveOut(place.unfollowed, id);
+    const shoots = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#trunk), id);
     for (const [at, body] of bodies.entries()) shoots.push({ id: ids[at]!, body });
     const said = { count: bodies.length, speaks: speaks(bodies) };
     const entries = this.#trunk.grow(row, place.row, shoots, said);
@@ -154,7 +154,8 @@ export class Conversation {
     const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
     const body = this.#bodies.compaction(summary, boundary?.metadata ?? {}, firstKept);
     const shoots = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
-    return this.#trunk.grow(row, place.row, shoots, { count: 1, speaks: true });
+    // Behind a newer compaction an older one says nothing by itself: nobody has to leave it out.
+    return this.#trunk.grow(row, place.row, shoots, { count: 1, speaks: false });
   }
 
   /** Edits that leave rows out of the context from here on. */

@@ -34,3 +34,12 @@ export function keptLines(
   const leftOut = path.slice(0, Math.max(0, firstAt)).filter((row) => !kept.has(row) && trunk.speaks(row));
   return { first: path[firstAt] ?? -1, leftOut: leftOut.reverse(), elsewhere: missing };
 }
+
+/** Those of some rows that are on the path that ends in `above`. */
+export function rowsOnPath(rows: readonly number[], above: number, trunk: Trunk): number[] {
+  if (rows.length === 0) return [];
+  const lowest = Math.min(...rows);
+  const path = new Set<number>();
+  for (let row = above; row >= lowest; row = trunk.parent(row)) path.add(row);
+  return rows.filter((row) => path.has(row));
+}

@@ -92,5 +92,5 @@ export class LineBodies {
 
 /** True for bodies that a model reads. */
 export function speaks(bodies: readonly EntryBody[]): boolean {
-  return bodies.some(({ type }) => type === "message" || type === "custom_message" || type === "compaction");
+  return bodies.some(({ type }) => type === "message" || type === "custom_message");
 }

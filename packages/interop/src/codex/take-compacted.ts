@@ -33,8 +33,8 @@ export function* takeCompacted(history: ThreadHistory, line: LogicalLine): Gener
     },
     ...(usage ? { usage } : {}),
   });
+  trail.forget(firstKept === undefined ? 0 : kept.length);
   if (firstKept !== undefined) return;
-  trail.forget();
   for (const [at, item] of kept.entries()) {
     history.begin({ ...line, seed: `${line.seed}/kept/${at}` });
     yield* takeItem(history, { ...line, payload: item, metadata: {} }, undefined);

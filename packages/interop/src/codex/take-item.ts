@@ -62,7 +62,7 @@ function* takeMessage(
           : injectedBody(history, part.injected, part.content),
         name,
       );
-      history.trail.remember("user", itemText({ content: part.content }));
+      history.trail.remember("user", itemText({ content: part.content }), part.injected === undefined);
       if (part.injected === undefined) history.trail.beginTurn();
     }
   } else if (role === "developer" || role === "system") {

@@ -38,12 +38,12 @@ export class Trail {
     return entry;
   }
 
-  /** Remembers what the entry at the leaf says. */
-  remember(role: string, text: string): void {
+  /** Remembers what the entry at the leaf says; `isPrompt` where the user said it. */
+  remember(role: string, text: string, isPrompt = false): void {
     const said = { id: this.leafId ?? "", role, text, position: this.#position };
     this.#said.push(said);
     if (this.#said.length > 2 * REMEMBERED) this.#said = this.#said.slice(-REMEMBERED);
-    if (role !== "user") return;
+    if (!isPrompt) return;
     this.#users.push(said);
     this.#userCharacters += text.length;
     // The newest prompt stays, however long it is.
@@ -71,17 +71,16 @@ export class Trail {
     this.#turns.length -= taken;
     this.leafId = before;
     this.#said = this.#said.filter((said) => said.position < position);
-    this.#users = this.#users.filter((said) => said.position < position);
-    this.#userCharacters = this.#users.reduce((sum, { text }) => sum + text.length, 0);
+    this.#keepUsers((said) => said.position < position);
     this.#runStart = undefined;
     return taken;
   }
 
-  /** From here on nothing that was said before counts. */
-  forget(): void {
-    this.#said = [];
-    this.#users = [];
-    this.#userCharacters = 0;
+  /** From here on nothing that was said before counts, but for the last so many things. */
+  forget(butLast = 0): void {
+    this.#said = butLast === 0 ? [] : this.#said.slice(-butLast);
+    const from = this.#said[0]?.position ?? Number.POSITIVE_INFINITY;
+    this.#keepUsers(({ position }) => position >= from);
     this.#runStart = undefined;
   }
 
@@ -93,5 +92,10 @@ export class Trail {
   /** What the user said, as far as it is remembered. */
   get users(): readonly Said[] {
     return this.#users;
+  }
+
+  #keepUsers(stays: (said: Said) => boolean): void {
+    this.#users = this.#users.filter(stays);
+    this.#userCharacters = this.#users.reduce((sum, { text }) => sum + text.length, 0);
   }
 }

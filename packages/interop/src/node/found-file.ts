@@ -1,5 +1,6 @@
-import { readdirSync, statSync } from "node:fs";
+import { type Dirent, readdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
+import { InteropError } from "../import-error.ts";
 
 /** A file that was found. */
 export interface FoundFile {
@@ -9,14 +10,31 @@ export interface FoundFile {
   born: number;
 }
 
-/** All files below a folder whose names are wanted, or the file itself; none for what is not there. */
+/**
+ * All files below a folder whose names are wanted, or the file itself; none for what is not there.
+ *
+ * @throws InteropError `unreadable`
+ */
 export function findFiles(place: string, isWanted: (path: string) => boolean): FoundFile[] {
-  const facts = statSync(place, { throwIfNoEntry: false });
+  const facts = factsOf(place);
   if (!facts?.isDirectory()) return facts?.isFile() ? [{ path: place, born: bornAt(facts) }] : [];
-  return readdirSync(place, { recursive: true, withFileTypes: true }).flatMap((file): FoundFile[] => {
+  return filesBelow(place).flatMap((file): FoundFile[] => {
     const path = join(file.parentPath, file.name);
     return isWanted(path) && !file.isDirectory() ? findFiles(path, isWanted) : [];
   });
+}
+
+/** A link is followed; one that leads nowhere is nothing. */
+function factsOf(place: string): Stats | undefined {
+  return statSync(place, { throwIfNoEntry: false });
+}
+
+function filesBelow(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { recursive: true, withFileTypes: true });
+  } catch (cause) {
+    throw new InteropError("unreadable", `${folder} cannot be looked through; check its rights.`, { cause });
+  }
 }
 
 /** File systems that do not know when a file was made say 0. */

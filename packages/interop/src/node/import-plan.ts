@@ -46,7 +46,9 @@ function planPath(path: string, files: SourceFiles): PlannedFile[] {
   const byAgent = new Map<LocalAgent | undefined, FoundFile[]>();
   for (const file of found) {
     const agent = agentOf(file.path, files);
-    byAgent.set(agent, [...(byAgent.get(agent) ?? []), file]);
+    const own = byAgent.get(agent);
+    if (own) own.push(file);
+    else byAgent.set(agent, [file]);
   }
   return [...byAgent].flatMap(([agent, own]) =>
     agent ? planAgent(agent, own, files) : own.map((file) => ({ path: file.path, importer: undefined })),
