@@ -146,7 +146,9 @@ export class Tree {
     const kept = this.#bodyAtHand(row);
     if (kept) return kept.id;
     const head = this.#view.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
-    return idInHead(head, this.#scan) ?? this.entryAt(row).id;
+    const id = idInHead(head, this.#scan);
+    // A line may have a second id further on, and be known by that.
+    return id !== undefined && this.index.hasId(row, id) ? id : this.entryAt(row).id;
   }
 
   /** The id of a row's parent as the tree has it: null for roots, orphans among them. */

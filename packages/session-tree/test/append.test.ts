@@ -4,14 +4,16 @@ import {
   custom,
   label,
   leaf,
+  memoryLog,
   memoryStore,
   message,
   type SessionChange,
   SessionTree,
   sessionInfo,
 } from "@espalier/session-tree";
-import { drawTree, growTree } from "@espalier/session-tree/testing";
+import { drawTree, growEntries, growTree } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
+import { HEADER } from "./arbitrary-log.ts";
 import { readAsPi } from "./pi-rules.ts";
 
 const said = (content: string) => message.of({ message: { role: "user", content, timestamp: 1 } });
@@ -107,6 +109,27 @@ describe("an append", () => {
     expect(entry).toMatchObject({ data: { "k\ufffd": "v\ufffd" } });
     expect(session.getBranch().at(-1)).toEqual(entry);
     expect([...session.tree.entries()].at(-1)).toEqual(entry);
+  });
+
+  test("behind a torn line, or a whole one without an end, begins a line of its own", async () => {
+    const lines = growEntries("u1 > a1").map((entry) => JSON.stringify(entry));
+    for (const tail of ['{"type":"mess', lines[1]!]) {
+      const session = await SessionTree.open(memoryLog(Buffer.from([HEADER, lines[0], tail].join("\n"))));
+      const { leafId } = session;
+      const [entry] = await session.append(said("on"));
+      expect(entry!.parentId).toBe(leafId);
+      const again = await reopened(session);
+      expect([...again.tree.ids()]).toEqual([...session.tree.ids()]);
+      expect(again.context).toEqual(session.context);
+      expect(session.tree.issues).toEqual(again.tree.issues);
+    }
+  });
+
+  test("of a compaction leaves in memory what it keeps", async () => {
+    const { session } = await growTree("u1 > a1 > u2 > a2");
+    await session.appendCompaction("so far", "u2", 1);
+    expect(session.window.entries.map(({ type }) => type)).toEqual(["message", "message", "compaction"]);
+    expect(session.getBranch()).toHaveLength(5);
   });
 
   test("of nothing does nothing", async () => {

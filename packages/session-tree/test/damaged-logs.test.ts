@@ -28,7 +28,7 @@ import { bytesOf, damagedLog } from "./arbitrary-damage.ts";
 import { HEADER } from "./arbitrary-log.ts";
 import { naiveLeaf, naivePath, readNaively } from "./naive-log.ts";
 
-const RUNS = { numRuns: Number(process.env.FUZZ ?? 1_000) };
+const RUNS = { numRuns: Number(process.env["FUZZ"] ?? 500) };
 
 const anyLog = damagedLog({ inOrder: false });
 const plainLog = damagedLog({ inOrder: true });
@@ -190,3 +190,66 @@ function isWholeTail(bytes: Uint8Array, stop: number): boolean {
   const { issues } = readNaively(bytes.subarray(0, stop));
   return issues.at(-1)?.kind === "unterminated-tail" && bytes[stop] !== 10 && stop < bytes.length;
 }
+
+describe("two lines that stand on one", () => {
+  const user = (id: string, parentId: string | null) =>
+    `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"t","message":{"role":"user","content":"${id}"}}`;
+  const torn = (line: string) => line.slice(0, -12);
+
+  test.each<[string, string, string[], string]>([
+    ["an entry behind a torn one is found", torn(user("b", "a")) + user("c", "a"), ["a", "c", "d"], "a c d"],
+    ["two whole ones: the second is", user("b", "a") + user("c", "a"), ["a", "c", "d"], "a c d"],
+    [
+      "a text that looks like an entry is none",
+      user("c", "a").replace('"c"}', String.raw`"c {\"type\":\"x\",\"parentId\":\"a\"}"}`),
+      ["a", "c", "d"],
+      'a c {"type":"x","parentId":"a"} d',
+    ],
+    [
+      "what names no parent is none, even under the id of the torn one",
+      `${torn(user("c", "a"))}{"type":"message","id":"c","message":{"role":"user","content":"x"}}`,
+      ["a", "c", "d"],
+      "a d",
+    ],
+    [
+      "what names its parent in an odd way is none",
+      `${torn(user("c", "a"))}{"type":"custom","id":"x","parentId" : "a"}`,
+      ["a", "c", "d"],
+      "a d",
+    ],
+    [
+      "a header behind a torn line is none",
+      torn(user("c", "a")) + HEADER.replace("{", '{"parentId":null,'),
+      ["a", "c", "d"],
+      "a d",
+    ],
+  ])("%s", (_name, glued, ids, words) => {
+    const bytes = Buffer.from(`${[HEADER, user("a", null), glued, user("d", "c")].join("\n")}\n`);
+    const tree = new Tree(bytesView(bytes));
+    expect([...tree.ids()]).toEqual(ids);
+    const said = buildSessionContext(tree);
+    expect(said.messages.map((each) => "content" in each && each.content).join(" ")).toBe(words);
+    expect(contextOfWindow(readPathWindow(bytesView(bytes)))).toEqual(said);
+    expect(buildSessionContext([...tree.entries()])).toEqual(said);
+  });
+});
+
+test("a line on which a key stands twice keeps its place, says nothing, and is told of", () => {
+  const line = (id: string, parentId: string | null, more = "") =>
+    `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},${more}"message":{"role":"user","content":"${id}"}}`;
+  for (const more of ['"id":"z",', '"type":"label",']) {
+    const lines = [HEADER, line("a", null), line("b", "a", more), line("c", "b")];
+    const view = bytesView(Buffer.from(`${lines.join("\n")}\n`));
+    const tree = new Tree(view);
+    expect([...tree.ids()]).toEqual(["a", "b", "c"]);
+    expect([...tree.entries()].map(({ type }) => type)).toEqual(["message", DAMAGED, "message"]);
+    expect(buildSessionContext(tree).sources).toEqual(["a", "c"]);
+    expect(contextOfWindow(readPathWindow(view))).toEqual(buildSessionContext(tree));
+  }
+
+  // With both its id and its parent twice, it is parsed, and the last ones count.
+  const twice = line("b", "a").replace('"message":{', '"id":"c","parentId":"a","message":{');
+  const tree = new Tree(bytesView(Buffer.from(`${[HEADER, line("a", null), twice].join("\n")}\n`)));
+  expect([...tree.ids()]).toEqual(["a", "c"]);
+  expect(tree.entryAt(1)).toMatchObject({ id: "c", message: { content: "b" } });
+});
