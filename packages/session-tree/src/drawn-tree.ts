@@ -1,6 +1,16 @@
 import { movingRow } from "./leaf.ts";
 import type { Tree } from "./tree.ts";
 
+/** As much of a tree as its shape is made of: a `Tree` is one, and so is what somebody was told of a tree elsewhere. */
+export interface TreeShape {
+  readonly index: {
+    readonly length: number;
+    /** The row of the parent; negative for a root. */
+    parent(row: number): number;
+  };
+  kindAt(row: number): { readonly movesLeaf: boolean };
+}
+
 /**
  * The shape of a drawing: entries that move the leaf, each under the nearest one above it that does. Of the children of
  * an entry one goes straight on (the one towards the leaf, else the one with most below it) and the others stand aside,
@@ -16,7 +26,7 @@ export class DrawnTree {
   readonly #active: Uint8Array;
 
   /** @param leafRow the row of the leaf; -1 when it is before the first entry */
-  constructor(tree: Tree, leafRow: number) {
+  constructor(tree: TreeShape, leafRow: number) {
     const { length } = tree.index;
     const parent = drawnParents(tree);
     this.#active = new Uint8Array(length);
@@ -71,7 +81,7 @@ export class DrawnTree {
 }
 
 /** For each row: the nearest one above that moves the leaf; -1 for a root. Linear: parents come before children. */
-function drawnParents(tree: Tree): Int32Array {
+function drawnParents(tree: TreeShape): Int32Array {
   const { index } = tree;
   const parents = new Int32Array(index.length);
   for (let row = 0; row < index.length; row++) {

@@ -6,6 +6,7 @@ export { ChildIndex } from "./children.ts";
 export { contextOfPath, extendContext, type ProjectedEntry, projectPath } from "./context.ts";
 export { DAMAGED } from "./damaged.ts";
 export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "./draw-tree.ts";
+export { DrawnTree, type TreeShape } from "./drawn-tree.ts";
 export { type BranchSummaryEntry, branchSummary } from "./entries/branch-summary.ts";
 export { type CompactionEntry, compaction } from "./entries/compaction.ts";
 export { type ContextEditEntry, contextEdit } from "./entries/context-edit.ts";
