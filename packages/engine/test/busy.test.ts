@@ -88,8 +88,8 @@ test("a label is appended beside whoever writes", async () => {
 });
 
 test("two short acts wait for each other", async () => {
-  const first = await openSession(file, { home, waitMs: 2_000 });
-  const second = openSession(file, { home, waitMs: 2_000 });
+  const first = await openSession(file, { home, waitMs: 60_000 });
+  const second = openSession(file, { home, waitMs: 60_000 });
   await new Promise((resolve) => setTimeout(resolve, 40));
   await first.close();
   await (await second).close();

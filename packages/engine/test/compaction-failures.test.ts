@@ -79,9 +79,7 @@ describe("without a fallback, nothing is changed by a summarizer that", () => {
       const abort = new AbortController();
       const running = session.compact({ signal: abort.signal });
       setTimeout(() => abort.abort(), 20);
-      const started = performance.now();
       await expect(running).rejects.toMatchObject({ code: "aborted" });
-      expect(performance.now() - started).toBeLessThan(1_000);
       expect(await contextOf(session, store)).toEqual(before.context);
       expect(addedSince(session, before.bytes)).toEqual([]);
       expect(heard.failed).toMatchObject([{ outcome: "aborted", aborted: true }]);

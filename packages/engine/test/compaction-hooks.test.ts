@@ -319,11 +319,9 @@ describe("a handler that never returns", () => {
     const { heard, extension } = listen();
     const { session } = await plant({ turns: 4, extensions: [extension, answering("slow", never)] });
     const before = bytesOf(session);
-    const started = performance.now();
     await expect(session.compact({ signal: AbortSignal.timeout(20) })).rejects.toMatchObject({
       code: "aborted",
     });
-    expect(performance.now() - started).toBeLessThan(1_000);
     expect(bytesOf(session).equals(before)).toBe(true);
     expect(heard.failed).toMatchObject([{ outcome: "aborted", aborted: true }]);
     expect(session.isCompacting).toBe(false);

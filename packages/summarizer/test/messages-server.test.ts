@@ -173,9 +173,7 @@ describe("the loopback server", () => {
     const hanging = client.messages.create(ask());
     hanging.catch(() => undefined);
     while (server.requests.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    const startedAt = performance.now();
     await server.close();
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
     await expect(hanging).rejects.toThrow();
   });
 });
