@@ -25,24 +25,25 @@ const OVERFLOW_WORDS = [
 const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
 
 /**
- * Whether an answer says that its request was too long for the model: by the error's words, or, where a server fills
- * the window and has no room left to answer, by an answer of no tokens that ended at the limit. A successful answer
- * never does, however large the provider says its request was: the window may be configured smaller than it is.
+ * Whether a request was too long for the model, as the answer to it tells: by the words of the error, with which the
+ * status comes; by a usage above the window, whatever the answer says, since some servers cut what does not fit and go
+ * on; or by an answer of no tokens that ended at the limit, where the request left no room for one. An aborted answer
+ * says nothing of the kind. What follows from it is `afterAnswer` of the agent; see `docs/decisions/0013`.
  *
  * @param contextWindow of the model, in tokens
  */
 export function isContextOverflow(message: ContextMessage, contextWindow: number): boolean {
-  if (message.role !== "assistant") return false;
-  if (message.stopReason === "error") {
-    const words = message.errorMessage ?? "";
-    return (
-      OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&
-      !OTHER_WORDS.some((pattern) => pattern.test(words))
-    );
-  }
-  const { usage } = message;
-  return message.stopReason === "length" && usage?.output === 0 && inputTokens(usage) >= contextWindow;
+  if (message.role !== "assistant" || message.stopReason === "aborted") return false;
+  const { usage, stopReason, errorMessage = "" } = message;
+  const sent = usage ? inputTokens(usage) : 0;
+  if (sent > contextWindow) return true;
+  if (stopReason === "length") return usage?.output === 0 && sent === contextWindow;
+  return stopReason === "error" && isOverflowTold(errorMessage);
 }
+
+const isOverflowTold = (words: string): boolean =>
+  OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&
+  !OTHER_WORDS.some((pattern) => pattern.test(words));
 
 function inputTokens(usage: Usage): number {
   const count = (value: unknown) => (typeof value === "number" ? value : 0);

@@ -3,7 +3,7 @@ import type { CompactionRun } from "./compaction-run.ts";
 import { EngineError } from "./engine-error.ts";
 
 /** What extensions are told of a compaction that is not in the log. */
-export function failureEvent({ reason }: CompactionRun, error: unknown): CompactFailedEvent {
+export function failureEvent({ reason, willRetry }: CompactionRun, error: unknown): CompactFailedEvent {
   const { code } = error as { code?: unknown };
   const outcome = OUTCOMES[String(code)] ?? "failed";
   const by = error instanceof EngineError ? error.by : undefined;
@@ -16,7 +16,7 @@ export function failureEvent({ reason }: CompactionRun, error: unknown): Compact
       message: error instanceof Error ? error.message : String(error),
     },
     aborted: outcome === "aborted",
-    willRetry: reason === "overflow",
+    willRetry,
   };
 }
 

@@ -17,6 +17,8 @@ export interface CompactSessionOptions extends CompactionRequest, ActOptions {
   summarizer?: Summarizer;
   /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
   fallback?: boolean;
+  /** Whether a request that was too long is sent again afterwards; extensions are told. Default: after an `overflow`. */
+  willRetry?: boolean;
 }
 
 /** A compaction that is in the log. */
@@ -47,6 +49,7 @@ export interface CompactionRun {
   situation: PolicySituation;
   plan: CompactionPreparation;
   reason: CompactionReason;
+  willRetry: boolean;
   signal: AbortSignal;
   /** The id that the compaction's entry will have, where somebody may name it. */
   compactionId: string;

@@ -62,8 +62,8 @@ export async function runCompaction(
   const result = { ...ended.committed.result, deletedFiles: await removeUnusedFiles(session) };
   announceResult(session, result);
   const { fromHook: fromExtension = false } = entry;
-  const { reason } = run;
-  const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry: willRetryAfter(reason) };
+  const { reason, willRetry } = run;
+  const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry };
   await tellHandlers(session, sessionCompact, event);
   return result;
 }
@@ -90,7 +90,9 @@ function prepareRun(session: SessionState, options: CompactSessionOptions): Comp
     contextTokens: situation.context.tokens,
     overhead: situation.overheadTokens,
   });
-  return { session, options, policy, situation, plan, reason, signal, compactionId: createId(), started };
+  const { willRetry = reason === "overflow" } = options;
+  const compactionId = createId();
+  return { session, options, policy, situation, plan, reason, willRetry, signal, compactionId, started };
 }
 
 function refuseUnwanted(
@@ -104,8 +106,6 @@ function refuseUnwanted(
     "The context is too large, and nothing may compact by itself (autoCompact); compact by hand, or take a model with a larger window.",
   );
 }
-
-const willRetryAfter = (reason: CompactionReason): boolean => reason === "overflow";
 
 /** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
@@ -131,7 +131,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
 
 /** What the extensions say to the plan. */
 async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer>> {
-  const { session, options, plan, reason, signal, compactionId } = run;
+  const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { core, host } = session;
   if (!host.has(sessionBeforeCompact)) return NOBODY;
   // Extensions read the whole branch, as Pi's do; only where one listens is it read.
@@ -150,7 +150,7 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
       branchEntries: core.getBranch(),
       ...(options.instructions ? { customInstructions: options.instructions } : {}),
       reason,
-      willRetry: willRetryAfter(reason),
+      willRetry,
       signal,
     },
     contextForHandlers(session, signal),
