@@ -11,7 +11,9 @@ const rows = [
   ["packages/policies"],
   ["packages/engine"],
   ["packages/agent"],
-  ["apps/cli", "apps/viewer"],
+  // docs/decisions/0009: the command carries the viewer.
+  ["apps/viewer"],
+  ["apps/cli"],
   ["examples", "harness", "bench", "docs"],
 ];
 

@@ -1,0 +1,128 @@
+import {
+  branchSummary,
+  type ContextMessage,
+  compaction,
+  contentBlocks,
+  type Entry,
+  estimateTokens,
+  kindOf,
+  label,
+  message,
+  messageText,
+  type Tree,
+  toolCalls,
+  type Usage,
+} from "@espalier/session-tree";
+
+/** An entry in a line: what a row of the tree shows. */
+export interface EntryGist {
+  row: number;
+  id: string;
+  /** What it says, one line without control characters, 200 characters at the most. */
+  text: string;
+  /** Names of the tools that an answer calls, or whose result it is. */
+  tools: string[];
+  /** Rough size of what the entry says to the model: characters / 4. */
+  tokens: number;
+  /** US dollars that a provider billed for it; 0 where nothing is known. */
+  cost: number;
+  timestamp: string;
+  /** A result, an answer or a shell run that failed, or was aborted. */
+  failed: boolean;
+}
+
+/** Characters that a row can show. */
+const LENGTH = 200;
+
+export function gistAt(tree: Tree, row: number): EntryGist {
+  const entry = tree.entryAt(row);
+  const said = saidIn(entry);
+  return {
+    row,
+    id: entry.id,
+    text: oneLine(said ? gistOfMessage(said) : gistOfFields(entry)),
+    tools: toolsOf(said),
+    tokens: tokensOf(entry),
+    cost: usageOf(entry)?.cost?.total ?? 0,
+    timestamp: entry.timestamp,
+    failed: isFailed(said),
+  };
+}
+
+/** What a provider billed for an entry, whatever its kind. */
+export function usageOf(entry: Entry): Usage | undefined {
+  const { usage, message: said } = entry as { usage?: unknown; message?: { usage?: unknown } };
+  const found = usage ?? said?.usage;
+  return typeof found === "object" && found !== null ? (found as Usage) : undefined;
+}
+
+/** The message an entry holds; undefined for an entry of another kind, or one whose message is none. */
+export function saidIn(entry: Entry): ContextMessage | undefined {
+  return message.is(entry) && !message.problem?.(entry) ? entry.message : undefined;
+}
+
+function tokensOf(entry: Entry): number {
+  const kind = kindOf(entry.type);
+  if (!kind.toMessages || kind.problem?.(entry)) return 0;
+  return kind.toMessages(entry).reduce((sum, said) => sum + estimateTokens(said), 0);
+}
+
+function toolsOf(said: ContextMessage | undefined): string[] {
+  if (said?.role === "toolResult") return [String(said.toolName ?? "")];
+  return said ? toolCalls(said).map(({ name }) => String(name)) : [];
+}
+
+function isFailed(said: ContextMessage | undefined): boolean {
+  if (said?.role === "toolResult") return said.isError === true;
+  if (said?.role === "bashExecution") return (said.exitCode ?? 0) !== 0 || said.cancelled === true;
+  return said?.role === "assistant" && (said.stopReason === "error" || said.stopReason === "aborted");
+}
+
+function gistOfMessage(said: ContextMessage): string {
+  if (said.role === "bashExecution") return `$ ${String(said.command ?? "")}`;
+  if (said.role === "assistant" && said.stopReason === "error")
+    return `failed: ${String(said.errorMessage ?? "")}`;
+  const text = messageText(said);
+  if (text.trim() !== "") return text;
+  const calls = toolCalls(said);
+  if (calls.length > 0) return calls.map(gistOfCall).join(" · ");
+  const [block] = contentBlocks(said as { content?: unknown });
+  if (block?.type === "image") return "a picture";
+  return block?.type === "thinking" ? String(block.thinking ?? "") : "";
+}
+
+/** The first value of a call's arguments that is text: a path, a command, a question. */
+export function gistOfCall({ arguments: given }: { arguments: unknown }): string {
+  if (typeof given !== "object" || given === null) return "";
+  const text = Object.values(given).find((value) => typeof value === "string" && value.trim() !== "");
+  return typeof text === "string" ? oneLine(text) : oneLine(JSON.stringify(given));
+}
+
+function gistOfFields(entry: Entry): string {
+  if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(String(entry.summary ?? ""));
+  if (label.is(entry)) return String(entry.label ?? "");
+  const {
+    type: _,
+    id: __,
+    parentId: ___,
+    timestamp: ____,
+    ...fields
+  } = entry as unknown as Record<string, unknown>;
+  const texts = Object.values(fields).map((value) =>
+    typeof value === "string" ? value : JSON.stringify(value),
+  );
+  return texts.join(" · ");
+}
+
+const withoutHeadings = (text: string): string => text.slice(0, 4_000).replace(/^#+ .*$/gm, " ");
+
+/** One line: no control characters, none that turn the direction of writing. */
+export function oneLine(text: string): string {
+  const line = text
+    .slice(0, LENGTH * 4)
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
+    .replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "")
+    .trim();
+  const points = [...line];
+  return (points.length > LENGTH ? `${points.slice(0, LENGTH - 1).join("")}…` : line).toWellFormed();
+}

@@ -1,0 +1,12 @@
+export { type CompactionView, compactionAt } from "./compaction-view.ts";
+export { type ContextGrowth, type GrowthPoint, growthTo } from "./context-growth.ts";
+export { type ContextPiece, type ContextView, contextViewAt } from "./context-view.ts";
+export { type EntryGist, gistAt, gistOfCall, oneLine, saidIn, usageOf } from "./entry-gist.ts";
+export { type FoundText, findText } from "./find-text.ts";
+export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
+export { type CompactionMark, factsOf, type SessionFacts } from "./session-facts.ts";
+export type { SessionReader } from "./session-reader.ts";
+export { type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
+export { originsOf, type SummaryOrigin } from "./summary-origin.ts";
+export { addTokens, noTokens, TOKEN_KINDS, type TokenCounts, type TokenKind } from "./token-kinds.ts";
+export { TreeReader } from "./tree-reader.ts";

@@ -1,0 +1,181 @@
+import { entryKinds, message, type Tree, type TreeShape } from "@espalier/session-tree";
+
+/**
+ * How a range of a session's entries hang together, and what each is, in a byte or two an entry: enough to draw the
+ * tree. Rows are numbers in file order, from 0; what an entry says is asked for by row when somebody looks at it.
+ */
+export interface Outline {
+  /** The first row told. */
+  from: number;
+  /** For each row, how many rows up its parent stands; 0 for a root. */
+  steps: number[];
+  /** For each row, one {@link RowKind}. */
+  kinds: string;
+}
+
+/** What an entry is, as a letter. */
+export type RowKind = keyof typeof ROW_KINDS;
+
+/** Letters, with the names that people read. */
+export const ROW_KINDS = {
+  u: "user",
+  a: "answer",
+  t: "tool result",
+  b: "shell",
+  s: "system",
+  x: "message of an extension",
+  c: "compaction",
+  f: "branch summary",
+  e: "edit of the context",
+  m: "model",
+  h: "thinking level",
+  d: "state of an extension",
+  l: "label",
+  n: "name",
+  g: "usage",
+  j: "move of the leaf",
+  "?": "unknown",
+} as const;
+
+const OF_TYPES: Readonly<Record<string, RowKind>> = {
+  compaction: "c",
+  branch_summary: "f",
+  custom_message: "x",
+  context_edit: "e",
+  model_change: "m",
+  thinking_level_change: "h",
+  custom: "d",
+  label: "l",
+  session_info: "n",
+  usage: "g",
+  leaf: "j",
+};
+
+const OF_ROLES: Readonly<Record<string, RowKind>> = {
+  user: "u",
+  assistant: "a",
+  toolResult: "t",
+  bashExecution: "b",
+  system: "s",
+  custom: "x",
+};
+
+/** Kinds that stand beside the conversation, as the format has it. */
+const BESIDE: ReadonlySet<string> = new Set(
+  entryKinds.flatMap(({ type, movesLeaf }) => (movesLeaf ? [] : [OF_TYPES[type] ?? "?"])),
+);
+
+/** Tells of the rows `[from, to)`. Lines are parsed only where their first bytes do not say whose message it is. */
+export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
+  const steps: number[] = [];
+  const kinds: string[] = [];
+  const heads = new LineHeads(tree);
+  for (let row = from; row < Math.min(to, tree.length); row++) {
+    const parent = tree.index.parent(row);
+    steps.push(parent < 0 ? 0 : row - parent);
+    kinds.push(kindOfRow(tree, row, heads));
+  }
+  return { from, steps, kinds: kinds.join("") };
+}
+
+function kindOfRow(tree: Tree, row: number, heads: LineHeads): string {
+  const { type } = tree.kindAt(row);
+  if (type !== "message") return OF_TYPES[type] ?? "?";
+  const role = heads.roleAt(row) ?? roleOf(tree, row);
+  return (Object.hasOwn(OF_ROLES, role) ? OF_ROLES[role] : undefined) ?? "?";
+}
+
+function roleOf(tree: Tree, row: number): string {
+  const entry = tree.entryAt(row);
+  return message.is(entry) ? String(entry.message?.role) : "";
+}
+
+/** Bytes of a line in which a message's role stands with every known writer. */
+const HEAD = 320;
+
+/** Bytes read from a log at once. */
+const BLOCK = 1 << 20;
+
+/** Reads roles from the beginnings of lines, a large piece of the log at a time. */
+class LineHeads {
+  readonly #tree: Tree;
+  readonly #decoder = new TextDecoder("latin1");
+  #block: Uint8Array = new Uint8Array(0);
+  #start = 0;
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+  }
+
+  /** The role; undefined where the line has to be parsed to know. */
+  roleAt(row: number): string | undefined {
+    const { index, view } = this.#tree;
+    const offset = index.offset(row);
+    const length = Math.min(HEAD, index.lineLength(row));
+    if (offset < this.#start || offset + length > this.#start + this.#block.length) {
+      this.#start = offset;
+      this.#block = view.read(offset, Math.max(BLOCK, length));
+    }
+    const at = offset - this.#start;
+    // A quote inside a text is escaped, so that these characters can only be keys of the line itself.
+    const text = this.#decoder.decode(this.#block.subarray(at, at + length));
+    return /^[^{]*\{[^{}]*"message":\{"role":"(\w+)"/.exec(text)?.[1];
+  }
+}
+
+/** Outlines put together as they arrive: the shape that a drawing is made of. */
+export class OutlineRows implements TreeShape {
+  #parent = new Int32Array(1_024);
+  #kinds: string[] = [];
+  #length = 0;
+
+  readonly index: TreeShape["index"];
+
+  constructor() {
+    const rows = this;
+    this.index = {
+      get length() {
+        return rows.#length;
+      },
+      parent: (row) => rows.#parent[row]!,
+    };
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Adds rows. What is already known is passed over; a gap is not filled. */
+  add({ from, steps, kinds }: Outline): void {
+    if (from > this.#length) return;
+    for (let at = this.#length - from; at < steps.length; at++) {
+      const row = this.#length++;
+      if (row === this.#parent.length) {
+        const grown = new Int32Array(row * 2);
+        grown.set(this.#parent);
+        this.#parent = grown;
+      }
+      const step = steps[at]!;
+      this.#parent[row] = step === 0 ? -1 : row - step;
+      this.#kinds.push(kinds[at] ?? "?");
+    }
+  }
+
+  kind(row: number): RowKind {
+    return this.#kinds[row] as RowKind;
+  }
+
+  kindAt(row: number): { readonly movesLeaf: boolean } {
+    return BESIDE.has(this.#kinds[row]!) ? STAYS : MOVES;
+  }
+
+  /** Rows of the path that ends in a row, root first, without those beside the conversation. */
+  path(row: number): number[] {
+    const rows: number[] = [];
+    for (let at = row; at >= 0; at = this.#parent[at]!) if (this.kindAt(at).movesLeaf) rows.push(at);
+    return rows.reverse();
+  }
+}
+
+const MOVES = { movesLeaf: true };
+const STAYS = { movesLeaf: false };

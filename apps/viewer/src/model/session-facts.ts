@@ -1,0 +1,74 @@
+import {
+  branchSummary,
+  compaction,
+  labelsInForce,
+  leafRowAt,
+  rowsOf,
+  sessionName,
+  type Tree,
+} from "@espalier/session-tree";
+
+/** A compaction, as the tree shows it. */
+export interface CompactionMark {
+  row: number;
+  id: string;
+  /** The first entry that stays visible beside it; its own row where it keeps nothing, or nothing that is there. */
+  firstKeptRow: number;
+  tokensBefore: number;
+}
+
+/** What the tree of a session shows beside its entries. */
+export interface SessionFacts {
+  id: string;
+  name: string | null;
+  cwd: string;
+  /** ISO 8601; empty where there is no header. */
+  created: string;
+  version: number;
+  /** Number of entries. */
+  length: number;
+  /** Where the session goes on; -1 before the first entry. */
+  leafRow: number;
+  leafId: string | null;
+  labels: { row: number; label: string }[];
+  compactions: CompactionMark[];
+  /** Branch summaries, and the end of the branch that each tells of. */
+  summaries: { row: number; fromRow: number }[];
+  /** Lines that are damaged or doubtful. */
+  issues: number;
+  bytes: number;
+}
+
+export function factsOf(tree: Tree): SessionFacts {
+  const { header, index } = tree;
+  const leafRow = leafRowAt(tree, tree.lastRow);
+  return {
+    id: header?.id ?? "",
+    name: sessionName(tree) ?? null,
+    cwd: header?.cwd ?? "",
+    created: header?.timestamp ?? "",
+    version: header?.version ?? 0,
+    length: tree.length,
+    leafRow,
+    leafId: leafRow < 0 ? null : tree.idAt(leafRow),
+    labels: [...labelsInForce(tree)].flatMap(([id, { label }]) => {
+      const row = index.rowOf(id);
+      return row < 0 ? [] : [{ row, label }];
+    }),
+    compactions: [...compactionMarks(tree)],
+    summaries: [...rowsOf(tree, branchSummary.type)].flatMap(([row, entry]) => {
+      const fromRow = branchSummary.is(entry) ? index.rowAbove(String(entry.fromId), row) : -1;
+      return fromRow < 0 ? [] : [{ row, fromRow }];
+    }),
+    issues: tree.issues.length,
+    bytes: tree.view.size,
+  };
+}
+
+function* compactionMarks(tree: Tree): Generator<CompactionMark> {
+  for (const [row, entry] of rowsOf(tree, compaction.type)) {
+    if (!compaction.is(entry) || compaction.problem?.(entry)) continue;
+    const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
+    yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore: entry.tokensBefore };
+  }
+}

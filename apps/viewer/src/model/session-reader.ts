@@ -1,0 +1,31 @@
+import type { Entry } from "@espalier/session-tree";
+import type { CompactionView } from "./compaction-view.ts";
+import type { ContextGrowth } from "./context-growth.ts";
+import type { ContextView } from "./context-view.ts";
+import type { EntryGist } from "./entry-gist.ts";
+import type { FoundText } from "./find-text.ts";
+import type { Outline } from "./outline.ts";
+import type { SessionFacts } from "./session-facts.ts";
+import type { Spending } from "./spending.ts";
+import type { SummaryOrigin } from "./summary-origin.ts";
+
+/**
+ * All that a page asks of a session. Answered out of the session's bytes where they are at hand, over HTTP where they
+ * are not: the answers are the same. Every method throws `unknown-entry` for a row that is not there.
+ */
+export interface SessionReader {
+  facts(): Promise<SessionFacts>;
+  /** The rows `[from, to)`, or as many as there are. */
+  outline(from: number, to: number): Promise<Outline>;
+  gists(from: number, to: number): Promise<EntryGist[]>;
+  /** Entries as they stand in the log. */
+  entries(rows: readonly number[]): Promise<Entry[]>;
+  /** The row of an id; -1 when there is none. */
+  rowOf(id: string): Promise<number>;
+  context(row: number): Promise<ContextView>;
+  growth(row: number): Promise<ContextGrowth>;
+  spending(): Promise<Spending>;
+  compaction(row: number): Promise<CompactionView>;
+  origins(compactionRow: number, line: string): Promise<SummaryOrigin[]>;
+  find(query: string): Promise<FoundText[]>;
+}

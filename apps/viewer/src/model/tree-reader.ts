@@ -1,0 +1,76 @@
+import { type Entry, SessionTreeError, type Tree } from "@espalier/session-tree";
+import { type CompactionView, compactionAt } from "./compaction-view.ts";
+import { type ContextGrowth, growthTo } from "./context-growth.ts";
+import { type ContextView, contextViewAt } from "./context-view.ts";
+import { type EntryGist, gistAt } from "./entry-gist.ts";
+import { type FoundText, findText } from "./find-text.ts";
+import { type Outline, outlineOf } from "./outline.ts";
+import { factsOf, type SessionFacts } from "./session-facts.ts";
+import type { SessionReader } from "./session-reader.ts";
+import { type Spending, spendingOf } from "./spending.ts";
+import { originsOf, type SummaryOrigin } from "./summary-origin.ts";
+
+/** Reads a session whose bytes are at hand. */
+export class TreeReader implements SessionReader {
+  readonly tree: Tree;
+
+  constructor(tree: Tree) {
+    this.tree = tree;
+  }
+
+  async facts(): Promise<SessionFacts> {
+    return factsOf(this.tree);
+  }
+
+  async outline(from: number, to: number): Promise<Outline> {
+    return outlineOf(this.tree, from, to);
+  }
+
+  async gists(from: number, to: number): Promise<EntryGist[]> {
+    const rows = Array.from(
+      { length: Math.max(0, Math.min(to, this.tree.length) - from) },
+      (_, at) => from + at,
+    );
+    return rows.map((row) => gistAt(this.tree, row));
+  }
+
+  async entries(rows: readonly number[]): Promise<Entry[]> {
+    return rows.map((row) => this.tree.entryAt(this.#known(row)));
+  }
+
+  async rowOf(id: string): Promise<number> {
+    return this.tree.index.rowOf(id);
+  }
+
+  async context(row: number): Promise<ContextView> {
+    return contextViewAt(this.tree, row < 0 ? -1 : this.#known(row));
+  }
+
+  async growth(row: number): Promise<ContextGrowth> {
+    return growthTo(this.tree, row < 0 ? -1 : this.#known(row));
+  }
+
+  async spending(): Promise<Spending> {
+    return spendingOf(this.tree);
+  }
+
+  async compaction(row: number): Promise<CompactionView> {
+    return compactionAt(this.tree, row);
+  }
+
+  async origins(compactionRow: number, line: string): Promise<SummaryOrigin[]> {
+    return originsOf(this.tree, compactionRow, line);
+  }
+
+  async find(query: string): Promise<FoundText[]> {
+    return findText(this.tree, query);
+  }
+
+  #known(row: number): number {
+    if (Number.isInteger(row) && row >= 0 && row < this.tree.length) return row;
+    throw new SessionTreeError(
+      "unknown-entry",
+      `This session has no row ${row}; its last is ${this.tree.length - 1}.`,
+    );
+  }
+}
