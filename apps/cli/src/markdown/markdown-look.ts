@@ -1,0 +1,26 @@
+import wrapAnsi from "wrap-ansi";
+import type { Colours } from "../shell.ts";
+
+/** How markdown is laid out. */
+export interface MarkdownLook {
+  /** Columns there is room for. */
+  columns: number;
+  /** Where they colour nothing, the marks of markdown stay. */
+  colours: Colours;
+}
+
+/** The lines of a styled text, broken between words where there are some. */
+export function wrapped(text: string, columns: number): string[] {
+  return wrapAnsi(text, Math.max(1, columns), { hard: true, trim: false })
+    .split("\n")
+    .map((line) => line.trimEnd());
+}
+
+/** The lines of code, broken wherever they are too long: its spaces mean something. */
+export function wrappedCode(text: string, columns: number): string[] {
+  return wrapAnsi(text.replaceAll("\t", "  "), Math.max(1, columns), {
+    hard: true,
+    trim: false,
+    wordWrap: false,
+  }).split("\n");
+}

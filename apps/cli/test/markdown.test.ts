@@ -1,0 +1,130 @@
+import fc from "fast-check";
+import picocolors from "picocolors";
+import stringWidth from "string-width";
+import { expect, test } from "vitest";
+import { MarkdownStream } from "../src/markdown/markdown-stream.ts";
+import { renderMarkdown } from "../src/markdown/render-markdown.ts";
+
+const plain = picocolors.createColors(false);
+const coloured = picocolors.createColors(true);
+const drawn = (text: string, columns = 40) => renderMarkdown(text, { columns, colours: plain });
+
+test("blocks stand below each other, an empty line between two", () => {
+  expect(drawn("# Tide\n\nIt is *high*.\nStill.\n\n---\n\n> so\n> it is")).toEqual([
+    "# Tide",
+    "",
+    "It is *high*.",
+    "Still.",
+    "",
+    "─".repeat(40),
+    "",
+    "│ so",
+    "│ it is",
+  ]);
+});
+
+test("lists keep their marks, their numbers and their levels", () => {
+  expect(drawn("- one\n- two\n  - inner\n\n9. nine\n10. ten\n\n- [x] done\n- [ ] open")).toEqual([
+    "• one",
+    "• two",
+    "  • inner",
+    "",
+    " 9. nine",
+    "10. ten",
+    "",
+    "☑ done",
+    "☐ open",
+  ]);
+});
+
+test("a table is laid out in the columns there are", () => {
+  const table = "| place | what it says of the tide |\n|--|--|\n| Wyk | it comes and it goes, as ever |\n";
+  expect(drawn(table, 30)).toEqual([
+    "place  what it says of the",
+    "       tide",
+    "─────  ───────────────────────",
+    "Wyk    it comes and it goes,",
+    "       as ever",
+  ]);
+});
+
+test("where there are colours the marks are gone, and where there are none they stay", () => {
+  expect(drawn("a **b** `c` [d](http://e)")).toEqual(["a **b** `c` d (http://e)"]);
+  const [line] = renderMarkdown("a **b** `c`", { columns: 40, colours: coloured });
+  expect(line).toBe(`a ${coloured.bold("b")} ${coloured.cyan("c")}`);
+  expect(drawn("```js\nlet a;\n```")).toEqual(["```js", "let a;", "```"]);
+});
+
+test("what a terminal would act on is shown to nobody", () => {
+  const lines = drawn("\u001b[2Jgone \u202eturned\u0007\n\n```\n\u001b]0;title\u0007code\n```");
+  expect(lines.join("\n")).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u202e]/);
+});
+
+const pieces = fc.array(
+  fc.constantFrom(
+    "- one\n",
+    "2. two\n",
+    "   more\n",
+    "> said\n",
+    "```js\n",
+    "```\n",
+    "    code\n",
+    "\n",
+    "\n\n",
+    "| a | b |\n|--|--|\n",
+    "| 1 | 2 |\n",
+    "# Head\n",
+    "---\n",
+    "===\n",
+    "words ",
+    "**bold** ",
+    "`tick ",
+    "🌊潮 ",
+    "<b>html</b>\n",
+    "\r\n",
+    "x".repeat(90),
+  ),
+  { maxLength: 30 },
+);
+
+test("no line is wider than there is room for, whatever the text", () => {
+  fc.assert(
+    fc.property(pieces, fc.integer({ min: 20, max: 60 }), (texts, columns) => {
+      for (const line of renderMarkdown(texts.join(""), { columns, colours: coloured }))
+        expect(stringWidth(line)).toBeLessThanOrEqual(columns);
+    }),
+  );
+});
+
+test("what comes in pieces looks as it does whole, wherever it was cut", () => {
+  const words = (lines: string[]) => lines.filter((line) => line !== "");
+  fc.assert(
+    fc.property(pieces, fc.array(fc.integer({ min: 1, max: 7 }), { minLength: 1 }), (texts, sizes) => {
+      const text = texts.join("");
+      const stream = new MarkdownStream();
+      const settled: string[] = [];
+      for (let at = 0, turn = 0; at < text.length; turn++) {
+        const size = sizes[turn % sizes.length]!;
+        settled.push(stream.take(text.slice(at, at + size)));
+        at += size;
+      }
+      settled.push(stream.end());
+      expect(settled.join("")).toBe(text.replaceAll("\r", ""));
+      expect(words(settled.flatMap((part) => (part === "" ? [] : drawn(part))))).toEqual(words(drawn(text)));
+    }),
+  );
+});
+
+test("a block is shown as soon as nothing can change it any more", () => {
+  const stream = new MarkdownStream();
+  expect(stream.take("The tide.\n")).toBe("");
+  expect(stream.take("\n")).toBe("The tide.\n\n");
+  expect(stream.take("- one\n\n")).toBe("");
+  expect(stream.take("```js\n")).toBe("- one\n\n");
+  expect(stream.take("let a;\n")).toBe("");
+  expect(stream.take("```\n")).toBe("```js\nlet a;\n```\n");
+});
+
+test("what is nested deeper than anybody writes is shown as it is", () => {
+  expect(drawn(`${"> ".repeat(20_000)}end`).join("")).toContain("end");
+});
