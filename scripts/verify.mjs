@@ -22,7 +22,7 @@ const checks = [
     live: true,
   },
   { name: "build", command: "turbo run build --continue --output-logs=errors-only", minutes: 3 },
-  { name: "packages", command: "node scripts/check-packages.mjs", minutes: 3 },
+  { name: "packages", command: "node scripts/check-packages.mjs", minutes: 6 },
   {
     name: "reference",
     command: "npm run -s --prefix docs reference -- --emit none",

@@ -48,6 +48,11 @@ function checkDoors(/** @type {import("./workspace.mjs").Package} */ owner) {
   return [...new Set([...Object.keys(doors), ...Object.keys(published)])].flatMap((door) => {
     const source = doors[door];
     if (!source) return [`${at} publishes "${door}" but does not export it from source.`];
+    if (source.endsWith(".json")) {
+      const asItIs = `./${source.slice(owner.folder.length + 1)}`;
+      if (published[door] === asItIs) return [];
+      return [`${at} must publish "${door}" as "${asItIs}": data is the same file here and there.`];
+    }
     if (!present.has(source)) return [`${at} exports "${door}" from ${source}, which does not exist.`];
     const stem = source.slice(`${owner.folder}/src/`.length).replace(/\.tsx?$/, "");
     const expected = { types: `./dist/${stem}.d.ts`, default: `./dist/${stem}.js` };

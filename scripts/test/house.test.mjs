@@ -203,6 +203,18 @@ test("a door that is published differently from how it is worked on is named", (
   ]);
 });
 
+test("data is published as the file it is", () => {
+  const manifest = JSON.parse(library("jsonl-stream"));
+  manifest.exports["./line.json"] = "./line.json";
+  manifest.publishConfig.exports["./line.json"] = "./line.json";
+  const file = "packages/jsonl-stream/package.json";
+  expect(violations({ [file]: JSON.stringify(manifest) })).toEqual([]);
+  manifest.publishConfig.exports["./line.json"] = "./dist/line.json";
+  expect(violations({ [file]: JSON.stringify(manifest) })).toEqual([
+    `${file} must publish "./line.json" as "./line.json": data is the same file here and there.`,
+  ]);
+});
+
 test("a file that cannot be parsed is not passed over", () => {
   const [sentence] = violations({ "packages/jsonl-stream/src/scan.ts": "export const = ;\n" });
   expect(sentence).toMatch(/^packages\/jsonl-stream\/src\/scan\.ts cannot be parsed: /);
