@@ -2,6 +2,9 @@ export {
   EventBus,
   type EventPayloads,
   EventType,
+  type HistoryHit,
+  type HistoryQuery,
+  type ReadableSession,
 } from "@espalier/policies";
 export { automaticInARow } from "./automatic-in-a-row.ts";
 export type { BranchSummaryRequest } from "./branch-summary-request.ts";
@@ -41,8 +44,19 @@ export {
 export { PIN, pinnedOn } from "./pins.ts";
 export { POLICIES, POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
-export { type Redactor, redactValue } from "./redact-entry.ts";
-export { redactText } from "./redact-text.ts";
+export {
+  type BilledCall,
+  type BranchComparison,
+  type BranchSide,
+  billedCallAt,
+  type CompactionStats,
+  compareBranches,
+  type HistoryRequest,
+  historyOf,
+  type SessionStats,
+  statsOf,
+  type UsageTotals,
+} from "./reading/index.ts";
 export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
 export type { RepairAction } from "./repair-plan.ts";
 export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
@@ -51,6 +65,8 @@ export type { RequestExtras } from "./request-overhead.ts";
 export { rescueSession } from "./rescue-session.ts";
 export { resolveSummarizer } from "./resolve-summarizer.ts";
 export { type RunState, runStateOf, SENT, sentEntry } from "./run-state.ts";
+export type { SearchHit } from "./search/search-log.ts";
+export { type SearchOptions, searchSessions } from "./search/search-sessions.ts";
 export { Session } from "./session.ts";
 export type { ActOptions, EngineHost, SessionOptions, SessionState } from "./session-state.ts";
 export {

@@ -1,8 +1,6 @@
-import type { Entry, NewEntry } from "@espalier/session-tree";
+import { type Entry, type NewEntry, Redactor, redactEntry, redactText } from "@espalier/session-tree";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { entryBeforeAppend } from "./hooks.ts";
-import { redactValue } from "./redact-entry.ts";
-import { redactText } from "./redact-text.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** Entries as extensions want them written, without secrets: what comes out is the only truth. */
@@ -11,8 +9,10 @@ export async function preparedEntries<Drafted extends NewEntry | Entry>(
   drafts: readonly Drafted[],
 ): Promise<readonly Drafted[]> {
   const { host, options } = session;
-  const redact = options.redact ?? redactText;
-  const hidden = (draft: Drafted): Drafted => (redact === false ? draft : redactValue(draft, redact));
+  const { redact = redactText } = options;
+  // What is nested too deeply to be looked into is too deep to be written: the append refuses it by name.
+  const redactor = redact && new Redactor(redact, { tooDeep: (value) => value });
+  const hidden = (draft: Drafted): Drafted => (redactor ? redactEntry(draft, redactor) : draft);
   if (!host.has(entryBeforeAppend)) return drafts.map(hidden);
   const handlerContext = contextForHandlers(session);
   return Promise.all(

@@ -1,12 +1,11 @@
 import type { CompactionSettings, Policy } from "@espalier/compaction";
 import type { ExtensionHost } from "@espalier/extensions";
 import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/policies";
-import type { Entry, NewEntry, SessionStore, SessionTree } from "@espalier/session-tree";
+import type { Entry, NewEntry, Redact, SessionStore, SessionTree } from "@espalier/session-tree";
 import type { FileTool, Summarizer, SummaryProgress } from "@espalier/summarizer";
 import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
 import type { PolicyName, PolicySettings } from "./policies.ts";
-import type { Redactor } from "./redact-entry.ts";
 
 export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
 
@@ -34,7 +33,7 @@ export interface SessionOptions {
    * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
    * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
    */
-  redact?: Redactor | false;
+  redact?: Redact | false;
   /** Where results lie that were moved out of the context. Default: the folder beside the session's file. */
   offloadStorage?: OffloadStorage;
   /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */

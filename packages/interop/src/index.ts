@@ -3,7 +3,6 @@ export { codexImporter } from "./codex/codex-importer.ts";
 export type { SessionDocument } from "./export/export-json.ts";
 export { type ExportFormat, type ExportOptions, exportSession } from "./export/export-session.ts";
 export type { ExportableSession } from "./export/export-source.ts";
-export type { Redact } from "./export/redact.ts";
 export { aiSdk5Format, aiSdkFormat } from "./formats/ai-sdk-format.ts";
 export type {
   AiSdkCall,

@@ -23,8 +23,8 @@ export interface SessionDocument {
   issues: SessionIssue[];
 }
 
-/** A {@link SessionDocument}, one entry a line. */
-export function* exportJson(source: ExportSource, rows: Iterable<number>): Generator<string> {
+/** A {@link SessionDocument}, one entry a line; returns how many those are. */
+export function* exportJson(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header, endId } = source;
   const name = sessionName(tree);
   yield* jsonFields({
@@ -36,8 +36,9 @@ export function* exportJson(source: ExportSource, rows: Iterable<number>): Gener
     entries: entriesOf(source, rows),
     issues: [...tree.issues, ...referenceIssues(tree)],
   } satisfies Record<keyof SessionDocument, unknown>);
+  return rows.length;
 }
 
-function* entriesOf(source: ExportSource, rows: Iterable<number>): Generator<Entry> {
+function* entriesOf(source: ExportSource, rows: readonly number[]): Generator<Entry> {
   for (const row of rows) yield source.entryAt(row);
 }

@@ -2,9 +2,9 @@ import type { ExportSource } from "./export-source.ts";
 
 /**
  * Lines of the session format. Lines are the log's own bytes; redacted ones are written anew, and one that can no longer
- * be read gives its place only, since nobody can say what of it is to be hidden.
+ * be read gives its place only, since nobody can say what of it is to be hidden. Returns how many entries those are.
  */
-export function* exportJsonl(source: ExportSource, rows: Iterable<number>): Generator<string> {
+export function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header } = source;
   if (header) yield `${JSON.stringify(header)}\n`;
   for (const row of rows) {
@@ -12,6 +12,7 @@ export function* exportJsonl(source: ExportSource, rows: Iterable<number>): Gene
       ? `${JSON.stringify(source.entryAt(row))}\n`
       : `${decoder.decode(tree.bytesAt(row)).trimEnd()}\n`;
   }
+  return rows.length;
 }
 
 const decoder = new TextDecoder();

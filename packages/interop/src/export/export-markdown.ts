@@ -7,20 +7,29 @@ import { headingText, inline } from "./markdown-text.ts";
 /**
  * A document for people: front matter, then what was said along the path, or on all branches, one section an entry. What
  * was said is quoted; results, arguments and output of shells stand in fences, cut at 2,000 characters with the number
- * of those left out.
+ * of those left out. Returns how many entries are told.
  *
  * @param all all branches instead of one path
  */
-export function* exportMarkdown(source: ExportSource, all: boolean): Generator<string> {
+export function* exportMarkdown(source: ExportSource, all: boolean): Generator<string, number> {
   const { tree, endRow } = source;
   const labels = labelsInForce(tree);
   const name = sessionName(tree);
   const title = name === undefined ? undefined : source.text(name);
   yield frontMatter(source, title);
   yield `\n# ${title === undefined ? "Session" : headingText(title)}\n`;
+  let entries = 0;
+  const tell = function* (rows: readonly number[]): Generator<string> {
+    for (const row of rows) {
+      const told = section(source, row, labels);
+      if (told === "") continue;
+      entries++;
+      yield told;
+    }
+  };
   if (!all) {
-    for (const row of source.pathRows()) yield section(source, row, labels);
-    return;
+    yield* tell(source.pathRows());
+    return entries;
   }
   let number = 0;
   for (const { rows, after } of branchSections(tree, endRow)) {
@@ -29,8 +38,9 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
       const place = after < 0 ? "from the beginning" : `after ${inline(tree.idAt(after))}`;
       yield `\n# Branch ${number}, ${place}\n`;
     }
-    for (const row of rows) yield section(source, row, labels);
+    yield* tell(rows);
   }
+  return entries;
 }
 
 /** YAML; JSON strings are YAML strings. */

@@ -1,4 +1,10 @@
-import { buildSessionContext, type ContextMessage, type SessionContext } from "@espalier/session-tree";
+import {
+  buildSessionContext,
+  type ContextMessage,
+  type Redactor,
+  redactMessage,
+  type SessionContext,
+} from "@espalier/session-tree";
 import type { ConversationSource } from "../formats/conversation-source.ts";
 import { toAiSdk } from "../formats/to-ai-sdk.ts";
 import { toAnthropic } from "../formats/to-anthropic.ts";
@@ -6,8 +12,6 @@ import { toOpenaiChat } from "../formats/to-openai-chat.ts";
 import { toOpenaiResponses } from "../formats/to-openai-responses.ts";
 import type { ExportSource } from "./export-source.ts";
 import { jsonFields } from "./json-fields.ts";
-import type { Redactor } from "./redact.ts";
-import { redactMessage } from "./redact-entry.ts";
 
 /** Formats in which a context can be exported as a request. */
 export const requestExports = {
@@ -18,15 +22,17 @@ export const requestExports = {
 } satisfies Record<string, (source: ConversationSource) => object>;
 
 /**
- * The request that the context at the end of the path makes, one message a line.
+ * The request that the context at the end of the path makes, one message a line. Returns how many entries the context
+ * is made of.
  * @throws SessionTreeError `empty-context` when nothing there says anything to a model
  */
 export function* exportRequest(
   source: ExportSource,
   write: (source: ConversationSource) => object,
-): Generator<string> {
+): Generator<string, number> {
   const context = buildSessionContext(source.tree, source.endId);
   yield* jsonFields(write(source.redactor ? redactContext(context, source.redactor) : context));
+  return new Set(context.sources).size;
 }
 
 /** A context without what must not be seen. Reasoning that was signed behind a change cannot be sent any more. */

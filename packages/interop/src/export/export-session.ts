@@ -1,10 +1,10 @@
+import type { Redact } from "@espalier/session-tree";
 import { exportJson } from "./export-json.ts";
 import { exportJsonl } from "./export-jsonl.ts";
 import { exportMarkdown } from "./export-markdown.ts";
 import { exportRequest, requestExports } from "./export-request.ts";
 import { type ExportableSession, ExportSource } from "./export-source.ts";
 import { rowsAlong } from "./path-lines.ts";
-import type { Redact } from "./redact.ts";
 
 /**
  * - `json`: one `SessionDocument`; `jsonl`: lines of the session format, which open as a session
@@ -39,16 +39,20 @@ export interface ExportOptions {
 
 /**
  * A session as text in pieces of about one entry each. The same log gives the same text, whether the session runs or was
- * opened again. The whole tree has to be within reach (`await session.load()`).
+ * opened again. The whole tree has to be within reach (`await session.load()`). Returns how many entries the text tells:
+ * those of the file, of the path, or of the context.
  *
  * @throws SessionTreeError `unknown-entry`; for requests `empty-context`; both before the first piece
  */
-export function* exportSession(session: ExportableSession, options: ExportOptions): Generator<string> {
+export function* exportSession(
+  session: ExportableSession,
+  options: ExportOptions,
+): Generator<string, number> {
   const { format, at, all = false, redact } = options;
   const source = new ExportSource(session, at, redact);
   const rows = at === undefined ? source.allRows() : rowsAlong(source);
-  if (format === "json") yield* exportJson(source, rows);
-  else if (format === "jsonl") yield* exportJsonl(source, rows);
-  else if (format === "markdown") yield* exportMarkdown(source, all);
-  else yield* exportRequest(source, requestExports[format]);
+  if (format === "json") return yield* exportJson(source, rows);
+  if (format === "jsonl") return yield* exportJsonl(source, rows);
+  if (format === "markdown") return yield* exportMarkdown(source, all);
+  return yield* exportRequest(source, requestExports[format]);
 }

@@ -3,12 +3,14 @@ import {
   leafRowAt,
   movingRow,
   pathRows,
+  type Redact,
+  Redactor,
   readSessionLine,
+  redactEntry,
+  redactHeader,
   type SessionHeader,
   Tree,
 } from "@espalier/session-tree";
-import { type Redact, Redactor } from "./redact.ts";
-import { redactEntry, redactHeader } from "./redact-entry.ts";
 
 /** What can be exported: a tree, or something that has one and a leaf (a session). */
 export type ExportableSession = Tree | { readonly tree: Tree; readonly leafId?: string | null };
@@ -30,7 +32,7 @@ export class ExportSource {
   constructor(session: ExportableSession, at: string | null | undefined, redact: Redact | undefined) {
     this.tree = session instanceof Tree ? session : session.tree;
     const leafId = session instanceof Tree ? undefined : session.leafId;
-    this.redactor = redact && new Redactor(redact, (text) => this.tree.has(text));
+    this.redactor = redact && new Redactor(redact, { isId: (text) => this.tree.has(text) });
     const wanted = at === undefined ? leafId : at;
     this.endRow =
       wanted === undefined
@@ -52,8 +54,8 @@ export class ExportSource {
   }
 
   /** Every row, in file order. */
-  *allRows(): Generator<number> {
-    for (let row = 0; row < this.tree.length; row++) yield row;
+  allRows(): number[] {
+    return Array.from({ length: this.tree.length }, (_, row) => row);
   }
 
   /** Rows of the path, root first. */

@@ -1,5 +1,5 @@
 import type { AssistantMessage, ThinkingBlock } from "../message.ts";
-import { isRecord } from "./record.ts";
+import { parsedItem } from "./parsed-item.ts";
 import type { RequestFormat } from "./request-format.ts";
 import type { AnswerBlock, HealedResult, Turn, UserBlock } from "./turn.ts";
 
@@ -58,21 +58,11 @@ const isResponsesAnswer = ({ api }: AssistantMessage): boolean =>
 
 /** What a signature of this API is: the reasoning item as JSON. Undefined for any other, and for one that cannot go back. */
 function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesItem | undefined {
-  const item = parsed(thinkingSignature);
-  if (!isRecord(item) || item["type"] !== "reasoning") return undefined;
+  const item = parsedItem(thinkingSignature);
+  if (item?.["type"] !== "reasoning" || !thinkingSignature?.isWellFormed()) return undefined;
   const { summary, encrypted_content } = item;
   if (typeof encrypted_content !== "string" || encrypted_content === "") return undefined;
   return { type: "reasoning", summary: Array.isArray(summary) ? summary : [], encrypted_content };
-}
-
-/** The JSON value in a text; undefined where there is none. */
-function parsed(json: unknown): unknown {
-  if (typeof json !== "string" || !json.startsWith("{") || !json.isWellFormed()) return undefined;
-  try {
-    return JSON.parse(json);
-  } catch {
-    return undefined; // no JSON, so no item: the block is left out
-  }
 }
 
 function renderTurn(turn: Turn, input: OpenaiResponsesItem[]): void {

@@ -1,6 +1,8 @@
-import type { ContextMessage, Entry, SessionHeader } from "@espalier/session-tree";
-import { byName, type Redactor } from "./redact.ts";
+import type { Entry, NewEntry } from "../entry.ts";
+import type { ContextMessage } from "../message.ts";
+import type { SessionHeader } from "../session-header.ts";
 import { redactContent, redactSchema, redactWire } from "./redact-content.ts";
+import { byName, type Redactor } from "./redactor.ts";
 
 const TOOL = byName({ name: "keep", parameters: redactSchema });
 
@@ -55,9 +57,12 @@ const HEADER = byName({
   writer: "keep",
 });
 
-/** An entry without what must not be seen. */
-export function redactEntry(entry: Entry, redactor: Redactor): Entry {
-  return redactor.fields(entry, ENTRY) as Entry;
+/**
+ * An entry, or the draft of one, without what must not be seen; the same object when there was nothing. Ids, signatures and
+ * pictures stay as they are. Where reasoning changes, its signature goes, since it vouches for every letter of it.
+ */
+export function redactEntry<Drafted extends NewEntry | Entry>(entry: Drafted, redactor: Redactor): Drafted {
+  return redactor.fields(entry, ENTRY) as Drafted;
 }
 
 /** A message without what must not be seen; the same object when there was nothing. */

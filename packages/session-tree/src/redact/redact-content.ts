@@ -1,6 +1,6 @@
-import { isRecord } from "../formats/json-record.ts";
-import { parsedJson } from "../formats/parsed-json.ts";
-import { byName, type FieldRule, type Redactor } from "./redact.ts";
+import { parsedItem } from "../request/parsed-item.ts";
+import { isRecord } from "../request/record.ts";
+import { byName, type FieldRule, type Redactor } from "./redactor.ts";
 
 /** The content of a message: text, or blocks. */
 export function redactContent(content: unknown, redactor: Redactor): unknown {
@@ -31,8 +31,8 @@ function redactBlock(block: Record<string, unknown>, redactor: Redactor): unknow
  */
 function unsignedIfChanged(block: Record<string, unknown>, treated: unknown, redactor: Redactor): unknown {
   const { thinkingSignature, ...unsigned } = treated as Record<string, unknown>;
-  const item = parsedJson(thinkingSignature);
-  const tellsMore = isRecord(item) && redactWire(item, redactor) !== item;
+  const item = parsedItem(thinkingSignature);
+  const tellsMore = item !== undefined && redactWire(item, redactor) !== item;
   return treated === block && !tellsMore ? block : unsigned;
 }
 

@@ -1,0 +1,105 @@
+import { isRecord } from "../request/record.ts";
+
+/** Hides what must not be seen in one text; gives the text itself where there is nothing to hide. */
+export type Redact = (text: string) => string;
+
+/** What is done to a field: it is kept, treated, or (undefined) taken for something that people or tools said. */
+export type FieldRule = "keep" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
+
+export interface RedactorOptions {
+  /** Tells the ids of entries, which are kept wherever they stand. Default: nothing is one. */
+  isId?: (text: string) => boolean;
+  /** What stands for a value that is nested deeper than anything that can be written. Default: a note that says so. */
+  tooDeep?: (value: object) => unknown;
+}
+
+/** Fields that hold what only a provider can read, or vouches for, wherever they stand. */
+const SEALED = /^(encrypted_\w+|reasoningEncryptedContent|signature|\w+Signature)$/;
+
+/** Media whose `data` are bytes. */
+const MEDIA = /^(image|audio|video)\//;
+
+/** Arrays and objects inside each other: more than the 256 that can be written. */
+const DEEPEST = 300;
+
+const TOO_DEEP = "[left out: nested too deeply to be looked into]";
+
+/** Rules by the names of fields. */
+export function byName(rules: Readonly<Record<string, FieldRule>>): (name: string) => FieldRule {
+  return (name) => (Object.hasOwn(rules, name) ? rules[name] : undefined);
+}
+
+/**
+ * Applies a {@link Redact} to what people, models and tools said, and to nothing else: not to ids, names of types, models
+ * and tools, signatures, pictures. A value in which nothing changed is given back as the same object.
+ */
+export class Redactor {
+  readonly #redact: Redact;
+  readonly #isId: (text: string) => boolean;
+  readonly #tooDeep: (value: object) => unknown;
+  #depth = 0;
+
+  constructor(redact: Redact, { isId = () => false, tooDeep = () => TOO_DEEP }: RedactorOptions = {}) {
+    this.#redact = redact;
+    this.#isId = isId;
+    this.#tooDeep = tooDeep;
+  }
+
+  /** One text. */
+  text(text: string): string {
+    return text === "" || this.#isId(text) ? text : this.#redact(text);
+  }
+
+  /** Every text in a value of which nothing is known, but what was sealed, and the bytes of media. Names are kept. */
+  deep(value: unknown): unknown {
+    if (typeof value === "string") return this.text(value);
+    if (Array.isArray(value)) return this.list(value, (item) => this.deep(item));
+    const isMedia = isRecord(value) && typeof value["mimeType"] === "string" && MEDIA.test(value["mimeType"]);
+    return this.fields(value, (name) =>
+      SEALED.test(name) || (isMedia && name === "data") ? keepText : undefined,
+    );
+  }
+
+  /** The fields of an object by rules; anything else is a value of which nothing is known. */
+  fields(value: unknown, ruleOf: (name: string) => FieldRule): unknown {
+    if (Array.isArray(value)) return this.deep(value);
+    if (typeof value === "string") return this.text(value);
+    // Anything but a plain object is refused when it is written.
+    if (!isRecord(value) || !isPlain(value)) return value;
+    return this.#inside(value, () => {
+      let changed = false;
+      const treated = Object.entries(value).map(([name, field]): [string, unknown] => {
+        const rule = ruleOf(name);
+        const result = rule === "keep" ? field : rule ? rule(field, this) : this.deep(field);
+        changed ||= result !== field;
+        return [name, result];
+      });
+      return changed ? Object.fromEntries(treated) : value;
+    });
+  }
+
+  list(values: readonly unknown[], treat: (value: unknown) => unknown): unknown {
+    return this.#inside(values, () => {
+      const treated = values.map(treat);
+      return treated.some((value, index) => value !== values[index]) ? treated : values;
+    });
+  }
+
+  #inside(value: object, treat: () => unknown): unknown {
+    if (this.#depth >= DEEPEST) return this.#tooDeep(value);
+    this.#depth += 1;
+    try {
+      return treat();
+    } finally {
+      this.#depth -= 1;
+    }
+  }
+}
+
+/** A field that is kept when it is a text, and looked into when it is more. */
+const keepText: FieldRule = (value, redactor) => (typeof value === "string" ? value : redactor.deep(value));
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null;
+}

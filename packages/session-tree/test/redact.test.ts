@@ -1,0 +1,173 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { custom, message, Redactor, redactEntry, redactText } from "@espalier/session-tree";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+
+/** `count` characters that no shape would reject; put together here, so that no scanner takes this file for a leak. */
+const made = (count: number, letters = "aB3dE5gH7jK9mN1pQ") => letters.repeat(9).repeat(9).slice(0, count);
+const upper = (count: number) => made(count, "QWERTZ1234YXC");
+
+const SECRETS: readonly [string, string][] = [
+  ["anthropic key", `sk-${"ant"}-api03-${made(90)}`],
+  ["openai key", `sk-${"proj"}-${made(120)}`],
+  ["openai key", `sk-${made(20)}T3Blbk${"FJ"}${made(20)}`],
+  ["openrouter key", `sk-${"or"}-v1-${"0123456789abcdef".repeat(4)}`],
+  ["github token", `gh${"p"}_${made(36)}`],
+  ["github token", `github_${"pat"}_${made(22)}_${made(59)}`],
+  ["gitlab token", `gl${"pat"}-${made(20)}`],
+  ["aws key", `AK${"IA"}${upper(16)}`],
+  ["slack token", `xo${"xb"}-${made(11)}-${made(11)}-${made(24)}`],
+  ["google key", `AI${"za"}${made(35)}`],
+  ["npm token", `np${"m_"}${made(36)}`],
+  ["stripe key", `sk_${"live"}_${made(24)}`],
+  ["hugging face token", `h${"f_"}${made(34)}`],
+  ["token", `ey${"J"}${made(30)}.ey${"J"}${made(60)}.${made(43)}`],
+  [
+    "private key",
+    `-----BEGIN RSA ${"PRIVATE"} KEY-----\n${made(64)}\n${made(64)}\n-----END RSA ${"PRIVATE"} KEY-----`,
+  ],
+  ["private key", `-----BEGIN ${"PRIVATE"} KEY-----\\n${made(64)}\\n${made(30)}`],
+];
+
+/** What looks a little like a key and is none. */
+const HARMLESS: readonly string[] = [
+  "sk-learn, sk-ant-hill and sk-proj-ect are words; sk-1234 is no key",
+  "ghp_ is how GitHub's tokens begin; gho_short is none, nor is github_pat_",
+  "npm_config_registry, npm_lifecycle_event, npm_package_name",
+  "The key AKIAIOSFODNN7EXAMPLE stands in the documentation of AWS; AKIA alone is nothing",
+  "git 3f2c1b0a9d8e7f6a5b4c3d2e1f0a9b8c7d6e5f4a and sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+  "0b9c1c66-3d3c-4a58-9c3e-0d4e51f9a5a1 and V1StGXR8_Z5jdHi6B-myT",
+  "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAu1SU1LfVLPHCozMxH2Mo\n-----END PUBLIC KEY-----",
+  "-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIUQ\n-----END CERTIFICATE-----",
+  "Grep for BEGIN PRIVATE KEY and for -----BEGIN PRIVATE KEY----- in the repository",
+  "The header is `Authorization: Bearer <token>`; a bearer of good news; Bearer $TOKEN",
+  'eyJhbGciOiJIUzI1NiJ9 is {"alg":"HS256"} in base64',
+  "aws_secret_access_key is read from the environment; AWS_SECRET_ACCESS_KEY=$SECRET",
+  "xoxo, and xoxb- is where Slack's begin",
+  "hf_hub_download(repo_id), hf_token, AIza is a beginning",
+  "https://user@example.org/path?token=short",
+  `data:image/png;base64,${Buffer.from(made(300)).toString("base64")}`,
+  "pk_live_ is public, sk_live_ is not; sk_test_4eC39HqLyjWDarjtT1zdp7dc",
+];
+
+test("every well-known key is replaced by what it was, wherever it stands in a text", () => {
+  for (const [name, secret] of SECRETS)
+    for (const text of [
+      secret,
+      `The key is ${secret}.`,
+      `KEY="${secret}"\nand so on`,
+      `{"key":"${secret}"}`,
+    ]) {
+      const redacted = redactText(text);
+      expect(redacted, name).toContain(`[redacted ${name}]`);
+      expect(redacted.includes(secret.slice(-12)), name).toBe(false);
+      expect(redactText(redacted)).toBe(redacted);
+    }
+  const header = redactText(`curl -H 'Authorization: Bearer ${made(40)}' https://example.org`);
+  expect(header).toBe("curl -H 'Authorization: Bearer [redacted bearer token]' https://example.org");
+  const secret = redactText(`aws_secret_access_key = ${made(40)}\n`);
+  expect(secret).toBe("aws_secret_access_key = [redacted aws secret]\n");
+});
+
+test("what only looks like a key stays as it is", () => {
+  for (const text of HARMLESS) expect(redactText(text)).toBe(text);
+});
+
+test("no text of ordinary characters is changed, and none takes long", () => {
+  fc.assert(
+    fc.property(fc.string({ unit: "grapheme", maxLength: 300 }), (text) => {
+      expect(redactText(text)).toBe(text);
+    }),
+  );
+  const began = performance.now();
+  for (const hostile of [
+    "-----BEGIN PRIVATE KEY-----",
+    "sk-ant-",
+    "eyJaaaaaaaaaaa.",
+    "authorization: bearer ",
+    "xoxb-aaaaaaaa-",
+  ])
+    redactText(hostile.repeat(20_000));
+  redactText(`-----BEGIN PRIVATE KEY-----${"A".repeat(1_000_000)}!`);
+  // A tenth of a second; anything quadratic takes minutes.
+  expect(performance.now() - began).toBeLessThan(20_000);
+});
+
+const corpus = ["../shared/corpus", "../../../shared/corpus"]
+  .map((path) => resolve(path))
+  .find((path) => existsSync(path));
+
+test.skipIf(!corpus)(
+  "no line of the real sessions is changed (skipped where the corpus is not there)",
+  () => {
+    const files = readdirSync(corpus!, { recursive: true, withFileTypes: true }).filter(({ name }) =>
+      name.endsWith(".jsonl"),
+    );
+    expect(files.length).toBeGreaterThan(0);
+    for (const file of files) {
+      const text = readFileSync(join(file.parentPath, file.name), "utf8");
+      for (const line of text.split("\n").slice(0, -1))
+        expect(redactText(line) === line, file.name).toBe(true);
+    }
+  },
+);
+
+const SECRET = SECRETS[0]![1];
+
+const redactor = new Redactor(redactText);
+
+test("ids, names, signatures and pictures stay byte for byte, and a thought that changes loses its signature", () => {
+  const signed = { type: "thinking", thinking: "Plain.", thinkingSignature: SECRET };
+  const call = {
+    type: "toolCall",
+    id: SECRET,
+    name: "bash",
+    arguments: { command: `echo ${SECRET}`, picture: { mimeType: "image/png", data: SECRET } },
+    thoughtSignature: SECRET,
+  };
+  const picture = { type: "image", data: SECRET, mimeType: "image/png" };
+  const thought = { type: "thinking", thinking: `The key ${SECRET}`, thinkingSignature: "c2lnbmVk" };
+  const entry = {
+    ...message.of({ message: { role: "assistant", content: [signed, thought, call, picture] } as never }),
+    id: SECRET,
+    parentId: SECRET,
+  };
+  const redacted = redactEntry(entry, redactor);
+  expect(redacted).toEqual({
+    ...entry,
+    message: {
+      role: "assistant",
+      content: [
+        signed,
+        { type: "thinking", thinking: "The key [redacted anthropic key]" },
+        { ...call, arguments: { ...call.arguments, command: "echo [redacted anthropic key]" } },
+        picture,
+      ],
+    },
+  });
+  expect((redacted.message as { content: unknown[] }).content[0]).toBe(signed);
+});
+
+test("what has nothing to hide is the same object", () => {
+  const harmless = custom.of({ customType: "test", data: { a: [1, { b: "text" }, null, true] } });
+  expect(redactEntry(harmless, redactor)).toBe(harmless);
+});
+
+test("what only calls itself a picture is looked into", () => {
+  const data = { mimeType: "text/plain", data: SECRET, signature: { of: SECRET } };
+  expect(JSON.stringify(redactor.deep(data))).not.toContain(SECRET);
+});
+
+test("what is nested too deeply to be looked into is left out, or left to who refuses it; nothing overflows", () => {
+  const deep = JSON.parse(`${'{"a":['.repeat(50_000)}"${SECRET}"${"]}".repeat(50_000)}`) as object;
+  const circle: { self?: unknown } = {};
+  circle.self = circle;
+  for (const value of [deep, circle]) {
+    const text = JSON.stringify(redactor.deep(value));
+    expect(text).not.toContain(SECRET);
+    expect(text).toContain("nested too deeply");
+    expect(new Redactor(redactText, { tooDeep: (left) => left }).deep(value)).toBe(value);
+  }
+  expect(redactor.deep([SECRET])).toEqual(["[redacted anthropic key]"]);
+});
