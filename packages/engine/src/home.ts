@@ -10,3 +10,6 @@ export function espalierHome(environment: NodeJS.ProcessEnv = process.env): stri
 export function piSessions(environment: NodeJS.ProcessEnv = process.env): string {
   return join(environment["PI_CODING_AGENT_DIR"] ?? join(homedir(), ".pi", "agent"), "sessions");
 }
+
+/** Where sessions are looked for when nobody says where: the engine's own, and the Pi coding agent's. */
+export const sessionFolders = (home: string): string[] => [join(home, "sessions"), piSessions()];

@@ -1,7 +1,6 @@
-import { join } from "node:path";
 import type { SessionListing } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { espalierHome, piSessions } from "./home.ts";
+import { espalierHome, piSessions, sessionFolders } from "./home.ts";
 
 /** A session in a list, and whose it is. */
 export interface ListedSession extends SessionListing {
@@ -18,7 +17,7 @@ export async function* listSessions(
 ): AsyncGenerator<ListedSession> {
   const home = options.home ?? espalierHome();
   const pi = piSessions();
-  const folders = options.folder === undefined ? [join(home, "sessions"), pi] : [options.folder];
+  const folders = options.folder === undefined ? sessionFolders(home) : [options.folder];
   for await (const listing of fileStore({ home, folders }).list()) {
     yield { ...listing, agent: listing.ref.startsWith(pi) ? "pi" : "espalier" };
   }

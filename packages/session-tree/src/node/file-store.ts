@@ -32,8 +32,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       return FileLog.open(findSession(ref, folders), mode, calls);
     },
     async *list(): AsyncGenerator<SessionListing> {
-      const found = folders.flatMap((folder) => sessionFiles(folder)).sort((a, b) => b.modified - a.modified);
-      for (const { path, modified } of found) {
+      for (const { path, modified } of sessionFiles(folders)) {
         const listing = listFile(path, modified);
         if (listing) yield listing;
       }
@@ -72,7 +71,7 @@ function findSession(ref: string, folders: readonly string[]): string {
   if (existsSync(ref) || ref.includes("/") || ref.includes("\\") || ref.endsWith(".jsonl"))
     return resolve(ref);
   const matches = folders
-    .flatMap((folder) => (ref === "" ? [] : sessionFiles(folder)))
+    .flatMap((folder) => (ref === "" ? [] : filesBelow(folder)))
     .filter(({ path }) => idInFileName(path)?.startsWith(ref));
   const exact = matches.find(({ path }) => idInFileName(path) === ref);
   if (exact) return exact.path;
@@ -90,7 +89,18 @@ function findSession(ref: string, folders: readonly string[]): string {
   );
 }
 
-function sessionFiles(folder: string): { path: string; modified: number }[] {
+/** The files in these folders, and below them, that are sessions by their name: newest first, none of them opened. */
+export function sessionFiles(folders: readonly string[]): SessionFile[] {
+  return folders.flatMap(filesBelow).sort((a, b) => b.modified - a.modified);
+}
+
+/** A file, and when it was last written: epoch milliseconds. */
+export interface SessionFile {
+  path: string;
+  modified: number;
+}
+
+function filesBelow(folder: string): SessionFile[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((file) => {
     if (!file.isFile() || !file.name.endsWith(".jsonl")) return [];

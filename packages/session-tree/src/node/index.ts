@@ -1,5 +1,5 @@
 export { FileLog } from "./file-log.ts";
-export { type FileStoreOptions, fileStore } from "./file-store.ts";
+export { type FileStoreOptions, fileStore, type SessionFile, sessionFiles } from "./file-store.ts";
 export {
   idInFileName,
   offloadFolder,

@@ -1,0 +1,89 @@
+import { type Entry, isMessage, type Tree, type Usage } from "@espalier/session-tree";
+import { usageTokens } from "@espalier/summarizer";
+
+/** What providers billed, summed: tokens, and US dollars. */
+export interface UsageTotals {
+  /** Calls that were billed. */
+  calls: number;
+  input: number;
+  output: number;
+  cacheRead: number;
+  cacheWrite: number;
+  totalTokens: number;
+  /** US dollars; calls for which nobody said what they cost add nothing. */
+  cost: number;
+}
+
+/** One call to a model, as the entry that carries its bill tells it. */
+export interface BilledCall {
+  /** `answer`; for summaries and what came to nothing the kind of work: `compaction`, `branch_summary`, … */
+  kind: string;
+  provider: string;
+  model: string;
+  usage: Usage;
+}
+
+export const nothingBilled = (): UsageTotals => ({
+  calls: 0,
+  input: 0,
+  output: 0,
+  cacheRead: 0,
+  cacheWrite: 0,
+  totalTokens: 0,
+  cost: 0,
+});
+
+/** Adds one bill to a sum, in place. */
+export function addBill(sum: UsageTotals, usage: Usage): void {
+  sum.calls++;
+  sum.input += amount(usage.input);
+  sum.output += amount(usage.output);
+  sum.cacheRead += amount(usage.cacheRead);
+  sum.cacheWrite += amount(usage.cacheWrite);
+  sum.totalTokens += amount(usageTokens(usage));
+  sum.cost += amount(usage.cost?.total);
+}
+
+/** The call that the entry of a row carries the bill of; undefined where nothing was billed. */
+export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
+  if (!MAY_BILL.has(tree.kindAt(row).type)) return undefined;
+  const entry = tree.entryAt(row);
+  // Where a damaged log has an entry twice, it is one call all the same.
+  if (tree.index.rowOf(entry.id) !== row) return undefined;
+  const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
+  const { usage } = bill;
+  if (!isUsage(usage) || (amount(usageTokens(usage)) === 0 && amount(usage.cost?.total) === 0))
+    return undefined;
+  return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
+}
+
+/** What entries of any kind say of the call that made them. */
+interface Billed {
+  usage?: Usage;
+  kind?: unknown;
+  provider?: unknown;
+  model?: unknown;
+  details?: unknown;
+}
+
+const MAY_BILL: ReadonlySet<string> = new Set(["message", "compaction", "branch_summary", "usage"]);
+
+function kindOfWork(entry: Entry): string {
+  if (entry.type === "message") return "answer";
+  return entry.type === "usage" ? text((entry as Billed).kind) : entry.type;
+}
+
+/** Answers and bills name their model themselves; summaries record it in their details. */
+function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "model"> {
+  if (entry.type === "message" || entry.type === "usage")
+    return { provider: text(bill.provider), model: text(bill.model) };
+  const { model, source } = (bill.details ?? {}) as {
+    model?: { provider?: unknown; modelId?: unknown } | null;
+    source?: unknown;
+  };
+  return { provider: text(model?.provider ?? source), model: text(model?.modelId ?? source) };
+}
+
+const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
+const amount = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
+const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");

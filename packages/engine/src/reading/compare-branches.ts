@@ -1,0 +1,81 @@
+import {
+  type ContextMessage,
+  commonAncestorRow,
+  estimateTotal,
+  kindOf,
+  movingRow,
+  type Tree,
+} from "@espalier/session-tree";
+import { collectFileOps, type FileTool } from "@espalier/summarizer";
+import { billedCallAt } from "./billed-calls.ts";
+
+/** What a branch has that another one has not: everything below their deepest common entry. */
+export interface BranchSide {
+  /** The last entry; null is the place before the first one. */
+  leafId: string | null;
+  /** Its own entries, oldest first. */
+  entryIds: string[];
+  /** Messages that these entries say, before edits. */
+  messages: number;
+  /** Size of these messages by the rough estimate: characters / 4. */
+  tokens: number;
+  /** US dollars billed for its answers and summaries. */
+  cost: number;
+  /** Files that its calls read or changed, by what tools declare; sorted. */
+  files: string[];
+}
+
+/** Two branches side by side. */
+export interface BranchComparison {
+  /** The deepest entry that is on both paths; null when they have none in common. */
+  commonAncestorId: string | null;
+  a: BranchSide;
+  b: BranchSide;
+}
+
+/**
+ * Compares two branches, named by entries on them; null is before the first entry, and an entry that stands beside the
+ * conversation means the one that it hangs on. Pure.
+ *
+ * @param options.tools what tools declare about files; default: the common ones
+ * @throws SessionTreeError `unknown-entry`
+ */
+export function compareBranches(
+  tree: Tree,
+  a: string | null,
+  b: string | null,
+  options: { tools?: readonly FileTool[] } = {},
+): BranchComparison {
+  const [rowA, rowB] = [a, b].map((id) => (id === null ? -1 : movingRow(tree, tree.row(id)))) as [
+    number,
+    number,
+  ];
+  const ancestor = commonAncestorRow(tree, rowA, rowB);
+  return {
+    commonAncestorId: ancestor < 0 ? null : tree.idAt(ancestor),
+    a: sideOf(tree, rowA, ancestor, options.tools),
+    b: sideOf(tree, rowB, ancestor, options.tools),
+  };
+}
+
+function sideOf(tree: Tree, leafRow: number, ancestor: number, tools?: readonly FileTool[]): BranchSide {
+  const rows: number[] = [];
+  for (let row = leafRow; row >= 0 && row !== ancestor; row = tree.index.parent(row)) rows.push(row);
+  rows.reverse();
+  const messages = rows.flatMap((row) => saidAt(tree, row));
+  const { read, written, edited } = collectFileOps(messages, tools);
+  return {
+    leafId: leafRow < 0 ? null : tree.idAt(leafRow),
+    entryIds: rows.map((row) => tree.idAt(row)),
+    messages: messages.length,
+    tokens: estimateTotal(messages),
+    cost: rows.reduce((sum, row) => sum + (billedCallAt(tree, row)?.usage.cost?.total ?? 0), 0),
+    files: [...new Set([...read, ...written, ...edited])].sort(),
+  };
+}
+
+function saidAt(tree: Tree, row: number): ContextMessage[] {
+  const entry = tree.entryAt(row);
+  const kind = kindOf(entry.type);
+  return kind.problem?.(entry) ? [] : (kind.toMessages?.(entry) ?? []);
+}

@@ -1,0 +1,127 @@
+import { type CompactionEntry, compaction, leafOf, type Tree, tipRows } from "@espalier/session-tree";
+import { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./billed-calls.ts";
+
+/** What a session cost, and how it was compacted. */
+export interface SessionStats {
+  /** All calls to models, on all branches; each is counted once. */
+  total: UsageTotals;
+  /** Those on the path of the leaf: what the conversation as it stands has cost. */
+  path: UsageTotals;
+  /** For each end of the tree those on its path, in the order in which the ends were written; calls that branches share count for each. */
+  branches: ({ leafId: string } & UsageTotals)[];
+  /** By model, dearest first. */
+  models: ({ provider: string; model: string } & UsageTotals)[];
+  /** By what was asked for: `answer`, `compaction`, `branch_summary`, …; dearest first. */
+  kinds: ({ kind: string } & UsageTotals)[];
+  /** Compactions on all branches, in the order of the log. */
+  compactions: CompactionStats[];
+}
+
+/** What one compaction did. Null where the entry does not say: other programs record less. */
+export interface CompactionStats {
+  entryId: string;
+  /** ISO 8601. */
+  timestamp: string;
+  tokensBefore: number;
+  tokensAfter: number | null;
+  /** Messages that its summary stands for. */
+  removed: number | null;
+  durationMs: number | null;
+  policy: string | null;
+  /** Who wrote the summary. */
+  source: string | null;
+  /** US dollars. */
+  cost: number;
+  /** Whether it is on the path of the leaf. */
+  onPath: boolean;
+}
+
+/** What a session cost in total, along each path, by model and by kind, and its compactions over time. Pure. */
+export function statsOf(tree: Tree, leafId: string | null = leafOf(tree)): SessionStats {
+  const calls = new Map<number, BilledCall>();
+  const compactions: CompactionStats[] = [];
+  const onPath = new Set<number>();
+  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
+    onPath.add(row);
+  for (let row = 0; row < tree.length; row++) {
+    const call = billedCallAt(tree, row);
+    if (call) calls.set(row, call);
+    if (tree.kindAt(row).type !== compaction.type) continue;
+    const entry = tree.entryAt(row);
+    if (compaction.is(entry)) compactions.push(compactionStats(entry, call, onPath.has(row)));
+  }
+  return {
+    total: totalOf(calls.values()),
+    path: totalOf([...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : []))),
+    branches: branchTotals(tree, calls),
+    models: grouped(calls.values(), ({ provider, model }) => ({ provider, model })),
+    kinds: grouped(calls.values(), ({ kind }) => ({ kind })),
+    compactions,
+  };
+}
+
+function compactionStats(
+  entry: CompactionEntry,
+  call: BilledCall | undefined,
+  onPath: boolean,
+): CompactionStats {
+  const details = (entry.details ?? {}) as Record<string, unknown>;
+  const covered = details["covered"] as { messages?: unknown } | null | undefined;
+  return {
+    entryId: entry.id,
+    timestamp: entry.timestamp,
+    tokensBefore: numberIn(entry.tokensBefore) ?? 0,
+    tokensAfter: numberIn(details["tokensAfter"]),
+    removed: numberIn(covered?.messages),
+    durationMs: numberIn(details["durationMs"]),
+    policy: textIn(details["policy"]),
+    source: textIn(details["source"]) ?? (entry.fromHook ? "extension" : null),
+    cost: call?.usage.cost?.total ?? 0,
+    onPath,
+  };
+}
+
+function totalOf(calls: Iterable<BilledCall>): UsageTotals {
+  const total = nothingBilled();
+  for (const { usage } of calls) addBill(total, usage);
+  return total;
+}
+
+/** Sums for every end of the tree, each from the sum at the nearest billed entry above it: every entry is climbed once. */
+function branchTotals(tree: Tree, calls: ReadonlyMap<number, BilledCall>): SessionStats["branches"] {
+  // For each row the nearest row, itself included, that was billed; -1 where nothing above was.
+  const nearest = new Int32Array(tree.length);
+  const sums = new Map<number, UsageTotals>();
+  for (let row = 0; row < tree.length; row++) {
+    const parent = tree.index.parent(row);
+    const above = parent < 0 ? -1 : nearest[parent]!;
+    const call = calls.get(row);
+    nearest[row] = call ? row : above;
+    if (!call) continue;
+    const sum = { ...(sums.get(above) ?? nothingBilled()) };
+    addBill(sum, call.usage);
+    sums.set(row, sum);
+  }
+  return tipRows(tree).map((row) => ({
+    leafId: tree.idAt(row),
+    ...(sums.get(nearest[row]!) ?? nothingBilled()),
+  }));
+}
+
+function grouped<Key extends object>(
+  calls: Iterable<BilledCall>,
+  keyOf: (call: BilledCall) => Key,
+): (Key & UsageTotals)[] {
+  const groups = new Map<string, Key & UsageTotals>();
+  for (const call of calls) {
+    const key = keyOf(call);
+    const name = JSON.stringify(key);
+    const group = groups.get(name) ?? { ...key, ...nothingBilled() };
+    addBill(group, call.usage);
+    groups.set(name, group);
+  }
+  return [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens);
+}
+
+const numberIn = (value: unknown): number | null => (typeof value === "number" ? value : null);
+const textIn = (value: unknown): string | null => (typeof value === "string" ? value : null);
