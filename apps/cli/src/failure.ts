@@ -25,6 +25,7 @@ export class CommandError extends Error {
  * - `confirm`: something that cannot be taken back was not confirmed
  * - `damaged`: the line of an entry that cannot be read any more
  * - `not-found`: a folder that does not exist
+ * - `exists`: a session or a folder stands where something is to be written
  * - `verify`: a replay that differs from what was built anew
  * - `changed`: a file that should not have been touched
  * - `output`: stdout takes nothing
@@ -39,6 +40,7 @@ export type CommandErrorCode =
   | "confirm"
   | "damaged"
   | "not-found"
+  | "exists"
   | "verify"
   | "changed"
   | "output"

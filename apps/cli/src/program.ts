@@ -8,7 +8,9 @@ import { addContext } from "./commands/context.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDoctor } from "./commands/doctor.ts";
+import { addExport } from "./commands/export.ts";
 import { addFork } from "./commands/fork.ts";
+import { addImport } from "./commands/import.ts";
 import { addLabel } from "./commands/label.ts";
 import { addList } from "./commands/list.ts";
 import { addMerge } from "./commands/merge.ts";
@@ -42,6 +44,8 @@ const COMMANDS = [
   addPolicies,
   addMerge,
   addSummarize,
+  addImport,
+  addExport,
   addChat,
   addConfig,
   addTrust,

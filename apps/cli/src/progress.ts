@@ -11,26 +11,41 @@ const TURNS = ["|", "/", "-", "\\"];
 /** A line on stderr that says how far something is; where stderr is no terminal, nothing. */
 export function startProgress({ colours, progressColumns }: Shell, what: string) {
   const begun = Date.now();
+  let stage = "";
   let tokens = 0;
   let turn = 0;
   let drawn = false;
+  let drawnAt = begun;
   const draw = () => {
     const elapsed = Date.now() - begun;
     if (elapsed < PATIENCE) return;
     const spent = `${(elapsed / 1_000).toFixed(1)} s${tokens > 0 ? `, ${formatCount(tokens)} tokens` : ""}`;
-    const line = `${TURNS[turn++ % TURNS.length]} ${what}: ${spent} (Ctrl-C ends it)`;
+    const line = `${TURNS[turn++ % TURNS.length]} ${what}${stage}: ${spent} (Ctrl-C ends it)`;
     process.stderr.write(`\r\u001b[K${colours.dim(cutToColumns(line, progressColumns - 1))}`);
     drawn = true;
+    drawnAt = Date.now();
+  };
+  const clear = () => {
+    if (drawn) process.stderr.write("\r\u001b[K");
+    drawn = false;
   };
   const timer = progressColumns > 0 ? setInterval(draw, INTERVAL) : undefined;
   return {
+    /** What of it is being done now. */
+    tell: (now: string): void => {
+      stage = `, ${now}`;
+      // Work that never waits leaves a timer no time.
+      if (timer !== undefined && Date.now() - drawnAt >= INTERVAL) draw();
+    },
+    /** Makes room for a line of output; the next drawing comes by itself. */
+    clear,
     /** Where two summaries are under way, the further one is shown. */
     report: ({ outputTokens }: { outputTokens: number }): void => {
       tokens = Math.max(tokens, outputTokens);
     },
     stop: (): void => {
       clearInterval(timer);
-      if (drawn) process.stderr.write("\r\u001b[K");
+      clear();
     },
   };
 }

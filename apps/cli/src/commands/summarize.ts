@@ -1,18 +1,11 @@
 import { generateSummary } from "@espalier/compaction";
 import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
-import {
-  extractiveSummarizer,
-  type Summarizer,
-  withFallback,
-  withFitting,
-  withRetry,
-} from "@espalier/summarizer";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { interruptible } from "../interruptible.ts";
-import { settingsInForce, summarizerOf } from "../opening.ts";
 import { plainText } from "../plain-text.ts";
 import { print } from "../print.ts";
+import { readySummarizer } from "../ready-summarizer.ts";
 import type { Shell } from "../shell.ts";
 import { readStdin } from "../stdin-lines.ts";
 
@@ -29,7 +22,7 @@ Example:
     )
     .action(async ({ instructions }: { instructions?: string }) => {
       const messages = await readMessages();
-      const summarizer = await sized(shell);
+      const summarizer = await readySummarizer(shell);
       const answer = await interruptible(shell, "The summary", (act) =>
         generateSummary(messages, {
           ...act,
@@ -41,14 +34,6 @@ Example:
       const tokens = Math.ceil(summary.length / CHARS_PER_TOKEN);
       await print(shell, { summary, tokens, usage, source }, () => [plainText(summary)]);
     });
-}
-
-/** The summarizer, made ready for any number of messages. */
-async function sized(shell: Shell): Promise<Summarizer> {
-  const { values } = await settingsInForce(shell);
-  const { summarizer, fallback } = summarizerOf(shell, values);
-  const ready = withFitting(withRetry(summarizer));
-  return fallback ? withFallback(ready, extractiveSummarizer()) : ready;
 }
 
 async function readMessages(): Promise<ContextMessage[]> {

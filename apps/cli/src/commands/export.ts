@@ -1,0 +1,85 @@
+import { basename } from "node:path";
+import type { Session } from "@espalier/engine";
+import { type ExportFormat, exportSession } from "@espalier/interop";
+import { redactText } from "@espalier/session-tree";
+import { type Command, Option } from "commander";
+import { entryNamed } from "../entry-reference.ts";
+import { exportHtml } from "../export-html.ts";
+import { formatMany } from "../numbers.ts";
+import { reading, warnOfDamage } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
+import { print } from "../print.ts";
+import type { Shell } from "../shell.ts";
+import { writeExport } from "../write-export.ts";
+
+interface ExportCommandOptions {
+  format: ExportFormat | "html";
+  at?: string;
+  all?: boolean;
+  redact?: boolean;
+  out?: string;
+}
+
+/** The formats, and how the file is called where nobody says. */
+const ENDINGS: Record<ExportCommandOptions["format"], string> = {
+  html: "html",
+  markdown: "md",
+  json: "json",
+  jsonl: "copy.jsonl",
+  anthropic: "anthropic.json",
+  openai: "openai.json",
+  "openai-responses": "openai-responses.json",
+  "ai-sdk": "ai-sdk.json",
+};
+
+export function addExport(program: Command, shell: Shell): void {
+  program
+    .command("export <session>")
+    .description("write a session for people, for other programs, or as the request that its context makes")
+    .addOption(
+      new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
+    )
+    .option("--at <id>", "the path that ends here; by default the leaf's, and for html, json and jsonl all")
+    .option("--all", "all branches in a markdown document")
+    .option("--redact", "leave out what has the shape of a key, a token or a password")
+    .option("--out <file>", "where to write it, readable for you alone; by default it is printed")
+    .addHelpText(
+      "after",
+      `
+With --json and no --out the file is named after the session, in this folder. A session is never written over.
+
+Examples:
+  espalier export session.jsonl --format markdown | less
+  espalier export session.jsonl --format html --redact --out session.html
+  espalier export session.jsonl --format anthropic --at before-cache`,
+    )
+    .action((ref: string, options: ExportCommandOptions) =>
+      reading(shell, ref, async (session) => {
+        warnOfDamage(shell, session, session.tree.issues);
+        const pieces = await exported(session, options);
+        const { out } = options;
+        if (out === undefined && !shell.json) {
+          for (const piece of pieces) await shell.output.write(piece);
+          return;
+        }
+        const file = out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[options.format]}`;
+        const written = writeExport(file, pieces);
+        await print(shell, written, () => [
+          `${formatMany(written.entries, "entry", "entries")} written to ${plainLine(written.file)}.`,
+        ]);
+      }),
+    );
+}
+
+async function exported(
+  session: Session,
+  { format, at, all, redact }: ExportCommandOptions,
+): Promise<Generator<string, number>> {
+  const options = {
+    ...(at === undefined ? {} : { at: entryNamed(session, at) }),
+    ...(redact ? { redact: redactText } : {}),
+  };
+  return format === "html"
+    ? await exportHtml(session, options)
+    : exportSession(session, { format, all, ...options });
+}

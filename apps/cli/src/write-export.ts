@@ -1,0 +1,82 @@
+import { randomBytes } from "node:crypto";
+import { realpathSync, renameSync, rmSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import { scanLines } from "@espalier/jsonl-stream";
+import { createWhole, openView } from "@espalier/jsonl-stream/node";
+import { readSessionLine } from "@espalier/session-tree";
+import { CommandError } from "./failure.ts";
+
+/** What was written, and where. */
+export interface WrittenExport {
+  /** Absolute. */
+  file: string;
+  entries: number;
+}
+
+/** Bytes that are collected before they are written. */
+const CHUNK = 1 << 16;
+
+/**
+ * Writes an export to a file of mode 0600, all of it or nothing. An older export gives way to it; a session does not.
+ *
+ * @param pieces text, and how many entries it holds
+ * @throws CommandError `exists`; JsonlError `not-found`, `short-write`, `write-failed`
+ */
+export function writeExport(path: string, pieces: Generator<string, number>): WrittenExport {
+  const file = resolve(path);
+  const count = { entries: 0 };
+  const chunks = chunksOf(pieces, count);
+  const older = statSync(file, { throwIfNoEntry: false });
+  if (!older) createWhole(file, chunks);
+  else if (older.isFile() && !holdsSession(file)) replace(realpathSync(file), chunks);
+  else
+    throw new CommandError(
+      "exists",
+      `${path} is ${older.isFile() ? "a session" : "no file"} and stays as it is; choose another name with --out.`,
+    );
+  return { file, entries: count.entries };
+}
+
+function replace(file: string, chunks: Iterable<Uint8Array>): void {
+  const draft = `${file}.${randomBytes(6).toString("hex")}.tmp`;
+  createWhole(draft, chunks);
+  try {
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
+}
+
+function holdsSession(file: string): boolean {
+  const view = openView(file);
+  try {
+    for (const { bytes } of scanLines(view)) return readSessionLine(bytes).is === "header";
+    return false;
+  } finally {
+    view.close();
+  }
+}
+
+function* chunksOf(pieces: Generator<string, number>, count: { entries: number }): Generator<Uint8Array> {
+  let waiting: string[] = [];
+  let size = 0;
+  const chunk = (): Uint8Array => {
+    const text = waiting.join("");
+    waiting = [];
+    size = 0;
+    return encoder.encode(text);
+  };
+  for (let next = pieces.next(); ; next = pieces.next()) {
+    if (next.done) {
+      count.entries = next.value;
+      break;
+    }
+    waiting.push(next.value);
+    size += next.value.length;
+    if (size >= CHUNK) yield chunk();
+  }
+  yield chunk();
+}
+
+const encoder = new TextEncoder();

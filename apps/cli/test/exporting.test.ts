@@ -1,0 +1,95 @@
+// `export`: a session for people and for other programs.
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import {
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  linesOf,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
+
+const KEY = `ghp_${"a1B2".repeat(9)}`;
+
+test("without --out an export is printed, and is the same every time", async () => {
+  for (const format of ["markdown", "json", "jsonl", "anthropic", "openai", "openai-responses", "ai-sdk"]) {
+    const first = await espalier(["export", DEMO, "--format", format]);
+    expect(first.code).toBe(0);
+    expect(first.stdout.length).toBeGreaterThan(1_000);
+    expect((await espalier(["export", DEMO, "--format", format])).stdout).toBe(first.stdout);
+  }
+});
+
+test("--out writes a file for its owner alone, and --json says what is in it", async () => {
+  const out = join(temporaryFolder(), "demo.json");
+  const { code, value } = await espalierJson(["export", DEMO, "--format", "json", "--out", out]);
+  expect([code, value]).toEqual([0, { file: out, entries: 212 }]);
+  expect(statSync(out).mode & 0o777).toBe(0o600);
+  expect(JSON.parse(readFileSync(out, "utf8"))).toMatchObject({ format: "espalier-session", version: 1 });
+  const again = await espalier(["export", DEMO, "--format", "anthropic", "--out", out]);
+  expect(again.stdout).toMatch(/^\d+ entries written to .*demo\.json\.\n$/);
+  expect(JSON.parse(readFileSync(out, "utf8"))).toHaveProperty("messages");
+});
+
+test("with --json and no --out the file is named after the session, in this folder", async () => {
+  const cwd = temporaryFolder();
+  const { value } = await espalierJson(["export", DEMO, "--format", "markdown"], { cwd });
+  expect(value.file).toBe(join(cwd, "demo-session.md"));
+  expect(readFileSync(value.file, "utf8")).toMatch(/^---\ntitle: /);
+});
+
+test("a copy as JSON Lines opens as the session it is of, and --at takes one path of it", async () => {
+  const out = join(temporaryFolder(), "copy.jsonl");
+  await espalier(["export", DEMO, "--format", "jsonl", "--out", out]);
+  const [copy, original] = await Promise.all([
+    espalierJson(["context", out]),
+    espalierJson(["context", DEMO]),
+  ]);
+  expect(copy.value).toEqual(original.value);
+  const path = await espalier(["export", DEMO, "--format", "jsonl", "--at", "checkpoint"]);
+  expect(path.stdout.split("\n").length).toBeLessThan(linesOf(DEMO).length);
+});
+
+test("a session is never written over, nor is anything that is no file", async () => {
+  const session = demoCopy();
+  const before = stateOf(session);
+  for (const out of [session, join(session, "..")]) {
+    const { code, value } = await espalierJson(["export", session, "--format", "markdown", "--out", out]);
+    expect(code).toBe(1);
+    expect(value.error).toMatchObject({ code: "exists", message: expect.stringContaining("--out") });
+  }
+  expect(stateOf(session)).toBe(before);
+});
+
+test("what fails leaves no file", async () => {
+  const empty = sessionOf(HEADER);
+  const out = join(temporaryFolder(), "request.json");
+  const failed = await espalierJson(["export", empty, "--format", "anthropic", "--out", out]);
+  expect(failed.value.error).toMatchObject({ code: "empty-context" });
+  expect(existsSync(out)).toBe(false);
+  writeFileSync(out, "before");
+  await espalier(["export", empty, "--format", "anthropic", "--out", out]);
+  expect(readFileSync(out, "utf8")).toBe("before");
+});
+
+test("--redact leaves keys out, in every format", async () => {
+  const session = sessionOf(HEADER, said("e1", null, `The key is ${KEY}, do not lose it.`));
+  for (const format of ["markdown", "json", "jsonl", "anthropic", "openai"]) {
+    const plain = await espalier(["export", session, "--format", format]);
+    expect(plain.stdout).toContain(KEY);
+    const redacted = await espalier(["export", session, "--format", format, "--redact"]);
+    expect(redacted.stdout).not.toContain(KEY);
+    expect(redacted.stdout).toMatch(/The key is .*github token.*, do not lose it\./);
+  }
+});
+
+test("a format that nobody knows is wrong usage", async () => {
+  const { code, value } = await espalierJson(["export", DEMO, "--format", "pdf"]);
+  expect([code, value.error.code]).toEqual([2, "usage"]);
+});

@@ -1,0 +1,134 @@
+// `import`: sessions of other agents, from where those agents keep them.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { expect, test } from "vitest";
+import { espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
+
+const claudeLine = (uuid: string, parentUuid: string | null, cwd: string, message: object) => ({
+  type: (message as { role: string }).role,
+  uuid,
+  parentUuid,
+  sessionId: "claude-1",
+  timestamp: "2026-01-01T00:00:00.000Z",
+  cwd,
+  message,
+});
+
+const claudeSession = (cwd: string): object[] => [
+  claudeLine("u1", null, cwd, { role: "user", content: "Which way is up?" }),
+  claudeLine("a1", "u1", cwd, { role: "assistant", content: [{ type: "text", text: "That one." }] }),
+  claudeLine("u2", "a1", cwd, { role: "user", content: "And down?" }),
+];
+
+const codexItem = (role: string, type: string, text: string) => ({
+  timestamp: "2026-01-01T00:00:01.000Z",
+  type: "response_item",
+  payload: { type: "message", role, content: [{ type, text }] },
+});
+
+const codexSession = (cwd: string): object[] => [
+  {
+    timestamp: "2026-01-01T00:00:00.000Z",
+    type: "session_meta",
+    payload: { id: "codex-1", timestamp: "2026-01-01T00:00:00.000Z", cwd, cli_version: "0.125.0" },
+  },
+  codexItem("user", "input_text", "Which way is up?"),
+  codexItem("assistant", "output_text", "That one."),
+];
+
+function write(file: string, lines: readonly object[], end = "\n"): string {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, lines.map((line) => JSON.stringify(line)).join("\n") + end);
+  return file;
+}
+
+/** A home in which Claude Code and Codex worked, in two folders. */
+function home() {
+  const folder = temporaryFolder();
+  const [here, elsewhere] = [join(folder, "here"), join(folder, "elsewhere")];
+  mkdirSync(here);
+  const claude = join(folder, ".claude", "projects");
+  const source = write(join(claude, "here", "claude-1.jsonl"), claudeSession(here));
+  const other = claudeSession(elsewhere).map((line) => ({ ...line, sessionId: "claude-2" }));
+  write(join(claude, "elsewhere", "claude-2.jsonl"), other);
+  const day = join(folder, ".codex", "sessions", "2026", "01", "01");
+  write(join(day, "rollout-2026-01-01T00-00-00-codex-1.jsonl"), codexSession(here));
+  const env = {
+    HOME: folder,
+    ESPALIER_HOME: join(folder, ".espalier"),
+    CLAUDE_CONFIG_DIR: undefined,
+    CODEX_HOME: undefined,
+  };
+  return { folder, here, source, options: { env, cwd: here } };
+}
+
+test("an agent's name imports its sessions of this folder, --all those of all folders", async () => {
+  const { options, source } = home();
+  const here = await espalierJson(["import", "claude-code"], options);
+  expect(here.values).toEqual([
+    {
+      source,
+      agent: "claude-code",
+      file: expect.stringMatching(/claude-1\.jsonl$/),
+      sessionId: "claude-1",
+      status: "created",
+      entries: 3,
+      added: 3,
+      branches: 1,
+      compactions: 0,
+      issues: [],
+    },
+  ]);
+  const all = await espalierJson(["import", "claude-code", "--all"], options);
+  expect(all.values.map(({ sessionId, status }) => [sessionId, status]).sort()).toEqual([
+    ["claude-1", "unchanged"],
+    ["claude-2", "created"],
+  ]);
+  const codex = await espalierJson(["import", "codex"], options);
+  expect(codex.values).toMatchObject([{ sessionId: "codex-1", status: "created" }]);
+  const context = await espalierJson(["context", "codex-1"], options);
+  expect(context.value.messages.map(({ role }: { role: string }) => role)).toEqual(["user", "assistant"]);
+});
+
+test("importing again adds what is new, and the source is not touched", async () => {
+  const { options, source, here } = home();
+  await espalier(["import", source], options);
+  const lines = [...claudeSession(here), claudeLine("u3", "a1", here, { role: "user", content: "Left?" })];
+  write(source, lines);
+  const before = stateOf(source);
+  const again = await espalierJson(["import", source], options);
+  expect(again.value).toMatchObject({ status: "updated", added: 1, entries: 4, branches: 2 });
+  const unchanged = await espalierJson(["import", source], options);
+  expect(unchanged.value).toMatchObject({ status: "unchanged", added: 0 });
+  expect(stateOf(source)).toBe(before);
+});
+
+test("the report for people ends with the sums, and says what could not be mapped and why", async () => {
+  const { options, source, here } = home();
+  write(source, claudeSession(here), '\n{"type":"us');
+  const { code, stdout } = await espalier(["import", source], options);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^created {3}claude-1 {2}3 entries, 1 branch /);
+  expect(stdout).toMatch(/\ntorn-line .*\(1 line in 1 file\)\n/);
+  expect(stdout.trimEnd().split("\n").at(-1)).toBe("1 session, 3 entries (3 new), 1 branch, 0 compactions");
+});
+
+test("where nothing is found, the sentence says what to do", async () => {
+  const { options, folder } = home();
+  const elsewhere = { ...options, cwd: folder };
+  const here = await espalierJson(["import", "claude-code"], elsewhere);
+  expect(here.code).toBe(1);
+  expect(here.value.error).toMatchObject({ code: "not-found", message: expect.stringContaining("--all") });
+  const pi = await espalierJson(["import", "pi"], options);
+  expect(pi.value.error).toMatchObject({
+    code: "not-found",
+    message: expect.stringContaining("pi/sessions"),
+  });
+  const nowhere = await espalierJson(["import", join(folder, "none.jsonl")], options);
+  expect(nowhere.value.error).toMatchObject({ code: "not-found" });
+  const notes = join(folder, "notes.jsonl");
+  writeFileSync(notes, '{"a":1}\n');
+  const skipped = await espalierJson(["import", notes], options);
+  expect(skipped.code).toBe(1);
+  expect(skipped.value).toMatchObject({ status: "skipped", issues: [{ kind: "not-a-session" }] });
+});
