@@ -5,9 +5,9 @@ import type { AssistantMessage } from "@espalier/session-tree";
 export type AfterAnswer = "nothing" | "overflow" | "threshold";
 
 /**
- * The decision after each answer, in this order: aborted → nothing; the provider said that the request was too long,
- * and it was the current model → overflow (leave the answer out, compact, retry once); failed otherwise → nothing;
- * over the threshold → compact, no retry.
+ * The decision after each answer, in this order: aborted → nothing; the request was too long for the model, by what the
+ * provider said or counted, and it was the current model → overflow (compact; an answer that did not come to its end is
+ * left out, and the request sent once more); failed otherwise → nothing; over the threshold → compact, no retry.
  *
  * @param contextTokens size of the context with the answer, as the policy measures it
  */
@@ -23,3 +23,7 @@ export function afterAnswer(
   if (answer.stopReason === "error") return "nothing";
   return shouldCompact(contextTokens, settings.contextWindow, settings) ? "threshold" : "nothing";
 }
+
+/** Whether an answer came to its end. One that did stands, however long its request was. */
+export const isWhole = ({ stopReason }: AssistantMessage): boolean =>
+  stopReason === "stop" || stopReason === "toolUse";

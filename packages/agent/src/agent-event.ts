@@ -26,6 +26,8 @@ export type AgentEvent =
   | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
   /** The history is as it was. */
   | { type: "compact_failed"; message: string }
+  /** What the model reads is another list now, after a compaction: whoever draws one of its own draws it anew. */
+  | { type: "messages_replaced"; messages: readonly ContextMessage[] }
   | { type: "retry"; afterMs: number }
   | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };
 

@@ -1,18 +1,19 @@
-import { CompactionError, trustedTokens } from "@espalier/compaction";
+import { trustedTokens } from "@espalier/compaction";
 import { type RunState, runStateOf, type Session, sentEntry } from "@espalier/engine";
 import type { CompactResult } from "@espalier/policies";
 import {
   type AssistantMessage,
+  type ContextMessage,
   message,
   modelChange,
   type NewEntry,
   type ToolCallBlock,
 } from "@espalier/session-tree";
-import { SummarizerError } from "@espalier/summarizer";
-import { afterAnswer } from "./after-answer.ts";
+import { afterAnswer, isWhole } from "./after-answer.ts";
 import { AgentError, MaxIterations, stillTooLong } from "./agent-error.ts";
 import type { AgentEvent, AgentListener } from "./agent-event.ts";
 import type { AgentOptions, RunOptions } from "./agent-options.ts";
+import { compactAfter } from "./compact-after.ts";
 import { InputQueue } from "./input-queue.ts";
 import { breakdownOf, type Limits, limitsOf } from "./limits.ts";
 import type { Model } from "./model.ts";
@@ -46,7 +47,10 @@ export class Agent {
     this.#options = options;
     this.#queue = new InputQueue(options.session);
     this.#log = new RunLog(options.session, (entry) => this.#tell({ type: "entry", entry }));
-    tellSessionEvents(options.session.events, (event) => this.#tell(event));
+    tellSessionEvents(options.session.events, (event) => {
+      this.#tell(event);
+      if (event.type === "compact_done") this.replaceMessages(this.session.context.messages);
+    });
   }
 
   get model(): Model {
@@ -129,6 +133,11 @@ export class Agent {
     });
   }
 
+  /** Tells that `messages` is what the model reads now. The agent keeps no list: each request is built from the tree. */
+  replaceMessages(messages: readonly ContextMessage[]): void {
+    this.#tell({ type: "messages_replaced", messages });
+  }
+
   /** A run from its beginning to its end, however it ends. */
   async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
     const controller = new AbortController();
@@ -186,7 +195,7 @@ export class Agent {
     const limits = this.#limits;
     const size = trustedTokens(this.session.context, limits.overheadTokens);
     const then = afterAnswer(answer, this.#model, size, limits.settings);
-    if (then === "overflow") {
+    if (then === "overflow" && !isWhole(answer)) {
       if (overflows > 0) throw stillTooLong(answer, breakdownOf(this.session, limits));
       await recoverFromOverflow(this.session, this.#log, { answer, entry: entry! }, limits, signal);
       const { overflowRetryDelayMs: afterMs = 100 } = this.#options;
@@ -198,7 +207,8 @@ export class Agent {
     if (answer.stopReason === "length") await this.#log.append(refusedResults(calls, CUT_OFF));
     else for (const call of calls) await this.#runCall(call, signal);
     if (calls.length > 0) return { answer, next: "tools" };
-    if (then === "threshold") await this.#compactAfter(signal);
+    const failure = then === "nothing" ? undefined : await compactAfter(this.session, then, limits, signal);
+    if (failure !== undefined) this.#tell({ type: "compact_failed", message: failure });
     return { answer, next: "done" };
   }
 
@@ -221,16 +231,6 @@ export class Agent {
     const result = await runTool(call, { tools, signal, cwd, ...(approve ? { approve } : {}) });
     await this.#log.append([message.of({ message: result })]);
     this.#tell({ type: "tool_end", call, result });
-  }
-
-  /** There is an answer already: a compaction that fails now is told, and tried again before the next request. */
-  async #compactAfter(signal: AbortSignal): Promise<void> {
-    try {
-      await this.session.compactWhenDue({ ...this.#limits, signal });
-    } catch (error) {
-      if (!(error instanceof CompactionError || error instanceof SummarizerError)) throw error;
-      this.#tell({ type: "compact_failed", message: error.message });
-    }
   }
 
   get #limits(): Limits {

@@ -15,6 +15,7 @@ import {
   toUsage,
 } from "@espalier/summarizer";
 import type { Model, ModelEvent, StreamOptions } from "./model.ts";
+import { addPiece } from "./partial-answer.ts";
 import { ABORTED } from "./stream-answer.ts";
 
 /** The model that answers where none is named. */
@@ -62,12 +63,10 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
       const answering = (await client()).messages.stream(body as Anthropic.MessageStreamParams, { signal });
       for await (const event of answering) {
         if (event.type === "message_start") usage = event.message.usage;
-        if (event.type !== "content_block_delta") continue;
-        if (event.delta.type === "text_delta") {
-          addText(partial, event.delta.text);
-          yield { type: "text", text: event.delta.text };
-        } else if (event.delta.type === "thinking_delta")
-          yield { type: "thinking", text: event.delta.thinking };
+        const piece = event.type === "content_block_delta" && pieceOf(event.delta);
+        if (!piece) continue;
+        addPiece(partial, piece);
+        yield piece;
       }
       const message = await answering.finalMessage();
       lastRequest = { body };
@@ -142,10 +141,10 @@ function toBlock(block: Anthropic.ContentBlock): AssistantBlock[] {
   return [];
 }
 
-function addText(blocks: AssistantBlock[], text: string): void {
-  const last = blocks.at(-1);
-  if (last?.type === "text") last.text += text;
-  else blocks.push({ type: "text", text });
+function pieceOf(delta: Anthropic.RawContentBlockDelta): Exclude<ModelEvent, { type: "answer" }> | undefined {
+  if (delta.type === "text_delta") return { type: "text", text: delta.text };
+  if (delta.type === "thinking_delta") return { type: "thinking", text: delta.thinking };
+  return undefined;
 }
 
 /** What a provider said, with its status: what an overflow is recognised by. */

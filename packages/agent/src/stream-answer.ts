@@ -1,5 +1,6 @@
 import type { AssistantBlock, AssistantMessage } from "@espalier/session-tree";
 import type { Model, ModelEvent } from "./model.ts";
+import { addPiece } from "./partial-answer.ts";
 import { untilAborted } from "./until-aborted.ts";
 
 /** How long a model may take to end by itself after an abort, in milliseconds: it knows best what it was billed. */
@@ -7,7 +8,7 @@ const GRACE = 300;
 
 /**
  * Streams one answer, telling of its pieces. Whatever happens becomes an answer: what a model throws one of
- * `stopReason` `error`, an abort one of `aborted`, both with what there was of the text.
+ * `stopReason` `error`, an abort one of `aborted`, both with what there was of text and thinking.
  */
 export async function streamAnswer(
   model: Model,
@@ -16,18 +17,17 @@ export async function streamAnswer(
   tell: (event: Exclude<ModelEvent, { type: "answer" }>) => void,
 ): Promise<AssistantMessage> {
   const { signal } = options;
-  let text = "";
+  const content: AssistantBlock[] = [];
   try {
     const events = model.stream(request, options)[Symbol.asyncIterator]();
     for (;;) {
       const { value, done } = await untilAborted(events.next(), signal, GRACE);
       if (done) throw new Error(`The model ${model.modelId} ended without an answer.`);
       if (value.type === "answer") return value.message;
-      if (value.type === "text") text += value.text;
+      addPiece(content, value);
       tell(value);
     }
   } catch (error) {
-    const content: AssistantBlock[] = text === "" ? [] : [{ type: "text", text }];
     return {
       role: "assistant",
       content,

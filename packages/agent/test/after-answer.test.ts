@@ -18,6 +18,14 @@ const answer = (given: Partial<AssistantMessage>): AssistantMessage => ({
   ...given,
 });
 const failed = (errorMessage: string) => answer({ stopReason: "error", errorMessage });
+const WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
+const usageOf = (tokens: number) => ({
+  input: tokens - 2,
+  cacheRead: 1,
+  cacheWrite: 1,
+  output: 5,
+  totalTokens: tokens + 5,
+});
 const FULL = DEFAULT_COMPACTION_SETTINGS.contextWindow - DEFAULT_COMPACTION_SETTINGS.reserveTokens;
 
 test.each([
@@ -46,6 +54,20 @@ test.each([
     { ...failed(TOO_LONG), provider: "another" },
     FULL + 1,
     "nothing",
+  ],
+  ["a usage above the window is one", answer({ usage: usageOf(WINDOW + 1) }), FULL + 1, "overflow"],
+  ["a usage of the whole window is none", answer({ usage: usageOf(WINDOW) }), FULL + 1, "threshold"],
+  [
+    "a usage above the window of an answer that was aborted triggers nothing",
+    answer({ usage: usageOf(WINDOW + 1), stopReason: "aborted" }),
+    FULL + 1,
+    "nothing",
+  ],
+  [
+    "a usage above the window of another model is no overflow",
+    answer({ usage: usageOf(WINDOW + 1), model: "another" }),
+    FULL + 1,
+    "threshold",
   ],
   ["another error triggers nothing", failed("529 overloaded"), FULL + 1, "nothing"],
   ["a rate limit is no overflow", failed("429 rate limit: too many tokens per minute"), 0, "nothing"],

@@ -153,6 +153,34 @@ test("a connection that breaks keeps the text there was, as a failed answer, and
   expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
 });
 
+test("what a model thought before its answer was torn is kept for people, and never sent", async () => {
+  let asked = 0;
+  const { url, requests } = await server({
+    reply: () =>
+      ++asked > 1
+        ? textReply("Plums.")
+        : {
+            kind: "message",
+            content: [
+              { type: "thinking", thinking: "The pears are many, ", signature: "never-came" },
+              { type: "text", text: "There are pears and plums here." },
+            ],
+            breaks: { afterDeltas: 3, how: "cut" },
+          },
+  });
+  const { agent } = await stage({ url });
+  expect(await agent.run("What grows here?")).toMatchObject({
+    stopReason: "error",
+    content: [
+      { type: "thinking", thinking: "The pears are many, " },
+      { type: "text", text: "There are pears and " },
+    ],
+  });
+  expect(await agent.run("And what else?")).toMatchObject({ stopReason: "stop" });
+  expect(JSON.stringify(requests.at(-1)!.body)).not.toMatch(/many|There are/);
+  expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
+});
+
 test("what is typed during an answer waits on disk and is delivered in order and once", async () => {
   const { url, requests } = await server({
     reply: (_, n) => textReply(`Answer ${n}.`, { delayMs: n === 1 ? 200 : 0 }),

@@ -1,4 +1,4 @@
-import { isCustom } from "@espalier/session-tree";
+import { buildSessionContext, isCustom } from "@espalier/session-tree";
 import { type ReceivedRequest, textReply, toolReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { entriesOf, SUMMARY, server, stage, textsOf } from "./stage.ts";
@@ -154,6 +154,53 @@ test("an answer without a word from a full window is an overflow too: it is left
   expect(JSON.stringify(session.context.messages)).not.toContain("Half of it");
   expect(textsOf(session.file, "assistant")).toContain("Half of it was cut.");
   expect(events.map(({ type }) => type)).toContain("retry");
+});
+
+test("a whole answer to a request above the window stands: the path is compacted, and nothing is sent again", async () => {
+  let asked = 0;
+  const { url, requests } = await server({
+    reply: (request) => {
+      if (isSummaryRequest(request)) return textReply(SUMMARY);
+      asked++;
+      return textReply("The pears are ripe.", {
+        usage: { output_tokens: 9, input_tokens: asked === 1 ? WINDOW : 900, cache_read_input_tokens: 1 },
+      });
+    },
+  });
+  const { agent, session, events } = await stage({
+    url,
+    contextWindow: WINDOW,
+    open: { compaction: { keepRecentTokens: 200 } },
+  });
+  for (let at = 0; at < 4; at++) {
+    await session.appendMessages([
+      { role: "user", content: `Say it ${"again ".repeat(300)}` },
+      { role: "assistant", content: [{ type: "text", text: "So it is. ".repeat(200) }] },
+    ] as never);
+  }
+  expect(await agent.run("What grows here?")).toMatchObject({ content: [{ text: "The pears are ripe." }] });
+  expect(asked).toBe(1);
+  const [compaction] = entriesOf(session.file).filter(({ type }) => type === "compaction");
+  expect(compaction).toMatchObject({ details: { reason: "overflow" } });
+  expect(events.map(({ type }) => type)).not.toContain("retry");
+  expect(JSON.stringify(session.context.messages)).toContain("The pears are ripe.");
+  expect(await agent.run("And now?")).toMatchObject({ stopReason: "stop" });
+  expect(requests.flatMap(({ problems }) => problems)).toEqual([]);
+});
+
+test("after a compaction whoever draws the messages hears of the list that the model reads now", async () => {
+  const { url } = await server({ reply: () => textReply(SUMMARY) });
+  const { agent, session, events } = await stage({ url, open: { compaction: { keepRecentTokens: 200 } } });
+  for (let at = 0; at < 4; at++) {
+    await session.appendMessages([
+      { role: "user", content: `Say it ${"again ".repeat(300)}` },
+      { role: "assistant", content: [{ type: "text", text: "So it is. ".repeat(200) }] },
+    ] as never);
+  }
+  expect(await agent.forceCompact()).toMatchObject({ success: true });
+  const told = events.slice(-2);
+  expect(told.map(({ type }) => type)).toEqual(["compact_done", "messages_replaced"]);
+  expect(told[1]).toMatchObject({ messages: buildSessionContext(session.tree).messages });
 });
 
 test("where nothing may compact by itself, an overflow is an error, and nothing is compacted", async () => {

@@ -1,0 +1,78 @@
+import { createAgent } from "@espalier/agent";
+import { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
+import { createSession, openSession, type Session } from "@espalier/engine";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { quiet, textsOf, until, workingFolder } from "./stage.ts";
+
+/** What somebody does while an agent works, or does not. */
+const acts = fc.array(
+  fc.constantFrom("say", "say", "say", "answer", "fail", "abort", "compact", "reopen", "fork"),
+  { minLength: 1, maxLength: 14 },
+);
+
+test("whatever happens meanwhile, what is said is delivered in its order and once", async () => {
+  const home = workingFolder();
+  await fc.assert(
+    fc.asyncProperty(acts, async (happening) => {
+      let session: Session = await createSession({ cwd: home, home, log: quiet });
+      /** Ends the answer that is on its way. */
+      let answer: ((turn: ScriptedTurn) => void) | undefined;
+      const model = {
+        ...scriptedModel([]),
+        async *stream(request: never, options: { signal: AbortSignal }) {
+          const turn = await new Promise<ScriptedTurn>((resolve) => {
+            answer = resolve;
+            options.signal.addEventListener("abort", () => resolve({}));
+          });
+          answer = undefined;
+          yield* scriptedModel([turn]).stream(request, options);
+        },
+      };
+      let agent = createAgent({ session, model });
+      let running: Promise<unknown>[] = [];
+      const said: string[] = [];
+      const idle = async () => {
+        await Promise.all(running);
+        running = [];
+      };
+      for (const act of [...happening, "reopen", "say", "answer"]) {
+        if (act === "say") {
+          said.push(`${said.length}`);
+          const before = textsOf(session.file, "user").length + agent.waiting;
+          running.push(agent.run(said.at(-1)!));
+          // It is on disk before the next thing happens.
+          await until(() => textsOf(session.file, "user").length + agent.waiting > before);
+        } else if (act === "answer" || act === "fail") {
+          await until(() => answer !== undefined || !agent.isRunning);
+          answer?.(act === "answer" ? { text: "Yes." } : { stopReason: "error", errorMessage: "529" });
+        } else if (act === "abort") {
+          agent.abort();
+          await idle();
+        } else if (act === "compact") running.push(agent.forceCompact());
+        else if (act === "fork" && session.leafId !== null) {
+          const { file } = await session.fork(session.leafId);
+          const fork = await openSession(file, { home, log: quiet });
+          expect(createAgent({ session: fork, model }).waiting).toBe(0);
+          await fork.close();
+        } else if (act === "reopen") {
+          agent.abort();
+          await idle();
+          await session.close();
+          session = await openSession(session.file, { home, log: quiet });
+          agent = createAgent({ session, model });
+        }
+      }
+      while (agent.isRunning) {
+        await until(() => answer !== undefined || !agent.isRunning);
+        answer?.({ text: "Yes." });
+        await new Promise(setImmediate);
+      }
+      await idle();
+      expect(agent.waiting).toBe(0);
+      expect(textsOf(session.file, "user")).toEqual(said);
+      await session.close();
+    }),
+    { numRuns: 40, endOnFailure: true },
+  );
+});
