@@ -1,0 +1,115 @@
+// What every line is handed: files to measure on, contenders to measure, and the order in which that happens.
+import { mkdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { startContender, whyMissing } from "./contender.mjs";
+import { sessionFile } from "./session-file.mjs";
+
+/** @typedef {import("./contender.mjs").ContenderName} ContenderName */
+
+export class Bench {
+  #running = new Map();
+  #missing = new Map();
+  #scratches = 0;
+
+  constructor({ folder, sizes, isSmoke }) {
+    this.folder = folder;
+    /** Entries of the sessions to measure: 1,000 to 1,000,000. */
+    this.sizes = sizes;
+    /** Tiny sizes, to see that everything runs; what comes out says nothing. */
+    this.isSmoke = isSmoke;
+  }
+
+  /** Why contenders took no part, by name. */
+  get missing() {
+    return Object.fromEntries(this.#missing);
+  }
+
+  /** A generated session, as `SessionLines` makes it; kept for the next run. In a smoke run at most 300 entries. */
+  session(recipe) {
+    const entries = this.isSmoke ? Math.min(recipe.entries, 300) : recipe.entries;
+    return sessionFile(join(this.folder, "sessions"), { ...recipe, entries });
+  }
+
+  /** An empty folder for what a line writes; removed when the line is through. */
+  scratch() {
+    const path = join(this.folder, "scratch", `${++this.#scratches}`);
+    rmSync(path, { recursive: true, force: true });
+    mkdirSync(path, { recursive: true });
+    return path;
+  }
+
+  /** Many or one, in a smoke run always few. */
+  count(full, smoke) {
+    return this.isSmoke ? smoke : full;
+  }
+
+  /**
+   * Has contenders do a task in turns, so that all of them see the same machine, and takes the median of each number
+   * that they answer with.
+   *
+   * @param {Partial<Record<ContenderName, [task: string, args?: object, only?: { rounds?: number, nodeOptions?: string[] }]>>} tasks
+   * @param {{ rounds?: number, warmUp?: number, fresh?: boolean }} [options] `warmUp`: rounds that do not count
+   *   (default 1); `fresh`: a new process each round, where memory or a first time is measured
+   * @returns {Promise<Partial<Record<ContenderName, Record<string, number>>>>} without those that cannot take part
+   */
+  async alternate(tasks, { rounds = 5, warmUp = 1, fresh = false } = {}) {
+    const names = /** @type {ContenderName[]} */ (Object.keys(tasks)).filter((name) => this.#takesPart(name));
+    const answers = Object.fromEntries(names.map((name) => [name, []]));
+    const total = this.isSmoke ? 1 : rounds + (fresh ? 0 : warmUp);
+    for (let round = 0; round < total; round++) {
+      for (const name of names) {
+        const [task, args = {}, only = {}] = tasks[name];
+        if (round >= (only.rounds ?? total)) continue;
+        const answer = await this.#ask(name, task, args, { fresh, nodeOptions: only.nodeOptions });
+        const isWarmUp = !fresh && round < warmUp && total > 1 && !only.rounds;
+        if (answer !== undefined && !isWarmUp) answers[name].push(answer);
+      }
+    }
+    const taken = Object.entries(answers).filter(([, each]) => each.length > 0);
+    return Object.fromEntries(taken.map(([name, each]) => [name, medians(each)]));
+  }
+
+  /** Has one contender do a task once, in a process of its own; undefined when it cannot take part, or when it fails. */
+  async once(name, task, args = {}, { nodeOptions } = {}) {
+    if (!this.#takesPart(name)) return undefined;
+    return this.#ask(name, task, args, { fresh: true, nodeOptions });
+  }
+
+  /** Ends every process and removes what was written. Called after each line. */
+  endLine() {
+    for (const contender of this.#running.values()) contender.stop();
+    this.#running.clear();
+    rmSync(join(this.folder, "scratch"), { recursive: true, force: true });
+  }
+
+  #takesPart(name) {
+    const reason = whyMissing(name);
+    if (reason) this.#missing.set(name, reason);
+    return reason === undefined;
+  }
+
+  async #ask(name, task, args, { fresh, nodeOptions }) {
+    if (fresh) {
+      const contender = await startContender(name, { nodeOptions });
+      try {
+        return await contender.run(task, args);
+      } finally {
+        contender.stop();
+      }
+    }
+    if (!this.#running.has(name)) this.#running.set(name, await startContender(name, { nodeOptions }));
+    return this.#running.get(name).run(task, args);
+  }
+}
+
+function medians(/** @type {Record<string, unknown>[]} */ answers) {
+  const [first = {}] = answers;
+  const keys = Object.keys(first).filter((key) => typeof first[key] === "number");
+  return Object.fromEntries(keys.map((key) => [key, median(answers.map((answer) => Number(answer[key])))]));
+}
+
+export function median(/** @type {number[]} */ values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}

@@ -1,0 +1,46 @@
+// This project as it is published: compiled and bundled, nothing of it from source at run time.
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+
+/** Bundles every public entry of every package; each becomes one export, named after it: `sessionTree`, `sessionTreeNode`. */
+export async function bundleProject(/** @type {string} */ outfile) {
+  // The workspace's own esbuild: bench installs nothing that is already there.
+  const { build } = await import(createRequire(join(root, "package.json")).resolve("esbuild"));
+  const folders = readdirSync(join(root, "packages")).map((name) => join(root, "packages", name));
+  const entries = folders.flatMap((folder) => {
+    const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    return (
+      Object.entries(manifest.exports)
+        .filter(
+          ([door, target]) => typeof target === "string" && target.endsWith(".ts") && door !== "./testing",
+        )
+        .map(([door, target]) => ({ name: nameOf(manifest.name, door), path: join(folder, String(target)) }))
+        // A package that is being written may announce a door before it has one.
+        .filter(({ path }) => existsSync(path))
+    );
+  });
+  const contents = entries.map(({ name, path }) => `export * as ${name} from ${JSON.stringify(path)};`);
+  await build({
+    stdin: { contents: contents.join("\n"), resolveDir: root },
+    outfile,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    external: ["@anthropic-ai/*", "pg", "jiti", "openai"],
+    banner: {
+      js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
+    },
+    logLevel: "warning",
+  });
+}
+
+/** `@espalier/session-tree` and `./node` make `sessionTreeNode`. */
+function nameOf(/** @type {string} */ packageName, /** @type {string} */ door) {
+  const words = `${packageName.split("/").at(-1)}${door.slice(1)}`.split(/[-/]/).filter(Boolean);
+  return words.map((word, at) => (at === 0 ? word : word[0].toUpperCase() + word.slice(1))).join("");
+}

@@ -1,0 +1,25 @@
+// Milliseconds of work, by the clock that does not jump.
+
+/** @returns {Promise<{ ms: number, result: any }>} */
+export async function timed(/** @type {() => any} */ work) {
+  const start = performance.now();
+  const result = await work();
+  return { ms: performance.now() - start, result };
+}
+
+/** The median time of many runs, for work too short to be timed alone. */
+export async function medianTime(/** @type {number} */ count, /** @type {(at: number) => any} */ work) {
+  const times = [];
+  for (let at = 0; at < count; at++) {
+    const start = performance.now();
+    const result = work(at);
+    // An await where there is no promise would cost as much as what is measured.
+    if (result instanceof Promise) await result;
+    times.push(performance.now() - start);
+  }
+  times.sort((a, b) => a - b);
+  return times[count >> 1];
+}
+
+/** Megabytes that a process holds at most so far. */
+export const peakMegabytes = () => process.resourceUsage().maxRSS / 1024;

@@ -1,0 +1,32 @@
+import { fasterThan, within } from "../lib/goal.mjs";
+import { sizeName } from "../lib/size-name.mjs";
+
+/** @type {import("../lib/line.mjs").Line} */
+export const line = {
+  name: "index",
+  title: "Index of the whole tree",
+  async run(bench) {
+    const rows = [];
+    for (const entries of bench.sizes.filter((size) => size >= 10_000 || bench.isSmoke)) {
+      const { path } = bench.session({ entries });
+      const { espalier, limit, pi } = await bench.alternate(
+        {
+          espalier: ["index", { path }],
+          limit: ["newlines", { path }],
+          pi: ["index", { path }, { rounds: 1, nodeOptions: ["--max-old-space-size=14000"] }],
+        },
+        { rounds: entries >= 1_000_000 ? 5 : 9 },
+      );
+      rows.push({
+        work: `${sizeName(entries)} entries`,
+        unit: "ms",
+        figures: { espalier: espalier?.ms, pi: pi?.ms, limit: limit?.ms },
+        goals: [
+          fasterThan("Pi's open", pi?.ms, espalier?.ms, 30),
+          within("counting newlines", espalier?.ms, limit?.ms, 2),
+        ],
+      });
+    }
+    return rows;
+  },
+};

@@ -1,0 +1,23 @@
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const bench = fileURLToPath(new URL("..", import.meta.url));
+
+test("every line of the bench runs, at a size at which it says nothing", () => {
+  const folder = mkdtempSync(join(tmpdir(), "espalier-bench-test-"));
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [join(bench, "bench.mjs"), "--smoke", "--folder", folder],
+    { encoding: "utf8" },
+  );
+  rmSync(folder, { recursive: true, force: true });
+  expect(stderr).not.toContain("could not be measured");
+  expect(stdout).toMatch(/\d+ goals hold, \d+ do not, \d+ were not measured\./);
+  const lines = readdirSync(join(bench, "lines")).length;
+  expect(stderr.match(/^… /gm)).toHaveLength(lines);
+  expect(status).toBe(0);
+});
