@@ -40,6 +40,7 @@ export class FaultyCalls {
           () => node.readSync(fd, target, offset, Math.max(1, length >> 1), position),
         ),
       fstatSync: (...args) => this.#call("fstatSync", () => node.fstatSync(...args)),
+      fchmodSync: (...args) => this.#call("fchmodSync", () => node.fchmodSync(...args)),
       lstatSync: (...args) => this.#call("lstatSync", () => node.lstatSync(...args)),
       fdatasyncSync: (...args) => this.#call("fdatasyncSync", () => node.fdatasyncSync(...args)),
       fdatasync: async (...args) => this.#call("fdatasync", () => node.fdatasync(...args)),

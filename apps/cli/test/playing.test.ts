@@ -1,4 +1,4 @@
-import { utimesSync } from "node:fs";
+import { chmodSync, utimesSync } from "node:fs";
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
 import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf, stateOf } from "./espalier.ts";
@@ -79,6 +79,17 @@ test("doctor finds nothing in a sound session, and names line and offset of what
   const people = await espalier(["doctor", file]);
   expect(people.stdout).toMatch(/^corrupt +line 3, byte \d+ /);
   expect(people.stdout).toMatch(/\n2 entries can be used; 2 issues\.\n$/);
+});
+
+test("doctor says where others on the machine may read a session", async () => {
+  const file = sessionOf(HEADER, said("e1", null, "one"));
+  chmodSync(dirname(file), 0o755);
+  chmodSync(file, 0o644);
+  const loose = await espalierJson(["doctor", file]);
+  expect(loose).toMatchObject({ code: 0, value: { ok: true, issues: [] } });
+  expect(loose.stderr).toContain("`chmod 600`");
+  chmodSync(file, 0o600);
+  expect((await espalierJson(["doctor", file])).stderr).toBe("");
 });
 
 test("doctor --repair writes a healed copy and a report, and only reads the session", async () => {

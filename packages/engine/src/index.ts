@@ -41,6 +41,7 @@ export {
   openSession,
   type StoreOptions,
 } from "./open-session.ts";
+export { othersMayRead } from "./others-may-read.ts";
 export { PIN, pinnedOn } from "./pins.ts";
 export { POLICIES, POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";

@@ -1,4 +1,13 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, sep } from "node:path";
 import {
@@ -8,6 +17,7 @@ import {
   listSessions,
   openSession,
   openTrust,
+  othersMayRead,
   repairSession,
 } from "@espalier/engine";
 import { memoryLog, SessionTree } from "@espalier/session-tree";
@@ -49,6 +59,27 @@ test("nothing that is written can be read by others, whatever the process masks"
       process.umask(before);
     }
   }
+});
+
+test("a loose file of the store is made private when it is opened for writing; one elsewhere is left as it is, and told of", async () => {
+  const home = join(work, "loose");
+  const session = await createSession({ home });
+  await session.close();
+  const elsewhere = join(home, "mine.jsonl");
+  writeFileSync(elsewhere, `${HEADER}\n${ENTRY}\n`);
+  const rights = (file: string) => statSync(file).mode & 0o777;
+  for (const file of [session.file, elsewhere]) chmodSync(file, 0o664);
+  await (await openSession(session.file, { home, mode: "read" })).close();
+  expect(rights(session.file)).toBe(0o664);
+  for (const file of [session.file, elsewhere]) await (await openSession(file, { home })).close();
+  expect(rights(session.file)).toBe(0o600);
+  expect(rights(elsewhere)).toBe(0o664);
+  expect(othersMayRead(session.file)).toBe(false);
+  // Its folder lets nobody in.
+  expect(othersMayRead(elsewhere)).toBe(false);
+  chmodSync(home, 0o755);
+  expect(othersMayRead(elsewhere)).toBe(true);
+  expect(othersMayRead(home)).toBe(false);
 });
 
 test("no id and no name becomes a path that leads out of the store", async () => {

@@ -1,12 +1,14 @@
 import { execFileSync } from "node:child_process";
 import {
   appendFileSync,
+  chmodSync,
   existsSync,
   linkSync,
   mkdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   symlinkSync,
   truncateSync,
   writeFileSync,
@@ -278,4 +280,25 @@ describe("a view of a file", () => {
     expect(failure(() => view.read(0, 10)).code).toBe("shrunk");
     view.close();
   });
+});
+
+test("others lose their rights on a file where that is asked for and can be done, or it is not opened for writing", () => {
+  const file = path("loose.jsonl");
+  const rights = () => statSync(file).mode & 0o777;
+  const open = (mode: "read" | "write", code?: string) => {
+    const fchmodSync = (fd: number, rights: number) => {
+      if (code !== undefined) throw Object.assign(new Error(code), { code });
+      nodeFileCalls.fchmodSync(fd, rights);
+    };
+    openAppendFile(file, { mode, tighten: true, calls: { ...nodeFileCalls, fchmodSync } }).close();
+  };
+  writeFileSync(file, "1\n");
+  chmodSync(file, 0o664);
+  open("read");
+  // A file system that knows no rights.
+  open("write", "EPERM");
+  expect(rights()).toBe(0o664);
+  expect(failure(() => open("write", "EROFS"))).toMatchObject({ code: "read-only" });
+  open("write");
+  expect(rights()).toBe(0o600);
 });

@@ -1,4 +1,4 @@
-import { type Diagnosis, type RepairReport, repairSession } from "@espalier/engine";
+import { type Diagnosis, othersMayRead, type RepairReport, repairSession } from "@espalier/engine";
 import type { Command } from "commander";
 import { formatCount, formatMany } from "../numbers.ts";
 import { reading } from "../opening.ts";
@@ -22,6 +22,8 @@ export function addDoctor(program: Command, shell: Shell): void {
           await print(shell, report, () => viewRepair(report));
           return;
         }
+        if (othersMayRead(session.file))
+          shell.complain(`Others on this machine may read ${session.file}; \`chmod 600\` keeps it to you.`);
         const diagnosis = session.diagnose();
         if (!diagnosis.ok) shell.exitCode = 1;
         await print(shell, diagnosis, () => viewDiagnosis(shell, diagnosis));

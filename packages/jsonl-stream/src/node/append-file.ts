@@ -9,11 +9,14 @@ import { syncFolderOf } from "./folder.ts";
 import { GroupSync } from "./group-sync.ts";
 import { type OpenMode, openRegularFile } from "./regular-file.ts";
 import { uninterrupted, uninterruptedAsync } from "./system-error.ts";
+import { tightenFile } from "./tighten-file.ts";
 
 export interface AppendFileOptions {
   mode: OpenMode;
   /** Make the file, mode 0600, when there is none (`write` only). Default false. */
   create?: boolean;
+  /** Take from everybody but the owner whatever rights they have on the file (`write` only). Default false. */
+  tighten?: boolean;
   calls?: FileCalls;
 }
 
@@ -69,10 +72,13 @@ export interface AppendFile {
  */
 export function openAppendFile(path: string, options: AppendFileOptions): AppendFile {
   const absolute = resolve(path);
-  const { mode, create = false, calls = nodeFileCalls } = options;
+  const { mode, create = false, tighten = false, calls = nodeFileCalls } = options;
   const { fd, facts, created } = openRegularFile(absolute, mode, create && mode === "write", calls);
   const descriptor = new Descriptor(absolute, fd, calls);
-  const tail = firstLook(descriptor, () => new FileTail(descriptor, facts));
+  const tail = firstLook(descriptor, () => {
+    if (tighten && mode === "write") tightenFile(descriptor, facts);
+    return new FileTail(descriptor, facts);
+  });
   let folderIsSynced = !created;
   let syncFailure: JsonlError | undefined;
 

@@ -16,6 +16,7 @@ export interface FileCalls {
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null): number;
   readSync(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
   fstatSync(fd: number): FileFacts;
+  fchmodSync(fd: number, mode: number): void;
   /** Undefined when nothing is there. */
   lstatSync(path: string): FileFacts | undefined;
   fdatasyncSync(fd: number): void;
@@ -34,6 +35,7 @@ export const nodeFileCalls: FileCalls = {
   writeSync: (fd, bytes, offset, length, position) => fs.writeSync(fd, bytes, offset, length, position),
   readSync: (fd, target, offset, length, position) => fs.readSync(fd, target, offset, length, position),
   fstatSync: (fd) => fs.fstatSync(fd, { bigint: true }),
+  fchmodSync: (fd, mode) => fs.fchmodSync(fd, mode),
   lstatSync: (path) => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
   fdatasyncSync: (fd) => fs.fdatasyncSync(fd),
   fdatasync: promisify(fs.fdatasync),

@@ -38,9 +38,17 @@ export class FileLog implements SessionLog {
     if (header && header.version < FORMAT_VERSION) this.upgraded = upgradeLog(view, header);
   }
 
-  /** @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file` */
-  static open(path: string, mode: OpenMode, calls: FileCalls = nodeFileCalls): FileLog {
-    const file = withLogErrors(() => openAppendFile(path, { mode, calls }));
+  /**
+   * @param options.tighten when it is opened for writing, take from others whatever rights they have on it
+   * @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file`
+   */
+  static open(
+    path: string,
+    mode: OpenMode,
+    calls: FileCalls = nodeFileCalls,
+    { tighten = false }: { tighten?: boolean } = {},
+  ): FileLog {
+    const file = withLogErrors(() => openAppendFile(path, { mode, tighten, calls }));
     try {
       const view = file.view();
       if (view.size === 0) {

@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, resolve, sep } from "node:path";
 import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { listingOf } from "../listing.ts";
 import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
@@ -29,7 +29,9 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       return FileLog.create(path, header, lines, calls);
     },
     async open(ref, mode): Promise<SessionLog> {
-      return FileLog.open(findSession(ref, folders), mode, calls);
+      const path = findSession(ref, folders);
+      // What is the store's is its owner's alone; a file that lies elsewhere may be shared on purpose.
+      return FileLog.open(path, mode, calls, { tighten: path.startsWith(resolve(home, "sessions") + sep) });
     },
     async *list(): AsyncGenerator<SessionListing> {
       for (const { path, modified } of sessionFiles(folders)) {

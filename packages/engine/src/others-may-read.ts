@@ -1,0 +1,12 @@
+import { statSync } from "node:fs";
+import { dirname } from "node:path";
+
+/** Whether other users of this machine may read a session's file: its rights and those of its folder let them. */
+export function othersMayRead(file: string): boolean {
+  if (process.platform === "win32") return false;
+  const facts = statSync(file, { throwIfNoEntry: false });
+  const folder = statSync(dirname(file), { throwIfNoEntry: false });
+  if (!facts?.isFile() || !folder) return false;
+  // Group and others each by themselves: read the file, enter the folder.
+  return [3, 0].some((shift) => ((facts.mode >> shift) & 4) !== 0 && ((folder.mode >> shift) & 1) !== 0);
+}
