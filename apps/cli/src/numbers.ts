@@ -36,3 +36,13 @@ export function formatBytes(bytes: number): string {
   for (; size >= 1_000 && unit < units.length - 1; unit++) size /= 1_000;
   return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
 }
+
+/** US dollars: "$0.0042", "$1.50"; small sums with the digits that count. */
+export function formatCost(dollars: number): string {
+  return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
+}
+
+/** 1534 milliseconds as "1.5 s". */
+export function formatSeconds(milliseconds: number): string {
+  return `${(milliseconds / 1_000).toFixed(1)} s`;
+}

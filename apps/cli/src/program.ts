@@ -7,9 +7,11 @@ import { addConfig } from "./commands/config.ts";
 import { addContext } from "./commands/context.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addDemo } from "./commands/demo.ts";
+import { addDiff } from "./commands/diff.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addExport } from "./commands/export.ts";
 import { addFork } from "./commands/fork.ts";
+import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addLabel } from "./commands/label.ts";
 import { addList } from "./commands/list.ts";
@@ -19,7 +21,9 @@ import { addNavigate } from "./commands/navigate.ts";
 import { addPin } from "./commands/pin.ts";
 import { addPolicies } from "./commands/policies.ts";
 import { addReplay } from "./commands/replay.ts";
+import { addSearch } from "./commands/search.ts";
 import { addShow } from "./commands/show.ts";
+import { addStats } from "./commands/stats.ts";
 import { addSummarize } from "./commands/summarize.ts";
 import { addTree } from "./commands/tree.ts";
 import { addTrust } from "./commands/trust.ts";
@@ -32,6 +36,10 @@ const COMMANDS = [
   addContext,
   addShow,
   addList,
+  addSearch,
+  addHistory,
+  addDiff,
+  addStats,
   addAppend,
   addNavigate,
   addUndo,

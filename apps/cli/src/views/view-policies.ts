@@ -2,6 +2,7 @@ import type { PolicyComparison } from "@espalier/engine";
 import { formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
+import { viewTable } from "./view-table.ts";
 
 const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls"];
 
@@ -10,16 +11,7 @@ export function* viewPolicies(
   policies: readonly PolicyComparison[],
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
-  const rows = policies.map(cellsOf);
-  const widths = HEADINGS.map((heading, column) =>
-    Math.max(heading.length, ...rows.map((cells) => cells[column]!.length)),
-  );
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!)))
-      .join("  ");
-  yield colours.dim(line(HEADINGS));
-  for (const cells of rows) yield line(cells);
+  yield* viewTable(HEADINGS, policies.map(cellsOf), colours);
   const idle = policies.filter(({ eligible }) => !eligible);
   if (idle.length > 0) yield "";
   for (const { policy, reason } of idle) yield colours.dim(plainLine(`${policy}: ${reason}`));

@@ -1,0 +1,151 @@
+import { copyFileSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { DEMO, espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
+
+const SESSION_ID = "LTfrBGnUynOG";
+
+describe("search", () => {
+  test("--json has a line for each entry in which the words stand", async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, "below"));
+    const file = join(folder, "below", "copy.jsonl");
+    copyFileSync(DEMO, file);
+    const before = stateOf(file);
+    const { code, values } = await espalierJson(["search", "LAST-modified", folder]);
+    expect(code).toBe(0);
+    expect(values[0]).toEqual({
+      file,
+      sessionId: SESSION_ID,
+      entryId: "Rhvf8BUv6hkP",
+      role: "assistant",
+      snippet: expect.stringContaining("`ETag` or `Last-Modified`"),
+      onPath: false,
+    });
+    expect(values.some(({ onPath }) => onPath)).toBe(true);
+    const { values: limited } = await espalierJson(["search", "last-modified", file, "--limit", "1"]);
+    expect(limited).toEqual([values[0]]);
+    const exact = await espalierJson(["search", "LAST-modified", folder, "--case-sensitive"]);
+    expect(exact).toMatchObject({ code: 0, stdout: "" });
+    expect(stateOf(file)).toBe(before);
+  });
+
+  test("without a folder it goes through the sessions of the home", async () => {
+    const home = temporaryFolder();
+    mkdirSync(join(home, "sessions"));
+    copyFileSync(DEMO, join(home, "sessions", "s.jsonl"));
+    const { stdout } = await espalier(["search", "no-store"], { env: { ESPALIER_HOME: home } });
+    expect(stdout.split("\n")[0]).toMatch(
+      /^LTfrBGnUynOG {2}\w{12} {2}assistant \(another branch\) {2}….*no-store/,
+    );
+  });
+
+  test("nothing found is an answer; no folder and no query are not", async () => {
+    expect(await espalier(["search", "no such words", DEMO])).toMatchObject({
+      code: 0,
+      stdout: "Nothing was found.\n",
+    });
+    const nowhere = await espalierJson(["search", "x", "/nowhere"]);
+    expect([nowhere.code, nowhere.value.error.code]).toEqual([1, "not-found"]);
+    const empty = await espalierJson(["search", "", DEMO]);
+    expect([empty.code, empty.value.error.code]).toEqual([1, "bad-input"]);
+    expect((await espalier(["search", "x", DEMO, "--limit", "0"])).code).toBe(2);
+  });
+});
+
+describe("history", () => {
+  test("--json has the original entries, oldest first, with where they stand", async () => {
+    const { values } = await espalierJson(["history", DEMO, "noaa ETag"]);
+    expect(Object.keys(values[0])).toEqual(["entryId", "text", "covered", "onPath"]);
+    expect(values).toContainEqual({
+      entryId: "Ng1Ocsqz18Ns",
+      text: expect.stringContaining("what does NOAA send in terms of ETag"),
+      covered: false,
+      onPath: false,
+    });
+    expect(values.some(({ covered, onPath }) => covered && onPath)).toBe(true);
+    const { values: newest } = await espalierJson(["history", DEMO, "noaa etag", "--limit", "1"]);
+    expect(newest).toEqual([values.at(-1)]);
+  });
+
+  test("people read whose words they are and whether a summary stands for them", async () => {
+    const { stdout } = await espalier(["history", DEMO, "noaa etag"]);
+    expect(stdout).toMatch(/^user Ng1Ocsqz18Ns · 2026-03-07 .* · on another branch$/m);
+    expect(stdout).toMatch(/^branchSummary \w{12} · .* · covered by a summary$/m);
+    expect((await espalier(["history", DEMO, "zebra"])).stdout).toBe("No message matches.\n");
+  });
+});
+
+describe("diff", () => {
+  test("--json has what each branch has of its own", async () => {
+    const { value } = await espalierJson(["diff", DEMO, "maybe-one-day", "http-cache-dead-end"]);
+    expect(Object.keys(value)).toEqual(["commonAncestorId", "a", "b"]);
+    expect(value.commonAncestorId).toBe("vPdDiWYGH0ya");
+    expect(Object.keys(value.a)).toEqual(["leafId", "entryIds", "messages", "tokens", "cost", "files"]);
+    expect(value.a).toMatchObject({ leafId: "RiocuZcfSLbB", messages: 4, files: [] });
+    expect(value.b.entryIds).toHaveLength(18);
+    expect(value.b.files).toContain("src/http-cache.ts");
+    expect(value.b.cost).toBeCloseTo(0.0502, 4);
+  });
+
+  test("people see where they part, the figures side by side, and what was said", async () => {
+    const { stdout } = await espalier(["diff", DEMO, "maybe-one-day", "start"]);
+    expect(stdout).toContain("They have no entry in common.");
+    expect(stdout).toMatch(/^entries +\d+ +0$/m);
+    expect(stdout).toContain("Only on the branch of start:\n  nothing\n");
+    expect((await espalierJson(["diff", DEMO, "nobody", "leaf"])).value.error.code).toBe("unknown-entry");
+  });
+});
+
+describe("stats", () => {
+  test("--json has usage and cost, in total and apart, and compactions over time", async () => {
+    const { value } = await espalierJson(["stats", DEMO]);
+    expect(Object.keys(value)).toEqual([
+      "calls",
+      "usage",
+      "cost",
+      "path",
+      "branches",
+      "models",
+      "kinds",
+      "compactions",
+    ]);
+    expect(Object.keys(value.usage)).toEqual(["input", "output", "cacheRead", "cacheWrite", "totalTokens"]);
+    expect(value.branches).toHaveLength(6);
+    expect(value.kinds.map(({ kind }: { kind: string }) => kind).sort()).toEqual([
+      "answer",
+      "branch_summary",
+      "cache_warm",
+      "compaction",
+    ]);
+    for (const groups of [value.models, value.kinds]) {
+      const sum = groups.reduce((total: number, { cost }: { cost: number }) => total + cost, 0);
+      expect(sum).toBeCloseTo(value.cost, 9);
+    }
+    expect(value.compactions).toEqual([
+      {
+        entryId: "nrT0ch0vvELC",
+        timestamp: expect.stringMatching(/^2026-03-08T/),
+        tokensBefore: 21126,
+        tokensAfter: 5898,
+        removed: 78,
+        durationMs: expect.any(Number),
+        policy: "token-budget",
+        source: "model",
+        cost: expect.closeTo(0.0533, 4),
+        onPath: true,
+      },
+    ]);
+  });
+
+  test("people read it as tables", async () => {
+    const { stdout } = await espalier(["stats", DEMO]);
+    expect(stdout).toMatch(/^\$1\.34 for 76 calls, of which \$1\.15 on the path of the leaf$/m);
+    expect(stdout).toMatch(/^nrT0ch0vvELC .* 21,126 → 5,898 +78 messages/m);
+  });
+});
+
+test.each(["search", "history", "diff", "stats"])("%s --help ends in examples", async (command) => {
+  const { stdout } = await espalier([command, "--help"]);
+  expect(stdout).toMatch(/Examples:\n {2}espalier /);
+});
