@@ -1,11 +1,6 @@
 import type Anthropic from "@anthropic-ai/sdk";
-import {
-  type AnthropicRequest,
-  type AssistantBlock,
-  type AssistantMessage,
-  anthropicFormat,
-  type StopReason,
-} from "@espalier/session-tree";
+import { nativeFormats } from "@espalier/interop";
+import type { AnthropicRequest, AssistantBlock, AssistantMessage, StopReason } from "@espalier/session-tree";
 import {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
@@ -104,7 +99,7 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
     modelId,
     contextWindow: options.contextWindow ?? known.contextWindow,
     maxOutputTokens: known.maxOutputTokens,
-    format: anthropicFormat,
+    format: nativeFormats.anthropic,
     summarizer: anthropicSummarizer({
       ...clientOptions(options),
       model: modelId,

@@ -26,6 +26,7 @@ export { fromOpenaiChat } from "./formats/from-openai-chat.ts";
 export { fromOpenaiResponses } from "./formats/from-openai-responses.ts";
 export type { ConversationOptions, ImportedConversation } from "./formats/imported-conversation.ts";
 export type { FormatName, Native, NativeBlock, RemoteImageBlock } from "./formats/native.ts";
+export { nativeFormats } from "./formats/native-formats.ts";
 export { toAiSdk } from "./formats/to-ai-sdk.ts";
 export { toAnthropic } from "./formats/to-anthropic.ts";
 export { toOpenaiChat } from "./formats/to-openai-chat.ts";

@@ -3,6 +3,7 @@ import {
   fromAnthropic,
   fromOpenaiChat,
   fromOpenaiResponses,
+  nativeFormats,
   toAiSdk,
   toAnthropic,
   toOpenaiChat,
@@ -166,6 +167,24 @@ it.each([
         const context = contextOf(messages, { provider, modelId: "claude-test" });
         expect(written<object>(() => to(context))).toEqual(written(() => buildRequest(context, { format })));
       }),
+    );
+  },
+);
+
+it.each([
+  ["anthropic", toAnthropic, fromAnthropic, anthropicMessages],
+  ["openai-responses", toOpenaiResponses, fromOpenaiResponses, responsesInput],
+] as const)(
+  "`buildRequest` with the native format of %s gives its provider back what only that can say",
+  (name, to, from, histories) => {
+    const format: RequestFormat<object> = nativeFormats[name];
+    fc.assert(
+      fc.property(histories as fc.Arbitrary<unknown[]>, (history) => {
+        const { messages, model } = from(history);
+        const context = contextOf(messages, model);
+        expect(buildRequest(context, { format })).toEqual(to(context));
+      }),
+      { numRuns: 50 },
     );
   },
 );

@@ -87,7 +87,7 @@ export {
   type OpenaiResponsesTool,
   openaiResponsesFormat,
 } from "./request/openai-responses-format.ts";
-export type { Conversation, RequestFormat } from "./request/request-format.ts";
+export type { Carried, Conversation, RequestFormat } from "./request/request-format.ts";
 export { requestFormats } from "./request/request-formats.ts";
 export type { HealedTool } from "./request/system-prompt.ts";
 export type {

@@ -1,5 +1,6 @@
 import type { Session } from "@espalier/engine";
-import { buildRequest, requestFormats, type SessionContext } from "@espalier/session-tree";
+import { nativeFormats } from "@espalier/interop";
+import { buildRequest, type SessionContext } from "@espalier/session-tree";
 import { type Command, Option } from "commander";
 import { entryNamed } from "../entry-reference.ts";
 import { reading } from "../opening.ts";
@@ -11,7 +12,7 @@ const NEUTRAL = "neutral";
 
 interface ContextOptions {
   at?: string;
-  format: typeof NEUTRAL | keyof typeof requestFormats;
+  format: typeof NEUTRAL | keyof typeof nativeFormats;
 }
 
 export function addContext(program: Command, shell: Shell): void {
@@ -21,7 +22,7 @@ export function addContext(program: Command, shell: Shell): void {
     .option("--at <id>", "at this entry instead of the leaf")
     .addOption(
       new Option("--format <format>", "print the request for a provider, as JSON")
-        .choices([NEUTRAL, ...Object.keys(requestFormats)])
+        .choices([NEUTRAL, ...Object.keys(nativeFormats)])
         .default(NEUTRAL),
     )
     .addHelpText(
@@ -37,7 +38,7 @@ Examples:
         const named = at === undefined ? session.leafId : entryNamed(session, at);
         const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
         if (format !== NEUTRAL) {
-          await printJson(shell, buildRequest<object>(context, { format: requestFormats[format] }));
+          await printJson(shell, buildRequest<object>(context, { format: nativeFormats[format] }));
           return;
         }
         const leafId = at === undefined ? named : session.core.placeOf(named);

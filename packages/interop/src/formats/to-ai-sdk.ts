@@ -1,7 +1,8 @@
 import { buildRequest, type ContentBlock, type RequestFormat } from "@espalier/session-tree";
 import { aiSdkFormat } from "./ai-sdk-format.ts";
 import type { AiSdkMessage, AiSdkOutput, AiSdkRequest, AiSdkResult } from "./ai-sdk-message.ts";
-import { Cargo } from "./cargo.ts";
+import type { Cargo } from "./cargo.ts";
+import { carryingFormat } from "./carrying-format.ts";
 import { type ConversationSource, readSource, type WriteOptions } from "./conversation-source.ts";
 import { isRecord } from "./json-record.ts";
 import { nativeFor, remoteImageUrl } from "./native.ts";
@@ -28,9 +29,15 @@ export function toAiSdk(
   { format = aiSdkFormat, ...options }: WriteOptions & { format?: RequestFormat<AiSdkRequest> } = {},
 ): AiSdkRequest {
   const given = readSource(source, options);
-  const cargo = new Cargo(given, { format: "ai-sdk", keepsTextsApart: true });
-  const request = buildRequest(cargo.context, { ...given, format });
-  return { ...request, messages: request.messages.flatMap((message) => unload(message, cargo)) };
+  const carrying = carryingFormat(
+    format,
+    { format: "ai-sdk", keepsTextsApart: true },
+    (request, cargo): AiSdkRequest => ({
+      ...request,
+      messages: request.messages.flatMap((message) => unload(message, cargo)),
+    }),
+  );
+  return buildRequest(given.context, { ...given, format: carrying });
 }
 
 function unload(message: AiSdkMessage, cargo: Cargo): AiSdkMessage[] {

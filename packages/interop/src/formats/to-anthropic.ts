@@ -5,7 +5,8 @@ import {
   buildRequest,
   type ContentBlock,
 } from "@espalier/session-tree";
-import { Cargo } from "./cargo.ts";
+import type { Cargo } from "./cargo.ts";
+import { carryingFormat } from "./carrying-format.ts";
 import { type ConversationSource, readSource, type WriteOptions } from "./conversation-source.ts";
 import { nativeFor, remoteImageUrl } from "./native.ts";
 
@@ -26,11 +27,18 @@ type Content = Exclude<UserBlock, { type: "tool_result" }>;
  */
 export function toAnthropic(source: ConversationSource, options: WriteOptions = {}): AnthropicRequest {
   const given = readSource(source, options);
-  const cargo = new Cargo(given, { format: "anthropic", keepsTextsApart: true });
-  const request = buildRequest(cargo.context, { ...given, format: anthropicFormat });
-  const messages = request.messages.map((message) => unload(message, cargo));
-  return { ...request, messages: withoutTrailingSpace(messages) };
+  return buildRequest(given.context, { ...given, format: anthropicNative });
 }
+
+/** `anthropicFormat`, with what only this provider can say. */
+export const anthropicNative = carryingFormat(
+  anthropicFormat,
+  { format: "anthropic", keepsTextsApart: true },
+  (request, cargo): AnthropicRequest => {
+    const messages = request.messages.map((message) => unload(message, cargo));
+    return { ...request, messages: withoutTrailingSpace(messages) };
+  },
+);
 
 function unload(message: AnthropicMessage, cargo: Cargo): AnthropicMessage {
   return message.role === "assistant"

@@ -5,7 +5,8 @@ import {
   type OpenaiChatRequest,
   openaiChatFormat,
 } from "@espalier/session-tree";
-import { Cargo } from "./cargo.ts";
+import type { Cargo } from "./cargo.ts";
+import { carryingFormat } from "./carrying-format.ts";
 import { type ConversationSource, readSource, type WriteOptions } from "./conversation-source.ts";
 import { formatDataUrl, parseDataUrl } from "./data-url.ts";
 import { nativeFor, remoteImageUrl } from "./native.ts";
@@ -27,10 +28,18 @@ type Part = Exclude<Extract<OpenaiChatMessage, { role: "user" }>["content"], str
  */
 export function toOpenaiChat(source: ConversationSource, options: WriteOptions = {}): OpenaiChatRequest {
   const given = readSource(source, options);
-  const cargo = new Cargo(given, { format: "openai-chat", keepsTextsApart: false });
-  const request = buildRequest(cargo.context, { ...given, format: openaiChatFormat });
-  return { ...request, messages: request.messages.map((message) => unload(message, cargo)) };
+  return buildRequest(given.context, { ...given, format: openaiChatNative });
 }
+
+/** `openaiChatFormat`, with what only this API can say. */
+export const openaiChatNative = carryingFormat(
+  openaiChatFormat,
+  { format: "openai-chat", keepsTextsApart: false },
+  (request, cargo): OpenaiChatRequest => ({
+    ...request,
+    messages: request.messages.map((message) => unload(message, cargo)),
+  }),
+);
 
 function unload(message: OpenaiChatMessage, cargo: Cargo): OpenaiChatMessage {
   if (message.role === "assistant") return unloadAnswer(message, cargo);

@@ -5,7 +5,8 @@ import {
   type OpenaiResponsesRequest,
   openaiResponsesFormat,
 } from "@espalier/session-tree";
-import { Cargo } from "./cargo.ts";
+import type { Cargo } from "./cargo.ts";
+import { carryingFormat } from "./carrying-format.ts";
 import { type ConversationSource, readSource, type WriteOptions } from "./conversation-source.ts";
 import { formatDataUrl, parseDataUrl } from "./data-url.ts";
 import { nativeFor, remoteImageUrl } from "./native.ts";
@@ -35,11 +36,18 @@ export function toOpenaiResponses(
   options: WriteOptions = {},
 ): OpenaiResponsesRequest {
   const given = readSource(source, options);
-  const cargo = new Cargo(given, { format: "openai-responses", keepsTextsApart: false });
-  const request = buildRequest(cargo.context, { ...given, format: openaiResponsesFormat });
-  const custom = new Set<string>();
-  return { ...request, input: request.input.flatMap((item) => unload(item, cargo, custom)) };
+  return buildRequest(given.context, { ...given, format: openaiResponsesNative });
 }
+
+/** `openaiResponsesFormat`, with what only this API can say. */
+export const openaiResponsesNative = carryingFormat(
+  openaiResponsesFormat,
+  { format: "openai-responses", keepsTextsApart: false },
+  (request, cargo): OpenaiResponsesRequest => {
+    const custom = new Set<string>();
+    return { ...request, input: request.input.flatMap((item) => unload(item, cargo, custom)) };
+  },
+);
 
 /** @param custom ids of the calls of custom tools so far */
 function unload(item: OpenaiResponsesItem, cargo: Cargo, custom: Set<string>): OpenaiResponsesItem[] {

@@ -27,7 +27,8 @@ export interface RequestOptions<Request> {
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
   const { callIdLength, toolNameLength } = format;
-  const turns = heal(context, {
+  const carried = format.carry?.(context, model);
+  const turns = heal(carried?.context ?? context, {
     model,
     callIdLength,
     toolNameLength,
@@ -39,5 +40,9 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
       "There is nothing to send: no message at this place of the session says anything to a model. Append a user message first, or choose a later entry.",
     );
   }
-  return format.render({ ...foldSystem(context.messages, { system, tools, toolNameLength }), turns });
+  const request = format.render({
+    ...foldSystem(context.messages, { system, tools, toolNameLength }),
+    turns,
+  });
+  return carried ? carried.restore(request) : request;
 }

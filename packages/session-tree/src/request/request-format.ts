@@ -1,4 +1,5 @@
 import type { AssistantMessage, ThinkingBlock } from "../message.ts";
+import type { SessionContext } from "../session-context.ts";
 import type { HealedTool } from "./system-prompt.ts";
 import type { Turn } from "./turn.ts";
 
@@ -9,6 +10,14 @@ export interface Conversation {
   tools: HealedTool[];
   /** At least one. */
   turns: Turn[];
+}
+
+/** What goes around the healing instead of through it. */
+export interface Carried<Request> {
+  /** Healed in place of the context. */
+  context: SessionContext;
+  /** Puts back what was taken out. */
+  restore(request: Request): Request;
 }
 
 /** A provider's way to write a request. A new provider is a value of this shape. */
@@ -24,4 +33,9 @@ export interface RequestFormat<Request> {
   acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
   /** Writes the request. Pure, and turn by turn: a turn is written the same whatever follows it, but for the last one. */
   render(conversation: Conversation): Request;
+  /**
+   * Takes out of a context what only this provider can say, before healing, which knows the common blocks alone, turns it
+   * into words; what was taken out is put back into the rendered request. Absent: such blocks become words.
+   */
+  carry?(context: SessionContext, model: SessionContext["model"]): Carried<Request>;
 }

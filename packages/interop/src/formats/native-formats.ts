@@ -1,0 +1,13 @@
+import { anthropicNative } from "./to-anthropic.ts";
+import { openaiChatNative } from "./to-openai-chat.ts";
+import { openaiResponsesNative } from "./to-openai-responses.ts";
+
+/**
+ * Formats for `buildRequest`, by the names that the command line gives them: as those of `@espalier/session-tree`, and
+ * what only one provider can say (documents, citations, tools that it runs itself) goes back to that provider as it was.
+ */
+export const nativeFormats = {
+  anthropic: anthropicNative,
+  openai: openaiChatNative,
+  "openai-responses": openaiResponsesNative,
+} as const;
