@@ -1,4 +1,4 @@
-import { IdTable } from "./id-table.ts";
+import { IdTable, ROWS_GROWTH } from "./id-table.ts";
 
 /** The parent of a root. */
 export const ROOT = -1;
@@ -7,7 +7,7 @@ export const ROOT = -1;
 export const ORPHAN = -2;
 
 /**
- * Where every entry of a log is and what it follows, as columns of numbers: about 35 bytes an entry, whatever it says.
+ * Where every entry of a log is and what it follows, as columns of numbers: 35 to 47 bytes an entry, whatever it says.
  * Rows are in file order and only ever added; a parent's row is always below its child's, so no walk can loop.
  */
 export class EntryIndex {
@@ -78,24 +78,23 @@ export class EntryIndex {
     return this.#ids.find();
   }
 
-  /** Adds a row whose id is in `bytes[idStart, idEnd)`; returns its number. `older` is what {@link rowOfBytes} gave. */
-  add(
-    bytes: Uint8Array,
-    idStart: number,
-    idEnd: number,
-    older: number,
-    parent: number,
-    kind: number,
-    offset: number,
-    length: number,
-  ): number {
+  /** As {@link rowOfBytes}, fastest where it is the id of the last row: that of a parent nearly always is. */
+  parentOfBytes(bytes: Uint8Array, start: number, end: number): number {
+    this.#ids.hash(bytes, start, end);
+    return this.#ids.findNear();
+  }
+
+  /**
+   * Adds a row under the id that {@link rowOfBytes} was asked for last, so that no id is hashed twice; returns its
+   * number. `older` is what that call gave.
+   */
+  add(older: number, parent: number, kind: number, offset: number, length: number): number {
     const row = this.#rows++;
     if (row === this.#offset.length) this.#grow();
     this.#offset[row] = offset;
     this.#length[row] = length;
     this.#parent[row] = parent;
     this.#kind[row] = kind;
-    this.#ids.hash(bytes, idStart, idEnd);
     this.#ids.add();
     if (older >= 0) this.#addNamesake(older, row);
     return row;
@@ -119,7 +118,7 @@ export class EntryIndex {
   }
 
   #grow(): void {
-    const size = Math.ceil(this.#offset.length * 1.5);
+    const size = Math.ceil(this.#offset.length * ROWS_GROWTH);
     this.#offset = copyInto(new Float64Array(size), this.#offset);
     this.#length = copyInto(new Uint32Array(size), this.#length);
     this.#parent = copyInto(new Int32Array(size), this.#parent);

@@ -22,7 +22,8 @@ export class EntryScan {
 
 /**
  * Finds `type`, `id` and `parentId` of a line in its bytes, without decoding or parsing it, and stops when it has all
- * three (with `isHead`, the bytes may be just the beginning of a line). Only the top level counts, in any key order. False means "not sure": the line has to be parsed (an escape in
+ * three (with `isHead`, the bytes may be just the beginning of a line).
+ * Only the top level counts, in any key order. False means "not sure": the line has to be parsed (an escape in
  * one of the three or in a key, a value of another type, a key that is missing, no closing brace at the end).
  *
  * A line that JSON.parse accepts and that has each key once gives here what parsing gives; `test/entry-scan.test.ts`
@@ -40,6 +41,7 @@ export function scanEntry(
   if (!isHead && bytes[last] !== CLOSE_BRACE) return false;
   let at = skipSpace(bytes, start, end);
   if (bytes[at] !== OPEN_BRACE) return false;
+  if (scanUsualOrder(bytes, at, end, found)) return true;
   at++;
   let seen = 0;
   for (;;) {
@@ -100,6 +102,53 @@ export function scanEntry(
     if (bytes[at] !== COMMA) return false;
     at++;
   }
+}
+
+const encoder = new TextEncoder();
+const BEFORE_TYPE = encoder.encode('{"type":"');
+const BEFORE_ID = encoder.encode('","id":"');
+const BEFORE_PARENT = encoder.encode('","parentId":"');
+
+/**
+ * The way of nearly every line: the three keys first, without spaces, in the order in which Pi and we write them. False
+ * says nothing but that the line has to be looked at key by key.
+ */
+function scanUsualOrder(bytes: Uint8Array, start: number, end: number, found: EntryScan): boolean {
+  if (!stands(BEFORE_TYPE, bytes, start)) return false;
+  const typeStart = start + BEFORE_TYPE.length;
+  const typeEnd = plainEnd(bytes, typeStart, end);
+  if (!stands(BEFORE_ID, bytes, typeEnd)) return false;
+  const idStart = typeEnd + BEFORE_ID.length;
+  const idEnd = plainEnd(bytes, idStart, end);
+  if (idEnd === idStart || !stands(BEFORE_PARENT, bytes, idEnd)) return false;
+  const parentStart = idEnd + BEFORE_PARENT.length;
+  const parentEnd = plainEnd(bytes, parentStart, end);
+  // Whatever is read beyond the line's end is not taken: an end lies behind every quote that was found.
+  if (parentEnd + 1 >= end || bytes[parentEnd] !== QUOTE || bytes[parentEnd + 1] !== COMMA) return false;
+  found.typeStart = typeStart;
+  found.typeEnd = typeEnd;
+  found.idStart = idStart;
+  found.idEnd = idEnd;
+  found.parentStart = parentStart;
+  found.parentEnd = parentEnd;
+  found.stop = parentEnd + 1;
+  return true;
+}
+
+function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
+  for (let i = 0; i < word.length; i++) if (bytes[at + i] !== word[i]) return false;
+  return true;
+}
+
+/** Where a text without escapes, controls and anything beyond ASCII ends: at its quote, if all is well. */
+function plainEnd(bytes: Uint8Array, start: number, end: number): number {
+  let at = start;
+  while (at < end) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE || byte === BACKSLASH || byte < 32 || byte > 126) return at;
+    at++;
+  }
+  return at;
 }
 
 const OTHER = 0;

@@ -61,10 +61,28 @@ export function forkHeader(
   };
 }
 
-/** The lines of a fork, one at a time: the path's own bytes, then the additions. */
-export function* forkLines(tree: Tree, plan: ForkPlan): Generator<string | Uint8Array> {
-  for (const row of plan.rows) yield tree.bytesAt(row);
-  for (const entry of plan.additions) yield formatLine(entry);
+/**
+ * The lines of a fork, one at a time: the path's own bytes, then the additions. A store that keeps the session they
+ * come from (the header's `parentSession`) may follow the plan instead, and copy them where they are.
+ */
+export class ForkLines implements Iterable<string | Uint8Array> {
+  readonly plan: ForkPlan;
+  readonly #tree: Tree;
+
+  constructor(tree: Tree, plan: ForkPlan) {
+    this.#tree = tree;
+    this.plan = plan;
+  }
+
+  *[Symbol.iterator](): Generator<string | Uint8Array> {
+    for (const row of this.plan.rows) yield this.#tree.bytesAt(row);
+    for (const entry of this.plan.additions) yield formatLine(entry);
+  }
+}
+
+/** The lines of a fork. */
+export function forkLines(tree: Tree, plan: ForkPlan): ForkLines {
+  return new ForkLines(tree, plan);
 }
 
 function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null): Entry[] {

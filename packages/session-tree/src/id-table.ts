@@ -1,3 +1,6 @@
+/** How much longer a full column becomes: with half a table of slots, a row then never holds 48 bytes. */
+export const ROWS_GROWTH = 1.25;
+
 /**
  * From an id to the newest row that has it, without keeping the ids: an open-addressing hash table of row numbers with
  * 64 bits of hash a row. Two different ids are taken for one with a probability of n² / 2^65 (one in 37 million for
@@ -8,6 +11,8 @@ export class IdTable {
   #high = new Uint32Array(64);
   #slots = new Int32Array(128).fill(-1);
   #rows = 0;
+  /** Where the last {@link find} ended: the slot of the id that was sought, or the free one for it. */
+  #slot = 0;
   readonly #seed = (Math.random() * 0x1_0000_0000) >>> 0;
   /** The hash of the last id handed to {@link hash} or {@link hashText}. */
   low = 0;
@@ -49,11 +54,20 @@ export class IdTable {
 
   /** The newest row with the id that was hashed last; -1 when there is none. */
   find(): number {
-    const mask = this.#slots.length - 1;
+    const slots = this.#slots;
+    const mask = slots.length - 1;
     for (let slot = this.low & mask; ; slot = (slot + 1) & mask) {
-      const row = this.#slots[slot]!;
-      if (row < 0 || this.isOf(row)) return row;
+      const row = slots[slot]!;
+      if (row >= 0 && !this.isOf(row)) continue;
+      this.#slot = slot;
+      return row;
     }
+  }
+
+  /** As {@link find}, for an id that is likely that of the last row: no look at a table that no cache holds, then. */
+  findNear(): number {
+    const last = this.#rows - 1;
+    return last >= 0 && this.isOf(last) ? last : this.find();
   }
 
   /** True when the id that was hashed last is that of a row. */
@@ -61,14 +75,14 @@ export class IdTable {
     return this.#low[row] === this.low && this.#high[row] === this.high;
   }
 
-  /** Adds the next row under the id that was hashed last, in front of any older row with the same id. */
+  /** Adds the next row under the id that {@link find} looked for last, in front of any older row with the same id. */
   add(): void {
     const row = this.#rows++;
     if (row === this.#low.length) this.#growRows();
     this.#low[row] = this.low;
     this.#high[row] = this.high;
     if (this.#rows * 2 > this.#slots.length) this.#growSlots();
-    else this.#place(row);
+    else this.#slots[this.#slot] = row;
   }
 
   #same(a: number, b: number): boolean {
@@ -92,7 +106,7 @@ export class IdTable {
   }
 
   #growRows(): void {
-    const size = Math.ceil(this.#low.length * 1.5);
+    const size = Math.ceil(this.#low.length * ROWS_GROWTH);
     const low = new Uint32Array(size);
     low.set(this.#low);
     const high = new Uint32Array(size);

@@ -2,9 +2,7 @@ import { contextOfPath, extendContext } from "./context.ts";
 import type { Entry } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { isInWindow, narrowWindow, type PathWindow } from "./path-window.ts";
-import { pathWindowAt } from "./path-window-at.ts";
 import type { SessionContext } from "./session-context.ts";
-import type { Tree } from "./tree.ts";
 
 /** The path of the leaf as far as its context reaches, and that context, kept while entries follow one another. */
 export class LeafPath {
@@ -24,15 +22,16 @@ export class LeafPath {
     return this.#context;
   }
 
-  /**
-   * Follows the leaf behind appended entries: along the window while they follow one another, else by a window of its
-   * own, for which `tree` is asked.
-   */
-  advance(entries: readonly Entry[], leafId: string | null, tree: () => Tree): void {
+  /** Follows the leaf along the window behind appended entries; false where it needs {@link jump} to get to `leafId`. */
+  follow(entries: readonly Entry[], leafId: string | null): boolean {
     for (const entry of entries) if (kindOf(entry.type).movesLeaf && !this.#follow(entry)) break;
-    if (this.#window.leafId === leafId) return;
+    return this.#window.leafId === leafId;
+  }
+
+  /** Goes on from another place, whose window this is. */
+  jump(window: PathWindow): void {
     this.#context = undefined;
-    this.#window = pathWindowAt(tree(), leafId === null ? -1 : tree().row(leafId));
+    this.#window = window;
   }
 
   /** False when the window cannot be extended by an entry. */

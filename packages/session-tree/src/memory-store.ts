@@ -1,5 +1,7 @@
-import { type ByteView, bytesView, encodeLines, formatLine } from "@espalier/jsonl-stream";
+import { type ByteView, bytesView, encodeLines } from "@espalier/jsonl-stream";
 import { firstHeader } from "./first-header.ts";
+import { headerLine, parsedHeader } from "./given-header.ts";
+import { GrowingBytes } from "./growing-bytes.ts";
 import { listingOf } from "./listing.ts";
 import { withLogErrors } from "./log-errors.ts";
 import { MemoryLeases } from "./memory-leases.ts";
@@ -66,42 +68,6 @@ class MemoryLog implements SessionLog {
   }
 }
 
-class GrowingBytes {
-  #buffer: Uint8Array;
-  size = 0;
-  /** When something was added last, epoch milliseconds. */
-  modified = Date.now();
-
-  constructor(initial: Uint8Array) {
-    this.#buffer = initial;
-    this.size = initial.length;
-  }
-
-  /** Bytes up to `size`, which never change again; a later, longer view may live in another buffer. */
-  view(size = this.size): ByteView {
-    return bytesView(this.#buffer.subarray(0, size));
-  }
-
-  /** Ends a line that has no end yet. */
-  startLine(): void {
-    if (this.size > 0 && this.#buffer[this.size - 1] !== 10) this.add(LINE_FEED);
-  }
-
-  add(bytes: Uint8Array): void {
-    if (bytes.length === 0) return;
-    if (this.size + bytes.length > this.#buffer.length) {
-      const larger = new Uint8Array(Math.max(1_024, (this.size + bytes.length) * 2));
-      larger.set(this.#buffer.subarray(0, this.size));
-      this.#buffer = larger;
-    }
-    this.#buffer.set(bytes, this.size);
-    this.size += bytes.length;
-    this.modified = Date.now();
-  }
-}
-
-const LINE_FEED = Uint8Array.of(10);
-
 /**
  * A log over bytes at hand: a file dropped onto a page, a fixture. Bytes of an old format are read as the current one.
  * Appending extends a copy, never the given bytes.
@@ -123,7 +89,8 @@ export function memoryStore(): SessionStore {
     return new MemoryLog(ref, bytes, firstHeader(bytes.view()), mode);
   };
   return {
-    async create(header, lines = [], ref = header.id) {
+    async create(header, lines = [], name) {
+      const ref = name ?? parsedHeader(header).id;
       if (sessions.has(ref)) {
         throw new SessionTreeError(
           "exists",
@@ -132,7 +99,7 @@ export function memoryStore(): SessionStore {
       }
       const bytes = new GrowingBytes(new Uint8Array());
       withLogErrors(() => {
-        bytes.add(encodeLines([formatLine(header)]));
+        bytes.add(encodeLines([headerLine(header)]));
         for (const line of lines) {
           bytes.add(typeof line === "string" ? encodeLines([line]) : line);
           bytes.startLine();

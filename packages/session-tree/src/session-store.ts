@@ -96,10 +96,15 @@ export interface SessionLease {
 export interface SessionStore {
   /**
    * Makes a session out of a header and whole lines (without ends), durable when it answers, and opens it for writing.
+   * @param header the header, or its line, which is kept as it is
    * @param ref where to keep it; by default the store chooses
    * @throws SessionTreeError `exists`: nothing is ever overwritten
    */
-  create(header: SessionHeader, lines?: Iterable<string | Uint8Array>, ref?: string): Promise<SessionLog>;
+  create(
+    header: SessionHeader | string,
+    lines?: Iterable<string | Uint8Array>,
+    ref?: string,
+  ): Promise<SessionLog>;
   /** Opens by what a listing, a path or an id says. Throws `not-found`, `empty-file`, `not-a-file`, `unreadable`. */
   open(ref: string, mode: OpenMode): Promise<SessionLog>;
   /** All sessions, newest first. */

@@ -6,6 +6,7 @@ import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
 import { leaf } from "./entries/leaf.ts";
 import type { Entry, NewEntry } from "./entry.ts";
+import { windowAt, withinReach } from "./far-log.ts";
 import { jsonLength } from "./json-length.ts";
 import { movingRow } from "./leaf.ts";
 import { LeafPath } from "./leaf-path.ts";
@@ -54,8 +55,7 @@ export class SessionTree {
   static async open(log: SessionLog, leafId?: string): Promise<SessionTree> {
     const session = new SessionTree(log, await log.readPath(leafId));
     if (!log.header && session.leafId === null) {
-      await session.load();
-      if (session.tree.length === 0) {
+      if ((await session.load()).length === 0) {
         throw new SessionTreeError(
           "not-a-session",
           `${log.ref} has no line that is a session header or an entry; is it a session file?`,
@@ -93,8 +93,7 @@ export class SessionTree {
   /** All entries. Throws `not-loaded` where the log has to be loaded first. */
   get tree(): Tree {
     const { view } = this.log;
-    if (!view)
-      throw new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");
+    if (!view) throw notLoaded();
     this.#tree ??= new Tree(view);
     if (this.#tree.view.size !== view.size) this.#tree.takeIn(view);
     return this.#tree;
@@ -163,21 +162,25 @@ export class SessionTree {
     details?: unknown,
   ): Promise<string> {
     const fields = { summary, firstKeptEntryId, tokensBefore, ...(details === undefined ? {} : { details }) };
-    const [entry] = await this.append(compaction.of(fields));
-    return entry!.id;
+    return (await this.append(compaction.of(fields)))[0]!.id;
   }
 
   /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
   async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
-    const fromId = this.leafId ?? "";
+    if (!this.log.view) await this.log.load();
     const parentId = this.placeOf(targetId);
-    const fields = { parentId, fromId, summary, ...(details === undefined ? {} : { details }) };
-    const [entry] = await this.append(branchSummary.of(fields));
-    return entry!.id;
+    const fields = {
+      parentId,
+      fromId: this.leafId ?? "",
+      summary,
+      ...(details === undefined ? {} : { details }),
+    };
+    return (await this.append(branchSummary.of(fields)))[0]!.id;
   }
 
   /** Moves the leaf to an entry (for one that cannot be a leaf: its nearest ancestor that can), or before the first. */
   async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
+    if (!this.log.view) await this.log.load();
     const targetId = this.placeOf(id);
     if (targetId === this.leafId) return;
     await this.append(leaf.of({ parentId: targetId, targetId, ...options }));
@@ -223,7 +226,7 @@ export class SessionTree {
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     assertWritable(this.log);
     const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
-    return prepareAppend(given, appendSite(this), new Date().toISOString());
+    return withinReach(this.log, () => prepareAppend(given, appendSite(this), new Date().toISOString()));
   }
 
   async #write({ entries, lines, leafId }: PreparedAppend): Promise<void> {
@@ -231,7 +234,11 @@ export class SessionTree {
     const at = await this.log.append(lines);
     const previousLeafId = this.leafId;
     if (this.#tree) this.#remember(entries);
-    this.#path.advance(entries, leafId, () => this.tree);
+    if (!this.#path.follow(entries, leafId)) {
+      const window = windowAt(this.log, () => this.tree, leafId);
+      // No pause where there need not be one: nobody shall see the leaf on its way.
+      this.#path.jump(window instanceof Promise ? await window : window);
+    }
     // Told when everything is in its place: an observer may look at the session, or fail.
     if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     this.#tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
@@ -247,3 +254,6 @@ export class SessionTree {
     for (const observer of this.#observers) observer(change);
   }
 }
+
+const notLoaded = () =>
+  new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");

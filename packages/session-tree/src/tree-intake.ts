@@ -142,7 +142,7 @@ export class TreeIntake {
   }
 
   #rowOrOrphan(bytes: Uint8Array, start: number, end: number): number {
-    const row = this.#index.rowOfBytes(bytes, start, end);
+    const row = this.#index.parentOfBytes(bytes, start, end);
     return row < 0 ? ORPHAN : row;
   }
 
@@ -167,7 +167,7 @@ export class TreeIntake {
       );
       return;
     }
-    this.lastRow = this.#index.add(bytes, idStart, idEnd, older, parent, kind, offset, length);
+    this.lastRow = this.#index.add(older, parent, kind, offset, length);
     if (older >= 0) {
       this.#note(
         "duplicate-id",

@@ -1,4 +1,4 @@
-import { type ByteView, encodeLines, formatLine } from "@espalier/jsonl-stream";
+import { type ByteView, encodeLines } from "@espalier/jsonl-stream";
 import {
   type AppendFile,
   createWhole,
@@ -8,6 +8,7 @@ import {
   replaceWhole,
 } from "@espalier/jsonl-stream/node";
 import { firstHeader } from "../first-header.ts";
+import { headerLine } from "../given-header.ts";
 import { withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";
 import { FORMAT_VERSION, type SessionHeader } from "../session-header.ts";
@@ -67,7 +68,7 @@ export class FileLog implements SessionLog {
   /** Makes a file that holds a header and lines, durable and never over another one, and opens it. Throws `exists`. */
   static create(
     path: string,
-    header: SessionHeader,
+    header: SessionHeader | string,
     lines: Iterable<string | Uint8Array>,
     calls: FileCalls = nodeFileCalls,
   ): FileLog {
@@ -144,8 +145,11 @@ function withSessionErrors(view: ByteView): ByteView {
   };
 }
 
-function* wholeLines(header: SessionHeader, lines: Iterable<string | Uint8Array>): Generator<Uint8Array> {
-  yield encodeLines([formatLine(header)]);
+function* wholeLines(
+  header: SessionHeader | string,
+  lines: Iterable<string | Uint8Array>,
+): Generator<Uint8Array> {
+  yield encodeLines([headerLine(header)]);
   for (const line of lines) {
     if (typeof line === "string") yield encodeLines([line]);
     else {

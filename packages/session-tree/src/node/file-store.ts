@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import type { FileCalls } from "@espalier/jsonl-stream/node";
+import { parsedHeader } from "../given-header.ts";
 import { listingOf } from "../listing.ts";
 import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
 import { SessionTree } from "../session-tree.ts";
@@ -24,7 +25,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   const { home, folders = [join(home, "sessions")], calls } = options;
   return {
     async create(header, lines = [], ref) {
-      const path = ref === undefined ? sessionPath(home, header) : resolve(ref);
+      const path = ref === undefined ? sessionPath(home, parsedHeader(header)) : resolve(ref);
       makeFolder(dirname(path));
       return FileLog.create(path, header, lines, calls);
     },

@@ -18,6 +18,14 @@ export function openConformance({ test, expect }: Trial): void {
     expect((await store.open(ref, "read")).header).toEqual(made);
   });
 
+  test("a header given as its line is kept byte for byte", async (store) => {
+    const given = `{ "cwd":"/garden", "type" : "session","version":3.0,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z" }`;
+    const log = await store.create(given, [line("a")]);
+    expect(log.header).toMatchObject({ id: "s1", version: 3 });
+    expect(await linesOf(log)).toEqual([given, line("a")]);
+    await expect(store.create(line("a"))).rejects.toMatchObject({ code: "invalid-entry" });
+  });
+
   test("lines given as bytes are kept as bytes, even where they are no text", async (store) => {
     const damaged = Uint8Array.of(...new TextEncoder().encode('{"type":"custom","id":"a'), 0xff, 0xc3, 0x22);
     const log = await store.create(header("s1"), [line("a"), damaged, line("b")]);
