@@ -3,6 +3,7 @@ import { Command, Option } from "commander";
 import { addAppend } from "./commands/append.ts";
 import { addChat } from "./commands/chat.ts";
 import { addCompact } from "./commands/compact.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addConfig } from "./commands/config.ts";
 import { addContext } from "./commands/context.ts";
 import { addDelete } from "./commands/delete.ts";
@@ -60,6 +61,7 @@ const COMMANDS = [
   addDoctor,
   addDelete,
   addDemo,
+  addCompletion,
 ];
 
 export function createProgram(shell: Shell): Command {

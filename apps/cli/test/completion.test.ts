@@ -1,0 +1,101 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { beforeAll, describe, expect, test } from "vitest";
+import { bundled, DEMO, demoCopy, espalier, linesOf, temporaryFolder } from "./espalier.ts";
+
+/** What is offered for the last of these words. */
+const offered = async (...words: string[]) => {
+  const { code, stdout } = await espalier(["complete", "--", ...words]);
+  expect(code).toBe(0);
+  return stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.split("\t")[0]!);
+};
+
+describe("what could stand at the end of a line", () => {
+  test("is a command first, with what it does", async () => {
+    const { stdout } = await espalier(["complete", "--", "na"]);
+    expect(stdout).toMatch(/^navigate\t\S.*\nname\t\S/);
+    expect(await offered("")).not.toContain("complete");
+  });
+
+  test("is an option of the command, or one that stands with any", async () => {
+    expect(await offered("compact", DEMO, "--")).toEqual(
+      expect.arrayContaining(["--dry-run", "--policy", "--json"]),
+    );
+    expect(await offered("tree", DEMO, "--on")).toEqual(["--on-busy"]);
+  });
+
+  test("is one of the values that an option takes", async () => {
+    expect(await offered("tree", "--on-busy", "")).toEqual(["error", "read-only", "fork", "share"]);
+    expect(await offered("fork", DEMO, "leaf", "--position", "b")).toEqual(["before"]);
+  });
+
+  test("is a file where a session or a file is asked for", async () => {
+    expect(await offered("tree", "")).toEqual([":files"]);
+    expect(await offered("--extension", "./")).toEqual([":files"]);
+  });
+
+  test("is an entry of the session that was named: by label, by word, by the beginning of its id", async () => {
+    const file = demoCopy();
+    await espalier(["label", file, "leaf", "tests-pass"]);
+    const id = String(linesOf(file)[40]!["id"]);
+    expect(await offered("navigate", file, "")).toEqual(
+      expect.arrayContaining(["tests-pass", "leaf", "start"]),
+    );
+    expect(await offered("show", file, id.slice(0, 5))).toEqual([id]);
+    expect(await offered("label", file, "tests")).toEqual(["tests-pass"]);
+  });
+
+  test("is the id of a session of one's own", async () => {
+    const env = { ESPALIER_HOME: temporaryFolder() };
+    const folder = join(env.ESPALIER_HOME, "sessions", "garden-0123456789");
+    mkdirSync(folder, { recursive: true });
+    const header = { ...linesOf(DEMO)[0], id: "gardenOfMine" };
+    writeFileSync(join(folder, "2026-01-01_gardenOfMine.jsonl"), `${JSON.stringify(header)}\n`);
+    const { stdout } = await espalier(["complete", "--", "tree", "gard"], { env });
+    expect(stdout).toMatch(/^gardenOfMine\t/);
+  });
+});
+
+describe("bash", () => {
+  let command = "";
+  beforeAll(async () => {
+    const folder = temporaryFolder();
+    const program = join(folder, "espalier");
+    writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" "${await bundled()}" "$@"\n`);
+    chmodSync(program, 0o755);
+    command = `PATH="${folder}:$PATH"; eval "$(espalier completion bash)"`;
+  });
+
+  /** What Tab offers behind `words`; the last is the one that is being typed. */
+  const tab = (cwd: string, ...words: string[]) => {
+    const quoted = ["espalier", ...words].map((word) => `'${word}'`).join(" ");
+    const script = `${command}; COMP_WORDS=(${quoted}); COMP_CWORD=${words.length}; _espalier; printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return execFileSync("bash", ["--norc", "-c", script], { cwd, encoding: "utf8", stdio: "pipe" })
+      .trimEnd()
+      .split("\n");
+  };
+
+  test("completes commands, values and files", () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, "two words.jsonl"), "");
+    expect(tab(folder, "repl")).toEqual(["replay"]);
+    expect(tab(folder, "tree", "--on-busy", "re")).toEqual(["read-only"]);
+    expect(tab(folder, "tree", "two")).toEqual(["two words.jsonl"]);
+  });
+
+  test("runs nothing of what is being typed", () => {
+    const folder = temporaryFolder();
+    tab(folder, "tree", `$(touch ${join(folder, "ran")})`, "`touch ran`", "");
+    expect(existsSync(join(folder, "ran"))).toBe(false);
+  });
+});
+
+test("a shell that nobody knows is refused with those there are", async () => {
+  const { code, stderr } = await espalier(["completion", "tcsh"]);
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/bash, zsh, fish/);
+});
