@@ -1,8 +1,15 @@
+import type { ByteView } from "@espalier/jsonl-stream";
 import { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
 import type { SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import type { Tree } from "./tree.ts";
+
+/** The bytes of a log. Throws `not-loaded` where they are not within reach. */
+export function viewOf({ view }: SessionLog): ByteView {
+  if (view) return view;
+  throw new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");
+}
 
 /** The window of a leaf of the log; a promise where the log lies elsewhere, of which no more is fetched. */
 export function windowAt(

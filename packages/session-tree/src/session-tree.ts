@@ -6,7 +6,7 @@ import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
 import { leaf } from "./entries/leaf.ts";
 import type { Entry, NewEntry } from "./entry.ts";
-import { windowAt, withinReach } from "./far-log.ts";
+import { viewOf, windowAt, withinReach } from "./far-log.ts";
 import { jsonLength } from "./json-length.ts";
 import { movingRow } from "./leaf.ts";
 import { LeafPath } from "./leaf-path.ts";
@@ -92,8 +92,7 @@ export class SessionTree {
 
   /** All entries. Throws `not-loaded` where the log has to be loaded first. */
   get tree(): Tree {
-    const { view } = this.log;
-    if (!view) throw notLoaded();
+    const view = viewOf(this.log);
     this.#tree ??= new Tree(view);
     if (this.#tree.view.size !== view.size) this.#tree.takeIn(view);
     return this.#tree;
@@ -168,13 +167,9 @@ export class SessionTree {
   /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
   async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
     if (!this.log.view) await this.log.load();
+    const fromId = this.leafId ?? "";
     const parentId = this.placeOf(targetId);
-    const fields = {
-      parentId,
-      fromId: this.leafId ?? "",
-      summary,
-      ...(details === undefined ? {} : { details }),
-    };
+    const fields = { parentId, fromId, summary, ...(details === undefined ? {} : { details }) };
     return (await this.append(branchSummary.of(fields)))[0]!.id;
   }
 
@@ -234,11 +229,10 @@ export class SessionTree {
     const at = await this.log.append(lines);
     const previousLeafId = this.leafId;
     if (this.#tree) this.#remember(entries);
-    if (!this.#path.follow(entries, leafId)) {
-      const window = windowAt(this.log, () => this.tree, leafId);
-      // No pause where there need not be one: nobody shall see the leaf on its way.
-      this.#path.jump(window instanceof Promise ? await window : window);
-    }
+    const isThere = this.#path.follow(entries, leafId);
+    const window = isThere ? this.window : windowAt(this.log, () => this.tree, leafId);
+    // No pause where there need not be one: nobody shall see the leaf on its way.
+    if (!isThere) this.#path.jump(window instanceof Promise ? await window : window);
     // Told when everything is in its place: an observer may look at the session, or fail.
     if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     this.#tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
@@ -254,6 +248,3 @@ export class SessionTree {
     for (const observer of this.#observers) observer(change);
   }
 }
-
-const notLoaded = () =>
-  new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");

@@ -1,0 +1,142 @@
+import { randomUUID } from "node:crypto";
+import { JsonlError } from "@espalier/jsonl-stream";
+import { headerLine, parsedHeader, type SessionHeader, SessionTreeError } from "@espalier/session-tree";
+import type { Connection, Database } from "./database.ts";
+import { insertLines } from "./insert-lines.ts";
+import { type LineRow, rowOfHeader, rowOfLine } from "./line-row.ts";
+import { persistently } from "./persistently.ts";
+import type { FoundSession } from "./postgres-log.ts";
+import { PostgresStoreError } from "./postgres-store-error.ts";
+import type { Extent, SessionPlace } from "./session-place.ts";
+
+/** Lines and bytes of one statement while a session is made. */
+const BATCH_LINES = 1_000;
+const BATCH_BYTES = 4 * 1024 * 1024;
+
+/** Longest name of a session, in characters: it is part of every key. */
+const LONGEST_REF = 256;
+
+/**
+ * Makes a session of a header and lines, all of it or nothing.
+ * @throws SessionTreeError `exists`, `invalid-entry`; PostgresStoreError
+ */
+export async function createSession(
+  database: Database,
+  namespace: string,
+  ref: string,
+  header: SessionHeader | string,
+  lines: Iterable<string | Uint8Array>,
+): Promise<FoundSession> {
+  checkRef(ref);
+  const head = rowOfHeader(lineOf(header));
+  const place: SessionPlace = { namespace, ref, made: randomUUID() };
+  // An iterable may answer only once, so it is read once, whatever becomes of the connection.
+  const rows = plainRows(lines);
+  return persistently(async (attempt) => {
+    if (attempt > 1) {
+      const made = await ownSession(database, place);
+      if (made) return { place, header: parsedHeader(header), ...made };
+    }
+    const made = await database.transaction(async (connection) => {
+      await insertSession(connection, place);
+      return insertAll(connection, place, [head, ...rows]);
+    });
+    return { place, header: parsedHeader(header), ...made };
+  });
+}
+
+/** Whether an attempt whose end nobody heard of has made the session. */
+async function ownSession(database: Database, { namespace, ref, made }: SessionPlace) {
+  const [row] = await database.query<{ lines: string; bytes: string; plain: boolean }>(
+    {
+      text: "SELECT lines, bytes, plain FROM espalier.session WHERE namespace = $1 AND ref = $2 AND made = $3",
+    },
+    [namespace, ref, made],
+  );
+  return row && { extent: { lines: Number(row.lines), bytes: Number(row.bytes) }, isPlain: row.plain };
+}
+
+/** @throws SessionTreeError `exists` */
+export async function insertSession(
+  connection: Connection,
+  { namespace, ref, made }: SessionPlace,
+): Promise<void> {
+  try {
+    await connection.query(
+      { text: "INSERT INTO espalier.session (namespace, ref, made) VALUES ($1, $2, $3)" },
+      [namespace, ref, made],
+    );
+  } catch (cause) {
+    if (!(cause instanceof PostgresStoreError && cause.constraint === "session_pkey")) throw cause;
+    const message = `There is a session ${ref} already; give the new one another name.`;
+    throw new SessionTreeError("exists", message, { cause });
+  }
+}
+
+/** Inserts rows in batches; answers what the session has then. */
+export async function insertAll(
+  connection: Connection,
+  place: SessionPlace,
+  rows: readonly LineRow[],
+): Promise<{ extent: Extent; isPlain: boolean }> {
+  const extent = { lines: 0, bytes: 0 };
+  for (const batch of batches(rows)) {
+    const { lines, bytes } = await insertLines(connection, place, batch);
+    extent.lines = lines + batch.length;
+    extent.bytes = bytes + batch.reduce((sum, row) => sum + row.bytes.length + 1, 0);
+  }
+  return { extent, isPlain: rows.every(({ isPlain }) => isPlain) };
+}
+
+function* batches(rows: readonly LineRow[]): Generator<LineRow[]> {
+  let batch: LineRow[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    batch.push(row);
+    bytes += row.bytes.length;
+    if (batch.length < BATCH_LINES && bytes < BATCH_BYTES) continue;
+    yield batch;
+    batch = [];
+    bytes = 0;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/**
+ * Rows whose ids are their own and whose parents stand above them, as the keys of the table want it. Another one keeps
+ * its line, without a place in the keys, and makes the session one that is read as a whole.
+ */
+function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
+  const above = new Set<string>();
+  const rows: LineRow[] = [];
+  for (const line of lines) {
+    const row = rowOfLine(line);
+    const isTaken = row.id !== null && above.has(row.id);
+    const isOrphan = row.parent !== null && !above.has(row.parent);
+    if (row.id !== null) above.add(row.id);
+    rows.push({
+      ...row,
+      id: isTaken ? null : row.id,
+      parent: isTaken || isOrphan ? null : row.parent,
+      isPlain: row.isPlain && !isTaken && !isOrphan,
+    });
+  }
+  return rows;
+}
+
+function lineOf(header: SessionHeader | string): string {
+  try {
+    return headerLine(header);
+  } catch (cause) {
+    if (!(cause instanceof JsonlError)) throw cause;
+    throw new SessionTreeError("invalid-entry", cause.message, { cause });
+  }
+}
+
+function checkRef(ref: string): void {
+  if (ref !== "" && ref.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(ref)) return;
+  throw new SessionTreeError(
+    "invalid-entry",
+    `The name of a session in a database has 1 to ${LONGEST_REF} characters; give it another one.`,
+  );
+}

@@ -1,0 +1,48 @@
+import { PostgresStoreError } from "./postgres-store-error.ts";
+
+/** What the client throws: an answer of the server has a severity, anything else is trouble on the way to it. */
+interface ClientError extends Error {
+  severity?: string;
+  code?: string;
+  constraint?: string;
+}
+
+/** Answers that mean that the server is going down, coming up, or full: the statement was not run, or its end is unknown. */
+const COMING_AND_GOING = /^(08...|57P0[123]|53300)$/;
+
+/** A table or schema that is not there; a column that an older table has not. */
+const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
+
+const TIMED_OUT = "57014";
+
+/** What the client threw, as this package's error. */
+export function asStoreError(cause: unknown, place: string): unknown {
+  if (cause instanceof PostgresStoreError || !(cause instanceof Error)) return cause;
+  const { severity, code, constraint, message } = cause as ClientError;
+  if (severity === undefined || (code !== undefined && COMING_AND_GOING.test(code))) {
+    const why = code ?? message;
+    return new PostgresStoreError(
+      "unreachable",
+      `${place} cannot be reached, or the connection was lost (${why}); see that the server runs and can be reached from here.`,
+      { cause, sqlState: severity === undefined ? undefined : code },
+    );
+  }
+  if (code === TIMED_OUT) {
+    const message = `${place} took too long for a statement, which was taken back; try again, or allow more time by statement_timeout in the address.`;
+    return new PostgresStoreError("timeout", message, { cause, sqlState: code });
+  }
+  if (code !== undefined && MISSING.has(code)) return notMigrated(place, cause);
+  return new PostgresStoreError(
+    "refused",
+    `${place} answers: ${message.replace(/[.\s]*$/, "")} (${code ?? "no code"}).`,
+    { cause, sqlState: code, constraint },
+  );
+}
+
+export function notMigrated(place: string, cause?: unknown): PostgresStoreError {
+  return new PostgresStoreError(
+    "not-migrated",
+    `${place} is not set up for sessions, or by an older program; run \`espalier store migrate\` with --store.`,
+    { cause },
+  );
+}

@@ -1,0 +1,68 @@
+import { parseHeader, type SessionHeader, SessionTreeError } from "@espalier/session-tree";
+import type { Database } from "./database.ts";
+import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
+import { persistently } from "./persistently.ts";
+import type { FoundSession } from "./postgres-log.ts";
+
+interface FoundRow extends FetchedLine {
+  ref: string;
+  made: string;
+  lines: string;
+  bytes: string;
+  plain: boolean;
+}
+
+const FIND = {
+  name: "espalier-find",
+  text: `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.raw FROM espalier.session s
+    LEFT JOIN espalier.line head ON head.namespace = s.namespace AND head.session = s.ref AND head.position = 0
+    WHERE s.namespace = $1 AND s.ref = $2`,
+};
+
+const NEAR = {
+  text: `SELECT ref FROM espalier.session
+    WHERE namespace = $1 AND ref COLLATE "C" >= $2 AND starts_with(ref, $2) ORDER BY ref LIMIT 4`,
+};
+
+/**
+ * The session of a name, or the only one whose name begins so.
+ * @throws SessionTreeError `not-found`
+ */
+export async function findSession(database: Database, namespace: string, ref: string): Promise<FoundSession> {
+  const named = await sessionNamed(database, namespace, ref);
+  if (named) return named;
+  const near = ref === "" ? [] : await database.query<{ ref: string }>(NEAR, [namespace, ref]);
+  if (near.length === 1) return findSession(database, namespace, near[0]!.ref);
+  const names = near.slice(0, 3).map((each) => each.ref);
+  throw new SessionTreeError(
+    "not-found",
+    names.length > 0
+      ? `Several sessions have a name that begins with ${ref}: ${names.join(", ")}, …; give more of it.`
+      : `There is no session ${JSON.stringify(ref)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
+  );
+}
+
+/** The session of just this name. */
+export async function sessionNamed(
+  database: Database,
+  namespace: string,
+  ref: string,
+): Promise<FoundSession | undefined> {
+  const [row] = await persistently(() => database.query<FoundRow>(FIND, [namespace, ref]));
+  return row && found(namespace, row);
+}
+
+function found(namespace: string, row: FoundRow): FoundSession {
+  return {
+    place: { namespace, ref: row.ref, made: row.made },
+    header: headerOf(row),
+    extent: { lines: Number(row.lines), bytes: Number(row.bytes) },
+    isPlain: row.plain,
+  };
+}
+
+/** The header of a session's first line. */
+export function headerOf(line: FetchedLine): SessionHeader | undefined {
+  if (line.line === null && line.raw === null) return undefined;
+  return parseHeader(JSON.parse(new TextDecoder().decode(bytesOfLine(line))));
+}

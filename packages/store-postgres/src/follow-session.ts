@@ -1,0 +1,113 @@
+import type { Database, ReservedConnection } from "./database.ts";
+import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
+import { channelOf } from "./hints.ts";
+import { persistently } from "./persistently.ts";
+
+/** How to follow a session. */
+export interface FollowOptions {
+  /** The first position to tell of; 0 is the header. Default: the end, so that only what is new is told. */
+  from?: number;
+  /** Ends it. */
+  signal?: AbortSignal;
+  /** Milliseconds between two looks where no hint comes. Default 1,000. */
+  pollMs?: number;
+}
+
+/** A line of a session that is followed. */
+export interface FollowedLine {
+  /** From 0, without gaps. */
+  position: number;
+  /** Without its end. */
+  line: Uint8Array;
+}
+
+/** Lines a look brings at the most. */
+const PAGE_LINES = 500;
+
+const LOOK = {
+  name: "espalier-look",
+  text: `SELECT line, raw FROM espalier.line WHERE namespace = $1 AND session = $2 AND position >= $3
+    ORDER BY position LIMIT ${PAGE_LINES}`,
+};
+
+/**
+ * The lines of a session as they come, in order, each once. A hint of the writer ends the wait; a look every `pollMs`
+ * finds what no hint told of.
+ */
+export async function* followSession(
+  database: Database,
+  namespace: string,
+  ref: string,
+  start: number,
+  { signal, pollMs = 1_000 }: FollowOptions,
+): AsyncGenerator<FollowedLine> {
+  const bell = new Bell(signal);
+  let position = start;
+  try {
+    while (!signal?.aborted) {
+      await bell.listen(database, channelOf(namespace, ref));
+      const lines = await persistently(() => database.query<FetchedLine>(LOOK, [namespace, ref, position]));
+      for (const line of lines) {
+        yield { position, line: bytesOfLine(line) };
+        position++;
+      }
+      if (lines.length < PAGE_LINES) await bell.wait(pollMs);
+    }
+  } finally {
+    await bell.close();
+  }
+}
+
+/** Wakes whoever waits for a hint. */
+class Bell {
+  #connection: ReservedConnection | undefined;
+  #hasRung = false;
+  #ring: () => void = () => undefined;
+  readonly #signal: AbortSignal | undefined;
+
+  constructor(signal: AbortSignal | undefined) {
+    this.#signal = signal;
+    signal?.addEventListener("abort", this.#rings, { once: true });
+  }
+
+  /** Listens, if it does not; where that fails there are no hints, and polls find everything. */
+  async listen(database: Database, channel: string): Promise<void> {
+    if (this.#connection) return;
+    try {
+      const connection = await database.reserve();
+      this.#connection = connection;
+      connection.hear(this.#rings);
+      void connection.over.then(() => {
+        this.#connection = undefined;
+      });
+      await connection.query({ text: `LISTEN ${channel}` });
+    } catch {
+      // A hint only saves time. What really keeps us from the database is told by the look that follows.
+      await this.#connection?.release();
+    }
+  }
+
+  async wait(milliseconds: number): Promise<void> {
+    if (!this.#hasRung && !this.#signal?.aborted) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, milliseconds);
+        this.#ring = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    this.#hasRung = false;
+  }
+
+  async close(): Promise<void> {
+    this.#signal?.removeEventListener("abort", this.#rings);
+    await this.#connection?.release();
+    this.#connection = undefined;
+  }
+
+  readonly #rings = (): void => {
+    this.#hasRung = true;
+    this.#ring();
+  };
+}

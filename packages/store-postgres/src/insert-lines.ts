@@ -1,0 +1,72 @@
+import { SessionTreeError } from "@espalier/session-tree";
+import type { Connection } from "./database.ts";
+import type { LineRow } from "./line-row.ts";
+import { factsOf } from "./session-facts.ts";
+import type { Extent, SessionPlace } from "./session-place.ts";
+
+/**
+ * Counts lines into their session and inserts them, in one statement. The session's row is the counter: who updates it
+ * holds it until the commit, so positions and bytes have no gaps and no order but that of the commits.
+ */
+const INSERT = {
+  name: "espalier-insert",
+  text: `WITH counter AS (
+    UPDATE espalier.session SET
+      lines = lines + $4, bytes = bytes + $5, modified = clock_timestamp(), plain = plain AND $6,
+      name = coalesce($7, name), first_message = coalesce(first_message, $8),
+      updated_at = coalesce($9, updated_at), last_compaction = coalesce($10, last_compaction)
+    WHERE namespace = $1 AND ref = $2 AND made = $3
+    RETURNING lines - $4 AS first_line, bytes - $5 AS first_byte
+  ), inserted AS (
+    INSERT INTO espalier.line (namespace, session, position, at, id, parent, type, moves, first_kept, line, raw)
+    SELECT $1, $2, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
+      row.first_kept, row.line, row.raw
+    FROM counter, unnest($11::bigint[], $12::text[], $13::text[], $14::text[], $15::boolean[], $16::text[], $17::text[],
+      $18::bytea[]) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)
+  )
+  SELECT first_line, first_byte FROM counter`,
+};
+
+/**
+ * Adds lines behind the last one; answers what was there before them.
+ * @throws PostgresStoreError `refused` with a `constraint`; SessionTreeError `removed`
+ */
+export async function insertLines(
+  connection: Connection,
+  { namespace, ref, made }: SessionPlace,
+  rows: readonly LineRow[],
+): Promise<Extent> {
+  const facts = factsOf(rows);
+  const starts: number[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    starts.push(bytes);
+    bytes += row.bytes.length + 1;
+  }
+  const [counter] = await connection.query<{ first_line: string; first_byte: string }>(INSERT, [
+    namespace,
+    ref,
+    made,
+    rows.length,
+    bytes,
+    rows.every(({ isPlain }) => isPlain),
+    facts.name,
+    facts.firstMessage,
+    facts.updatedAt,
+    facts.lastCompaction,
+    starts,
+    rows.map(({ id }) => id),
+    rows.map(({ parent }) => parent),
+    rows.map(({ type }) => type),
+    rows.map(({ moves }) => moves),
+    rows.map(({ firstKept }) => firstKept),
+    rows.map(({ text }) => text),
+    rows.map(({ raw }) => raw),
+  ]);
+  if (!counter) throw gone(ref);
+  return { lines: Number(counter.first_line), bytes: Number(counter.first_byte) };
+}
+
+/** The error for a session that is not there any more, or is another one by now. */
+export const gone = (ref: string) =>
+  new SessionTreeError("removed", `The session ${ref} was removed from the database; open or make another.`);

@@ -1,0 +1,6 @@
+import type { Migration } from "./migration.ts";
+import { tables } from "./tables.ts";
+import { views } from "./views.ts";
+
+/** All steps, in their order. */
+export const migrations: readonly Migration[] = [tables, views];

@@ -1,0 +1,34 @@
+import { PostgresStoreError } from "./postgres-store-error.ts";
+
+/** Milliseconds for which a lost connection is made again: a server that restarts needs about one second. */
+export const PATIENCE_MS = 10_000;
+
+/** Milliseconds until the next attempt: doubled each time, up to the longest. */
+const FIRST_PAUSE = 50;
+const LONGEST_PAUSE = 1_000;
+
+/**
+ * Does what may be done twice again while the connection is lost, for {@link PATIENCE_MS} at the most.
+ * @throws what the last attempt threw
+ */
+export async function persistently<Result>(act: (attempt: number) => Promise<Result>): Promise<Result> {
+  const deadline = performance.now() + PATIENCE_MS;
+  let pause = FIRST_PAUSE;
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await act(attempt);
+    } catch (error) {
+      const isPassing =
+        error instanceof PostgresStoreError && error.code === "unreachable" && !isFinal(error);
+      if (!isPassing || performance.now() + pause > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, pause));
+      pause = Math.min(pause * 2, LONGEST_PAUSE);
+    }
+  }
+}
+
+/** What no second attempt changes: a name that nobody knows, a certificate that is not trusted. */
+function isFinal({ cause }: PostgresStoreError): boolean {
+  const { code = "" } = (cause ?? {}) as NodeJS.ErrnoException;
+  return code === "ENOTFOUND" || /CERT|SELF_SIGNED|ERR_TLS/.test(code);
+}

@@ -1,0 +1,181 @@
+import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from "pg";
+import type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
+import { asStoreError } from "./database-errors.ts";
+import { PostgresStoreError } from "./postgres-store-error.ts";
+
+/** Limits of the connections to a database. What the address says of these goes before. */
+export interface ConnectionOptions {
+  /** Connections at the same time. Default 10. */
+  connections?: number;
+  /** Milliseconds a connection may take to come about. Default 10,000. */
+  connectMs?: number;
+  /** Milliseconds a statement may take; it is taken back then. Default 60,000. */
+  statementMs?: number;
+}
+
+/** Milliseconds beyond the server's own limit after which a connection that says nothing counts as lost. */
+const SILENCE_MS = 5_000;
+
+/** Seconds after which the server asks a silent machine whether it is still there, and counts it as gone. */
+const KEEPALIVES =
+  "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
+
+/**
+ * What holds for every connection whatever the server, the database or the role says: text is UTF-8, and a commit that
+ * was acknowledged is on disk. A setting that is stricter than `on` stays. Every statement finds its rows by a key: a
+ * plan made while the tables were small must not read them whole when they have grown.
+ */
+const PINNED = `SET client_encoding = 'UTF8'; SET default_transaction_isolation = 'read committed';
+  SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
+  SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`;
+
+/** Connections to the database of an address, made when they are needed and kept for the next. */
+export function poolDatabase(
+  connectionString: string,
+  place: string,
+  { connections = 10, connectMs = 10_000, statementMs = 60_000 }: ConnectionOptions = {},
+): Database {
+  const config: ClientConfig = {
+    connectionString,
+    connectionTimeoutMillis: connectMs,
+    statement_timeout: statementMs,
+    query_timeout: statementMs + SILENCE_MS,
+    keepAlive: true,
+    application_name: "espalier",
+  };
+  const pool = withStoreErrors(
+    () =>
+      new Pool({
+        ...config,
+        max: connections,
+        allowExitOnIdle: true,
+        onConnect: async (client) => {
+          await client.query(PINNED);
+        },
+      }),
+    place,
+  );
+  // A connection that breaks while nobody uses it is taken out of the pool; the next one is made when it is needed.
+  pool.on("error", () => undefined);
+  return new PoolDatabase(pool, () => new Client(config), place);
+}
+
+class PoolDatabase implements Database {
+  readonly place: string;
+  readonly #pool: Pool;
+  readonly #createClient: () => Client;
+  #closing: Promise<void> | undefined;
+
+  constructor(pool: Pool, createClient: () => Client, place: string) {
+    this.#pool = pool;
+    this.#createClient = createClient;
+    this.place = place;
+  }
+
+  query<Row extends object>(statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+    return this.#using((connection) => connection.query<Row>(statement, values));
+  }
+
+  transaction<Result>(act: (connection: Connection) => Promise<Result>): Promise<Result> {
+    return this.#using(async (connection, client) => {
+      await connection.query({ text: "BEGIN" });
+      try {
+        const result = await act(connection);
+        await connection.query({ text: "COMMIT" });
+        return result;
+      } catch (error) {
+        // Where this fails too the connection is broken, and with it the transaction is over; the first error says why.
+        await client.query("ROLLBACK").catch(() => undefined);
+        throw error;
+      }
+    });
+  }
+
+  async reserve(): Promise<ReservedConnection> {
+    const client = this.#createClient();
+    const over = new Promise<void>((resolve) => {
+      client.on("error", () => resolve());
+      client.on("end", () => resolve());
+    });
+    try {
+      await client.connect();
+      await client.query(PINNED);
+      await client.query(KEEPALIVES);
+    } catch (error) {
+      throw asStoreError(error, this.place);
+    }
+    const { query } = new ClientConnection(client, this.place);
+    return {
+      query,
+      over,
+      hear: (listener) => void client.on("notification", listener),
+      release: () => client.end(),
+    };
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#pool.end();
+    return this.#closing;
+  }
+
+  async #connect(): Promise<PoolClient> {
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      throw asStoreError(error, this.place);
+    }
+  }
+
+  async #using<Result>(
+    use: (connection: Connection, client: PoolClient) => Promise<Result>,
+  ): Promise<Result> {
+    const client = await this.#connect();
+    // Told to whoever waits for a statement; without a listener it would end the process.
+    const ignore = () => undefined;
+    client.on("error", ignore);
+    let isBroken = false;
+    try {
+      return await use(new ClientConnection(client, this.place), client);
+    } catch (error) {
+      isBroken = error instanceof PostgresStoreError && error.code === "unreachable";
+      throw error;
+    } finally {
+      client.off("error", ignore);
+      client.release(isBroken);
+    }
+  }
+}
+
+class ClientConnection implements Connection {
+  readonly #client: ClientBase;
+  readonly #place: string;
+
+  constructor(client: ClientBase, place: string) {
+    this.#client = client;
+    this.#place = place;
+  }
+
+  readonly query = async <Row extends object>(
+    { name, text }: Statement,
+    values: readonly unknown[] = [],
+  ): Promise<Row[]> => {
+    try {
+      const named = name === undefined ? {} : { name };
+      const { rows } = await this.#client.query<Row>({ ...named, text, values: [...values] });
+      return rows;
+    } catch (error) {
+      throw asStoreError(error, this.#place);
+    }
+  };
+}
+
+/** A broken certificate file, for one, is found while the address is read. */
+function withStoreErrors<Result>(make: () => Result, place: string): Result {
+  try {
+    return make();
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}).`;
+    throw new PostgresStoreError("address", message);
+  }
+}

@@ -1,0 +1,197 @@
+import { randomInt, randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { type LeaseOptions, type SessionLease, SessionTreeError } from "@espalier/session-tree";
+import type { Database, ReservedConnection } from "./database.ts";
+import { persistently } from "./persistently.ts";
+import { PostgresStoreError } from "./postgres-store-error.ts";
+
+/** Milliseconds between two signs of life of an owner. */
+const BEAT_MS = 5_000;
+
+/** Milliseconds without a sign of life, by the database's clock, after which an owner counts as gone. */
+const LAPSE_MS = 20_000;
+
+/** Milliseconds until somebody who waits looks again. */
+const LOOK_MS = 25;
+
+/**
+ * Takes a lease that nobody has: none is there, its owner's connection is gone (the lock that lives with the connection
+ * can be had), or the owner gave no sign of life for {@link LAPSE_MS}.
+ */
+const TAKE = {
+  name: "espalier-take",
+  text: `INSERT INTO espalier.lease AS held
+      (namespace, session, owner, connection, backend, pid, host, brief, since, beat)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp(), clock_timestamp())
+    ON CONFLICT (namespace, session) DO UPDATE SET owner = excluded.owner, connection = excluded.connection,
+      backend = excluded.backend, pid = excluded.pid, host = excluded.host, brief = excluded.brief,
+      since = excluded.since, beat = excluded.beat
+    WHERE held.beat < clock_timestamp() - make_interval(secs => $9)
+      OR (held.backend <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared(held.connection))
+    RETURNING owner`,
+};
+
+const HOLDER = {
+  name: "espalier-holder",
+  text: "SELECT pid, host, since, brief FROM espalier.lease WHERE namespace = $1 AND session = $2",
+};
+
+interface Holder {
+  pid: number;
+  host: string;
+  since: Date;
+  brief: boolean;
+}
+
+interface Held {
+  namespace: string;
+  ref: string;
+  owner: string;
+}
+
+/**
+ * The leases of one process. All of them live with one connection of its own, which holds a lock that others can try:
+ * when the process ends, the server notices and whoever wants a session has it at once.
+ */
+export class PostgresLeases {
+  readonly #database: Database;
+  readonly #held = new Set<Held>();
+  #life: Promise<Life> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /** @throws SessionTreeError `busy` with the `holder`; PostgresStoreError */
+  async take(namespace: string, ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
+    const held: Held = { namespace, ref, owner: randomUUID() };
+    this.#held.add(held);
+    try {
+      const deadline = performance.now() + waitMs;
+      while (!(await this.#tries(held, waitMs > 0))) {
+        const [holder] = await this.#database.query<Holder>(HOLDER, [namespace, ref]);
+        // Given back in between: then it may be had now.
+        if (!holder) continue;
+        if (!holder.brief || performance.now() >= deadline) throw busy(ref, holder);
+        await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+      }
+    } catch (error) {
+      await this.#letGo(held);
+      throw error;
+    }
+    return { release: () => this.#release(held) };
+  }
+
+  /** Ends the connection that leases live with; those that are still held can be had by others. */
+  async close(): Promise<void> {
+    this.#held.clear();
+    await this.#end();
+  }
+
+  async #tries({ namespace, ref, owner }: Held, isBrief: boolean): Promise<boolean> {
+    const { key, backend } = await this.#alive();
+    const { pid } = process;
+    const values = [namespace, ref, owner, key, backend, pid, hostname(), isBrief, LAPSE_MS / 1_000];
+    const rows = await this.#database.query(TAKE, values);
+    return rows.length > 0;
+  }
+
+  async #release(held: Held): Promise<void> {
+    if (!this.#held.has(held)) return;
+    const { namespace, ref, owner } = held;
+    try {
+      await persistently(() =>
+        this.#database.query(
+          { text: "DELETE FROM espalier.lease WHERE namespace = $1 AND session = $2 AND owner = $3" },
+          [namespace, ref, owner],
+        ),
+      );
+    } finally {
+      await this.#letGo(held);
+    }
+  }
+
+  async #letGo(held: Held): Promise<void> {
+    this.#held.delete(held);
+    if (this.#held.size === 0) await this.#end();
+  }
+
+  #alive(): Promise<Life> {
+    if (!this.#life) {
+      const life = beginLife(this.#database, () => this.#beat());
+      this.#life = life;
+      // The next who needs it tries anew.
+      life.catch(() => {
+        if (this.#life === life) this.#life = undefined;
+      });
+    }
+    // A sign of life that could not be given is made up for by the next; the lease is a courtesy, and lapses otherwise.
+    this.#timer ??= setInterval(() => void this.#beat().catch(() => undefined), BEAT_MS).unref();
+    return this.#life;
+  }
+
+  async #end(): Promise<void> {
+    const life = this.#life;
+    this.#life = undefined;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    // One that never came about has nothing to end.
+    await (await life?.catch(() => undefined))?.end();
+  }
+
+  /** A sign of life for every lease; through a new connection, if the one they lived with is gone. */
+  async #beat(): Promise<void> {
+    const life = await this.#life;
+    if (life?.isOver()) this.#life = undefined;
+    if (this.#held.size > 0) await this.#sign(await this.#alive());
+  }
+
+  async #sign({ key, backend }: Life): Promise<void> {
+    for (const { namespace, ref, owner } of this.#held)
+      await this.#database.query(
+        {
+          text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $4, backend = $5
+            WHERE namespace = $1 AND session = $2 AND owner = $3`,
+        },
+        [namespace, ref, owner, key, backend],
+      );
+  }
+}
+
+/** The connection that leases live with. */
+interface Life {
+  /** The number of the lock that it holds. */
+  key: string;
+  /** The server's number for it. */
+  backend: number;
+  isOver(): boolean;
+  end(): Promise<void>;
+}
+
+async function beginLife(database: Database, ended: () => Promise<void>): Promise<Life> {
+  const connection: ReservedConnection = await database.reserve();
+  const key = `${randomInt(2 ** 47)}`;
+  const [row] = await connection.query<{ backend: number }>(
+    { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
+    [key],
+  );
+  let isOver = false;
+  void connection.over.then(() => {
+    isOver = true;
+    // At once: whoever looks meanwhile takes the owner for gone. Where it fails, the next beat makes up for it.
+    void ended().catch(() => undefined);
+  });
+  return { key, backend: Number(row!.backend), isOver: () => isOver, end: () => connection.release() };
+}
+
+function busy(ref: string, { pid, host, since }: Holder): SessionTreeError {
+  const holder = { pid, host, since: new Date(since).toISOString() };
+  const message = `${ref} is being written by process ${pid} on ${host} since ${holder.since}; read it only, fork it, share it, or end that process.`;
+  return new SessionTreeError("busy", message, { holder });
+}
+
+/** Whether a lease could not be taken because there is no such session. */
+export function namesNoSession(error: unknown): boolean {
+  return error instanceof PostgresStoreError && error.constraint === "lease_session";
+}

@@ -1,0 +1,189 @@
+import type { ByteView } from "@espalier/jsonl-stream";
+import {
+  GrowingBytes,
+  type LogAppend,
+  type OpenMode,
+  type PathWindow,
+  readPathWindow,
+  type SessionHeader,
+  type SessionLog,
+  SessionTreeError,
+} from "@espalier/session-tree";
+import { appendLines } from "./append-lines.ts";
+import type { Database } from "./database.ts";
+import { fetchInto } from "./fetch-lines.ts";
+import { gone } from "./insert-lines.ts";
+import { type LineRow, rowOfLine } from "./line-row.ts";
+import { asTroubleOfSession } from "./log-errors.ts";
+import { persistently } from "./persistently.ts";
+import { readPath } from "./read-path.ts";
+import type { Extent, SessionPlace } from "./session-place.ts";
+
+/** A session as it was found when it was opened. */
+export interface FoundSession {
+  place: SessionPlace;
+  header: SessionHeader | undefined;
+  extent: Extent;
+  isPlain: boolean;
+}
+
+const EXTENT = {
+  name: "espalier-extent",
+  text: "SELECT lines, bytes, plain FROM espalier.session WHERE namespace = $1 AND ref = $2 AND made = $3",
+};
+
+/**
+ * A session in the database. Its bytes come within reach when {@link load} asks for them; a context needs only the end
+ * of a path. Calls take their turn, so that what was seen always is a prefix of what is there.
+ */
+export class PostgresLog implements SessionLog {
+  readonly ref: string;
+  readonly header: SessionHeader | undefined;
+  readonly #database: Database;
+  readonly #place: SessionPlace;
+  readonly #mode: OpenMode;
+  readonly #appended: () => void;
+  #seen: Extent;
+  #isPlain: boolean;
+  #bytes: GrowingBytes | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
+
+  /** @param appended called behind every append: time for a hint to those who follow the session */
+  constructor(database: Database, found: FoundSession, mode: OpenMode, appended: () => void) {
+    this.ref = found.place.ref;
+    this.header = found.header;
+    this.#database = database;
+    this.#place = found.place;
+    this.#seen = found.extent;
+    this.#isPlain = found.isPlain;
+    this.#mode = mode;
+    this.#appended = appended;
+  }
+
+  get view(): ByteView | undefined {
+    return this.#bytes?.view(this.#seen.bytes);
+  }
+
+  load(): Promise<ByteView> {
+    return this.#inTurn(() => asTroubleOfSession("unreadable", () => this.#loaded()));
+  }
+
+  readPath(leafId?: string): Promise<PathWindow> {
+    return this.#inTurn(() =>
+      asTroubleOfSession("unreadable", async () => {
+        const isCheap = this.#isPlain && !this.#bytes;
+        const path = isCheap
+          ? await readPath(this.#database, this.#place, this.#seen.lines, leafId)
+          : undefined;
+        // Only who knows all ids can name those that are near a wrong one.
+        return path ?? readPathWindow(await this.#loaded(), leafId);
+      }),
+    );
+  }
+
+  append(lines: readonly string[]): Promise<LogAppend> {
+    return this.#inTurn(async () => {
+      this.#assertWritable();
+      const { bytes: from } = this.#seen;
+      if (lines.length === 0) return { offset: from, length: 0, from, to: from };
+      const rows = settled(
+        lines.map((line) => rowOfLine(line)),
+        this.#isPlain,
+      );
+      const { start, end, isWhole } = await asTroubleOfSession("write-failed", () =>
+        appendLines(this.#database, this.#place, rows),
+      );
+      const isOnlyOwn = isWhole && start.lines === this.#seen.lines;
+      await asTroubleOfSession("unreadable", () => this.#see(end, isOnlyOwn ? rows : undefined));
+      this.#isPlain &&= rows.every(({ isPlain }) => isPlain);
+      this.#appended();
+      const offset = Math.max(start.bytes, from);
+      return { offset, length: end.bytes - offset, from, to: end.bytes };
+    });
+  }
+
+  takeIn(): Promise<{ from: number; to: number } | null> {
+    return this.#inTurn(() =>
+      asTroubleOfSession("unreadable", async () => {
+        const { namespace, ref, made } = this.#place;
+        const [row] = await persistently(() =>
+          this.#database.query<{ lines: string; bytes: string; plain: boolean }>(EXTENT, [
+            namespace,
+            ref,
+            made,
+          ]),
+        );
+        if (!row) throw gone(ref);
+        const { bytes: from } = this.#seen;
+        await this.#see({ lines: Number(row.lines), bytes: Number(row.bytes) });
+        this.#isPlain = row.plain;
+        return this.#seen.bytes > from ? { from, to: this.#seen.bytes } : null;
+      }),
+    );
+  }
+
+  /** Every append is on the server's disk when it is acknowledged: see `PINNED` of the connections. */
+  async flush(): Promise<void> {
+    await this.#turn;
+    if (this.#isClosed) throw closed();
+  }
+
+  async close(): Promise<void> {
+    await this.#turn;
+    this.#isClosed = true;
+  }
+
+  async #loaded(): Promise<ByteView> {
+    if (!this.#bytes) {
+      const bytes = new GrowingBytes(new Uint8Array());
+      await fetchInto(bytes, this.#database, this.#place, { lines: 0, bytes: 0 }, this.#seen);
+      this.#bytes = bytes;
+    }
+    return this.#bytes.view(this.#seen.bytes);
+  }
+
+  /** Goes on to `end`; `own` are the lines in between where they are at hand. */
+  async #see(end: Extent, own?: readonly LineRow[]): Promise<void> {
+    const bytes = this.#bytes;
+    // What a failed call had fetched already stands behind what counts as seen.
+    if (bytes && bytes.size > this.#seen.bytes) this.#bytes = undefined;
+    else if (bytes && own) {
+      for (const row of own) {
+        bytes.add(row.bytes);
+        bytes.add(LINE_FEED);
+      }
+    } else if (bytes) await fetchInto(bytes, this.#database, this.#place, this.#seen, end);
+    this.#seen = end;
+  }
+
+  #assertWritable(): void {
+    if (this.#isClosed) throw closed();
+    if (this.#mode === "read")
+      throw new SessionTreeError("read-only", "The session was opened for reading; open it for writing.");
+  }
+
+  #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
+    const result = this.#turn.then(act);
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+}
+
+/**
+ * Rows whose parents the table can check: those of a session that is not plain have none, since what they name may be
+ * something that is in no key. A parent has to stand above its children, also within a batch.
+ */
+export function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
+  const below = new Map<string, number>();
+  for (const { id } of rows) if (id !== null) below.set(id, (below.get(id) ?? 0) + 1);
+  return rows.map((row) => {
+    const isAbove = row.parent === null || !below.get(row.parent);
+    if (row.id !== null) below.set(row.id, below.get(row.id)! - 1);
+    if (isPlain && isAbove) return row;
+    return { ...row, parent: null, isPlain: row.isPlain && isAbove };
+  });
+}
+
+const closed = () => new SessionTreeError("closed", "The session was closed; open it again to write.");
+const LINE_FEED = Uint8Array.of(10);

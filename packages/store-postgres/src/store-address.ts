@@ -1,0 +1,53 @@
+import { PostgresStoreError } from "./postgres-store-error.ts";
+
+/** An address such as `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`, taken apart. */
+export interface StoreAddress {
+  /** For the client: without what is ours. Holds the password. */
+  connectionString: string;
+  /** Whose sessions these are. Default `default`. */
+  namespace: string;
+  /** For people: without user, password and parameters. */
+  place: string;
+}
+
+/** The namespace of an address that names none. */
+export const DEFAULT_NAMESPACE = "default";
+
+/** Longest name of a namespace, in characters. */
+const LONGEST_NAMESPACE = 128;
+
+/** Whether a text is the address of a database. */
+export function isPostgresAddress(text: string): boolean {
+  return /^postgres(ql)?:\/\//i.test(text);
+}
+
+/** @throws PostgresStoreError `address`; the message holds nothing of the address, which may hold a password */
+export function parseStoreAddress(text: string): StoreAddress {
+  const url = isPostgresAddress(text) && URL.canParse(text) ? new URL(text) : undefined;
+  if (!url) {
+    throw new PostgresStoreError(
+      "address",
+      "The address of the database cannot be read; write postgres://user@host:5432/database, and characters such as @ or / in a password as %40 or %2F.",
+    );
+  }
+  const namespace = url.searchParams.get("namespace") ?? DEFAULT_NAMESPACE;
+  checkNamespace(namespace);
+  url.searchParams.delete("namespace");
+  url.hash = "";
+  const host = url.host || url.searchParams.get("host") || "localhost";
+  return {
+    connectionString: url.href,
+    namespace,
+    place: `postgres://${host}${decodeURIComponent(url.pathname)}`,
+  };
+}
+
+/** @throws PostgresStoreError `address` */
+export function checkNamespace(namespace: string): void {
+  const isSound = namespace !== "" && namespace.length <= LONGEST_NAMESPACE && !/\p{C}/u.test(namespace);
+  if (!isSound)
+    throw new PostgresStoreError(
+      "address",
+      `A namespace has 1 to ${LONGEST_NAMESPACE} visible characters; name another one.`,
+    );
+}

@@ -1,0 +1,6 @@
+export {
+  type PrivateServer,
+  type PrivateServerOptions,
+  serverPrograms,
+  startPrivateServer,
+} from "./private-server.ts";

@@ -1,0 +1,31 @@
+import { faultStore, storeConformance } from "@espalier/session-tree/testing";
+import { postgresStore } from "@espalier/store-postgres";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { freshNamespace, hasServer, type SomeDatabase, someDatabase } from "./some-database.ts";
+
+let shared: SomeDatabase;
+beforeAll(async () => {
+  shared = await someDatabase();
+});
+afterAll(() => shared.remove());
+
+const open = async () => {
+  const store = postgresStore(shared.open(), freshNamespace());
+  return { store, close: () => store.close() };
+};
+
+storeConformance(
+  { name: hasServer ? "postgresStore" : "postgresStore on PGlite", open },
+  { describe, test, expect },
+);
+
+storeConformance(
+  {
+    name: "postgresStore, whose calls are late,",
+    async open() {
+      const { store, close } = await open();
+      return { store: faultStore(store, ({ number }) => ({ delay: (number * 7) % 4 })), close };
+    },
+  },
+  { describe, test, expect },
+);
