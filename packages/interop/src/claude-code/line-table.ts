@@ -80,7 +80,9 @@ export class LineTable {
 
   /** Adds a line; an empty id is never found. */
   add(id: Uint8Array, kind: number, { marks, message }: LineFacts, place: LinePlace): number {
-    const row = this.#index.add(id, 0, id.length, -1, ROOT, kind, place.offset, place.length);
+    // Ids of lines are made to differ, so no row has an older namesake: asking only says where the id goes.
+    this.rowOfBytes(id, 0, id.length);
+    const row = this.#index.add(-1, ROOT, kind, place.offset, place.length);
     if (row === this.#parent.length) this.#grow();
     this.#lineNumber[row] = place.lineNumber;
     this.#parent[row] = ROOT;
@@ -121,7 +123,7 @@ export class LineTable {
 
   #messageNumber(id: Uint8Array): number {
     const known = this.#messages.rowOfBytes(id, 0, id.length);
-    return known >= 0 ? known : this.#messages.add(id, 0, id.length, -1, ROOT, 0, 0, 0);
+    return known >= 0 ? known : this.#messages.add(known, ROOT, 0, 0, 0);
   }
 
   #grow(): void {
