@@ -1,0 +1,24 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
+
+const pages = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "*.md"], {
+  cwd: ROOT,
+  encoding: "utf8",
+})
+  .trim()
+  .split("\n");
+
+test("there are pages to check", () => expect(pages).toContain("README.md"));
+
+test.each(pages)("every link of %s leads to a file that is there", (page) => {
+  const text = readFileSync(join(ROOT, page), "utf8").replace(/^```.*?^```/gms, "");
+  const links = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link);
+  const relative = links.filter((link) => !/^(https?:|mailto:|#)/.test(link));
+  const dead = relative.filter((link) => !existsSync(join(ROOT, dirname(page), link.split("#")[0] ?? "")));
+  expect(dead).toEqual([]);
+});
