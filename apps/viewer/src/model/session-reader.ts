@@ -1,5 +1,6 @@
 import type { Entry } from "@espalier/session-tree";
 import type { CompactionView } from "./compaction-view.ts";
+import type { BranchComparison } from "./compare-view.ts";
 import type { ContextGrowth } from "./context-growth.ts";
 import type { ContextView } from "./context-view.ts";
 import type { EntryGist } from "./entry-gist.ts";
@@ -28,4 +29,6 @@ export interface SessionReader {
   compaction(row: number): Promise<CompactionView>;
   origins(compactionRow: number, line: string): Promise<SummaryOrigin[]>;
   find(query: string): Promise<FoundText[]>;
+  /** Two branches by the rows in which they end. */
+  compare(a: number, b: number): Promise<BranchComparison>;
 }

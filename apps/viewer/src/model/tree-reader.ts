@@ -1,5 +1,6 @@
 import { type Entry, SessionTreeError, type Tree } from "@espalier/session-tree";
 import { type CompactionView, compactionAt } from "./compaction-view.ts";
+import { type BranchComparison, compareAt } from "./compare-view.ts";
 import { type ContextGrowth, growthTo } from "./context-growth.ts";
 import { type ContextView, contextViewAt } from "./context-view.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
@@ -64,6 +65,10 @@ export class TreeReader implements SessionReader {
 
   async find(query: string): Promise<FoundText[]> {
     return findText(this.tree, query);
+  }
+
+  async compare(a: number, b: number): Promise<BranchComparison> {
+    return compareAt(this.tree, this.#known(a), this.#known(b));
   }
 
   #known(row: number): number {

@@ -1,0 +1,52 @@
+/** What the page shows beside the tree. */
+export const TABS = ["conversation", "context", "compactions", "usage", "compare"] as const;
+
+export type Tab = (typeof TABS)[number];
+
+/** What an address after `#` names. Everything in it can be sent to somebody who has the same session. */
+export interface Address {
+  /** The session; null for the list. */
+  session: string | null;
+  tab: Tab;
+  /** The entry that is looked at. */
+  entry?: string;
+  /** The entry in which the path shown ends; left out for the session's leaf. */
+  branch?: string;
+  /** The other end of a comparison. */
+  other?: string;
+}
+
+/** `#/s/<session>/<tab>?entry=…&branch=…&other=…` */
+export function formatAddress({ session, tab, entry, branch, other }: Address): string {
+  if (session === null) return "#/";
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ entry, branch, other })) if (value) query.set(name, value);
+  const place = `#/s/${encodeURIComponent(session)}${tab === "conversation" ? "" : `/${tab}`}`;
+  return query.size === 0 ? place : `${place}?${query}`;
+}
+
+/** What an address means; one that means nothing is the list. */
+export function parseAddress(hash: string): Address {
+  const [place = "", query = ""] = hash.replace(/^#/, "").split("?");
+  const [, kind, session, tab] = place.split("/");
+  if (kind !== "s" || !session) return { session: null, tab: "conversation" };
+  const names = new URLSearchParams(query);
+  const named = (name: "entry" | "branch" | "other") => {
+    const value = names.get(name);
+    return value === null || value === "" ? {} : { [name]: value };
+  };
+  return {
+    session: decoded(session),
+    tab: TABS.find((known) => known === tab) ?? "conversation",
+    ...named("entry"),
+    ...named("branch"),
+    ...named("other"),
+  };
+}
+
+/** Somebody may have typed the address: what is no escape stands for itself. */
+function decoded(text: string): string {
+  return text.replace(/%[0-9a-f]{2}/gi, (escape) =>
+    String.fromCharCode(Number.parseInt(escape.slice(1), 16)),
+  );
+}

@@ -1,0 +1,157 @@
+import { useEffect, useState } from "preact/hooks";
+import { type Address, formatAddress, parseAddress } from "./address.ts";
+import type { localSource, PageSource } from "./page-source.ts";
+import { SessionList } from "./session-list.tsx";
+import { SessionModel } from "./session-model.ts";
+import { SessionView } from "./session-view.tsx";
+import { ThemeButton, useTheme } from "./theme.tsx";
+
+interface AppProps {
+  /** The server's sessions; undefined for a page without a server. */
+  served: PageSource | undefined;
+  /** What is inside the page, and what is dropped onto it. */
+  local: ReturnType<typeof localSource>;
+}
+
+/** The page: the list, or one session. */
+export function App({ served, local }: AppProps) {
+  const [address, setAddress] = useState<Address>(() => parseAddress(location.hash));
+  const [trouble, setTrouble] = useState("");
+  const theme = useTheme();
+  useEffect(() => {
+    const follow = () => setAddress(parseAddress(location.hash));
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  useDrop(async (file) => {
+    try {
+      const key = await local.add(file.name, new Uint8Array(await file.arrayBuffer()));
+      setTrouble("");
+      location.hash = formatAddress({ session: key, tab: "conversation" });
+      setAddress(parseAddress(location.hash));
+    } catch (error) {
+      setTrouble(error instanceof Error ? error.message : String(error));
+    }
+  });
+  const isLocal = local.sessions.some(({ key }) => key === address.session);
+  const [only] = local.sessions;
+  const source = served && !isLocal ? served : local;
+  const session = address.session ?? (served || local.sessions.length > 1 ? null : (only?.key ?? null));
+  return (
+    <>
+      {trouble !== "" && (
+        <p class="trouble" role="alert">
+          {trouble}{" "}
+          <button type="button" onClick={() => setTrouble("")}>
+            Close
+          </button>
+        </p>
+      )}
+      {session !== null ? (
+        <OpenedSession
+          key={session}
+          source={source}
+          session={session}
+          address={{ ...address, session }}
+          theme={theme.shown}
+        />
+      ) : served || local.sessions.length > 0 ? (
+        <SessionList source={source} />
+      ) : (
+        <DropPlace />
+      )}
+      <ThemeButton theme={theme} />
+    </>
+  );
+}
+
+interface OpenedSessionProps {
+  source: PageSource;
+  session: string;
+  address: Address;
+  theme: string;
+}
+
+function OpenedSession({ source, session, address, theme }: OpenedSessionProps) {
+  const [model, setModel] = useState<SessionModel>();
+  const [trouble, setTrouble] = useState("");
+  useEffect(() => {
+    let ended = false;
+    let end = () => {};
+    void (async () => {
+      try {
+        const opened = await SessionModel.open(await source.open(session));
+        if (ended) return;
+        setModel(opened);
+        document.title = `${opened.facts.name ?? opened.facts.id} · Espalier`;
+        if (source.isServed) end = followSession(session, opened);
+        await opened.readCosts();
+      } catch (error) {
+        setTrouble(error instanceof Error ? error.message : String(error));
+      }
+    })();
+    return () => {
+      ended = true;
+      end();
+    };
+  }, [source, session]);
+  if (trouble !== "") {
+    return (
+      <main class="session-list">
+        <p class="failure" role="alert">
+          {trouble}
+        </p>
+        <p>
+          <a href="#/">All sessions</a>
+        </p>
+      </main>
+    );
+  }
+  if (!model) return <p class="quiet padded">Opening…</p>;
+  return (
+    <SessionView
+      model={model}
+      address={address}
+      theme={theme}
+      writableAs={source.canWrite ? session : undefined}
+    />
+  );
+}
+
+/** Takes in what a session grows by, as the server tells of it; returns what ends that. */
+function followSession(session: string, model: SessionModel): () => void {
+  const events = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
+  events.addEventListener("pulse", (event) => {
+    const { length } = JSON.parse(event.data) as { length: number };
+    if (length !== model.facts.length) void model.grow();
+  });
+  return () => events.close();
+}
+
+/** Where there is nothing to show yet. */
+function DropPlace() {
+  return (
+    <main class="drop-place">
+      <h1>Espalier</h1>
+      <p>Drop a session file here.</p>
+      <p class="quiet">Nothing of it leaves this page.</p>
+    </main>
+  );
+}
+
+/** Takes files that are dropped anywhere onto the page. */
+function useDrop(take: (file: File) => Promise<void>): void {
+  useEffect(() => {
+    const over = (event: DragEvent) => event.preventDefault();
+    const drop = (event: DragEvent) => {
+      event.preventDefault();
+      for (const file of event.dataTransfer?.files ?? []) void take(file);
+    };
+    addEventListener("dragover", over);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("drop", drop);
+    };
+  }, [take]);
+}

@@ -1,0 +1,150 @@
+import { useState } from "preact/hooks";
+import type { CompactionView } from "../model/compaction-view.ts";
+import { formatCount, formatDollars, formatTime, formatTokens } from "./format-numbers.ts";
+import { PlainText } from "./markdown.tsx";
+import { useAnswer } from "./observe.ts";
+import type { SessionModel } from "./session-model.ts";
+import { SummaryLines } from "./summary-lines.tsx";
+import { TokenBar } from "./token-bar.tsx";
+import type { ViewerActions } from "./viewer-actions.ts";
+
+interface CompactionPanelProps {
+  model: SessionModel;
+  /** The compaction that is inspected; -1 for the newest of the path. */
+  row: number;
+  inspect: (row: number) => void;
+  actions: ViewerActions;
+}
+
+/** Compactions: what each replaced, what it kept, who wrote it, what it cost. */
+export function CompactionPanel({ model, row, inspect, actions }: CompactionPanelProps) {
+  const { compactions } = model.facts;
+  const onPath = compactions.filter((mark) => model.layout.active[mark.row] === 1);
+  const shown = row >= 0 ? row : (onPath.at(-1)?.row ?? compactions.at(-1)?.row ?? -1);
+  if (shown < 0) {
+    return (
+      <div class="panel">
+        <h2>Compactions</h2>
+        <p class="quiet">This session was never compacted: the model reads all of its path.</p>
+      </div>
+    );
+  }
+  return (
+    <div class="panel">
+      <h2>Compactions</h2>
+      {compactions.length > 1 && (
+        <nav class="chips" aria-label="Compactions">
+          {compactions.map((mark, at) => (
+            <button
+              type="button"
+              key={mark.row}
+              aria-pressed={mark.row === shown}
+              class={model.layout.active[mark.row] === 1 ? "" : "aside"}
+              onClick={() => inspect(mark.row)}
+            >
+              {at + 1} · {formatTokens(mark.tokensBefore)}
+            </button>
+          ))}
+        </nav>
+      )}
+      <Inspection key={shown} model={model} row={shown} actions={actions} />
+    </div>
+  );
+}
+
+function Inspection({ model, row, actions }: { model: SessionModel; row: number; actions: ViewerActions }) {
+  const { answer, error } = useAnswer(() => model.reader.compaction(row), [model, row]);
+  if (error) return <p class="failure">{error.message}</p>;
+  if (!answer) return <p class="quiet">Reading…</p>;
+  const sum = (tokens: number[]) => tokens.reduce((total, count) => total + count, 0);
+  const [before, after] = [sum(answer.before), sum(answer.after)];
+  return (
+    <>
+      <h3>Before: {formatTokens(before)} tokens</h3>
+      <TokenBar tokens={answer.before} window={before} named />
+      <h3>After: {formatTokens(after)} tokens</h3>
+      <TokenBar tokens={answer.after} window={before} named />
+      <Facts view={answer} />
+      <h3>The summary</h3>
+      <p class="quiet">Choose a line to find the entries it came from.</p>
+      <SummaryLines model={model} row={row} text={answer.summary} actions={actions} />
+      {answer.prompts && (
+        <details>
+          <summary>The prompt it was asked with</summary>
+          {answer.prompts.map((prompt) => (
+            <PlainText key={prompt} text={prompt} />
+          ))}
+        </details>
+      )}
+      <EntryList title="Covered" rows={answer.covered} model={model} actions={actions} />
+      <EntryList title="Kept" rows={answer.kept} model={model} actions={actions} />
+    </>
+  );
+}
+
+function Facts({ view }: { view: CompactionView }) {
+  const { details, timestamp, cost, usage, covered, kept } = view;
+  const facts: [string, string][] = [
+    ["When", formatTime(timestamp)],
+    ["Why", details.reason ?? ""],
+    ["Policy", details.policy ?? ""],
+    ["Written by", details.source ?? ""],
+    ["Model", details.model ? `${details.model.provider}/${details.model.modelId}` : ""],
+    ["Cost", cost === null ? "" : formatDollars(cost)],
+    ["Billed", usage ? `${formatTokens(usage.input)} in, ${formatTokens(usage.output)} out` : ""],
+    ["Took", details.durationMs === undefined ? "" : `${(details.durationMs / 1_000).toFixed(1)} s`],
+    ["Covered", formatCount(covered.length, "entry", "entries")],
+    ["Kept", formatCount(kept.length, "entry", "entries")],
+    ["Cut", details.isSplitTurn ? "inside a turn" : ""],
+  ];
+  return (
+    <dl class="facts">
+      {facts
+        .filter(([, value]) => value !== "")
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}
+
+interface EntryListProps {
+  title: string;
+  rows: readonly number[];
+  model: SessionModel;
+  actions: ViewerActions;
+}
+
+/** Entries that a list shows at first. */
+const FIRST_SHOWN = 30;
+
+function EntryList({ title, rows, model, actions }: EntryListProps) {
+  const [shown, setShown] = useState(FIRST_SHOWN);
+  const [open, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>
+        {title}: {formatCount(rows.length, "entry", "entries")}
+      </summary>
+      {open && (
+        <ul class="entry-list">
+          {rows.slice(0, shown).map((row) => (
+            <li key={row}>
+              <button type="button" class="link" onClick={() => actions.select(row)}>
+                <bdi>{model.gist(row)?.text ?? "…"}</bdi>
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {open && rows.length > shown && (
+        <button type="button" class="more" onClick={() => setShown(shown + 500)}>
+          Show more of {rows.length}
+        </button>
+      )}
+    </details>
+  );
+}

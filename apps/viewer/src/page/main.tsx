@@ -1,0 +1,15 @@
+import { render } from "preact";
+import { App } from "./app.tsx";
+import { embeddedBytes, localSource, servedSource } from "./page-source.ts";
+
+const root = document.getElementById("app")!;
+const local = localSource();
+
+try {
+  const bytes = await embeddedBytes();
+  if (bytes) await local.add("this page", bytes);
+  const isServed = !bytes && location.protocol.startsWith("http");
+  render(<App served={isServed ? await servedSource() : undefined} local={local} />, root);
+} catch (error) {
+  root.textContent = error instanceof Error ? error.message : String(error);
+}

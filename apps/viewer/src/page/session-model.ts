@@ -1,0 +1,181 @@
+import type { Entry } from "@espalier/session-tree";
+import type { EntryGist } from "../model/entry-gist.ts";
+import { OutlineRows } from "../model/outline.ts";
+import type { SessionFacts } from "../model/session-facts.ts";
+import type { SessionReader } from "../model/session-reader.ts";
+import { type LayoutOptions, layOutTree, type TreeLayout } from "./tree-layout.ts";
+
+/** Rows whose outline is asked for at once, and whose gists are. */
+const OUTLINE_RANGE = 200_000;
+const GIST_RANGE = 128;
+
+/** Entries kept at hand; those that came first go first. */
+const ENTRIES_KEPT = 600;
+
+/** What a page knows of the session it shows: everything of its shape, and of its entries what somebody looked at. */
+export class SessionModel {
+  readonly reader: SessionReader;
+  facts: SessionFacts;
+  readonly rows = new OutlineRows();
+  /** The end of the path that is shown; -1 before the first entry. */
+  tip = -1;
+  /** The entry that is looked at; on the path of `tip`. */
+  selected = -1;
+  fold = true;
+  readonly opened = new Set<number>();
+  layout: TreeLayout;
+  path: number[] = [];
+  labels = new Map<number, string>();
+  /** Dollars by row, once they are known. */
+  costs = new Map<number, number>();
+  readonly #gists = new Map<number, EntryGist>();
+  readonly #asked = new Set<number>();
+  readonly #entries = new Map<number, Entry>();
+  readonly #observers = new Set<() => void>();
+
+  private constructor(reader: SessionReader, facts: SessionFacts) {
+    this.reader = reader;
+    this.facts = facts;
+    this.layout = layOutTree(this.rows, this.#layoutOptions());
+  }
+
+  /** Reads the shape of a session. */
+  static async open(reader: SessionReader): Promise<SessionModel> {
+    const model = new SessionModel(reader, await reader.facts());
+    await model.#readOutline();
+    model.tip = model.facts.leafRow;
+    model.selected = model.tip;
+    model.#arrange();
+    return model;
+  }
+
+  /** Tells of every change; returns the function that ends it. */
+  subscribe(observer: () => void): () => void {
+    this.#observers.add(observer);
+    return () => this.#observers.delete(observer);
+  }
+
+  /** Looks at an entry. One that is not on the path shown brings its own branch, to its end. */
+  select(row: number): void {
+    if (row < 0 || row >= this.rows.length || !this.rows.kindAt(row).movesLeaf) return;
+    this.selected = row;
+    if (this.layout.active[row] !== 1) {
+      this.tip = this.#endOf(row);
+      this.#arrange();
+    }
+    this.#tell();
+  }
+
+  /** Shows the path to an entry and nothing beyond. */
+  show(tip: number, selected = tip): void {
+    if (tip >= this.rows.length) return;
+    this.tip = tip;
+    this.selected = selected;
+    this.#arrange();
+    this.#tell();
+  }
+
+  setFold(fold: boolean): void {
+    this.fold = fold;
+    this.opened.clear();
+    this.#arrange();
+    this.#tell();
+  }
+
+  /** Opens the run whose line begins with a row. */
+  openRun(row: number): void {
+    this.opened.add(row);
+    this.#arrange();
+    this.#tell();
+  }
+
+  /** Takes in what the session has grown by; who looked at its leaf goes on looking at it. */
+  async grow(): Promise<void> {
+    const followed = this.tip === this.facts.leafRow;
+    const atEnd = this.selected === this.tip;
+    this.facts = await this.reader.facts();
+    await this.#readOutline();
+    if (followed) {
+      this.tip = this.facts.leafRow;
+      if (atEnd || !this.rows.path(this.tip).includes(this.selected)) this.selected = this.tip;
+    }
+    this.#arrange();
+    this.#tell();
+  }
+
+  /** What a row says in a line; undefined while it is being asked for. */
+  gist(row: number): EntryGist | undefined {
+    const gist = this.#gists.get(row);
+    const range = Math.floor(row / GIST_RANGE);
+    if (!gist && !this.#asked.has(range)) void this.#readGists(range);
+    return gist;
+  }
+
+  /** Entries, as they stand in the log. */
+  async entries(rows: readonly number[]): Promise<Entry[]> {
+    const missing = rows.filter((row) => !this.#entries.has(row));
+    for (const [at, entry] of (await this.reader.entries(missing)).entries())
+      this.#entries.set(missing[at]!, entry);
+    const found = rows.map((row) => this.#entries.get(row)!);
+    for (const row of this.#entries.keys()) {
+      if (this.#entries.size <= ENTRIES_KEPT) break;
+      this.#entries.delete(row);
+    }
+    return found;
+  }
+
+  /** Reads what each entry cost, so that the tree can show it. */
+  async readCosts(): Promise<void> {
+    const { costs } = await this.reader.spending();
+    this.costs = new Map(costs);
+    this.#tell();
+  }
+
+  async #readOutline(): Promise<void> {
+    const { length } = this.facts;
+    while (this.rows.length < length) {
+      const from = this.rows.length;
+      this.rows.add(await this.reader.outline(from, Math.min(length, from + OUTLINE_RANGE)));
+      if (this.rows.length === from) break;
+    }
+    this.labels = new Map(this.facts.labels.map(({ row, label }) => [row, label]));
+  }
+
+  async #readGists(range: number): Promise<void> {
+    this.#asked.add(range);
+    const from = range * GIST_RANGE;
+    const gists = await this.reader.gists(from, from + GIST_RANGE);
+    for (const gist of gists) this.#gists.set(gist.row, gist);
+    // The last range of a session that grows is asked for again.
+    if (gists.length < GIST_RANGE) this.#asked.delete(range);
+    if (gists.length > 0) this.#tell();
+  }
+
+  /** The end of the branch that an entry is on. */
+  #endOf(row: number): number {
+    const { lineOf, goesOn, rows, parents, lanes } = this.layout;
+    let line = lineOf[row]!;
+    if (line < 0) return row;
+    while (goesOn[line] === 1) {
+      let next = line + 1;
+      while (parents[next] !== line || lanes[next] !== lanes[line]) next++;
+      line = next;
+    }
+    // A branch never ends inside a run: the last line is one entry.
+    return rows[line]!;
+  }
+
+  #arrange(): void {
+    this.path = this.rows.path(this.tip);
+    this.layout = layOutTree(this.rows, this.#layoutOptions());
+  }
+
+  #layoutOptions(): LayoutOptions {
+    const { tip, fold, opened, labels } = this;
+    return { tip, fold, opened, standsOut: labels };
+  }
+
+  #tell(): void {
+    for (const observer of this.#observers) observer();
+  }
+}

@@ -1,0 +1,205 @@
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { type Address, formatAddress, TABS, type Tab } from "./address.ts";
+import { CompactionPanel } from "./compaction-panel.tsx";
+import { ComparePanel } from "./compare-panel.tsx";
+import { ContextPanel } from "./context-panel.tsx";
+import { Conversation } from "./conversation.tsx";
+import { FindBox } from "./find-box.tsx";
+import { formatCount } from "./format-numbers.ts";
+import { KeyHelp } from "./key-help.tsx";
+import { useObserved } from "./observe.ts";
+import { OrderDialog } from "./order-dialog.tsx";
+import type { SessionModel } from "./session-model.ts";
+import { Timeline } from "./timeline.tsx";
+import { TreePanel } from "./tree-panel.tsx";
+import { UsagePanel } from "./usage-panel.tsx";
+import type { Order, ViewerActions } from "./viewer-actions.ts";
+
+const TITLES: Readonly<Record<Tab, string>> = {
+  conversation: "Conversation",
+  context: "What the model reads",
+  compactions: "Compactions",
+  usage: "Usage",
+  compare: "Compare",
+};
+
+/** Tokens that a model reads where nothing else is known. */
+const DEFAULT_WINDOW = 200_000;
+
+interface SessionViewProps {
+  model: SessionModel;
+  address: Address;
+  theme: string;
+  /** Names the session to the server that can change it; undefined where nothing can. */
+  writableAs: string | undefined;
+}
+
+/** A session: its tree, what it says, and its past as a slider. */
+export function SessionView({ model, address, theme, writableAs }: SessionViewProps) {
+  useObserved(model);
+  const [window, setWindow] = useState(DEFAULT_WINDOW);
+  const [inspected, setInspected] = useState(-1);
+  const [other, setOther] = useState(-1);
+  const [order, setOrder] = useState<Order>();
+  const [helps, setHelps] = useState(false);
+  const [showsTree, setShowsTree] = useState(false);
+  const { tab } = address;
+  const open = (next: Tab) => {
+    location.hash = formatAddress({ ...addressOf(model, address.session, other), tab: next });
+    setShowsTree(false);
+  };
+  const actions: ViewerActions = useMemo(
+    () => ({
+      canWrite: writableAs !== undefined,
+      select: (row) => model.select(row),
+      open: (next, row) => {
+        if (row !== undefined) model.select(row);
+        open(next);
+      },
+      inspect: (row) => {
+        setInspected(row);
+        open("compactions");
+      },
+      compareWith: (row) => {
+        setOther(row);
+        open("compare");
+      },
+      linkTo: (id) =>
+        new URL(formatAddress({ session: address.session, tab: "conversation", entry: id }), location.href)
+          .href,
+      order: setOrder,
+    }),
+    [model, writableAs, address.session, other],
+  );
+
+  useAddress(model, address, setOther);
+  useKeys(open, () => setHelps(true));
+  const { facts } = model;
+  return (
+    <div class={`session-view${showsTree ? " shows-tree" : ""}`}>
+      <header class="bar-top">
+        <a href="#/" class="brand" aria-label="All sessions">
+          ⸙
+        </a>
+        <h1>
+          <bdi>{facts.name ?? (facts.id || "Session")}</bdi>
+        </h1>
+        <span class="quiet wide-only">
+          {formatCount(facts.length, "entry", "entries")}
+          {facts.issues > 0 ? ` · ${formatCount(facts.issues, "damaged line")}` : ""}
+        </span>
+        <span class="grow" />
+        <FindBox model={model} select={actions.select} />
+        {actions.canWrite && (
+          <button
+            type="button"
+            class="wide-only"
+            onClick={() => setOrder({ act: "compact", id: facts.leafId ?? "", row: facts.leafRow })}
+          >
+            Compact
+          </button>
+        )}
+        <button
+          type="button"
+          class="narrow-only"
+          aria-pressed={showsTree}
+          onClick={() => setShowsTree(!showsTree)}
+        >
+          Tree
+        </button>
+        <button type="button" aria-label="Keys" class="wide-only" onClick={() => setHelps(true)}>
+          ?
+        </button>
+      </header>
+      <TreePanel model={model} theme={theme} />
+      <div class="reading">
+        <div class="tabs" role="tablist" aria-label="What is shown">
+          {TABS.map((name) => (
+            <button
+              type="button"
+              key={name}
+              role="tab"
+              id={`tab-${name}`}
+              aria-selected={name === tab}
+              aria-controls="panel"
+              onClick={() => open(name)}
+            >
+              {TITLES[name]}
+            </button>
+          ))}
+        </div>
+        <div id="panel" class="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
+          {tab === "conversation" && <Conversation model={model} rows={model.path} actions={actions} />}
+          {tab === "context" && <ContextPanel model={model} window={window} actions={actions} />}
+          {tab === "compactions" && (
+            <CompactionPanel model={model} row={inspected} inspect={setInspected} actions={actions} />
+          )}
+          {tab === "usage" && <UsagePanel model={model} />}
+          {tab === "compare" && <ComparePanel model={model} other={other} actions={actions} />}
+        </div>
+      </div>
+      <Timeline model={model} window={window} setWindow={setWindow} />
+      {order && writableAs !== undefined && (
+        <OrderDialog
+          session={writableAs}
+          order={order}
+          onDone={async (done, result) => {
+            setOrder(undefined);
+            if (!result) return;
+            await model.grow();
+            if (done.act === "navigate" || done.act === "compact") model.show(model.facts.leafRow);
+          }}
+        />
+      )}
+      {helps && <KeyHelp onClose={() => setHelps(false)} />}
+    </div>
+  );
+}
+
+/** The address of what is looked at. */
+function addressOf(model: SessionModel, session: string | null, other: number): Omit<Address, "tab"> {
+  const name = (row: number) => model.gist(row)?.id;
+  const entry = model.selected === model.facts.leafRow ? undefined : name(model.selected);
+  const branch = model.tip === model.facts.leafRow ? undefined : name(model.tip);
+  const second = other < 0 ? undefined : name(other);
+  return {
+    session,
+    ...(entry === undefined ? {} : { entry }),
+    ...(branch === undefined ? {} : { branch }),
+    ...(second === undefined ? {} : { other: second }),
+  };
+}
+
+/** Goes to what the address names, whenever it names something else. */
+function useAddress(model: SessionModel, address: Address, setOther: (row: number) => void): void {
+  const { branch, entry, other } = address;
+  useEffect(() => {
+    const find = async (id: string | undefined) => (id === undefined ? -1 : model.reader.rowOf(id));
+    void (async () => {
+      const [end, row, second] = await Promise.all([find(branch), find(entry), find(other)]);
+      if (end >= 0) model.show(end, row >= 0 ? row : end);
+      else if (row >= 0) model.select(row);
+      if (second >= 0) setOther(second);
+    })();
+  }, [model, branch, entry, other]);
+}
+
+/** Keys that mean something wherever one is, but not while one writes. */
+function useKeys(open: (tab: Tab) => void, help: () => void): void {
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+        return;
+      const tab = TABS[Number(event.key) - 1];
+      if (tab) open(tab);
+      else if (event.key === "?") help();
+      else if (event.key === "/") {
+        event.preventDefault();
+        document.getElementById("find")?.focus();
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [open, help]);
+}

@@ -1,0 +1,151 @@
+import { useEffect, useState } from "preact/hooks";
+import type { ContextGrowth } from "../model/context-growth.ts";
+import { TOKEN_KINDS } from "../model/token-kinds.ts";
+import { formatTokens } from "./format-numbers.ts";
+import { useAnswer } from "./observe.ts";
+import type { SessionModel } from "./session-model.ts";
+
+/** Windows of common models, in tokens. */
+const WINDOWS = [32_000, 128_000, 200_000, 1_000_000];
+
+/** Milliseconds of one step, and the longest time that playing a whole path takes. */
+const STEP = 120;
+const LONGEST = 20_000;
+
+interface TimelineProps {
+  model: SessionModel;
+  window: number;
+  setWindow: (window: number) => void;
+}
+
+/** The path as time: how the context grew, what each compaction took, and a slider that plays it. */
+export function Timeline({ model, window, setWindow }: TimelineProps) {
+  const { answer: growth } = useAnswer(
+    () => model.reader.growth(model.tip),
+    [model, model.tip, model.rows.length],
+  );
+  const [plays, setPlays] = useState(false);
+  const { path } = model;
+  const at = Math.max(0, path.indexOf(model.selected));
+  useEffect(() => {
+    if (!plays) return;
+    const stride = Math.max(1, Math.ceil((path.length * STEP) / LONGEST));
+    const timer = setTimeout(() => {
+      const next = Math.min(path.length - 1, at + stride);
+      if (next === at) setPlays(false);
+      else model.select(path[next]!);
+    }, STEP);
+    return () => clearTimeout(timer);
+  }, [plays, at, model, path]);
+  const total = growth ? totalAt(growth, at) : 0;
+  const share = Math.round((total / window) * 100);
+  const said = `Step ${at + 1} of ${path.length}, ${formatTokens(total)} tokens, ${share} % of the window`;
+  return (
+    <section class="timeline" aria-label="Replay">
+      <div class="timeline-tools">
+        <button
+          type="button"
+          disabled={path.length < 2}
+          onClick={() => {
+            if (!plays && at === path.length - 1) model.select(path[0]!);
+            setPlays(!plays);
+          }}
+        >
+          {plays ? "Pause" : "Replay"}
+        </button>
+        <output>
+          <b>{formatTokens(total)}</b> tokens · {share} % of{" "}
+        </output>
+        <select
+          aria-label="Window of the model"
+          value={window}
+          onChange={(event) => setWindow(Number(event.currentTarget.value))}
+        >
+          {WINDOWS.map((size) => (
+            <option key={size} value={size}>
+              {formatTokens(size).replace(".0", "").replace(".00", "")}
+            </option>
+          ))}
+        </select>
+        <span class="grow" />
+        <span class="quiet">
+          step {at + 1} of {path.length}
+        </span>
+      </div>
+      <div class="timeline-chart">
+        {growth && <GrowthChart growth={growth} window={window} at={at} />}
+        <input
+          type="range"
+          aria-label="Step of the session"
+          aria-valuetext={said}
+          min={0}
+          max={Math.max(0, path.length - 1)}
+          value={at}
+          onInput={(event) => {
+            setPlays(false);
+            model.select(path[Number(event.currentTarget.value)]!);
+          }}
+        />
+      </div>
+    </section>
+  );
+}
+
+function totalAt({ points }: ContextGrowth, at: number): number {
+  const point = points.findLast((candidate) => candidate.at <= at);
+  return point ? point.tokens.reduce((sum, count) => sum + count, 0) : 0;
+}
+
+interface GrowthChartProps {
+  growth: ContextGrowth;
+  window: number;
+  at: number;
+}
+
+/** Units of the drawing; it is stretched to the room there is. */
+const WIDTH = 1_000;
+const HEIGHT = 100;
+
+function GrowthChart({ growth, window, at }: GrowthChartProps) {
+  const { points, steps } = growth;
+  const highest = points.reduce(
+    (most, { tokens }) =>
+      Math.max(
+        most,
+        tokens.reduce((sum, count) => sum + count, 0),
+      ),
+    1,
+  );
+  const ceiling = Math.max(highest * 1.15, Math.min(window, highest * 4));
+  const x = (step: number) => (steps < 2 ? 0 : (step / (steps - 1)) * WIDTH);
+  const y = (tokens: number) => HEIGHT - (tokens / ceiling) * HEIGHT;
+  const stacks = points.map(({ at: step, tokens }) => {
+    let sum = 0;
+    return { x: x(step), tops: tokens.map((count) => (sum += count)) };
+  });
+  const areas = TOKEN_KINDS.map((kind, layer) => {
+    const top = stacks.map((stack) => `${stack.x.toFixed(1)},${y(stack.tops[layer]!).toFixed(1)}`);
+    const bottom = stacks.map(
+      (stack) => `${stack.x.toFixed(1)},${y(layer === 0 ? 0 : stack.tops[layer - 1]!).toFixed(1)}`,
+    );
+    return { kind, path: `M${[...top, ...bottom.reverse()].join("L")}Z` };
+  });
+  return (
+    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+      {areas.map(({ kind, path }) => (
+        <path key={kind} class={`fill-${kind}`} d={path} />
+      ))}
+      {window < ceiling && (
+        <line
+          class="window-line"
+          x1={0}
+          x2={WIDTH}
+          y1={y(window)}
+          y2={y(window)}
+          vector-effect="non-scaling-stroke"
+        />
+      )}
+      <line class="cursor" x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT} vector-effect="non-scaling-stroke" />
+    </svg>
+  );
+}

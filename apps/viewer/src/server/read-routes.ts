@@ -1,0 +1,52 @@
+import type { SessionReader } from "../model/session-reader.ts";
+import { ViewerError } from "./viewer-error.ts";
+
+/** Parameters of a request. */
+type Query = (name: string) => string | undefined;
+
+/** What can be asked of a session, by the last part of the address. Every answer is the reader's own. */
+export const readRoutes: Readonly<Record<string, (reader: SessionReader, query: Query) => Promise<unknown>>> =
+  {
+    facts: (reader) => reader.facts(),
+    outline: (reader, query) => reader.outline(whole(query, "from"), whole(query, "to")),
+    gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", 5_000)),
+    entries: (reader, query) => reader.entries(listed(query, "rows")),
+    row: async (reader, query) => ({ row: await reader.rowOf(text(query, "id")) }),
+    context: (reader, query) => reader.context(whole(query, "row", -1)),
+    growth: (reader, query) => reader.growth(whole(query, "row", -1)),
+    spending: (reader) => reader.spending(),
+    compaction: (reader, query) => reader.compaction(whole(query, "row")),
+    origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),
+    find: (reader, query) => reader.find(text(query, "q")),
+    compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
+  };
+
+/** Rows that one request may ask for. */
+const MOST_ROWS = 2_000;
+
+function text(query: Query, name: string): string {
+  const value = query(name);
+  if (value === undefined) throw new ViewerError("bad-request", `The address needs \`${name}\`.`);
+  return value;
+}
+
+function whole(query: Query, name: string, least = 0): number {
+  const value = Number(text(query, name));
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw new ViewerError("bad-request", `\`${name}\` is a whole number from ${least} up.`);
+}
+
+function within(query: Query, name: string, from: string, most: number): number {
+  const value = whole(query, name);
+  if (value - whole(query, from) <= most) return value;
+  throw new ViewerError("bad-request", `Ask for ${most} rows at the most.`);
+}
+
+function listed(query: Query, name: string): number[] {
+  const parts = text(query, name).split(",");
+  if (parts.length <= MOST_ROWS && parts.every((part) => /^\d{1,15}$/.test(part))) return parts.map(Number);
+  throw new ViewerError(
+    "bad-request",
+    `\`${name}\` is up to ${MOST_ROWS} whole numbers with commas between.`,
+  );
+}

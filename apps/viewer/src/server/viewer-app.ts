@@ -1,0 +1,106 @@
+import { Hono } from "hono";
+import { compress } from "hono/compress";
+import { streamSSE } from "hono/streaming";
+import { failureAnswer } from "./failure.ts";
+import { guard } from "./guard.ts";
+import type { OpenSessions } from "./open-sessions.ts";
+import { readRoutes } from "./read-routes.ts";
+import { streamAct } from "./stream-lines.ts";
+import { ViewerError } from "./viewer-error.ts";
+import type { ViewerSessions } from "./viewer-sessions.ts";
+import { watchSession } from "./watch-session.ts";
+import { type Order, writeRoutes } from "./write-routes.ts";
+
+export interface ViewerAppOptions {
+  /** Stands first in every path. */
+  token: string;
+  sessions: ViewerSessions;
+  open: OpenSessions;
+  /** The page, and the policy that goes with it. */
+  page: { html: string; policy: string };
+  /** Whether sessions may be changed. */
+  write: boolean;
+}
+
+/** Hits that a search tells at the most. */
+const MOST_HITS = 500;
+
+/** Everything the server answers; docs/viewer-api.md tells it to programs. */
+export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Hono {
+  const app = new Hono();
+  app.onError((error, context) => {
+    const { status, error: told } = failureAnswer(error);
+    return context.json({ error: told }, status);
+  });
+  app.notFound((context) => context.json({ error: NOTHING_HERE }, 404));
+  app.use(guard(token));
+
+  const api = app.basePath(`/${token}`);
+  // Events are sent as they come; a compressor would hold them back.
+  api.get("/api/sessions/:key/events", (context) =>
+    streamSSE(context, async (stream) => {
+      const ending = new AbortController();
+      stream.onAbort(() => ending.abort());
+      for await (const pulse of watchSession(open, context.req.param("key"), ending.signal))
+        await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
+    }),
+  );
+  api.post("/api/sessions/:key/:act", async (context) => {
+    const act = Object.hasOwn(writeRoutes, context.req.param("act"))
+      ? writeRoutes[context.req.param("act")]
+      : undefined;
+    if (!act) throw new ViewerError("not-found", NOTHING_HERE.message);
+    if (!write)
+      throw new ViewerError(
+        "read-only",
+        "This server only reads; start it with `--write` to change sessions.",
+      );
+    const order = await orderIn(context.req.raw);
+    const ref = await open.refOf(context.req.param("key"));
+    const stream = streamAct(async (options) => {
+      const session = await sessions.write(ref);
+      try {
+        return await act(session, order, options);
+      } finally {
+        await session.close();
+      }
+    });
+    return context.body(stream, 200, { "content-type": "application/x-ndjson" });
+  });
+
+  api.use(compress({ threshold: 1_024 }));
+  api.get("/", (context) =>
+    context.body(page.html, 200, {
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": page.policy,
+    }),
+  );
+  api.get("/api/sessions", async (context) => context.json({ write, sessions: await open.list() }));
+  api.get("/api/search", async (context) => {
+    const query = context.req.query("q") ?? "";
+    const hits: object[] = [];
+    for await (const { file, ...hit } of sessions.search(query, context.req.raw.signal)) {
+      hits.push({ ...hit, key: open.keyOf(hit.sessionId, file) });
+      if (hits.length === MOST_HITS) break;
+    }
+    return context.json(hits);
+  });
+  api.get("/api/sessions/:key/:what", async (context) => {
+    const what = context.req.param("what");
+    const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
+    if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
+    const reader = await open.reader(context.req.param("key"));
+    return context.json((await read(reader, (name) => context.req.query(name))) as object);
+  });
+  return app;
+}
+
+const NOTHING_HERE = { code: "not-found", message: "There is nothing at this address." };
+
+/** A change comes as JSON, which no form of another page can send. */
+async function orderIn(request: Request): Promise<Order> {
+  const isJson = /^application\/json\b/.test(request.headers.get("content-type") ?? "");
+  const order: unknown = isJson ? await request.json().catch(() => undefined) : undefined;
+  if (typeof order === "object" && order !== null && !Array.isArray(order)) return order as Order;
+  throw new ViewerError("bad-request", "A change is sent as a JSON object, with that content type.");
+}
