@@ -35,8 +35,8 @@ describe("search", () => {
     mkdirSync(join(home, "sessions"));
     copyFileSync(DEMO, join(home, "sessions", "s.jsonl"));
     const { stdout } = await espalier(["search", "no-store"], { env: { ESPALIER_HOME: home } });
-    expect(stdout.split("\n")[0]).toMatch(
-      /^LTfrBGnUynOG {2}\w{12} {2}assistant \(another branch\) {2}….*no-store/,
+    expect(stdout).toMatch(
+      /^LTfrBGnUynOG {2}\w{12} {2}assistant \(another branch\) {2}.*no-store/m,
     );
   });
 

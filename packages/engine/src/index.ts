@@ -2,15 +2,13 @@ export {
   EventBus,
   type EventPayloads,
   EventType,
-  type HistoryHit,
-  type HistoryQuery,
-  type ReadableSession,
 } from "@espalier/policies";
 export { automaticInARow } from "./automatic-in-a-row.ts";
 export type { BranchSummaryRequest } from "./branch-summary-request.ts";
 
 export { type CompactSessionByCountOptions, compactSession } from "./compact-session.ts";
 export type { CompactionRequest } from "./compaction-request.ts";
+export { type CopyResult, copySession } from "./copy-session.ts";
 export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
 export type { PolicyComparison } from "./compare-policies.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
@@ -42,18 +40,25 @@ export {
   type StoreOptions,
 } from "./open-session.ts";
 export { othersMayRead } from "./others-may-read.ts";
+export { migrateStore, type OpenStore, openStore, type StoreMigration } from "./open-store.ts";
 export { PIN, pinnedOn } from "./pins.ts";
 export { POLICIES, POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
 export {
+  type ArchivedRows,
+  archivedRows,
   type BilledCall,
   type BranchComparison,
   type BranchSide,
   billedCallAt,
   type CompactionStats,
   compareBranches,
+  type HistoryHit,
+  type HistoryQuery,
   type HistoryRequest,
   historyOf,
+  isArchived,
+  type ReadableSession,
   type SessionStats,
   statsOf,
   type UsageTotals,

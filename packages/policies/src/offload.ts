@@ -71,7 +71,7 @@ function planOffload(
     offloadThreshold: offloadThreshold ?? thresholdOf(settings),
     offloadMinTokens,
     pathFor,
-    tokens: trustedTokens(context) + overheadTokens,
+    tokens: trustedTokens(context, overheadTokens),
     // A result that an edit has shortened goes to its file whole, as the log has it.
     originalOf: (message, index) => originalText(byId.get(context.sources[index]!)) ?? messageText(message),
   });

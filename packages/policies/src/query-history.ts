@@ -1,5 +1,5 @@
 import { type Entry, isOnPath, kindOf, messageText, pathRows, toolCalls } from "@espalier/session-tree";
-import { archivedAt } from "./archived.ts";
+import { archivedRows } from "./archived.ts";
 import { type ReadableSession, saysSomething } from "./session-summary.ts";
 
 /** What is looked for. */
@@ -37,7 +37,7 @@ export function queryHistory(
 ): HistoryHit[] {
   const { tree, leafId } = session;
   const leafRow = leafId === null ? -1 : tree.row(leafId);
-  const isCovered = archivedAt(session);
+  const archived = archivedRows(session);
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const hits: HistoryHit[] = [];
   for (const row of rowsNewestFirst(session, range)) {
@@ -50,7 +50,7 @@ export function queryHistory(
       entryId: entry.id,
       ...said,
       timestamp: entry.timestamp,
-      covered: isCovered(entry.id),
+      covered: archived.has(row),
       onPath: isOnPath(tree, row, leafRow),
     });
   }

@@ -70,8 +70,8 @@ export function sessionSummaries(
 }
 
 /** A compaction that names nothing above it on its path says nothing. */
-function holds(tree: Tree, { id, firstKeptEntryId }: CompactionEntry, row: number): boolean {
-  const kept = tree.index.rowOf(firstKeptEntryId);
+export function holds(tree: Tree, { id, firstKeptEntryId }: CompactionEntry, row: number): boolean {
+  const kept = tree.index.rowAbove(firstKeptEntryId, row);
   return firstKeptEntryId === id || (kept >= 0 && isOnPath(tree, kept, row));
 }
 

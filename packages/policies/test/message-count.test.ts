@@ -11,7 +11,15 @@ import {
   sessionSummaries,
   summaryNote,
 } from "@espalier/policies";
-import { compaction, memoryStore, message, SessionTree } from "@espalier/session-tree";
+import {
+  compaction,
+  contextEdit,
+  memoryStore,
+  message,
+  modelChange,
+  SessionTree,
+  type UserMessage,
+} from "@espalier/session-tree";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";
@@ -190,6 +198,22 @@ describe("what is archived", () => {
     ]);
     expect(isArchived(session, ids[0]!, ids[3]!)).toBe(false);
     expect(() => isArchived(session, "nobody")).toThrow(/nobody/);
+  });
+
+  test("and what an edit took out of what is kept, and settings that stand above it", async () => {
+    const session = await archive([]);
+    const [change] = await session.append(modelChange.of({ provider: "p", modelId: "m" }));
+    const said = await session.append(talk(4).map((said) => message.of({ message: said as UserMessage })));
+    const [kept, out] = [said[2]!, said[3]!];
+    await session.append(compaction.of({ summary: "all", firstKeptEntryId: kept.id, tokensBefore: 1 }));
+    expect(isArchived(session, out.id)).toBe(false);
+    await session.append(contextEdit.of({ targetId: out.id, replacement: null }));
+    expect([change!, said[1]!, kept, out].map(({ id }) => isArchived(session, id))).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ]);
   });
 
   test("entries of another branch are not", async () => {

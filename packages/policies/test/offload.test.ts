@@ -10,7 +10,13 @@ import {
   planOffloadRepair,
   restoreOffloadedContent,
 } from "@espalier/policies";
-import { contextEdit, type Entry, estimateTokens, estimateTotal } from "@espalier/session-tree";
+import {
+  type ContextMessage,
+  contextEdit,
+  type Entry,
+  estimateTokens,
+  estimateTotal,
+} from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";
 
@@ -18,7 +24,7 @@ import { answer, calling, pathOf, planned, result, situationAt, talk, user } fro
 const large = (id: string, tokens: number) => result(id, id.repeat((tokens * 4) / id.length));
 
 /** Three large results, the oldest first, and one that nobody has read yet. */
-const history = () => [
+const history = (): ContextMessage[] => [
   user("go"),
   calling("a"),
   large("a", 3_000),
@@ -178,6 +184,18 @@ describe("the policy", () => {
     expect(offload({ triggerTokens: 4_000 }).judge(situationAt(pathOf(history()), { settings: tight }))).toBe(
       undefined,
     );
+  });
+
+  test("system prompt and tools count where an estimate does, not on top of what a provider has counted", () => {
+    const counted = { input: 9_000, output: 100, cacheRead: 0, cacheWrite: 0 };
+    const judged = (messages: ReturnType<typeof history>) =>
+      offload({ offloadThreshold: 10_000, triggerTokens: 20_000 }).judge(
+        situationAt(pathOf(messages), { overheadTokens: 5_000 }),
+      );
+    const asked = [user("go on ".repeat(5_400))];
+    expect(judged([...asked, answer("read")])).toBe("threshold");
+    expect(judged([...asked, { ...answer("read"), usage: counted }])).toBeUndefined();
+    expect(judged([...asked, { ...answer("read"), usage: { ...counted, input: 9_901 } }])).toBe("threshold");
   });
 
   test("keeps the newest five, and more where a call would be parted from its results", () => {

@@ -1,4 +1,4 @@
-import type { Session } from "@espalier/engine";
+import { archivedRows, type Session } from "@espalier/engine";
 import {
   type ContextMessage,
   estimateTokens,
@@ -6,7 +6,6 @@ import {
   type SessionContext,
 } from "@espalier/session-tree";
 import { formatCount, formatMany } from "../numbers.ts";
-import { isArchived, pathRowsOf } from "../path-rows.ts";
 import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { firstLines } from "./message-block.ts";
@@ -49,21 +48,18 @@ function contextHeading(
 
 /** What a compaction keeps from the model, in one line; undefined where none does. */
 export function hiddenBy(
-  session: Session,
+  { tree }: Pick<Session, "tree">,
   leafId: string | null,
   context: SessionContext,
 ): string | undefined {
   if (!context.messages.some(({ role }) => role === "compactionSummary")) return undefined;
-  const { tree } = session;
-  const path = pathRowsOf(tree, leafId);
-  let hidden = 0;
-  for (let row = 0; row < path.firstKeptRow; row++) if (isArchived(path, row)) hidden++;
-  if (path.compactionRow < 0) return undefined;
+  const { compactionRow, count } = archivedRows({ tree, leafId });
+  if (compactionRow < 0) return undefined;
   const stands =
-    hidden === 1
+    count === 1
       ? "1 older entry of this path that is"
-      : `${formatCount(hidden)} older entries of this path that are`;
-  return `The compaction ${tree.idAt(path.compactionRow)} stands for ${stands} still in the file.`;
+      : `${formatCount(count)} older entries of this path that are`;
+  return `The compaction ${tree.idAt(compactionRow)} stands for ${stands} still in the file.`;
 }
 
 function noteOf(message: ContextMessage): string {

@@ -1,4 +1,11 @@
-export type { HistoryHit, HistoryQuery, ReadableSession } from "@espalier/policies";
+export {
+  type ArchivedRows,
+  archivedRows,
+  type HistoryHit,
+  type HistoryQuery,
+  isArchived,
+  type ReadableSession,
+} from "@espalier/policies";
 export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./billed-calls.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
 export { type HistoryRequest, historyOf } from "./history-of.ts";
