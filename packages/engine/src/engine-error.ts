@@ -7,6 +7,7 @@
  * - `cancelled`: an extension forbade it; `by` says which
  * - `stale`: the session went on while a summary was made of it
  * - `nothing-to-merge`: the other branch has nothing that is not here
+ * - `damaged`: a session in which something is wrong, where only a sound one will do
  * - `bad-input`: what was given cannot be understood
  * - `settings`: a setting that cannot be used; `key` and `file` say which and where
  */
@@ -17,6 +18,7 @@ export type EngineErrorCode =
   | "stale"
   | "nothing-to-merge"
   | "not-text"
+  | "damaged"
   | "bad-input"
   | "settings";
 

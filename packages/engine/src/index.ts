@@ -8,9 +8,9 @@ export type { BranchSummaryRequest } from "./branch-summary-request.ts";
 
 export { type CompactSessionByCountOptions, compactSession } from "./compact-session.ts";
 export type { CompactionRequest } from "./compaction-request.ts";
-export { type CopyResult, copySession } from "./copy-session.ts";
 export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
 export type { PolicyComparison } from "./compare-policies.ts";
+export { type CopyResult, copySession } from "./copy-session.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
 export { EngineError, type EngineErrorCode, type EngineErrorOptions } from "./engine-error.ts";
 export {
@@ -39,8 +39,8 @@ export {
   openSession,
   type StoreOptions,
 } from "./open-session.ts";
-export { othersMayRead } from "./others-may-read.ts";
 export { migrateStore, type OpenStore, openStore, type StoreMigration } from "./open-store.ts";
+export { othersMayRead } from "./others-may-read.ts";
 export { PIN, pinnedOn } from "./pins.ts";
 export { POLICIES, POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
 export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";

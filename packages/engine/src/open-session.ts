@@ -12,7 +12,7 @@ import { contextForHandlers } from "./context-for-handlers.ts";
 import { EngineError } from "./engine-error.ts";
 import { type Hold, type HoldOptions, holdSession } from "./hold-session.ts";
 import { espalierHome } from "./home.ts";
-import { sessionStart } from "./hooks.ts";
+import { engineHooks, sessionStart } from "./hooks.ts";
 import { type ExtensionOptions, loadExtensions } from "./load-extensions.ts";
 import { restoreFiles } from "./offloaded-files.ts";
 import { Session } from "./session.ts";
@@ -147,6 +147,9 @@ async function begin(
     session.lease = hold.lease;
     session.heldBy = hold.heldBy;
     await loadExtensions(session, options, options.home ?? espalierHome());
+    // Handlers, and policies that judge every append, ask about the session without waiting for it.
+    const isAsked = Object.values(engineHooks).some((hook) => session.host.has(hook));
+    if (!log.view && (isAsked || session.policy.judgedAt === "append")) await core.load();
     const isReadOnly = options.mode === "read" || (hold.heldBy && options.onBusy === "read-only");
     if (!isReadOnly) await restoreFiles(session);
     await session.host.notify(

@@ -116,9 +116,14 @@ export class Session implements SessionState {
     return this.core.header;
   }
 
-  /** All entries and how they hang together. */
+  /** All entries and how they hang together. Throws `not-loaded` in a store elsewhere before {@link load}. */
   get tree(): Tree {
     return this.core.tree;
+  }
+
+  /** Brings all entries within reach: free for files, and for a database what reading all of it costs. */
+  load(): Promise<Tree> {
+    return this.core.load();
   }
 
   /** The entry under which the next one is appended; null before the first. */
@@ -324,6 +329,7 @@ export class Session implements SessionState {
 
   /** Gives an entry a label; an empty text or none clears it. Returns the id of the label's entry. */
   async label(targetId: string, text?: string): Promise<string> {
+    if (!this.core.log.view) await this.load();
     this.tree.row(targetId);
     return this.#appendOne(label.of({ targetId, ...(text ? { label: oneLine(text, "label") } : {}) }));
   }
@@ -335,6 +341,7 @@ export class Session implements SessionState {
 
   /** Keeps an entry in the context, word for word, over compactions; or no longer. Returns the id of the pin's entry. */
   async pin(targetId: string, pinned = true): Promise<string> {
+    if (!this.core.log.view) await this.load();
     this.tree.row(targetId);
     return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
   }

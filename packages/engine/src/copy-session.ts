@@ -1,0 +1,173 @@
+import { createHash } from "node:crypto";
+import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
+import {
+  FORMAT_VERSION,
+  readSessionLine,
+  type SessionLog,
+  type SessionStore,
+  SessionTreeError,
+  Tree,
+} from "@espalier/session-tree";
+import { diagnoseTree } from "./diagnose.ts";
+import { EngineError } from "./engine-error.ts";
+
+/** What copying a session came to. */
+export interface CopyResult {
+  /** What opens it in the store it was copied to. */
+  file: string;
+  id: string;
+  bytes: number;
+  /** Bytes that were not there before: none, where the copy was whole already. */
+  written: number;
+  /** SHA-256 of all bytes, hex; those of the copy were read again for it. */
+  sha256: string;
+}
+
+/** Bytes that one append of a copy holds, about. */
+const PIECE = 1024 * 1024;
+
+/** Milliseconds to wait for a short act on the copy. */
+const WAIT_MS = 2_000;
+
+/**
+ * Copies a session into a store, byte for byte. Where a copy is begun there already, or the session has grown since, what
+ * is missing is added: a copy that was interrupted is finished by the next.
+ *
+ * @param ref where to keep the copy; by default the store chooses by the session's id
+ * @throws EngineError `damaged` for a session in which `diagnose` finds something; SessionTreeError `exists` where
+ *   something else stands, `busy`, and what the stores throw
+ */
+export async function copySession(
+  source: SessionLog,
+  target: SessionStore,
+  ref?: string,
+): Promise<CopyResult> {
+  const view = await source.load();
+  assertSound(source, view);
+  const copy = await begunCopy(source, view, target, ref);
+  try {
+    const before = (await copy.log.load()).size - copy.begun;
+    for (const lines of pieces(view, (await copy.log.load()).size)) await copy.log.append(lines);
+    await copy.log.flush();
+    const sha256 = digestOf(view);
+    if (digestOf(await copy.log.load()) !== sha256)
+      throw new SessionTreeError(
+        "changed",
+        `${copy.log.ref} was written by somebody else while it was copied.`,
+      );
+    return {
+      file: copy.log.ref,
+      id: source.header!.id,
+      bytes: view.size,
+      written: view.size - before,
+      sha256,
+    };
+  } finally {
+    await copy.log.close();
+    await copy.release();
+  }
+}
+
+/** Only what is sound is the same everywhere: what a reader makes of damage may depend on where it reads it. */
+function assertSound(source: SessionLog, view: ByteView): void {
+  const { issues } = diagnoseTree(new Tree(view), source);
+  const wrong = issues.filter(({ kind }) => kind !== "large-line" && kind !== "large-file").length;
+  const isOld = source.header !== undefined && source.header.version !== FORMAT_VERSION;
+  const isWhole = view.size > 0 && view.read(view.size - 1, 1)[0] === LINE_FEED;
+  if (wrong === 0 && !isOld && isWhole && readSessionLine(firstLine(view)).is === "header") return;
+  const what = isOld ? "has an old format" : "is not sound";
+  const cure = `\`espalier doctor ${source.ref} --repair FILE\` writes one that can be copied`;
+  throw new EngineError("damaged", `${source.ref} ${what}, so it is not copied; ${cure}.`);
+}
+
+interface BegunCopy {
+  log: SessionLog;
+  /** Bytes that were written to begin it. */
+  begun: number;
+  release(): Promise<void>;
+}
+
+/** The copy as far as it is there, or a new one with the first lines. */
+async function begunCopy(
+  source: SessionLog,
+  view: ByteView,
+  target: SessionStore,
+  ref: string | undefined,
+): Promise<BegunCopy> {
+  const there = await existing(target, ref ?? source.header!.id);
+  if (there && (there.header?.id === source.header!.id || there.ref === ref)) {
+    const lease = await target.lease(there.ref, { waitMs: WAIT_MS });
+    try {
+      await there.takeIn();
+      assertBeginning(there.ref, await there.load(), view);
+      return { log: there, begun: 0, release: () => lease.release() };
+    } catch (error) {
+      await there.close();
+      await lease.release();
+      throw error;
+    }
+  }
+  await there?.close();
+  const header = firstLine(view);
+  const [first = []] = pieces(view, header.length + 1);
+  const log = await target.create(decoder.decode(header), first, ref);
+  const lease = await target.lease(log.ref, { waitMs: WAIT_MS });
+  return { log, begun: (await log.load()).size, release: () => lease.release() };
+}
+
+async function existing(target: SessionStore, ref: string): Promise<SessionLog | undefined> {
+  try {
+    return await target.open(ref, "write");
+  } catch (error) {
+    if (error instanceof SessionTreeError && error.code === "not-found") return undefined;
+    throw error;
+  }
+}
+
+/** @throws SessionTreeError `exists` unless `there` is the beginning of `view`, in whole lines */
+function assertBeginning(ref: string, there: ByteView, view: ByteView): void {
+  const isBeginning =
+    there.size > 0 &&
+    there.size <= view.size &&
+    view.read(there.size - 1, 1)[0] === LINE_FEED &&
+    digestOf(there) === digestOf(view, there.size);
+  if (isBeginning) return;
+  const message = `${ref} has gone its own way since it was copied, or is another session; name another place for the copy.`;
+  throw new SessionTreeError("exists", message);
+}
+
+/** Lines from an offset on, some at a time. */
+function* pieces(view: ByteView, from: number): Generator<string[]> {
+  for (let at = from; at < view.size; ) {
+    const lines: string[] = [];
+    const start = at;
+    forEachLine(
+      view,
+      (block, lineStart, lineEnd, offset) => {
+        lines.push(decoder.decode(block.subarray(lineStart, lineEnd)));
+        at = offset + (lineEnd - lineStart) + 1;
+        return at - start < PIECE ? undefined : false;
+      },
+      { from: at },
+    );
+    yield lines;
+  }
+}
+
+function firstLine(view: ByteView): Uint8Array {
+  let line = new Uint8Array();
+  forEachLine(view, (block, start, end) => {
+    line = block.slice(start, end);
+    return false;
+  });
+  return line;
+}
+
+function digestOf(view: ByteView, size = view.size): string {
+  const hash = createHash("sha256");
+  for (let at = 0; at < size; at += PIECE) hash.update(view.read(at, Math.min(PIECE, size - at)));
+  return hash.digest("hex");
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const LINE_FEED = 10;
