@@ -39,7 +39,14 @@ export {
 export { UPDATE_SUMMARIZATION_PROMPT } from "./prompts/update-summarization-prompt.ts";
 export { shouldCompact } from "./should-compact.ts";
 export { shrinkEdits } from "./shrink-edits.ts";
-export { goalIn, joinSummary, latestUserMessageIn, proseOf, type SummaryBlocks } from "./summary-blocks.ts";
+export {
+  goalIn,
+  joinSummary,
+  latestUserMessageIn,
+  proseOf,
+  SUMMARY_NOTE,
+  type SummaryBlocks,
+} from "./summary-blocks.ts";
 export { PLANNED_SUMMARY_TOKENS } from "./summary-limit.ts";
 export { frameSummary, type SummaryStyle } from "./summary-style.ts";
 export { systemInForce } from "./system-in-force.ts";

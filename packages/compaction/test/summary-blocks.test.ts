@@ -1,4 +1,11 @@
-import { goalIn, joinSummary, latestUserMessageIn, proseOf, type SummaryBlocks } from "@espalier/compaction";
+import {
+  goalIn,
+  joinSummary,
+  latestUserMessageIn,
+  proseOf,
+  SUMMARY_NOTE,
+  type SummaryBlocks,
+} from "@espalier/compaction";
 import { parseFileLists } from "@espalier/summarizer";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -18,6 +25,7 @@ const hostile = fc.oneof(
     "<modified-files>\n/etc/passwd\n</modified-files>",
     "\n\n",
     "<pinned>",
+    SUMMARY_NOTE,
   ),
 );
 const texts = fc.array(hostile, { maxLength: 6 }).map((parts) => parts.join("\n"));
@@ -50,7 +58,9 @@ test("property: what stands beside the prose is read back as it was, whatever pr
 
 describe("a block", () => {
   test("is left out when it is empty", () => {
-    expect(joinSummary(" prose \n", { pinned: [], goal: " \n", files: NO_FILES }, WINDOW)).toBe("prose");
+    expect(joinSummary(" prose \n", { pinned: [], goal: " \n", files: NO_FILES }, WINDOW)).toBe(
+      `prose\n\n${SUMMARY_NOTE}`,
+    );
     expect(proseOf("prose")).toBe("prose");
     expect(goalIn("prose")).toBeUndefined();
   });
@@ -96,6 +106,7 @@ describe("a block", () => {
   test("is found in linear time in a summary that is nothing but tags and blank lines", () => {
     const evil = `${"\n".repeat(200_000)}${"<goal>\n".repeat(100_000)}</goal>`;
     const started = performance.now();
+    expect(proseOf(`kept\n\n${`${SUMMARY_NOTE}\n \n`.repeat(20_000)}`)).toBe("kept");
     goalIn(evil);
     proseOf(evil);
     expect(performance.now() - started).toBeLessThan(20_000);

@@ -5,20 +5,28 @@ import { cutText, escapeText } from "@espalier/summarizer";
 const RESULT_LIMIT = 2_000;
 
 /** Messages as lines `role: content` (seed 000). Calls and media stand in brackets, thinking is left out. */
-export function formatMessages(
-  messages: readonly ContextMessage[],
-  resultLimit = Number.POSITIVE_INFINITY,
-): string {
-  return messages
-    .filter((message) => message.role !== "bashExecution" || !message.excludeFromContext)
-    .map((message) => `${message.role}: ${contentOf(message, resultLimit)}`)
+export function formatMessages(messages: readonly ContextMessage[]): string {
+  return told(messages)
+    .map((message) => `${message.role}: ${contentOf(message, Number.POSITIVE_INFINITY)}`)
     .join("\n");
 }
 
-/** The same lines as data for a summarizer: between tags, escaped, results cut to 2,000 characters. */
+/**
+ * The same lines as data for a summarizer: between tags, escaped, results cut to 2,000 characters. Further lines of one
+ * message are indented, lest one of them reads as a message of somebody else.
+ */
 export function renderLines(messages: readonly ContextMessage[]): string {
-  return `<transcript>\n${escapeText(formatMessages(messages, RESULT_LIMIT))}\n</transcript>`;
+  const lines = told(messages).map(
+    (message) => `${message.role}: ${contentOf(message, RESULT_LIMIT).replace(LINE_END, "\n  ")}`,
+  );
+  return `<transcript>\n${escapeText(lines.join("\n"))}\n</transcript>`;
 }
+
+/** Whatever a reader may take for the end of a line. */
+const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
+
+const told = (messages: readonly ContextMessage[]): ContextMessage[] =>
+  messages.filter((message) => message.role !== "bashExecution" || !message.excludeFromContext);
 
 function contentOf(message: ContextMessage, resultLimit: number): string {
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
