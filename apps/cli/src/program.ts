@@ -19,10 +19,12 @@ import { addList } from "./commands/list.ts";
 import { addMerge } from "./commands/merge.ts";
 import { addName } from "./commands/name.ts";
 import { addNavigate } from "./commands/navigate.ts";
+import { addOpen } from "./commands/open.ts";
 import { addPin } from "./commands/pin.ts";
 import { addPolicies } from "./commands/policies.ts";
 import { addReplay } from "./commands/replay.ts";
 import { addSearch } from "./commands/search.ts";
+import { addServe } from "./commands/serve.ts";
 import { addShow } from "./commands/show.ts";
 import { addStats } from "./commands/stats.ts";
 import { addSummarize } from "./commands/summarize.ts";
@@ -33,6 +35,7 @@ import type { Shell } from "./shell.ts";
 
 /** The command line: every command is a file in `commands/` and a line here, in the order of the help. */
 const COMMANDS = [
+  addOpen,
   addTree,
   addContext,
   addShow,
@@ -55,6 +58,7 @@ const COMMANDS = [
   addSummarize,
   addImport,
   addExport,
+  addServe,
   addChat,
   addConfig,
   addTrust,

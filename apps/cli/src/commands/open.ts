@@ -1,0 +1,44 @@
+import { existsSync } from "node:fs";
+import { espalierHome } from "@espalier/engine";
+import { fileStore } from "@espalier/session-tree/node";
+import { type Command, CommanderError } from "commander";
+import { CommandError } from "../failure.ts";
+import type { Shell } from "../shell.ts";
+
+interface OpenCommandOptions {
+  ascii?: boolean;
+}
+
+/** The terminal's interface, which is also what `espalier` and `espalier <session>` mean. */
+export function addOpen(program: Command, shell: Shell): void {
+  program
+    .command("open [session]", { isDefault: true })
+    .description("find, read and change sessions on the terminal; `espalier` alone does the same")
+    .option("--ascii", "draw with - and | instead of lines")
+    .addHelpText("after", "\nExamples:\n  espalier\n  espalier session.jsonl\n  espalier open 3kq7 --ascii")
+    .action(async (ref: string | undefined, { ascii = false }: OpenCommandOptions) => {
+      const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
+      if (ref !== undefined) await assertSession(ref, program.args[0] === "open");
+      // What to print without a terminal is the same as for no command at all.
+      else if (!isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
+      if (!isTerminal)
+        throw new CommandError(
+          "usage",
+          `There is no terminal to open ${ref} on; \`espalier tree ${ref}\` prints it.`,
+        );
+      const { openTerminal } = await import("../terminal/open-terminal.ts");
+      await openTerminal(shell, { ascii, ...(ref === undefined ? {} : { ref }) });
+    });
+}
+
+/** A word that is no session was meant as a command, unless somebody said that it is one. */
+async function assertSession(ref: string, isNamed: boolean): Promise<void> {
+  if (existsSync(ref)) return;
+  try {
+    const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+    await log.close();
+  } catch (error) {
+    if (isNamed || ref.includes("/")) throw error;
+    throw new CommanderError(2, "commander.unknownCommand", `error: unknown command '${ref}'`);
+  }
+}

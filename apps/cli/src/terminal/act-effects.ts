@@ -1,0 +1,95 @@
+import { basename } from "node:path";
+import { exportSession } from "@espalier/interop";
+import { SessionTreeError } from "@espalier/session-tree";
+import { formatMany } from "../numbers.ts";
+import { planning, reading, settingsInForce, summarizerOf } from "../opening.ts";
+import type { Shell } from "../shell.ts";
+import { writeExport } from "../write-export.ts";
+import { carryOutAct } from "./carry-out-act.ts";
+import { LatestTask } from "./latest-task.ts";
+import type { Act, TerminalEffect } from "./terminal-effect.ts";
+import type { TerminalEvent } from "./terminal-event.ts";
+
+type Export = Extract<TerminalEffect, { type: "export" }>;
+
+/** How the files are called that an export makes. */
+const ENDINGS: Readonly<Record<Export["format"], string>> = { markdown: "md", json: "json" };
+
+/** What changes a session, or is planned for it: through the same doors as the commands. */
+export class ActEffects {
+  readonly #shell: Shell;
+  readonly #dispatch: (event: TerminalEvent) => void;
+  readonly #refresh: () => Promise<void>;
+  readonly #acting: LatestTask;
+
+  /** @param refresh has what an act appended shown before its outcome is told */
+  constructor(
+    shell: Shell,
+    dispatch: (event: TerminalEvent) => void,
+    refresh: () => Promise<void>,
+    failed: (error: unknown) => void,
+  ) {
+    this.#shell = { ...shell, complain: (message) => dispatch({ type: "warned", message }) };
+    this.#dispatch = dispatch;
+    this.#refresh = refresh;
+    this.#acting = new LatestTask(failed);
+  }
+
+  act(ref: string, act: Act, onBusy: "fork" | "share" | undefined): void {
+    const globals = { ...this.#shell.globals, ...(onBusy ? { onBusy } : {}) };
+    // An act that was ended tells so itself, when it has settled.
+    this.#acting.begin(async (signal) => {
+      try {
+        const outcome = await carryOutAct({ ...this.#shell, globals }, ref, act, {
+          signal,
+          onProgress: ({ outputTokens }) => this.#dispatch({ type: "progress", tokens: outputTokens }),
+        });
+        await this.#refresh();
+        this.#dispatch({ type: "acted", act, outcome });
+      } catch (error) {
+        if (signal.aborted) this.#dispatch({ type: "told", message: "Ended; nothing has changed." });
+        else if (error instanceof SessionTreeError && error.code === "busy")
+          this.#dispatch({ type: "busy", act, holder: error.message });
+        else throw error;
+      }
+    });
+  }
+
+  plan(ref: string, instructions: string | undefined): void {
+    this.#acting.begin(async () => {
+      const plan = await planning(this.#shell, ref, async (session) => session.planCompaction());
+      this.#dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
+    });
+  }
+
+  export(ref: string, { entryId, format }: Export): void {
+    this.#acting.begin(() =>
+      reading(this.#shell, ref, async (session) => {
+        const name = `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`;
+        const at = format === "markdown" ? { at: entryId } : {};
+        const { file, entries } = writeExport(name, exportSession(session, { format, ...at }));
+        this.#dispatch({
+          type: "told",
+          message: `${formatMany(entries, "entry", "entries")} written to ${file}.`,
+        });
+      }),
+    );
+  }
+
+  abort(): void {
+    this.#acting.end();
+  }
+
+  /** Ends what is going on, and answers when it has let go of the session. */
+  end(): Promise<void> {
+    this.#acting.end();
+    return this.#acting.settled();
+  }
+
+  /** Who would write a summary now, and whether that is billed. */
+  async writer(): Promise<{ name: string; isBilled: boolean }> {
+    const { values } = await settingsInForce(this.#shell);
+    const { summarizer } = summarizerOf(this.#shell, values);
+    return { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
+  }
+}

@@ -1,0 +1,77 @@
+import { loadScreen } from "./load-screen.ts";
+import { type PaintOptions, paintFrame } from "./paint.ts";
+import type { Painted } from "./screen.tsx";
+import type { Terminal } from "./terminal.ts";
+import type { Tty } from "./tty.ts";
+import { view } from "./view.ts";
+
+/** The screen of a terminal, kept up to date. The first frames are painted while the library that draws is loaded. */
+export class Drawing {
+  readonly #tty: Tty;
+  readonly #terminal: Terminal;
+  readonly #options: PaintOptions;
+  #drawScreen: ((painted: Painted) => { unmount: () => void }) | undefined;
+  #drawn: { unmount: () => void } | undefined;
+  #painted: { state: unknown; text: string } | undefined;
+
+  constructor(tty: Tty, terminal: Terminal, options: PaintOptions) {
+    this.#tty = tty;
+    this.#terminal = terminal;
+    this.#options = options;
+  }
+
+  async begin(): Promise<void> {
+    this.#tty.enter();
+    const forget = this.#terminal.subscribe(() => this.#tty.paint(this.#paint()));
+    this.#tty.paint(this.#paint());
+    const { drawScreen } = await loadScreen();
+    forget();
+    this.#drawScreen = (painted) => drawScreen(painted, process.stdout);
+    this.#draw();
+  }
+
+  /** Gives the terminal back, until `resume`. */
+  suspend(): void {
+    this.#drawn?.unmount();
+    this.#drawn = undefined;
+    this.#tty.leave();
+  }
+
+  resume(): void {
+    this.#tty.enter();
+    this.#draw();
+  }
+
+  /** Draws all of the screen anew. */
+  clear(): void {
+    this.#drawn?.unmount();
+    this.#drawn = undefined;
+    this.#tty.clear();
+    this.#draw();
+  }
+
+  end(): void {
+    this.suspend();
+  }
+
+  #draw(): void {
+    if (!this.#drawScreen) {
+      this.#tty.paint(this.#paint());
+      return;
+    }
+    this.#tty.paint("");
+    this.#drawn ??= this.#drawScreen({
+      current: () => this.#paint(),
+      subscribe: (changed) => this.#terminal.subscribe(changed),
+    });
+  }
+
+  #paint(): string {
+    const { state } = this.#terminal;
+    if (this.#painted?.state !== state) {
+      const text = paintFrame(view(state), state.size.columns, this.#options);
+      this.#painted = { state, text };
+    }
+    return this.#painted.text;
+  }
+}

@@ -1,0 +1,95 @@
+import stringWidth from "string-width";
+import { cutToColumns } from "../text-columns.ts";
+
+/** What a piece of a line is, for whoever colours it. */
+export type Style =
+  | "plain"
+  | "dim"
+  | "strong"
+  | "heading"
+  | "user"
+  | "model"
+  | "tool"
+  | "summary"
+  | "label"
+  | "leaf"
+  | "code"
+  | "match"
+  | "error"
+  | "cursor";
+
+/** A piece of a line. */
+export interface Span {
+  text: string;
+  style: Style;
+}
+
+/** One line of a screen; `selected` ones stand for what the keys act on. */
+export interface Line {
+  spans: readonly Span[];
+  selected?: boolean;
+}
+
+/** A screen: as many lines as it is high. */
+export type Frame = readonly Line[];
+
+export const span = (text: string, style: Style = "plain"): Span => ({ text, style });
+
+export const line = (...parts: readonly (Span | string)[]): Line => ({
+  spans: parts.map((part) => (typeof part === "string" ? span(part) : part)),
+});
+
+export const EMPTY: Line = { spans: [] };
+
+export const lineText = ({ spans }: Line): string => spans.map(({ text }) => text).join("");
+
+export const lineWidth = ({ spans }: Line): number =>
+  spans.reduce((width, { text }) => width + columnsOf(text), 0);
+
+/** A frame as plain text, as a terminal without colours shows it. */
+export const frameText = (frame: Frame): string => frame.map((one) => lineText(one).trimEnd()).join("\n");
+
+/** The line in exactly so many columns: cut with `…`, or with spaces behind it. */
+export function fitLine(given: Line, columns: number): Line {
+  const spans: Span[] = [];
+  let left = Math.max(0, columns);
+  for (const { text, style } of given.spans) {
+    if (left === 0) break;
+    const width = columnsOf(text);
+    const fitting = width <= left ? text : cutToColumns(text, left);
+    spans.push({ text: fitting, style });
+    left -= width <= left ? width : columnsOf(fitting);
+    if (width > columnsOf(fitting)) break;
+  }
+  if (left > 0) spans.push(span(" ".repeat(left)));
+  return { ...given, spans };
+}
+
+/** Exactly so many lines: the first of them, or empty ones behind. */
+export function fitLines(lines: readonly Line[], height: number): Line[] {
+  const fitting = lines.slice(0, Math.max(0, height));
+  while (fitting.length < height) fitting.push(EMPTY);
+  return fitting;
+}
+
+/** Two columns of lines beside each other, `between` them on each line. */
+export function beside(
+  left: readonly Line[],
+  leftColumns: number,
+  between: Span,
+  right: readonly Line[],
+): Line[] {
+  return left.map((one, at) => ({
+    ...one,
+    spans: [...fitLine(one, leftColumns).spans, between, ...(right[at]?.spans ?? [])],
+  }));
+}
+
+/** Most texts are of characters of one column: those need not be measured. */
+export function columnsOf(text: string): number {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (code < 32 || code > 126) return stringWidth(text);
+  }
+  return text.length;
+}

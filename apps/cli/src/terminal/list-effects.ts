@@ -1,0 +1,105 @@
+import { espalierHome, type ListedSession, listSessions, searchSessions } from "@espalier/engine";
+import { billedCallAt } from "@espalier/engine/reading";
+import { Tree, tipRows } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { LatestTask } from "./latest-task.ts";
+import { partView } from "./part-view.ts";
+import { pauses } from "./pause.ts";
+import type { FoundText, SessionFacts, TerminalEvent } from "./terminal-event.ts";
+
+/** Milliseconds that a person pauses between two letters at the most: what is typed on needs no answer. */
+const TYPING = 150;
+
+/** Milliseconds between two tellings of what was found so far. */
+const TELLING = 100;
+
+/** Places that a search finds at the most: nobody reads more, and the words can be more exact. */
+const MOST_HITS = 500;
+
+/** Sessions of which more than this is read only when they are opened. */
+const MOST_BYTES = 64_000_000;
+
+/** What the list of sessions has done outside of it. */
+export class ListEffects {
+  readonly #dispatch: (event: TerminalEvent) => void;
+  readonly #listing: LatestTask;
+  readonly #searching: LatestTask;
+  readonly #facts: LatestTask;
+
+  constructor(dispatch: (event: TerminalEvent) => void, failed: (error: unknown) => void) {
+    this.#dispatch = dispatch;
+    this.#listing = new LatestTask(failed);
+    this.#searching = new LatestTask(failed);
+    this.#facts = new LatestTask(failed);
+  }
+
+  list(): void {
+    this.#listing.begin(async (signal) => {
+      const pause = pauses(signal);
+      const sessions: ListedSession[] = [];
+      const tell = (isDone: boolean) => this.#dispatch({ type: "sessions", sessions: [...sessions], isDone });
+      let told = 0;
+      for await (const session of listSessions()) {
+        sessions.push(session);
+        await pause();
+        if (sessions.length > 1 && Date.now() - told < TELLING) continue;
+        tell(false);
+        told = Date.now();
+      }
+      tell(true);
+    });
+  }
+
+  search(query: string): void {
+    this.#searching.end();
+    if (query === "") return;
+    this.#searching.begin(async (signal) => {
+      const hits: FoundText[] = [];
+      let told = Date.now();
+      const onSkipped = () => undefined;
+      for await (const hit of searchSessions(query, { limit: MOST_HITS, signal, onSkipped })) {
+        hits.push(hit);
+        if (Date.now() - told < TELLING) continue;
+        this.#dispatch({ type: "hits", query, hits: [...hits], isDone: false });
+        told = Date.now();
+      }
+      this.#dispatch({ type: "hits", query, hits, isDone: true });
+    }, TYPING);
+  }
+
+  /** Reads sessions one after another, the first ones first. */
+  readFacts(refs: readonly string[]): void {
+    this.#facts.begin(async (signal) => {
+      for (const ref of refs) {
+        const facts = await factsOf(ref, signal);
+        if (facts) this.#dispatch({ type: "facts", ref, facts });
+      }
+    }, TYPING);
+  }
+
+  end(): void {
+    this.#listing.end();
+    this.#searching.end();
+    this.#facts.end();
+  }
+}
+
+/** How many branches a session has, and what it cost; undefined for one that is too long to be read for that. */
+async function factsOf(ref: string, signal: AbortSignal): Promise<SessionFacts | undefined> {
+  const pause = pauses(signal);
+  const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+  try {
+    const { view } = log;
+    if (!view || view.size > MOST_BYTES) return undefined;
+    const tree = new Tree(partView(view, 0, view.size));
+    await pause();
+    let cost = 0;
+    for (let row = 0; row < tree.length; row++) {
+      cost += billedCallAt(tree, row)?.usage.cost?.total ?? 0;
+      await pause();
+    }
+    return { branches: tipRows(tree).length, cost };
+  } finally {
+    await log.close();
+  }
+}

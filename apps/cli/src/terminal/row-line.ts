@@ -1,0 +1,128 @@
+import { branchSummary, compaction, type Entry } from "@espalier/session-tree";
+import { previewEntry } from "../entry-preview.ts";
+import { formatAge, formatCount } from "../numbers.ts";
+import { isArchived } from "../path-rows.ts";
+import { plainLine } from "../plain-text.ts";
+import { cutToColumns } from "../text-columns.ts";
+import { columnsOf, type Line, type Span, type Style, span } from "./frame.ts";
+import type { RowKind } from "./row-kinds.ts";
+import type { TreeModel } from "./tree-model.ts";
+import { kindAt, rowAt, runEnd, type TreeView } from "./tree-rows.ts";
+
+/** Names of kinds in a column of five. */
+const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
+  user: { title: "you", style: "user" },
+  assistant: { title: "model", style: "model" },
+  toolResult: { title: "tool", style: "tool" },
+  compaction: { title: "≡", style: "summary" },
+  branch: { title: "⇠", style: "summary" },
+  other: { title: "·", style: "dim" },
+  beside: { title: "·", style: "dim" },
+};
+const KIND_WIDTH = 5;
+
+/** How far a run is counted; beyond, it is said to be longer. */
+const COUNTED = 1_000;
+
+/** The share of a line that rails may take; deeper branches are told by a number. */
+const RAILS_SHARE = 0.4;
+
+export interface RowLook {
+  columns: number;
+  now: number;
+  cursor: number;
+  mark: number | undefined;
+  /** What is searched for, in small letters; empty: nothing is. */
+  query: string;
+}
+
+/** One row of the tree: where it stands, who says what, how much hangs below it, its label. */
+export function rowLine(view: TreeView, position: number, look: RowLook): Line {
+  const { model } = view;
+  const row = rowAt(model, position);
+  const entry = model.tree.entryAt(row);
+  const isActive = model.order.shape.isActive(row);
+  const isSelected = row === look.cursor;
+  const kind = kindAt(model, position);
+  const { title, style } = KINDS[kind];
+  const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
+  const before = [
+    span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
+    span(isActive ? (isArchived(model.path, row) ? "○ " : "● ") : "  ", isActive ? "leaf" : "dim"),
+    span(rails(model, position, look.columns), "dim"),
+    span(`${title.padEnd(KIND_WIDTH)} `, shown),
+  ];
+  const behind = marks(view, position, row, entry, look);
+  const room = look.columns - widthOf(before) - widthOf(behind);
+  const text = cutToColumns(plainLine(gist(entry)), Math.max(0, room));
+  const said = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
+  const gap = " ".repeat(Math.max(0, room - columnsOf(text)));
+  return {
+    spans: [...before, ...matched(text, said, look.query), span(gap), ...behind],
+    selected: isSelected,
+  };
+}
+
+const widthOf = (spans: readonly Span[]): number =>
+  spans.reduce((width, { text }) => width + columnsOf(text), 0);
+
+function gist(entry: Entry): string {
+  const text = previewEntry(entry) ?? "";
+  if (compaction.is(entry))
+    return `compaction of ${formatCount(Number(entry.tokensBefore) || 0)} tokens  ${text}`;
+  if (branchSummary.is(entry)) return `summary of ${plainLine(String(entry.fromId)).slice(0, 12)}  ${text}`;
+  return text || entry.type;
+}
+
+function rails({ order }: TreeModel, position: number, columns: number): string {
+  const depth = order.depths[position]!;
+  if (depth === 0) return "";
+  const begins = order.branchEnds.has(position);
+  if (depth * 3 > columns * RAILS_SHARE) return `│ ${depth} ${begins ? "├─ " : "│  "}`;
+  return "│  ".repeat(depth - 1) + (begins ? "├─ " : "│  ");
+}
+
+/** What stands at the end of a row: a label, what is folded, the leaf. */
+function marks(view: TreeView, position: number, row: number, entry: Entry, look: RowLook): Span[] {
+  const { model } = view;
+  const spans: Span[] = [];
+  const label = model.labels.get(row);
+  if (label !== undefined) spans.push(span(` [${cutToColumns(plainLine(label), 24)}]`, "label"));
+  const hidden = hiddenCount(view, position, row);
+  if (hidden) spans.push(span(` ${hidden}`, "dim"));
+  if (row === model.leafRow) spans.push(span(" *", "leaf"));
+  if (look.columns >= 60) {
+    const age = look.now - Date.parse(entry.timestamp);
+    spans.push(span(` ${(Number.isFinite(age) ? formatAge(age) : "").padStart(8)}`, "dim"));
+  }
+  return spans;
+}
+
+/** `▸12`: so many entries are folded here; `▾`: they are shown. */
+function hiddenCount(view: TreeView, position: number, row: number): string {
+  const { model, filter } = view;
+  if (view.folded.has(row)) {
+    const count = (model.order.branchEnds.get(position) ?? position) - position - 1;
+    return count > 0 ? `▸▸${formatCount(count)}` : "";
+  }
+  if (filter !== "turns") return "";
+  const count = runEnd(model, position, COUNTED) - position - 1;
+  if (count <= 0) return "";
+  if (view.unfolded.has(row)) return "▾";
+  return `▸${formatCount(count)}${count === COUNTED - 1 ? "+" : ""}`;
+}
+
+/** The text with what is searched for standing out. */
+function matched(text: string, style: Style, query: string): Span[] {
+  if (query === "") return [span(text, style)];
+  const spans: Span[] = [];
+  const small = text.toLowerCase();
+  let at = 0;
+  // Where small letters are of another length, places in one text are none in the other.
+  for (let found = small.length === text.length ? small.indexOf(query) : -1; found >= 0; ) {
+    spans.push(span(text.slice(at, found), style), span(text.slice(found, found + query.length), "match"));
+    at = found + query.length;
+    found = small.indexOf(query, at);
+  }
+  return [...spans, span(text.slice(at), style)];
+}

@@ -1,0 +1,197 @@
+import { accessSync, constants, type FSWatcher, watch } from "node:fs";
+import { compareBranches, espalierHome, searchSessions } from "@espalier/engine";
+import { FORMAT_VERSION, type SessionLog } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { LatestTask } from "./latest-task.ts";
+import { readPathUsage } from "./path-usage.ts";
+import { pauses } from "./pause.ts";
+import { readContext } from "./read-context.ts";
+import { isReplaced, SessionReader } from "./session-reader.ts";
+import type { TerminalEvent } from "./terminal-event.ts";
+
+/** Milliseconds after which the file is looked at where the system does not say that it changed. */
+const LOOK = 1_000;
+
+/** Milliseconds before something is read for a row: who only passes by needs none of it. */
+const PASSING = 60;
+
+/** Milliseconds between two tellings of what was found so far, and how much is found at the most. */
+const TELLING = 150;
+const MOST_FOUND = 5_000;
+
+/** How the session that is open is opened. */
+export interface Opening {
+  entryId?: string;
+  editorText?: string;
+}
+
+/** The session that is open: read, watched while it grows, and looked through. */
+export class SessionEffects {
+  readonly #dispatch: (event: TerminalEvent) => void;
+  readonly #writer: () => Promise<{ name: string; isBilled: boolean }>;
+  readonly #failed: (error: unknown) => void;
+  readonly #reading: LatestTask;
+  readonly #finding: LatestTask;
+  readonly #looking: LatestTask;
+  #reader: SessionReader | undefined;
+  #watcher: FSWatcher | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #refreshing: Promise<void> | undefined;
+
+  constructor(
+    dispatch: (event: TerminalEvent) => void,
+    writer: () => Promise<{ name: string; isBilled: boolean }>,
+    failed: (error: unknown) => void,
+  ) {
+    this.#dispatch = dispatch;
+    this.#writer = writer;
+    this.#failed = failed;
+    this.#reading = new LatestTask(failed);
+    this.#finding = new LatestTask(failed);
+    this.#looking = new LatestTask(failed);
+  }
+
+  /** Shows what can be shown at once, then all of it, then every change. */
+  open(ref: string, { entryId, editorText }: Opening): void {
+    this.#reading.begin(async (signal) => {
+      const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+      const reader = new SessionReader(log, pauses(signal));
+      const begun = reader.begin();
+      await this.#replace(reader);
+      const opened = {
+        type: "opened" as const,
+        ref: log.ref,
+        cwd: log.header?.cwd ?? "",
+        entryId,
+        editorText,
+      };
+      const readOnly = whyReadOnly(log);
+      this.#dispatch({ ...opened, readOnly, writer: { name: "", isBilled: false }, model: begun });
+      const model = await reader.complete();
+      // A place that the end of the log does not have is gone to when all of it is there.
+      const again = begun.isPartial && entryId !== undefined ? { entryId } : { entryId: undefined };
+      this.#dispatch({
+        ...opened,
+        ...again,
+        editorText: undefined,
+        readOnly,
+        writer: await this.#writer(),
+        model,
+      });
+      this.#watch(log.ref);
+      await reader.lookAhead();
+    });
+  }
+
+  close(): void {
+    this.#reading.end();
+    this.#finding.end();
+    this.#looking.end();
+    this.#unwatch();
+    this.#replace(undefined).catch(this.#failed);
+  }
+
+  readContext(row: number): void {
+    this.#looking.begin(async () => {
+      const { model } = this.#open;
+      this.#dispatch({ type: "context", row, context: readContext(model.tree, model.tree.idAt(row)) });
+    }, PASSING);
+  }
+
+  readUsage(row: number): void {
+    this.#looking.begin(async (signal) => {
+      const { tree, kinds } = this.#open.model;
+      const usage = await readPathUsage(tree, kinds, row, pauses(signal));
+      this.#dispatch({ type: "usage", row, usage });
+    }, PASSING);
+  }
+
+  find(query: string): void {
+    this.#finding.end();
+    if (query === "") return;
+    this.#finding.begin(async (signal) => {
+      const { ref } = this.#open.log;
+      const entryIds: string[] = [];
+      let told = Date.now();
+      for await (const hit of searchSessions(query, { files: [ref], limit: MOST_FOUND, signal })) {
+        entryIds.push(hit.entryId);
+        if (Date.now() - told < TELLING) continue;
+        this.#dispatch({ type: "found", query, entryIds: [...entryIds], isDone: false });
+        told = Date.now();
+      }
+      this.#dispatch({ type: "found", query, entryIds, isDone: true });
+    });
+  }
+
+  compare(a: string, b: string): void {
+    this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) });
+  }
+
+  /** Takes in what is new. Whoever asks while that goes on is told when it is done. */
+  refresh(): Promise<void> {
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  async #refresh(): Promise<void> {
+    const reader = this.#reader;
+    if (!reader) return;
+    const { ref } = reader.log;
+    try {
+      const model = await reader.refresh();
+      if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
+    } catch (error) {
+      if (!isReplaced(error)) throw error;
+      this.open(ref, {});
+    }
+  }
+
+  get #open(): SessionReader {
+    if (!this.#reader) throw new Error("No session is open.");
+    return this.#reader;
+  }
+
+  async #replace(reader: SessionReader | undefined): Promise<void> {
+    const before = this.#reader;
+    this.#reader = reader;
+    await this.#refreshing;
+    await before?.close();
+  }
+
+  #watch(file: string): void {
+    this.#unwatch();
+    const look = () => void this.refresh().catch(this.#failed);
+    this.#timer = setInterval(look, LOOK);
+    try {
+      this.#watcher = watch(file, look);
+      // Looking once a second finds the same.
+      this.#watcher.on("error", () => this.#watcher?.close());
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      // No more files can be watched, or none here.
+      if (!["ENOSPC", "EMFILE", "ENOSYS", "ENOENT"].includes(code ?? "")) throw error;
+    }
+  }
+
+  #unwatch(): void {
+    clearInterval(this.#timer);
+    this.#watcher?.close();
+    this.#watcher = undefined;
+  }
+}
+
+/** Why a session cannot be changed here, in one sentence. */
+function whyReadOnly({ header, ref }: SessionLog): string | undefined {
+  if (!header) return "This file has no session header; it is only read.";
+  if (header.version > FORMAT_VERSION)
+    return `This session has format version ${header.version}, newer than this program writes; it is only read.`;
+  try {
+    accessSync(ref, constants.W_OK);
+    return undefined;
+  } catch {
+    // Whatever it is that forbids it.
+    return "This file cannot be written by you; it is only read.";
+  }
+}

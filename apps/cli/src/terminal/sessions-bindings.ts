@@ -1,0 +1,113 @@
+import type { Binding } from "./binding.ts";
+import { bodyHeight } from "./layout.ts";
+import { SORTS, sessionsRows } from "./sessions-rows.ts";
+import type { SessionsState, TerminalState } from "./state.ts";
+import { type Next, next } from "./terminal-effect.ts";
+import { editText, type TextField, textField } from "./text-field.ts";
+
+type SessionsBinding = Binding<SessionsState>;
+
+/** The list with the cursor on a row, and the screen around it. */
+export function moveInList(state: TerminalState, sessions: SessionsState, to: number): SessionsState {
+  const count = sessionsRows(sessions).length;
+  const cursor = Math.max(0, Math.min(to, count - 1));
+  // The first line names the columns.
+  const height = bodyHeight(state) - 1;
+  const top = Math.max(0, Math.min(sessions.top, cursor, Math.max(0, count - height)));
+  return { ...sessions, cursor, top: cursor >= top + height ? cursor - height + 1 : top };
+}
+
+const steps =
+  (by: (state: TerminalState) => number): SessionsBinding["run"] =>
+  (state, sessions) =>
+    next({ ...state, sessions: moveInList(state, sessions, sessions.cursor + by(state)) });
+
+const openHere: SessionsBinding["run"] = (state, sessions) => {
+  const row = sessionsRows(sessions)[sessions.cursor];
+  if (!row) return next(state);
+  return row.type === "session"
+    ? next(state, { type: "open", ref: row.session.ref })
+    : next(state, { type: "open", ref: row.hit.file, entryId: row.hit.entryId });
+};
+
+const isSearched = ({ query }: SessionsState): boolean => query !== undefined;
+
+export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
+  { keys: ["up", "k"], shown: "↑ k", title: "up", run: steps(() => -1) },
+  { keys: ["down", "j"], shown: "↓ j", title: "down", run: steps(() => 1) },
+  { keys: ["wheel-up"], shown: "wheel", title: "up and down", run: steps(() => -3) },
+  { keys: ["wheel-down"], shown: "", title: "", run: steps(() => 3) },
+  {
+    keys: ["pageup", "ctrl-b"],
+    shown: "PgUp",
+    title: "a screen up",
+    run: steps((state) => 2 - bodyHeight(state)),
+  },
+  {
+    keys: ["pagedown", "ctrl-f"],
+    shown: "PgDn",
+    title: "a screen down",
+    run: steps((state) => bodyHeight(state) - 2),
+  },
+  { keys: ["home", "<"], shown: "Home <", title: "to the first", run: steps(() => Number.NEGATIVE_INFINITY) },
+  { keys: ["end", ">"], shown: "End >", title: "to the last", run: steps(() => Number.POSITIVE_INFINITY) },
+  { keys: ["enter", "right"], shown: "Enter", title: "open", hint: "open", run: openHere },
+  {
+    keys: ["/"],
+    shown: "/",
+    title: "search by name and over everything that was said",
+    hint: "search",
+    run: (state, sessions) => next({ ...state, sessions: { ...sessions, query: textField() } }),
+  },
+  {
+    keys: ["s"],
+    shown: "s",
+    title: "sort by age, name, size or cost",
+    hint: "sort",
+    run: (state, sessions) => {
+      const sort = SORTS[(SORTS.indexOf(sessions.sort) + 1) % SORTS.length]!;
+      const notice = { text: `Sorted by ${sort}.`, isError: false };
+      return next({ ...state, notice, sessions: moveInList(state, { ...sessions, sort }, 0) });
+    },
+  },
+  {
+    keys: ["r"],
+    shown: "r",
+    title: "look for sessions again",
+    run: (state, sessions) =>
+      next({ ...state, sessions: { ...sessions, listed: [], isListing: true } }, { type: "list-sessions" }),
+  },
+];
+
+/** Keys that a search leaves to the list. */
+const LIST_KEYS: ReadonlySet<string> = new Set([
+  "up",
+  "down",
+  "pageup",
+  "pagedown",
+  "wheel-up",
+  "wheel-down",
+  "enter",
+]);
+
+/** What a key does while somebody searches: letters change what is searched for, and the rest acts on what is found. */
+export function searchKey(state: TerminalState, sessions: SessionsState, key: string): Next | undefined {
+  if (!isSearched(sessions) || LIST_KEYS.has(key)) return undefined;
+  if (key === "escape" || key === "ctrl-c")
+    return next(
+      {
+        ...state,
+        sessions: moveInList(state, { ...sessions, query: undefined, hits: [], isSearching: false }, 0),
+      },
+      { type: "search", query: "" },
+    );
+  return searchFor(state, sessions, editText(sessions.query!, key));
+}
+
+/** The list while this is searched for. */
+export function searchFor(state: TerminalState, sessions: SessionsState, query: TextField): Next {
+  const text = query.text.trim();
+  if (text === sessions.query?.text.trim()) return next({ ...state, sessions: { ...sessions, query } });
+  const searching = { ...sessions, query, hits: [], isSearching: text !== "" };
+  return next({ ...state, sessions: moveInList(state, searching, 0) }, { type: "search", query: text });
+}

@@ -1,0 +1,72 @@
+import {
+  compaction,
+  type LabelInForce,
+  labelsInForce,
+  leafOf,
+  leafRowAt,
+  movingRow,
+  rowsOf,
+  sessionName,
+  type Tree,
+} from "@espalier/session-tree";
+import { type PathRows, pathRowsOf } from "../path-rows.ts";
+import { RowKinds } from "./row-kinds.ts";
+import { TreeOrder } from "./tree-order.ts";
+
+/**
+ * A session as the screen shows it: everything that is derived from the index of its tree, at one length of its log.
+ * It never changes; when the log grows, another one is made.
+ */
+export interface TreeModel {
+  readonly tree: Tree;
+  /** Entries when this was made; the tree may have grown since. */
+  readonly length: number;
+  readonly kinds: RowKinds;
+  readonly order: TreeOrder;
+  readonly leafId: string | null;
+  /** -1 before the first entry. */
+  readonly leafRow: number;
+  readonly name: string | undefined;
+  /** Labels in force, by the row they are for. */
+  readonly labels: ReadonlyMap<number, string>;
+  readonly path: PathRows;
+  /** Positions of compactions and labels, ascending: what a map of the whole shows. */
+  readonly compactionPositions: readonly number[];
+  readonly labelPositions: readonly number[];
+  /** True while only the end of the log was read. */
+  readonly isPartial: boolean;
+}
+
+/** @param kinds what is known already of the rows of the same tree */
+export function treeModel(
+  tree: Tree,
+  { kinds = new RowKinds(tree), isPartial = false }: { kinds?: RowKinds; isPartial?: boolean } = {},
+): TreeModel {
+  const leafId = leafOf(tree);
+  const leafRow = movingRow(tree, leafRowAt(tree, tree.lastRow));
+  const order = new TreeOrder(tree, leafRow);
+  const labels = labelsByRow(tree, labelsInForce(tree));
+  const positionsOf = (rows: Iterable<number>): number[] =>
+    [...rows].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
+  const compactions = [...rowsOf(tree, compaction.type)].map(([row]) => row);
+  return {
+    tree,
+    length: tree.length,
+    kinds,
+    order,
+    leafId,
+    leafRow,
+    name: sessionName(tree),
+    labels,
+    path: pathRowsOf(tree, leafId),
+    compactionPositions: positionsOf(compactions),
+    labelPositions: positionsOf(labels.keys()),
+    isPartial,
+  };
+}
+
+function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map<number, string> {
+  const byRow = new Map<number, string>();
+  for (const [id, { label }] of labels) if (tree.has(id)) byRow.set(tree.row(id), label);
+  return byRow;
+}

@@ -1,0 +1,84 @@
+import { formatAge, formatBytes, formatCount } from "../numbers.ts";
+import { plainLine } from "../plain-text.ts";
+import { cutToColumns, padToColumns } from "../text-columns.ts";
+import { fitLines, type Line, line, span } from "./frame.ts";
+import { bodyHeight } from "./layout.ts";
+import { formatCost } from "./path-usage.ts";
+import { projectOf, type SessionsRow, sessionsRows, titleOf } from "./sessions-rows.ts";
+import type { TerminalState } from "./state.ts";
+import { fieldLines } from "./text-field.ts";
+
+/** Columns behind the title: project, size, branches, age, cost, each with two spaces before it. */
+const PROJECT = 14;
+const FACTS = 2 + PROJECT + 2 + 8 + 2 + 8 + 2 + 8 + 2 + 7;
+
+/** The narrowest title before the project gives way to it. */
+const TITLE = 24;
+
+export function viewSessions(state: TerminalState): Line[] {
+  const { sessions, size } = state;
+  const rows = sessionsRows(sessions);
+  const height = bodyHeight(state);
+  const showsProject = size.columns - 2 - FACTS >= TITLE;
+  const factsWidth = showsProject ? FACTS : FACTS - PROJECT - 2;
+  const room = Math.max(8, size.columns - 2 - factsWidth);
+  const columns = `${padToColumns("  session", room + 2)}${showsProject ? `  ${"project".padEnd(PROJECT)}` : ""}  ${"size".padStart(8)}  ${"branches".padStart(8)}  ${"age".padStart(8)}  ${"cost".padStart(7)}`;
+  const top = sessions.query
+    ? { spans: [span("  search: ", "label"), ...(fieldLines(sessions.query)[0]?.spans ?? [])] }
+    : line(span(columns, "dim"));
+  const shown = rows
+    .slice(sessions.top, sessions.top + height - 1)
+    .map((row, at) =>
+      sessionsLine(state, row, sessions.top + at === sessions.cursor, { room, showsProject }),
+    );
+  if (shown.length === 0) shown.push(line(span(`  ${emptyText(state)}`, "dim")));
+  return fitLines([top, ...shown], height);
+}
+
+function emptyText({ sessions }: TerminalState): string {
+  if (sessions.isListing) return "Looking for sessions …";
+  if (sessions.isSearching) return "Searching …";
+  return sessions.query
+    ? "Nothing was said like that."
+    : "There is no session yet; `espalier chat` begins one, `espalier import` brings in others.";
+}
+
+function sessionsLine(
+  { sessions, now, size }: TerminalState,
+  row: SessionsRow,
+  isSelected: boolean,
+  { room, showsProject }: { room: number; showsProject: boolean },
+): Line {
+  const mark = span(isSelected ? "▸ " : "  ", "leaf");
+  if (row.type === "hit") {
+    const { hit, session } = row;
+    const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), 20);
+    return {
+      selected: isSelected,
+      spans: [
+        mark,
+        span(`  ${padToColumns(where, 20)} `, "dim"),
+        span(`${plainLine(hit.role).slice(0, 9).padEnd(9)} `, "user"),
+        span(cutToColumns(plainLine(hit.snippet), Math.max(10, size.columns - 36))),
+      ],
+    };
+  }
+  const { session } = row;
+  const facts = sessions.facts.get(session.ref);
+  const cells = [
+    ...(showsProject ? [padToColumns(cutToColumns(projectOf(session.cwd), PROJECT), PROJECT)] : []),
+    formatBytes(session.bytes).padStart(8),
+    (facts ? formatCount(facts.branches) : "·").padStart(8),
+    formatAge(Math.max(0, now - Date.parse(session.modified))).padStart(8),
+    (facts ? formatCost(facts.cost) : "·").padStart(7),
+  ];
+  const title = padToColumns(cutToColumns(titleOf(session), room), room);
+  return {
+    selected: isSelected,
+    spans: [
+      mark,
+      span(title, session.name === null ? "plain" : "strong"),
+      span(cells.map((cell) => `  ${cell}`).join(""), "dim"),
+    ],
+  };
+}

@@ -1,0 +1,72 @@
+import { beside, EMPTY, fitLine, fitLines, type Line, line, type Span, span } from "./frame.ts";
+import { treeLayout } from "./layout.ts";
+import { minimap } from "./minimap.ts";
+import { lastScroll, previewLines, TABS } from "./preview.ts";
+import { rowLine } from "./row-line.ts";
+import type { TerminalState, TreeState } from "./state.ts";
+import { shownOnScreen } from "./tree-cursor.ts";
+
+/** The body of the tree's screen: the tree with a map of the whole, and the preview beside or below it. */
+export function viewTreeScreen(state: TerminalState, tree: TreeState): Line[] {
+  const layout = treeLayout(state, tree.isReading);
+  const preview = previewPane(state, tree);
+  if (layout.preview === "whole") return preview;
+  const rows = treePane(state, tree);
+  if (layout.preview === "below") return [...rows, ...preview];
+  return beside(rows, layout.treeColumns, span("│ ", "dim"), preview);
+}
+
+function treePane(state: TerminalState, tree: TreeState): Line[] {
+  const { treeColumns, treeHeight } = treeLayout(state, tree.isReading);
+  const { view, cursor, mark } = tree;
+  const positions = shownOnScreen(tree, treeHeight);
+  const look = {
+    columns: treeColumns - 2,
+    now: state.now,
+    cursor,
+    mark,
+    query: tree.query.toLowerCase(),
+  };
+  const rows = positions.map((position) => rowLine(view, position, look));
+  if (rows.length === 0) rows.push(line(span(emptyText(tree), "dim")));
+  const map = minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 });
+  return fitLines(rows, treeHeight).map((row, at) => ({
+    ...row,
+    spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? span(" ")],
+  }));
+}
+
+const emptyText = ({ view }: TreeState): string =>
+  view.model.length === 0
+    ? "  This session has no entry yet."
+    : "  Nothing here is shown; f shows other rows.";
+
+function previewPane(state: TerminalState, tree: TreeState): Line[] {
+  const { previewColumns, previewHeight } = treeLayout(state, tree.isReading);
+  const lines = previewLines(state, tree);
+  const scroll = Math.min(tree.scroll, lastScroll(state, tree));
+  const shown = fitLines(lines.slice(scroll, scroll + previewHeight), previewHeight);
+  const left = lines.length - scroll - previewHeight;
+  const more = left > 0 ? `${scroll > 0 ? "↑" : " "}${left} more ↓` : scroll > 0 ? "↑" : "";
+  return [
+    tabLine(tree, previewColumns, more),
+    ...shown.map((one) => (one === EMPTY ? one : { spans: one.spans })),
+  ];
+}
+
+function tabLine({ tab }: TreeState, columns: number, more: string): Line {
+  const spans: Span[] = [];
+  for (const [at, { name, title }] of TABS.entries()) {
+    const isShown = name === tab;
+    spans.push(
+      span(isShown ? `[${at + 1} ${title}]` : ` ${at + 1} ${title} `, isShown ? "heading" : "dim"),
+      span("─", "dim"),
+    );
+  }
+  const tabs = fitLine({ spans: [span("─", "dim"), ...spans] }, columns);
+  const width = tabs.spans.reduce((sum, { text }) => sum + text.trimEnd().length, 0);
+  const rest = columns - width - more.length - 1;
+  if (rest < 1) return { spans: tabs.spans };
+  const begun = [...spans, span("─".repeat(Math.max(0, rest - 2)), "dim"), span(` ${more}`, "dim")];
+  return fitLine({ spans: [span("─", "dim"), ...begun] }, columns);
+}

@@ -1,0 +1,130 @@
+import { formatCount, formatMany } from "../numbers.ts";
+import { plainLine } from "../plain-text.ts";
+import { cutToColumns } from "../text-columns.ts";
+import { ACT_BINDINGS } from "./act-bindings.ts";
+import {
+  EMPTY,
+  type Frame,
+  fitLine,
+  fitLines,
+  type Line,
+  line,
+  lineWidth,
+  type Span,
+  span,
+} from "./frame.ts";
+import { GENERAL_BINDINGS } from "./general-bindings.ts";
+import { bodyHeight, frameHeight } from "./layout.ts";
+import { SESSIONS_BINDINGS } from "./sessions-bindings.ts";
+import { projectOf } from "./sessions-rows.ts";
+import type { TerminalState, TreeState } from "./state.ts";
+import { TREE_BINDINGS } from "./tree-bindings.ts";
+import { FILTERS } from "./tree-rows.ts";
+import { overBody } from "./view-dialog.ts";
+import { viewSessions } from "./view-sessions.ts";
+import { viewTreeScreen } from "./view-tree-screen.ts";
+
+/** The screen of a state: where one is, what there is, and which keys act. */
+export function view(state: TerminalState): Frame {
+  const { tree, dialog, size } = state;
+  const body = fitLines(tree ? viewTreeScreen(state, tree) : viewSessions(state), bodyHeight(state));
+  const covered = dialog ? overBody(body, dialog, size.columns) : body;
+  const frame = [heading(state), ...covered, footer(state)];
+  return fitLines(frame, frameHeight(state)).map((one) => fitLine(one, size.columns));
+}
+
+function heading(state: TerminalState): Line {
+  const { size, sessions, tree } = state;
+  if (tree) return treeHeading(tree, size.columns);
+  const facts = [
+    formatMany(sessions.listed.length, "session"),
+    `by ${sessions.sort}`,
+    ...(sessions.query && sessions.hits.length > 0
+      ? [`${formatMany(sessions.hits.length, "place")}${sessions.isSearching ? " so far" : ""}`]
+      : []),
+    ...(sessions.isListing || sessions.isSearching ? ["…"] : []),
+  ];
+  return between([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
+}
+
+function treeHeading(tree: TreeState, columns: number): Line {
+  const { view: shown, cwd, readOnly } = tree;
+  const { model, filter } = shown;
+  const title = plainLine(model.name ?? model.tree.header?.id ?? "") || "A session without a name";
+  const facts = [
+    model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
+    ...(model.isPartial ? [] : [`${formatCount(model.order.branchStarts.length + 1)} branches`]),
+    FILTERS.find(({ name }) => name === filter)?.title ?? filter,
+    ...(readOnly === undefined ? [] : ["read only"]),
+  ];
+  const right = span(`${facts.join(" · ")} `, "dim");
+  const room = Math.max(10, columns - right.text.length - 2);
+  const name = cutToColumns(title, room);
+  const project = cutToColumns(`  ${projectOf(cwd)}`, Math.max(0, room - name.length));
+  return between([span(` ${name}`, "heading"), span(project, "dim")], [right], columns);
+}
+
+function between(left: readonly Span[], right: readonly Span[], columns: number): Line {
+  const gap = columns - lineWidth({ spans: left }) - lineWidth({ spans: right });
+  return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };
+}
+
+/** The last line: what is going on, what was said last, or the keys. */
+function footer(state: TerminalState): Line {
+  const { notice, work, dialog, tree, now, sessions } = state;
+  if (notice) return line(span(` ${plainLine(notice.text)}`, notice.isError ? "error" : "label"));
+  if (work) {
+    const seconds = Math.max(0, Math.round((now - work.started) / 1_000));
+    const tokens = work.tokens > 0 ? `, ${formatMany(work.tokens, "token")}` : "";
+    const end = work.isAborting ? "is being ended …" : "Esc ends it";
+    return line(span(` ${work.title} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
+  }
+  if (dialog)
+    return dialogKeys(dialog.field !== undefined, dialog.hasLines ?? false, dialog.choices.length > 0);
+  if (!tree && sessions.query)
+    return keys([
+      ["Enter", "open"],
+      ["↑↓", "choose"],
+      ["Esc", "end the search"],
+    ]);
+  const bindings: readonly { shown: string; hint?: string }[] = tree
+    ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
+    : [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS];
+  const hinted = bindings.flatMap(({ shown, hint }): [string, string][] =>
+    hint ? [[shown.split(" ")[0]!, hint]] : [],
+  );
+  return fitKeys(hinted, state.size.columns);
+}
+
+function dialogKeys(hasField: boolean, hasLines: boolean, hasChoices: boolean): Line {
+  if (hasField)
+    return keys([
+      [hasLines ? "Ctrl-S" : "Enter", "take it"],
+      ["Esc", "leave it"],
+    ]);
+  return keys(
+    hasChoices
+      ? [
+          ["Enter", "take it"],
+          ["↑↓", "choose"],
+          ["PgDn", "more"],
+          ["Esc", "leave it"],
+        ]
+      : [
+          ["↑↓", "scroll"],
+          ["Esc", "back"],
+        ],
+  );
+}
+
+const keys = (pairs: readonly (readonly [string, string])[]): Line => ({
+  spans: pairs.flatMap(([key, title]) => [span(` ${key} `, "heading"), span(title, "dim"), span(" ")]),
+});
+
+/** As many keys as there is room for; the last ones, help and quit, always. */
+function fitKeys(pairs: readonly [string, string][], columns: number): Line {
+  const last = pairs.slice(-2);
+  let first = pairs.slice(0, -2);
+  while (first.length > 0 && lineWidth(keys([...first, ...last])) > columns) first = first.slice(0, -1);
+  return first.length === 0 ? (keys(last) ?? EMPTY) : keys([...first, ...last]);
+}
