@@ -1,11 +1,12 @@
 // The command line as one bundle: it needs no node_modules, starts faster than its sources would, and loads what only
 // some commands need (the terminal's interface, a model's client, the loader of extensions) as chunks of their own.
-import { chmodSync, cpSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
+import { buildViewerPage } from "./viewer-page.mjs";
 
 /**
- * Bundles apps/cli/src/main.ts into a folder, with apps/cli/assets beside it.
+ * Bundles apps/cli/src/main.ts into a folder, with apps/cli/assets and the viewer's page beside it.
  * Whatever apps/cli lists as a dependency from npm stays outside and is installed with it; all else goes into the bundle.
  * Rejects when a source does not compile; esbuild has then said why on stderr.
  * @returns {Promise<string[]>} the bundled files, relative to `root`
@@ -52,7 +53,9 @@ export async function bundleCommand(
   chmodSync(main, 0o755);
   if (existsSync(join(app, "assets")))
     cpSync(join(app, "assets"), join(folder, "assets"), { recursive: true });
-  return Object.keys(metafile.inputs);
+  const { page, inputs } = await buildViewerPage(root, join(folder, "assets"));
+  renameSync(page, join(folder, "assets/viewer.html"));
+  return [...Object.keys(metafile.inputs), ...inputs];
 }
 
 /**

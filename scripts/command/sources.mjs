@@ -20,9 +20,11 @@ export function sourceKey(/** @type {string} */ root) {
     }
   };
   hash.update(`${process.version}\n`);
-  for (const file of ["pnpm-lock.yaml", "scripts/command/bundle.mjs"]) add(join(root, file));
+  for (const file of ["pnpm-lock.yaml", "scripts/command/bundle.mjs", "scripts/command/viewer-page.mjs"])
+    add(join(root, file));
+  for (const file of ["index.html", "vite.config.ts"]) add(join(root, "apps/viewer", file));
   addFolder(join(root, "apps/cli/assets"));
-  for (const folder of ["apps/cli", ...packageFolders(root)]) {
+  for (const folder of ["apps/cli", "apps/viewer", ...packageFolders(root)]) {
     if (!existsSync(join(root, folder, "package.json"))) continue;
     add(join(root, folder, "package.json"));
     addFolder(join(root, folder, "src"));

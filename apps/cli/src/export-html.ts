@@ -1,11 +1,12 @@
 import type { Session } from "@espalier/engine";
 import type { ExportOptions } from "@espalier/interop";
-import { CommandError } from "./failure.ts";
+import { VIEWER_PAGE } from "./viewer-page.ts";
 
 /** A session as one page that needs nothing but a browser; returns how many entries it holds. */
 export async function exportHtml(
-  _session: Session,
-  _options: Pick<ExportOptions, "at" | "redact">,
+  session: Session,
+  options: Pick<ExportOptions, "at" | "redact">,
 ): Promise<Generator<string, number>> {
-  throw new CommandError("usage", "This program was built without the page; use --format markdown.");
+  const { htmlOf } = await import("@espalier/viewer");
+  return htmlOf(session, { ...options, page: VIEWER_PAGE });
 }

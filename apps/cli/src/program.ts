@@ -1,4 +1,5 @@
 import { resolve } from "node:path";
+import { openStore } from "@espalier/engine";
 import { Command, Option } from "commander";
 import { addAppend } from "./commands/append.ts";
 import { addChat } from "./commands/chat.ts";
@@ -6,6 +7,7 @@ import { addCompact } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addConfig } from "./commands/config.ts";
 import { addContext } from "./commands/context.ts";
+import { addCopy } from "./commands/copy.ts";
 import { addDelete } from "./commands/delete.ts";
 import { addDemo } from "./commands/demo.ts";
 import { addDiff } from "./commands/diff.ts";
@@ -27,6 +29,7 @@ import { addSearch } from "./commands/search.ts";
 import { addServe } from "./commands/serve.ts";
 import { addShow } from "./commands/show.ts";
 import { addStats } from "./commands/stats.ts";
+import { addStore } from "./commands/store.ts";
 import { addSummarize } from "./commands/summarize.ts";
 import { addTree } from "./commands/tree.ts";
 import { addTrust } from "./commands/trust.ts";
@@ -63,6 +66,8 @@ const COMMANDS = [
   addConfig,
   addTrust,
   addDoctor,
+  addCopy,
+  addStore,
   addDelete,
   addDemo,
   addCompletion,
@@ -92,8 +97,15 @@ export function createProgram(shell: Shell): Command {
     )
     .option("--summarizer <name>", "who writes summaries: extractive, anthropic or anthropic:MODEL")
     .option("--fallback", "when a summarizer that was named fails, let the extractive one step in")
-    .hook("preAction", () => {
+    .addOption(
+      new Option("--store <address>", "where sessions are: postgres://… instead of files").env(
+        "ESPALIER_STORE",
+      ),
+    )
+    .hook("preAction", async () => {
       shell.globals = program.opts();
+      const { store } = shell.globals;
+      shell.store = store === undefined ? undefined : await openStore(store);
     })
     .exitOverride()
     .configureHelp({ showGlobalOptions: true })
@@ -109,7 +121,8 @@ export function createProgram(shell: Shell): Command {
 }
 
 const GENERAL = `
-<session> is a file, or the id of a session below ~/.espalier/sessions (its beginning is enough).
+<session> is a file, or the id of a session below ~/.espalier/sessions (its beginning is enough); with --store it is the
+name of a session in that store. An address with a password is better kept in ESPALIER_STORE than typed.
 <id> names an entry: its id, the beginning of it (at least 4 characters), its label (or @label),
 \`leaf\` for where the session goes on, \`start\` for the place before its first entry.
 

@@ -1,5 +1,4 @@
 export { type CompactionView, compactionAt } from "./compaction-view.ts";
-export { type BranchComparison, type BranchSide, compareAt } from "./compare-view.ts";
 export { type ContextGrowth, type GrowthPoint, growthTo } from "./context-growth.ts";
 export { type ContextPiece, type ContextView, contextViewAt } from "./context-view.ts";
 export { type EntryGist, gistAt, gistOfCall, oneLine, saidIn, usageOf } from "./entry-gist.ts";

@@ -1,6 +1,6 @@
+import type { BranchComparison, SessionStats } from "@espalier/engine/reading";
 import type { Entry } from "@espalier/session-tree";
 import type { CompactionView } from "./compaction-view.ts";
-import type { BranchComparison } from "./compare-view.ts";
 import type { ContextGrowth } from "./context-growth.ts";
 import type { ContextView } from "./context-view.ts";
 import type { EntryGist } from "./entry-gist.ts";
@@ -26,6 +26,7 @@ export interface SessionReader {
   context(row: number): Promise<ContextView>;
   growth(row: number): Promise<ContextGrowth>;
   spending(): Promise<Spending>;
+  stats(): Promise<SessionStats>;
   compaction(row: number): Promise<CompactionView>;
   origins(compactionRow: number, line: string): Promise<SummaryOrigin[]>;
   find(query: string): Promise<FoundText[]>;

@@ -1,6 +1,6 @@
+import { type BranchComparison, compareBranches, type SessionStats, statsOf } from "@espalier/engine/reading";
 import { type Entry, SessionTreeError, type Tree } from "@espalier/session-tree";
 import { type CompactionView, compactionAt } from "./compaction-view.ts";
-import { type BranchComparison, compareAt } from "./compare-view.ts";
 import { type ContextGrowth, growthTo } from "./context-growth.ts";
 import { type ContextView, contextViewAt } from "./context-view.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
@@ -55,6 +55,10 @@ export class TreeReader implements SessionReader {
     return spendingOf(this.tree);
   }
 
+  async stats(): Promise<SessionStats> {
+    return statsOf(this.tree);
+  }
+
   async compaction(row: number): Promise<CompactionView> {
     return compactionAt(this.tree, row);
   }
@@ -68,7 +72,8 @@ export class TreeReader implements SessionReader {
   }
 
   async compare(a: number, b: number): Promise<BranchComparison> {
-    return compareAt(this.tree, this.#known(a), this.#known(b));
+    const [idA, idB] = [a, b].map((row) => this.tree.idAt(this.#known(row)));
+    return compareBranches(this.tree, idA!, idB!);
   }
 
   #known(row: number): number {

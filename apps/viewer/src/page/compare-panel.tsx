@@ -1,4 +1,4 @@
-import type { BranchSide } from "../model/compare-view.ts";
+import type { BranchSide } from "@espalier/engine/reading";
 import { Conversation } from "./conversation.tsx";
 import { formatCount, formatDollars, formatTokens } from "./format-numbers.ts";
 import { useAnswer } from "./observe.ts";
@@ -72,21 +72,41 @@ function Sides({ model, other, actions }: ComparePanelProps) {
   if (!answer) return <p class="quiet padded">Reading…</p>;
   return (
     <div class="sides">
-      <Side title="This branch" side={answer.a} model={model} actions={actions} />
-      <Side title="The other one" side={answer.b} model={model} actions={actions} />
+      <Side
+        title="This branch"
+        side={answer.a}
+        rows={ownRows(model, model.tip, other)}
+        model={model}
+        actions={actions}
+      />
+      <Side
+        title="The other one"
+        side={answer.b}
+        rows={ownRows(model, other, model.tip)}
+        model={model}
+        actions={actions}
+      />
     </div>
   );
+}
+
+/** What is on the path of a row and not on that of another. */
+function ownRows({ rows }: SessionModel, row: number, other: number): number[] {
+  const shared = new Set(rows.path(other));
+  return rows.path(row).filter((at) => !shared.has(at));
 }
 
 interface SideProps {
   title: string;
   side: BranchSide;
+  /** Its own rows, oldest first. */
+  rows: readonly number[];
   model: SessionModel;
   actions: ViewerActions;
 }
 
-function Side({ title, side, model, actions }: SideProps) {
-  const { rows, messages, tokens, cost } = side;
+function Side({ title, side, rows, model, actions }: SideProps) {
+  const { messages, tokens, cost, files } = side;
   return (
     <section class="side" aria-label={title}>
       <header>
@@ -96,6 +116,12 @@ function Side({ title, side, model, actions }: SideProps) {
           {formatCount(messages, "message")}, {formatTokens(tokens)} tokens{" "}
           {cost > 0 ? `· ${formatDollars(cost)}` : ""}
         </p>
+        {files.length > 0 && (
+          <details class="quiet">
+            <summary>{formatCount(files.length, "file")}</summary>
+            {files.join(", ")}
+          </details>
+        )}
       </header>
       {rows.length === 0 ? (
         <p class="quiet padded">It ends where they part.</p>

@@ -43,7 +43,6 @@ export function ContextPanel({ model, window, actions }: ContextPanelProps) {
       )}
       <ol class="pieces" start={left + 1}>
         {pieces.slice(left).map((piece, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: one entry may say several messages; their place is their name
           <Piece key={`${piece.row}-${at}`} piece={piece} largest={largest} actions={actions} />
         ))}
       </ol>

@@ -12,7 +12,6 @@ export function DiffView({ lines }: { lines: readonly ChangedLine[] }) {
     <div class="diff">
       <pre>
         {lines.slice(0, shown).map(({ sign, text }, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name, and never change
           <div key={at} class={sign === "+" ? "added" : sign === "-" ? "removed" : "stayed"}>
             <span class="sign">{sign}</span>
             {visibleControls(text)}

@@ -7,7 +7,6 @@ import { visibleControls } from "./visible-controls.ts";
 export function Markdown({ text }: { text: string }) {
   const html = useMemo(() => markdownMarkup(text), [text]);
   if (html === undefined) return <PlainText text={text} />;
-  // biome-ignore lint/security/noDangerouslySetInnerHtml: made by safeMarkup, and the browser takes nothing else
   return <div class="markdown" dir="auto" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
@@ -34,7 +33,6 @@ export function PlainText({ text, language }: PlainTextProps) {
       {html === undefined ? (
         <pre class="plain">{visibleControls(part)}</pre>
       ) : (
-        // biome-ignore lint/security/noDangerouslySetInnerHtml: made by safeMarkup, and the browser takes nothing else
         <pre class="plain hljs" dangerouslySetInnerHTML={{ __html: html }} />
       )}
       {text.length > shown && (

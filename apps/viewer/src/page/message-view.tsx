@@ -46,10 +46,8 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
     <>
       {contentBlocks(message).map((block, at) =>
         block.type === "toolCall" ? (
-          // biome-ignore lint/suspicious/noArrayIndexKey: blocks of a message have no other name
           <ToolCall key={at} call={block} result={results?.get(block.id)} />
         ) : (
-          // biome-ignore lint/suspicious/noArrayIndexKey: blocks of a message have no other name
           <Block key={at} block={block} />
         ),
       )}
@@ -65,10 +63,7 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
 }
 
 function Blocks({ message }: { message: ContextMessage }) {
-  return contentBlocks(message as { content?: unknown }).map((block, at) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: blocks of a message have no other name
-    <Block key={at} block={block} />
-  ));
+  return contentBlocks(message as { content?: unknown }).map((block, at) => <Block key={at} block={block} />);
 }
 
 function Block({ block }: { block: ContentBlock }) {

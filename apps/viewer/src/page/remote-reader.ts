@@ -1,6 +1,6 @@
+import type { BranchComparison, SessionStats } from "@espalier/engine/reading";
 import type { Entry } from "@espalier/session-tree";
 import type { CompactionView } from "../model/compaction-view.ts";
-import type { BranchComparison } from "../model/compare-view.ts";
 import type { ContextGrowth } from "../model/context-growth.ts";
 import type { ContextView } from "../model/context-view.ts";
 import type { EntryGist } from "../model/entry-gist.ts";
@@ -51,6 +51,10 @@ export class RemoteReader implements SessionReader {
 
   spending(): Promise<Spending> {
     return ask(`${this.#base}/spending`);
+  }
+
+  stats(): Promise<SessionStats> {
+    return ask(`${this.#base}/stats`);
   }
 
   compaction(row: number): Promise<CompactionView> {

@@ -21,7 +21,6 @@ export function SummaryLines({ model, row, text, actions }: SummaryLinesProps) {
         .split("\n")
         .map((line, at) =>
           line.trim() === "" ? null : (
-            // biome-ignore lint/suspicious/noArrayIndexKey: lines of a text that never changes have no other name
             <li key={at} class={/^#/.test(line) ? "heading" : ""}>
               <button
                 type="button"

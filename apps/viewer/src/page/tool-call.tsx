@@ -40,10 +40,7 @@ function CallArguments({ call, result }: ToolCallProps) {
   if (change) {
     const patch = patchIn(result?.message.details);
     if (patch !== undefined) return <DiffView lines={patchLines(patch)} />;
-    return change.parts.map((lines, at) => (
-      // biome-ignore lint/suspicious/noArrayIndexKey: edits of one call have no other name
-      <DiffView key={at} lines={lines} />
-    ));
+    return change.parts.map((lines, at) => <DiffView key={at} lines={lines} />);
   }
   const { arguments: given } = call;
   const entries = typeof given === "object" && given !== null ? Object.entries(given) : [];
@@ -89,7 +86,6 @@ export function ToolResult({ message, hasChange = false }: ToolResultProps) {
   return (
     <div class={`result${message.isError ? " failed" : ""}${hasChange ? " brief" : ""}`}>
       {blocks.map((block, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: blocks of a message have no other name
         <ResultBlock key={at} block={block} />
       ))}
     </div>

@@ -1,3 +1,4 @@
+import type { UsageTotals } from "@espalier/engine/reading";
 import type { SpendingPoint } from "../model/spending.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "./format-numbers.ts";
 import { useAnswer } from "./observe.ts";
@@ -5,7 +6,10 @@ import type { SessionModel } from "./session-model.ts";
 
 /** What the session used and cost over time. */
 export function UsagePanel({ model }: { model: SessionModel }) {
-  const { answer, error } = useAnswer(() => model.reader.spending(), [model, model.rows.length]);
+  const { answer, error } = useAnswer(
+    async () => ({ ...(await model.reader.spending()), stats: await model.reader.stats() }),
+    [model, model.rows.length],
+  );
   if (error) return <p class="failure">{error.message}</p>;
   const last = answer?.points.at(-1);
   if (!answer) return <p class="quiet padded">Reading…</p>;
@@ -17,11 +21,14 @@ export function UsagePanel({ model }: { model: SessionModel }) {
       </div>
     );
   }
-  const { points, calls } = answer;
+  const { points, stats } = answer;
   return (
     <div class="panel">
       <h2>Usage and cost</h2>
-      <p class="quiet">{formatCount(calls, "call")} of models, over all branches</p>
+      <p class="quiet">
+        {formatCount(stats.total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
+        {formatDollars(stats.path.cost) || "nothing that is known"}
+      </p>
       <dl class="facts">
         <Fact name="Cost" value={formatDollars(last.cost) || "not known"} />
         <Fact name="Read" value={`${formatTokens(last.input)} tokens`} />
@@ -38,7 +45,38 @@ export function UsagePanel({ model }: { model: SessionModel }) {
           { name: "output", of: (point) => point.output },
         ]}
       />
+      <Bills
+        title="By model"
+        bills={stats.models.map((bill) => ({ ...bill, name: `${bill.provider}/${bill.model}` }))}
+      />
+      <Bills
+        title="By kind"
+        bills={stats.kinds.map((bill) => ({ ...bill, name: bill.kind.replace("_", " ") }))}
+      />
     </div>
+  );
+}
+
+interface BillsProps {
+  title: string;
+  bills: readonly (UsageTotals & { name: string })[];
+}
+
+function Bills({ title, bills }: BillsProps) {
+  return (
+    <table class="bills">
+      <caption>{title}</caption>
+      <tbody>
+        {bills.map(({ name, calls, totalTokens, cost }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>{formatCount(calls, "call")}</td>
+            <td>{formatTokens(totalTokens)} tokens</td>
+            <td>{formatDollars(cost)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }
 

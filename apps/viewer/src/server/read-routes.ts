@@ -14,6 +14,7 @@ export const readRoutes: Readonly<Record<string, (reader: SessionReader, query: 
     row: async (reader, query) => ({ row: await reader.rowOf(text(query, "id")) }),
     context: (reader, query) => reader.context(whole(query, "row", -1)),
     growth: (reader, query) => reader.growth(whole(query, "row", -1)),
+    stats: (reader) => reader.stats(),
     spending: (reader) => reader.spending(),
     compaction: (reader, query) => reader.compaction(whole(query, "row")),
     origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),

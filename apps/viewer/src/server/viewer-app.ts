@@ -58,7 +58,7 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
     const order = await orderIn(context.req.raw);
     const ref = await open.refOf(context.req.param("key"));
     const stream = streamAct(async (options) => {
-      const session = await sessions.write(ref);
+      const session = await sessions.write(ref, { beside: context.req.param("act") === "label" });
       try {
         return await act(session, order, options);
       } finally {

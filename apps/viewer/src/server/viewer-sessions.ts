@@ -6,8 +6,11 @@ export interface ViewerSessions {
   list(): AsyncIterable<ListedSession>;
   /** Opens one to read it. */
   read(ref: string): Promise<Session>;
-  /** Opens one to change it, with whatever settings and summarizer hold. Only asked by a server that may write. */
-  write(ref: string): Promise<Session>;
+  /**
+   * Opens one to change it, with whatever settings and summarizer hold; `beside` for what stands beside the conversation
+   * and may be appended whoever else writes. Only asked by a server that may write.
+   */
+  write(ref: string, options: { beside: boolean }): Promise<Session>;
   /** Places where a text stands, in all of them. */
   search(query: string, signal: AbortSignal): AsyncIterable<SearchHit>;
 }
