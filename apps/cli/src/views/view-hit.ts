@@ -12,7 +12,7 @@ export function viewHit(
   { colours }: Pick<Shell, "colours">,
 ): string {
   const session = (sessionId === "" ? basename(file) : sessionId).slice(0, NAME_LENGTH);
-  const place = colours.dim(plainLine(`${session}  ${entryId}`));
+  const place = colours.dim(`${plainLine(session)}  ${plainLine(entryId)}`);
   const mark = onPath ? "" : colours.dim(" (another branch)");
   return `${place}  ${colours.cyan(plainLine(role))}${mark}  ${plainLine(snippet)}`;
 }
