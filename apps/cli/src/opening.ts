@@ -12,6 +12,12 @@ import {
 import { FORMAT_VERSION, type SessionIssue } from "@espalier/session-tree";
 import type { Shell } from "./shell.ts";
 
+/** How much of a session a command needs. */
+interface Reach {
+  /** True: the context at the leaf, and nothing that only the whole tree can tell. Default false. */
+  isContextEnough?: boolean;
+}
+
 /**
  * Opens a session to read it, and lets go of it when `read` is done; nothing of it changes, and no extension runs but
  * those named on the command line. Says on stderr, one sentence each, why the session is only read.
@@ -20,8 +26,9 @@ export function reading<Result>(
   shell: Shell,
   ref: string,
   read: (session: Session) => Promise<Result>,
+  reach: Reach = {},
 ): Promise<Result> {
-  return using(ref, { ...heard(shell), mode: "read" }, async (session) => {
+  return using(ref, { ...heard(shell), ...reach, mode: "read" }, async (session) => {
     warnOfHeader(shell, session);
     return await read(session);
   });
@@ -51,7 +58,7 @@ export function changing<Result>(
   shell: Shell,
   ref: string,
   change: (session: Session) => Promise<Result>,
-  options: OpenOptions = {},
+  options: OpenOptions & Reach = {},
 ): Promise<Result> {
   const { onBusy = "error" } = shell.globals;
   const held = { discoverExtensions: true, onBusy, waitMs: WAIT, settle: settledBy(shell) };
@@ -82,15 +89,19 @@ export function summarizing<Result>(
 /**
  * The settings in force here, what the command line says above them; `modelOf` names the model whose own settings
  * count. The project is the folder in which the command runs.
+ *
+ * @param above what stands above all else
  */
 export function settingsInForce(
   { globals }: Pick<Shell, "globals">,
   modelOf: () => string | undefined = () => undefined,
+  above: Partial<Settings> = {},
 ): Promise<ResolvedSettings> {
   const { summarizer, fallback } = globals;
   const flags = {
     ...(summarizer === undefined ? {} : { summarizer }),
     ...(fallback === undefined ? {} : { fallback }),
+    ...above,
   };
   return resolveSettings({ flags, model: modelOf });
 }
@@ -103,15 +114,20 @@ export function settledBy(
   shell: Shell,
   { summarizes = false }: { summarizes?: boolean } = {},
 ): NonNullable<OpenOptions["settle"]> {
-  return async (modelOf) => {
-    const { values, ignored } = await settingsInForce(shell, modelOf);
-    for (const sentence of ignored) shell.complain(sentence);
-    const extensions = [...values.extensions, ...(shell.globals.extension ?? [])];
-    return {
-      ...sessionOptionsOf(values),
-      extensions,
-      ...(summarizes || compactsBehindAppends(values) ? summarizerOf(shell, values) : {}),
-    };
+  return async (modelOf) => settled(shell, await settingsInForce(shell, modelOf), summarizes);
+}
+
+/** What settings make of a session; says which of them do not count. */
+export function settled(
+  shell: Shell,
+  { values, ignored }: Pick<ResolvedSettings, "values" | "ignored">,
+  summarizes: boolean,
+) {
+  for (const sentence of ignored) shell.complain(sentence);
+  return {
+    ...sessionOptionsOf(values),
+    extensions: [...values.extensions, ...(shell.globals.extension ?? [])],
+    ...(summarizes || compactsBehindAppends(values) ? summarizerOf(shell, values) : {}),
   };
 }
 
@@ -142,16 +158,23 @@ export function heard(shell: Shell): OpenOptions {
     extensions: shell.globals.extension ?? [],
     onReport: ({ message }) => shell.complain(message),
     ui: { notify: (message) => shell.complain(message) },
+    ...storeOf(shell),
   };
 }
 
+/** The store that commands work in, as an option of whatever opens a session. */
+export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store"> =>
+  store ? { store } : {};
+
 async function using<Result>(
   ref: string,
-  options: OpenOptions,
+  { isContextEnough = false, ...options }: OpenOptions & Reach,
   use: (session: Session) => Promise<Result>,
 ): Promise<Result> {
   const session = await openSession(ref, options);
   try {
+    // Views and references to entries ask about all of it.
+    if (!isContextEnough) await session.load();
     return await use(session);
   } finally {
     await session.close();

@@ -1,4 +1,5 @@
 import type { OnBusy } from "@espalier/engine";
+import type { SessionStore } from "@espalier/session-tree";
 import picocolors from "picocolors";
 import { Output } from "./output.ts";
 import { plainLine } from "./plain-text.ts";
@@ -15,6 +16,8 @@ interface GlobalOptions {
   summarizer?: string;
   /** Whether the extractive summarizer steps in for one that was named. */
   fallback?: boolean;
+  /** The address of the store that sessions are in. May hold a password: it is printed nowhere. */
+  store?: string;
 }
 
 /** What a command is given beside its arguments: where to print, how, and from where to read. */
@@ -34,6 +37,8 @@ export interface Shell {
   exitCode: number;
   /** Known when the command runs. */
   globals: GlobalOptions;
+  /** The store of `--store`; undefined where sessions are files. Known when the command runs. */
+  store: SessionStore | undefined;
   /** Tells people one sentence, beside the output. */
   complain(sentence: string): void;
 }
@@ -50,6 +55,7 @@ export function createShell(parameters: readonly string[]): Shell {
     interactive: stdin.isTTY === true && stderr.isTTY === true && !json,
     exitCode: 0,
     globals: {},
+    store: undefined,
     complain: (sentence) => void stderr.write(`${plainLine(sentence)}\n`),
   };
 }

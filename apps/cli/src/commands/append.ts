@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { createSession, type Session } from "@espalier/engine";
-import { contextOfPath } from "@espalier/session-tree";
+import { contextOfPath, SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
@@ -53,7 +53,8 @@ async function withSession(
   change: (session: Session) => Promise<void>,
 ): Promise<void> {
   const isPath = /[/\\]|\.jsonl$/.test(ref);
-  if (!isPath || at !== undefined || existsSync(ref)) return changing(shell, ref, change);
+  if (!isPath || at !== undefined || (await isThere(shell, ref)))
+    return changing(shell, ref, change, { isContextEnough: at === undefined });
   const session = await createSession({
     ...heard(shell),
     settle: settledBy(shell),
@@ -63,6 +64,17 @@ async function withSession(
     return await change(session);
   } finally {
     await session.close();
+  }
+}
+
+async function isThere({ store }: Shell, ref: string): Promise<boolean> {
+  if (!store) return existsSync(ref);
+  try {
+    await (await store.open(ref, "read")).close();
+    return true;
+  } catch (error) {
+    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    throw error;
   }
 }
 

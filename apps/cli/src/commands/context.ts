@@ -33,8 +33,10 @@ Examples:
   espalier context session.jsonl --at before-cache
   espalier context session.jsonl --format anthropic > request.json`,
     )
-    .action((ref: string, { at, format }: ContextOptions) =>
-      reading(shell, ref, async (session) => {
+    .action((ref: string, { at, format }: ContextOptions) => {
+      // What a person is shown says what a compaction hides, which only the whole tree can tell.
+      const isContextEnough = at === undefined && (shell.json || format !== NEUTRAL);
+      const show = async (session: Session) => {
         const named = at === undefined ? session.leafId : entryNamed(session, at);
         const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
         if (format !== NEUTRAL) {
@@ -43,8 +45,9 @@ Examples:
         }
         const leafId = at === undefined ? named : session.core.placeOf(named);
         await print(shell, contextValue(leafId, context), () => viewContext(session, leafId, context, shell));
-      }),
-    );
+      };
+      return reading(shell, ref, show, { isContextEnough });
+    });
 }
 
 function contextValue(leafId: Session["leafId"], context: SessionContext): object {

@@ -3,7 +3,7 @@ import { deleteSession } from "@espalier/engine";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { formatMany } from "../numbers.ts";
-import { reading } from "../opening.ts";
+import { reading, storeOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
@@ -16,7 +16,7 @@ export function addDelete(program: Command, shell: Shell): void {
     .addHelpText("after", "\nExample:\n  espalier delete session.jsonl --yes")
     .action(async (ref: string, { yes = false }: { yes?: boolean }) => {
       if (!yes) await confirm(shell, ref);
-      const deleted = await deleteSession(ref);
+      const deleted = await deleteSession(ref, storeOf(shell));
       await print(shell, { deleted }, () => deleted.map((file) => `Removed ${file}`));
     });
 }

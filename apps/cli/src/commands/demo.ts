@@ -15,6 +15,6 @@ export function addDemo(program: Command, shell: Shell): void {
     .action((file: string | undefined) =>
       file === undefined
         ? playDemo(shell, BUNDLED, "the session that comes with espalier")
-        : playDemo(shell, resolve(file)),
+        : playDemo(shell, shell.store ? file : resolve(file)),
     );
 }

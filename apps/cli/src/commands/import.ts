@@ -45,7 +45,7 @@ async function importAll(shell: Shell, what: string, cwd: string | undefined): P
   const reports: ImportReport[] = [];
   try {
     const imports = importSessions(what, {
-      store: fileStore({ home: espalierHome() }),
+      store: shell.store ?? fileStore({ home: espalierHome() }),
       ...(cwd === undefined ? {} : { cwd }),
       ...(summarize ? { summarize } : {}),
       onProgress: ({ index, total }) => progress.tell(`file ${index + 1} of ${total}`),

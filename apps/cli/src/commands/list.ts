@@ -4,6 +4,7 @@ import { type ListedSession, listSessions } from "@espalier/engine";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { jsonLine } from "../json-pieces.ts";
+import { storeOf } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { viewList } from "../views/view-list.ts";
 
@@ -18,7 +19,7 @@ export function addList(program: Command, shell: Shell): void {
     .action(async (folder: string | undefined) => {
       if (folder !== undefined && !existsSync(folder))
         throw new CommandError("not-found", `There is no folder ${folder}.`);
-      const sessions = listSessions(folder === undefined ? {} : { folder: resolve(folder) });
+      const sessions = listSessions(folder === undefined ? storeOf(shell) : { folder: resolve(folder) });
       if (!shell.json) {
         for await (const line of viewList(sessions, shell)) await shell.output.writeLine(line);
         return;

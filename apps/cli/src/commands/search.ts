@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { parseCount } from "../count-option.ts";
 import { CommandError } from "../failure.ts";
 import { jsonLine } from "../json-pieces.ts";
+import { storeOf } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { viewHit } from "../views/view-hit.ts";
 
@@ -35,7 +36,7 @@ Examples:
     .action(async (query: string, place: string | undefined, options: SearchCommandOptions) => {
       const found = searchSessions(query, {
         ...options,
-        ...placeOf(place),
+        ...(place === undefined ? storeOf(shell) : placeOf(place)),
         onSkipped: (_file, { message }) => shell.complain(message),
       });
       let count = 0;
@@ -50,8 +51,7 @@ Examples:
     });
 }
 
-function placeOf(place: string | undefined): Pick<SearchOptions, "files" | "folder"> {
-  if (place === undefined) return {};
+function placeOf(place: string): Pick<SearchOptions, "files" | "folder"> {
   if (!existsSync(place)) throw new CommandError("not-found", `There is no folder ${place}.`);
   const path = resolve(place);
   return statSync(path).isDirectory() ? { folder: path } : { files: [path] };

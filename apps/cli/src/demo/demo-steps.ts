@@ -1,4 +1,3 @@
-import { statSync } from "node:fs";
 import { CompactionError, type NothingToCompact } from "@espalier/compaction";
 import { openSession, type Session } from "@espalier/engine";
 import { branchSummary, FORMAT_VERSION, type SessionContext } from "@espalier/session-tree";
@@ -42,13 +41,13 @@ export async function showContext(stage: DemoStage, session: Session): Promise<v
 }
 
 export async function showNavigation(stage: DemoStage, session: Session, place: DemoPlace): Promise<void> {
-  const { leafId, file, header } = session;
+  const { leafId, header } = session;
   const wasOld = header !== undefined && header.version < FORMAT_VERSION;
   const before = session.context;
-  const bytes = statSync(file).size;
+  const bytes = bytesOf(session);
   await session.navigate(place.id);
   const width = columnWidth(stage.columns);
-  const grown = statSync(file).size - bytes;
+  const grown = bytesOf(session) - bytes;
   await stage.show(
     `Go back to ${nameOf(place)}`,
     "That appends one line and removes nothing: the way back stays.",
@@ -117,11 +116,12 @@ export async function showFork(
   stage: DemoStage,
   session: Session,
   place: DemoPlace,
-  out: string,
+  out: string | undefined,
 ): Promise<void> {
-  const fork = await session.fork(place.id, { out });
-  const copy = await openSession(fork.file, { mode: "read" });
+  const fork = await session.fork(place.id, out === undefined ? {} : { out });
+  const copy = await openSession(fork.file, { mode: "read", store: session.store });
   try {
+    await copy.load();
     const verify = copy.tree.length <= VERIFIED;
     const tokens: number[] = [];
     let differing = 0;
@@ -137,7 +137,7 @@ export async function showFork(
       { file: fork.file, id: fork.id, leafId: fork.leafId, steps, verified },
       [
         `the fork    ${fork.file}`,
-        `its size    ${formatMany(statSync(fork.file).size, "byte")} (the session it is from: ${formatCount(statSync(session.file).size)})`,
+        `its size    ${formatMany(bytesOf(copy), "byte")} (the session it is from: ${formatCount(bytesOf(session))})`,
         `the context ${sparkline(tokens, Math.min(60, stage.columns - 40))}  ${formatCount(tokens.at(-1) ?? 0)} tokens`,
         `replayed    ${formatMany(steps, "step")}, ${PROOF[String(verified)]}`,
       ],
@@ -185,6 +185,9 @@ function notWorthIt(error: unknown): NothingToCompact {
     return { eligible: false, reason: error.message };
   throw error;
 }
+
+/** Bytes of a session that was loaded. */
+const bytesOf = ({ tree }: Session): number => tree.view.size;
 
 const nameOf = ({ id, label }: DemoPlace): string => (label === undefined ? id : `“${plainText(label)}”`);
 

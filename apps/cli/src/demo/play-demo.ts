@@ -1,13 +1,9 @@
-import { createHash } from "node:crypto";
-import { copyFileSync, createReadStream, mkdtempSync, rmSync, statSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
-import { pipeline } from "node:stream/promises";
 import { DEFAULT_SETTINGS, openSession } from "@espalier/engine";
 import { CommandError } from "../failure.ts";
-import { reading, summarizerOf } from "../opening.ts";
+import { reading, storeOf, summarizerOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
+import { copiesInFolder, copiesInStore, type DemoCopies } from "./demo-copies.ts";
 import { demoPlace } from "./demo-place.ts";
 import { type DemoStage, openStage } from "./demo-stage.ts";
 import {
@@ -20,35 +16,36 @@ import {
 } from "./demo-steps.ts";
 
 /**
- * Tells the story on a copy of the file, and proves in the end that the file is as it was.
- * @param name what people call the file
+ * Tells the story on a copy of a session, in the store of --store where there is one, and proves in the end that the
+ * original is as it was.
+ * @param name what people call the session, when it is a file whatever the store is
  */
-export async function playDemo(shell: Shell, file: string, name = file): Promise<void> {
-  const before = await reading(shell, file, () => digestOf(file));
-  const folder = mkdtempSync(join(tmpdir(), "espalier-demo-"));
-  const copy = join(folder, basename(file));
-  copyFileSync(file, copy);
-  if (!shell.json) await shell.output.writeLine(`Everything happens to a copy of ${plainLine(name)}.`);
+export async function playDemo(shell: Shell, ref: string, name?: string): Promise<void> {
+  const { store } = shell;
+  const called = plainLine(name ?? ref);
+  // What cannot be read is refused before anything is made of it.
+  if (!store) await reading(shell, ref, async () => undefined);
+  const copies = store ? await copiesInStore(store, ref, name !== undefined) : copiesInFolder(ref);
+  const before = await copies.original();
+  if (!shell.json) await shell.output.writeLine(`Everything happens to a copy of ${called}.`);
   const stage = openStage(shell);
   try {
-    await playSteps(shell, stage, copy, join(folder, "fork.jsonl"));
+    await playSteps(shell, stage, copies);
   } catch (error) {
-    rmSync(folder, { recursive: true });
+    await copies.discard();
     throw error;
   }
-  const after = await digestOf(file);
-  if (after !== before) throw new CommandError("changed", `${file} was changed by something else meanwhile.`);
-  const ending = {
-    file: { path: file, bytes: statSync(file).size, sha256: after, untouched: true },
-    folder,
-  };
+  const after = await copies.original();
+  if (after.sha256 !== before.sha256)
+    throw new CommandError("changed", `${called} was changed by something else meanwhile.`);
+  const ending = { file: { path: ref, ...after, untouched: true }, ...copies.facts };
   await stage.show(
     "Your turn",
-    "The file is as it was, byte for byte; the copies are yours to play with.",
+    "The session is as it was, byte for byte; the copies are yours to play with.",
     ending,
     [
-      `untouched   ${plainLine(name)} (SHA-256 ${after.slice(0, 16)}…, as before)`,
-      `the copies  ${folder}`,
+      `untouched   ${called} (SHA-256 ${after.sha256.slice(0, 16)}…, as before)`,
+      `the copies  ${copies.place}`,
       "",
       "Try these with a session of your own:",
       "  espalier tree <file>",
@@ -58,10 +55,11 @@ export async function playDemo(shell: Shell, file: string, name = file): Promise
   );
 }
 
-async function playSteps(shell: Shell, stage: DemoStage, copy: string, fork: string): Promise<void> {
+async function playSteps(shell: Shell, stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
   // The demo shows the program as it comes, whatever the settings say.
-  const session = await openSession(copy, summarizerOf(shell, DEFAULT_SETTINGS));
+  const session = await openSession(copy, { ...summarizerOf(shell, DEFAULT_SETTINGS), ...storeOf(shell) });
   try {
+    await session.load();
     await showTree(stage, shell, session);
     await showContext(stage, session);
     const place = demoPlace(session);
@@ -73,10 +71,4 @@ async function playSteps(shell: Shell, stage: DemoStage, copy: string, fork: str
   } finally {
     await session.close();
   }
-}
-
-async function digestOf(file: string): Promise<string> {
-  const hash = createHash("sha256");
-  await pipeline(createReadStream(file), hash);
-  return hash.digest("hex");
 }
