@@ -51,6 +51,7 @@ for (const { name, title, run } of lines) {
   bench.endLine();
   console.error(`  ${((performance.now() - began) / 1000).toFixed(0)} s`);
 }
+bench.end();
 for (const { title, rows } of results) console.log(tableOf(title, rows));
 for (const reason of Object.values(bench.missing)) console.log(`Not measured: ${reason}.`);
 console.log(verdictOf(results));

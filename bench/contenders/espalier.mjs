@@ -1,15 +1,40 @@
 // This project, built. Each task answers with what it measured.
-import { dirname } from "node:path";
+import { dirname, join } from "node:path";
 import * as project from "../.work/espalier.mjs";
 import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 
-const { sessionTree, sessionTreeNode } = project;
+const { branchSummary, engine, interopNode, policies, sessionTree, sessionTreeNode } = project;
+const WARM_UP = 200;
+const STEPS = 500;
+const APPENDS = 1_000;
+/** Survives the end of the process; the default of a prompt is more. */
+const FLUSH = { durability: "flush" };
+let counter = 0;
 
 const openTree = async (path, mode = "read", leafId) =>
   sessionTree.SessionTree.open(
     await sessionTreeNode.fileStore({ home: dirname(path) }).open(path, mode),
     leafId,
   );
+
+/** Wide enough that no compaction is ever due. */
+const openEngine = (path, options = {}) =>
+  engine.openSession(path, { home: dirname(path), compaction: { contextWindow: 1e9 }, ...options });
+
+const newSession = async (folder) => {
+  const header = {
+    type: "session",
+    version: 3,
+    id: `new${counter++}`,
+    timestamp: "2026-01-05T09:00:00.000Z",
+    cwd: "/",
+  };
+  return sessionTree.SessionTree.open(await sessionTreeNode.fileStore({ home: folder }).create(header));
+};
+
+const entryOf = (message) => sessionTree.message.of({ message });
+const batchOf = (messages, at, size) =>
+  Array.from({ length: size }, (_, index) => messages[(at * size + index) % messages.length]);
 
 export const tasks = {
   /** Opens a session and builds the context at its leaf. */
@@ -55,5 +80,142 @@ export const tasks = {
     const newest = await medianTime(5, () => session.contextAt(leafId));
     await session.close();
     return { first: first.ms, again: again.ms, newest, messages: first.result.messages.length };
+  },
+
+  /** A running agent's step: append, context, tokens, judge the policy. */
+  async step({ path, messages }) {
+    const session = await openEngine(path);
+    const step = async (at) => {
+      await session.append(entryOf(messages[at % messages.length]), FLUSH);
+      if (session.context.tokens < 0 || (await session.compactWhenDue()) !== undefined)
+        throw new Error("Not due.");
+    };
+    await medianTime(WARM_UP, step);
+    const ms = await medianTime(STEPS, step);
+    await session.close();
+    return { ms };
+  },
+
+  async plan({ path, settings }) {
+    const session = await openEngine(path);
+    const ms = await medianTime(20, () => session.planCompaction({ settings }).eligible);
+    await session.close();
+    return { ms };
+  },
+
+  async collect({ path, from, to }) {
+    const session = await openTree(path);
+    const { tree } = session;
+    const first = await timed(() => branchSummary.collectEntriesForBranchSummary(tree, from, to));
+    const ms = await medianTime(20, () => branchSummary.collectEntriesForBranchSummary(tree, from, to));
+    await session.close();
+    return { ms, first: first.ms, entries: first.result.entries.length };
+  },
+
+  async append({ folder, messages, batch }) {
+    const session = await newSession(folder);
+    const ms = await medianTime(APPENDS, (at) =>
+      session.append(batchOf(messages, at, batch).map(entryOf), FLUSH),
+    );
+    await session.close();
+    return { ms };
+  },
+
+  async sync({ folder, messages, callers, rounds }) {
+    const session = await newSession(folder);
+    const options = { durability: "fsync" };
+    const ms = await medianTime(rounds, (at) =>
+      Promise.all(batchOf(messages, at, callers).map((message) => session.append(entryOf(message), options))),
+    );
+    await session.close();
+    return { ms };
+  },
+
+  async fork({ path, leaf, folder }) {
+    const session = await openEngine(path, { mode: "read" });
+    session.tree;
+    const { ms } = await timed(() => session.fork(leaf, { out: join(folder, `fork-${counter++}.jsonl`) }));
+    await session.close();
+    return { ms };
+  },
+
+  async list({ folder, first = Number.POSITIVE_INFINITY }) {
+    const { ms, result } = await timed(async () => {
+      let count = 0;
+      for await (const _ of engine.listSessions({ folder })) if (++count >= first) break;
+      return count;
+    });
+    return { ms, sessions: result };
+  },
+
+  async search({ files, query }) {
+    const { ms, result } = await timed(async () => {
+      let hits = 0;
+      for await (const _ of engine.searchSessions(query, { files })) hits++;
+      return hits;
+    });
+    return { ms, hits: result };
+  },
+
+  /** What is judged before every request and counted after every append. */
+  async decide({ path, message }) {
+    const session = await openEngine(path);
+    const judge = await medianTime(200, () => session.compactWhenDue());
+    await session.append(entryOf(message));
+    const estimate = await medianTime(
+      200,
+      () => sessionTree.estimateTokens(message) + session.context.tokens,
+    );
+    await session.close();
+    return { judge, estimate };
+  },
+
+  async prune({ path, count }) {
+    const session = await openTree(path);
+    const messages = session.context.messages.slice(-count);
+    const budget = session.context.tokens / 3;
+    await session.close();
+    const prune = () => policies.HistoryPruner.prune(messages, budget).kept.length;
+    await medianTime(5, prune);
+    return { ms: await medianTime(20, prune), messages: messages.length };
+  },
+
+  /** A turn behind so many messages: the prompt and its answer, each durable against the end of the process. */
+  async turns({ folder, lengths, message, answer }) {
+    const session = await newSession(folder);
+    const curve = [];
+    for (const length of lengths) {
+      const missing = length - session.context.messages.length;
+      const pair = [entryOf(message), entryOf(answer)];
+      if (missing > 0) await session.append(Array.from({ length: missing }, (_, at) => pair[at % 2]));
+      const before = (await session.log.load()).size;
+      const turns = 20;
+      const ms = await medianTime(turns, async () => {
+        await session.append(entryOf(message));
+        await session.append(entryOf(answer));
+        return session.context;
+      });
+      curve.push({ x: length, ms, bytes: ((await session.log.load()).size - before) / turns });
+    }
+    await session.close();
+    return { curve };
+  },
+
+  /** Opens as it is, and says what it cost. */
+  async whole({ path }) {
+    const session = await openTree(path);
+    const { ms, result } = await timed(() => session.tree);
+    const { length } = result;
+    const { messages } = session.context;
+    await session.close();
+    return { ms, entries: length, messages: messages.length, peak: peakMegabytes() };
+  },
+
+  async import({ path }) {
+    const { ms } = await timed(async () => {
+      const store = sessionTree.memoryStore();
+      for await (const _ of interopNode.importSessions(path, { store }));
+    });
+    return { ms, peak: peakMegabytes() };
   },
 };

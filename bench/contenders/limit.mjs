@@ -1,8 +1,22 @@
 // What nobody can do faster with the same tools: the same bytes read, parsed, written or counted, and nothing else.
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { peakMegabytes, timed } from "../lib/timed.mjs";
+import { spawnSync } from "node:child_process";
+import {
+  closeSync,
+  fdatasyncSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
+import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 
 const BLOCK = 1 << 20;
+let counter = 0;
 
 export const tasks = {
   /** Reads lines of a file, those that touch in one go, and parses them. */
@@ -44,10 +58,94 @@ export const tasks = {
     return { ms, lines: result };
   },
 
+  /** Makes the line and writes it, and looks at nothing. */
+  async append({ folder, messages, batch }) {
+    const fd = openSync(join(folder, "plain.jsonl"), "a");
+    const ms = await medianTime(1_000, (at) => {
+      let text = "";
+      for (let index = 0; index < batch; index++) text += lineOf(messages, at * batch + index);
+      writeSync(fd, text);
+    });
+    closeSync(fd);
+    return { ms };
+  },
+
+  /** Each caller writes its line and syncs by itself. */
+  async sync({ folder, messages, callers, rounds }) {
+    const fd = openSync(join(folder, "synced.jsonl"), "a");
+    const ms = await medianTime(rounds, (at) => {
+      for (let index = 0; index < callers; index++) {
+        writeSync(fd, lineOf(messages, at * callers + index));
+        fdatasyncSync(fd);
+      }
+    });
+    closeSync(fd);
+    return { ms };
+  },
+
+  /** Copies a file in blocks of 1 MB, and syncs it as a fork is synced. */
+  async copy({ path, folder }) {
+    const { ms } = await timed(() => {
+      const from = openSync(path, "r");
+      const to = openSync(join(folder, `copy-${counter++}.jsonl`), "w");
+      const block = Buffer.allocUnsafe(BLOCK);
+      for (let length = readSync(from, block); length > 0; length = readSync(from, block))
+        writeSync(to, block, 0, length);
+      fsyncSync(to);
+      closeSync(to);
+      closeSync(from);
+    });
+    return { ms };
+  },
+
+  /** Reads the folder and asks the system for the size and time of every file. */
+  async stat({ folder }) {
+    const { ms, result } = await timed(() => {
+      const names = readdirSync(folder);
+      for (const name of names) statSync(join(folder, name));
+      return names.length;
+    });
+    return { ms, sessions: result };
+  },
+
+  async grep({ files, query }) {
+    const { ms, result } = await timed(() => {
+      const { stdout } = spawnSync("grep", ["-c", "-i", "-F", query, ...files], {
+        encoding: "utf8",
+        env: { LC_ALL: "C" },
+      });
+      return stdout.split("\n").reduce((sum, line) => sum + Number(line.split(":").at(-1) || 0), 0);
+    });
+    return { ms, hits: result };
+  },
+
+  /** Parses every line of a file and writes it again as JSON, in memory. */
+  async reserialise({ path }) {
+    const { ms, result } = await timed(() => {
+      let length = 0;
+      for (const line of readFileSync(path, "utf8").split("\n"))
+        if (line !== "") length += JSON.stringify(JSON.parse(line)).length;
+      return length;
+    });
+    return { ms, length: result };
+  },
+
   /** What a process holds that does nothing. */
   async nothing() {
     return { peak: peakMegabytes() };
   },
+};
+
+const lineOf = (messages, at) => {
+  const message = messages[at % messages.length];
+  const entry = {
+    type: "message",
+    id: `${at}`,
+    parentId: `${at - 1}`,
+    timestamp: new Date().toISOString(),
+    message,
+  };
+  return `${JSON.stringify(entry)}\n`;
 };
 
 /** @param {[offset: number, length: number][]} spans in file order */

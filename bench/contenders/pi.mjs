@@ -1,8 +1,10 @@
 // The Pi coding agent, through the modules it is made of: its command starts much more than the session.
-import { peakMegabytes, timed } from "../lib/timed.mjs";
+import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 
 const dist = new URL("../node_modules/@earendil-works/pi-coding-agent/dist/core/", import.meta.url);
 const { SessionManager } = await import(new URL("session-manager.js", dist).href);
+const compaction = await import(new URL("compaction/compaction.js", dist).href);
+const summaries = await import(new URL("compaction/branch-summarization.js", dist).href);
 
 export const tasks = {
   async open({ path }) {
@@ -23,5 +25,51 @@ export const tasks = {
       return session.buildSessionContext();
     });
     return { first: first.ms, messages: first.result.messages.length };
+  },
+
+  async step({ path, messages, steps }) {
+    const session = SessionManager.open(path);
+    const settings = { enabled: true, reserveTokens: 16_384, keepRecentTokens: 20_000 };
+    const ms = await medianTime(steps, (at) => {
+      session.appendMessage(messages[at % messages.length]);
+      const context = session.buildSessionContext();
+      const { tokens } = compaction.estimateContextTokens(context.messages);
+      return compaction.shouldCompact(tokens, 1e9, settings);
+    });
+    return { ms };
+  },
+
+  async plan({ path, settings }) {
+    const session = SessionManager.open(path);
+    const given = { enabled: true, reserveTokens: 16_384, ...settings };
+    return { ms: await medianTime(5, () => compaction.prepareCompaction(session.getBranch(), given)) };
+  },
+
+  async collect({ path, from, to }) {
+    const session = SessionManager.open(path);
+    const collect = () => summaries.collectEntriesForBranchSummary(session, from, to);
+    return { ms: await medianTime(5, collect), entries: collect().entries.length };
+  },
+
+  async append({ folder, messages, batch }) {
+    const session = SessionManager.create("/", folder);
+    const first = messages.find(({ role }) => role === "assistant");
+    session.appendMessage(first);
+    const ms = await medianTime(1_000, (at) => {
+      for (let index = 0; index < batch; index++)
+        session.appendMessage(messages[(at * batch + index) % messages.length]);
+    });
+    return { ms };
+  },
+
+  async fork({ path, leaf, folder }) {
+    const session = SessionManager.open(path, folder);
+    const { ms } = await timed(() => session.createBranchedSession(leaf));
+    return { ms };
+  },
+
+  async list({ folder }) {
+    const { ms, result } = await timed(() => SessionManager.list("/", folder));
+    return { ms, sessions: result.length };
   },
 };

@@ -3,6 +3,7 @@ import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { startContender, whyMissing } from "./contender.mjs";
 import { sessionFile } from "./session-file.mjs";
+import { sessionFolder } from "./session-folder.mjs";
 
 /** @typedef {import("./contender.mjs").ContenderName} ContenderName */
 
@@ -28,6 +29,11 @@ export class Bench {
   session(recipe) {
     const entries = this.isSmoke ? Math.min(recipe.entries, 300) : recipe.entries;
     return sessionFile(join(this.folder, "sessions"), { ...recipe, entries });
+  }
+
+  /** A folder of many generated sessions, kept for the next run; returns its path. */
+  sessions(recipe) {
+    return sessionFolder(join(this.folder, "folders"), recipe);
   }
 
   /** An empty folder for what a line writes; removed when the line is through. */
@@ -69,17 +75,22 @@ export class Bench {
     return Object.fromEntries(taken.map(([name, each]) => [name, medians(each)]));
   }
 
-  /** Has one contender do a task once, in a process of its own; undefined when it cannot take part, or when it fails. */
-  async once(name, task, args = {}, { nodeOptions } = {}) {
+  /** Has one contender do a task once, in a process of its own; undefined when it cannot take part. */
+  async once(name, task, args = {}, { nodeOptions, ownNode } = {}) {
     if (!this.#takesPart(name)) return undefined;
-    return this.#ask(name, task, args, { fresh: true, nodeOptions });
+    return this.#ask(name, task, args, { fresh: true, nodeOptions, ownNode });
   }
 
-  /** Ends every process and removes what was written. Called after each line. */
+  /** Ends the processes and removes what was written. Called after each line; in a smoke run processes live on. */
   endLine() {
+    if (!this.isSmoke) this.end();
+    rmSync(join(this.folder, "scratch"), { recursive: true, force: true });
+  }
+
+  /** Ends every process. */
+  end() {
     for (const contender of this.#running.values()) contender.stop();
     this.#running.clear();
-    rmSync(join(this.folder, "scratch"), { recursive: true, force: true });
   }
 
   #takesPart(name) {
@@ -88,17 +99,18 @@ export class Bench {
     return reason === undefined;
   }
 
-  async #ask(name, task, args, { fresh, nodeOptions }) {
-    if (fresh) {
-      const contender = await startContender(name, { nodeOptions });
+  async #ask(name, task, args, { fresh, nodeOptions, ownNode }) {
+    if (fresh && !this.isSmoke) {
+      const contender = await startContender(name, { nodeOptions, ownNode });
       try {
         return await contender.run(task, args);
       } finally {
         contender.stop();
       }
     }
-    if (!this.#running.has(name)) this.#running.set(name, await startContender(name, { nodeOptions }));
-    return this.#running.get(name).run(task, args);
+    const key = `${name}${ownNode ? " in this Node" : ""}`;
+    if (!this.#running.has(key)) this.#running.set(key, await startContender(name, { nodeOptions, ownNode }));
+    return this.#running.get(key).run(task, args);
   }
 }
 

@@ -31,7 +31,7 @@ export async function bundleProject(/** @type {string} */ outfile) {
     format: "esm",
     platform: "node",
     target: "node20",
-    external: ["@anthropic-ai/*", "pg", "jiti", "openai"],
+    external: ["jiti", "pg-native", "cloudflare:sockets"],
     banner: {
       js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
     },

@@ -35,12 +35,13 @@ export function whyMissing(/** @type {ContenderName} */ name) {
 /**
  * Starts a contender's process.
  * @param {ContenderName} name
- * @param {{ nodeOptions?: string[] }} [options] e.g. `--max-old-space-size=12000`
+ * @param {{ nodeOptions?: string[], ownNode?: boolean }} [options] e.g. `--max-old-space-size=12000`; `ownNode`: the
+ *   Node that runs this, for which native modules were compiled
  */
-export async function startContender(name, { nodeOptions = [] } = {}) {
+export async function startContender(name, { nodeOptions = [], ownNode = false } = {}) {
   const module = new URL(`../contenders/${name}.mjs`, import.meta.url).href;
   const child = fork(fileURLToPath(new URL("worker.mjs", import.meta.url)), [module], {
-    execPath: benchNode,
+    execPath: ownNode ? process.execPath : benchNode,
     execArgv: ["--expose-gc", ...nodeOptions],
     stdio: ["ignore", 2, 2, "ipc"],
     serialization: "json",

@@ -12,7 +12,7 @@ export const line = {
     const rows = [];
     for (const entries of bench.sizes) {
       const { path } = bench.session({ entries });
-      const { row } = await openRow(bench, path, `${sizeName(entries)} entries`, {
+      const row = await openRow(bench, path, `${sizeName(entries)} entries`, {
         rounds: entries >= 1_000_000 ? 1 : entries >= 100_000 ? 3 : 9,
       });
       const [wanted, hoped] = AGAINST_PI[entries] ?? [1, 1];
@@ -36,7 +36,7 @@ export const line = {
 };
 
 /** Opening one file against Pi, and against reading and parsing what is read. */
-export async function openRow(bench, path, work, { rounds, times = 2.5, hoped = 1.5 }) {
+export async function openRow(bench, path, work, { rounds, ourRounds = 15, times = 2.5, hoped = 1.5 }) {
   const { spans } = (await bench.once("espalier", "spans", { path })) ?? { spans: [] };
   const all = await bench.alternate(
     {
@@ -44,22 +44,20 @@ export async function openRow(bench, path, work, { rounds, times = 2.5, hoped = 
       limit: ["parse", { path, spans }],
       pi: ["open", { path }, { rounds, nodeOptions: ["--max-old-space-size=14000"] }],
     },
-    { rounds: 15, warmUp: 4 },
+    { rounds: ourRounds, warmUp: 4 },
   );
   const { espalier, pi, limit } = all;
   if (espalier && pi && pi.messages !== espalier.messages)
     throw new Error(`Pi reads ${pi.messages} messages of ${path}, Espalier ${espalier.messages}.`);
   const bound = "reading and parsing the context's bytes";
   return {
-    row: {
-      work,
-      unit: "ms",
-      figures: { espalier: espalier?.ms, pi: pi?.ms, limit: limit?.ms },
-      facts: { contextBytes: limit?.bytes, messages: espalier?.messages },
-      goals: [
-        within(bound, espalier?.ms, limit?.ms, times),
-        ...(hoped ? [stretch(within(bound, espalier?.ms, limit?.ms, hoped))] : []),
-      ],
-    },
+    work,
+    unit: "ms",
+    figures: { espalier: espalier?.ms, pi: pi?.ms, limit: limit?.ms },
+    facts: { contextBytes: limit?.bytes, messages: espalier?.messages },
+    goals: [
+      within(bound, espalier?.ms, limit?.ms, times),
+      ...(hoped ? [stretch(within(bound, espalier?.ms, limit?.ms, hoped))] : []),
+    ],
   };
 }

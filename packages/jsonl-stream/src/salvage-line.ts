@@ -2,6 +2,7 @@ import { parseLine } from "./parse-line.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
+/** Bytes below this stand in no string, and outside of one only where they are white space. */
 const SPACE = 0x20;
 
 /** A whole value found at the end of a bad line. */
@@ -37,16 +38,19 @@ function startOfLastValue(bytes: Uint8Array): number {
       at -= slashes;
     } else if (!inString) {
       if (isClosing(byte)) depth += 1;
-      else if (depth === 0 && byte > SPACE) return -1;
+      else if (depth === 0 && !isSpace(byte)) return -1;
       else if (isOpening(byte)) depth -= 1;
-      if (depth === 0 && byte > SPACE) return at;
+      if (depth === 0 && !isSpace(byte)) return at;
     }
     if (depth === 0 && inString) return -1;
+    // What a power cut leaves are NUL bytes, and it may leave many.
+    if (byte < SPACE && !isSpace(byte)) return -1;
   }
   return -1;
 }
 
 const isClosing = (byte: number): boolean => byte === 0x7d || byte === 0x5d;
+const isSpace = (byte: number): boolean => byte === SPACE || byte === 0x0d || byte === 0x0a || byte === 0x09;
 const isOpening = (byte: number): boolean => byte === 0x7b || byte === 0x5b;
 
 function backslashesBefore(bytes: Uint8Array, at: number): number {

@@ -50,6 +50,9 @@ describe("salvaging a line", () => {
       "1",
       " ",
       "\r",
+      "\t",
+      "\u0000",
+      "\u001f",
       "{",
       '{"type":1}',
     );
@@ -83,6 +86,7 @@ describe("salvaging a line", () => {
       `${"\\".repeat(4_000_000)}"`,
       '\\"'.repeat(2_000_000),
       `${'{"type":"x'.repeat(200_000)}${"}".repeat(200_000)}`,
+      "\u0000".repeat(50_000_000),
     ];
     const begun = performance.now();
     for (const line of hostile) salvageLine(bytes(line));

@@ -29,7 +29,7 @@ export function writeDraft(
   const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));
   try {
     try {
-      for (const chunk of chunks) writeAll(path, fd, chunk, calls);
+      for (const block of inBlocks(chunks)) writeAll(path, fd, block, calls);
       writingCall(path, () => calls.fsyncSync(fd));
     } catch (error) {
       discardDescriptor(fd, calls);
@@ -41,6 +41,28 @@ export function writeDraft(
     throw error;
   }
   return draft;
+}
+
+/** Bytes that are collected before they are written: a call for each line would cost more than its bytes. */
+const BLOCK = 1 << 18;
+
+/** The same bytes in larger pieces; each is good until the next is asked for. */
+function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
+  let block: Uint8Array | undefined;
+  let length = 0;
+  for (const chunk of chunks) {
+    if (length + chunk.length > BLOCK) {
+      if (block) yield block.subarray(0, length);
+      length = 0;
+    }
+    if (chunk.length > BLOCK) yield chunk;
+    else {
+      block ??= new Uint8Array(BLOCK);
+      block.set(chunk, length);
+      length += chunk.length;
+    }
+  }
+  if (block && length > 0) yield block.subarray(0, length);
 }
 
 /** Removes files after a failure, which says more than another failure here could. */

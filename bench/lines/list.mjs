@@ -1,0 +1,39 @@
+import { fasterThan, within } from "../lib/goal.mjs";
+
+const FIRST = 50;
+
+/** @type {import("../lib/line.mjs").Line} */
+export const line = {
+  name: "list",
+  title: "List",
+  async run(bench) {
+    const folder = bench.sessions({ sessions: bench.count(1_000, 10), entries: bench.count(270, 10) });
+    const { espalier, limit, pi } = await bench.alternate(
+      {
+        espalier: ["list", { folder }],
+        limit: ["stat", { folder }],
+        pi: ["list", { folder }, { rounds: 2 }],
+      },
+      { rounds: 5 },
+    );
+    const many = bench.sessions({ sessions: bench.count(10_000, 20), entries: 10 });
+    const page = await bench.alternate(
+      { espalier: ["list", { folder: many, first: FIRST }], limit: ["stat", { folder: many }] },
+      { rounds: 5 },
+    );
+    return [
+      {
+        work: "1,000 sessions (600 MB)",
+        unit: "ms",
+        figures: { espalier: espalier?.ms, pi: pi?.ms, limit: limit?.ms },
+        goals: [fasterThan("Pi", pi?.ms, espalier?.ms, 200)],
+      },
+      {
+        work: `10,000 sessions, the ${FIRST} newest`,
+        unit: "ms",
+        figures: { espalier: page.espalier?.ms, limit: page.limit?.ms },
+        goals: [within("readdir + stat of all", page.espalier?.ms, page.limit?.ms, 10)],
+      },
+    ];
+  },
+};
