@@ -44,7 +44,9 @@ export class TreeIntake {
       (block, start, end, offset, lineNumber, terminated) => {
         this.#lineNumber = lineNumber;
         if (terminated && this.#takeFast(block, start, end, offset)) return;
-        if (end > start) this.#takeSlowly(block.subarray(start, end), offset, terminated);
+        // The byte order mark that a log may begin with is no part of its first line.
+        if (end > start)
+          this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
         if (!terminated) tail = offset;
         else this.#lineNumber = lineNumber + 1;
       },
