@@ -22,7 +22,7 @@ export function planDialog(tree: TreeState, plan: CompactionPreparation, instruc
   const run = (rest: { instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "compact", ...rest });
   const body = (columns: number): Line[] => [
-    ...[...viewPlan(plan)].flatMap((text) => wrapped(text, columns)).map((text) => line(text)),
+    ...[...viewPlan(plan)].flatMap((text) => wrapped(text, columns)).map((text) => line(text.trimStart())),
     EMPTY,
     ...idLines(tree, [...plan.historyIds, ...plan.turnPrefixIds], "goes ", columns),
     ...idLines(tree, plan.keptIds, "stays", columns),
@@ -48,20 +48,28 @@ export function planDialog(tree: TreeState, plan: CompactionPreparation, instruc
   ]);
 }
 
+/** Entries that are named at the beginning and at the end of a list. */
+const FIRST = 6;
+const LAST = 4;
+
 function idLines(
   { view: { model } }: TreeState,
   ids: readonly string[],
   what: "goes " | "stays",
   columns: number,
 ): Line[] {
-  return ids.map((id) => {
+  const lineOf = (id: string): Line => {
     const entry = model.tree.getEntry(id);
     const text = entry ? (previewEntry(entry) ?? entry.type) : "";
     return line(
       span(`${what} `, what === "goes " ? "summary" : "leaf"),
       span(cutToColumns(plainLine(text), Math.max(10, columns - 6)), what === "goes " ? "dim" : "plain"),
     );
-  });
+  };
+  const left = ids.length - FIRST - LAST;
+  if (left <= 1) return ids.map(lineOf);
+  const between = line(span(`      … ${formatMany(left, "message")} more`, "dim"));
+  return [...ids.slice(0, FIRST).map(lineOf), between, ...ids.slice(-LAST).map(lineOf)];
 }
 
 /** Two branches beside each other, from where they part. */

@@ -7,7 +7,7 @@ import { contextLines } from "./read-context.ts";
 import type { PreviewTab, TerminalState, TreeState } from "./state.ts";
 import { cursorPosition } from "./tree-cursor.ts";
 import type { TreeModel } from "./tree-model.ts";
-import { rowAt, runEnd } from "./tree-rows.ts";
+import { rowAt, runEnd, standsOut } from "./tree-rows.ts";
 
 export const TABS: readonly { name: PreviewTab; title: string }[] = [
   { name: "entry", title: "what was said" },
@@ -45,7 +45,7 @@ function runLines(tree: TreeState, columns: number, isColoured: boolean): readon
   const { view, cursor, isDetailed } = tree;
   const { model } = view;
   const position = cursorPosition(tree);
-  const isFolded = view.filter === "turns" && !view.unfolded.has(cursor);
+  const isFolded = view.filter === "turns" && standsOut(model, position) && !view.unfolded.has(cursor);
   const end = isFolded ? runEnd(model, position, RUN_SHOWN) : position + 1;
   const key = [cursor, end, columns, isDetailed, isColoured].join(" ");
   if (laidOut?.model === model && laidOut.key === key) return laidOut.lines;

@@ -1,4 +1,4 @@
-import { branchSummary, compaction, type Entry } from "@espalier/session-tree";
+import { branchSummary, compaction, type Entry, isMessage } from "@espalier/session-tree";
 import { previewEntry } from "../entry-preview.ts";
 import { formatAge, formatCount } from "../numbers.ts";
 import { isArchived } from "../path-rows.ts";
@@ -7,7 +7,7 @@ import { cutToColumns } from "../text-columns.ts";
 import { columnsOf, type Line, type Span, type Style, span } from "./frame.ts";
 import type { RowKind } from "./row-kinds.ts";
 import type { TreeModel } from "./tree-model.ts";
-import { kindAt, rowAt, runEnd, type TreeView } from "./tree-rows.ts";
+import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "./tree-rows.ts";
 
 /** Names of kinds in a column of five. */
 const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
@@ -20,6 +20,20 @@ const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
   beside: { title: "·", style: "dim" },
 };
 const KIND_WIDTH = 5;
+
+/** What kinds that say nothing to the model are called. */
+const OTHERS: Readonly<Record<string, string>> = {
+  shell: "shell",
+  model_change: "uses",
+  thinking_level_change: "think",
+  custom: "state",
+  custom_message: "note",
+  context_edit: "edit",
+  label: "label",
+  session_info: "name",
+  usage: "bill",
+  leaf: "leaf",
+};
 
 /** How far a run is counted; beyond, it is said to be longer. */
 const COUNTED = 1_000;
@@ -44,7 +58,9 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const isActive = model.order.shape.isActive(row);
   const isSelected = row === look.cursor;
   const kind = kindAt(model, position);
-  const { title, style } = KINDS[kind];
+  const { title: name, style } = KINDS[kind];
+  const title =
+    name === "·" ? (OTHERS[isMessage(entry, "bashExecution") ? "shell" : entry.type] ?? name) : name;
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
@@ -105,7 +121,7 @@ function hiddenCount(view: TreeView, position: number, row: number): string {
     const count = (model.order.branchEnds.get(position) ?? position) - position - 1;
     return count > 0 ? `▸▸${formatCount(count)}` : "";
   }
-  if (filter !== "turns") return "";
+  if (filter !== "turns" || !standsOut(model, position)) return "";
   const count = runEnd(model, position, COUNTED) - position - 1;
   if (count <= 0) return "";
   if (view.unfolded.has(row)) return "▾";

@@ -11,8 +11,8 @@ export interface Painted {
 const FRAMES = 60;
 
 /**
- * The whole screen is one text: it is laid out by then, line by line, and Ink writes the lines that changed. (A
- * component for each line costs three times as much a key.)
+ * The whole screen is one text: it is laid out by then. A component for each line costs three times as much a key;
+ * Ink's own `incrementalRendering` (6.8.0) is off by a line where the output is lower than the terminal.
  */
 function Screen({ painted }: { painted: Painted }) {
   return <Text wrap="truncate-end">{useSyncExternalStore(painted.subscribe, painted.current)}</Text>;
@@ -24,7 +24,6 @@ export function drawScreen(painted: Painted, stdout: NodeJS.WriteStream): Pick<I
     stdout,
     exitOnCtrlC: false,
     patchConsole: false,
-    incrementalRendering: true,
     maxFps: FRAMES,
   });
 }

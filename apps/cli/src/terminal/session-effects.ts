@@ -1,16 +1,14 @@
-import { accessSync, constants, type FSWatcher, watch } from "node:fs";
+import { accessSync, constants, statSync } from "node:fs";
 import { compareBranches, espalierHome, searchSessions } from "@espalier/engine";
 import { FORMAT_VERSION, type SessionLog } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { followFile } from "./follow-file.ts";
 import { LatestTask } from "./latest-task.ts";
 import { readPathUsage } from "./path-usage.ts";
 import { pauses } from "./pause.ts";
 import { readContext } from "./read-context.ts";
 import { isReplaced, SessionReader } from "./session-reader.ts";
 import type { TerminalEvent } from "./terminal-event.ts";
-
-/** Milliseconds after which the file is looked at where the system does not say that it changed. */
-const LOOK = 1_000;
 
 /** Milliseconds before something is read for a row: who only passes by needs none of it. */
 const PASSING = 60;
@@ -21,6 +19,7 @@ const MOST_FOUND = 5_000;
 
 /** How the session that is open is opened. */
 export interface Opening {
+  /** Where the cursor shall be. */
   entryId?: string;
   editorText?: string;
 }
@@ -31,11 +30,11 @@ export class SessionEffects {
   readonly #writer: () => Promise<{ name: string; isBilled: boolean }>;
   readonly #failed: (error: unknown) => void;
   readonly #reading: LatestTask;
+  readonly #ahead: LatestTask;
   readonly #finding: LatestTask;
   readonly #looking: LatestTask;
   #reader: SessionReader | undefined;
-  #watcher: FSWatcher | undefined;
-  #timer: NodeJS.Timeout | undefined;
+  #unfollow: () => void = () => {};
   #refreshing: Promise<void> | undefined;
 
   constructor(
@@ -47,54 +46,48 @@ export class SessionEffects {
     this.#writer = writer;
     this.#failed = failed;
     this.#reading = new LatestTask(failed);
+    this.#ahead = new LatestTask(failed);
     this.#finding = new LatestTask(failed);
     this.#looking = new LatestTask(failed);
   }
 
   /** Shows what can be shown at once, then all of it, then every change. */
-  open(ref: string, { entryId, editorText }: Opening): void {
-    this.#reading.begin(async (signal) => {
-      const log = await fileStore({ home: espalierHome() }).open(ref, "read");
-      const reader = new SessionReader(log, pauses(signal));
-      const begun = reader.begin();
-      await this.#replace(reader);
-      const opened = {
-        type: "opened" as const,
-        ref: log.ref,
-        cwd: log.header?.cwd ?? "",
-        entryId,
-        editorText,
-      };
-      const readOnly = whyReadOnly(log);
-      this.#dispatch({ ...opened, readOnly, writer: { name: "", isBilled: false }, model: begun });
-      const model = await reader.complete();
-      // A place that the end of the log does not have is gone to when all of it is there.
-      const again = begun.isPartial && entryId !== undefined ? { entryId } : { entryId: undefined };
-      this.#dispatch({
-        ...opened,
-        ...again,
-        editorText: undefined,
-        readOnly,
-        writer: await this.#writer(),
-        model,
-      });
-      this.#watch(log.ref);
-      await reader.lookAhead();
-    });
+  open(ref: string, opening: Opening): void {
+    this.#reading.begin((signal) => this.#load(ref, opening, signal));
+  }
+
+  async #load(ref: string, { entryId, editorText }: Opening, signal?: AbortSignal): Promise<void> {
+    const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+    const reader = new SessionReader(log, pauses(signal));
+    const begun = reader.begin();
+    await this.#replace(reader);
+    const opened = {
+      type: "opened" as const,
+      ref: log.ref,
+      cwd: log.header?.cwd ?? "",
+      readOnly: whyReadOnly(log),
+    };
+    const nobody = { name: "", isBilled: false };
+    this.#dispatch({ ...opened, writer: nobody, model: begun, entryId, editorText });
+    const model = await reader.complete();
+    const writer = await this.#writer();
+    signal?.throwIfAborted();
+    // A place that the end of the log does not have is gone to when all of it is there.
+    const place = begun.isPartial ? entryId : undefined;
+    this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
+    this.#unfollow = followFile(log.ref, () => void this.refresh().catch(this.#failed));
+    this.#ahead.begin((ended) => reader.lookAhead(pauses(ended)));
   }
 
   close(): void {
-    this.#reading.end();
-    this.#finding.end();
-    this.#looking.end();
-    this.#unwatch();
+    for (const task of [this.#reading, this.#ahead, this.#finding, this.#looking]) task.end();
     this.#replace(undefined).catch(this.#failed);
   }
 
   readContext(row: number): void {
     this.#looking.begin(async () => {
-      const { model } = this.#open;
-      this.#dispatch({ type: "context", row, context: readContext(model.tree, model.tree.idAt(row)) });
+      const { tree } = this.#open.model;
+      this.#dispatch({ type: "context", row, context: readContext(tree, tree.idAt(row)) });
     }, PASSING);
   }
 
@@ -127,8 +120,9 @@ export class SessionEffects {
     this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) });
   }
 
-  /** Takes in what is new. Whoever asks while that goes on is told when it is done. */
-  refresh(): Promise<void> {
+  /** Takes in what is new. Whoever asks while that goes on is told when it is done, and looked again for. */
+  async refresh(): Promise<void> {
+    await this.#refreshing;
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;
     });
@@ -140,11 +134,12 @@ export class SessionEffects {
     if (!reader) return;
     const { ref } = reader.log;
     try {
+      if (isUpgraded(reader.log)) return await this.#load(ref, {});
       const model = await reader.refresh();
       if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
     } catch (error) {
-      if (!isReplaced(error)) throw error;
-      this.open(ref, {});
+      if (!isReplaced(error) || this.#reader !== reader) throw error;
+      await this.#load(ref, {});
     }
   }
 
@@ -156,30 +151,17 @@ export class SessionEffects {
   async #replace(reader: SessionReader | undefined): Promise<void> {
     const before = this.#reader;
     this.#reader = reader;
-    await this.#refreshing;
+    this.#unfollow();
+    this.#unfollow = () => {};
+    this.#ahead.end();
     await before?.close();
   }
+}
 
-  #watch(file: string): void {
-    this.#unwatch();
-    const look = () => void this.refresh().catch(this.#failed);
-    this.#timer = setInterval(look, LOOK);
-    try {
-      this.#watcher = watch(file, look);
-      // Looking once a second finds the same.
-      this.#watcher.on("error", () => this.#watcher?.close());
-    } catch (error) {
-      const { code } = error as NodeJS.ErrnoException;
-      // No more files can be watched, or none here.
-      if (!["ENOSPC", "EMFILE", "ENOSYS", "ENOENT"].includes(code ?? "")) throw error;
-    }
-  }
-
-  #unwatch(): void {
-    clearInterval(this.#timer);
-    this.#watcher?.close();
-    this.#watcher = undefined;
-  }
+/** Whether the file of a session in an old format is no longer the one that was read: its first append replaced it. */
+function isUpgraded({ header, ref }: SessionLog): boolean {
+  if (!header || header.version >= FORMAT_VERSION) return false;
+  return statSync(`${ref}.v${header.version}`, { throwIfNoEntry: false }) !== undefined;
 }
 
 /** Why a session cannot be changed here, in one sentence. */

@@ -2,7 +2,6 @@ import type { ByteView } from "@espalier/jsonl-stream";
 import { type SessionLog, SessionTreeError, Tree } from "@espalier/session-tree";
 import { lineBehind, partView } from "./part-view.ts";
 import type { Pause } from "./pause.ts";
-import type { RowKinds } from "./row-kinds.ts";
 import { type TreeModel, treeModel } from "./tree-model.ts";
 
 /** Logs up to so many bytes are indexed before anything is shown: it takes as long as a glance. */
@@ -55,11 +54,11 @@ export class SessionReader {
   }
 
   /** Finds out what every row is, so that no key has to wait for it. */
-  async lookAhead(): Promise<void> {
+  async lookAhead(pause: Pause): Promise<void> {
     const { kinds, length } = this.model;
     for (let row = length - 1; row >= 0; row--) {
       kinds.of(row);
-      if (row % 64 === 0) await this.#pause();
+      if (row % 64 === 0) await pause();
     }
   }
 
@@ -93,6 +92,3 @@ export const isReplaced = (error: unknown): boolean =>
   error instanceof SessionTreeError && REPLACED.has(error.code);
 
 const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);
-
-/** What is known of the rows of a model, for whoever sums something up over them. */
-export const kindsOf = ({ kinds }: TreeModel): RowKinds => kinds;

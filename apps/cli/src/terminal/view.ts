@@ -1,4 +1,4 @@
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatMany } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
 import { ACT_BINDINGS } from "./act-bindings.ts";
@@ -53,7 +53,7 @@ function treeHeading(tree: TreeState, columns: number): Line {
   const title = plainLine(model.name ?? model.tree.header?.id ?? "") || "A session without a name";
   const facts = [
     model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
-    ...(model.isPartial ? [] : [`${formatCount(model.order.branchStarts.length + 1)} branches`]),
+    ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),
     FILTERS.find(({ name }) => name === filter)?.title ?? filter,
     ...(readOnly === undefined ? [] : ["read only"]),
   ];
