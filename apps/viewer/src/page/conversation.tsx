@@ -29,11 +29,16 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
   const from = Math.max(0, isOutside ? at - BEFORE : range.from);
   const to = Math.min(rows.length, isOutside ? at + AFTER : range.to);
   if (isOutside) setRange({ from, to });
-  const shown = rows.slice(from, to);
-  const { answer, error } = useAnswer(() => entriesOf(model, shown), [shown.join(), model]);
-  useScrollTo(scroller, model.selected, answer !== undefined);
+  const name = `${from} ${to} ${rows[from]} ${rows[to - 1]}`;
+  const { answer, error } = useAnswer(
+    async () => ({ name, taken: await entriesOf(model, rows.slice(from, to)) }),
+    [name, model],
+  );
+  // What is there stays until the rest has come; only then more is asked for.
+  const isWhole = answer?.name === name;
+  useScrollTo(scroller, model.selected, isWhole);
   if (error) return <p class="failure">{error.message}</p>;
-  const pairs = pairResults(answer ?? []);
+  const pairs = pairResults(answer?.taken ?? []);
   const hidden = hiddenBefore(model);
   return (
     <div
@@ -44,7 +49,7 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
       aria-live="off"
       tabIndex={0}
     >
-      {from > 0 && (
+      {isWhole && from > 0 && (
         <Further
           key={`before-${from}`}
           text={`${from} before`}
@@ -64,7 +69,7 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
           actions={actions}
         />
       ))}
-      {to < rows.length && (
+      {isWhole && to < rows.length && (
         <Further
           key={`after-${to}`}
           text={`${rows.length - to} after`}

@@ -97,11 +97,9 @@ function railColour(colours: TreeColours, lane: number, isActive: boolean): stri
 }
 
 /** Pixels by the dollars that a line stands for: the square root of ten times as much is three times as wide. */
-function costWidth({ costs, layout }: SessionModel, line: number): number {
-  if (costs.size === 0) return 0;
-  const row = layout.rows[line]!;
-  const cost = costs.get(row) ?? 0;
-  return cost === 0 ? 0 : Math.min(9, THIN + Math.sqrt(cost * 100));
+function costWidth({ lineCosts }: SessionModel, line: number): number {
+  const cost = lineCosts[line] ?? 0;
+  return cost === 0 ? 0 : Math.min(8, THIN + Math.sqrt(cost * 40));
 }
 
 function drawNode(

@@ -56,7 +56,8 @@ export function localSource(): PageSource & { add(name: string, bytes: Uint8Arra
       readers.set(key, reader);
       const listed = { key, id: facts.id, file: name, cwd: facts.cwd, name: facts.name, bytes: bytes.length };
       const known = sessions.findIndex((session) => session.key === key);
-      sessions.splice(known < 0 ? 0 : known, known < 0 ? 0 : 1, {
+      if (known >= 0) sessions.splice(known, 1);
+      sessions.unshift({
         ...listed,
         firstMessage: null,
         modified: facts.created,

@@ -26,8 +26,9 @@ export class SessionModel {
   layout: TreeLayout;
   path: number[] = [];
   labels = new Map<number, string>();
-  /** Dollars by row, once they are known. */
-  costs = new Map<number, number>();
+  /** Dollars by line of the layout, once they are known. */
+  lineCosts = new Float64Array(0);
+  #costs: readonly [number, number][] = [];
   readonly #gists = new Map<number, EntryGist>();
   readonly #asked = new Set<number>();
   readonly #entries = new Map<number, Entry>();
@@ -126,8 +127,8 @@ export class SessionModel {
 
   /** Reads what each entry cost, so that the tree can show it. */
   async readCosts(): Promise<void> {
-    const { costs } = await this.reader.spending();
-    this.costs = new Map(costs);
+    this.#costs = (await this.reader.spending()).costs;
+    this.#sumCosts();
     this.#tell();
   }
 
@@ -168,6 +169,15 @@ export class SessionModel {
   #arrange(): void {
     this.path = this.rows.path(this.tip);
     this.layout = layOutTree(this.rows, this.#layoutOptions());
+    this.#sumCosts();
+  }
+
+  #sumCosts(): void {
+    this.lineCosts = new Float64Array(this.layout.rows.length);
+    for (const [row, cost] of this.#costs) {
+      const line = this.layout.lineOf[row] ?? -1;
+      if (line >= 0) this.lineCosts[line]! += cost;
+    }
   }
 
   #layoutOptions(): LayoutOptions {

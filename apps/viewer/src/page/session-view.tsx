@@ -79,7 +79,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
     <div class={`session-view${showsTree ? " shows-tree" : ""}`}>
       <header class="bar-top">
         <a href="#/" class="brand" aria-label="All sessions">
-          ⸙
+          <Mark />
         </a>
         <h1>
           <bdi>{facts.name ?? (facts.id || "Session")}</bdi>
@@ -153,6 +153,15 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
       )}
       {helps && <KeyHelp onClose={() => setHelps(false)} />}
     </div>
+  );
+}
+
+/** A tree on its trellis. */
+function Mark() {
+  return (
+    <svg class="mark" viewBox="0 0 24 24" aria-hidden="true">
+      <path d="M12 22V3M12 16H5V10M12 16h7V10M12 9H8V4M12 9h4V4" />
+    </svg>
   );
 }
 

@@ -116,7 +116,8 @@ function GrowthChart({ growth, window, at }: GrowthChartProps) {
       ),
     1,
   );
-  const ceiling = Math.max(highest * 1.15, Math.min(window, highest * 4));
+  // The window is in sight once the context comes near it.
+  const ceiling = Math.max(highest * 1.1, window <= highest * 2 ? window * 1.05 : 0);
   const x = (step: number) => (steps < 2 ? 0 : (step / (steps - 1)) * WIDTH);
   const y = (tokens: number) => HEIGHT - (tokens / ceiling) * HEIGHT;
   const stacks = points.map(({ at: step, tokens }) => {

@@ -22,6 +22,8 @@ const OUTSTANDING = new Set(["u", "c", "f", "x", "b"]);
 export interface TreeLayout {
   /** For each line, the row it shows; of a run, the first. */
   rows: Int32Array;
+  /** For each line, the row whose words it shows: of a run, the first answer. */
+  tellers: Int32Array;
   /** For each line, how many entries it stands for: 1, or those of a run. */
   counts: Int32Array;
   /** For each line, its lane, from 0. */
@@ -47,6 +49,7 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
   const length = tree.length;
   const layout: TreeLayout = {
     rows: new Int32Array(length),
+    tellers: new Int32Array(length),
     counts: new Int32Array(length),
     lanes: new Uint8Array(length),
     parents: new Int32Array(length),
@@ -63,6 +66,7 @@ export function layOutTree(tree: OutlineRows, options: LayoutOptions): TreeLayou
   return {
     ...layout,
     rows: layout.rows.subarray(0, lines),
+    tellers: layout.tellers.subarray(0, lines),
     counts: layout.counts.subarray(0, lines),
     lanes: layout.lanes.subarray(0, lines),
     parents: layout.parents.subarray(0, lines),
@@ -82,7 +86,7 @@ interface Waiting {
 
 /** Returns the number of lines. */
 function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions, layout: TreeLayout): number {
-  const { rows, counts, lanes, parents, goesOn, lineOf } = layout;
+  const { rows, tellers, counts, lanes, parents, goesOn, lineOf } = layout;
   const straightRoot = shape.roots.find((row) => shape.isActive(row)) ?? shape.roots.at(-1) ?? -1;
   const waiting: Waiting[] = [{ row: straightRoot, lane: 0, parent: -1 }];
   for (const row of shape.roots.filter((root) => root !== straightRoot).reverse())
@@ -101,6 +105,7 @@ function placeLines(tree: OutlineRows, shape: DrawnTree, options: LayoutOptions,
         run = [row];
       }
       rows[line] = row;
+      tellers[line] = run.find((member) => tree.kind(member) === "a") ?? row;
       lanes[line] = lane;
       parents[line] = parent;
       counts[line] = run.length;

@@ -20,14 +20,14 @@ export function TreeLine({ model, line, top, height, left }: TreeLineProps) {
   const label = model.labels.get(row);
   const isSelected = row === model.selected;
   const words = count > 1 ? `${formatCount(count, "step")}` : undefined;
-  const gist = model.gist(row);
+  const gist = model.gist(layout.tellers[line]!);
   const text = gist?.text ?? "";
   const classes = ["tree-line", `kind-${kind === "?" ? "unknown" : kind}`];
   if (isSelected) classes.push("selected");
   if (layout.active[row] !== 1) classes.push("aside");
   if (count > 1) classes.push("run");
   if (gist?.failed) classes.push("failed");
-  const cost = model.costs.get(row) ?? 0;
+  const cost = model.lineCosts[line] ?? 0;
   const act = () => (count > 1 ? model.openRun(row) : model.select(row));
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree itself has the keys

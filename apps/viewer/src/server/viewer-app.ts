@@ -69,7 +69,8 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
   });
 
   api.use(compress({ threshold: 1_024 }));
-  api.get("/", (context) =>
+  // With the slash at its end: the page asks for addresses below it.
+  app.get(`/${token}/`, (context) =>
     context.body(page.html, 200, {
       "content-type": "text/html; charset=utf-8",
       "content-security-policy": page.policy,
