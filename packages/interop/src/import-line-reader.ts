@@ -3,7 +3,7 @@ import type { ByteView } from "@espalier/jsonl-stream";
 /** Bytes read at a time: lines are mostly asked for in the order in which they stand. */
 const BLOCK = 1 << 20;
 
-/** Reads lines out of a view wherever they stand; those that follow one another cost one read a block. */
+/** Reads lines out of a view wherever they stand; those that follow one another, down or up, cost one read a block. */
 export class LineReader {
   readonly #view: ByteView;
   /** Reused: a fresh block for each read costs more than the read. */
@@ -20,8 +20,9 @@ export class LineReader {
   read(offset: number, length: number): Uint8Array {
     if (length > this.#block.length) return this.#view.read(offset, length);
     if (offset < this.#start || offset + length > this.#start + this.#length) {
-      this.#start = offset;
-      this.#length = this.#view.readInto(offset, this.#block);
+      // Who asks for a line above the block goes on upwards.
+      this.#start = offset < this.#start ? Math.max(0, offset + length - this.#block.length) : offset;
+      this.#length = this.#view.readInto(this.#start, this.#block);
     }
     return this.#block.subarray(offset - this.#start, offset - this.#start + length);
   }
