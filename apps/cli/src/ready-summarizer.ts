@@ -1,10 +1,4 @@
-import {
-  extractiveSummarizer,
-  type Summarizer,
-  withFallback,
-  withFitting,
-  withRetry,
-} from "@espalier/summarizer";
+import { chainOf, type Summarizer } from "@espalier/summarizer";
 import { settingsInForce, summarizerOf } from "./opening.ts";
 import type { Shell } from "./shell.ts";
 
@@ -12,6 +6,5 @@ import type { Shell } from "./shell.ts";
 export async function readySummarizer(shell: Shell): Promise<Summarizer> {
   const { values } = await settingsInForce(shell);
   const { summarizer, fallback } = summarizerOf(shell, values);
-  const ready = withFitting(withRetry(summarizer));
-  return fallback ? withFallback(ready, extractiveSummarizer()) : ready;
+  return chainOf(summarizer, { fallback });
 }

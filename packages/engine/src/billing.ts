@@ -1,14 +1,14 @@
 import { CompactionError } from "@espalier/compaction";
 import { type NewEntry, type Usage, type UsageEntry, usage } from "@espalier/session-tree";
-import { SummarizerError } from "@espalier/summarizer";
+import { type Summarizer, SummarizerError } from "@espalier/summarizer";
 import type { SessionState } from "./session-state.ts";
 
 /** For what a provider is asked, and who asks it. */
 export interface BilledWork {
   /** The kind of the `usage` entry. */
   kind: "compaction" | "branch_summary";
-  /** The summarizer's name. */
-  name: string;
+  /** Who was asked, once it is known that something was billed for nothing. */
+  asked: () => Pick<Summarizer, "name" | "model">;
 }
 
 /**
@@ -19,7 +19,7 @@ export interface BilledWork {
  */
 export async function accounted<Result>(
   session: SessionState,
-  { kind, name }: BilledWork,
+  { kind, asked }: BilledWork,
   work: (bill: (usage: Usage | undefined) => void) => Promise<Result>,
 ): Promise<Result> {
   let billed: Usage | undefined;
@@ -29,7 +29,7 @@ export async function accounted<Result>(
     });
   } catch (error) {
     const bill = billOf(error) ?? billed;
-    if (bill) await session.core.append(billedEntry(kind, name, bill));
+    if (bill) await session.core.append(billedEntry(kind, asked(), bill));
     throw error;
   }
 }
@@ -38,6 +38,11 @@ function billOf(error: unknown): Usage | undefined {
   return error instanceof SummarizerError || error instanceof CompactionError ? error.usage : undefined;
 }
 
-function billedEntry(kind: string, name: string, billed: Usage): NewEntry<UsageEntry> {
-  return usage.of({ kind, provider: name, model: name, usage: billed });
+/** A summarizer that does not say which model it asks is billed by its own name. */
+function billedEntry(
+  kind: string,
+  { name, model = { provider: name, modelId: name } }: Pick<Summarizer, "name" | "model">,
+  billed: Usage,
+): NewEntry<UsageEntry> {
+  return usage.of({ kind, provider: model.provider, model: model.modelId, usage: billed });
 }

@@ -34,8 +34,7 @@ export interface BranchSummaryFields {
 
 /** For what a provider is asked, in terms of what it bills. */
 export function branchWork(session: SessionState, { summarizer }: BranchSummaryRequest): BilledWork {
-  const { name } = summarizer ?? session.options.summarizer ?? EXTRACTIVE;
-  return { kind: "branch_summary", name };
+  return { kind: "branch_summary", asked: () => summarizer ?? session.options.summarizer ?? EXTRACTIVE };
 }
 
 /** What is thrown when the caller's signal fires before anything is in the log. */

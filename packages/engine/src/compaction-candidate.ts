@@ -12,6 +12,7 @@ import {
   type FileLists,
   type FileOps,
   fileLists,
+  isExtractive,
   recordedFiles,
   type Summarizer,
 } from "@espalier/summarizer";
@@ -21,8 +22,7 @@ import { draftCompaction } from "./draft-compaction.ts";
 import { withFilesRead } from "./offloaded-files.ts";
 import { pinnedTexts } from "./pins.ts";
 import { refuseStale } from "./refuse-stale.ts";
-import { DEFAULT_CONCURRENCY, EXTRACTIVE, isExtractive, summarizerChain } from "./summarizer-chain.ts";
-import { summarizerOf } from "./summarizer-of.ts";
+import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizer-chain.ts";
 
 /**
  * What an extension wrote. Files of the span join those it recorded, and pins that its summary takes out of the
@@ -71,15 +71,16 @@ function filesOf(
 /**
  * What the summarizer wrote; where that is too large to be of use, the extractive one is tried before giving up.
  *
+ * @param named who was chosen; undefined where nobody was, and the extractive one writes it
  * @param bill told what was billed as soon as it is known
  */
 export async function summarizedCandidate(
   run: CompactionRun,
+  named: Summarizer | undefined,
   instructions: string,
   bill: (usage: Usage | undefined) => void,
 ): Promise<CompactionCandidate> {
   const { session, options } = run;
-  const named = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
   const fallback =
     options.fallback ?? session.options.fallback ?? (named === undefined || run.reason !== "manual");
   const summarizer = named ?? EXTRACTIVE;

@@ -9,7 +9,7 @@ import {
 } from "@espalier/compaction";
 import type { Decision } from "@espalier/extensions";
 import { createId, SessionTreeError } from "@espalier/session-tree";
-import { SummarizerError } from "@espalier/summarizer";
+import { type Summarizer, SummarizerError } from "@espalier/summarizer";
 import { refuseAfterTwo } from "./automatic-in-a-row.ts";
 import { accounted } from "./billing.ts";
 import { type CommittedCompaction, commitCompaction } from "./commit-compaction.ts";
@@ -25,6 +25,7 @@ import { removeUnusedFiles } from "./offloaded-files.ts";
 import { refuseStale } from "./refuse-stale.ts";
 import type { SessionState } from "./session-state.ts";
 import { EXTRACTIVE } from "./summarizer-chain.ts";
+import { summarizerOf } from "./summarizer-of.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 
 /**
@@ -110,8 +111,8 @@ function refuseUnwanted(
 /** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
-  const { name } = options.summarizer ?? session.options.summarizer ?? EXTRACTIVE;
-  return accounted(session, { kind: "compaction", name }, async (bill) => {
+  let asked: Summarizer | undefined;
+  return accounted(session, { kind: "compaction", asked: () => asked ?? EXTRACTIVE }, async (bill) => {
     if (run.signal.aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
     const { answer, owners, cancelled, aborted } = await askExtensions(run);
     if (aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
@@ -125,7 +126,8 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
       reportRefused(session, owners.compaction ?? [], problem);
     }
     const instructions = [options.instructions, answer.instructions].filter(Boolean).join("\n\n");
-    return commitCompaction(run, await summarizedCandidate(run, instructions, bill));
+    asked = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
+    return commitCompaction(run, await summarizedCandidate(run, asked, instructions, bill));
   });
 }
 

@@ -1,13 +1,6 @@
 import type { SummaryStyle } from "@espalier/compaction";
 import { askRepeatedly } from "@espalier/policies";
-import {
-  extractiveSummarizer,
-  type Summarizer,
-  withFallback,
-  withFallbackFor,
-  withFitting,
-  withRetry,
-} from "@espalier/summarizer";
+import { chainOf, extractiveSummarizer, type Summarizer, withRetry } from "@espalier/summarizer";
 import type { SessionState } from "./session-state.ts";
 import { shownToExtensions } from "./summary-request.ts";
 
@@ -31,14 +24,15 @@ export function summarizerChain(
   summarizer: Summarizer,
   { fallback, concurrency, signal, style }: ChainOptions,
 ): Summarizer {
-  const shown = shownToExtensions(session, summarizer, signal);
-  if (isExtractive(summarizer)) return shown;
-  const sized = withFitting(asked(session, shown, style), {
-    concurrency,
-    ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
+  return chainOf(shownToExtensions(session, summarizer, signal), {
+    fallback,
+    last: shownToExtensions(session, EXTRACTIVE, signal),
+    repeated: (shown) => asked(session, shown, style),
+    fitting: {
+      concurrency,
+      ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
+    },
   });
-  const last = shownToExtensions(session, EXTRACTIVE, signal);
-  return fallback ? withFallback(sized, last) : withFallbackFor(["too-long"], sized, last);
 }
 
 /** Asked again when trouble passes, or, where a policy says how often, after every failure. */
@@ -53,8 +47,6 @@ function asked(
 
 /** The summarizer that needs no network. */
 export const EXTRACTIVE = extractiveSummarizer();
-
-export const isExtractive = ({ name }: Pick<Summarizer, "name">): boolean => name === EXTRACTIVE.name;
 
 /** Summaries asked for at the same time where a session says nothing else. */
 export const DEFAULT_CONCURRENCY = 2;

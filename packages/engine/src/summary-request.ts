@@ -1,4 +1,4 @@
-import type { Summarizer } from "@espalier/summarizer";
+import { type Summarizer, withSummarize } from "@espalier/summarizer";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { summaryRequest } from "./hooks.ts";
 import type { SessionState } from "./session-state.ts";
@@ -11,21 +11,13 @@ export function shownToExtensions(
 ): Summarizer {
   const { host } = session;
   if (!host.has(summaryRequest)) return summarizer;
-  const { name, contextWindow, maxOutputTokens } = summarizer;
-  const shown: Summarizer = {
-    name,
-    contextWindow,
-    maxOutputTokens,
-    // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.
-    async summarize({ signal: ownSignal, onProgress, ...request }) {
-      const changed = await host.transform(summaryRequest, request, contextForHandlers(session, signal));
-      return summarizer.summarize({
-        ...changed,
-        ...(ownSignal ? { signal: ownSignal } : {}),
-        ...(onProgress ? { onProgress } : {}),
-      });
-    },
-  };
-  if (summarizer.promptTokens) shown.promptTokens = (request) => summarizer.promptTokens!(request);
-  return shown;
+  // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.
+  return withSummarize(summarizer, async ({ signal: ownSignal, onProgress, ...request }) => {
+    const changed = await host.transform(summaryRequest, request, contextForHandlers(session, signal));
+    return summarizer.summarize({
+      ...changed,
+      ...(ownSignal ? { signal: ownSignal } : {}),
+      ...(onProgress ? { onProgress } : {}),
+    });
+  });
 }

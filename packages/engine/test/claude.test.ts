@@ -1,5 +1,5 @@
 import type { SessionOptions } from "@espalier/engine";
-import { anthropicSummarizer } from "@espalier/summarizer";
+import { anthropicSummarizer, DEFAULT_ANTHROPIC_MODEL } from "@espalier/summarizer";
 import {
   brokenReply,
   errorReply,
@@ -112,7 +112,12 @@ describe("a compaction by Claude", () => {
       const { session, store, server, heard } = await withClaude({ reply });
       const before = { bytes: bytesOf(session), context: await contextOf(session, store) };
       await expect(session.compact()).rejects.toMatchObject({ code });
-      expect(addedSince(session, before.bytes).map(({ type }) => type)).toEqual(bills ? ["usage"] : []);
+      // The bill is the model's, not that of whoever asked it.
+      expect(addedSince(session, before.bytes)).toMatchObject(
+        bills
+          ? [{ type: "usage", kind: "compaction", provider: "anthropic", model: DEFAULT_ANTHROPIC_MODEL }]
+          : [],
+      );
       expect(await contextOf(session, store)).toEqual(before.context);
       expect(heard.failed).toMatchObject([{ outcome: "failed", error: { code } }]);
       await server.close();

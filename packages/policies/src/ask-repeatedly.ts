@@ -3,8 +3,8 @@ import {
   type FailedAttempt,
   type Summarizer,
   SummarizerError,
-  type SummaryRequest,
   validateSummary,
+  withSummarize,
 } from "@espalier/summarizer";
 import type { PolicyLog } from "./policy-log.ts";
 import { type Sleep, sleepFor } from "./sleep.ts";
@@ -28,38 +28,28 @@ const DELAY_MS = 1_000;
  */
 export function askRepeatedly(summarizer: Summarizer, options: AskingOptions = {}): Summarizer {
   const { attempts = 3, sleep = sleepFor, log = console, needsSections = true } = options;
-  const { name, contextWindow, maxOutputTokens } = summarizer;
-  return {
-    name,
-    contextWindow,
-    maxOutputTokens,
-    ...(summarizer.promptTokens
-      ? { promptTokens: (request: SummaryRequest) => summarizer.promptTokens!(request) }
-      : {}),
-    async summarize(request) {
-      const failed: FailedAttempt[] = [];
-      for (let attempt = 1; ; attempt++) {
-        try {
-          const answer = await summarizer.summarize(request);
-          validateSummary(answer, needsSections ? request : { sections: [] });
-          return failed.length > 0
-            ? { ...answer, attempts: [...failed, ...(answer.attempts ?? [])] }
-            : answer;
-        } catch (thrown) {
-          const error = asSummarizerError(thrown, name, request.signal);
-          failed.push(...attemptsOf(error, name));
-          if (error.code === "aborted") throw withBill(error, failed);
-          log.warn(`Compact summary attempt ${attempt} failed`, { error });
-          if (attempt >= attempts) throw withBill(error, failed);
-        }
-        try {
-          await sleep(attempt * DELAY_MS, request.signal);
-        } catch (cause) {
-          throw withBill(new SummarizerError("aborted", "The summary was aborted.", { cause }), failed);
-        }
+  const { name } = summarizer;
+  return withSummarize(summarizer, async (request) => {
+    const failed: FailedAttempt[] = [];
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const answer = await summarizer.summarize(request);
+        validateSummary(answer, needsSections ? request : { sections: [] });
+        return failed.length > 0 ? { ...answer, attempts: [...failed, ...(answer.attempts ?? [])] } : answer;
+      } catch (thrown) {
+        const error = asSummarizerError(thrown, name, request.signal);
+        failed.push(...attemptsOf(error, name));
+        if (error.code === "aborted") throw withBill(error, failed);
+        log.warn(`Compact summary attempt ${attempt} failed`, { error });
+        if (attempt >= attempts) throw withBill(error, failed);
       }
-    },
-  };
+      try {
+        await sleep(attempt * DELAY_MS, request.signal);
+      } catch (cause) {
+        throw withBill(new SummarizerError("aborted", "The summary was aborted.", { cause }), failed);
+      }
+    }
+  });
 }
 
 function asSummarizerError(thrown: unknown, name: string, signal: AbortSignal | undefined): SummarizerError {

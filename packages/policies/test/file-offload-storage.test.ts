@@ -1,5 +1,15 @@
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileOffloadStorage } from "@espalier/policies/node";
@@ -55,6 +65,38 @@ test("only paths of the folder are its own, and nothing else is read", async () 
     expect(storage.owns(path)).toBe(false);
     expect(await storage.read(path)).toBeUndefined();
   }
+});
+
+test("links are not followed, and a file that holds something else than its name says does not count", async () => {
+  const folder = newFolder();
+  const storage = fileOffloadStorage(folder);
+  const path = await storage.write("the result");
+  const outside = join(folder, "..", "outside.txt");
+  for (const text of ["somebody's own", "the result"]) {
+    writeFileSync(outside, text);
+    rmSync(path);
+    symlinkSync(outside, path);
+    expect([await storage.has(path), await storage.read(path)]).toEqual([false, undefined]);
+    await storage.write("the result");
+    expect(lstatSync(path).isSymbolicLink()).toBe(false);
+    expect(readFileSync(outside, "utf8")).toBe(text);
+  }
+  writeFileSync(path, "the tluser");
+  expect(await storage.read(path)).toBeUndefined();
+  await storage.write("the result");
+  expect(await storage.read(path)).toBe("the result");
+  // The folder may be a link too.
+  const elsewhere = mkdtempSync(join(tmpdir(), "espalier-"));
+  const link = join(elsewhere, "link.offloaded");
+  symlinkSync(folder, link);
+  const linked = fileOffloadStorage(link);
+  const there = linked.pathFor("the result");
+  expect([await linked.has(there), await linked.read(there), await linked.list()]).toEqual([
+    false,
+    undefined,
+    [],
+  ]);
+  await expect(linked.write("the result")).rejects.toMatchObject({ code: "no-storage" });
 });
 
 test("what is gone is told so", async () => {

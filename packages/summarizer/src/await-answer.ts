@@ -71,8 +71,8 @@ export function withSummarize(
   summarizer: Summarizer,
   summarize: (request: SummaryRequest) => Promise<SummaryAnswer>,
 ): Summarizer {
-  const { name, contextWindow, maxOutputTokens } = summarizer;
-  const same: Summarizer = { name, contextWindow, maxOutputTokens, summarize };
+  const { name, model, contextWindow, maxOutputTokens } = summarizer;
+  const same: Summarizer = { name, ...(model && { model }), contextWindow, maxOutputTokens, summarize };
   if (summarizer.promptTokens) same.promptTokens = (request) => summarizer.promptTokens!(request);
   return same;
 }

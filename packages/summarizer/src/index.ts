@@ -13,6 +13,8 @@ export {
 } from "./anthropic/anthropic-summarizer.ts";
 export { type ReportedUsage, toUsage } from "./anthropic/anthropic-usage.ts";
 export { clampOutput } from "./anthropic/clamp-output.ts";
+export { withSummarize } from "./await-answer.ts";
+export { type ChainOptions, chainOf, isExtractive } from "./chain-of.ts";
 export { type Cut, type CutShape, cut, cutMark, cutText } from "./cut-text.ts";
 export { escapeAttribute, escapeText, unescapeText } from "./escape-text.ts";
 export {

@@ -69,6 +69,8 @@ export interface SummaryAnswer {
 export interface Summarizer {
   /** Named in what a compaction records: `extractive`, `anthropic`. */
   readonly name: string;
+  /** The model it asks, where it asks one and the same: what a call that came to nothing is billed to. */
+  readonly model?: { provider: string; modelId: string };
   /** Tokens that one request and its answer may take together; Infinity where there is no such limit. */
   readonly contextWindow: number;
   /** The most tokens one answer can have. */

@@ -1,6 +1,9 @@
 import {
+  chainOf,
   exponentialDelay,
+  extractiveSummarizer,
   type RetryOptions,
+  type Summarizer,
   SummarizerError,
   withFallback,
   withFallbackFor,
@@ -222,5 +225,31 @@ describe("withFallback", () => {
       asked,
     );
     expect(answer.attempts!.map((attempt) => attempt.usage!.input)).toEqual([10, 100, 1, 1]);
+  });
+});
+
+describe("chainOf", () => {
+  const goal = { ...asked, transcript: "<transcript>\nuser: hi\n</transcript>" };
+  const repeated = (summarizer: Summarizer) => withRetry(summarizer, { sleep: async () => undefined });
+
+  it("asks again, sizes, and lets the extractive one step in for what is too long alone", async () => {
+    const passing = scriptedSummarizer((_, n) => (n === 0 ? failingAnswer("overloaded") : { text: good }));
+    expect(await chainOf(passing, { repeated }).summarize(goal)).toMatchObject({ text: good });
+    const tooLong = scriptedSummarizer(() => failingAnswer("too-long"));
+    expect(await chainOf(tooLong, { repeated }).summarize(goal)).toMatchObject({ source: "extractive" });
+    const refused = scriptedSummarizer(() => failingAnswer("unauthorized"));
+    await expect(chainOf(refused, { repeated }).summarize(goal)).rejects.toMatchObject({
+      code: "unauthorized",
+    });
+    expect(await chainOf(refused, { repeated, fallback: true }).summarize(goal)).toMatchObject({
+      source: "extractive",
+    });
+  });
+
+  it("tells which model it asks, and leaves the extractive one as it is", () => {
+    const model = { provider: "p", modelId: "m" };
+    expect(chainOf({ ...scriptedSummarizer(() => ({ text: good })), model }).model).toEqual(model);
+    const extractive = extractiveSummarizer();
+    expect(chainOf(extractive)).toBe(extractive);
   });
 });

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
-import { mkdir, open, readdir, readFile, rename, stat, unlink } from "node:fs/promises";
+import { constants } from "node:fs";
+import { lstat, mkdir, open, readdir, rename, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { OffloadStorage } from "../offload-storage.ts";
+import { PolicyError } from "../policy-error.ts";
 
 /** A file that a process left half written is cleared away once it is this old, in milliseconds. */
 const LEFTOVER_AGE_MS = 60_000;
@@ -11,7 +13,8 @@ const LEFTOVER = /^[0-9a-f]{64}\.txt\.\d+\.tmp$/;
 
 /**
  * Results in files of mode 0600 in a folder of mode 0700, named by the SHA-256 of their text. A file appears under its
- * name only when it is whole and on disk.
+ * name only when it is whole and on disk. A session may come from somebody else, with such a folder beside it: links are
+ * not followed, and a file counts only when it holds the text whose digest is its name.
  */
 export function fileOffloadStorage(folder: string): OffloadStorage {
   const pathFor = (text: string) =>
@@ -20,12 +23,17 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
   return {
     pathFor,
     owns,
-    has: async (path) => (await sizeOf(path)) !== undefined,
+    has: async (path) => (await isFolder(folder)) && (await factsOf(path))?.isFile() === true,
     async write(text) {
       const path = pathFor(text);
       const bytes = Buffer.from(text.toWellFormed());
-      if ((await sizeOf(path)) === bytes.length) return path;
+      if ((await this.read(path)) !== undefined) return path;
       await mkdir(folder, { recursive: true, mode: 0o700 });
+      if (!(await isFolder(folder)))
+        throw new PolicyError(
+          "no-storage",
+          `${folder} is a link, which is not followed; put a folder there.`,
+        );
       const draft = `${path}.${process.pid}.tmp`;
       await writeSynced(draft, bytes);
       await rename(draft, path);
@@ -33,20 +41,15 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
       return path;
     },
     async read(path) {
-      if (!owns(path)) return undefined;
-      try {
-        return await readFile(path, "utf8");
-      } catch (error) {
-        // Gone or not readable: whoever asks says so in its place.
-        if (isSystemError(error)) return undefined;
-        throw error;
-      }
+      if (!owns(path) || !(await isFolder(folder))) return undefined;
+      const text = await textIn(path);
+      return text !== undefined && pathFor(text) === path ? text : undefined;
     },
     async remove(path) {
       await unlink(path);
     },
     async list() {
-      const names = await namesIn(folder);
+      const names = (await isFolder(folder)) ? await namesIn(folder) : [];
       const kept = await Promise.all(
         names.map(async (name) => {
           const path = join(folder, name);
@@ -59,7 +62,8 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
 }
 
 async function writeSynced(path: string, bytes: Buffer): Promise<void> {
-  const file = await open(path, "w", 0o600);
+  await rm(path, { force: true });
+  const file = await open(path, "wx", 0o600);
   try {
     await file.writeFile(bytes);
     await file.sync();
@@ -79,9 +83,28 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-async function sizeOf(path: string): Promise<number | undefined> {
+/** The text of a regular file; undefined for what is gone, not readable, or a link: whoever asks says so in its place. */
+async function textIn(path: string): Promise<string | undefined> {
+  if (!(await factsOf(path))?.isFile()) return undefined;
   try {
-    return (await stat(path)).size;
+    const file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+    try {
+      return await file.readFile("utf8");
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (isSystemError(error)) return undefined;
+    throw error;
+  }
+}
+
+const isFolder = async (path: string): Promise<boolean> => (await factsOf(path))?.isDirectory() === true;
+
+/** What stands at a path itself, not where it leads. */
+async function factsOf(path: string) {
+  try {
+    return await lstat(path);
   } catch (error) {
     if (isSystemError(error)) return undefined;
     throw error;
@@ -98,12 +121,8 @@ async function namesIn(folder: string): Promise<string[]> {
 }
 
 async function isOld(path: string): Promise<boolean> {
-  try {
-    return Date.now() - (await stat(path)).mtimeMs > LEFTOVER_AGE_MS;
-  } catch (error) {
-    if (isSystemError(error)) return false;
-    throw error;
-  }
+  const facts = await factsOf(path);
+  return facts !== undefined && Date.now() - facts.mtimeMs > LEFTOVER_AGE_MS;
 }
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException =>

@@ -154,7 +154,8 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
   }
 
   const { contextWindow, maxOutputTokens } = plan;
-  return { name: "anthropic", contextWindow, maxOutputTokens, summarize, countTokens, promptTokens };
+  const model = { provider: "anthropic", modelId };
+  return { name: "anthropic", model, contextWindow, maxOutputTokens, summarize, countTokens, promptTokens };
 }
 
 const thinkingRoom = ({ thinksByDefault }: AnthropicModel) => (thinksByDefault ? 16_000 : 0);

@@ -64,6 +64,7 @@ export async function summarizeFitting(
 export function withFitting(summarizer: Summarizer, options: FittingOptions = {}): Summarizer {
   return {
     name: summarizer.name,
+    ...(summarizer.model && { model: summarizer.model }),
     contextWindow: Number.POSITIVE_INFINITY,
     maxOutputTokens: summarizer.maxOutputTokens,
     summarize: (request) => summarizeFitting(summarizer, request, options),
