@@ -4,7 +4,7 @@ import type { Argument, Command, Option } from "commander";
 import { plainLine } from "../plain-text.ts";
 
 /** A word that could stand where the cursor is. */
-export interface Candidate {
+interface Candidate {
   value: string;
   description: string;
 }

@@ -1,0 +1,12 @@
+import { createSession } from "@espalier/engine";
+import { anthropicFormat, buildRequest } from "@espalier/session-tree";
+
+const session = await createSession({ cwd: process.cwd() });
+await session.appendMessages([{ role: "user", content: "What does this repository do?" }]);
+
+// Policies and extensions first, then a request that its provider accepts, whatever the session went through.
+const { context, system } = await session.prepareRequest({ system: "You help with code." });
+const request = buildRequest(context, { format: anthropicFormat, system });
+console.log(JSON.stringify(request)); // send it, then append what came back:
+await session.appendMessages([{ role: "assistant", content: "It keeps sessions as trees." }]);
+await session.close();
