@@ -9,6 +9,7 @@
  * - `nothing-to-merge`: the other branch has nothing that is not here
  * - `damaged`: a session in which something is wrong, where only a sound one will do
  * - `bad-input`: what was given cannot be understood
+ * - `nested-append`: a handler of an append appends to the session that waits for it
  * - `settings`: a setting that cannot be used; `key` and `file` say which and where
  */
 export type EngineErrorCode =
@@ -20,6 +21,7 @@ export type EngineErrorCode =
   | "not-text"
   | "damaged"
   | "bad-input"
+  | "nested-append"
   | "settings";
 
 export interface EngineErrorOptions extends ErrorOptions {

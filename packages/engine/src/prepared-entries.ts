@@ -1,4 +1,5 @@
 import { type Entry, type NewEntry, Redactor, redactEntry, redactText } from "@espalier/session-tree";
+import { askAppendHandlers } from "./append-handlers.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { entryBeforeAppend } from "./hooks.ts";
 import type { SessionState } from "./session-state.ts";
@@ -15,9 +16,11 @@ export async function preparedEntries<Drafted extends NewEntry | Entry>(
   const hidden = (draft: Drafted): Drafted => (redactor ? redactEntry(draft, redactor) : draft);
   if (!host.has(entryBeforeAppend)) return drafts.map(hidden);
   const handlerContext = contextForHandlers(session);
-  return Promise.all(
-    drafts.map(async (draft) =>
-      hidden((await host.transform(entryBeforeAppend, draft, handlerContext)) as Drafted),
+  return askAppendHandlers(session.core, () =>
+    Promise.all(
+      drafts.map(async (draft) =>
+        hidden((await host.transform(entryBeforeAppend, draft, handlerContext)) as Drafted),
+      ),
     ),
   );
 }

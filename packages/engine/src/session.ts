@@ -28,6 +28,7 @@ import {
   sessionName,
   type Tree,
 } from "@espalier/session-tree";
+import { refuseNestedAppend } from "./append-handlers.ts";
 import { BackgroundPolicy } from "./background-policy.ts";
 import { compactWhenDue } from "./compact-when-due.ts";
 import { type CompactionRequest, planOf } from "./compaction-request.ts";
@@ -94,7 +95,10 @@ export class Session implements SessionState {
     this.log = options.log ?? console;
     this.offloadStorage = options.offloadStorage ?? offloadStorageOf(core.log);
     this.#background = new BackgroundPolicy(this, (due) => this.compact(due));
-    core.prepareWith((drafts) => this.#transformed(drafts));
+    core.prepareWith(
+      (drafts) => this.#transformed(drafts),
+      () => refuseNestedAppend(core),
+    );
     core.subscribe((change) => {
       if (change.type !== "appended") return;
       this.#announce(change.entries);

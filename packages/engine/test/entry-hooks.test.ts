@@ -1,4 +1,4 @@
-import { type Extension, openSession } from "@espalier/engine";
+import { type Extension, openSession, type Session } from "@espalier/engine";
 import { messageText, type UserMessage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
@@ -65,6 +65,54 @@ describe("entry_before_append", () => {
     });
     expect(session.getBranch()).toHaveLength(16);
     expect(reports[0]).toMatchObject({ kind: "invalid-answer" });
+  });
+
+  test("may not append to the session that waits for it: it hears so at once, and later it may", async () => {
+    const refused: unknown[] = [];
+    let later: Promise<unknown> | undefined;
+    let open = (): void => {};
+    const planted = new Promise<void>((resolve) => {
+      open = resolve;
+    });
+    const { session: other } = await plant({ turns: 0 });
+    const { session, reports } = await plantWith((api) => {
+      const counter = api.state<number>("counter", { initial: 0 });
+      api.on("entry_before_append", async ({ entry }) => {
+        if (entry.type !== "message") return;
+        await counter.append(1).catch((error: unknown) => refused.push(error));
+        await other.append({ type: "custom", customType: "mirror" } as never);
+        later ??= planted.then(() => counter.append(2));
+      });
+    });
+    expect(refused).toHaveLength(16);
+    expect(refused[0]).toMatchObject({ code: "nested-append" });
+    expect(reports).toEqual([]);
+    expect(other.getEntries()).toHaveLength(16);
+    open();
+    await later;
+    expect(session.getEntries().at(-1)).toMatchObject({ type: "custom", data: 2 });
+  });
+
+  test("in a circle through another session is refused as well", async () => {
+    const sessions: Session[] = [];
+    const refused: unknown[] = [];
+    const appendingTo =
+      (other: number): Extension =>
+      (api) => {
+        api.on("entry_before_append", async ({ entry }) => {
+          if (entry.type === "session_info" || !sessions[other]) return;
+          await sessions[other]
+            .append({ type: "custom", customType: "ring" } as never)
+            .catch((error: unknown) => {
+              refused.push(error);
+            });
+        });
+      };
+    for (const other of [1, 0])
+      sessions.push((await plant({ turns: 0, extensions: [appendingTo(other)] })).session);
+    await sessions[0]!.appendMessages([{ role: "user", content: "round" }]);
+    expect(refused).toMatchObject([{ code: "nested-append" }]);
+    expect(sessions.map((session) => session.getEntries().length)).toEqual([1, 1]);
   });
 });
 

@@ -42,6 +42,7 @@ export class SessionTree {
   });
   readonly #observers = new Set<SessionObserver>();
   #prepare: EntryPreparation | undefined;
+  #admit = (): void => {};
 
   private constructor(log: SessionLog, window: PathWindow) {
     this.log = log;
@@ -125,6 +126,7 @@ export class SessionTree {
    */
   async append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
     const batch = (Array.isArray(drafts) ? drafts : [drafts]) as readonly NewEntry[];
+    this.#admit();
     let prepared: PreparedAppend | undefined;
     await this.#queue.add({
       keep: options.onFailure === "queue",
@@ -195,9 +197,13 @@ export class SessionTree {
     return contextOfPath(window.entries, window.before);
   }
 
-  /** Has every draft pass through `prepare` before it is checked and written: the place for redaction. */
-  prepareWith(prepare: EntryPreparation): void {
+  /**
+   * Has every draft pass through `prepare` before it is checked and written: the place for redaction. `admit` is called
+   * by every append before it takes its turn; what it throws is the append's answer.
+   */
+  prepareWith(prepare: EntryPreparation, admit: () => void = () => {}): void {
     this.#prepare = prepare;
+    this.#admit = admit;
   }
 
   /** Tells `observer` of every change from now on; returns the function that ends it. */
