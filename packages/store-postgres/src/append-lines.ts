@@ -29,7 +29,7 @@ export async function appendLines(
   rows: readonly LineRow[],
 ): Promise<Appended> {
   try {
-    return await persistently(async () => {
+    return await persistently(database, async () => {
       try {
         return wholly(await insertLines(database, place, rows), rows);
       } catch (error) {

@@ -32,7 +32,7 @@ export async function createSession(
   const place: SessionPlace = { namespace, ref, made: randomUUID() };
   // An iterable may answer only once, so it is read once, whatever becomes of the connection.
   const rows = plainRows(lines);
-  return persistently(async (attempt) => {
+  return persistently(database, async (attempt) => {
     if (attempt > 1) {
       const made = await ownSession(database, place);
       if (made) return { place, header: parsedHeader(header), ...made };

@@ -23,6 +23,8 @@ export interface ReservedConnection extends Connection {
 export interface Database extends Connection {
   /** Where it is, for people; no user, no password. */
   readonly place: string;
+  /** Milliseconds for which what may be done twice is tried again while the connection is lost. */
+  readonly reconnectMs: number;
   /** All statements of `act` count, or none. */
   transaction<Result>(act: (connection: Connection) => Promise<Result>): Promise<Result>;
   reserve(): Promise<ReservedConnection>;

@@ -30,7 +30,7 @@ export async function* fetchLines(
   const at = { ...from };
   while (at.lines < to.lines) {
     const end = Math.min(to.lines, at.lines + PAGE_LINES);
-    const rows = await persistently(() =>
+    const rows = await persistently(database, () =>
       database.query<FetchedLine>(FETCH, [namespace, ref, at.lines, end, at.bytes + PAGE_BYTES]),
     );
     if (rows.length === 0) throw gone(ref);

@@ -48,7 +48,7 @@ export async function sessionNamed(
   namespace: string,
   ref: string,
 ): Promise<FoundSession | undefined> {
-  const [row] = await persistently(() => database.query<FoundRow>(FIND, [namespace, ref]));
+  const [row] = await persistently(database, () => database.query<FoundRow>(FIND, [namespace, ref]));
   return row && found(namespace, row);
 }
 

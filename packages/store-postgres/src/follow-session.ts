@@ -46,7 +46,9 @@ export async function* followSession(
   try {
     while (!signal?.aborted) {
       await bell.listen(database, channelOf(namespace, ref));
-      const lines = await persistently(() => database.query<FetchedLine>(LOOK, [namespace, ref, position]));
+      const lines = await persistently(database, () =>
+        database.query<FetchedLine>(LOOK, [namespace, ref, position]),
+      );
       for (const line of lines) {
         yield { position, line: bytesOfLine(line) };
         position++;

@@ -1,18 +1,19 @@
+import type { Database } from "./database.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
-
-/** Milliseconds for which a lost connection is made again: a server that restarts needs about one second. */
-export const PATIENCE_MS = 10_000;
 
 /** Milliseconds until the next attempt: doubled each time, up to the longest. */
 const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 1_000;
 
 /**
- * Does what may be done twice again while the connection is lost, for {@link PATIENCE_MS} at the most.
+ * Does what may be done twice again while the connection is lost, for the database's `reconnectMs` at the most.
  * @throws what the last attempt threw
  */
-export async function persistently<Result>(act: (attempt: number) => Promise<Result>): Promise<Result> {
-  const deadline = performance.now() + PATIENCE_MS;
+export async function persistently<Result>(
+  { reconnectMs }: Pick<Database, "reconnectMs">,
+  act: (attempt: number) => Promise<Result>,
+): Promise<Result> {
+  const deadline = performance.now() + reconnectMs;
   let pause = FIRST_PAUSE;
   for (let attempt = 1; ; attempt++) {
     try {

@@ -11,6 +11,11 @@ export interface ConnectionOptions {
   connectMs?: number;
   /** Milliseconds a statement may take; it is taken back then. Default 60,000. */
   statementMs?: number;
+  /**
+   * Milliseconds for which a lost connection is made again before an append or a reading fails. Default 10,000: a server
+   * that restarts needs about one second.
+   */
+  reconnectMs?: number;
 }
 
 /** Milliseconds beyond the server's own limit after which a connection that says nothing counts as lost. */
@@ -33,7 +38,12 @@ const PINNED = `SET client_encoding = 'UTF8'; SET default_transaction_isolation 
 export function poolDatabase(
   connectionString: string,
   place: string,
-  { connections = 10, connectMs = 10_000, statementMs = 60_000 }: ConnectionOptions = {},
+  {
+    connections = 10,
+    connectMs = 10_000,
+    statementMs = 60_000,
+    reconnectMs = 10_000,
+  }: ConnectionOptions = {},
 ): Database {
   const config: ClientConfig = {
     connectionString,
@@ -57,16 +67,18 @@ export function poolDatabase(
   );
   // A connection that breaks while nobody uses it is taken out of the pool; the next one is made when it is needed.
   pool.on("error", () => undefined);
-  return new PoolDatabase(pool, () => new Client(config), place);
+  return new PoolDatabase(pool, () => new Client(config), place, reconnectMs);
 }
 
 class PoolDatabase implements Database {
   readonly place: string;
+  readonly reconnectMs: number;
   readonly #pool: Pool;
   readonly #createClient: () => Client;
   #closing: Promise<void> | undefined;
 
-  constructor(pool: Pool, createClient: () => Client, place: string) {
+  constructor(pool: Pool, createClient: () => Client, place: string, reconnectMs: number) {
+    this.reconnectMs = reconnectMs;
     this.#pool = pool;
     this.#createClient = createClient;
     this.place = place;

@@ -101,7 +101,7 @@ export class PostgresLeases {
     if (!this.#held.has(held)) return;
     const { namespace, ref, owner } = held;
     try {
-      await persistently(() =>
+      await persistently(this.#database, () =>
         this.#database.query(
           { text: "DELETE FROM espalier.lease WHERE namespace = $1 AND session = $2 AND owner = $3" },
           [namespace, ref, owner],

@@ -107,7 +107,7 @@ export class PostgresLog implements SessionLog {
     return this.#inTurn(() =>
       asTroubleOfSession("unreadable", async () => {
         const { namespace, ref, made } = this.#place;
-        const [row] = await persistently(() =>
+        const [row] = await persistently(this.#database, () =>
           this.#database.query<{ lines: string; bytes: string; plain: boolean }>(EXTENT, [
             namespace,
             ref,

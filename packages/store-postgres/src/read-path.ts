@@ -69,7 +69,9 @@ export async function readPath(
   const start = leafId ?? (await lastPlace(database, [namespace, ref, lines]));
   const builder = new PathWindowBuilder();
   if (start === null) return builder.finish(null);
-  const steps = await persistently(() => database.query<Step>(WALK, [namespace, ref, start, lines]));
+  const steps = await persistently(database, () =>
+    database.query<Step>(WALK, [namespace, ref, start, lines]),
+  );
   if (steps.length === 0) return undefined;
   let leaf: string | null = null;
   for (const step of steps) {
@@ -82,7 +84,7 @@ export async function readPath(
   for (let length = FIRST_STRETCH; next !== null && leaf !== null && !builder.done; length *= 2) {
     const wanted = entryKinds.map(({ type }) => type).filter((type) => builder.needs(type));
     const values = [namespace, ref, next, length, wanted];
-    const further = await persistently(() => database.query<Step>(STRETCH, values));
+    const further = await persistently(database, () => database.query<Step>(STRETCH, values));
     for (const step of further)
       if (!builder.done && (step.line !== null || step.raw !== null)) builder.take(entryOf(step));
     next = further.at(-1)?.parent ?? null;
@@ -91,7 +93,7 @@ export async function readPath(
 }
 
 async function lastPlace(database: Database, values: readonly unknown[]): Promise<string | null> {
-  const [last] = await persistently(() => database.query<{ id: string | null }>(LAST, values));
+  const [last] = await persistently(database, () => database.query<{ id: string | null }>(LAST, values));
   return last?.id ?? null;
 }
 

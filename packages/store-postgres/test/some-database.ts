@@ -45,6 +45,7 @@ function liteDatabase(lite: PGlite): Database {
   const connection = through(lite);
   return {
     place: "PGlite",
+    reconnectMs: 0,
     query: connection.query,
     transaction: (act) =>
       lite.transaction((transaction) => act(through(transaction as unknown as PGlite))) as never,
