@@ -6,6 +6,7 @@ import { fuzz } from "./fuzz.ts";
 import type { Harness } from "./harness.ts";
 import { kill } from "./kill.ts";
 import { lease } from "./lease.ts";
+import { outage } from "./outage.ts";
 import { power } from "./power.ts";
 import { room } from "./room.ts";
 import { share } from "./share.ts";
@@ -19,6 +20,7 @@ export const harnesses: Record<string, Harness> = {
   lease,
   room,
   power,
+  outage,
   calls,
   broken,
   fuzz,

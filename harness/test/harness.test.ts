@@ -38,6 +38,19 @@ describe("the short form of each trial finds nothing that breaks the contract", 
 });
 
 test(
+  "outage: what was synced survives the power of a real file system (skipped where none can be mounted)",
+  async (context) => {
+    const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
+    const { faults, figures, skipped } = await harnesses["outage"]!(run);
+    context.skip(skipped.length > 0, skipped.join(" "));
+    expect(faults).toEqual([]);
+    expect(figures["cuts"]).toBe(6);
+    expect(figures["acked at fsync"]).toBeGreaterThan(0);
+  },
+  PATIENCE_MS,
+);
+
+test(
   "each of five broken stores is caught",
   async () => {
     const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;

@@ -1,0 +1,110 @@
+import { existsSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
+import { custom, SessionTree } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { Child } from "./child-process.ts";
+import { type Acknowledged, digestOfContext } from "./children/acting.ts";
+import { Findings, type Harness } from "./harness.ts";
+import { LoopDisk } from "./loop-disk.ts";
+import { headerOf } from "./new-session.ts";
+import { noteIssues } from "./power.ts";
+import { SeededRandom } from "./seeded-random.ts";
+
+/** Outages of one session before the next begins. */
+const CUTS_A_SESSION = 5;
+
+/** What is acknowledged at `fsync` unless somebody says otherwise; the other acts at `flush`. */
+const DURABLE: ReadonlySet<string> = new Set(["say", "answer", "compact", "fork", "repair"]);
+
+/**
+ * The power of a real file system goes at a random moment of everything one does with a session, and its journal is
+ * replayed: what was acknowledged at `fsync` is there, and says the same.
+ */
+export const outage: Harness = async (options) => {
+  const findings = new Findings();
+  let disk: LoopDisk;
+  try {
+    disk = new LoopDisk(options.folder);
+  } catch (error) {
+    findings.skipped.push(
+      `No file system on a loop device (${(error as Error).message.split("\n")[0]}); \`power\` simulates one.`,
+    );
+    return findings;
+  }
+  try {
+    await cutAgainAndAgain(disk, options, findings);
+  } finally {
+    disk.remove();
+  }
+  return findings;
+};
+
+async function cutAgainAndAgain(
+  disk: LoopDisk,
+  { count, isShort, seed, program, store: storeName }: Parameters<Harness>[0],
+  findings: Findings,
+): Promise<void> {
+  const random = new SeededRandom(seed * 7919);
+  const store = fileStore({ home: disk.folder });
+  const total = count ?? (isShort ? 6 : 200);
+  for (let round = 0, file = "", acked: Acknowledged[] = []; round < total; round += 1) {
+    if (round % CUTS_A_SESSION === 0) {
+      if (file !== "") rmSync(file);
+      file = join(disk.folder, `session${round}.jsonl`);
+      acked = [];
+      await (await store.create(headerOf(`s${round}`), [], file)).close();
+    }
+    const parameters = ["acting", storeName, disk.folder, file, `${seed * 1_000 + round}`];
+    // What fails once the power is gone is no news.
+    const child = new Child(program, parameters, { isMute: true });
+    const isOpen = (await child.line(0)) !== undefined;
+    findings.expect(isOpen, () => `Cut ${round}: the session could not be opened again.`);
+    await setTimeout(random.next() * 300);
+    disk.cut();
+    child.process.kill("SIGKILL");
+    await child.over;
+    disk.restart();
+    findings.count("cuts");
+    const said = child.lines.slice(1).map((line) => JSON.parse(line) as Acknowledged);
+    acked.push(...said.filter(({ act }) => DURABLE.has(act)));
+    findings.count("acked at fsync", said.filter(({ act }) => DURABLE.has(act)).length);
+    findings.count("acked at flush", said.filter(({ act }) => !DURABLE.has(act)).length);
+    await judge(findings, file, acked, `Cut ${round}`);
+  }
+}
+
+async function judge(
+  findings: Findings,
+  file: string,
+  acked: readonly Acknowledged[],
+  when: string,
+): Promise<void> {
+  const store = fileStore({ home: file });
+  const session = await SessionTree.open(await store.open(file, "write")).catch((error: Error) => error);
+  if (session instanceof Error) {
+    findings.fault(`${when}: the session does not open: ${session.message}`);
+    return;
+  }
+  for (const { act, ids, file: made } of acked) {
+    for (const id of ids)
+      findings.expect(
+        session.tree.has(id),
+        () => `${when}: an entry of "${act}" acknowledged at fsync is lost.`,
+      );
+    findings.expect(made === undefined || existsSync(made), () => `${when}: the file of a ${act} is gone.`);
+    if (made !== undefined && existsSync(made))
+      await (await SessionTree.open(await store.open(made, "read"))).close();
+  }
+  const last = acked.findLast(({ ids }) => ids.length > 0);
+  if (last && last.leafId !== null) {
+    const now = session.tree.has(last.leafId) && digestOfContext(session.contextAt(last.leafId));
+    findings.expect(now === last.digest, () => `${when}: the context of the last durable leaf has changed.`);
+  }
+  await noteIssues(findings, session, when);
+  const [appended] = await session.append(custom.of({ customType: "trial" }));
+  const again = await SessionTree.open(await store.open(file, "read"));
+  findings.expect(again.leafId === appended!.id, () => `${when}: the next append is not clean.`);
+  await again.close();
+  await session.close();
+}
