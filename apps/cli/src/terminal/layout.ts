@@ -38,12 +38,13 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
       previewHeight: height - 1,
     };
   }
-  const treeHeight = columns >= WIDE ? height : Math.max(3, Math.ceil(height * TREE_SHARE));
+  const treeHeight =
+    columns >= WIDE ? height : Math.min(height, Math.max(3, Math.ceil(height * TREE_SHARE)));
   return {
     preview: isReading ? "whole" : "below",
     treeColumns: columns,
     treeHeight,
     previewColumns: columns - 1,
-    previewHeight: isReading ? height - 1 : height - treeHeight - 1,
+    previewHeight: Math.max(0, isReading ? height - 1 : height - treeHeight - 1),
   };
 }

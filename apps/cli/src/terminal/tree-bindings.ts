@@ -161,7 +161,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1):
     direction > 0
       ? (found.find((position) => position > at) ?? found[0]!)
       : (found.findLast((position) => position < at) ?? found.at(-1)!);
-  const told = `${found.indexOf(to) + 1} of ${found.length} places with ${tree.query}`;
+  const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query}`;
   return next(tell({ ...state, tree: revealed(state, tree, to) }, told));
 }
 

@@ -9,8 +9,8 @@ import type { TerminalState } from "./state.ts";
 import { fieldLines } from "./text-field.ts";
 
 /** Columns behind the title: project, size, branches, age, cost, each with two spaces before it. */
-const PROJECT = 14;
-const FACTS = 2 + PROJECT + 2 + 8 + 2 + 8 + 2 + 8 + 2 + 7;
+const PROJECT = 12;
+const FACTS = 2 + PROJECT + 2 + 7 + 2 + 8 + 2 + 8 + 2 + 7;
 
 /** The narrowest title before the project gives way to it. */
 const TITLE = 24;
@@ -22,7 +22,7 @@ export function viewSessions(state: TerminalState): Line[] {
   const showsProject = size.columns - 2 - FACTS >= TITLE;
   const factsWidth = showsProject ? FACTS : FACTS - PROJECT - 2;
   const room = Math.max(8, size.columns - 2 - factsWidth);
-  const columns = `${padToColumns("  session", room + 2)}${showsProject ? `  ${"project".padEnd(PROJECT)}` : ""}  ${"size".padStart(8)}  ${"branches".padStart(8)}  ${"age".padStart(8)}  ${"cost".padStart(7)}`;
+  const columns = `${padToColumns("  session", room + 2)}${showsProject ? `  ${"project".padEnd(PROJECT)}` : ""}  ${"size".padStart(7)}  ${"branches".padStart(8)}  ${"age".padStart(8)}  ${"cost".padStart(7)}`;
   const top = sessions.query
     ? { spans: [span("  search: ", "label"), ...(fieldLines(sessions.query)[0]?.spans ?? [])] }
     : line(span(columns, "dim"));
@@ -67,7 +67,7 @@ function sessionsLine(
   const facts = sessions.facts.get(session.ref);
   const cells = [
     ...(showsProject ? [padToColumns(cutToColumns(projectOf(session.cwd), PROJECT), PROJECT)] : []),
-    formatBytes(session.bytes).padStart(8),
+    formatBytes(session.bytes).padStart(7),
     (facts ? formatCount(facts.branches) : "·").padStart(8),
     formatAge(Math.max(0, now - Date.parse(session.modified))).padStart(8),
     (facts ? formatCost(facts.cost) : "·").padStart(7),

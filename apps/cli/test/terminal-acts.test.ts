@@ -1,0 +1,146 @@
+import { expect, test } from "vitest";
+import { demoModel, Scratch } from "./terminal-scratch.ts";
+
+const opened = () => new Scratch().open(demoModel());
+
+const labelled = (scratch: Scratch, label: string): string => {
+  const { model } = scratch.state.tree!.view;
+  const [row] = [...model.labels].find(([, text]) => text === label)!;
+  return model.tree.idAt(row);
+};
+
+test("going somewhere asks for a summary or none, and hands the engine what was chosen", () => {
+  const scratch = opened().keys("<", "}", "g");
+  const entryId = labelled(scratch, "before-cache");
+  expect(scratch.screen).toContain("with a summary of the branch that is left");
+  scratch.keys("s");
+  expect(scratch.effects.at(-1)).toEqual({
+    type: "act",
+    act: { name: "navigate", entryId, summarize: true },
+  });
+  expect(scratch.screen).toContain("going there … 0 s  Esc ends it");
+  scratch.keys("escape");
+  expect(scratch.effects.at(-1)).toEqual({ type: "abort" });
+  scratch.happen({ type: "told", message: "Ended; nothing has changed." });
+  scratch.keys("g", "f").type("the cache").keys("enter");
+  expect(scratch.effects.at(-1)).toMatchObject({ act: { summarize: true, instructions: "the cache" } });
+});
+
+test("where a summary is billed it is asked for once more, and nowhere else", () => {
+  const scratch = new Scratch().open(demoModel(), { writer: { name: "anthropic", isBilled: true } });
+  scratch.keys("<", "}", "g", "s");
+  expect(scratch.screen).toContain("This will be billed");
+  expect(scratch.effects).toEqual([]);
+  scratch.keys("n", "g", "n");
+  expect(scratch.effects).toHaveLength(1);
+});
+
+test("one thing at a time, and nothing where a session is only read", () => {
+  const scratch = opened().keys("u");
+  expect(scratch.effects).toEqual([{ type: "act", act: { name: "undo" } }]);
+  scratch.keys("u");
+  expect(scratch.effects).toHaveLength(1);
+  expect(scratch.screen).toContain("One thing at a time: taking back.");
+  const reader = new Scratch().open(demoModel(), { readOnly: "This file cannot be written by you." });
+  expect(reader.keys("l").screen).toContain("This file cannot be written by you.");
+  expect(reader.state.dialog).toBeUndefined();
+});
+
+test("a text that comes back is written anew, over several lines, and appended", () => {
+  const scratch = opened().keys("u");
+  scratch.happen({
+    type: "acted",
+    act: { name: "undo" },
+    outcome: { message: "Taken back.", editorText: "Do it\nagain" },
+  });
+  expect(scratch.screen).toContain("Write it anew");
+  scratch.keys("enter").type("please").keys("up", "home").type("!").keys("ctrl-s");
+  expect(scratch.effects.at(-1)).toEqual({
+    type: "act",
+    act: { name: "append", text: "Do it\n!again\nplease" },
+  });
+});
+
+test("where somebody else writes, one may wait, only read, fork or share, and sharing is remembered", () => {
+  const act = { name: "undo" } as const;
+  const busy = () => opened().keys("u").happen({ type: "busy", act, holder: "Process 1 writes it." });
+  expect(busy().screen).toContain("Process 1 writes it.");
+  expect(busy().keys("f").effects.at(-1)).toEqual({ type: "act", act, onBusy: "fork" });
+  expect(busy().keys("r", "u").screen).toContain("You chose to read this session only");
+  const shared = busy().keys("s");
+  expect(shared.effects.at(-1)).toEqual({ type: "act", act, onBusy: "share" });
+  shared.happen({ type: "told", message: "" }).keys("u");
+  expect(shared.effects.at(-1)).toEqual({ type: "act", act, onBusy: "share" });
+  expect(busy().keys("w").state.dialog).toBeUndefined();
+});
+
+test("two places are compared: one that was marked, or the leaf", () => {
+  const scratch = opened().keys("<", "}", "d");
+  const { model } = scratch.state.tree!.view;
+  const here = labelled(scratch, "before-cache");
+  expect(scratch.effects).toEqual([{ type: "compare", a: here, b: model.leafId }]);
+  scratch.happen({ type: "told", message: "" }).keys("m", "}", "d");
+  expect(scratch.effects.at(-1)).toMatchObject({ b: here });
+});
+
+test("the list searches as one types, by name at once and over everything said, and opens what is chosen", () => {
+  const scratch = new Scratch();
+  const session = (ref: string, name: string | null, modified: string) => ({
+    id: ref,
+    ref,
+    cwd: "/home/somebody/boats",
+    name,
+    firstMessage: "How high is the tide?",
+    modified,
+    updatedAt: null,
+    lastCompaction: null,
+    bytes: 1_500,
+    parent: null,
+    agent: "espalier" as const,
+  });
+  const sessions = [
+    session("/s/new.jsonl", null, "2026-03-09T11:00:00Z"),
+    session("/s/old.jsonl", "Harbour lights", "2026-03-01T11:00:00Z"),
+  ];
+  scratch.happen({ type: "sessions", sessions, isDone: true });
+  expect(scratch.screen).toMatch(/▸ How high is the tide\? +boats +1\.5 kB +· +1 h +·/);
+  expect(scratch.effects).toEqual([{ type: "read-facts", refs: ["/s/new.jsonl", "/s/old.jsonl"] }]);
+  scratch.happen({ type: "facts", ref: "/s/new.jsonl", facts: { branches: 3, cost: 1.5 } });
+  expect(scratch.screen).toMatch(/1\.5 kB +3 +1 h +\$1\.50/);
+  scratch.keys("s", "s", "s");
+  scratch.keys("/").type("lights");
+  expect(scratch.effects.at(-1)).toEqual({ type: "search", query: "lights" });
+  const hit = {
+    file: "/s/new.jsonl",
+    sessionId: "new",
+    entryId: "e7",
+    role: "user",
+    snippet: "the lights go out",
+    onPath: true,
+  };
+  scratch.happen({ type: "hits", query: "lights", hits: [hit], isDone: true });
+  expect(scratch.screen).toMatch(/▸ Harbour lights/);
+  expect(scratch.screen).toMatch(/How high is the tid… user +the lights go out/);
+  scratch.keys("down", "enter");
+  expect(scratch.effects.at(-1)).toEqual({ type: "open", ref: "/s/new.jsonl", entryId: "e7" });
+  scratch.keys("escape");
+  expect(scratch.screen).not.toContain("search:");
+});
+
+test("all keys stand in the help, and every hint is a key that does something", () => {
+  const scratch = opened().keys("?");
+  const help: string[] = [];
+  for (let page = 0; page < 12; page++) {
+    help.push(scratch.screen);
+    scratch.keys("pagedown");
+  }
+  for (const title of [
+    "go on from here",
+    "search in this session",
+    "suspend",
+    "quit",
+    "compact: the plan first",
+  ])
+    expect(help.join("\n")).toContain(title);
+  expect(scratch.keys("escape").state.dialog).toBeUndefined();
+});

@@ -1,0 +1,168 @@
+import { expect, test } from "vitest";
+import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
+
+const user = (id: string, parentId: string | null, content = id) => ({
+  type: "message",
+  id,
+  parentId,
+  timestamp: "2026-03-08T12:00:00.000Z",
+  message: { role: "user", content, timestamp: 1 },
+});
+const answer = (id: string, parentId: string, text = id) => ({
+  type: "message",
+  id,
+  parentId,
+  timestamp: "2026-03-08T12:00:00.000Z",
+  message: {
+    role: "assistant",
+    content: [{ type: "text", text }],
+    provider: "p",
+    model: "m",
+    stopReason: "stop",
+    timestamp: 1,
+  },
+});
+
+/** Two branches behind the first answer, of which the second one is the path. */
+const forked = () =>
+  modelOf([
+    user("question", null),
+    answer("thought1", "question"),
+    answer("thought2", "thought1"),
+    user("leftuser", "thought2"),
+    answer("leftmodel", "leftuser"),
+    user("pathuser", "thought2"),
+    answer("pathmodel", "pathuser"),
+    answer("pathlast", "pathmodel"),
+  ]);
+
+const rows = (scratch: Scratch): string[] =>
+  scratch.screen
+    .split("\n")
+    .slice(1, 12)
+    .map((text) => text.replace(/ +(1 day)? ?.$/, "").trimEnd())
+    .filter((text) => text.trim() !== "");
+
+test("a turn is a row, a branch is indented where it parts, and the path and its leaf are marked", () => {
+  expect(rows(new Scratch().open(forked()))).toEqual([
+    " ● you   question                                                  ▸1",
+    " ● model thought2",
+    "   ├─ you   leftuser",
+    "   │  model leftmodel",
+    " ● you   pathuser                                                  ▸1",
+    "▸● model pathlast                                                   *",
+  ]);
+});
+
+test("Space shows the entries of a turn and hides them again; on a branch it folds the branch", () => {
+  const scratch = new Scratch().open(forked()).keys("<", " ");
+  expect(rows(scratch)[1]).toBe(" ● model thought1");
+  scratch.keys(" ");
+  expect(rows(scratch)[1]).toBe(" ● model thought2");
+  scratch.keys("down", "down", "down", "left");
+  expect(scratch.selected).toContain("leftuser");
+  expect(rows(scratch)).toHaveLength(5);
+  expect(scratch.selected).toContain("▸▸1");
+  scratch.keys("right");
+  expect(rows(scratch)).toHaveLength(6);
+});
+
+test("jumps lead to where branches part, to the parent, to the other side and to the leaf", () => {
+  const scratch = new Scratch().open(forked());
+  const selects = (key: string) => scratch.keys(key).selected.replace(/.*(?:you|model) +(\S+).*/, "$1");
+  expect(selects("<")).toBe("question");
+  expect(selects("]")).toBe("thought2");
+  expect(selects("]")).toBe("leftuser");
+  expect(selects("o")).toBe("pathuser");
+  expect(selects("o")).toBe("leftuser");
+  expect(selects("p")).toBe("thought2");
+  expect(selects("[")).toBe("thought2");
+  expect(scratch.screen).toContain("No branch parts further up.");
+  expect(selects(".")).toBe("pathlast");
+});
+
+test("filters leave what they name, and the cursor on something that is shown", () => {
+  const scratch = new Scratch().open(demoModel());
+  expect(scratch.screen).toContain("· turns");
+  scratch.keys("f");
+  expect(scratch.screen).toContain("tools hidden");
+  expect(rows(scratch).some((row) => / tool /.test(row))).toBe(false);
+  scratch.keys("f");
+  expect(scratch.screen).toContain("users only");
+  expect(rows(scratch).every((row) => / (you|state) {2}/.test(row))).toBe(true);
+  scratch.keys("f");
+  expect(rows(scratch).every((row) => row.includes("["))).toBe(true);
+  expect(scratch.selected).toContain("[works-offline]");
+  scratch.keys("f");
+  expect(scratch.screen).toContain("everything");
+});
+
+test("labels are gone to, one after another", () => {
+  const scratch = new Scratch().open(demoModel()).keys("<", "}");
+  expect(scratch.selected).toContain("[before-cache]");
+  scratch.keys("}", "{");
+  expect(scratch.selected).toContain("[before-cache]");
+});
+
+test("what is found in the session is gone to, also where it is folded", () => {
+  const scratch = new Scratch().open(forked()).keys("/").type("thought1").keys("enter");
+  expect(scratch.effects.at(-1)).toEqual({ type: "find", query: "thought1" });
+  scratch.happen({ type: "found", query: "thought1", entryIds: ["thought1"], isDone: true });
+  expect(scratch.selected).toContain("thought1");
+  expect(scratch.screen).toContain("Place 1 of 1 with thought1");
+});
+
+test("the preview asks for what the model reads where the cursor is, and shows it", () => {
+  const scratch = new Scratch().open(forked()).keys("tab");
+  const { cursor } = scratch.state.tree!;
+  expect(scratch.effects.at(-1)).toEqual({ type: "read-context", row: cursor });
+  const value = {
+    tokens: 50_000,
+    model: "p/m",
+    thinkingLevel: "off",
+    hidden: "The compaction x stands for 3 older entries.",
+    messages: [{ role: "user" as const, tokens: 50_000, gist: "all of it", isSent: true }],
+  };
+  scratch.happen({ type: "context", row: cursor, context: value });
+  expect(scratch.screen).toMatch(/1 message, 50,000 tokens · p\/m/);
+  expect(scratch.screen).toContain("25 % of a window of 200,000");
+  expect(scratch.screen).toContain("stands for 3 older entries");
+  expect(scratch.screen).toMatch(/50,000 {2}you {6}all of it/);
+  scratch.keys("up");
+  expect(scratch.effects.at(-1)).toMatchObject({ type: "read-context" });
+});
+
+test("a session that grows elsewhere grows on the screen; who looks at the leaf goes with it, who does not stays", () => {
+  const lines = [user("question", null), answer("thought1", "question"), user("next", "thought1")];
+  const grown = () => modelOf([...lines, answer("reply", "next")]);
+  const follower = new Scratch().open(modelOf(lines));
+  follower.happen({ type: "grown", ref: "/sessions/one.jsonl", model: grown() });
+  expect(follower.selected).toContain("reply");
+  const reader = new Scratch().open(modelOf(lines)).keys("<");
+  reader.happen({ type: "grown", ref: "/sessions/one.jsonl", model: grown() });
+  expect(reader.selected).toContain("question");
+  expect(reader.screen).toContain("reply");
+});
+
+test("a hundred thousand entries are moved through without looking at more than a screen", () => {
+  const lines: object[] = [user("e0", null)];
+  for (let at = 1; at < 100_000; at++)
+    lines.push(at % 10 === 0 ? user(`e${at}`, `e${at - 1}`) : answer(`e${at}`, `e${at - 1}`));
+  const scratch = new Scratch().open(modelOf(lines));
+  const { tree } = scratch.state.tree!.view.model;
+  let read = 0;
+  const { entryAt } = tree;
+  tree.entryAt = (row) => {
+    read++;
+    return entryAt.call(tree, row);
+  };
+  scratch.keys("pageup");
+  view(scratch);
+  expect(read).toBeLessThan(120);
+  scratch.keys("<");
+  view(scratch);
+  expect(scratch.selected).toContain("e0");
+  expect(read).toBeLessThan(240);
+});
+
+const view = (scratch: Scratch): string => scratch.screen;
