@@ -1,31 +1,56 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { brokenReply, startMessagesServer, textReply, toolReply } from "@espalier/summarizer/testing";
+import {
+  brokenReply,
+  errorReply,
+  type MessagesServer,
+  startMessagesServer,
+  textReply,
+  toolReply,
+} from "@espalier/summarizer/testing";
 import { afterAll, expect, test } from "vitest";
 import { bundled, espalier, espalierJson, linesOf, temporaryFolder } from "./espalier.ts";
 
 const endings: (() => unknown)[] = [];
 afterAll(async () => {
-  for (const end of endings) await end();
+  for (const end of endings.reverse()) await end();
 });
 
-/** A model that reads notes.txt when it is asked for notes, hangs when it is told to, and else says much. */
-async function claude(): Promise<string> {
+const KEY = "key-of-the-chat-test";
+
+const SUMMARY = [
+  "## Goal\nTell tales.",
+  "## Constraints & Preferences\n- none",
+  "## Progress\n### Done\n- [x] told\n### In Progress\n- [ ] more\n### Blocked\n- none",
+  "## Key Decisions\n- **Tell**: on",
+  "## Next Steps\n1. Tell more.",
+  "## Critical Context\n- Waves.",
+].join("\n\n");
+
+/** A model that reads notes.txt when it is asked for notes, hangs when it is told to, fails, and else says much. */
+async function claude(): Promise<MessagesServer> {
   const server = await startMessagesServer({
-    apiKey: "test",
+    apiKey: KEY,
     reply: ({ body }) => {
       const messages = body["messages"] as { content: { type: string; text?: string }[] }[];
       const last = messages.at(-1)!.content.at(-1)!;
+      if (!JSON.stringify(body["system"] ?? "").includes("assistant in a terminal"))
+        return textReply(SUMMARY);
       if (last.type === "tool_result") return textReply("The notes say that the **tide** is high.");
+      if (last.text?.includes("asks for a summary")) return textReply(SUMMARY);
       if (last.text?.includes("notes"))
         return toolReply([{ name: "read_file", input: { path: "notes.txt" } }]);
       if (last.text?.includes("for ever")) return brokenReply("I begin to count and do not end", "hang", 1);
-      return textReply(`It is so. ${"Waves come and go. ".repeat(1_200)}The end.`, { deltaLength: 4_000 });
+      if (last.text?.includes("impossible")) return errorReply(400, "that cannot be answered");
+      if (last.text?.includes("short")) return textReply("Ebb. Flood.");
+      return textReply(`It is so. ${"Waves come and go. ".repeat(1_200)}\n\nThe end.`, {
+        deltaLength: 4_000,
+      });
     },
   });
   endings.push(server.close);
-  return server.url;
+  return server;
 }
 
 function place() {
@@ -34,21 +59,37 @@ function place() {
   return home;
 }
 
+const environmentOf = (home: string, { url }: MessagesServer) => ({
+  ANTHROPIC_API_KEY: KEY,
+  ANTHROPIC_BASE_URL: url,
+  ESPALIER_HOME: home,
+});
+
 const sessionsIn = (home: string): string[] =>
   readdirSync(home, { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".jsonl"))
     .map((name) => join(home, name));
 
 test("without a key one sentence says what to set", async () => {
-  const { code, stdout, stderr } = await espalier(["chat", "--print", "Hello"]);
-  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-  expect(stderr.trimEnd().split("\n")).toHaveLength(1);
-  expect(stderr).toContain("ANTHROPIC_API_KEY");
+  for (const rest of [["--print", "Hello"], []]) {
+    const { code, stdout, stderr } = await espalier(["chat", ...rest]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr.trimEnd().split("\n")).toHaveLength(1);
+    expect(stderr).toContain("ANTHROPIC_API_KEY");
+  }
+});
+
+test("without a terminal a chat says what to give instead", async () => {
+  const home = place();
+  const { code, stderr } = await espalier(["chat"], { env: environmentOf(home, await claude()) });
+  expect(code).toBe(2);
+  expect(stderr).toContain("--print");
+  expect(sessionsIn(home)).toEqual([]);
 });
 
 test("--print answers one prompt, with tools, and --json tells the events; the key is nowhere", async () => {
   const home = place();
-  const env = { ANTHROPIC_API_KEY: "test", ANTHROPIC_BASE_URL: await claude(), ESPALIER_HOME: home };
+  const env = environmentOf(home, await claude());
   const printed = await espalier(["chat", "--print", "What do the notes say?"], { env, cwd: home });
   expect(printed).toEqual({ code: 0, stdout: "The notes say that the **tide** is high.\n", stderr: "" });
   const told = await espalierJson(["chat", "--continue", "--print", "And the notes again?"], {
@@ -62,37 +103,87 @@ test("--print answers one prompt, with tools, and --json tells the events; the k
   const [file] = sessionsIn(home);
   expect(sessionsIn(home)).toHaveLength(1);
   expect(statSync(file!).mode & 0o777).toBe(0o600);
-  expect(JSON.stringify(linesOf(file!))).not.toContain('"test"');
+  expect(JSON.stringify([linesOf(file!), told.values])).not.toContain(KEY);
+});
+
+test("--print says in one sentence why there is no answer, and nothing that was said to the model", async () => {
+  const home = place();
+  const env = environmentOf(home, await claude());
+  const failed = await espalier(["chat", "--print", "Do the impossible, swordfish."], { env, cwd: home });
+  expect(failed).toEqual({ code: 1, stdout: "", stderr: "400 that cannot be answered\n" });
+  const { value, code } = await espalierJson(["chat", "--print", "Do the impossible."], {
+    env: { ...env, ANTHROPIC_API_KEY: "wrong" },
+    cwd: home,
+  });
+  expect([code, value?.type]).toEqual([1, "agent_start"]);
+});
+
+test("--model says who answers, and the session remembers it", async () => {
+  const home = place();
+  const server = await claude();
+  const run = (...more: string[]) =>
+    espalier(["chat", "--print", "In short?", ...more], { env: environmentOf(home, server), cwd: home });
+  await run("--model", "claude-haiku-4-5");
+  await run("--continue");
+  await run("--continue", "--model", "claude-sonnet-4-5");
+  await run("--continue");
+  const answered = server.requests.map(({ body }) => body["model"]);
+  expect(answered).toEqual([
+    "claude-haiku-4-5",
+    "claude-haiku-4-5",
+    "claude-sonnet-4-5",
+    "claude-sonnet-4-5",
+  ]);
 });
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
+if (!hasTmux) console.warn("tmux is not installed: the chat is not driven in a terminal.");
 
-// Where tmux is missing there is no terminal to look at.
-test.skipIf(!hasTmux)(
-  "a person types, interrupts, forks, compacts and quits",
-  { timeout: 240_000 },
-  async () => {
-    const home = place();
-    const url = await claude();
-    const socket = `espalier-${process.pid}`;
-    const tmux = (...parameters: string[]) =>
-      execFileSync("tmux", ["-L", socket, ...parameters], { encoding: "utf8" });
-    const command = `cd ${home} && env NO_COLOR=1 ESPALIER_HOME=${home} ANTHROPIC_API_KEY=test ANTHROPIC_BASE_URL=${url} ${process.execPath} ${await bundled()} chat; echo "left with $?"; cat`;
-    tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", command);
-    endings.push(() => tmux("kill-server"));
-    const shows = async (text: string | RegExp) => {
-      const end = Date.now() + 60_000;
-      for (;;) {
-        const screen = tmux("capture-pane", "-p", "-J", "-S", "-200");
-        if (typeof text === "string" ? screen.includes(text) : text.test(screen)) return;
-        if (Date.now() > end) throw new Error(`The screen never showed ${text}:\n${screen}`);
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      }
-    };
-    const type = (text: string) => {
+/** A chat in a terminal of its own, and what is on its screen. */
+async function terminal(name: string, home: string, server: MessagesServer, columns = 120) {
+  const socket = `espalier-${name}-${process.pid}`;
+  const tmux = (...parameters: string[]) =>
+    execFileSync("tmux", ["-L", socket, ...parameters], { encoding: "utf8" });
+  const env = Object.entries({ NO_COLOR: "1", ...environmentOf(home, server) }).map((pair) => pair.join("="));
+  const chat = `${process.execPath} ${await bundled()} chat`;
+  const command = `cd ${home} && env ${env.join(" ")} ${chat}; echo "left with $?"; cat`;
+  tmux("-f", "/dev/null", "new-session", "-d", "-x", `${columns}`, "-y", "50", command);
+  endings.push(() => tmux("kill-server"));
+  const screen = () => tmux("capture-pane", "-p", "-J", "-S", "-300");
+  return {
+    screen,
+    keys: (...keys: string[]) => tmux("send-keys", ...keys),
+    paste(text: string) {
+      tmux("set-buffer", text);
+      tmux("paste-buffer", "-p");
+    },
+    type(text: string) {
       tmux("send-keys", "-l", text);
       tmux("send-keys", "Enter");
-    };
+    },
+    async shows(text: string | RegExp) {
+      const end = Date.now() + 60_000;
+      for (;;) {
+        const seen = screen();
+        if (typeof text === "string" ? seen.includes(text) : text.test(seen)) return;
+        if (Date.now() > end) throw new Error(`The screen never showed ${text}:\n${seen}`);
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+    },
+    /** Forgets what was on the screen. */
+    forget() {
+      tmux("send-keys", "-R");
+      tmux("clear-history");
+    },
+  };
+}
+
+test.skipIf(!hasTmux)(
+  "a person types, interrupts, forks, compacts and quits",
+  async () => {
+    const home = place();
+    const server = await claude();
+    const { shows, type, keys, screen } = await terminal("acts", home, server);
 
     await shows("/help lists the commands.");
     type("What do the notes say?");
@@ -103,23 +194,116 @@ test.skipIf(!hasTmux)(
     await shows("/compact         Compress conversation history");
     type("/compact");
     await shows("Nothing to compact");
+    type("/nothing");
+    await shows("There is no command /nothing; /help lists them.");
+
     type("Count for ever.");
     await shows("I begin to count");
-    tmux("send-keys", "C-c");
+    await shows("Ctrl-C ends it");
+    type("In short, please.");
+    await shows("waits: In short, please.");
+    type("/label in between");
+    await shows("An answer is on its way");
+    keys("C-c");
     await shows("(aborted)");
-    type("/fork");
+    type("/continue");
+    await shows("› In short, please.");
+    await shows("Ebb. Flood.");
+
+    type("/undo");
+    await shows("Taken back");
+    await shows(/› In short, please\.\s*$/);
+    keys("C-c");
+    type("/label aborted");
+    await shows(/Labelled \S+: aborted/);
+    type("/name Tides");
+    await shows("The session is called Tides");
+    type("/tree");
+    await shows(/Tides .*\n.*entries · 1 branch/);
+    type("/context");
+    await shows("What the model reads at");
+
+    const [first] = sessionsIn(home);
+    const prompts = linesOf(first!).filter(({ message }) => (message as { role?: string })?.role === "user");
+    type(`/fork ${prompts[1]!["id"]} --summarize`);
     await shows(/Forked to \S+/);
+    await shows(/› Count for ever\.\s*$/);
+    keys("C-c");
+    expect(sessionsIn(home)).toHaveLength(2);
+
+    type("/policy");
+    await shows("The policy is token-budget");
+    type("/policy nonsense");
+    await shows("There is no policy nonsense; take one of token-budget");
+    type("/policy pressure");
+    await shows("The policy is pressure, for as long as this chat goes on");
+    type("/policy token-budget");
+    await shows("The policy is token-budget, for as long");
+    type("/model claude-haiku-4-5");
+    await shows(/claude-haiku-4-5 · [\d,]+ of 200,000 tokens/);
+
     for (const word of ["One", "Two", "Three", "Four", "Five"]) {
       type(`${word} more tale, please.`);
-      await shows(new RegExp(`${word} more tale[\\s\\S]*The end\\.[\\s\\S]*%\\)`));
-      tmux("send-keys", "C-l");
-      tmux("clear-history");
+      await shows(new RegExp(`${word} more tale[\\s\\S]*The end\\.\\s+claude`));
     }
-    type("/compact");
+    type("/compact the waves");
     await shows(/✅ Compacted: [\d,]+ → [\d,]+ tokens/);
     await shows(/ {3}Freed [\d,]+ tokens, removed 0 offloaded files/);
+    type("Do the impossible.");
+    await shows("400 that cannot be answered (/continue asks again)");
     type("/quit");
     await shows("left with 0");
-    expect(sessionsIn(home)).toHaveLength(2);
+    await shows(/To go on: espalier chat \S+/);
+    expect(screen()).not.toContain(KEY);
+    expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
+    expect(server.failures).toEqual([]);
+    const asked = server.requests.filter(({ body }) => JSON.stringify(body["system"]).includes("terminal"));
+    expect(asked.at(-1)!.body["model"]).toBe("claude-haiku-4-5");
+    for (const file of sessionsIn(home)) expect(statSync(file).mode & 0o777).toBe(0o600);
   },
+  240_000,
+);
+
+test.skipIf(!hasTmux)(
+  "a compaction that fails says so once and why, and the history is as it was; a pasted text is one message",
+  async () => {
+    const home = place();
+    writeFileSync(join(home, "settings.json"), JSON.stringify({ keepRecentTokens: 1_000 }));
+    let mayAnswer = true;
+    const server = await startMessagesServer({
+      apiKey: KEY,
+      reply: ({ body }) =>
+        !JSON.stringify(body["system"] ?? "").includes("assistant in a terminal") ||
+        JSON.stringify(body["messages"]).includes("asks for a summary") ||
+        !mayAnswer
+          ? errorReply(401, "who are you?")
+          : textReply("Waves come and go. ".repeat(300)),
+    });
+    endings.push(server.close);
+    const { shows, type, keys, paste, screen } = await terminal("fails", home, server);
+    await shows("/help lists the commands.");
+    paste("first line\nsecond line");
+    await shows("› first line ⏎ second line");
+    keys("Enter");
+    await shows(/Waves come[\s\S]*claude/);
+    type("And again?");
+    await shows(/And again\?[\s\S]*Waves come[\s\S]*claude/);
+    mayAnswer = false;
+    const [file] = sessionsIn(home);
+    const before = linesOf(file!).length;
+    type("/compact");
+    await shows(/✅ Compacted|❌ Compaction failed, history unchanged\n {3}\S+/);
+    expect(screen().match(/history unchanged/g)).toHaveLength(1);
+    expect(linesOf(file!).some((line) => line["type"] === "compaction")).toBe(false);
+    expect(before).toBeLessThanOrEqual(linesOf(file!).length);
+    const said = linesOf(file!).flatMap(({ message }) =>
+      (message as { role?: string })?.role === "user" ? [(message as { content: unknown }).content] : [],
+    );
+    expect(said[0]).toBe("first line\nsecond line");
+    keys("C-c");
+    await shows("Press Ctrl-C again to leave.");
+    keys("C-c");
+    await shows("left with 0");
+  },
+  120_000,
 );

@@ -10,12 +10,12 @@ import {
   type ToolCallBlock,
 } from "@espalier/session-tree";
 import { afterAnswer, isWhole } from "./after-answer.ts";
-import { AgentError, MaxIterations, stillTooLong } from "./agent-error.ts";
+import { AgentError, MaxIterations } from "./agent-error.ts";
 import type { AgentEvent, AgentListener } from "./agent-event.ts";
 import type { AgentOptions, RunOptions } from "./agent-options.ts";
 import { compactAfter } from "./compact-after.ts";
-import { InputQueue } from "./input-queue.ts";
-import { breakdownOf, type Limits, limitsOf } from "./limits.ts";
+import { InputQueue, type QueuedInput } from "./input-queue.ts";
+import { type Limits, limitsOf } from "./limits.ts";
 import type { Model } from "./model.ts";
 import { isAnswered, openCalls } from "./open-calls.ts";
 import { recoverFromOverflow } from "./recover-from-overflow.ts";
@@ -61,9 +61,14 @@ export class Agent {
     return this.#run !== undefined;
   }
 
-  /** How many texts wait for their turn. */
-  get waiting(): number {
-    return this.#queue.waiting.length;
+  /** What was said and waits for its turn, in order. */
+  get queued(): QueuedInput[] {
+    return this.#queue.waiting;
+  }
+
+  /** Size of the next request without what is said next: what a provider counted, and an estimate of the rest. */
+  get contextTokens(): number {
+    return trustedTokens(this.session.context, this.#limits.overheadTokens);
   }
 
   /** How far the conversation has come, and which calls have no result: what a restart has to say before anything else. */
@@ -94,7 +99,7 @@ export class Agent {
     const said = { role: "user" as const, content: userMessage, timestamp: Date.now() };
     if (!this.isRunning) return this.#work(options, message.of({ message: said }));
     await this.#queue.add(userMessage);
-    this.#tell({ type: "queued", text: userMessage, waiting: this.waiting });
+    this.#tell({ type: "queued", text: userMessage, waiting: this.queued.length });
     return null;
   }
 
@@ -111,9 +116,7 @@ export class Agent {
 
   /**
    * Compacts whatever the thresholds say, between two requests when a run is going on. Nothing to compact is a success
-   * that freed nothing.
-   *
-   * @throws as `session.forceCompact`
+   * that freed nothing. Throws as `session.forceCompact`.
    */
   async forceCompact(instructions?: string): Promise<CompactResult> {
     const controller = new AbortController();
@@ -193,11 +196,10 @@ export class Agent {
     this.#tell({ type: "answer", message: answer });
 
     const limits = this.#limits;
-    const size = trustedTokens(this.session.context, limits.overheadTokens);
-    const then = afterAnswer(answer, this.#model, size, limits.settings);
+    const then = afterAnswer(answer, this.#model, this.contextTokens, limits.settings);
     if (then === "overflow" && !isWhole(answer)) {
-      if (overflows > 0) throw stillTooLong(answer, breakdownOf(this.session, limits));
-      await recoverFromOverflow(this.session, this.#log, { answer, entry: entry! }, limits, signal);
+      const failed = { answer, entry: entry!, overflows };
+      await recoverFromOverflow(this.session, this.#log, failed, limits, signal);
       const { overflowRetryDelayMs: afterMs = 100 } = this.#options;
       this.#tell({ type: "retry", afterMs });
       await untilAborted(new Promise((resolve) => setTimeout(resolve, afterMs)), signal);
@@ -207,8 +209,8 @@ export class Agent {
     if (answer.stopReason === "length") await this.#log.append(refusedResults(calls, CUT_OFF));
     else for (const call of calls) await this.#runCall(call, signal);
     if (calls.length > 0) return { answer, next: "tools" };
-    const failure = then === "nothing" ? undefined : await compactAfter(this.session, then, limits, signal);
-    if (failure !== undefined) this.#tell({ type: "compact_failed", message: failure });
+    const failure = await compactAfter(this.session, then, limits, signal);
+    if (failure) this.#tell({ type: "compact_failed", message: failure });
     return { answer, next: "done" };
   }
 

@@ -7,17 +7,18 @@ import type { RunLog } from "./run-log.ts";
 
 /**
  * What makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is
- * compacted.
+ * compacted. Once: after `overflows` in a row there is nothing left that could help.
  *
  * @throws CompactionError `auto-off` when nothing may compact by itself; AgentError `overflow` when nothing can shrink
  */
 export async function recoverFromOverflow(
   session: Session,
   log: RunLog,
-  failed: { answer: AssistantMessage; entry: Entry },
+  failed: { answer: AssistantMessage; entry: Entry; overflows: number },
   limits: Limits,
   signal: AbortSignal,
 ): Promise<void> {
+  if (failed.overflows > 0) throw stillTooLong(failed.answer, breakdownOf(session, limits));
   if (!limits.settings.autoCompact) {
     throw new CompactionError(
       "auto-off",

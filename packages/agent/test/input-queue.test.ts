@@ -39,10 +39,10 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
       for (const act of [...happening, "reopen", "say", "answer"]) {
         if (act === "say") {
           said.push(`${said.length}`);
-          const before = textsOf(session.file, "user").length + agent.waiting;
+          const before = textsOf(session.file, "user").length + agent.queued.length;
           running.push(agent.run(said.at(-1)!));
           // It is on disk before the next thing happens.
-          await until(() => textsOf(session.file, "user").length + agent.waiting > before);
+          await until(() => textsOf(session.file, "user").length + agent.queued.length > before);
         } else if (act === "answer" || act === "fail") {
           await until(() => answer !== undefined || !agent.isRunning);
           answer?.(act === "answer" ? { text: "Yes." } : { stopReason: "error", errorMessage: "529" });
@@ -53,7 +53,7 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
         else if (act === "fork" && session.leafId !== null) {
           const { file } = await session.fork(session.leafId);
           const fork = await openSession(file, { home, log: quiet });
-          expect(createAgent({ session: fork, model }).waiting).toBe(0);
+          expect(createAgent({ session: fork, model }).queued).toEqual([]);
           await fork.close();
         } else if (act === "reopen") {
           agent.abort();
@@ -69,7 +69,7 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
         await new Promise(setImmediate);
       }
       await idle();
-      expect(agent.waiting).toBe(0);
+      expect(agent.queued.length).toBe(0);
       expect(textsOf(session.file, "user")).toEqual(said);
       await session.close();
     }),

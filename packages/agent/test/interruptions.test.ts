@@ -192,10 +192,10 @@ test("what is typed during an answer waits on disk and is delivered in order and
   expect(entriesOf(session.file).filter((entry) => isCustom(entry, QUEUED))).toHaveLength(2);
   expect(await run).toMatchObject({ content: [{ text: "Answer 2." }] });
   expect(textsOf(session.file, "user")).toEqual(["First?", "Second?", "Third?"]);
-  expect(agent.waiting).toBe(0);
+  expect(agent.queued.length).toBe(0);
   const fork = await session.fork(session.leafId!);
   const forked = await openSession(fork.file, { home: session.header!.cwd });
-  expect(createAgent({ session: forked, model: scriptedModel([]) }).waiting).toBe(0);
+  expect(createAgent({ session: forked, model: scriptedModel([]) }).queued).toEqual([]);
   await forked.close();
 });
 
@@ -209,11 +209,11 @@ test("what an append could not deliver still waits, also for the process that op
   await run;
   session.core.prepareWith(() => Promise.reject(new Error("The disk is full.")));
   await expect(agent.run("Third?")).rejects.toThrow("The disk is full.");
-  expect(agent.waiting).toBe(1);
+  expect(agent.queued.length).toBe(1);
   await session.close();
   const again = await openSession(session.file, { home: cwd });
   const next = createAgent({ session: again, model: scriptedModel([{ text: "Both." }]) });
-  expect(next.waiting).toBe(1);
+  expect(next.queued.length).toBe(1);
   await next.continue();
   expect(textsOf(session.file, "user")).toEqual(["First?", "Second?"]);
   await again.close();

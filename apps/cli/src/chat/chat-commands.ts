@@ -1,145 +1,201 @@
-import { type Agent, anthropicModel } from "@espalier/agent";
-import type { Session } from "@espalier/engine";
+import type { Agent } from "@espalier/agent";
+import { POLICY_NAMES, type PolicyName, type Session } from "@espalier/engine";
+import { promptText } from "@espalier/session-tree";
+import { anthropicModels } from "@espalier/summarizer";
 import { existingEntry } from "../entry-reference.ts";
+import { CommandError } from "../failure.ts";
+import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { viewContext } from "../views/view-context.ts";
 import { viewTree } from "../views/view-tree.ts";
-import { COMPACTION_FAILED, viewCompacted } from "./chat-view.ts";
+import { viewCompacted, viewCompactionError } from "./chat-view.ts";
+import { type ChatChoices, settingsFor } from "./conversation.ts";
 
 /** What a command of the chat works on. */
 export interface Chat {
   readonly session: Session;
   readonly agent: Agent;
+  readonly choices: ChatChoices;
   readonly shell: Shell;
+  /** Ends the command that runs. */
+  readonly signal: AbortSignal;
+  /** Says something that stays on the screen. */
   say(text: string): void;
-  quit(): void;
+  /** Shows that something takes its time. */
+  busy(what: string): void;
   /** Puts a text where the user types, to be changed and sent. */
   edit(text: string): void;
+  /** Compacts whatever the thresholds say; `why` tells why it failed. */
+  compact(focus: string): Promise<{ result: Awaited<ReturnType<Agent["forceCompact"]>>; why: string }>;
+  /** Goes on in another session, or in this one with other choices. The one before is let go of first. */
+  move(ref: string, choices: ChatChoices): Promise<void>;
+  quit(): void;
 }
 
-/** A command of the chat. */
 interface ChatCommand {
   name: string;
-  /** What may follow the name. */
-  usage: string;
   description: string;
+  /** True for those that may run while an answer is on its way. */
+  anytime?: boolean;
   run(chat: Chat, argument: string): Promise<void> | void;
 }
 
+/** Lines of a long view that are shown: the newest. */
+const SHOWN = 200;
+
 /** All commands, in the order of the help. A new one is an element here. */
-const CHAT_COMMANDS: readonly ChatCommand[] = [
+export const CHAT_COMMANDS: readonly ChatCommand[] = [
   {
     name: "tree",
-    usage: "",
     description: "Show the session as a tree",
-    run: ({ session, shell, say }) => say([...viewTree(session, shell, {})].join("\n")),
+    anytime: true,
+    run: (chat) => chat.say(newest([...viewTree(chat.session, chat.shell, {})])),
   },
   {
     name: "context",
-    usage: "",
     description: "Show what the model reads",
-    run: ({ session, shell, say }) =>
-      say([...viewContext(session, session.leafId, session.context, shell)].join("\n")),
+    anytime: true,
+    run: (chat) => {
+      const { session, shell } = chat;
+      chat.say(newest([...viewContext(session, session.leafId, session.context, shell)]));
+    },
   },
   {
     name: "fork",
-    usage: "[id]",
-    description: "Go on in a session of its own, from here or from an entry",
-    async run({ session, say }, argument) {
-      const from = argument ? existingEntry(session, argument) : session.leafId;
-      if (from === null) return say("There is nothing to fork yet.");
-      const { file, id } = await session.fork(from);
-      say(`Forked to ${id}\n${file}`);
-    },
+    description:
+      "Go on in a session of its own: from here, or /fork <id> from an entry; --summarize tells it the rest",
+    run: fork,
   },
-  {
-    name: "compact",
-    usage: "[focus]",
-    description: "Compress conversation history",
-    async run(chat, focus) {
-      try {
-        chat.say(viewCompacted(await chat.agent.forceCompact(focus || undefined)));
-      } catch (error) {
-        chat.say(`${COMPACTION_FAILED}\n   ${(error as Error).message}`);
-      }
-    },
-  },
+  { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
   {
     name: "label",
-    usage: "<text>",
-    description: "Label this place",
-    async run({ session, say }, text) {
-      if (session.leafId === null) return say("There is nothing to label yet.");
-      await session.label(session.leafId, text);
-      say(text ? `Labelled ${session.leafId}: ${text}` : `The label of ${session.leafId} is gone`);
+    description: "Label this place; without a text, take its label away",
+    async run(chat, text) {
+      const { leafId } = chat.session;
+      if (leafId === null) return chat.say("There is nothing to label yet.");
+      if (!text && chat.session.getLabel(leafId) === undefined)
+        return chat.say("There is no label here; /label <text> gives it one.");
+      await chat.session.label(leafId, text);
+      chat.say(text ? `Labelled ${leafId}: ${plainLine(text)}` : `The label of ${leafId} is gone.`);
     },
   },
   {
     name: "name",
-    usage: "<text>",
-    description: "Name the session",
-    async run({ session, say }, text) {
-      await session.rename(text);
-      say(`The session is called ${text}`);
+    description: "Name the session; without a text, show its name",
+    anytime: true,
+    async run(chat, text) {
+      const { session } = chat;
+      if (text) await session.rename(text);
+      chat.say(
+        session.name ? `The session is called ${plainLine(session.name)}` : "The session has no name yet.",
+      );
     },
   },
-  {
-    name: "model",
-    usage: "[id]",
-    description: "Show the model, or take another one",
-    async run({ agent, say }, modelId) {
-      if (modelId) await agent.setModel(anthropicModel({ model: modelId }));
-      say(`The model is ${agent.model.modelId}`);
-    },
-  },
+  { name: "model", description: "Show the model, or /model <id> to take another one", run: chooseModel },
   {
     name: "policy",
-    usage: "",
-    description: "Show when the session is compacted",
-    run({ session, say }) {
-      const { policy = "token-budget" } = session.options;
-      say(`The policy is ${typeof policy === "string" ? policy : policy.name}`);
-    },
+    description: "Show when the session is compacted, or /policy <name> to change it",
+    run: choosePolicy,
   },
   {
     name: "undo",
-    usage: "",
-    description: "Take back the newest prompt",
-    async run({ session, edit, say }) {
-      const { editorText } = await session.undo();
-      say("Taken back");
-      if (editorText) edit(editorText);
+    description: "Take back the newest prompt, and change it",
+    async run(chat) {
+      const { editorText } = await chat.session.undo();
+      chat.say("Taken back; it stays in the file as a branch of its own.");
+      if (editorText) chat.edit(editorText);
     },
   },
   {
-    name: "help",
-    usage: "",
-    description: "Show this help",
-    run: ({ say }) => say(helpText()),
+    name: "continue",
+    description: "Send again what has no answer yet",
+    async run(chat) {
+      if ((await chat.agent.continue()) === null && !chat.signal.aborted)
+        chat.say("There is nothing to go on with: the last word is an answer.");
+    },
   },
-  { name: "quit", usage: "", description: "Leave the chat", run: ({ quit }) => quit() },
+  { name: "help", description: "Show this help", anytime: true, run: (chat) => chat.say(helpText()) },
+  { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => chat.quit() },
 ];
+
+async function fork(chat: Chat, argument: string): Promise<void> {
+  const { session, signal } = chat;
+  const words = argument.split(/\s+/).filter((word) => word !== "");
+  const summarize = words.includes("--summarize");
+  const [reference, ...more] = words.filter((word) => word !== "--summarize");
+  if (more.length > 0) throw new CommandError("usage", "One entry at a time: /fork <id> [--summarize].");
+  const from = reference === undefined ? session.leafId : existingEntry(session, reference);
+  if (from === null) return chat.say("There is nothing to fork yet.");
+  if (summarize) chat.busy("summarises what the fork leaves out");
+  // Whoever names a prompt wants to put it otherwise; whoever names nothing goes on from here.
+  const isPrompt =
+    reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
+  const position = isPrompt ? "before" : "at";
+  const made = await session.fork(from, { position, summarize, signal });
+  chat.say(`Forked to ${made.id}\n${made.file}`);
+  if (summarize && made.summaryEntryId === null) chat.say("It leaves nothing out that could be summarised.");
+  await chat.move(made.file, chat.choices);
+  if (made.selectedText) chat.edit(made.selectedText);
+}
+
+async function compact(chat: Chat, focus: string): Promise<void> {
+  chat.busy("compacts");
+  try {
+    const { result, why } = await chat.compact(focus);
+    chat.say(viewCompacted(result, why));
+  } catch (error) {
+    chat.say(viewCompactionError(error));
+  }
+}
+
+async function chooseModel(chat: Chat, modelId: string): Promise<void> {
+  const { agent, session, choices, shell } = chat;
+  if (!modelId) {
+    const others = Object.keys(anthropicModels).join(", ");
+    return chat.say(`The model is ${agent.model.modelId}\nKnown ones: ${others}`);
+  }
+  const chosen = { ...choices, model: modelId };
+  await settingsFor(shell, chosen, () => `anthropic/${modelId}`);
+  await chat.move(session.file, chosen);
+  chat.say(`The model is ${chat.agent.model.modelId}`);
+}
+
+async function choosePolicy(chat: Chat, name: string): Promise<void> {
+  const { agent, session, choices, shell } = chat;
+  const names = POLICY_NAMES.join(", ");
+  if (!name) return chat.say(`The policy is ${session.policy.name}\nThere are: ${names}`);
+  if (!isPolicy(name)) throw new CommandError("usage", `There is no policy ${name}; take one of ${names}.`);
+  const chosen = { ...choices, policy: name };
+  await settingsFor(shell, chosen, () => `anthropic/${agent.model.modelId}`);
+  await chat.move(session.file, chosen);
+  chat.say(`The policy is ${chat.session.policy.name}, for as long as this chat goes on`);
+}
+
+const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
+
+/** The end of a long view. */
+function newest(lines: readonly string[]): string {
+  const left = lines.length - SHOWN;
+  return (left > 0 ? [`… ${left} lines above`, ...lines.slice(-SHOWN)] : lines).join("\n");
+}
 
 /** Columns of the names in the help. */
 const NAME_WIDTH = 17;
 
 /** `/compact         Compress conversation history`, a line each. */
 function helpText(): string {
-  return CHAT_COMMANDS.map(
+  const lines = CHAT_COMMANDS.map(
     ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${description}`,
-  ).join("\n");
+  );
+  return [...lines, "Ctrl-C ends what goes on; what you type meanwhile waits for its turn."].join("\n");
 }
 
-/** Runs a line that begins with `/`. What goes wrong is said, and the chat goes on. */
+/** Runs a line that begins with `/`. */
 export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   const [, name = "", argument = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = CHAT_COMMANDS.find((one) => one.name === name);
-  if (!command) return chat.say(`There is no command /${name}; /help lists them.`);
-  if (chat.agent.isRunning && name !== "quit" && name !== "help")
+  if (!command) return chat.say(`There is no command /${plainLine(name)}; /help lists them.`);
+  if (chat.agent.isRunning && !command.anytime)
     return chat.say("An answer is on its way; wait for it, or end it with Ctrl-C.");
-  try {
-    await command.run(chat, argument.trim());
-  } catch (error) {
-    chat.say((error as Error).message);
-  }
+  await command.run(chat, argument.trim());
 }

@@ -1,91 +1,182 @@
-import { createInterface } from "node:readline";
-import { setTimeout } from "node:timers/promises";
 import type { Agent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
+import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
-import { type Chat, runChatCommand } from "./chat-commands.ts";
-import { viewAutomatic, viewEvent, viewFooter } from "./chat-view.ts";
+import { CHAT_COMMANDS, type Chat, runChatCommand } from "./chat-commands.ts";
+import { ChatDrawing } from "./chat-drawing.ts";
+import { ChatLog } from "./chat-log.ts";
+import { ChatScreen } from "./chat-screen.ts";
+import { viewGreeting, viewState } from "./chat-view.ts";
+import { type ChatChoices, type Conversation, openConversation } from "./conversation.ts";
+import { promptsOf } from "./prompts-of.ts";
 
-const PROMPT = "› ";
-
-/** What a person is told of a conversation that did not end well. */
-const STANDS: Readonly<Record<string, string>> = {
-  unsent: "The last message was never sent to the model. Say more, or take it back with /undo.",
-  "outcome-unknown":
-    "The last request was sent, and nothing is known of its answer; it may have been billed.",
-};
-
-/** Talks with a person until they leave: lines in, words of the model out. */
-export function runChat(session: Session, agent: Agent, shell: Shell): Promise<void> {
-  const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: PROMPT });
-  const { colours } = shell;
-  let manual = false;
-  let interrupts = 0;
-  /** Lines that are being carried out. */
-  let acting = 0;
-  let isClosed = false;
-  const untilIdle = async () => {
-    while (acting > 0) await setTimeout(20);
+/** Talks with a person until they leave, and closes the session they end in. */
+export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
+  let { complain } = shell;
+  const heard: Shell = {
+    ...shell,
+    get columns() {
+      return process.stdout.columns;
+    },
+    complain: (sentence) => complain(sentence),
   };
-  const say = (text: string) => void process.stdout.write(`${text}\n`);
-
-  return new Promise((resolve) => {
-    const chat: Chat = {
-      session,
-      agent,
-      shell,
-      say,
-      quit: () => lines.close(),
-      edit: (text) => void lines.write(text),
-    };
-
-    agent.on((event) => {
-      if (event.type === "compact_done" && !manual) say(viewAutomatic(event));
-      const text = viewEvent(event, colours);
-      if (text !== undefined) process.stdout.write(text);
-      if (event.type === "agent_end") say(colours.dim(viewFooter(session, agent.model)));
-    });
-
-    const take = async (line: string) => {
-      interrupts = 0;
-      acting++;
-      const text = line.trim();
-      if (text.startsWith("/")) {
-        manual = true;
-        await runChatCommand(chat, text);
-        manual = false;
-      } else if (text !== "") await agent.run(text).catch((error: Error) => say(colours.red(error.message)));
-      acting--;
-      if (acting === 0 && !isClosed) lines.prompt();
-    };
-
-    lines.on("line", (line) => void take(line));
-    lines.on("SIGINT", () => {
-      if (acting > 0) agent.abort();
-      else if (++interrupts > 1) lines.close();
-      else {
-        say("\nPress Ctrl-C again to leave.");
-        lines.prompt();
-      }
-    });
-    lines.on("close", () => {
-      isClosed = true;
-      agent.abort();
-      void untilIdle().then(resolve);
-    });
-
-    say(`${session.name ?? "A new session"} · ${session.file}\n/help lists the commands.`);
-    for (const sentence of viewState(agent)) say(colours.yellow(sentence));
-    lines.prompt();
-  });
+  const log = new ChatLog(heard);
+  const loop = new ChatLoop(heard, log, await openConversation(heard, ref, choices, log));
+  complain = (sentence) => loop.say(shell.colours.yellow(plainLine(sentence)));
+  await loop.ended;
+  shell.exitCode = heard.exitCode;
 }
 
-/** What a person should know of how the conversation ended the last time. */
-function viewState({ state: { state, openCalls }, waiting }: Agent): string[] {
-  const calls = openCalls.length === 1 ? "A tool call was" : `${openCalls.length} tool calls were`;
-  return [
-    ...(state in STANDS ? [STANDS[state]!] : []),
-    ...(openCalls.length > 0 ? [`${calls} interrupted; they are not run again by themselves.`] : []),
-    ...(waiting > 0 ? [`Messages that wait to be sent with your next one: ${waiting}.`] : []),
-  ];
+/** Lines in, words of the model out. */
+class ChatLoop implements Chat {
+  readonly shell: Shell;
+  readonly ended: Promise<void>;
+  readonly #log: ChatLog;
+  readonly #screen: ChatScreen;
+  /** What is being carried out. */
+  readonly #acting = new Set<Promise<void>>();
+  #conversation: Conversation;
+  #drawing: ChatDrawing;
+  #stopListening: () => void = () => {};
+  /** Ends the command that runs; undefined while none does. */
+  #command: AbortController | undefined;
+  #interrupts = 0;
+
+  constructor(shell: Shell, log: ChatLog, first: Conversation) {
+    this.shell = shell;
+    this.#log = log;
+    let end = () => {};
+    this.ended = new Promise((resolve) => {
+      end = resolve;
+    });
+    this.#screen = new ChatScreen({
+      history: promptsOf(first.session),
+      words: CHAT_COMMANDS.map(({ name }) => `/${name}`),
+      onLine: (line) => this.#take(line),
+      onInterrupt: () => this.#interrupt(),
+      onClose: () => void this.#leave().then(end),
+    });
+    this.#conversation = first;
+    this.#drawing = this.#enter(first);
+    this.say(viewGreeting(first.session, shell.colours));
+    this.#drawing.recall();
+    for (const sentence of viewState(first.agent)) this.say(shell.colours.yellow(sentence));
+  }
+
+  get session(): Session {
+    return this.#conversation.session;
+  }
+
+  get agent(): Agent {
+    return this.#conversation.agent;
+  }
+
+  get choices(): ChatChoices {
+    return this.#conversation.choices;
+  }
+
+  say(text: string): void {
+    this.#drawing.say(text);
+  }
+
+  edit(text: string): void {
+    this.#screen.edit(text);
+  }
+
+  get signal(): AbortSignal {
+    return this.#command?.signal ?? AbortSignal.abort();
+  }
+
+  busy(what: string): void {
+    this.#drawing.busy(what);
+  }
+
+  async compact(focus: string) {
+    this.#log.takeReason();
+    const drawing = this.#drawing;
+    drawing.isCompactingByHand = true;
+    try {
+      const result = await this.agent.forceCompact(focus || undefined);
+      return { result, why: this.#log.takeReason() };
+    } finally {
+      drawing.isCompactingByHand = false;
+    }
+  }
+
+  quit(): void {
+    this.#screen.close();
+  }
+
+  async move(ref: string, choices: ChatChoices): Promise<void> {
+    this.#stopListening();
+    await this.session.close();
+    try {
+      this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log));
+    } catch (error) {
+      // There is nothing left to talk in.
+      this.shell.exitCode = 1;
+      this.quit();
+      throw error;
+    }
+  }
+
+  #enter(conversation: Conversation): ChatDrawing {
+    this.#conversation = conversation;
+    const drawing = new ChatDrawing(this.#screen, this.shell.colours, conversation);
+    this.#stopListening = conversation.agent.on((event) => drawing.draw(event));
+    drawing.refresh();
+    return drawing;
+  }
+
+  #take(line: string): void {
+    this.#interrupts = 0;
+    if (line === "") return;
+    const acting = line.startsWith("/") ? this.#runCommand(line) : this.#run(line);
+    this.#acting.add(acting);
+    void acting.finally(() => this.#acting.delete(acting));
+  }
+
+  /** What goes wrong is said, and the chat goes on. */
+  async #run(text: string): Promise<void> {
+    try {
+      await this.agent.run(text);
+    } catch (error) {
+      this.say(this.shell.colours.red(plainLine((error as Error).message)));
+    }
+  }
+
+  async #runCommand(line: string): Promise<void> {
+    const { colours } = this.shell;
+    this.say(colours.dim(`\n› ${plainLine(line)}`));
+    if (this.#command) return this.say("Another command is being carried out; Ctrl-C ends it.");
+    this.#command = new AbortController();
+    try {
+      await runChatCommand(this, line);
+    } catch (error) {
+      this.say(colours.red(plainLine((error as Error).message)));
+    } finally {
+      this.#command = undefined;
+      if (!this.agent.isRunning) this.#drawing.idle();
+    }
+  }
+
+  #interrupt(): void {
+    if (this.#acting.size > 0) {
+      this.#command?.abort();
+      this.agent.abort();
+    } else if (this.#screen.clear()) this.#interrupts = 0;
+    else if (++this.#interrupts > 1) this.quit();
+    else this.say(this.shell.colours.dim("Press Ctrl-C again to leave."));
+  }
+
+  async #leave(): Promise<void> {
+    this.#command?.abort();
+    this.agent.abort();
+    await Promise.all(this.#acting);
+    this.#drawing.idle();
+    this.#stopListening();
+    const { id, leafId } = this.session;
+    if (leafId !== null) this.say(this.shell.colours.dim(`To go on: espalier chat ${id}`));
+    await this.session.close();
+  }
 }

@@ -1,77 +1,66 @@
-import type { AgentEvent } from "@espalier/agent";
+import type { Agent, AgentEvent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
 import { type AssistantMessage, messageText, type ToolCallBlock } from "@espalier/session-tree";
-import { formatCount } from "../numbers.ts";
+import { formatCount, formatMany } from "../numbers.ts";
 import { cutLine, plainLine, plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
 
 /** Columns of a tool call's one line. */
 const CALL_WIDTH = 100;
 
-/** What one event of a run looks like; undefined for those that say nothing to a person. */
-export function viewEvent(event: AgentEvent, colours: Colours): string | undefined {
-  if (event.type === "text") return plainText(event.text);
-  if (event.type === "tool_start") return `\n${colours.dim(viewCall(event.call))}\n`;
-  if (event.type === "tool_end") {
-    const { isError } = event.result;
-    const text = cutLine(plainLine(messageText(event.result)), CALL_WIDTH);
-    return `${isError ? colours.red(`  ✗ ${text}`) : colours.dim(`  ${text}`)}\n`;
-  }
-  if (event.type === "queued") return `${colours.dim(`(waits: ${event.waiting})`)}\n`;
-  if (event.type === "answer") return viewEnd(event.message, colours);
-  if (event.type === "retry") return `${colours.dim("(the request was too long; it is sent again)")}\n`;
-  if (event.type === "offload_done") return `${colours.dim(viewOffloaded(event))}\n`;
-  return undefined;
+type EventOf<Type extends AgentEvent["type"]> = Extract<AgentEvent, { type: Type }>;
+
+/** Which session this is. */
+export function viewGreeting({ name, file, leafId }: Session, colours: Colours): string {
+  const title = plainLine(name ?? (leafId === null ? "A new session" : "A session without a name"));
+  return `${colours.bold(title)} · /help lists the commands.\n${colours.dim(file)}`;
 }
 
-/** What is said of a compaction that came by itself. */
-export function viewAutomatic(event: Extract<AgentEvent, { type: "compact_done" }>): string {
-  const { tokensBefore, tokensAfter, messagesRemoved } = event;
-  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`;
+/** A call and what came of it, as one line. */
+export function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
+  const text = plainText(messageText(result)).trimEnd();
+  const lines = text === "" ? "nothing" : formatMany(text.split("\n").length, "line");
+  const line = `${callLine(call)} · ${result.isError ? plainLine(text) : lines}`;
+  return result.isError ? colours.red(`✗ ${cutLine(line, CALL_WIDTH)}`) : colours.dim(`• ${line}`);
 }
 
-function viewOffloaded({
-  offloadedCount,
-  freedTokens,
-}: Extract<AgentEvent, { type: "offload_done" }>): string {
-  return `Moved ${offloadedCount} tool results to files, freed ${formatCount(freedTokens)} tokens`;
-}
-
-/** A call as one line: its name, and what it was given. */
-function viewCall({ name, arguments: given }: ToolCallBlock): string {
+/** A call: its name, and what it was given. */
+function callLine({ name, arguments: given }: ToolCallBlock): string {
   const values = Object.entries(given ?? {}).map(
     ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
   );
-  return cutLine(plainLine(`• ${name} ${values.join(" ")}`), CALL_WIDTH);
+  return cutLine(plainLine(`${name} ${values.join(" ")}`), CALL_WIDTH - 20);
 }
 
-function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours): string {
-  if (stopReason === "aborted") return `\n${colours.dim("(aborted)")}\n`;
-  if (stopReason === "error")
-    return `\n${colours.red(plainLine(errorMessage ?? "The model failed without a word."))}\n`;
-  return "\n";
+/** What is said of how an answer ended; undefined where it came to its end. */
+export function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours) {
+  if (stopReason === "aborted") return colours.dim("(aborted)");
+  if (stopReason === "length") return colours.yellow("(cut off at the longest answer there may be)");
+  if (stopReason !== "error") return undefined;
+  const why = plainLine(toldBy(errorMessage ?? "The model failed without a word."));
+  return `${colours.red(why)} ${colours.dim("(/continue asks again)")}`;
 }
 
-/** The line below an answer: the model, how much of its window is used, what the path has cost. */
-export function viewFooter(session: Session, model: { modelId: string; contextWindow: number }): string {
-  const { tokens } = session.context;
-  const share = Math.round((tokens / model.contextWindow) * 100);
-  return `${model.modelId} · ${formatCount(tokens)} of ${formatCount(model.contextWindow)} tokens (${share} %) · $${costOf(session).toFixed(4)}`;
+/** The sentence in the words of a provider: `400 {"error":{"message":"…"}}`. */
+export function toldBy(words: string): string {
+  const [, status = "", said = ""] = /^(\d{3} )?.*?"message":"((?:[^"\\]|\\.)*)"/s.exec(words) ?? [];
+  return said === "" ? words : `${status}${said.replace(/\\(.)/gs, "$1")}`;
 }
 
-/** What the answers and summaries of a session have cost, in US dollars, over all branches: every call once. */
-function costOf(session: Session): number {
-  let total = 0;
-  for (const entry of session.tree.entries()) {
-    const { usage, message } = entry as { usage?: Cost; message?: { usage?: Cost } };
-    const cost = (message?.usage ?? usage)?.cost?.total;
-    if (typeof cost === "number") total += cost;
-  }
-  return total;
+/** What is said of a compaction that came by itself. */
+export function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
+  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`;
 }
 
-interface Cost {
-  cost?: { total?: number };
+export function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_done">): string {
+  return `Moved ${formatMany(offloadedCount, "tool result")} to files, freed ${formatCount(freedTokens)} tokens`;
+}
+
+/** One line: the model, how much of its window is used, what the session has cost on all its branches. */
+export function viewFooter({ model, contextTokens }: Agent, cost: number): string {
+  const { modelId, contextWindow } = model;
+  const share = Math.round((contextTokens / contextWindow) * 100);
+  return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · $${cost.toFixed(4)}`;
 }
 
 /** What a compaction that was asked for came to. */
@@ -83,10 +72,10 @@ export interface Compacted {
   deletedFiles: readonly string[];
 }
 
-/** What `/compact` says. */
-export function viewCompacted(result: Compacted): string {
+/** What `/compact` says; where it failed, why. */
+export function viewCompacted(result: Compacted, why: string): string {
   const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
-  if (!success) return COMPACTION_FAILED;
+  if (!success) return viewFailed(why);
   if (freedTokens === 0) return "Nothing to compact";
   return [
     `✅ Compacted: ${formatCount(previousTokens)} → ${formatCount(currentTokens)} tokens`,
@@ -94,4 +83,33 @@ export function viewCompacted(result: Compacted): string {
   ].join("\n");
 }
 
-export const COMPACTION_FAILED = "❌ Compaction failed, history unchanged";
+const viewFailed = (why: string): string =>
+  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(why)}`}`;
+
+/** What `/compact` says of an error. */
+export function viewCompactionError(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return code === "aborted" ? "Compaction aborted, history unchanged" : viewFailed(String(message));
+}
+
+/** What is said of a conversation whose last word is no answer. */
+const STANDS: Readonly<Record<string, string>> = {
+  unsent:
+    "The last message was never sent to the model. /continue sends it, /undo takes it back; or say more.",
+  "outcome-unknown":
+    "The last request was sent, and nothing is known of its answer; it may have been billed. /continue sends it again, /undo takes the message back.",
+};
+
+/** What a person should know of how the conversation ended the last time. */
+export function viewState({ state: { state, openCalls }, queued }: Agent): string[] {
+  const calls = openCalls.length === 1 ? "A tool call was" : `${openCalls.length} tool calls were`;
+  return [
+    ...(state in STANDS ? [STANDS[state]!] : []),
+    ...(openCalls.length > 0 ? [`${calls} interrupted; they are not run again by themselves.`] : []),
+    ...(queued.length > 0
+      ? [
+          `${formatMany(queued.length, "message")} that you typed still wait; they are sent with your next one.`,
+        ]
+      : []),
+  ];
+}

@@ -1,3 +1,4 @@
+import stringWidth from "string-width";
 import wrapAnsi from "wrap-ansi";
 import type { Colours } from "../shell.ts";
 
@@ -11,10 +12,14 @@ export interface MarkdownLook {
 
 /** The lines of a styled text, broken between words where there are some. */
 export function wrapped(text: string, columns: number): string[] {
-  return wrapAnsi(text, Math.max(1, columns), { hard: true, trim: false })
+  return wrapAnsi(text, Math.max(1, columns), { hard: true })
     .split("\n")
     .map((line) => line.trimEnd());
 }
+
+/** A line that is too long, broken between words alone: an address or a path stays one that can be copied. */
+export const brokenBetweenWords = (line: string, columns: number): string[] =>
+  stringWidth(line) <= columns ? [line] : wrapAnsi(line, Math.max(1, columns)).split("\n");
 
 /** The lines of code, broken wherever they are too long: its spaces mean something. */
 export function wrappedCode(text: string, columns: number): string[] {

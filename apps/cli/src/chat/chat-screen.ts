@@ -1,0 +1,116 @@
+import { createInterface, type Interface } from "node:readline";
+import stringWidth from "string-width";
+import { asOneLine, asTyped, PASTE_MODE, pastedAsOneLine } from "./pasted-input.ts";
+
+const PROMPT = "› ";
+
+/** Rows that stay free above and below what is drawn anew. */
+const SPARE_ROWS = 3;
+
+export interface ChatScreenOptions {
+  /** What was typed before, newest first: the arrow keys bring it back. */
+  history?: readonly string[];
+  /** Words that Tab completes at the beginning of a line. */
+  words: readonly string[];
+  onLine(text: string): void;
+  /** Ctrl-C. */
+  onInterrupt(): void;
+  /** The input is over: Ctrl-D, or `close`. */
+  onClose(): void;
+}
+
+/**
+ * A terminal with a line to type in at the bottom, whatever goes on above it. What was said stays and scrolls; between
+ * it and the line to type in stand a few rows that are drawn anew whenever they change.
+ */
+export class ChatScreen {
+  readonly #lines: Interface;
+  readonly #output = process.stdout;
+  #live: readonly string[] = [];
+  /** Rows between what stays and the line to type in, as they are drawn. */
+  #drawn = 0;
+  #isOpen = true;
+
+  constructor({ history = [], words, onLine, onInterrupt, onClose }: ChatScreenOptions) {
+    const { stdin } = process;
+    const typed = stdin.setEncoding("utf8").pipe(pastedAsOneLine());
+    // So that the keys come one by one, also after the process was suspended.
+    const input = Object.assign(typed, { setRawMode: (mode: boolean) => stdin.setRawMode(mode) });
+    this.#output.write(PASTE_MODE.on);
+    this.#lines = createInterface({
+      input,
+      output: this.#output,
+      terminal: true,
+      prompt: PROMPT,
+      history: history.map(asOneLine),
+      completer: (line: string) => [words.filter((word) => word.startsWith(line)), line],
+    });
+    this.#lines.on("line", (line) => {
+      this.#draw("", Math.floor(stringWidth(PROMPT + line) / this.columns) + 1);
+      onLine(asTyped(line).trim());
+    });
+    this.#lines.on("SIGINT", onInterrupt);
+    this.#lines.on("close", () => {
+      this.#isOpen = false;
+      this.#live = [];
+      this.#draw("");
+      this.#output.off("resize", this.#redraw).write(PASTE_MODE.off);
+      stdin.unpipe(typed).pause();
+      onClose();
+    });
+    this.#output.on("resize", this.#redraw);
+  }
+
+  get columns(): number {
+    return this.#output.columns || 80;
+  }
+
+  /** Rows that may be drawn anew. */
+  get liveRows(): number {
+    return Math.max(1, (this.#output.rows || 24) - SPARE_ROWS);
+  }
+
+  /** Says something that stays. */
+  say(text: string): void {
+    if (this.#isOpen) this.#draw(`${text}\n`);
+    else this.#output.write(`${text}\n`);
+  }
+
+  /** Shows these rows above the line to type in, instead of those before. None may be wider than the terminal. */
+  show(rows: readonly string[]): void {
+    this.#live = rows.slice(-this.liveRows);
+    if (this.#isOpen) this.#draw("");
+  }
+
+  /** Puts a text where it can be changed and sent. */
+  edit(text: string): void {
+    this.clear();
+    this.#lines.write(asOneLine(text));
+  }
+
+  /** Takes away what was typed and not sent; says whether there was anything. */
+  clear(): boolean {
+    const isTyped = this.#lines.line !== "";
+    this.#lines.write(null, { ctrl: true, name: "e" });
+    this.#lines.write(null, { ctrl: true, name: "u" });
+    return isTyped;
+  }
+
+  close(): void {
+    this.#lines.close();
+  }
+
+  readonly #redraw = (): void => this.#draw("");
+
+  /** Writes `text` where the live rows began, and those and the line to type in below it. */
+  #draw(text: string, rowsAbove = this.#lines.getCursorPos().rows): void {
+    const { rows: inputRows } = this.#lines.getCursorPos();
+    const up = rowsAbove + this.#drawn;
+    const live = this.#live.map((row) => `${row}\n`).join("");
+    this.#drawn = this.#live.length;
+    // The prompt goes up as many rows as its own cursor is down.
+    const below = this.#isOpen ? "\n".repeat(inputRows) : "";
+    this.#output.write(`\r${up > 0 ? `\u001b[${up}A` : ""}\u001b[J${text}${live}${below}`);
+    if (this.#isOpen) this.#lines.prompt(true);
+  }
+}
