@@ -1,6 +1,15 @@
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SessionTreeError } from "@espalier/session-tree";
@@ -81,6 +90,21 @@ test("of another machine nobody knows who lives there: he counts as alive, and t
 test("half a lease, as a power cut leaves it, has no owner", async () => {
   writeFileSync(leaseFile(), '{"pid":1,"ho');
   await (await store.lease(ref)).release();
+});
+
+test("what is no file of ours in the lease's place is no lease, and is not followed", async () => {
+  const elsewhere = `${ref}.elsewhere`;
+  writeFileSync(elsewhere, "somebody's own");
+  for (const put of [
+    () => execFileSync("sh", ["-c", 'mkfifo "$0"', leaseFile()]),
+    () => symlinkSync(elsewhere, leaseFile()),
+  ]) {
+    put();
+    const lease = await store.lease(ref);
+    expect(lstatSync(leaseFile()).isFile()).toBe(true);
+    await lease.release();
+  }
+  expect(readFileSync(elsewhere, "utf8")).toBe("somebody's own");
 });
 
 test("a short act waits for another short act, and not for who stays", async () => {

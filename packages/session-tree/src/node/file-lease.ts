@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import type { LeaseOptions, SessionLease } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
@@ -99,6 +99,8 @@ function candidates(path: string): string[] {
 
 /** Undefined when there is none, or none that can be understood: what a power cut left of one has no living owner. */
 function readLease(path: string): Lease | undefined {
+  // A FIFO would never answer, and a link leads to something that is not ours.
+  if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return undefined;
   let text: string;
   try {
     text = readFileSync(path, "utf8");
