@@ -1,4 +1,5 @@
 // This project, built. Each task answers with what it measured.
+import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as project from "../.work/espalier.mjs";
 import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
@@ -69,6 +70,18 @@ export const tasks = {
     const { byteLength } = result.index;
     await session.close();
     return { ms, entries: length, bytesPerEntry: byteLength / length, peak };
+  },
+
+  /** Imports a session of another agent into an empty store. */
+  async importFile({ path, home }) {
+    const { ms, result } = await timed(async () => {
+      const store = sessionTreeNode.fileStore({ home });
+      let entries = 0;
+      for await (const report of interopNode.importSessions(path, { store })) entries += report.added;
+      return entries;
+    });
+    rmSync(home, { recursive: true, force: true });
+    return { ms, entries: result, peak: peakMegabytes() };
   },
 
   /** The context at an old leaf: the first time, and the second. */

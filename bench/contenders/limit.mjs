@@ -130,6 +130,40 @@ export const tasks = {
     return { ms, length: result };
   },
 
+  /** Reads a file in blocks, parses each line, and writes it anew. */
+  async rewrite({ path, out }) {
+    const { ms, result } = await timed(() => {
+      const from = openSync(path, "r");
+      const to = openSync(out, "w");
+      let rest = Buffer.alloc(0);
+      let text = "";
+      let lines = 0;
+      for (;;) {
+        const block = Buffer.allocUnsafe(rest.length + BLOCK);
+        rest.copy(block);
+        const read = readSync(from, block, rest.length, BLOCK, null);
+        const bytes = block.subarray(0, rest.length + read);
+        let start = 0;
+        for (let at = bytes.indexOf(10); at >= 0; at = bytes.indexOf(10, start)) {
+          text += `${JSON.stringify(JSON.parse(bytes.toString("utf8", start, at)))}\n`;
+          start = at + 1;
+          lines++;
+        }
+        if (text.length > BLOCK || read === 0) {
+          writeSync(to, text);
+          text = "";
+        }
+        if (read === 0) break;
+        rest = bytes.subarray(start);
+      }
+      fsyncSync(to);
+      closeSync(from);
+      closeSync(to);
+      return lines;
+    });
+    return { ms, lines: result };
+  },
+
   /** What a process holds that does nothing. */
   async nothing() {
     return { peak: peakMegabytes() };

@@ -4,7 +4,7 @@ import { textPool } from "./pool.mjs";
 import { randomFrom } from "./random.mjs";
 
 const CWD = "/home/ada/tidepool";
-const SESSION = "11111111-2222-4333-8444-555555555555";
+export const SESSION = "11111111-2222-4333-8444-555555555555";
 const SIGNATURE = "EqQBCkYIBxgCKkA".repeat(14);
 /** How many texts have characters beyond Latin-1. */
 const WIDE_SHARE = 0.15;
