@@ -1,4 +1,5 @@
-// Each type of block and item that the providers' own clients name: the type checker asks for one of each.
+// Over 250 lines because each type of block and item that the providers' own clients name stands here once: the type
+// checker asks for them.
 import type { ContentBlockParam, MessageParam } from "@anthropic-ai/sdk/resources/messages";
 import { fromAnthropic, fromOpenaiResponses, toAnthropic, toOpenaiResponses } from "@espalier/interop";
 import type { ResponseInputItem } from "openai/resources/responses/responses";
