@@ -83,6 +83,7 @@ export {
 } from "./settings/resolve-settings.ts";
 export { sessionOptionsOf } from "./settings/session-options-of.ts";
 export { DEFAULT_SETTINGS, SETTINGS_KEYS, type Settings, type SettingsKey } from "./settings/settings.ts";
+export type { Settle } from "./settings/settings-in-force.ts";
 export { settingsJsonSchema } from "./settings/settings-json-schema.ts";
 export type { SettingsOrigin } from "./settings/settings-layer.ts";
 export { openTrust, type TrustStore } from "./trust.ts";

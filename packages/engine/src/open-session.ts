@@ -14,6 +14,7 @@ import { type Hold, type HoldOptions, holdSession } from "./hold-session.ts";
 import { espalierHome } from "./home.ts";
 import { engineHooks, sessionStart } from "./hooks.ts";
 import { type ExtensionOptions, loadExtensions } from "./load-extensions.ts";
+import { modelInForce } from "./model-in-force.ts";
 import { restoreFiles } from "./offloaded-files.ts";
 import { Session } from "./session.ts";
 import type { SessionOptions } from "./session-state.ts";
@@ -29,8 +30,9 @@ export interface StoreOptions {
 /** What settings may say of a session once it is known which one it is. */
 interface SettledOptions {
   /**
-   * Asked when the session's log is open, before anything else; what it answers stands above the options given here.
-   * `modelOf` names the model of the session, as `provider/id`, and reads the path for it.
+   * Asked when the session's log is open, before anything else, and again when another model is in force; what it
+   * answers stands above the options given here. `modelOf` names the model of the session, as `provider/id`, and reads
+   * the path for it. When it throws later on, what was in force stays so, and `log` hears why.
    */
   settle?: (
     modelOf: () => string | undefined,
@@ -142,8 +144,11 @@ async function begin(
 ): Promise<Session> {
   try {
     const core = await SessionTree.open(log, given.leafId);
-    const options = { ...given, ...(await given.settle?.(() => modelOf(core))) };
+    const options = { ...given, ...(await given.settle?.(() => modelInForce(core))) };
     const session = new Session(core, store, options, options.onReport);
+    const { settle } = given;
+    // Extensions are loaded once.
+    if (settle) session.settleBy(async (modelOf) => withoutExtensions(await settle(modelOf)));
     session.lease = hold.lease;
     session.heldBy = hold.heldBy;
     await loadExtensions(session, options, options.home ?? espalierHome());
@@ -165,6 +170,9 @@ async function begin(
   }
 }
 
-function modelOf({ context: { model } }: SessionTree): string | undefined {
-  return model ? `${model.provider}/${model.modelId}` : undefined;
+function withoutExtensions({
+  extensions: _,
+  ...options
+}: SessionOptions & Pick<ExtensionOptions, "extensions">): SessionOptions {
+  return options;
 }

@@ -43,16 +43,17 @@ import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.t
 import { context, entryAppended, sessionShutdown } from "./hooks.ts";
 import { emptyHost } from "./load-extensions.ts";
 import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch.ts";
+import { modelInForce } from "./model-in-force.ts";
 import { type NavigateOptions, type NavigateResult, navigate, undo } from "./navigate.ts";
 import { offloadStorageOf } from "./offload-storage-of.ts";
 import { PIN, pinnedOn } from "./pins.ts";
-import { resolvePolicy } from "./policies.ts";
 import { type PreparedRequest, prepareRequest, type RequestPreparation } from "./prepare-request.ts";
 import { preparedEntries } from "./prepared-entries.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 import type { RequestExtras } from "./request-overhead.ts";
 import { runCompaction } from "./run-compaction.ts";
 import type { EngineHost, SessionOptions, SessionState } from "./session-state.ts";
+import { SettingsInForce, type Settle } from "./settings/settings-in-force.ts";
 import { shapedContext } from "./shaped-context.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 
@@ -63,13 +64,12 @@ import { tellHandlers } from "./tell-handlers.ts";
 export class Session implements SessionState {
   readonly core: SessionTree;
   readonly store: SessionStore;
-  readonly options: SessionOptions;
   readonly host: EngineHost;
-  readonly policy: Policy;
   /** Tells of progress, of changes, and of compactions that did not come about. */
   readonly events: EventBus;
   readonly log: PolicyLog;
   readonly offloadStorage: OffloadStorage | undefined;
+  readonly #settings: SettingsInForce;
   readonly #background: BackgroundPolicy;
   /** Who else writes the session: set where that is why it is read only, shared, or a fork. */
   heldBy: LeaseHolder | undefined;
@@ -88,9 +88,8 @@ export class Session implements SessionState {
   ) {
     this.core = core;
     this.store = store;
-    this.options = options;
+    this.#settings = new SettingsInForce(options);
     this.host = emptyHost(onReport);
-    this.policy = resolvePolicy(options.policy, options.policySettings);
     this.events = options.events ?? new EventBus();
     this.log = options.log ?? console;
     this.offloadStorage = options.offloadStorage ?? offloadStorageOf(core.log);
@@ -102,8 +101,30 @@ export class Session implements SessionState {
     core.subscribe((change) => {
       if (change.type !== "appended") return;
       this.#announce(change.entries);
-      this.#background.entriesAppended(change.entries);
+      this.#settings.pathHasGrown(
+        () => modelInForce(core),
+        (error) => this.#reportUnsettled(error),
+      );
+      const judge = () => this.#background.entriesAppended(change.entries);
+      // Another model may have other limits: what is due is judged by them.
+      if (this.#settings.pending) void this.#untilClosed(this.#settings.pending.then(judge));
+      else judge();
     });
+  }
+
+  /** What the session goes by, with what the settings say of the model in force. */
+  get options(): SessionOptions {
+    return this.#settings.options;
+  }
+
+  /** When to compact and what to keep. */
+  get policy(): Policy {
+    return this.#settings.policy;
+  }
+
+  /** Asks `settle` again whenever another model is in force; what it answers stands above what held before. */
+  settleBy(settle: Settle): void {
+    this.#settings.follow(settle, modelInForce(this.core));
   }
 
   /** The session's id; empty for a file without a header. */
@@ -169,7 +190,8 @@ export class Session implements SessionState {
    *
    * @throws CompactionError `over-window` and as {@link compact}; SessionTreeError when the log cannot be written
    */
-  prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
+  async prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
+    await this.#settings.pending;
     return prepareRequest(this, options);
   }
 
@@ -206,8 +228,10 @@ export class Session implements SessionState {
    * Appends entries under the leaf, in one write; answers when they are in the log.
    * @throws SessionTreeError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed
    */
-  append(entries: NewEntry | readonly NewEntry[], options?: AppendOptions): Promise<Entry[]> {
-    return this.core.append(entries, options);
+  async append(entries: NewEntry | readonly NewEntry[], options?: AppendOptions): Promise<Entry[]> {
+    const appended = await this.core.append(entries, options);
+    await this.#settings.pending;
+    return appended;
   }
 
   /** Appends messages, filling in what a draft leaves out; see `fillMessage`. */
@@ -242,6 +266,7 @@ export class Session implements SessionState {
    * @throws CompactionError `already-running`, `no-smaller`, `stale`, `irreducible`; SummarizerError; EngineError `cancelled`
    */
   compact(options: CompactSessionOptions = {}): Promise<CompactionResult | NothingToCompact> {
+    if (this.#settings.pending) return this.#settings.pending.then(() => this.compact(options));
     if (this.#compaction) {
       if ((options.reason ?? "manual") !== "manual") return this.#compaction;
       return Promise.reject(
@@ -300,9 +325,10 @@ export class Session implements SessionState {
    * Compacts if the policy finds it due. Undefined when it does not, or when nothing may compact by itself.
    * @throws CompactionError `exhausted` after two in a row without an answer of the model, and as {@link compact}
    */
-  compactWhenDue(
+  async compactWhenDue(
     options: CompactSessionOptions = {},
   ): Promise<CompactionResult | NothingToCompact | undefined> {
+    await this.#settings.pending;
     return compactWhenDue(this, options, (due) => this.compact(due));
   }
 
@@ -407,6 +433,11 @@ export class Session implements SessionState {
     // The last moment before the write: nothing of ours can come between.
     this.#checks.get(drafts)?.();
     return transformed;
+  }
+
+  #reportUnsettled(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    this.log.error(`The settings of the model before stay in force: ${reason}`, { error });
   }
 
   #announce(entries: readonly Entry[]): void {
