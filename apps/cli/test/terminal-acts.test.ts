@@ -21,7 +21,7 @@ test("going somewhere asks for a summary or none, and hands the engine what was 
   expect(scratch.screen).toContain("going there … 0 s  Esc ends it");
   scratch.keys("escape");
   expect(scratch.effects.at(-1)).toEqual({ type: "abort" });
-  scratch.happen({ type: "told", message: "Ended; nothing has changed." });
+  scratch.happen({ type: "told", message: "Ended." });
   scratch.keys("g", "f").type("the cache").keys("enter");
   expect(scratch.effects.at(-1)).toMatchObject({ act: { summarize: true, instructions: "the cache" } });
 });

@@ -1,0 +1,251 @@
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openSession } from "@espalier/engine";
+import { hangingReply, startMessagesServer } from "@espalier/summarizer/testing";
+import { afterAll, expect, test } from "vitest";
+import { DEMO, demoCopy, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
+
+const LARGE = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
+if (!existsSync(LARGE))
+  console.warn(`${LARGE} is not here: the terminal is tested on the demo session alone.`);
+
+const endings: (() => unknown)[] = [];
+afterAll(async () => {
+  for (const end of endings) await end();
+});
+
+/** A home of Espalier with one session in it. */
+function homeWith(session: string): { home: string; file: string } {
+  const home = temporaryFolder();
+  mkdirSync(join(home, "sessions/boats"), { recursive: true });
+  const file = join(home, "sessions/boats/2026-03-08_tidepool.jsonl");
+  copyFileSync(session, file);
+  return { home, file };
+}
+
+const treeOf = async (file: string) => (await espalierJson(["tree", file])).value;
+const entryOf = (tree: Awaited<ReturnType<typeof treeOf>>, id: string) =>
+  tree.entries.find((entry: { id: string }) => entry.id === id);
+
+test.skipIf(!hasTmux)("a session is found by what was said in it, walked through, and changed", async () => {
+  const { home, file } = homeWith(DEMO);
+  const before = await treeOf(file);
+  const screen = await Tmux.run([], { env: { ESPALIER_HOME: home, PI_CODING_AGENT_DIR: join(home, "pi") } });
+  await screen.shows(/tidepool works offline.* 6 /);
+
+  // Search as one types; what is found opens where it was said.
+  screen.write("/sum of cosines");
+  await screen.shows(/the tide at a place is a sum of cosines/i);
+  screen.keys("Down", "Enter");
+  await screen.shows(/▸.*sum of cosines/i);
+  await screen.shows("212 entries · 6 branches");
+
+  // Fold a branch, go to a label, see what the model reads there.
+  screen.keys("Left");
+  await screen.shows(/├─ .*▸▸\d/);
+  screen.keys("Right", "<", "}");
+  await screen.shows(/▸.*\[before-cache\]/);
+  screen.keys("2");
+  await screen.shows(/12 messages, 3,857 tokens/);
+  screen.keys("3");
+  await screen.shows(/4 calls/);
+  screen.keys("1");
+
+  // Go there with a summary of what is left.
+  screen.keys("g");
+  await screen.shows("with a summary of the branch that is left");
+  screen.keys("s");
+  await screen.shows("The branch that was left is told there.");
+  await screen.shows(/▸● ⇠ +summary of/);
+  const there = await treeOf(file);
+  const label = before.entries.find((entry: { label: string }) => entry.label === "before-cache");
+  expect(entryOf(there, there.leafId)).toMatchObject({
+    type: "branch_summary",
+    parentId: label.id,
+    onPath: true,
+  });
+
+  // Undo it: the leaf is where it was.
+  screen.keys("u");
+  await screen.shows("Taken back;");
+  expect((await treeOf(file)).leafId).toBe(before.leafId);
+
+  // Label and name.
+  screen.keys("<", "l");
+  await screen.shows("Label of this entry");
+  screen.type("the beginning");
+  await screen.shows("[the beginning]");
+  screen.keys("R", "C-u");
+  screen.type("Tides, told anew");
+  await screen.shows("Tides, told anew");
+  const named = await treeOf(file);
+  expect(named.session.name).toBe("Tides, told anew");
+  expect(named.entries.some((entry: { label: string }) => entry.label === "the beginning")).toBe(true);
+
+  // Compare a branch with the path, and bring its conclusion there.
+  screen.keys("]", "]", "]", "d");
+  await screen.shows("Two branches, from where they part");
+  await screen.shows(/they part behind:/);
+  screen.keys("Escape", "M");
+  await screen.shows("bring its conclusion to the leaf");
+  screen.keys("Enter");
+  await screen.shows("The conclusion of the branch is told here.");
+  const merged = await treeOf(file);
+  expect(entryOf(merged, merged.leafId)).toMatchObject({ type: "branch_summary", parentId: before.leafId });
+
+  // Fork, and open the fork.
+  screen.keys("<", "}", "F");
+  await screen.shows("open the fork");
+  screen.keys("o");
+  await screen.shows(/Tides, told anew.* 1 branch /);
+  expect((await treeOf(file)).leafId).toBe(merged.leafId);
+  screen.keys("Escape");
+  await screen.shows("2 sessions");
+  screen.keys("q");
+  await screen.shows(`${Tmux.LEFT} 0`);
+});
+
+test.skipIf(!hasTmux)("a prompt that is gone back to is written anew and appended", async () => {
+  const file = demoCopy();
+  const screen = await Tmux.run([file], { columns: 120, rows: 30 });
+  await screen.shows("212 entries");
+  screen.keys("/");
+  screen.type("Windows is red");
+  await screen.shows(/▸.*Windows is red/);
+  const { entries } = await treeOf(file);
+  const prompt = entries.find(
+    (entry: { preview: string; role: string }) =>
+      entry.role === "user" && entry.preview?.startsWith("Windows is red"),
+  );
+  screen.keys("g", "n");
+  await screen.shows("Write it anew");
+  expect((await treeOf(file)).leafId).toBe(prompt.parentId);
+  screen.write(" And on Solaris?");
+  screen.keys("C-s");
+  await screen.shows("Appended as the next prompt.");
+  const { leafId, entries: now } = await treeOf(file);
+  const appended = now.find((entry: { id: string }) => entry.id === leafId);
+  expect(appended).toMatchObject({ role: "user", parentId: prompt.parentId });
+  expect(readFileSync(file, "utf8")).toContain("And on Solaris?");
+});
+
+test.skipIf(!hasTmux || !existsSync(LARGE))(
+  "a compaction is planned, aborted without a trace, and made",
+  async () => {
+    const file = join(temporaryFolder(), "large.jsonl");
+    copyFileSync(LARGE, file);
+    const server = await startMessagesServer({
+      apiKey: "test",
+      reply: hangingReply(),
+    });
+    endings.push(server.close);
+    const env = { ANTHROPIC_API_KEY: "test", ANTHROPIC_BASE_URL: server.url };
+    const asked = await Tmux.run([file], { env });
+    await asked.shows("1,018 entries");
+    const before = readFileSync(file);
+    asked.keys("c");
+    await asked.shows(/A compaction would bring the context from 124,661 to about/);
+    await asked.shows("which is billed");
+    asked.keys("y");
+    await asked.shows(/compacting … \d+ s/);
+    for (const end = Date.now() + 30_000; server.requests.length === 0 && Date.now() < end; )
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    // One can go on reading meanwhile.
+    asked.keys("<", "2");
+    await asked.shows(/\d+ message/);
+    asked.keys("Escape");
+    await asked.shows("Ended; the session goes on where it was.");
+    expect(readFileSync(file).equals(before)).toBe(true);
+    expect(existsSync(`${file}.lease`)).toBe(false);
+    asked.keys("q");
+    await asked.shows(`${Tmux.LEFT} 0`);
+
+    const made = await Tmux.run([file]);
+    await made.shows("1,018 entries");
+    made.keys("c");
+    await made.shows("extractive writes the summary");
+    made.keys("y");
+    await made.shows(/▸.*compaction of 124,661 tokens/);
+    const { leafId, entries } = await treeOf(file);
+    const compacted = entries.findLast((entry: { type: string }) => entry.type === "compaction");
+    expect(compacted.onPath).toBe(true);
+    expect(leafId).toBe(entries.at(-1).id);
+    made.keys("2");
+    await made.shows(/The compaction \S+ stands for [\d,]+ older entries/);
+  },
+);
+
+test.skipIf(!hasTmux)(
+  "what another process writes appears, and while it writes there is a choice",
+  async () => {
+    const file = demoCopy();
+    const holder = await openSession(file);
+    const home = temporaryFolder();
+    try {
+      const screen = await Tmux.run([file], { env: { ESPALIER_HOME: home } });
+      await screen.shows("212 entries");
+      await holder.appendMessages([{ role: "user", content: "Somebody else is here" }]);
+      await screen.shows(/▸● you +Somebody else is here/);
+      const before = readFileSync(file);
+      screen.keys("u");
+      await screen.shows("Somebody else writes this session");
+      screen.keys("w", "u");
+      await screen.shows("fork: do it in a session of your own");
+      screen.keys("f");
+      await screen.shows("open the fork");
+      expect(readFileSync(file).equals(before)).toBe(true);
+      screen.keys("s", "u");
+      await screen.shows("share: write beside the other");
+      screen.keys("s");
+      await screen.shows("Write it anew");
+      screen.keys("Escape");
+      await screen.shows(/▸●/);
+      expect(readFileSync(file).length).toBeGreaterThan(before.length);
+    } finally {
+      await holder.close();
+    }
+  },
+);
+
+test.skipIf(!hasTmux)(
+  "the terminal is given back: suspended and resumed, resized, and when it is ended from outside",
+  async () => {
+    const file = demoCopy();
+    const screen = await Tmux.run([file, "--ascii"]);
+    await screen.shows("212 entries");
+    expect(screen.isTaken).toBe(true);
+    await screen.until((shown) => /^[\n -~]*$/.test(shown), "nothing but ASCII");
+    screen.resize(60, 18);
+    await screen.until(
+      (shown) => shown.split("\n").some((line) => line.startsWith(">") && line.length <= 60),
+      "the cursor",
+    );
+    screen.resize(130, 40);
+    await screen.shows(/turns\s*\n.*\| -\[1 what was said\]/);
+    screen.keys("C-z");
+    await screen.shows("Stopped");
+    expect(screen.isTaken).toBe(false);
+    screen.type("fg");
+    await screen.shows("212 entries");
+    await screen.until(() => screen.isTaken, "the whole screen");
+    screen.keys("<");
+    await screen.shows(/^>o uses/m);
+    screen.keys("C-z");
+    await screen.shows("Stopped");
+    screen.type("kill %1; fg");
+    await screen.shows(/Terminated|143/);
+    expect(screen.isTaken).toBe(false);
+  },
+);
+
+test("without a terminal the help is printed, and a session is told where to be printed", async () => {
+  const alone = await espalier([]);
+  expect(alone).toMatchObject({ code: 0, stderr: "" });
+  expect(alone.stdout).toContain("open");
+  const named = await espalier([DEMO]);
+  expect(named).toMatchObject({ code: 2, stdout: "" });
+  expect(named.stderr).toContain("espalier tree");
+  expect((await espalier(["opne"])).stderr).toMatch(/^Unknown command 'opne'/);
+});
