@@ -49,20 +49,20 @@ async function appendMissing(
   place: SessionPlace,
   rows: readonly LineRow[],
 ): Promise<Appended> {
-  const { namespace, ref, made } = place;
+  const { key, ref, made } = place;
   // Nobody appends from here to the commit: what is not there now is not there when it is inserted.
   const [held] = await connection.query<{ lines: string; bytes: string }>(
     {
-      text: "SELECT lines, bytes FROM espalier.session WHERE namespace = $1 AND ref = $2 AND made = $3 FOR UPDATE",
+      text: "SELECT lines, bytes FROM espalier.session WHERE key = $1 AND made = $2 FOR UPDATE",
     },
-    [namespace, ref, made],
+    [key, made],
   );
   if (!held) throw gone(ref);
   const found = await connection.query<{ id: string; line: string | null; position: string; at: string }>(
     {
-      text: "SELECT id, line, position, at FROM espalier.line WHERE namespace = $1 AND session = $2 AND id = ANY ($3)",
+      text: "SELECT id, line, position, at FROM espalier.line WHERE session = $1 AND id = ANY ($2)",
     },
-    [namespace, ref, rows.map(({ id }) => id).filter((id) => id !== null)],
+    [key, rows.map(({ id }) => id).filter((id) => id !== null)],
   );
   const taken = new Map(found.map(({ id, line }) => [id, line]));
   const missing: LineRow[] = [];

@@ -7,7 +7,7 @@ import { type LineRow, rowOfHeader, rowOfLine } from "./line-row.ts";
 import { persistently } from "./persistently.ts";
 import type { FoundSession } from "./postgres-log.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
-import type { Extent, SessionPlace } from "./session-place.ts";
+import { type Extent, type SessionPlace, sessionKey } from "./session-place.ts";
 
 /** Lines and bytes of one statement while a session is made. */
 const BATCH_LINES = 1_000;
@@ -29,7 +29,7 @@ export async function createSession(
 ): Promise<FoundSession> {
   checkRef(ref);
   const head = rowOfHeader(lineOf(header));
-  const place: SessionPlace = { namespace, ref, made: randomUUID() };
+  const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   // An iterable may answer only once, so it is read once, whatever becomes of the connection.
   const rows = plainRows(lines);
   return persistently(database, async (attempt) => {
@@ -38,7 +38,7 @@ export async function createSession(
       if (made) return { place, header: parsedHeader(header), ...made };
     }
     const made = await database.transaction(async (connection) => {
-      await insertSession(connection, place);
+      await insertSession(connection, namespace, place);
       return insertAll(connection, place, [head, ...rows]);
     });
     return { place, header: parsedHeader(header), ...made };
@@ -46,28 +46,32 @@ export async function createSession(
 }
 
 /** Whether an attempt whose end nobody heard of has made the session. */
-async function ownSession(database: Database, { namespace, ref, made }: SessionPlace) {
+async function ownSession(database: Database, { key, made }: SessionPlace) {
   const [row] = await database.query<{ lines: string; bytes: string; plain: boolean }>(
     {
-      text: "SELECT lines, bytes, plain FROM espalier.session WHERE namespace = $1 AND ref = $2 AND made = $3",
+      text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
     },
-    [namespace, ref, made],
+    [key, made],
   );
   return row && { extent: { lines: Number(row.lines), bytes: Number(row.bytes) }, isPlain: row.plain };
 }
 
+/** Rules that a session breaks whose name is taken. */
+const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);
+
 /** @throws SessionTreeError `exists` */
 export async function insertSession(
   connection: Connection,
-  { namespace, ref, made }: SessionPlace,
+  namespace: string,
+  { key, ref, made }: SessionPlace,
 ): Promise<void> {
   try {
     await connection.query(
-      { text: "INSERT INTO espalier.session (namespace, ref, made) VALUES ($1, $2, $3)" },
-      [namespace, ref, made],
+      { text: "INSERT INTO espalier.session (key, namespace, ref, made) VALUES ($1, $2, $3, $4)" },
+      [key, namespace, ref, made],
     );
   } catch (cause) {
-    if (!(cause instanceof PostgresStoreError && cause.constraint === "session_pkey")) throw cause;
+    if (!(cause instanceof PostgresStoreError && TAKEN.has(cause.constraint ?? ""))) throw cause;
     const message = `There is a session ${ref} already; give the new one another name.`;
     throw new SessionTreeError("exists", message, { cause });
   }

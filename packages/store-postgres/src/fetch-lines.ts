@@ -11,7 +11,7 @@ const PAGE_LINES = 10_000;
 const FETCH = {
   name: "espalier-fetch",
   text: `SELECT line, raw FROM espalier.line
-    WHERE namespace = $1 AND session = $2 AND position >= $3 AND position < $4 AND at < $5 ORDER BY position`,
+    WHERE session = $1 AND position >= $2 AND position < $3 AND at < $4 ORDER BY position`,
 };
 
 /** A line as it was fetched. */
@@ -23,7 +23,7 @@ export interface FetchedLine {
 /** Lines from a position on, page by page, in order. */
 export async function* fetchLines(
   database: Database,
-  { namespace, ref }: SessionPlace,
+  { key, ref }: SessionPlace,
   from: Extent,
   to: Extent,
 ): AsyncGenerator<Uint8Array[]> {
@@ -31,7 +31,7 @@ export async function* fetchLines(
   while (at.lines < to.lines) {
     const end = Math.min(to.lines, at.lines + PAGE_LINES);
     const rows = await persistently(database, () =>
-      database.query<FetchedLine>(FETCH, [namespace, ref, at.lines, end, at.bytes + PAGE_BYTES]),
+      database.query<FetchedLine>(FETCH, [key, at.lines, end, at.bytes + PAGE_BYTES]),
     );
     if (rows.length === 0) throw gone(ref);
     const lines = rows.map(bytesOfLine);

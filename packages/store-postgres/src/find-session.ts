@@ -3,6 +3,7 @@ import type { Database } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
 import { persistently } from "./persistently.ts";
 import type { FoundSession } from "./postgres-log.ts";
+import { sessionKey } from "./session-place.ts";
 
 interface FoundRow extends FetchedLine {
   ref: string;
@@ -15,8 +16,7 @@ interface FoundRow extends FetchedLine {
 const FIND = {
   name: "espalier-find",
   text: `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.raw FROM espalier.session s
-    LEFT JOIN espalier.line head ON head.namespace = s.namespace AND head.session = s.ref AND head.position = 0
-    WHERE s.namespace = $1 AND s.ref = $2`,
+    LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0 WHERE s.key = $1`,
 };
 
 const NEAR = {
@@ -48,13 +48,15 @@ export async function sessionNamed(
   namespace: string,
   ref: string,
 ): Promise<FoundSession | undefined> {
-  const [row] = await persistently(database, () => database.query<FoundRow>(FIND, [namespace, ref]));
+  const [row] = await persistently(database, () =>
+    database.query<FoundRow>(FIND, [sessionKey(namespace, ref)]),
+  );
   return row && found(namespace, row);
 }
 
 function found(namespace: string, row: FoundRow): FoundSession {
   return {
-    place: { namespace, ref: row.ref, made: row.made },
+    place: { key: sessionKey(namespace, row.ref), ref: row.ref, made: row.made },
     header: headerOf(row),
     extent: { lines: Number(row.lines), bytes: Number(row.bytes) },
     isPlain: row.plain,

@@ -26,7 +26,7 @@ const PAGE_LINES = 500;
 
 const LOOK = {
   name: "espalier-look",
-  text: `SELECT line, raw FROM espalier.line WHERE namespace = $1 AND session = $2 AND position >= $3
+  text: `SELECT line, raw FROM espalier.line WHERE session = $1 AND position >= $2
     ORDER BY position LIMIT ${PAGE_LINES}`,
 };
 
@@ -36,8 +36,7 @@ const LOOK = {
  */
 export async function* followSession(
   database: Database,
-  namespace: string,
-  ref: string,
+  key: string,
   start: number,
   { signal, pollMs = 1_000 }: FollowOptions,
 ): AsyncGenerator<FollowedLine> {
@@ -45,10 +44,8 @@ export async function* followSession(
   let position = start;
   try {
     while (!signal?.aborted) {
-      await bell.listen(database, channelOf(namespace, ref));
-      const lines = await persistently(database, () =>
-        database.query<FetchedLine>(LOOK, [namespace, ref, position]),
-      );
+      await bell.listen(database, channelOf(key));
+      const lines = await persistently(database, () => database.query<FetchedLine>(LOOK, [key, position]));
       for (const line of lines) {
         yield { position, line: bytesOfLine(line) };
         position++;

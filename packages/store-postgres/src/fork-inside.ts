@@ -8,28 +8,28 @@ import { insertLines } from "./insert-lines.ts";
 import { rowOfHeader, rowOfLine } from "./line-row.ts";
 import type { FoundSession } from "./postgres-log.ts";
 import { factsOf } from "./session-facts.ts";
-import type { Extent, SessionPlace } from "./session-place.ts";
+import { type Extent, type SessionPlace, sessionKey } from "./session-place.ts";
 
 /** Copies the lines of a path behind the header, in their order; positions and bytes are counted anew. */
 const COPY = {
   name: "espalier-copy",
   text: `WITH RECURSIVE path AS (
-    SELECT id, parent FROM espalier.line WHERE namespace = $1 AND session = $2 AND id = $3
+    SELECT id, parent FROM espalier.line WHERE session = $1 AND id = $2
     UNION ALL
     SELECT up.id, up.parent FROM path
-    JOIN espalier.line up ON up.namespace = $1 AND up.session = $2 AND up.id = path.parent
+    CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
   ), copied AS (
     SELECT own.*, row_number() OVER upto AS number, sum(octet_length(own.line) + 1) OVER upto AS last_byte
-    FROM path JOIN espalier.line own ON own.namespace = $1 AND own.session = $2 AND own.id = path.id
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.id LIMIT 1) AS own
     WINDOW upto AS (ORDER BY own.position)
   ), counter AS (
     UPDATE espalier.session AS own SET lines = own.lines + total.lines, bytes = own.bytes + total.bytes
     FROM (SELECT count(*) AS lines, coalesce(max(last_byte), 0) AS bytes FROM copied) AS total
-    WHERE own.namespace = $1 AND own.ref = $4
+    WHERE own.key = $3
     RETURNING own.lines, own.bytes, own.lines - total.lines AS first_line, own.bytes - total.bytes AS first_byte
   ), inserted AS (
-    INSERT INTO espalier.line (namespace, session, position, at, id, parent, type, moves, first_kept, line)
-    SELECT $1, $4, first_line + number - 1, first_byte + last_byte - octet_length(line) - 1, id, parent, type, moves,
+    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line)
+    SELECT $3, first_line + number - 1, first_byte + last_byte - octet_length(line) - 1, id, parent, type, moves,
       first_kept, line
     FROM counter, copied
   )
@@ -38,7 +38,7 @@ const COPY = {
 
 /** The lines that say what a list shows of a session. */
 const TELLING = {
-  text: `WITH own AS (SELECT * FROM espalier.line WHERE namespace = $1 AND session = $2 AND id IS NOT NULL)
+  text: `WITH own AS (SELECT * FROM espalier.line WHERE session = $1 AND id IS NOT NULL)
     SELECT line, raw FROM (
       (SELECT * FROM own WHERE type = 'message' AND espalier.field(line, 'message', 'role') = 'user' ORDER BY position LIMIT 1)
       UNION (SELECT * FROM own WHERE type = 'session_info' ORDER BY position DESC LIMIT 1)
@@ -53,16 +53,17 @@ const TELLING = {
  */
 export function forkInside(
   database: Database,
+  namespace: string,
   source: SessionPlace,
   ref: string,
   header: SessionHeader,
   { leafId, additions }: ForkPlan,
 ): Promise<FoundSession> {
-  const place: SessionPlace = { namespace: source.namespace, ref, made: randomUUID() };
+  const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   return database.transaction(async (connection) => {
-    await insertSession(connection, place);
+    await insertSession(connection, namespace, place);
     await insertLines(connection, place, [rowOfHeader(formatLine(header))]);
-    const values = [place.namespace, source.ref, leafId, ref];
+    const values = [source.key, leafId, place.key];
     const [copied] = await connection.query<{ lines: string; bytes: string }>(COPY, values);
     let extent: Extent = { lines: Number(copied!.lines), bytes: Number(copied!.bytes) };
     await tell(connection, place);
@@ -76,14 +77,14 @@ export function forkInside(
   });
 }
 
-async function tell(connection: Connection, { namespace, ref }: SessionPlace): Promise<void> {
-  const telling = await connection.query<FetchedLine>(TELLING, [namespace, ref]);
+async function tell(connection: Connection, { key }: SessionPlace): Promise<void> {
+  const telling = await connection.query<FetchedLine>(TELLING, [key]);
   const facts = factsOf(telling.map((line) => rowOfLine(bytesOfLine(line))));
   await connection.query(
     {
-      text: `UPDATE espalier.session SET name = $3, first_message = $4, updated_at = $5, last_compaction = $6
-        WHERE namespace = $1 AND ref = $2`,
+      text: `UPDATE espalier.session SET name = $2, first_message = $3, updated_at = $4, last_compaction = $5
+        WHERE key = $1`,
     },
-    [namespace, ref, facts.name, facts.firstMessage, facts.updatedAt, facts.lastCompaction],
+    [key, facts.name, facts.firstMessage, facts.updatedAt, facts.lastCompaction],
   );
 }

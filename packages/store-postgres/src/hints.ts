@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import type { Database } from "./database.ts";
 
 /** The channel on which appends to a session are hinted at; it tells nobody whose session it is. */
-export function channelOf(namespace: string, ref: string): string {
-  return `espalier_${createHash("sha256").update(`${namespace}\0${ref}`).digest("hex").slice(0, 32)}`;
+export function channelOf(key: string): string {
+  return `espalier_${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
 }
 
 /**

@@ -12,17 +12,17 @@ const INSERT = {
   name: "espalier-insert",
   text: `WITH counter AS (
     UPDATE espalier.session SET
-      lines = lines + $4, bytes = bytes + $5, modified = clock_timestamp(), plain = plain AND $6,
-      name = coalesce($7, name), first_message = coalesce(first_message, $8),
-      updated_at = coalesce($9, updated_at), last_compaction = coalesce($10, last_compaction)
-    WHERE namespace = $1 AND ref = $2 AND made = $3
-    RETURNING lines - $4 AS first_line, bytes - $5 AS first_byte
+      lines = lines + $3, bytes = bytes + $4, modified = clock_timestamp(), plain = plain AND $5,
+      name = coalesce($6, name), first_message = coalesce(first_message, $7),
+      updated_at = coalesce($8, updated_at), last_compaction = coalesce($9, last_compaction)
+    WHERE key = $1 AND made = $2
+    RETURNING lines - $3 AS first_line, bytes - $4 AS first_byte
   ), inserted AS (
-    INSERT INTO espalier.line (namespace, session, position, at, id, parent, type, moves, first_kept, line, raw)
-    SELECT $1, $2, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
+    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
+    SELECT $1, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
       row.first_kept, row.line, row.raw
-    FROM counter, unnest($11::bigint[], $12::text[], $13::text[], $14::text[], $15::boolean[], $16::text[], $17::text[],
-      $18::bytea[]) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)
+    FROM counter, unnest($10::bigint[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[],
+      $17::bytea[]) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)
   )
   SELECT first_line, first_byte FROM counter`,
 };
@@ -33,7 +33,7 @@ const INSERT = {
  */
 export async function insertLines(
   connection: Connection,
-  { namespace, ref, made }: SessionPlace,
+  { key, ref, made }: SessionPlace,
   rows: readonly LineRow[],
 ): Promise<Extent> {
   const facts = factsOf(rows);
@@ -44,8 +44,7 @@ export async function insertLines(
     bytes += row.bytes.length + 1;
   }
   const [counter] = await connection.query<{ first_line: string; first_byte: string }>(INSERT, [
-    namespace,
-    ref,
+    key,
     made,
     rows.length,
     bytes,

@@ -23,7 +23,7 @@ const LIST = {
   text: `SELECT s.ref, s.modified, s.modified::text AS moment, s.bytes, s.name, s.first_message, s.updated_at,
       s.last_compaction, head.line, head.raw
     FROM espalier.session s
-    LEFT JOIN espalier.line head ON head.namespace = s.namespace AND head.session = s.ref AND head.position = 0
+    LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0
     WHERE s.namespace = $1 AND (s.modified, s.ref) < ($2::timestamptz, $3)
     ORDER BY s.modified DESC, s.ref DESC LIMIT ${PAGE}`,
 };

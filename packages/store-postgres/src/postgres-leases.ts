@@ -4,6 +4,7 @@ import { type LeaseOptions, type SessionLease, SessionTreeError } from "@espalie
 import type { Database, ReservedConnection } from "./database.ts";
 import { persistently } from "./persistently.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
+import type { SessionPlace } from "./session-place.ts";
 
 /** Milliseconds between two signs of life of an owner. */
 const BEAT_MS = 5_000;
@@ -21,19 +22,19 @@ const LOOK_MS = 25;
 const TAKE = {
   name: "espalier-take",
   text: `INSERT INTO espalier.lease AS held
-      (namespace, session, owner, connection, backend, pid, host, brief, since, beat)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp(), clock_timestamp())
-    ON CONFLICT (namespace, session) DO UPDATE SET owner = excluded.owner, connection = excluded.connection,
+      (session, owner, connection, backend, pid, host, brief, since, beat)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp(), clock_timestamp())
+    ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, connection = excluded.connection,
       backend = excluded.backend, pid = excluded.pid, host = excluded.host, brief = excluded.brief,
       since = excluded.since, beat = excluded.beat
-    WHERE held.beat < clock_timestamp() - make_interval(secs => $9)
+    WHERE held.beat < clock_timestamp() - make_interval(secs => $8)
       OR (held.backend <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared(held.connection))
     RETURNING owner`,
 };
 
 const HOLDER = {
   name: "espalier-holder",
-  text: "SELECT pid, host, since, brief FROM espalier.lease WHERE namespace = $1 AND session = $2",
+  text: "SELECT pid, host, since, brief FROM espalier.lease WHERE session = $1",
 };
 
 interface Holder {
@@ -44,8 +45,8 @@ interface Holder {
 }
 
 interface Held {
-  namespace: string;
-  ref: string;
+  /** The session's. */
+  key: string;
   owner: string;
 }
 
@@ -64,13 +65,13 @@ export class PostgresLeases {
   }
 
   /** @throws SessionTreeError `busy` with the `holder`; PostgresStoreError */
-  async take(namespace: string, ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
-    const held: Held = { namespace, ref, owner: randomUUID() };
+  async take({ key, ref }: SessionPlace, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
+    const held: Held = { key, owner: randomUUID() };
     this.#held.add(held);
     try {
       const deadline = performance.now() + waitMs;
       while (!(await this.#tries(held, waitMs > 0))) {
-        const [holder] = await this.#database.query<Holder>(HOLDER, [namespace, ref]);
+        const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
         // Given back in between: then it may be had now.
         if (!holder) continue;
         if (!holder.brief || performance.now() >= deadline) throw busy(ref, holder);
@@ -89,23 +90,23 @@ export class PostgresLeases {
     await this.#end();
   }
 
-  async #tries({ namespace, ref, owner }: Held, isBrief: boolean): Promise<boolean> {
-    const { key, backend } = await this.#alive();
+  async #tries({ key, owner }: Held, isBrief: boolean): Promise<boolean> {
+    const { lock, backend } = await this.#alive();
     const { pid } = process;
-    const values = [namespace, ref, owner, key, backend, pid, hostname(), isBrief, LAPSE_MS / 1_000];
+    const values = [key, owner, lock, backend, pid, hostname(), isBrief, LAPSE_MS / 1_000];
     const rows = await this.#database.query(TAKE, values);
     return rows.length > 0;
   }
 
   async #release(held: Held): Promise<void> {
     if (!this.#held.has(held)) return;
-    const { namespace, ref, owner } = held;
+    const { key, owner } = held;
     try {
       await persistently(this.#database, () =>
-        this.#database.query(
-          { text: "DELETE FROM espalier.lease WHERE namespace = $1 AND session = $2 AND owner = $3" },
-          [namespace, ref, owner],
-        ),
+        this.#database.query({ text: "DELETE FROM espalier.lease WHERE session = $1 AND owner = $2" }, [
+          key,
+          owner,
+        ]),
       );
     } finally {
       await this.#letGo(held);
@@ -147,14 +148,14 @@ export class PostgresLeases {
     if (this.#held.size > 0) await this.#sign(await this.#alive());
   }
 
-  async #sign({ key, backend }: Life): Promise<void> {
-    for (const { namespace, ref, owner } of this.#held)
+  async #sign({ lock, backend }: Life): Promise<void> {
+    for (const { key, owner } of this.#held)
       await this.#database.query(
         {
-          text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $4, backend = $5
-            WHERE namespace = $1 AND session = $2 AND owner = $3`,
+          text: `UPDATE espalier.lease SET beat = clock_timestamp(), connection = $3, backend = $4
+            WHERE session = $1 AND owner = $2`,
         },
-        [namespace, ref, owner, key, backend],
+        [key, owner, lock, backend],
       );
   }
 }
@@ -162,7 +163,7 @@ export class PostgresLeases {
 /** The connection that leases live with. */
 interface Life {
   /** The number of the lock that it holds. */
-  key: string;
+  lock: string;
   /** The server's number for it. */
   backend: number;
   isOver(): boolean;
@@ -171,10 +172,10 @@ interface Life {
 
 async function beginLife(database: Database, ended: () => Promise<void>): Promise<Life> {
   const connection: ReservedConnection = await database.reserve();
-  const key = `${randomInt(2 ** 47)}`;
+  const lock = `${randomInt(2 ** 47)}`;
   const [row] = await connection.query<{ backend: number }>(
     { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
-    [key],
+    [lock],
   );
   let isOver = false;
   void connection.over.then(() => {
@@ -182,7 +183,7 @@ async function beginLife(database: Database, ended: () => Promise<void>): Promis
     // At once: whoever looks meanwhile takes the owner for gone. Where it fails, the next beat makes up for it.
     void ended().catch(() => undefined);
   });
-  return { key, backend: Number(row!.backend), isOver: () => isOver, end: () => connection.release() };
+  return { lock, backend: Number(row!.backend), isOver: () => isOver, end: () => connection.release() };
 }
 
 function busy(ref: string, { pid, host, since }: Holder): SessionTreeError {

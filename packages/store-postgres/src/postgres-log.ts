@@ -29,7 +29,7 @@ export interface FoundSession {
 
 const EXTENT = {
   name: "espalier-extent",
-  text: "SELECT lines, bytes, plain FROM espalier.session WHERE namespace = $1 AND ref = $2 AND made = $3",
+  text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
 };
 
 /**
@@ -106,13 +106,9 @@ export class PostgresLog implements SessionLog {
   takeIn(): Promise<{ from: number; to: number } | null> {
     return this.#inTurn(() =>
       asTroubleOfSession("unreadable", async () => {
-        const { namespace, ref, made } = this.#place;
+        const { key, ref, made } = this.#place;
         const [row] = await persistently(this.#database, () =>
-          this.#database.query<{ lines: string; bytes: string; plain: boolean }>(EXTENT, [
-            namespace,
-            ref,
-            made,
-          ]),
+          this.#database.query<{ lines: string; bytes: string; plain: boolean }>(EXTENT, [key, made]),
         );
         if (!row) throw gone(ref);
         const { bytes: from } = this.#seen;

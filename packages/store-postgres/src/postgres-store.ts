@@ -49,7 +49,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
       return act();
     });
   const opened = (found: FoundSession, mode: "read" | "write") => {
-    const channel = channelOf(namespace, found.place.ref);
+    const channel = channelOf(found.place.key);
     return new PostgresLog(database, found, mode, () => hints.give(channel));
   };
   const find = (ref: string) => reading(() => findSession(database, namespace, ref));
@@ -60,7 +60,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
         const name = ref ?? parsedHeader(header).id;
         const source = lines instanceof ForkLines && (await sourceOf(database, namespace, header));
         const made = source
-          ? await forkInside(database, source, name, parsedHeader(header), lines.plan)
+          ? await forkInside(database, namespace, source, name, parsedHeader(header), lines.plan)
           : await createSession(database, namespace, name, header, lines);
         return opened(made, "write");
       }),
@@ -74,7 +74,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     async lease(ref, options) {
       const { place } = await find(ref);
       return writing(() =>
-        leases.take(namespace, place.ref, options).catch((error: unknown) => {
+        leases.take(place, options).catch((error: unknown) => {
           throw namesNoSession(error) ? gone(place.ref) : error;
         }),
       );
@@ -84,10 +84,10 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
       const lease = await store.lease(place.ref);
       try {
         await writing(() =>
-          database.query(
-            { text: "DELETE FROM espalier.session WHERE namespace = $1 AND ref = $2 AND made = $3" },
-            [namespace, place.ref, place.made],
-          ),
+          database.query({ text: "DELETE FROM espalier.session WHERE key = $1 AND made = $2" }, [
+            place.key,
+            place.made,
+          ]),
         );
       } finally {
         await lease.release();
@@ -96,7 +96,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     },
     async *follow(ref, options = {}) {
       const { place, extent } = await find(ref);
-      yield* followSession(database, namespace, place.ref, options.from ?? extent.lines, options);
+      yield* followSession(database, place.key, options.from ?? extent.lines, options);
     },
     async close() {
       await leases.close();

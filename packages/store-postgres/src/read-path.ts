@@ -18,18 +18,21 @@ const FIRST_STRETCH = 256;
 const LAST = {
   name: "espalier-last",
   text: `SELECT CASE WHEN type = 'leaf' THEN parent ELSE id END AS id FROM espalier.line
-    WHERE namespace = $1 AND session = $2 AND position < $3 AND id IS NOT NULL ORDER BY position DESC LIMIT 1`,
+    WHERE session = $1 AND position < $2 AND id IS NOT NULL ORDER BY position DESC LIMIT 1`,
 };
 
-/** Up from an entry to the first one that the newest compaction keeps, or to a root. */
+/**
+ * Up from an entry to the first one that the newest compaction keeps, or to a root. Each step looks up one parent by its key,
+ * whatever the planner believes of the tables: that is what `LATERAL … LIMIT 1` is for.
+ */
 const WALK = {
   name: "espalier-walk",
   text: `WITH RECURSIVE path AS (
     SELECT 1 AS step, id, parent, line, raw, first_kept AS sought FROM espalier.line
-    WHERE namespace = $1 AND session = $2 AND id = $3 AND position < $4
+    WHERE session = $1 AND id = $2 AND position < $3
     UNION ALL
     SELECT path.step + 1, up.id, up.parent, up.line, up.raw, coalesce(path.sought, up.first_kept)
-    FROM path JOIN espalier.line up ON up.namespace = $1 AND up.session = $2 AND up.id = path.parent
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
     WHERE path.id IS DISTINCT FROM path.sought
   )
   SELECT parent, line, raw FROM path ORDER BY step`,
@@ -39,14 +42,15 @@ const WALK = {
 const STRETCH = {
   name: "espalier-stretch",
   text: `WITH RECURSIVE path AS (
-    SELECT 1 AS step, id, parent, type FROM espalier.line WHERE namespace = $1 AND session = $2 AND id = $3
+    SELECT 1 AS step, id, parent, type FROM espalier.line WHERE session = $1 AND id = $2
     UNION ALL
     SELECT path.step + 1, up.id, up.parent, up.type
-    FROM path JOIN espalier.line up ON up.namespace = $1 AND up.session = $2 AND up.id = path.parent
-    WHERE path.step < $4
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
+    WHERE path.step < $3
   )
   SELECT path.parent, own.line, own.raw FROM path
-  LEFT JOIN espalier.line own ON own.namespace = $1 AND own.session = $2 AND own.id = path.id AND path.type = ANY ($5)
+  LEFT JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.id LIMIT 1) AS own
+    ON path.type = ANY ($4)
   ORDER BY step`,
 };
 
@@ -62,16 +66,14 @@ interface Step extends FetchedLine {
  */
 export async function readPath(
   database: Database,
-  { namespace, ref }: SessionPlace,
+  { key }: SessionPlace,
   lines: number,
   leafId?: string,
 ): Promise<PathWindow | undefined> {
-  const start = leafId ?? (await lastPlace(database, [namespace, ref, lines]));
+  const start = leafId ?? (await lastPlace(database, [key, lines]));
   const builder = new PathWindowBuilder();
   if (start === null) return builder.finish(null);
-  const steps = await persistently(database, () =>
-    database.query<Step>(WALK, [namespace, ref, start, lines]),
-  );
+  const steps = await persistently(database, () => database.query<Step>(WALK, [key, start, lines]));
   if (steps.length === 0) return undefined;
   let leaf: string | null = null;
   for (const step of steps) {
@@ -83,7 +85,7 @@ export async function readPath(
   let next = steps.at(-1)!.parent;
   for (let length = FIRST_STRETCH; next !== null && leaf !== null && !builder.done; length *= 2) {
     const wanted = entryKinds.map(({ type }) => type).filter((type) => builder.needs(type));
-    const values = [namespace, ref, next, length, wanted];
+    const values = [key, next, length, wanted];
     const further = await persistently(database, () => database.query<Step>(STRETCH, values));
     for (const step of further)
       if (!builder.done && (step.line !== null || step.raw !== null)) builder.take(entryOf(step));

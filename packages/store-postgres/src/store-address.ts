@@ -44,10 +44,10 @@ export function parseStoreAddress(text: string): StoreAddress {
 
 /** @throws PostgresStoreError `address` */
 export function checkNamespace(namespace: string): void {
-  const isSound = namespace !== "" && namespace.length <= LONGEST_NAMESPACE && !/\p{C}/u.test(namespace);
+  const isSound = namespace !== "" && namespace.length <= LONGEST_NAMESPACE && !/[\p{C}/]/u.test(namespace);
   if (!isSound)
     throw new PostgresStoreError(
       "address",
-      `A namespace has 1 to ${LONGEST_NAMESPACE} visible characters; name another one.`,
+      `A namespace has 1 to ${LONGEST_NAMESPACE} visible characters and no slash; name another one.`,
     );
 }

@@ -1,4 +1,4 @@
-import { faultStore, storeConformance } from "@espalier/session-tree/testing";
+import { storeConformance } from "@espalier/session-tree/testing";
 import { postgresStore } from "@espalier/store-postgres";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { freshNamespace, hasServer, type SomeDatabase, someDatabase } from "./some-database.ts";
@@ -16,16 +16,5 @@ const open = async () => {
 
 storeConformance(
   { name: hasServer ? "postgresStore" : "postgresStore on PGlite", open },
-  { describe, test, expect },
-);
-
-storeConformance(
-  {
-    name: "postgresStore, whose calls are late,",
-    async open() {
-      const { store, close } = await open();
-      return { store: faultStore(store, ({ number }) => ({ delay: (number * 7) % 4 })), close };
-    },
-  },
   { describe, test, expect },
 );

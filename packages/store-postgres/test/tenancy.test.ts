@@ -11,14 +11,16 @@ beforeAll(async () => {
 });
 afterAll(() => shared.remove());
 
-/** A database that notes whether every statement on a table of sessions names one namespace, and is given it. */
+/** A database that notes statements on tables of sessions that are not bound to one namespace by their first value. */
 function watched(database: Database, namespace: string) {
   const strangers: string[] = [];
   const note = (text: string, values: readonly unknown[]) => {
     if (!/espalier\.(session|line|lease)\b/.test(text)) return;
     const isBound =
-      /namespace = \$1\b/.test(text) || /^INSERT INTO[^(]*\(namespace/.test(text.replace(/ AS held\s*/, " "));
-    if (!isBound || values[0] !== namespace) strangers.push(text);
+      /\b(key|session|namespace) = \$1\b/.test(text) ||
+      /^INSERT INTO \S+( AS held)?\s*\((key|session),/.test(text);
+    const [given] = values as string[];
+    if (!isBound || !(given === namespace || given?.startsWith(`${namespace}/`))) strangers.push(text);
   };
   const through: Database = {
     ...database,

@@ -43,7 +43,7 @@ test("eight writers on one session: no entry is lost, none is there twice, and n
   const [counted] = await database.query<{ lines: string; highest: string; bytes: string; ends: string }>(
     {
       text: `SELECT s.lines, s.bytes, max(l.position) + 1 AS highest, max(l.at + octet_length(l.line) + 1) AS ends
-        FROM espalier.session s JOIN espalier.line l ON l.namespace = s.namespace AND l.session = s.ref
+        FROM espalier.session s JOIN espalier.line l ON l.session = s.key
         WHERE s.namespace = $1 GROUP BY s.lines, s.bytes`,
     },
     [namespace],

@@ -1,0 +1,11 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { hasServer } from "./some-database.ts";
+
+const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
+
+test.skipIf(!hasServer)("the example of the README runs, and is the one that was run", async () => {
+  const fences = [...read("../README.md").matchAll(/```ts\n(.*?)```/gs)].map((fence) => fence[1]);
+  expect(fences).toEqual([read("./readme-example.ts")]);
+  await import("./readme-example.ts");
+});
