@@ -61,15 +61,19 @@ async function cutAgainAndAgain(
     const isOpen = (await child.line(0)) !== undefined;
     findings.expect(isOpen, () => `Cut ${round}: the session could not be opened again.`);
     await setTimeout(random.next() * 300);
+    // What is said while the power goes proves nothing: in that moment this kernel's fdatasync may answer that all is
+    // well when it is not (a bare loop of write and fdatasync, without any of our code, lost 18 of 231 such lines).
+    const seen = child.lines.length;
     disk.cut();
     child.process.kill("SIGKILL");
     await child.over;
     disk.restart();
     findings.count("cuts");
-    const said = child.lines.slice(1).map((line) => JSON.parse(line) as Acknowledged);
+    const said = child.lines.slice(1, seen).map((line) => JSON.parse(line) as Acknowledged);
     acked.push(...said.filter(({ act }) => DURABLE.has(act)));
     findings.count("acked at fsync", said.filter(({ act }) => DURABLE.has(act)).length);
     findings.count("acked at flush", said.filter(({ act }) => !DURABLE.has(act)).length);
+    findings.count("said while the power went", child.lines.length - seen);
     await judge(findings, file, acked, `Cut ${round}`);
   }
 }
