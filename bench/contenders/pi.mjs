@@ -42,13 +42,14 @@ export const tasks = {
   async plan({ path, settings }) {
     const session = SessionManager.open(path);
     const given = { enabled: true, reserveTokens: 16_384, ...settings };
-    return { ms: await medianTime(5, () => compaction.prepareCompaction(session.getBranch(), given)) };
+    return { ms: (await timed(() => compaction.prepareCompaction(session.getBranch(), given))).ms };
   },
 
   async collect({ path, from, to }) {
     const session = SessionManager.open(path);
     const collect = () => summaries.collectEntriesForBranchSummary(session, from, to);
-    return { ms: await medianTime(5, collect), entries: collect().entries.length };
+    const { ms, result } = await timed(collect);
+    return { ms, entries: result.entries.length };
   },
 
   async append({ folder, messages, batch }) {

@@ -2,10 +2,12 @@ import {
   type CompactionEntry,
   type ContextEdit,
   compaction,
+  custom,
   type Entry,
   isCustom,
   kindOf,
   messageText,
+  pathRowsOf,
   type SessionTree,
 } from "@espalier/session-tree";
 
@@ -34,11 +36,18 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
   const front = entries.findLast((entry) => compaction.is(entry));
   const recorded = front && (front as CompactionEntry & { details?: { pinned?: unknown } }).details?.pinned;
   const isRecorded = Array.isArray(recorded);
-  const ids = pinnedOn(complete || isRecorded ? entries : session.getBranch(), isRecorded ? recorded : []);
+  const ids = pinnedOn(complete || isRecorded ? entries : customEntries(session), isRecorded ? recorded : []);
   return ids.flatMap((id) => {
     const text = textOf(session, id);
     return text === "" ? [] : [{ id, text }];
   });
+}
+
+/** The leaf's path without all that cannot be a pin: of a long one hardly a line is parsed. */
+function customEntries({ tree, leafId }: SessionTree): Entry[] {
+  if (leafId === null) return [];
+  const rows = pathRowsOf(tree, tree.row(leafId), ({ type }) => type === custom.type);
+  return rows.map((row) => tree.entryAt(row));
 }
 
 /** What an entry says on the leaf's path; empty when it was edited out. */

@@ -1,9 +1,17 @@
 import { goalIn, latestUserMessageIn, userTexts } from "@espalier/compaction";
-import { compaction, isMessage, type SessionTree } from "@espalier/session-tree";
+import {
+  compaction,
+  type Entry,
+  isMessage,
+  message,
+  pathRowsOf,
+  type SessionTree,
+  type Tree,
+} from "@espalier/session-tree";
 
 /**
  * The user's first and newest words, where the end of the path that is at hand cannot tell them. A compaction of ours
- * carries them; only behind one that does not is the whole path read.
+ * carries them; behind one that does not they are looked for from both ends of the path.
  */
 export function untoldWords(core: SessionTree): { goal?: string; latestUserMessage?: string } {
   const { complete, entries } = core.window;
@@ -14,10 +22,24 @@ export function untoldWords(core: SessionTree): { goal?: string; latestUserMessa
   const knowsLatest =
     entries.some((entry) => isMessage(entry, "user")) || latestUserMessageIn(summary) !== undefined;
   if (knowsGoal && knowsLatest) return {};
-  const texts = userTexts(core.getBranch());
-  const [goal, latestUserMessage] = [texts[0], texts.at(-1)];
+  const { tree, leafId } = core;
+  if (leafId === null) return {};
+  const leaf = tree.row(leafId);
+  const edits = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined).map((row) => tree.entryAt(row));
+  const rows = pathRowsOf(tree, leaf, ({ type }) => type === message.type);
+  const goal = knowsGoal ? undefined : firstText(tree, rows, edits);
+  const latestUserMessage = knowsLatest ? undefined : firstText(tree, rows.reverse(), edits);
   return {
-    ...(knowsGoal || goal === undefined ? {} : { goal }),
-    ...(knowsLatest || latestUserMessage === undefined ? {} : { latestUserMessage }),
+    ...(goal === undefined ? {} : { goal }),
+    ...(latestUserMessage === undefined ? {} : { latestUserMessage }),
   };
+}
+
+/** What the user said in the first of these rows in which there is something; no row behind it is read. */
+function firstText(tree: Tree, rows: readonly number[], edits: readonly Entry[]): string | undefined {
+  for (const row of rows) {
+    const [text] = userTexts([tree.entryAt(row), ...edits]);
+    if (text !== undefined) return text;
+  }
+  return undefined;
 }

@@ -55,7 +55,7 @@ export type {
   UserMessage,
 } from "./message.ts";
 export { contentBlocks, isFailedAnswer, messageText, toolCalls } from "./message.ts";
-export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows } from "./path.ts";
+export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows, pathRowsOf } from "./path.ts";
 export { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 export { pathWindowAt } from "./path-window-at.ts";
 export { promptText } from "./prompt-text.ts";

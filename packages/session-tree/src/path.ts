@@ -1,10 +1,20 @@
-import type { Entry } from "./entry.ts";
+import type { Entry, EntryKind } from "./entry.ts";
+import { entryKinds } from "./entry-kinds.ts";
 import type { Tree } from "./tree.ts";
 
 /** Rows of the path that ends in `row`, root first. */
 export function pathRows(tree: Tree, row: number): number[] {
   const rows: number[] = [];
   for (let at = row; at >= 0; at = tree.index.parent(at)) rows.push(at);
+  return rows.reverse();
+}
+
+/** As {@link pathRows}, rows of some kinds alone: what a long path has of them is found without reading any line. */
+export function pathRowsOf(tree: Tree, row: number, isWanted: (kind: EntryKind) => boolean): number[] {
+  const wanted = entryKinds.map(isWanted);
+  const { index } = tree;
+  const rows: number[] = [];
+  for (let at = row; at >= 0; at = index.parent(at)) if (wanted[index.kind(at)]) rows.push(at);
   return rows.reverse();
 }
 
