@@ -1,6 +1,6 @@
-// The viewer's page: apps/viewer/dist/index.html.
-import { join } from "node:path";
+// The viewer's page: index.html in the folder that is named, or in apps/viewer/dist.
+import { join, resolve } from "node:path";
 import { buildViewerPage } from "./command/viewer-page.mjs";
 import { root } from "./tools.mjs";
 
-await buildViewerPage(root, join(root, "apps/viewer/dist"));
+await buildViewerPage(root, resolve(process.argv[2] ?? join(root, "apps/viewer/dist")));

@@ -11,8 +11,8 @@ function inOneFile(): Plugin {
       let html = String(page.source);
       for (const [name, file] of Object.entries(bundle)) {
         if (file.type === "chunk") {
-          // A tag's end inside the script would end the script.
-          const code = file.code.trim().replaceAll("</script", "<\\/script").replaceAll("<!--", "<\\!--");
+          // What would end the script, or begin a comment in it, is written by its number.
+          const code = file.code.trim().replace(/<(?=\/script|!--)/gi, "\\x3C");
           html = html.replace(/<script type="module"[^>]*src="[^"]*"><\/script>/, "");
           html = html.replace("</body>", () => `<script type="module">${code}</script>\n  </body>`);
           delete bundle[name];

@@ -17,6 +17,10 @@ const BEST = 5;
 /** Words that stand in nearly every text tell nothing. */
 const SHORTEST_WORD = 3;
 
+/** Paths, numbers and names of code tell more than words of a language. */
+const NAME = /[\d_./$-]/;
+const NAME_WEIGHT = 3;
+
 /** Characters around the first rare word. */
 const SNIPPET = 160;
 
@@ -33,7 +37,8 @@ export function originsOf(tree: Tree, compactionRow: number, line: string): Summ
   const weights = new Map(
     words.map((word) => {
       const seen = found.reduce((sum, { has }) => sum + (has.has(word) ? 1 : 0), 0);
-      return [word, Math.log(1 + found.length / (1 + seen))] as const;
+      const telling = NAME.test(word) ? NAME_WEIGHT : 1;
+      return [word, telling * Math.log(1 + found.length / (1 + seen))] as const;
     }),
   );
   const whole = [...weights.values()].reduce((sum, weight) => sum + weight, 0);

@@ -46,7 +46,7 @@ export function parseAddress(hash: string): Address {
 
 /** Somebody may have typed the address: what is no escape stands for itself. */
 function decoded(text: string): string {
-  return text.replace(/%[0-9a-f]{2}/gi, (escape) =>
-    String.fromCharCode(Number.parseInt(escape.slice(1), 16)),
+  return text.replace(/%[0-9a-f]{2}/gi, (escaped) =>
+    String.fromCharCode(Number.parseInt(escaped.slice(1), 16)),
   );
 }

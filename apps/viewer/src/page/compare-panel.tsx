@@ -112,7 +112,7 @@ function Side({ title, side, rows, model, actions }: SideProps) {
       <header>
         <h3>{title}</h3>
         <p class="quiet">
-          {formatCount(rows.length, "entry", "entries")} since they parted · reads{" "}
+          {formatCount(rows.length, "entry", "entries")} since they parted ·{" "}
           {formatCount(messages, "message")}, {formatTokens(tokens)} tokens{" "}
           {cost > 0 ? `· ${formatDollars(cost)}` : ""}
         </p>

@@ -1,5 +1,5 @@
 import { type Entry, toolCalls } from "@espalier/session-tree";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { saidIn } from "../model/entry-gist.ts";
 import { EntryCard } from "./entry-card.tsx";
 import type { FoundResult } from "./message-view.tsx";
@@ -41,14 +41,7 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
   const pairs = pairResults(answer?.taken ?? []);
   const hidden = hiddenBefore(model);
   return (
-    <div
-      class="conversation"
-      ref={scroller}
-      role="log"
-      aria-label="Conversation"
-      aria-live="off"
-      tabIndex={0}
-    >
+    <div class="conversation" ref={scroller} role="log" aria-label="Conversation" aria-live="off">
       {isWhole && from > 0 && (
         <Further
           key={`before-${from}`}
@@ -123,7 +116,7 @@ function useScrollTo(scroller: { current: HTMLDivElement | null }, row: number, 
 /** The end of what is there: coming near it brings more. */
 function Further({ text, onReached }: { text: string; onReached: () => void }) {
   const element = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const watch = new IntersectionObserver(([seen]) => seen?.isIntersecting && onReached(), {
       rootMargin: "400px",
     });

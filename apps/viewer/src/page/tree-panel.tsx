@@ -52,7 +52,7 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
     };
   }, []);
 
-  // What is looked at comes into sight, wherever that was decided.
+  // What is looked at comes into sight, wherever that was decided; opening a run moves nothing.
   useLayoutEffect(() => {
     const element = scroller.current!;
     if (selectedLine < 0) return;
@@ -61,7 +61,7 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
     const now = element.scrollTop * scale;
     if (y >= now + lineHeight && y <= now + height - 2 * lineHeight) return;
     element.scrollTop = (y - height / 2) / scale;
-  }, [selectedLine, lineHeight, model.layout]);
+  }, [model.selected, model.tip, model.fold, lineHeight]);
 
   const press = (event: KeyboardEvent) => {
     const line = stepInTree(event.key, model, selectedLine, Math.floor(view.height / lineHeight));
@@ -163,13 +163,7 @@ function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
     drawLanes(drawing, model, colours.current, lines, hiddenBefore(model));
     if (model.rows.length > 0) performance.mark("tree-painted");
   });
-  return (
-    <canvas
-      ref={element}
-      style={{ width: `${size.width}px`, height: `${size.height}px` }}
-      aria-hidden="true"
-    />
-  );
+  return <canvas ref={element} style={{ width: `${size.width}px`, height: `${size.height}px` }} />;
 }
 
 /** The row before which the newest compaction of the path hides what stands there; 0 when there is none. */

@@ -1,0 +1,26 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { formatAddress, parseAddress, TABS } from "../src/page/address.ts";
+
+const name = fc.string({ minLength: 1, maxLength: 20, unit: fc.constantFrom(..."abcXYZ019._~-@ /") });
+
+test("an address leads back to what it was made of", () => {
+  const parts = fc.record(
+    { session: name, tab: fc.constantFrom(...TABS), entry: name, branch: name, other: name },
+    { requiredKeys: ["session", "tab"] },
+  );
+  fc.assert(
+    fc.property(parts, (address) => {
+      expect(parseAddress(formatAddress(address))).toEqual(address);
+    }),
+  );
+});
+
+test("whatever stands behind the # leads somewhere", () => {
+  fc.assert(
+    fc.property(fc.string(), (hash) => {
+      expect(TABS).toContain(parseAddress(`#${hash}`).tab);
+    }),
+  );
+  expect(parseAddress("#/s/%E0%A4%A/x?entry=%").session).toBeTypeOf("string");
+});

@@ -1,0 +1,169 @@
+import { compaction, movingRow, type Tree } from "@espalier/session-tree";
+import { growTree } from "@espalier/session-tree/testing";
+import {
+  compactionAt,
+  contextViewAt,
+  factsOf,
+  findText,
+  gistAt,
+  growthTo,
+  OutlineRows,
+  originsOf,
+  outlineOf,
+  ROW_KINDS,
+  spendingOf,
+} from "@espalier/viewer/model";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { arbitraryTree, treeOf } from "./arbitrary-tree.ts";
+
+const sum = (counts: readonly number[]): number => counts.reduce((total, count) => total + count, 0);
+
+describe("the outline of a session", () => {
+  test("told in any ranges, gives back every parent", () => {
+    fc.assert(
+      fc.property(arbitraryTree, fc.integer({ min: 1, max: 40 }), (tree, size) => {
+        const rows = new OutlineRows();
+        for (let from = 0; from < tree.length; from += size) rows.add(outlineOf(tree, from, from + size));
+        expect(rows.length).toBe(tree.length);
+        for (let row = 0; row < tree.length; row++) {
+          expect(rows.index.parent(row)).toBe(Math.max(-1, tree.index.parent(row)));
+          expect(rows.kindAt(row).movesLeaf).toBe(tree.kindAt(row).movesLeaf);
+        }
+      }),
+    );
+  });
+
+  test("says whose message it is however its line was written", () => {
+    const message = { role: "assistant", content: [{ type: "text", text: '"message":{"role":"user"' }] };
+    const tree = treeOf([
+      { type: "message", id: "a", parentId: null, timestamp: "", message },
+      { message: { content: "late", role: "user" }, timestamp: "", parentId: "a", id: "b", type: "message" },
+      {
+        type: "message",
+        id: "c",
+        parentId: "b",
+        timestamp: "",
+        details: { message: { role: "user" } },
+        message,
+      },
+      { type: "message", id: "d", parentId: "c", timestamp: "", message: { role: "constructor" } },
+      { type: "constructor", id: "e", parentId: "d", timestamp: "" },
+    ]);
+    expect(outlineOf(tree).kinds).toBe("aua??");
+  });
+
+  test("a range that leaves a gap is not taken, and one that overlaps is taken once", () => {
+    const rows = new OutlineRows();
+    rows.add({ from: 5, steps: [1], kinds: "u" });
+    expect(rows.length).toBe(0);
+    rows.add({ from: 0, steps: [0, 1], kinds: "ua" });
+    rows.add({ from: 1, steps: [1, 1], kinds: "at" });
+    expect([rows.length, rows.kind(2)]).toEqual([3, "t"]);
+  });
+});
+
+describe("what the model reads", () => {
+  test("the growth along a path is the context at each of its entries", () => {
+    fc.assert(
+      fc.property(arbitraryTree, (tree) => {
+        const end = movingRow(tree, tree.length - 1);
+        for (const { row, tokens } of growthTo(tree, end).points) {
+          const view = contextViewAt(tree, row);
+          expect(sum(tokens)).toBe(view.total);
+          expect(sum(view.tokens)).toBe(view.total);
+          expect(sum(view.pieces.map((piece) => piece.tokens))).toBe(view.total);
+        }
+      }),
+    );
+  });
+
+  test("the parts of a long path show both sides of each compaction's bite", async () => {
+    const text = Array.from({ length: 4_000 }, (_, at) =>
+      at === 2_001 ? "k1" : `${at % 2 ? "a" : "u"}${at}`,
+    );
+    const { session } = await growTree(text.join(" > "));
+    const { points, steps } = growthTo(session.tree, session.tree.length - 1);
+    const bite = points.findIndex(({ row }) => compaction.is(session.tree.entryAt(row)));
+    expect(steps).toBe(4_000);
+    expect(points.length).toBeLessThan(1_500);
+    expect(points[bite - 1]!.at).toBe(points[bite]!.at - 1);
+    expect(sum(points[bite]!.tokens)).toBeLessThan(sum(points[bite - 1]!.tokens));
+  });
+});
+
+describe("what else is told of a session", () => {
+  const message = (id: string, parentId: string | null, role: string, text: string, more: object = {}) => ({
+    type: "message",
+    id,
+    parentId,
+    timestamp: "2026-01-01T00:00:00.000Z",
+    message: { role, content: [{ type: "text", text }], timestamp: 1, ...more },
+  });
+  const bill = (total: number) => ({
+    usage: { input: 10, output: 5, cacheRead: 1, cacheWrite: 2, cost: { total } },
+  });
+  const tree: Tree = treeOf([
+    message("u1", null, "user", "Where does the tide table cache live?"),
+    message("a1", "u1", "assistant", "In src/harbour.ts, keyed by 4471 stations.", bill(0.5)),
+    message("u2", "a1", "user", "Rename it."),
+    message("a2", "u2", "assistant", "Renamed.", bill(0.25)),
+    {
+      type: "compaction",
+      id: "c1",
+      parentId: "a2",
+      timestamp: "",
+      summary: "- The cache is in src/harbour.ts",
+      firstKeptEntryId: "a2",
+      tokensBefore: 30,
+    },
+    { type: "label", id: "l1", parentId: "c1", timestamp: "", targetId: "a1", label: "found" },
+    message("u3", "u1", "user", "Other way"),
+    { type: "branch_summary", id: "b1", parentId: "a1", timestamp: "", summary: "Tried", fromId: "u3" },
+  ]);
+
+  test("facts name labels, compactions with what they keep, and summaries with what they tell of", () => {
+    const facts = factsOf(tree);
+    expect(facts.labels).toEqual([{ row: 1, label: "found" }]);
+    expect(facts.compactions).toEqual([{ row: 4, id: "c1", firstKeptRow: 3, tokensBefore: 30 }]);
+    expect(facts.summaries).toEqual([{ row: 7, fromRow: 6 }]);
+    expect([facts.leafId, facts.length]).toEqual(["b1", 8]);
+  });
+
+  test("a compaction tells what it covered, what it kept, and the bite it took", () => {
+    const view = compactionAt(tree, 4);
+    expect([view.covered, view.kept, view.previousRow]).toEqual([[0, 1, 2], [3], -1]);
+    expect(sum(view.before)).toBeGreaterThan(sum(view.after) - 9);
+    expect(view.prompts).toHaveLength(1);
+    expect(() => compactionAt(tree, 0)).toThrow("no compaction");
+  });
+
+  test("a line of a summary leads to the entry that said it", () => {
+    expect(originsOf(tree, 4, "- The cache is in src/harbour.ts")[0]?.row).toBe(1);
+    expect(originsOf(tree, 4, "- xyzzy")).toEqual([]);
+    expect(originsOf(tree, 4, "…")).toEqual([]);
+  });
+
+  test("costs are those of the entries, and their sum", () => {
+    const { costs, points } = spendingOf(tree);
+    expect(costs).toEqual([
+      [1, 0.5],
+      [3, 0.25],
+    ]);
+    expect(points.at(-1)?.cost).toBe(0.75);
+  });
+
+  test("a text is found whatever its case, newest first", () => {
+    expect(findText(tree, "RENAME").map(({ row }) => row)).toEqual([3, 2]);
+    expect(findText(tree, " ")).toEqual([]);
+  });
+
+  test("an entry in a line is one line without what would steer the eye", () => {
+    const evil = treeOf([message("u", null, "user", "safe\u202Eevil\u2066\n\u0000two\ud800")]);
+    expect(gistAt(evil, 0).text).toBe("safeevil two\ufffd");
+  });
+
+  test("every kind of entry has a name", () => {
+    for (const kind of new Set(outlineOf(tree).kinds)) expect(Object.hasOwn(ROW_KINDS, kind)).toBe(true);
+  });
+});

@@ -1,0 +1,347 @@
+// Over 250 lines because one browser serves all of it: starting another one costs seconds.
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { compareBranches, openSession, statsOf } from "@espalier/engine";
+import { htmlOf } from "@espalier/viewer";
+import type { Browser, Page } from "playwright-core";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { ATTACKS, writeAttackSession } from "./attack-session.ts";
+import { hasBrowser, startBrowser, type WatchedPage, watchedPage } from "./browser.ts";
+import { DEMO, Scratch } from "./scratch.ts";
+
+const ROOT = new URL("../../..", import.meta.url).pathname;
+const CORPUS = new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url).pathname;
+const KEY = "LTfrBGnUynOG";
+
+const scratch = new Scratch();
+let browser: Browser;
+let built: string;
+let watched: WatchedPage;
+
+/** The words of a file by its entries; the page is asked for the same ones. */
+const demo = async () => openSession(DEMO, { mode: "read" });
+
+async function show(url: string, options: object = {}): Promise<Page> {
+  watched = await watchedPage(browser, options);
+  await watched.page.goto(url);
+  return watched.page;
+}
+
+async function showDemo(hash = "", options: object = {}): Promise<Page> {
+  scratch.copy(DEMO);
+  const { url } = await scratch.serve(built);
+  const page = await show(`${url}#/s/${KEY}${hash}`, options);
+  await page.waitForSelector(".tree-line", { state: "attached" });
+  return page;
+}
+
+const selectedText = (page: Page) => page.locator(".tree-line.selected").textContent();
+
+describe.skipIf(!hasBrowser)("the page, in a browser", () => {
+  beforeAll(async () => {
+    execFileSync(process.execPath, [`${ROOT}scripts/build-viewer.mjs`, scratch.path("page")]);
+    built = scratch.path("page/index.html");
+    browser = await startBrowser();
+  }, 120_000);
+
+  afterEach(async () => {
+    expect(watched.troubles).toEqual([]);
+    await watched.context.close();
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await scratch.end();
+  });
+
+  test("lists sessions, searches all of them, and a hit leads to its entry", async () => {
+    scratch.copy(DEMO);
+    const { url } = await scratch.serve(built);
+    const page = await show(url);
+    await page.waitForSelector(".session");
+    await page.fill("input[type=search]", "sailor");
+    await page.locator(".hits .session").first().click();
+    await page.waitForSelector(".entry.selected");
+    expect(new URL(page.url()).hash).toMatch(/\?entry=\w+/);
+    expect((await page.locator(".entry.selected").textContent())?.toLowerCase()).toContain("sailor");
+  });
+
+  test("shows the tree: labels, the leaf, side branches, folded runs that open", async () => {
+    const page = await showDemo();
+    await page.getByText("ready-to-release").first().waitFor();
+    expect(await page.locator(".tree-line .leaf").count()).toBe(1);
+    expect(await page.locator(".tree-line.aside").count()).toBeGreaterThan(0);
+    expect(await page.locator(".tree-line[aria-level='2']").count()).toBeGreaterThan(0);
+    const run = page.locator(".tree-line.run").first();
+    const row = await run.getAttribute("data-row");
+    await run.click();
+    await page.waitForSelector(`.tree-line[data-row="${row}"]:not(.run)`);
+    const lines = page.locator(".tree-line").first();
+    const folded = Number(await lines.getAttribute("aria-setsize"));
+    await page.getByRole("button", { name: "Fold runs" }).click();
+    await expect.poll(async () => Number(await lines.getAttribute("aria-setsize"))).toBeGreaterThan(folded);
+    for (let step = 0; step < 4; step++) await page.getByRole("button", { name: "Smaller" }).click();
+    expect(await page.locator(".tree-line").count()).toBe(0);
+  });
+
+  test("the tree is walked by keys, and the screen reader is told where", async () => {
+    const page = await showDemo();
+    const tree = page.getByRole("tree");
+    await tree.focus();
+    await page.keyboard.press("Home");
+    await expect.poll(() => selectedText(page)).toContain("anthropic");
+    const named = await tree.getAttribute("aria-activedescendant");
+    expect(await page.locator(`#${named}`).getAttribute("aria-selected")).toBe("true");
+    await page.keyboard.press("]");
+    await expect.poll(() => selectedText(page)).toContain("Compaction");
+    await page.keyboard.press("ArrowUp");
+    await expect.poll(() => selectedText(page)).not.toContain("Compaction");
+    await page.keyboard.press("2");
+    await page.getByRole("heading", { name: "What the model reads here" }).waitFor();
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  });
+
+  test("tells the conversation: markdown, folded thinking, calls with results, changes of files", async () => {
+    const session = await demo();
+    const edit = session.getBranch().find((entry) => JSON.stringify(entry).includes('"name":"edit"'))!;
+    await session.close();
+    const page = await showDemo(`?entry=${edit.id}`);
+    const card = page.locator(".entry.selected");
+    await card.locator(".call .diff .added").first().waitFor();
+    expect(await card.locator(".call .result").count()).toBeGreaterThan(0);
+    expect(await page.locator(".entry details.thinking:not([open])").count()).toBeGreaterThan(0);
+    expect(await page.locator(".entry .markdown").count()).toBeGreaterThan(0);
+    // What is further up comes as one scrolls there.
+    const first = async () => Number(await page.locator(".entry").first().getAttribute("data-row"));
+    await expect
+      .poll(async () => {
+        await page.locator(".conversation").evaluate((element) => element.scrollTo(0, 0));
+        return first();
+      })
+      .toBe(0);
+  });
+
+  test("says what the model reads at an entry, and replays how it grew and was compacted", async () => {
+    const session = await demo();
+    const { tokens, messages } = session.context;
+    const page = await showDemo("/context");
+    await page
+      .getByText(`${messages.length} messages, about ${(tokens / 1_000).toFixed(1)}k tokens`)
+      .waitFor();
+    expect(await page.locator(".pieces > li").count()).toBe(messages.length);
+    const path = session.getBranch();
+    const at = path.findIndex(({ type }) => type === "compaction");
+    const slider = page.getByRole("slider", { name: "Step of the session" });
+    const shown = () => page.locator(".timeline output").textContent();
+    const go = (step: number) =>
+      slider.evaluate((input: HTMLInputElement, value) => {
+        input.value = String(value);
+        input.dispatchEvent(new Event("input", { bubbles: true }));
+      }, step);
+    // The slider counts what stands on the path, not what stands beside it.
+    const beside = path.slice(0, at).filter(({ type }) => /label|session_info|usage|leaf/.test(type)).length;
+    await go(at - beside - 1);
+    await expect.poll(shown).toContain("21.1k");
+    await go(at - beside);
+    await expect.poll(shown).toContain("5,898");
+    await page.locator(".pieces summary").first().click();
+    await page.locator(".pieces details[open] .markdown").waitFor();
+    await session.close();
+  });
+
+  test("inspects a compaction, and finds the entry that a line of its summary came from", async () => {
+    const page = await showDemo("/compactions");
+    await page.getByText("Before: 21.1k tokens").waitFor();
+    await page.getByText("After: 5,898 tokens").waitFor();
+    await page.getByText("Covered: 83 entries").waitFor();
+    await page.getByRole("button", { name: /rename with up to five attempts/ }).click();
+    const origin = page.locator(".origins button").first();
+    await origin.click();
+    await page.waitForSelector(".entry.selected");
+    expect(await page.locator(".entry.selected").textContent()).toContain("replace-file");
+  });
+
+  test("compares two branches, and the figures are the engine's", async () => {
+    const session = await demo();
+    const other = session.branches().find(({ leafId }) => leafId !== session.leafId)!.leafId;
+    const { a, b } = compareBranches(session.tree, session.leafId, other);
+    await session.close();
+    const page = await showDemo(`/compare?other=${other}`);
+    for (const { messages } of [a, b])
+      await page
+        .getByText(new RegExp(`· ${messages} messages?,`))
+        .first()
+        .waitFor();
+    expect(await page.locator(".side").count()).toBe(2);
+    await page.locator(".side .entry").first().waitFor();
+  });
+
+  test("plots what it cost, and the sum is the engine's", async () => {
+    const session = await demo();
+    const { total } = statsOf(session.tree);
+    await session.close();
+    const page = await showDemo("/usage");
+    await page.getByText(`${total.calls} calls of models`).waitFor();
+    await page
+      .getByText(`$${total.cost.toFixed(2)}`)
+      .first()
+      .waitFor();
+    expect(await page.locator(".plot polyline").count()).toBe(4);
+  });
+
+  test("stays live: what somebody appends is there without a wish for it", async () => {
+    const file = scratch.copy(DEMO);
+    const page = await showDemo();
+    const session = await openSession(file);
+    await session.appendMessages([{ role: "user", content: "A word from elsewhere." }]);
+    await session.close();
+    await page.locator(".entry.selected").getByText("A word from elsewhere.").waitFor();
+    expect(await selectedText(page)).toContain("A word from elsewhere.");
+  });
+
+  test("with --write it labels, navigates, forks and compacts; without, there is nothing to press", async () => {
+    const reading = await showDemo();
+    await reading.waitForSelector(".entry.selected");
+    expect(await reading.getByRole("button", { name: "Fork" }).count()).toBe(0);
+    await watched.context.close();
+
+    const file = scratch.copy(DEMO);
+    const { url } = await scratch.serve(built, { write: true });
+    const page = await show(`${url}#/s/${KEY}`);
+    await page.waitForSelector(".entry.selected");
+    const act = async (name: string, title: string) => {
+      await page.locator(".entry.selected").getByRole("button", { name }).click();
+      return page.getByRole("dialog", { name: title });
+    };
+    const labelling = await act("Label", "Label this entry");
+    await labelling.getByRole("textbox").fill("<b>seen</b>");
+    await labelling.getByRole("button", { name: "Label this entry" }).click();
+    await page.locator(".entry.selected .tag").getByText("<b>seen</b>").waitFor();
+
+    const forking = await act("Fork", "Fork a new session here");
+    await forking.getByRole("button", { name: "Fork a new session here" }).click();
+    await forking.getByText("The fork is").waitFor();
+    await forking.getByRole("button", { name: "Close" }).click();
+
+    await page.getByRole("button", { name: "Compact", exact: true }).click();
+    const compacting = page.getByRole("dialog", { name: "Compact this session" });
+    await compacting.getByRole("button", { name: "Compact this session" }).click();
+    await compacting.getByText("Nothing was done").waitFor();
+    await compacting.getByRole("button", { name: "Close" }).click();
+
+    await page.getByRole("tree").focus();
+    await page.keyboard.press("[");
+    await expect.poll(() => selectedText(page)).toContain("Compaction");
+    const going = await act("Go here", "Go on from this entry");
+    await going.getByRole("button", { name: "Go on from this entry" }).click();
+    await page.locator(".tree-line.kind-c .leaf").waitFor();
+    const session = await openSession(file, { mode: "read" });
+    expect(session.getEntry(session.leafId!)?.type).toBe("compaction");
+    await session.close();
+  });
+
+  test.skipIf(!existsSync(CORPUS))("walks a large real session", async () => {
+    scratch.copy(CORPUS);
+    const { url } = await scratch.serve(built);
+    const page = await show(url);
+    await page.locator(".session", { hasText: "pi-mono" }).click();
+    await page.waitForSelector(".entry.selected");
+    await page.getByRole("tree").focus();
+    for (const key of ["Home", "End", "PageUp", "PageUp"]) await page.keyboard.press(key);
+    for (const tab of ["What the model reads", "Compactions", "Usage", "Compare", "Conversation"])
+      await page.getByRole("tab", { name: tab }).click();
+    await page.locator(".entry .call").first().waitFor();
+  });
+
+  test("whatever a session says, nothing of it runs and nothing is fetched", async () => {
+    const file = scratch.path("attack.jsonl");
+    writeAttackSession(file);
+    const { url } = await scratch.serve(built);
+    const page = await show(url);
+    await page.locator(".session", { hasText: "script" }).click();
+    await page.getByText("the end").first().waitFor();
+    for (const tab of ["What the model reads", "Compactions", "Usage", "Compare", "Conversation"]) {
+      await page.getByRole("tab", { name: tab }).click();
+      await page.waitForTimeout(50);
+    }
+    // Every attack comes into sight, opened.
+    const rows = ATTACKS.map((_, at) => at * 4 + 1);
+    const slider = page.getByRole("slider", { name: "Step of the session" });
+    for (const row of rows) {
+      // A label after each three entries stands beside the path.
+      await slider.evaluate(
+        (input: HTMLInputElement, step) => {
+          input.value = String(step);
+          input.dispatchEvent(new Event("input", { bubbles: true }));
+        },
+        row - Math.floor(row / 4),
+      );
+      await page.waitForSelector(`.entry.selected[data-row="${row}"]`);
+      await page.evaluate(() => {
+        for (const details of document.querySelectorAll("details")) details.open = true;
+      });
+    }
+    for (const link of await page.locator("a[href]").all()) {
+      expect(await link.getAttribute("href")).toMatch(/^(https?:|mailto:|#)/);
+      if (!(await link.getAttribute("href"))?.startsWith("#"))
+        expect(await link.getAttribute("rel")).toContain("noopener");
+    }
+    expect(
+      await page
+        .locator("#app :is(script, iframe, object, embed, form:not(dialog form), style, link)")
+        .count(),
+    ).toBe(0);
+    expect(await page.getByText("U+202E").count()).toBeGreaterThan(0);
+    expect(await page.evaluate(() => "__ran" in globalThis || "polluted" in {})).toBe(false);
+    expect(
+      watched.requests.filter((request) => !request.startsWith(url) && !request.startsWith("data:")),
+    ).toEqual([]);
+    expect(page.url().startsWith(url)).toBe(true);
+  });
+
+  test("an exported file needs no server: it shows the session and asks for nothing", async () => {
+    const session = await demo();
+    const html = scratch.path("export.html");
+    writeFileSync(html, [...(await htmlOf(session, { page: built }))].join(""));
+    await session.close();
+    const page = await show(`file://${html}`);
+    await page.getByText("ready-to-release").first().waitFor();
+    await page.keyboard.press("3");
+    await page.getByText("Covered: 83 entries").waitFor();
+    await page.fill("#find", "harmonic");
+    await page.locator(".found button").first().waitFor();
+    expect(watched.requests.filter((request) => !/^(file|data):/.test(request))).toEqual([]);
+  });
+
+  test("a file that is dropped onto the page is shown without a server; one that is no session is refused", async () => {
+    const page = await show(`file://${built}`);
+    await page.getByText("Drop a session file here").waitFor();
+    const drop = (name: string, text: string) =>
+      page.evaluate(
+        ([fileName, content]) => {
+          const data = new DataTransfer();
+          data.items.add(new File([content!], fileName!));
+          globalThis.dispatchEvent(new DragEvent("drop", { dataTransfer: data, cancelable: true }));
+        },
+        [name, text],
+      );
+    await drop("notes.txt", "no session");
+    await page.getByRole("alert").getByText("notes.txt").waitFor();
+    await drop("demo.jsonl", readFileSync(DEMO, "utf8"));
+    await page.getByText("ready-to-release").first().waitFor();
+  });
+
+  test("a narrow screen shows one thing at a time, in the dark too", async () => {
+    const page = await showDemo("", { viewport: { width: 400, height: 760 }, colorScheme: "dark" });
+    await page.waitForSelector(".entry.selected");
+    expect(await page.getByRole("tree").isVisible()).toBe(false);
+    await page.getByRole("button", { name: "Tree" }).click();
+    await expect.poll(() => page.getByRole("tree").isVisible()).toBe(true);
+    const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    await page.getByRole("button", { name: "Change to light" }).click();
+    expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).not.toBe(dark);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+    expect(wide).toBeLessThanOrEqual(400);
+  });
+});

@@ -1,0 +1,46 @@
+import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { listSessions, openSession, searchSessions } from "@espalier/engine";
+import { serveViewer, type ViewerServer, type ViewerSessions } from "@espalier/viewer";
+
+/** The session that the demo plays with. */
+export const DEMO = new URL("../../cli/assets/demo-session.jsonl", import.meta.url).pathname;
+
+/** A folder that goes when the tests do. */
+export class Scratch {
+  readonly folder = mkdtempSync(join(tmpdir(), "viewer-"));
+  readonly #servers: ViewerServer[] = [];
+
+  /** A copy of a session. */
+  copy(file: string, name = basename(file)): string {
+    const copied = join(this.folder, name);
+    copyFileSync(file, copied);
+    return copied;
+  }
+
+  path(name: string): string {
+    return join(this.folder, name);
+  }
+
+  /** Serves what is in the folder. */
+  async serve(page: string, options: { write?: boolean } = {}): Promise<ViewerServer> {
+    const server = await serveViewer({ sessions: sessionsIn(this.folder), page, ...options });
+    this.#servers.push(server);
+    return server;
+  }
+
+  async end(): Promise<void> {
+    for (const server of this.#servers) await server.close();
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+function sessionsIn(folder: string): ViewerSessions {
+  return {
+    list: () => listSessions({ folder }),
+    read: (ref) => openSession(ref, { mode: "read" }),
+    write: (ref, { beside }) => openSession(ref, beside ? { lease: false } : {}),
+    search: (query, signal) => searchSessions(query, { folder, signal }),
+  };
+}

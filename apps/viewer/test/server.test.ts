@@ -1,0 +1,202 @@
+import { appendFileSync, writeFileSync } from "node:fs";
+import { openSession } from "@espalier/engine";
+import { TreeReader } from "@espalier/viewer/model";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { DEMO, Scratch } from "./scratch.ts";
+
+const scratch = new Scratch();
+const page = scratch.path("page.html");
+let url = "";
+let writing = "";
+let file = "";
+const KEY = "LTfrBGnUynOG";
+
+beforeAll(async () => {
+  writeFileSync(page, '<!--policy--><style>a{}</style><!--session--><script type="module">1</script>');
+  file = scratch.copy(DEMO);
+  url = (await scratch.serve(page)).url;
+  writing = (await scratch.serve(page, { write: true })).url;
+});
+afterAll(() => scratch.end());
+
+const get = (path: string, headers: Record<string, string> = {}) => fetch(`${url}${path}`, { headers });
+const post = (base: string, path: string, body: unknown, headers: Record<string, string> = {}) =>
+  fetch(`${base}api/sessions/${KEY}/${path}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...headers },
+    body: JSON.stringify(body),
+  });
+const linesOf = async (response: Response) =>
+  (await response.text())
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+
+describe("who is let in", () => {
+  test("nobody without the token, and nothing tells whether there is something", async () => {
+    const { origin } = new URL(url);
+    for (const path of [
+      "",
+      "/",
+      "/api/sessions",
+      "/x/api/sessions",
+      `${new URL(url).pathname.slice(0, -3)}/`,
+    ])
+      expect((await fetch(`${origin}${path}`)).status).toBe(404);
+  });
+
+  test("no page of another origin, and no name that somebody points at this machine", async () => {
+    expect((await get("api/sessions", { origin: "https://evil.example" })).status).toBe(403);
+    expect((await get("api/sessions", { origin: "null" })).status).toBe(403);
+    expect((await get("api/sessions", { origin: new URL(url).origin })).status).toBe(200);
+    // fetch sets the Host itself; a plain request may say what it likes.
+    const { request } = await import("node:http");
+    const { hostname, port, pathname } = new URL(url);
+    const status = await new Promise((resolve) =>
+      request(
+        { hostname, port, path: `${pathname}api/sessions`, headers: { host: "evil.example" } },
+        (answer) => {
+          answer.resume();
+          resolve(answer.statusCode);
+        },
+      ).end(),
+    );
+    expect(status).toBe(403);
+  });
+
+  test("the page forbids itself everything but its own script, style and server", async () => {
+    const answer = await get("");
+    const policy = answer.headers.get("content-security-policy") ?? "";
+    expect(policy).toContain("default-src 'none'");
+    expect(policy).toMatch(/script-src 'sha256-[^']+';/);
+    expect(policy).toContain("connect-src 'self'");
+    expect(policy).not.toContain("unsafe");
+    expect(answer.headers.get("referrer-policy")).toBe("no-referrer");
+    expect(answer.headers.get("cache-control")).toBe("no-store");
+  });
+});
+
+describe("what it answers", () => {
+  test("is what a reader of the session's bytes answers", async () => {
+    const session = await openSession(file, { mode: "read" });
+    const reader = new TreeReader(session.tree);
+    const asked: [string, Promise<unknown>][] = [
+      ["facts", reader.facts()],
+      ["outline?from=0&to=1000", reader.outline(0, 1_000)],
+      ["outline?from=100&to=110", reader.outline(100, 110)],
+      ["gists?from=0&to=300", reader.gists(0, 300)],
+      ["entries?rows=1,5,9", reader.entries([1, 5, 9])],
+      ["context?row=150", reader.context(150)],
+      ["context?row=-1", reader.context(-1)],
+      ["growth?row=150", reader.growth(150)],
+      ["spending", reader.spending()],
+      ["stats", reader.stats()],
+      ["find?q=harmonic", reader.find("harmonic")],
+      ["compare?a=150&b=60", reader.compare(150, 60)],
+    ];
+    for (const [path, expected] of asked) {
+      const answer = await get(`api/sessions/${KEY}/${path}`);
+      expect([path, await answer.json()]).toEqual([path, JSON.parse(JSON.stringify(await expected))]);
+    }
+    await session.close();
+  });
+
+  test("lists the folder and searches all of it", async () => {
+    const { write, sessions } = (await (await get("api/sessions")).json()) as {
+      write: boolean;
+      sessions: { key: string; file: string }[];
+    };
+    expect([write, sessions.map(({ key }) => key)]).toEqual([false, [KEY]]);
+    const hits = (await (await get("api/search?q=harmonic")).json()) as { key: string; entryId: string }[];
+    expect(hits.length).toBeGreaterThan(0);
+    expect(hits.every(({ key }) => key === KEY)).toBe(true);
+  });
+
+  test("is compressed for who takes it", async () => {
+    const answer = await get(`api/sessions/${KEY}/outline?from=0&to=1000`, { "accept-encoding": "gzip" });
+    expect(answer.headers.get("content-encoding")).toBe("gzip");
+  });
+
+  test("says what is wrong with a question, by code", async () => {
+    for (const [path, status, code] of [
+      [`api/sessions/${KEY}/nothing`, 404, "not-found"],
+      [`api/sessions/${KEY}/constructor`, 404, "not-found"],
+      ["api/sessions/nobody/facts", 404, "not-found"],
+      [`api/sessions/${KEY}/context?row=99999`, 404, "unknown-entry"],
+      [`api/sessions/${KEY}/context?row=x`, 400, "bad-request"],
+      [`api/sessions/${KEY}/gists?from=0&to=99999`, 400, "bad-request"],
+      [`api/sessions/${KEY}/entries?rows=1,b`, 400, "bad-request"],
+      [`api/sessions/${KEY}/compaction?row=0`, 404, "unknown-entry"],
+    ] as const) {
+      const answer = await get(path);
+      const { error } = (await answer.json()) as { error: { code: string; message: string } };
+      expect([path, answer.status, error.code]).toEqual([path, status, code]);
+      expect(error.message).not.toBe("");
+    }
+  });
+
+  test("tells of what others append", async () => {
+    const answer = await get(`api/sessions/${KEY}/events`);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    let told = "";
+    const until = async (found: RegExp) => {
+      while (!found.test(told)) {
+        const { value, done } = await reader.read();
+        if (done) throw new Error(`The events ended: ${told}`);
+        told += value;
+      }
+      return found.exec(told)![1]!;
+    };
+    const before = Number(await until(/"length":(\d+)/));
+    const leafId = ((await (await get(`api/sessions/${KEY}/facts`)).json()) as { leafId: string }).leafId;
+    const message = { role: "user", content: "appended by somebody else", timestamp: 1 };
+    const entry = {
+      type: "message",
+      id: "foreign1",
+      parentId: leafId,
+      timestamp: "2026-03-09T00:00:00.000Z",
+      message,
+    };
+    appendFileSync(file, `${JSON.stringify(entry)}\n`);
+    await until(new RegExp(`"length":(${before + 1})\\b`));
+    await reader.cancel();
+  });
+});
+
+describe("what it changes", () => {
+  test("nothing where it was not started to", async () => {
+    const answer = await post(url, "label", { id: "foreign1", label: "x" });
+    expect([answer.status, ((await answer.json()) as { error: { code: string } }).error.code]).toEqual([
+      403,
+      "read-only",
+    ]);
+  });
+
+  test("nothing for what is no JSON, or comes from another site", async () => {
+    const form = await fetch(`${writing}api/sessions/${KEY}/label`, { method: "POST", body: "id=x" });
+    expect(form.status).toBe(400);
+    expect(
+      (await post(writing, "label", { id: "foreign1" }, { "sec-fetch-site": "cross-site" })).status,
+    ).toBe(403);
+    expect((await post(writing, "label", [1])).status).toBe(400);
+    expect((await post(writing, "constructor", {})).status).toBe(404);
+  });
+
+  test("labels, navigates, forks and compacts, as the engine does", async () => {
+    const [, labelled] = await linesOf(
+      await post(writing, "label", { id: "foreign1", label: "from the page" }),
+    );
+    expect(labelled.result.entryId).toBeTypeOf("string");
+    const [, forked] = await linesOf(await post(writing, "fork", { id: "foreign1" }));
+    expect(forked.result.leafId).toBe("foreign1");
+    const [, moved] = await linesOf(await post(writing, "navigate", { id: "kpg9JT9KkzGf" }));
+    expect(moved.result.editorText).toContain("I maintain tidepool");
+    const [, compacted] = await linesOf(await post(writing, "compact", {}));
+    expect(compacted.result.eligible).toBe(false);
+    const [, failed] = await linesOf(await post(writing, "navigate", { id: "nobody" }));
+    expect(failed.error.code).toBe("unknown-entry");
+    const session = await openSession(file, { mode: "read" });
+    expect(session.getLabel("foreign1")).toBe("from the page");
+    await session.close();
+  });
+});
