@@ -268,7 +268,7 @@ test.skipIf(!hasTmux)(
   "a compaction that fails says so once and why, and the history is as it was; a pasted text is one message",
   async () => {
     const home = place();
-    writeFileSync(join(home, "settings.json"), JSON.stringify({ keepRecentTokens: 1_000 }));
+    writeFileSync(join(home, "settings.json"), JSON.stringify({ keepRecentTokens: 1_000, fallback: false }));
     let mayAnswer = true;
     const server = await startMessagesServer({
       apiKey: KEY,
@@ -290,12 +290,10 @@ test.skipIf(!hasTmux)(
     await shows(/And again\?[\s\S]*Waves come[\s\S]*claude/);
     mayAnswer = false;
     const [file] = sessionsIn(home);
-    const before = linesOf(file!).length;
     type("/compact");
-    await shows(/✅ Compacted|❌ Compaction failed, history unchanged\n {3}\S+/);
+    await shows(/❌ Compaction failed, history unchanged\n {3}\S+/);
     expect(screen().match(/history unchanged/g)).toHaveLength(1);
     expect(linesOf(file!).some((line) => line["type"] === "compaction")).toBe(false);
-    expect(before).toBeLessThanOrEqual(linesOf(file!).length);
     const said = linesOf(file!).flatMap(({ message }) =>
       (message as { role?: string })?.role === "user" ? [(message as { content: unknown }).content] : [],
     );

@@ -1,7 +1,17 @@
-import { buildSessionContext, isCustom } from "@espalier/session-tree";
-import { type ReceivedRequest, textReply, toolReply } from "@espalier/summarizer/testing";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { createAgent } from "@espalier/agent";
+import { scriptedModel } from "@espalier/agent/testing";
+import { openSession } from "@espalier/engine";
+import { buildRequest, buildSessionContext, isCustom, isMessage } from "@espalier/session-tree";
+import {
+  checkAnthropicRequest,
+  type ReceivedRequest,
+  textReply,
+  toolReply,
+} from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
-import { entriesOf, SUMMARY, server, stage, textsOf } from "./stage.ts";
+import { entriesOf, quiet, SUMMARY, server, stage, textsOf, workingFolder } from "./stage.ts";
 
 const WINDOW = 60_000;
 /** The messages and what stands before them, without the markers of the cache, which are no part of what is cached. */
@@ -11,6 +21,12 @@ const unmarked = ({ body }: ReceivedRequest) =>
 const isSummaryRequest = ({ body }: ReceivedRequest) =>
   /summary of (?:what stands above|a part)|asks for a summary/.test(JSON.stringify(body["messages"])) ||
   !JSON.stringify(body["system"] ?? "").includes("You tend a garden.");
+
+/** What a kill at any event of the long conversation leaves: bytes of the file, and how many days were asked about. */
+const moments = new Map<number, number>();
+let whole: Buffer = Buffer.alloc(0);
+
+const daysIn = (file: string) => textsOf(file, "user").map((text) => text.split(":")[0]);
 
 test("sixty turns with tools pass the threshold three times and overflow once; every request is valid, and the cached prefix stays byte-equal between compactions", async () => {
   let turn = 0;
@@ -54,6 +70,11 @@ test("sixty turns with tools pass the threshold three times and overflow once; e
     contextWindow: WINDOW,
     open: { compaction: { keepRecentTokens: 8_000 } },
   });
+  let days = 0;
+  agent.on((event) => {
+    if (event.type === "entry" && isMessage(event.entry, "user")) days = turn;
+    moments.set(statSync(session.file).size, days);
+  });
   const done = () => events.filter(({ type }) => type === "compact_done").length;
   for (turn = 1; turn <= 60; turn++) {
     const answer = await agent.run(`Day ${turn}: how are the pears? ${"Look well. ".repeat(160)}`);
@@ -68,8 +89,8 @@ test("sixty turns with tools pass the threshold three times and overflow once; e
   expect(reasons.filter((reason) => reason === "overflow")).toHaveLength(1);
   expect(reasons.filter((reason) => reason === "threshold").length).toBeGreaterThanOrEqual(3);
 
-  const days = textsOf(session.file, "user").map((text) => text.split(":")[0]);
-  expect(days).toEqual(Array.from({ length: 60 }, (_, at) => `Day ${at + 1}`));
+  whole = readFileSync(session.file);
+  expect(daysIn(session.file)).toEqual(Array.from({ length: 60 }, (_, at) => `Day ${at + 1}`));
   expect(textsOf(session.file, "toolResult")).toHaveLength(60);
   expect(entriesOf(session.file).filter((entry) => isCustom(entry, "espalier.sent"))).toHaveLength(
     sent.length,
@@ -93,6 +114,32 @@ test("sixty turns with tools pass the threshold three times and overflow once; e
   const exact = '"thinking":"Turn 12: ä € 🌱","signature":"sig-12=="';
   expect(sent.some(({ request }) => request.raw.toString("utf8").includes(exact))).toBe(true);
 });
+
+test("the file as each event of that conversation left it goes on, nothing lost and nothing twice", async () => {
+  expect(moments.size).toBeGreaterThan(300);
+  const home = workingFolder();
+  const file = join(home, "killed.jsonl");
+  const model = scriptedModel(() => ({ text: "Well." }));
+  for (const [size, days] of moments) {
+    writeFileSync(file, whole.subarray(0, size));
+    const session = await openSession(file, { home, log: quiet });
+    await createAgent({ session, model }).continue();
+    // Before the first prompt there is nothing to send.
+    const { context } = session;
+    const request = days > 0 && {
+      model: "m",
+      max_tokens: 1,
+      ...buildRequest(context, { format: model.format }),
+    };
+    await session.close();
+    const bytes = readFileSync(file);
+    expect(bytes.subarray(0, size).equals(whole.subarray(0, size))).toBe(true);
+    const ids = entriesOf(file).map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(daysIn(file)).toEqual(Array.from({ length: days }, (_, at) => `Day ${at + 1}`));
+    if (request) expect(checkAnthropicRequest(request), `${size}`).toEqual([]);
+  }
+}, 120_000);
 
 test("a second overflow in a row is an error that lists what cannot shrink", async () => {
   const { url } = await server({

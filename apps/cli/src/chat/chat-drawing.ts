@@ -1,5 +1,5 @@
 import type { AgentEvent } from "@espalier/agent";
-import { isMessage, messageText } from "@espalier/session-tree";
+import { type CompactionEntry, compaction, isMessage, messageText } from "@espalier/session-tree";
 import { brokenBetweenWords } from "../markdown/markdown-look.ts";
 import { MarkdownStream } from "../markdown/markdown-stream.ts";
 import { renderMarkdown } from "../markdown/render-markdown.ts";
@@ -16,6 +16,9 @@ const TURNS = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "�
 
 /** Milliseconds between two drawings of what changes. */
 const INTERVAL = 80;
+
+/** Characters of what is being said that are looked at for the few rows that are shown of it. */
+const LONGEST_PENDING = 16_000;
 
 /** Draws a conversation on a screen: what was said stays, what is being said is drawn anew as it grows. */
 export class ChatDrawing {
@@ -46,8 +49,9 @@ export class ChatDrawing {
 
   /** Says that something is going on, until `idle`. */
   busy(what: string): void {
-    this.#activity ??= { what, since: Date.now() };
-    this.#activity.what = what;
+    // Words come faster than a terminal draws: the timer shows them.
+    if (this.#activity?.what === what) return;
+    this.#activity = { what, since: this.#activity?.since ?? Date.now() };
     this.#timer ??= setInterval(() => this.refresh(), INTERVAL);
     this.refresh();
   }
@@ -70,7 +74,7 @@ export class ChatDrawing {
       ...agent.queued.map(({ text }) => row(`  waits: ${plainLine(text)}`)),
       row(viewFooter(agent, this.#cost.of(session.tree))),
     ];
-    const rows = this.#markdown(this.#answer.pending).slice(
+    const rows = this.#markdown(this.#answer.pending.slice(-LONGEST_PENDING)).slice(
       -Math.max(1, this.#screen.liveRows - below.length - 1),
     );
     this.#screen.show([...(rows.length > 0 ? ["", ...rows] : []), ...below]);
@@ -113,6 +117,13 @@ export class ChatDrawing {
     this.say(this.#colours.dim(text));
   }
 
+  /** Whether the newest compaction was made without a model. */
+  get isExtractive(): boolean {
+    const { entries } = this.#conversation.session.core.window;
+    const { details } = entries.findLast(compaction.is) as CompactionEntry;
+    return (details as { source?: unknown } | undefined)?.source === "extractive";
+  }
+
   get colours(): Colours {
     return this.#colours;
   }
@@ -133,6 +144,9 @@ export class ChatDrawing {
     return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Ctrl-C ends it`;
   }
 }
+
+const EXTRACTIVE =
+  "The summary was made from the messages themselves: the model did not write one that could be used.";
 
 /** What each event changes; those that are not here change nothing that is seen. */
 const DRAWN: {
@@ -174,6 +188,7 @@ const DRAWN: {
   },
   compact_done(event) {
     if (!this.isCompactingByHand) this.note(viewAutomatic(event));
+    if (this.isExtractive) this.note(EXTRACTIVE);
   },
   compact_failed({ message }) {
     this.say(this.colours.yellow(plainLine(message)));

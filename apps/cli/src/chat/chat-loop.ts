@@ -109,6 +109,7 @@ class ChatLoop implements Chat {
 
   async move(ref: string, choices: ChatChoices): Promise<void> {
     this.#stopListening();
+    this.#drawing.idle();
     await this.session.close();
     try {
       this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log));

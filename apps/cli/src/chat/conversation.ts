@@ -53,8 +53,12 @@ export async function openConversation(
     settle: async (modelOf) => {
       const model = () => (choices.model === undefined ? modelOf() : `anthropic/${choices.model}`);
       settings = await settingsFor(shell, choices, model);
+      const { summarizer, fallback } = { ...settings.values, ...shell.globals };
       // Summaries are written by the model that answers, unless another one is named.
-      return settled(shell, settings, Boolean(shell.globals.summarizer ?? settings.values.summarizer));
+      return {
+        ...(fallback === undefined ? {} : { fallback }),
+        ...settled(shell, settings, summarizer !== undefined),
+      };
     },
     log: log ?? { warn: shell.complain, error: shell.complain },
     discoverExtensions: true,
