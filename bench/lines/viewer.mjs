@@ -1,0 +1,121 @@
+// The viewer in a browser: from an address to the tree on the screen, moving through it, and what the page weighs.
+// The browser draws without a graphics card, as on a machine for tests.
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { atLeast, atMost } from "../lib/goal.mjs";
+
+const root = join(import.meta.dirname, "../..");
+const BROWSER = "/usr/bin/chromium";
+const FLAGS =
+  "--no-sandbox --disable-gpu --disable-quic --disable-background-networking --no-first-run".split(" ");
+
+/** @type {import("../lib/line.mjs").Line} */
+export const line = {
+  name: "viewer",
+  title: "Viewer",
+  async run(bench) {
+    const figures = bench.isSmoke || !existsSync(BROWSER) ? undefined : await measured(bench);
+    const { paint, words, frame, worst, page } = figures ?? {};
+    return [
+      {
+        work: "first sight of the tree, 100k entries, server and session cold",
+        unit: "ms",
+        figures: { espalier: paint },
+        goals: [atMost("≤ 1,000 ms", paint, 1_000)],
+        facts: { words },
+      },
+      {
+        work: "a frame while the tree is moved through, 100k entries, nothing folded, median",
+        unit: "ms",
+        figures: { espalier: frame },
+        goals: [
+          atLeast("≥ 30 frames a second", frame === undefined ? undefined : 1_000 / frame, 30),
+          atMost("no frame over 200 ms", worst, 200),
+        ],
+        facts: { worst },
+      },
+      {
+        work: "the page, gzip, without data",
+        unit: "KB",
+        figures: { espalier: page },
+        goals: [atMost("≤ 300 KB", page, 300)],
+      },
+    ];
+  },
+};
+
+/** Frames that are counted. */
+const FRAMES = 240;
+
+async function measured(/** @type {import("../lib/bench.mjs").Bench} */ bench) {
+  const { path } = bench.session({ entries: 100_000 });
+  const { chromium } = createRequire(join(root, "apps/viewer/package.json"))("playwright-core");
+  const browser = await chromium.launch({ executablePath: BROWSER, args: FLAGS });
+  try {
+    const sights = [];
+    for (let round = 0; round < 3; round++) sights.push(await firstSight(browser, path));
+    const paints = sights.map(({ paint }) => paint).sort((a, b) => a - b);
+    const words = sights.map((sight) => sight.words).sort((a, b) => a - b);
+    const { frame, worst, page } = sights[2] ?? {};
+    return { paint: paints[1], words: words[1], frame, worst, page };
+  } finally {
+    await browser.close();
+  }
+}
+
+/** Starts a server, shows the session, and in the end moves through it. */
+async function firstSight(
+  /** @type {import("playwright-core").Browser} */ browser,
+  /** @type {string} */ path,
+) {
+  const server = spawn(process.execPath, [join(root, "scripts/espalier.mjs"), "serve", path], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  try {
+    const url = await new Promise((tell) => server.stdout.once("data", (text) => tell(String(text).trim())));
+    const { sessions } = await (await fetch(`${url}api/sessions`)).json();
+    const context = await browser.newContext({ viewport: { width: 1360, height: 860 } });
+    const page = await context.newPage();
+    await page.goto(`${url}#/s/${encodeURIComponent(sessions[0].key)}`);
+    await page.waitForFunction(() => performance.getEntriesByName("tree-painted").length > 0);
+    const paint = await page.evaluate(() => performance.getEntriesByName("tree-painted")[0]?.startTime ?? 0);
+    await page.waitForSelector(".tree-line .text:not(:empty)");
+    const words = await page.evaluate(() => performance.now());
+    await page.getByRole("button", { name: "Fold runs" }).click();
+    const frames = await page.evaluate(panned, FRAMES);
+    await context.close();
+    const html = await (await fetch(url)).text();
+    frames.sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
+    return {
+      paint,
+      words,
+      frame: frames[frames.length >> 1],
+      worst: frames.at(-1),
+      page: gzipSync(html).length / 1_000,
+    };
+  } finally {
+    server.kill();
+  }
+}
+
+/** In the page: scrolls through all of the tree, back and forth; the milliseconds of each frame. */
+async function panned(/** @type {number} */ count) {
+  const scroller = document.querySelector(".tree-scroller");
+  if (!scroller) throw new Error("The page has no tree.");
+  const nextFrame = () => new Promise((tell) => requestAnimationFrame(tell));
+  await nextFrame();
+  const frames = [];
+  let before = performance.now();
+  for (let at = 0; at < count; at++) {
+    // Small steps as of a finger, and every tenth a leap, as of the bar at the side.
+    scroller.scrollTop = at % 10 === 0 ? (scroller.scrollHeight * at) / count : scroller.scrollTop + 90;
+    await nextFrame();
+    const now = performance.now();
+    frames.push(now - before);
+    before = now;
+  }
+  return frames;
+}
