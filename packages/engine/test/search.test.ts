@@ -14,7 +14,13 @@ let files = 0;
 /** A session file with these lines behind its header. */
 function sessionFile(lines: readonly string[], folder = home): string {
   const file = join(folder, `s${files++}.jsonl`);
-  const header = { type: "session", version: 3, id: `session-${String(files).padStart(6, "0")}`, timestamp: TIME, cwd: "/project" };
+  const header = {
+    type: "session",
+    version: 3,
+    id: `session-${String(files).padStart(6, "0")}`,
+    timestamp: TIME,
+    cwd: "/project",
+  };
   writeFileSync(file, [JSON.stringify(header), ...lines, ""].join("\n"));
   return file;
 }

@@ -23,6 +23,7 @@ export type { ContextEdit, Entry, EntryBehaviour, EntryKind, FilledIn, NewEntry,
 export { defineEntry } from "./entry.ts";
 export { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
 export { entryKinds, kindOf } from "./entry-kinds.ts";
+export type { EntryPreparation } from "./entry-preparation.ts";
 export { EntryScan, scanEntry } from "./entry-scan.ts";
 export { ForkLines, type ForkPlan, type ForkPosition, forkHeader, forkLines, planFork } from "./fork.ts";
 export { headerLine, parsedHeader } from "./given-header.ts";
@@ -127,7 +128,7 @@ export type {
   SessionLog,
   SessionStore,
 } from "./session-store.ts";
-export { type EntryPreparation, SessionTree } from "./session-tree.ts";
+export { SessionTree } from "./session-tree.ts";
 export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
 export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";

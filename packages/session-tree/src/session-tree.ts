@@ -6,6 +6,7 @@ import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
 import { leaf } from "./entries/leaf.ts";
 import type { Entry, NewEntry } from "./entry.ts";
+import type { EntryPreparation } from "./entry-preparation.ts";
 import { viewOf, windowAt, withinReach } from "./far-log.ts";
 import { jsonLength } from "./json-length.ts";
 import { movingRow } from "./leaf.ts";
@@ -21,9 +22,6 @@ import type { SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { Tree } from "./tree.ts";
 import { WriteQueue } from "./write-queue.ts";
-
-/** Changes drafts before they are checked and written. */
-export type EntryPreparation = (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
 
 /**
  * A session: a log, the tree in it, and a leaf. Everything that changes it goes through {@link append}; whoever shows
@@ -179,8 +177,7 @@ export class SessionTree {
   async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
     if (!this.log.view) await this.log.load();
     const targetId = this.placeOf(id);
-    if (targetId === this.leafId) return;
-    await this.append(leaf.of({ parentId: targetId, targetId, ...options }));
+    if (targetId !== this.leafId) await this.append(leaf.of({ parentId: targetId, targetId, ...options }));
   }
 
   /** The id of the place where the leaf comes to stand when it is moved to `id`. Throws `unknown-entry`. */
@@ -197,10 +194,7 @@ export class SessionTree {
     return contextOfPath(window.entries, window.before);
   }
 
-  /**
-   * Has every draft pass through `prepare` before it is checked and written: the place for redaction. `admit` is called
-   * by every append before it takes its turn; what it throws is the append's answer.
-   */
+  /** Every draft passes through `prepare` before it is checked and written; `admit` may refuse an append before that. */
   prepareWith(prepare: EntryPreparation, admit: () => void = () => {}): void {
     this.#prepare = prepare;
     this.#admit = admit;
