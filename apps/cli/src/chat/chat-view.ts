@@ -41,11 +41,11 @@ export function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours:
   return `${colours.red(why)} ${colours.dim("(/continue asks again)")}`;
 }
 
-/** The sentence in the words of a provider: `400 {"error":{"message":"…"}}`. */
-export function toldBy(words: string): string {
-  const [, status = "", said = ""] = /^(\d{3} )?.*?"message":"((?:[^"\\]|\\.)*)"/s.exec(words) ?? [];
-  return said === "" ? words : `${status}${said.replace(/\\(.)/gs, "$1")}`;
-}
+/** The words of a provider with its sentence alone, instead of `{"error":{"message":"…"}}`. */
+export const toldBy = (words: string): string =>
+  words.replace(/\{.*?"message":"((?:[^"\\]|\\.)*)".*\}/s, (_, said: string) =>
+    said.replace(/\\(.)/gs, "$1"),
+  );
 
 /** What is said of a compaction that came by itself. */
 export function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
@@ -84,7 +84,7 @@ export function viewCompacted(result: Compacted, why: string): string {
 }
 
 const viewFailed = (why: string): string =>
-  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(why)}`}`;
+  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(toldBy(why))}`}`;
 
 /** What `/compact` says of an error. */
 export function viewCompactionError(error: unknown): string {

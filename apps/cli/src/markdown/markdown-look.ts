@@ -18,8 +18,14 @@ export function wrapped(text: string, columns: number): string[] {
 }
 
 /** A line that is too long, broken between words alone: an address or a path stays one that can be copied. */
-export const brokenBetweenWords = (line: string, columns: number): string[] =>
-  stringWidth(line) <= columns ? [line] : wrapAnsi(line, Math.max(1, columns)).split("\n");
+export function brokenBetweenWords(line: string, columns: number): string[] {
+  if (stringWidth(line) <= columns) return [line];
+  const indent = /^ */.exec(line)![0];
+  const room = Math.max(1, columns - indent.length);
+  return wrapAnsi(line.slice(indent.length), room)
+    .split("\n")
+    .map((part) => indent + part);
+}
 
 /** The lines of code, broken wherever they are too long: its spaces mean something. */
 export function wrappedCode(text: string, columns: number): string[] {
