@@ -44,7 +44,11 @@ const large = (price: AnthropicPrices, thinksByDefault = false): AnthropicModel 
   ...(thinksByDefault && { thinksByDefault }),
 });
 
-/** Models by id without its date, as published in November 2026 (platform.claude.com, models overview and pricing). */
+/**
+ * Models by id without its date. Sizes and prices are those of platform.claude.com, each model's overview and the page
+ * on pricing, compared on 22 November 2026; retired models stay for sessions that used them. Reading Sonnet 5.5 from the
+ * cache costs half of the usual tenth since 7 October 2026.
+ */
 export const anthropicModels: Readonly<Record<string, AnthropicModel>> = {
   "claude-fable-5-1": large(prices(10, 50, 0.25), true),
   "claude-fable-5": large(prices(10, 50), true),
@@ -56,7 +60,7 @@ export const anthropicModels: Readonly<Record<string, AnthropicModel>> = {
   "claude-opus-4-5": small(prices(5, 25)),
   "claude-opus-4-1": small(prices(15, 75), 32_000),
   "claude-opus-4": small(prices(15, 75), 32_000),
-  "claude-sonnet-5-5": large(prices(2, 10), true),
+  "claude-sonnet-5-5": large(prices(2, 10, 0.1), true),
   "claude-sonnet-5": large(prices(2, 10), true),
   "claude-sonnet-4-6": large(prices(3, 15)),
   "claude-sonnet-4-5": small(prices(3, 15)),
