@@ -8,6 +8,7 @@ import {
   type Session,
   type Settings,
   sessionOptionsOf,
+  settleTail,
 } from "@espalier/engine";
 import { FORMAT_VERSION, type SessionIssue } from "@espalier/session-tree";
 import type { Shell } from "./shell.ts";
@@ -174,7 +175,10 @@ async function using<Result>(
   const session = await openSession(ref, options);
   try {
     // Views and references to entries ask about all of it.
-    if (!isContextEnough) await session.load();
+    if (!isContextEnough) {
+      await session.load();
+      await settleTail(session);
+    }
     return await use(session);
   } finally {
     await session.close();

@@ -86,5 +86,6 @@ export { DEFAULT_SETTINGS, SETTINGS_KEYS, type Settings, type SettingsKey } from
 export type { Settle } from "./settings/settings-in-force.ts";
 export { settingsJsonSchema } from "./settings/settings-json-schema.ts";
 export type { SettingsOrigin } from "./settings/settings-layer.ts";
+export { settleTail } from "./settle-tail.ts";
 export { openTrust, type TrustStore } from "./trust.ts";
 export { type LastAct, lastAct } from "./undo.ts";
