@@ -7,6 +7,7 @@ import type { Harness } from "./harness.ts";
 import { kill } from "./kill.ts";
 import { lease } from "./lease.ts";
 import { outage } from "./outage.ts";
+import { postgres } from "./postgres.ts";
 import { power } from "./power.ts";
 import { room } from "./room.ts";
 import { share } from "./share.ts";
@@ -24,4 +25,5 @@ export const harnesses: Record<string, Harness> = {
   calls,
   broken,
   fuzz,
+  postgres,
 };

@@ -52,6 +52,23 @@ test(
 );
 
 test(
+  "postgres: nothing is lost or twice when servers crash and clients are killed (skipped where there is no server)",
+  async (context) => {
+    const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
+    const { faults, figures, skipped } = await harnesses["postgres"]!(run);
+    context.skip(skipped.length > 0, skipped.join(" "));
+    expect(faults).toEqual([]);
+    expect(figures).toMatchObject({
+      "crashes of the server": 2,
+      "killed clients": 2,
+      "entries of many writers": 320,
+    });
+    expect(figures["acknowledged"]).toBeGreaterThan(10);
+  },
+  PATIENCE_MS,
+);
+
+test(
   "each of five broken stores is caught",
   async () => {
     const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;

@@ -15,7 +15,7 @@ const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 
 const TIMED_OUT = "57014";
 
-/** What the client threw, as this package's error. */
+/** What a client of PostgreSQL threw, as this package's error: how a `Database` has to tell of its failures. */
 export function asStoreError(cause: unknown, place: string): unknown {
   if (cause instanceof PostgresStoreError || !(cause instanceof Error)) return cause;
   const { severity, code, constraint, message } = cause as ClientError;

@@ -1,4 +1,5 @@
 export type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
+export { asStoreError } from "./database-errors.ts";
 export type { FollowedLine, FollowOptions } from "./follow-session.ts";
 export { type MigrationReport, migrate } from "./migrate.ts";
 export { migratePostgres, openPostgresStore } from "./open-postgres-store.ts";

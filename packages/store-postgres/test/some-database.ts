@@ -1,6 +1,12 @@
 // A database to test on: a real server where there is one, else PostgreSQL in WebAssembly, which says so.
 import { PGlite } from "@electric-sql/pglite";
-import { type Connection, type Database, migrate, poolDatabase } from "@espalier/store-postgres";
+import {
+  asStoreError,
+  type Connection,
+  type Database,
+  migrate,
+  poolDatabase,
+} from "@espalier/store-postgres";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 
 export const hasServer = serverPrograms() !== undefined;
@@ -38,8 +44,12 @@ export const freshNamespace = (): string => `test-${process.pid}-${number++}`;
 function liteDatabase(lite: PGlite): Database {
   const through = (run: Pick<PGlite, "query" | "exec">): Connection => ({
     async query<Row extends object>({ text }: { text: string }, values: readonly unknown[] = []) {
-      if (values.length === 0) return ((await run.exec(text)).at(-1)?.rows ?? []) as Row[];
-      return (await run.query<Row>(text, [...values])).rows;
+      try {
+        if (values.length === 0) return ((await run.exec(text)).at(-1)?.rows ?? []) as Row[];
+        return (await run.query<Row>(text, [...values])).rows;
+      } catch (error) {
+        throw asStoreError(error, "PGlite");
+      }
     },
   });
   const connection = through(lite);
