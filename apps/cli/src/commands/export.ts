@@ -41,7 +41,7 @@ export function addExport(program: Command, shell: Shell): void {
     )
     .option("--at <id>", "the path that ends here; by default the leaf's, and for html, json and jsonl all")
     .option("--all", "all branches in a markdown document")
-    .option("--redact", "leave out what has the shape of a key, a token or a password")
+    .option("--redact", "leave out well-known keys and tokens")
     .option("--out <file>", "where to write it, readable for you alone; by default it is printed")
     .addHelpText(
       "after",
