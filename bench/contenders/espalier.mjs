@@ -152,10 +152,10 @@ export const tasks = {
     return { ms };
   },
 
-  async list({ folder, first = Number.POSITIVE_INFINITY }) {
+  async list({ folder, home, first = Number.POSITIVE_INFINITY }) {
     const { ms, result } = await timed(async () => {
       let count = 0;
-      for await (const _ of engine.listSessions({ folder })) if (++count >= first) break;
+      for await (const _ of engine.listSessions({ folder, home })) if (++count >= first) break;
       return count;
     });
     return { ms, sessions: result };

@@ -19,6 +19,7 @@ const ORDER = [
   "search",
   "deciding",
   "turns",
+  "recall",
 ];
 
 /** @returns {Promise<import("./line.mjs").Line[]>} */

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { fasterThan, within } from "../lib/goal.mjs";
 
 const FIRST = 50;
@@ -7,7 +8,9 @@ export const line = {
   name: "list",
   title: "List",
   async run(bench) {
+    const home = bench.scratch();
     const folder = bench.sessions({ sessions: bench.count(1_000, 10), entries: bench.count(270, 10) });
+    const unknown = await bench.alternate({ espalier: ["list", { folder, home: join(home, "none") }] }, { rounds: 3 });
     const { espalier, limit, pi } = await bench.alternate(
       {
         espalier: ["list", { folder }],
@@ -18,15 +21,21 @@ export const line = {
     );
     const many = bench.sessions({ sessions: bench.count(10_000, 20), entries: 10 });
     const page = await bench.alternate(
-      { espalier: ["list", { folder: many, first: FIRST }], limit: ["stat", { folder: many }] },
+      { espalier: ["list", { folder: many, home: bench.scratch(), first: FIRST }], limit: ["stat", { folder: many }] },
       { rounds: 5 },
     );
     return [
       {
-        work: "1,000 sessions (600 MB)",
+        work: "1,000 sessions (600 MB), listed before",
         unit: "ms",
         figures: { espalier: espalier?.ms, pi: pi?.ms, limit: limit?.ms },
         goals: [fasterThan("Pi", pi?.ms, espalier?.ms, 200)],
+      },
+      {
+        work: "the same, never listed before",
+        unit: "ms",
+        figures: { espalier: unknown.espalier?.ms, pi: pi?.ms, limit: limit?.ms },
+        goals: [fasterThan("Pi", pi?.ms, unknown.espalier?.ms, 10)],
       },
       {
         work: `10,000 sessions, the ${FIRST} newest`,

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, rmSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve, sep } from "node:path";
 import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { parsedHeader } from "../given-header.ts";
@@ -8,6 +8,7 @@ import { SessionTree } from "../session-tree.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { leaseFiles, takeFileLease } from "./file-lease.ts";
 import { FileLog } from "./file-log.ts";
+import { ListingCatalogue } from "./listing-catalogue.ts";
 import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
 
 /** Where the store keeps and looks for sessions. */
@@ -35,9 +36,19 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       return FileLog.open(path, mode, calls, { tighten: path.startsWith(resolve(home, "sessions") + sep) });
     },
     async *list(): AsyncGenerator<SessionListing> {
-      for (const { path, modified } of sessionFiles(folders)) {
-        const listing = listFile(path, modified);
-        if (listing) yield listing;
+      const catalogue = new ListingCatalogue(home);
+      const files = sessionFiles(folders);
+      try {
+        for (const { path, facts } of files) {
+          const known = catalogue.find(path, facts);
+          const listing = known ?? listFile(path, facts.mtimeMs, calls);
+          if (listing && !known) catalogue.set(path, facts, listing);
+          if (listing) yield listing;
+        }
+      } finally {
+        const present = new Set(files.map(({ path }) => path));
+        catalogue.forget((path) => !present.has(path) && isBelow(path, folders));
+        catalogue.save();
       }
     },
     async lease(ref, options) {
@@ -55,6 +66,9 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       try {
         const removed = sessionBelongings(path).filter((file) => existsSync(file));
         for (const file of removed) rmSync(file, { recursive: true });
+        const catalogue = new ListingCatalogue(home);
+        catalogue.forget((known) => known === path);
+        catalogue.save();
         return removed;
       } finally {
         await lease.release();
@@ -94,14 +108,17 @@ function findSession(ref: string, folders: readonly string[]): string {
 
 /** The files in these folders, and below them, that are sessions by their name: newest first, none of them opened. */
 export function sessionFiles(folders: readonly string[]): SessionFile[] {
-  return folders.flatMap(filesBelow).sort((a, b) => b.modified - a.modified);
+  return folders.flatMap(filesBelow).sort((a, b) => b.facts.mtimeMs - a.facts.mtimeMs);
 }
 
-/** A file, and when it was last written: epoch milliseconds. */
+/** A file, and how long and old it was when it was looked at. */
 export interface SessionFile {
   path: string;
-  modified: number;
+  facts: Stats;
 }
+
+const isBelow = (path: string, folders: readonly string[]): boolean =>
+  folders.some((folder) => path.startsWith(join(folder, sep)));
 
 function filesBelow(folder: string): SessionFile[] {
   if (!existsSync(folder)) return [];
@@ -110,15 +127,15 @@ function filesBelow(folder: string): SessionFile[] {
     const path = join(file.parentPath, file.name);
     // It may have been removed since the folder was read.
     const facts = statSync(path, { throwIfNoEntry: false });
-    return facts ? [{ path, modified: facts.mtimeMs }] : [];
+    return facts ? [{ path, facts }] : [];
   });
 }
 
 /** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */
-function listFile(path: string, modified: number): SessionListing | undefined {
+function listFile(path: string, modified: number, calls?: FileCalls): SessionListing | undefined {
   let log: FileLog;
   try {
-    log = FileLog.open(path, "read");
+    log = FileLog.open(path, "read", calls);
   } catch (error) {
     if (error instanceof SessionTreeError) return undefined;
     throw error;

@@ -1,0 +1,79 @@
+// A plot on two logarithmic axes, as SVG that reads on light and dark pages.
+
+const WIDTH = 560;
+const HEIGHT = 300;
+const LEFT = 70;
+const RIGHT = 150;
+const TOP = 34;
+const BOTTOM = 42;
+const COLOURS = ["#2f8f5b", "#c2553d", "#8a6fc0", "#8a8a8a"];
+const INK = "#808080";
+
+/**
+ * @typedef {object} Plot
+ * @property {string} title
+ * @property {string} xTitle
+ * @property {(value: number) => string} xText
+ * @property {(value: number) => string} yText
+ * @property {{ name: string, points: { x: number, y: number }[] }[]} series
+ */
+
+/** @returns {string} */
+export function plotSvg(/** @type {Plot} */ { title, xTitle, xText, yText, series }) {
+  const points = series.flatMap((each) => each.points);
+  const x = axis(points.map((point) => point.x), LEFT, WIDTH - RIGHT, false);
+  const y = axis(points.map((point) => point.y), HEIGHT - BOTTOM, TOP, true);
+  const parts = [
+    `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12" fill="${INK}">`,
+    `<title>${title}</title>`,
+    `<text x="${LEFT}" y="18" font-size="14" font-weight="600">${title}</text>`,
+  ];
+  for (const tick of y.ticks) {
+    const at = round(y.place(tick));
+    parts.push(
+      `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${at}" y2="${at}" stroke="${INK}" stroke-opacity="0.25"/>`,
+      `<text x="${LEFT - 8}" y="${at + 4}" text-anchor="end">${yText(tick)}</text>`,
+    );
+  }
+  for (const tick of [...new Set(points.map((point) => point.x))])
+    parts.push(
+      `<text x="${round(x.place(tick))}" y="${HEIGHT - BOTTOM + 18}" text-anchor="middle">${xText(tick)}</text>`,
+    );
+  parts.push(
+    `<text x="${(LEFT + WIDTH - RIGHT) / 2}" y="${HEIGHT - 6}" text-anchor="middle">${xTitle}</text>`,
+  );
+  const labels = apart(series.map((each) => round(y.place(each.points.at(-1)?.y ?? 1)) + 4));
+  for (const [index, each] of series.entries()) {
+    const colour = COLOURS[index % COLOURS.length];
+    const places = each.points.map((point) => `${round(x.place(point.x))},${round(y.place(point.y))}`);
+    parts.push(`<polyline points="${places.join(" ")}" fill="none" stroke="${colour}" stroke-width="2"/>`);
+    for (const place of places) {
+      const [cx, cy] = place.split(",");
+      parts.push(`<circle cx="${cx}" cy="${cy}" r="3" fill="${colour}"/>`);
+    }
+    parts.push(`<text x="${WIDTH - RIGHT + 10}" y="${labels[index]}" fill="${colour}">${each.name}</text>`);
+  }
+  return `${parts.join("\n")}\n</svg>\n`;
+}
+
+/** A logarithmic axis from `start` to `end`, in whole powers of ten where it is the one that is read off. */
+function axis(/** @type {number[]} */ values, /** @type {number} */ start, /** @type {number} */ end, /** @type {boolean} */ isWhole) {
+  const logs = values.map((value) => Math.log10(value));
+  const low = isWhole ? Math.floor(Math.min(...logs)) : Math.min(...logs);
+  const high = isWhole ? Math.max(Math.ceil(Math.max(...logs)), low + 1) : Math.max(...logs, low + 0.1);
+  return {
+    place: (/** @type {number} */ value) => start + ((Math.log10(value) - low) / (high - low)) * (end - start),
+    ticks: Array.from({ length: Math.round(high - low) + 1 }, (_, at) => 10 ** (low + at)),
+  };
+}
+
+/** Moves labels that would cover each other apart. */
+function apart(/** @type {number[]} */ places) {
+  const order = places.map((_, index) => index).sort((a, b) => places[a] - places[b]);
+  const moved = [...places];
+  for (let at = 1; at < order.length; at++)
+    moved[order[at]] = Math.max(moved[order[at]], moved[order[at - 1]] + 14);
+  return moved;
+}
+
+const round = (/** @type {number} */ value) => Math.round(value * 10) / 10;

@@ -1,0 +1,121 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import {
+  message,
+  type SessionHeader,
+  type SessionListing,
+  SessionTree,
+  sessionInfo,
+} from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { afterEach, beforeEach, expect, test } from "vitest";
+
+let home: string;
+beforeEach(() => {
+  home = mkdtempSync(join(tmpdir(), "espalier-list-"));
+});
+afterEach(() => rmSync(home, { recursive: true, force: true }));
+
+const header = (id: string): SessionHeader => ({
+  type: "session",
+  version: 3,
+  id,
+  timestamp: "2026-01-01T00:00:00.000Z",
+  cwd: "/work",
+});
+const said = (content: string) => message.of({ message: { role: "user", content, timestamp: 1 } });
+const catalogue = () => join(home, "listings.json");
+
+async function made(id: string): Promise<string> {
+  const session = await SessionTree.open(await fileStore({ home }).create(header(id)));
+  await session.append([said(`I am ${id}`), sessionInfo.of({ name: `called ${id}` })]);
+  await session.close();
+  return session.log.ref;
+}
+
+async function listed(calls?: FileCalls): Promise<SessionListing[]> {
+  const listings: SessionListing[] = [];
+  for await (const listing of fileStore({ home, ...(calls ? { calls } : {}) }).list()) listings.push(listing);
+  return listings;
+}
+
+/** Calls to the file system under which no file can be opened: one that has to be is missing in the list. */
+const nothingOpens: FileCalls = {
+  ...nodeFileCalls,
+  openSync() {
+    throw new Error("There are no descriptors left.");
+  },
+};
+
+test("a second list opens no file that is as it was, and says the same", async () => {
+  await made("one");
+  await made("two");
+  const first = await listed();
+  expect(first.map(({ name }) => name).sort()).toEqual(["called one", "called two"]);
+  expect(await listed(nothingOpens)).toEqual(first);
+  expect(statSync(catalogue()).mode & 0o777).toBe(0o600);
+});
+
+test("a session that was written to is read again, the others are not", async () => {
+  const file = await made("one");
+  await made("two");
+  await listed();
+  const session = await SessionTree.open(await fileStore({ home }).open(file, "write"));
+  await session.append(sessionInfo.of({ name: "renamed" }));
+  await session.close();
+  expect((await listed(nothingOpens)).map(({ name }) => name)).toEqual(["called two"]);
+  expect((await listed()).find(({ ref }) => ref === file)?.name).toBe("renamed");
+});
+
+test("another file under the same name, of the same length, is read", async () => {
+  const file = await made("one");
+  await listed();
+  const text = readFileSync(file, "utf8");
+  rmSync(file);
+  writeFileSync(file, text.replace("called one", "called ONE"));
+  expect((await listed()).map(({ name }) => name)).toEqual(["called ONE"]);
+});
+
+test.each([
+  "",
+  "null",
+  "[]",
+  "{",
+  '{"shape":1}',
+  '{"shape":1,"sessions":{"x":null}}',
+  '{"shape":2,"sessions":{}}',
+])("without a catalogue that can be used (%j) the list is the same, and makes one", async (text) => {
+  const file = await made("one");
+  const first = await listed();
+  const hurt = text.replace('"x"', JSON.stringify(file));
+  writeFileSync(catalogue(), hurt);
+  expect(await listed()).toEqual(first);
+  expect(await listed(nothingOpens)).toEqual(first);
+});
+
+test("what is deleted leaves nothing behind in the catalogue, whoever deletes it", async () => {
+  const [one, two] = [await made("one"), await made("two")];
+  await listed();
+  await fileStore({ home }).delete(one);
+  expect(readFileSync(catalogue(), "utf8")).not.toContain("I am one");
+  rmSync(two);
+  expect(await listed()).toEqual([]);
+  expect(readFileSync(catalogue(), "utf8")).not.toContain("I am two");
+});
+
+test("a list that ends early keeps what it read; where nothing can be kept it only lists", async () => {
+  await made("one");
+  for await (const { id } of fileStore({ home }).list()) {
+    expect(id).toBe("one");
+    break;
+  }
+  expect(existsSync(catalogue())).toBe(true);
+  const gone = join(home, "gone");
+  const elsewhere: string[] = [];
+  for await (const { id } of fileStore({ home: gone, folders: [join(home, "sessions")] }).list())
+    elsewhere.push(id);
+  expect(elsewhere).toEqual(["one"]);
+  expect(existsSync(gone)).toBe(false);
+});
