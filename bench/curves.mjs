@@ -37,7 +37,8 @@ const bytes = (value) => {
   const step = Math.min(names.length - 1, Math.floor(Math.log10(value) / 3));
   return `${value / 1_000 ** step} ${names[step]}`;
 };
-const entriesIn = (work) => Number.parseFloat(work) * (work.includes("M") ? 1e6 : work.includes("k") ? 1e3 : 1);
+const entriesIn = (work) =>
+  Number.parseFloat(work) * (work.includes("M") ? 1e6 : work.includes("k") ? 1e3 : 1);
 const turns = rowsOf("turns");
 const plots = {
   open: {

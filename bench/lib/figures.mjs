@@ -20,7 +20,10 @@ const SHOWN = [
 ];
 
 /** The text with the figures of these results; undefined when it has no place for them. */
-export function withFigures(/** @type {string} */ text, /** @type {import("./results.mjs").Results} */ results) {
+export function withFigures(
+  /** @type {string} */ text,
+  /** @type {import("./results.mjs").Results} */ results,
+) {
   const from = text.indexOf(BEGIN);
   const to = text.indexOf(END, from);
   if (from < 0 || to < 0) return undefined;
@@ -30,11 +33,16 @@ export function withFigures(/** @type {string} */ text, /** @type {import("./res
 function tableOf(/** @type {import("./results.mjs").Results} */ results) {
   const rows = SHOWN.flatMap(([line, work, title]) => {
     const row = rowOf(results, line, work);
-    return row ? [[title, ...["espalier", "pi", "limit"].map((name) => cell(row.figures[name], row.unit))]] : [];
+    return row
+      ? [[title, ...["espalier", "pi", "limit"].map((name) => cell(row.figures[name], row.unit))]]
+      : [];
   });
   const header = ["", "Espalier", "Pi 0.87.1", "the machine's limit"];
-  const widths = header.map((name, at) => Math.max(3, ...[name, ...rows.map((row) => row[at])].map((each) => each.length)));
-  const line = (/** @type {string[]} */ cells) => `| ${cells.map((each, at) => each.padEnd(widths[at])).join(" | ")} |`;
+  const widths = header.map((name, at) =>
+    Math.max(3, ...[name, ...rows.map((row) => row[at])].map((each) => each.length)),
+  );
+  const line = (/** @type {string[]} */ cells) =>
+    `| ${cells.map((each, at) => each.padEnd(widths[at])).join(" | ")} |`;
   const rule = `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`;
   const { node, cores, date } = results.machine;
   return [

@@ -21,8 +21,18 @@ const INK = "#808080";
 /** @returns {string} */
 export function plotSvg(/** @type {Plot} */ { title, xTitle, xText, yText, series }) {
   const points = series.flatMap((each) => each.points);
-  const x = axis(points.map((point) => point.x), LEFT, WIDTH - RIGHT, false);
-  const y = axis(points.map((point) => point.y), HEIGHT - BOTTOM, TOP, true);
+  const x = axis(
+    points.map((point) => point.x),
+    LEFT,
+    WIDTH - RIGHT,
+    false,
+  );
+  const y = axis(
+    points.map((point) => point.y),
+    HEIGHT - BOTTOM,
+    TOP,
+    true,
+  );
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="system-ui, sans-serif" font-size="12" fill="${INK}">`,
     `<title>${title}</title>`,
@@ -57,12 +67,18 @@ export function plotSvg(/** @type {Plot} */ { title, xTitle, xText, yText, serie
 }
 
 /** A logarithmic axis from `start` to `end`, in whole powers of ten where it is the one that is read off. */
-function axis(/** @type {number[]} */ values, /** @type {number} */ start, /** @type {number} */ end, /** @type {boolean} */ isWhole) {
+function axis(
+  /** @type {number[]} */ values,
+  /** @type {number} */ start,
+  /** @type {number} */ end,
+  /** @type {boolean} */ isWhole,
+) {
   const logs = values.map((value) => Math.log10(value));
   const low = isWhole ? Math.floor(Math.min(...logs)) : Math.min(...logs);
   const high = isWhole ? Math.max(Math.ceil(Math.max(...logs)), low + 1) : Math.max(...logs, low + 0.1);
   return {
-    place: (/** @type {number} */ value) => start + ((Math.log10(value) - low) / (high - low)) * (end - start),
+    place: (/** @type {number} */ value) =>
+      start + ((Math.log10(value) - low) / (high - low)) * (end - start),
     ticks: Array.from({ length: Math.round(high - low) + 1 }, (_, at) => 10 ** (low + at)),
   };
 }

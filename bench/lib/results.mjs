@@ -16,6 +16,10 @@ export function readResults() {
 }
 
 /** The row of a line whose work begins with a text. */
-export function rowOf(/** @type {Results} */ results, /** @type {string} */ name, /** @type {string} */ work) {
+export function rowOf(
+  /** @type {Results} */ results,
+  /** @type {string} */ name,
+  /** @type {string} */ work,
+) {
   return results.lines.find((line) => line.name === name)?.rows.find((row) => row.work.startsWith(work));
 }

@@ -10,7 +10,10 @@ export const line = {
   async run(bench) {
     const home = bench.scratch();
     const folder = bench.sessions({ sessions: bench.count(1_000, 10), entries: bench.count(270, 10) });
-    const unknown = await bench.alternate({ espalier: ["list", { folder, home: join(home, "none") }] }, { rounds: 3 });
+    const unknown = await bench.alternate(
+      { espalier: ["list", { folder, home: join(home, "none") }] },
+      { rounds: 3 },
+    );
     const { espalier, limit, pi } = await bench.alternate(
       {
         espalier: ["list", { folder }],
@@ -21,7 +24,10 @@ export const line = {
     );
     const many = bench.sessions({ sessions: bench.count(10_000, 20), entries: 10 });
     const page = await bench.alternate(
-      { espalier: ["list", { folder: many, home: bench.scratch(), first: FIRST }], limit: ["stat", { folder: many }] },
+      {
+        espalier: ["list", { folder: many, home: bench.scratch(), first: FIRST }],
+        limit: ["stat", { folder: many }],
+      },
       { rounds: 5 },
     );
     return [
