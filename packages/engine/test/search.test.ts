@@ -26,7 +26,7 @@ function sessionFile(lines: readonly string[], folder = home): string {
 }
 
 /** Bytes that are searched at a time. */
-const BLOCK = 4 * 1024 * 1024;
+const BLOCK = 64 * 1024;
 
 const TIME = "2026-01-01T00:00:00.000Z";
 
@@ -133,7 +133,7 @@ describe("searching what was said", () => {
   });
 
   test("lines longer than a block are searched to their end, and each is told once", async () => {
-    const long = "x".repeat(9 * 1024 * 1024);
+    const long = "x".repeat(20 * BLOCK);
     const file = sessionFile([
       JSON.stringify(said("u1", null, `needle ${long} needle`)),
       JSON.stringify(said("u2", "u1", `${long} needle`)),
