@@ -47,7 +47,8 @@ export class ActEffects {
         await this.#refresh();
         this.#dispatch({ type: "acted", act, outcome });
       } catch (error) {
-        if (signal.aborted) this.#dispatch({ type: "told", message: "Ended; the session goes on where it was." });
+        if (signal.aborted)
+          this.#dispatch({ type: "told", message: "Ended; the session goes on where it was." });
         else if (error instanceof SessionTreeError && error.code === "busy")
           this.#dispatch({ type: "busy", act, holder: error.message });
         else throw error;

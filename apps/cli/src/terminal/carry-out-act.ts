@@ -26,9 +26,9 @@ const CARRIERS: { readonly [Name in Act["name"]]: Carrier<Name> } = {
         ...options,
       });
       if (cancelled) return CANCELLED;
-      const told = summaryEntryId === null ? "" : " The branch that was left is told there.";
-      const { tokens } = session.context;
-      const message = `The session goes on ${leafId === null ? "from its start" : `from ${leafId}`}; the model reads ${formatCount(tokens)} tokens.${told}`;
+      const where = leafId === null ? "from its start" : "from here";
+      const told = summaryEntryId === null ? "" : ", told what was left";
+      const message = `The session goes on ${where}${told}; the model reads ${formatCount(session.context.tokens)} tokens.`;
       return { message, entryId: leafId, ...editable(editorText) };
     },
   },

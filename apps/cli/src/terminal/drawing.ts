@@ -10,8 +10,8 @@ export class Drawing {
   readonly #tty: Tty;
   readonly #terminal: Terminal;
   readonly #options: PaintOptions;
-  #drawScreen: ((painted: Painted) => { unmount: () => void }) | undefined;
-  #drawn: { unmount: () => void } | undefined;
+  #drawScreen: ((painted: Painted) => () => void) | undefined;
+  #endDrawing: (() => void) | undefined;
   #painted: { state: unknown; text: string } | undefined;
 
   constructor(tty: Tty, terminal: Terminal, options: PaintOptions) {
@@ -32,8 +32,8 @@ export class Drawing {
 
   /** Gives the terminal back, until `resume`. */
   suspend(): void {
-    this.#drawn?.unmount();
-    this.#drawn = undefined;
+    this.#endDrawing?.();
+    this.#endDrawing = undefined;
     this.#tty.leave();
   }
 
@@ -44,8 +44,8 @@ export class Drawing {
 
   /** Draws all of the screen anew. */
   clear(): void {
-    this.#drawn?.unmount();
-    this.#drawn = undefined;
+    this.#endDrawing?.();
+    this.#endDrawing = undefined;
     this.#tty.clear();
     this.#draw();
   }
@@ -59,8 +59,10 @@ export class Drawing {
       this.#tty.paint(this.#paint());
       return;
     }
+    // It may have been given back while the library was loaded.
+    if (!this.#tty.isOurs) return;
     this.#tty.paint("");
-    this.#drawn ??= this.#drawScreen({
+    this.#endDrawing ??= this.#drawScreen({
       current: () => this.#paint(),
       subscribe: (changed) => this.#terminal.subscribe(changed),
     });

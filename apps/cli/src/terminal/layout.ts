@@ -38,8 +38,7 @@ export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolea
       previewHeight: height - 1,
     };
   }
-  const treeHeight =
-    columns >= WIDE ? height : Math.min(height, Math.max(3, Math.ceil(height * TREE_SHARE)));
+  const treeHeight = columns >= WIDE ? height : Math.min(height, Math.max(3, Math.ceil(height * TREE_SHARE)));
   return {
     preview: isReading ? "whole" : "below",
     treeColumns: columns,

@@ -1,4 +1,4 @@
-import { type Instance, render, Text } from "ink";
+import { render, Text } from "ink";
 import { useSyncExternalStore } from "react";
 
 /** What is shown, as a terminal takes it, and who wants to know when it changes. */
@@ -18,12 +18,21 @@ function Screen({ painted }: { painted: Painted }) {
   return <Text wrap="truncate-end">{useSyncExternalStore(painted.subscribe, painted.current)}</Text>;
 }
 
-/** Begins to draw; `unmount` ends it. */
-export function drawScreen(painted: Painted, stdout: NodeJS.WriteStream): Pick<Instance, "unmount"> {
-  return render(<Screen painted={painted} />, {
-    stdout,
+/** Begins to draw; the function that it returns ends it, and nothing is written from then on. */
+export function drawScreen(painted: Painted, stdout: NodeJS.WriteStream): () => void {
+  let isOpen = true;
+  // Ink writes its last frame when it ends, and sometimes later: that would stand on somebody else's screen.
+  const output: NodeJS.WriteStream = Object.create(stdout, {
+    write: { value: (text: string) => (isOpen ? stdout.write(text) : true) },
+  });
+  const { unmount } = render(<Screen painted={painted} />, {
+    stdout: output,
     exitOnCtrlC: false,
     patchConsole: false,
     maxFps: FRAMES,
   });
+  return () => {
+    isOpen = false;
+    unmount();
+  };
 }

@@ -19,6 +19,11 @@ export class Tty {
     this.#output = output;
   }
 
+  /** Whether the screen is ours: after `enter`, and before `leave`. */
+  get isOurs(): boolean {
+    return this.#isOurs;
+  }
+
   get size(): { columns: number; rows: number } {
     return { columns: this.#output.columns || 80, rows: this.#output.rows || 24 };
   }

@@ -1,4 +1,4 @@
-import { beside, EMPTY, fitLine, fitLines, type Line, line, type Span, span } from "./frame.ts";
+import { beside, columnsOf, EMPTY, fitLine, fitLines, type Line, line, lineWidth, type Span, span } from "./frame.ts";
 import { treeLayout } from "./layout.ts";
 import { minimap } from "./minimap.ts";
 import { lastScroll, previewLines, TABS } from "./preview.ts";
@@ -63,10 +63,8 @@ function tabLine({ tab }: TreeState, columns: number, more: string): Line {
       span("─", "dim"),
     );
   }
-  const tabs = fitLine({ spans: [span("─", "dim"), ...spans] }, columns);
-  const width = tabs.spans.reduce((sum, { text }) => sum + text.trimEnd().length, 0);
-  const rest = columns - width - more.length - 1;
-  if (rest < 1) return { spans: tabs.spans };
-  const begun = [...spans, span("─".repeat(Math.max(0, rest - 2)), "dim"), span(` ${more}`, "dim")];
-  return fitLine({ spans: [span("─", "dim"), ...begun] }, columns);
+  const tabs: Line = { spans: [span("─", "dim"), ...spans] };
+  const rest = columns - lineWidth(tabs) - columnsOf(more) - 2;
+  if (rest < 0) return fitLine(tabs, columns);
+  return { spans: [...tabs.spans, span("─".repeat(rest), "dim"), span(` ${more} `, "dim")] };
 }
