@@ -6,6 +6,7 @@ import {
   type SessionContext,
   type Tree,
 } from "@espalier/session-tree";
+import { Breath } from "./breath.ts";
 import { addTokens, noTokens, type TokenCounts } from "./token-kinds.ts";
 
 /** The context after one entry of a path. */
@@ -15,43 +16,100 @@ export interface GrowthPoint {
   at: number;
   /** Tokens by kind; see `TOKEN_KINDS`. */
   tokens: TokenCounts;
+  /** True on both sides of a compaction or an edit. */
+  bite?: true;
 }
 
 /** How the context grew along a path, and what each compaction took. */
 export interface ContextGrowth {
   /** Entries on the path. */
   steps: number;
-  /** At most about 1,200 points, the first, the last, and both sides of every bite among them. */
+  /** Up to about 2,000 points: the first, the last, both sides of every bite, and what stands evenly between. */
   points: GrowthPoint[];
 }
 
-/** Points that a chart can show. */
-const POINTS = 1_200;
+/** Points between bites, at the most; with more of them, every other one goes. */
+const POINTS = 2_000;
+
+/** One walk along each tree: a session that grows is walked on from where it ended before. */
+const walks = new WeakMap<Tree, Promise<Walked>>();
+
+interface Walked {
+  walk: GrowthWalk;
+  /** What it had seen when it was there. */
+  growth: ContextGrowth;
+}
 
 /** What the model would have read after each entry of the path that ends in a row. */
-export function growthTo(tree: Tree, row: number): ContextGrowth {
+export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> {
+  // One after the other: a walk is somewhere at a time.
+  const before = walks.get(tree);
+  const walking = walkedTo(tree, row, before);
+  walks.set(tree, walking);
+  return (await walking).growth;
+}
+
+async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undefined): Promise<Walked> {
   const path = pathRows(tree, row);
-  const stride = Math.ceil(path.length / POINTS);
-  const points: GrowthPoint[] = [];
-  let context: SessionContext = contextOfPath([]);
-  let tokens = noTokens();
-  for (const [at, step] of path.entries()) {
-    const said = context.messages.length;
-    const before = tokens;
-    const extends_ = extendContext(context, tree.entryAt(step));
-    if (extends_) {
-      tokens = [...tokens];
-      for (const message of context.messages.slice(said)) addTokens(tokens, message);
-    } else {
-      context = contextAt(tree, step);
-      tokens = noTokens();
-      for (const message of context.messages) addTokens(tokens, message);
-      if (at > 0 && points.at(-1)?.at !== at - 1)
-        points.push({ row: path[at - 1]!, at: at - 1, tokens: before });
-    }
-    if (!extends_ || at % stride === 0 || at === path.length - 1) points.push({ row: step, at, tokens });
+  // Whoever asked for a walk that failed was told; this one begins anew.
+  const earlier = (await before?.catch(() => undefined))?.walk;
+  const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();
+  const breath = new Breath();
+  while (walk.steps < path.length) {
+    walk.step(tree, path[walk.steps]!);
+    await breath.take();
   }
-  return { steps: path.length, points };
+  return { walk, growth: walk.growth() };
+}
+
+class GrowthWalk {
+  steps = 0;
+  #row = -1;
+  #stride = 1;
+  #points: GrowthPoint[] = [];
+  #context: SessionContext = contextOfPath([]);
+  #tokens: TokenCounts = noTokens();
+
+  /** Whether a path goes on from where this one is. */
+  isOn(path: readonly number[]): boolean {
+    return this.steps === 0 || path[this.steps - 1] === this.#row;
+  }
+
+  step(tree: Tree, row: number): void {
+    const at = this.steps++;
+    const said = this.#context.messages.length;
+    const before = { row: this.#row, at: at - 1, tokens: this.#tokens, bite: true } as const;
+    this.#row = row;
+    const extends_ = extendContext(this.#context, tree.entryAt(row));
+    if (!extends_) this.#context = contextAt(tree, row);
+    this.#tokens = extends_ ? [...this.#tokens] : noTokens();
+    for (const message of this.#context.messages.slice(extends_ ? said : 0)) addTokens(this.#tokens, message);
+    if (!extends_) {
+      if (this.#points.at(-1)?.at === at - 1) this.#points.pop();
+      if (at > 0) this.#points.push(before);
+    }
+    if (!extends_ || at % this.#stride === 0) this.#points.push(this.#here(at, !extends_));
+    if (this.#points.length > POINTS) this.#thin();
+  }
+
+  growth(): ContextGrowth {
+    const last = this.steps - 1;
+    const isTold = last < 0 || this.#points.at(-1)?.at === last;
+    return {
+      steps: this.steps,
+      points: isTold ? [...this.#points] : [...this.#points, this.#here(last, false)],
+    };
+  }
+
+  #here(at: number, bite: boolean): GrowthPoint {
+    return { row: this.#row, at, tokens: this.#tokens, ...(bite ? { bite } : {}) };
+  }
+
+  #thin(): void {
+    // Where bites are what there is so many of, they stay.
+    this.#stride *= 2;
+    this.#points = this.#points.filter(({ at, bite }) => bite || at % this.#stride === 0);
+  }
 }
 
 function contextAt(tree: Tree, row: number): SessionContext {

@@ -1,5 +1,6 @@
 import { addBill, billedCallAt, nothingBilled } from "@espalier/engine/reading";
 import type { Tree } from "@espalier/session-tree";
+import { Breath } from "./breath.ts";
 
 /** Where the sums stood after an entry that a provider billed. */
 export interface SpendingPoint {
@@ -23,26 +24,58 @@ export interface Spending {
 
 const POINTS = 800;
 
-export function spendingOf(tree: Tree): Spending {
-  const all: SpendingPoint[] = [];
-  const costs: [number, number][] = [];
-  const sums = nothingBilled();
-  for (let row = 0; row < tree.length; row++) {
-    const call = billedCallAt(tree, row);
-    if (!call) continue;
-    const before = sums.cost;
-    addBill(sums, call.usage);
-    if (sums.cost > before) costs.push([row, sums.cost - before]);
-    const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
-    all.push({
-      row,
-      timestamp: tree.entryAt(row).timestamp,
-      cost,
-      input: input + cacheWrite,
-      cached,
-      output,
-    });
+/** What was summed of each tree so far: a session that grows is gone on with. */
+const ledgers = new WeakMap<Tree, Promise<Ledger>>();
+
+interface Ledger {
+  /** Rows that were looked at. */
+  length: number;
+  points: SpendingPoint[];
+  costs: [number, number][];
+  sums: ReturnType<typeof nothingBilled>;
+}
+
+export async function spendingOf(tree: Tree): Promise<Spending> {
+  const before = ledgers.get(tree);
+  const summing = summed(tree, before);
+  ledgers.set(tree, summing);
+  const { points, costs } = await summing;
+  const stride = Math.ceil(points.length / POINTS);
+  return {
+    points: points.filter((_, at) => at % stride === 0 || at === points.length - 1),
+    costs: [...costs],
+  };
+}
+
+async function summed(tree: Tree, before: Promise<Ledger> | undefined): Promise<Ledger> {
+  // Whoever asked for a sum that failed was told; this one begins anew.
+  const ledger = (await before?.catch(() => undefined)) ?? {
+    length: 0,
+    points: [],
+    costs: [],
+    sums: nothingBilled(),
+  };
+  const breath = new Breath();
+  for (; ledger.length < tree.length; ledger.length++) {
+    addRow(tree, ledger, ledger.length);
+    await breath.take();
   }
-  const stride = Math.ceil(all.length / POINTS);
-  return { points: all.filter((_, at) => at % stride === 0 || at === all.length - 1), costs };
+  return ledger;
+}
+
+function addRow(tree: Tree, { points, costs, sums }: Ledger, row: number): void {
+  const call = billedCallAt(tree, row);
+  if (!call) return;
+  const before = sums.cost;
+  addBill(sums, call.usage);
+  if (sums.cost > before) costs.push([row, sums.cost - before]);
+  const { cost, input, cacheWrite, cacheRead: cached, output } = sums;
+  points.push({
+    row,
+    timestamp: tree.entryAt(row).timestamp,
+    cost,
+    input: input + cacheWrite,
+    cached,
+    output,
+  });
 }

@@ -102,6 +102,7 @@ export class SessionModel {
     }
     this.#arrange();
     this.#tell();
+    await this.readCosts();
   }
 
   /** What a row says in a line; undefined while it is being asked for. */
