@@ -139,7 +139,7 @@ test("the file as each event of that conversation left it goes on, nothing lost 
     expect(daysIn(file)).toEqual(Array.from({ length: days }, (_, at) => `Day ${at + 1}`));
     if (request) expect(checkAnthropicRequest(request), `${size}`).toEqual([]);
   }
-}, 120_000);
+}, 300_000);
 
 test("a second overflow in a row is an error that lists what cannot shrink", async () => {
   const { url } = await server({

@@ -14,6 +14,7 @@ import {
   openSession,
   type PolicyName,
   type ResolvedSettings,
+  resolveSummarizer,
   type Session,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
@@ -51,14 +52,18 @@ export async function openConversation(
   const options: OpenOptions = {
     ...heard(shell),
     settle: async (modelOf) => {
-      const model = () => (choices.model === undefined ? modelOf() : `anthropic/${choices.model}`);
-      settings = await settingsFor(shell, choices, model);
+      const chosen = choices.model && `anthropic/${choices.model}`;
+      settings = await settingsFor(shell, choices, () => chosen ?? modelOf());
       const { summarizer, fallback } = { ...settings.values, ...shell.globals };
-      // Summaries are written by the model that answers, unless another one is named.
-      return {
+      const made = {
         ...(fallback === undefined ? {} : { fallback }),
         ...settled(shell, settings, summarizer !== undefined),
       };
+      // Summaries are written by the model that answers, unless another one is named; also those of policies that
+      // compact behind the conversation, which do not ask the agent.
+      if (summarizer === undefined && made.summarizer)
+        made.summarizer = resolveSummarizer(answering(chosen ?? modelOf()));
+      return made;
     },
     log: log ?? { warn: shell.complain, error: shell.complain },
     discoverExtensions: true,
@@ -102,3 +107,7 @@ function windowSaid(settings: ResolvedSettings | undefined): { contextWindow?: n
 function modelOf({ context: { model } }: Session): string {
   return model?.provider === "anthropic" ? model.modelId : DEFAULT_MODEL;
 }
+
+/** The summarizer's name for a model, given as `provider/id`. */
+const answering = (model: string | undefined): string =>
+  `anthropic:${model?.startsWith("anthropic/") ? model.slice("anthropic/".length) : DEFAULT_MODEL}`;

@@ -1,0 +1,34 @@
+import { strict as assert } from "node:assert";
+import { createAgent, queryHistoryTool } from "@espalier/agent";
+import { scriptedModel } from "@espalier/agent/testing";
+import { createSession } from "@espalier/engine";
+import { memoryStore } from "@espalier/session-tree";
+
+const session = await createSession({ store: memoryStore() }); // without it: a file below ~/.espalier
+// In place of `anthropicModel()`, which streams from Claude, a model that says what its script says.
+const model = scriptedModel([
+  { text: "I look.", calls: [{ id: "c1", name: "look", arguments: { bed: "north" } }] },
+  { text: "Pears, and they are ripe." },
+]);
+const look = {
+  name: "look",
+  run: async ({ bed }: Record<string, unknown>) => `ripe pears in the ${bed} bed`,
+};
+
+const agent = createAgent({
+  session,
+  model,
+  tools: [look, queryHistoryTool(session)],
+  system: "You garden.",
+});
+const stop = agent.on((event) => {
+  if (event.type === "tool_end") assert.equal(event.result.isError, false);
+});
+const answer = await agent.run("What grows here?");
+stop();
+
+assert.deepEqual(answer?.content, [{ type: "text", text: "Pears, and they are ripe." }]);
+// Each step was in the log before anything came of it, and each request is built from there.
+const roles = session.context.messages.map(({ role }) => role);
+assert.deepEqual(roles, ["user", "assistant", "toolResult", "assistant"]);
+assert.equal(agent.state.state, "answered");
