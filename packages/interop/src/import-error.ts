@@ -1,10 +1,9 @@
 /**
  * - `not-found`: no file or folder there
  * - `unreadable`: it is there and cannot be read, see `cause`
- * - `compressed`: this Node cannot decompress it
  * - `unknown-agent`: no importer knows the file, or the name
  */
-export type InteropErrorCode = "not-found" | "unreadable" | "compressed" | "unknown-agent";
+export type InteropErrorCode = "not-found" | "unreadable" | "unknown-agent";
 
 /** The one error of this package; its message names the cure. What is wrong inside a file is no error, but told in reports. */
 export class InteropError extends Error {

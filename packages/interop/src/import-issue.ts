@@ -7,7 +7,7 @@
  * - `duplicate-line`: the same line again
  * - `bookkeeping`: known, and it says nothing about the conversation; the message says why
  * - `repeats`: says again what other lines say
- * - `not-a-session`, `compressed`, `unreadable`, `newer-version`: the whole file
+ * - `not-a-session`, `unreadable`, `newer-version`: the whole file
  * - `salvaged`: a whole line that stood behind a torn one
  * - `unreadable-content`: a line of which only the place can be kept
  * - `duplicate-id`: another line above has this id
@@ -29,7 +29,6 @@ export type ImportIssueKind =
   | "bookkeeping"
   | "repeats"
   | "not-a-session"
-  | "compressed"
   | "unreadable"
   | "newer-version"
   | "salvaged"

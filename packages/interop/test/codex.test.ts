@@ -3,7 +3,6 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import * as zlib from "node:zlib";
 import { toAnthropic, toOpenaiChat, toOpenaiResponses } from "@espalier/interop";
 import { describe, expect, test } from "vitest";
 import {
@@ -725,24 +724,31 @@ describe("threads in several files", () => {
     expect(session.header?.parent).toEqual({ sessionId: THREAD, entryId: null, kind: "subagent" });
   });
 
-  test("a compressed file is read where this Node can, and else says what to do", async () => {
-    const path = join(scratchFolder(), `${rolloutName()}.zst`);
-    const { zstdCompressSync } = zlib as { zstdCompressSync?: (bytes: Uint8Array) => Uint8Array };
-    const text = base()
-      .lines.map((line) => `${JSON.stringify(line)}\n`)
-      .join("");
-    writeFileSync(
-      path,
-      zstdCompressSync ? zstdCompressSync(Buffer.from(text)) : Buffer.from([0x28, 0xb5, 0x2f, 0xfd]),
-    );
-    const [report] = await importAll(path, scratchStore());
-    if (zstdCompressSync) expect(report).toMatchObject({ status: "created", sessionId: THREAD });
-    else {
-      expect(report).toMatchObject({ status: "skipped", issues: [{ kind: "compressed" }] });
-      expect(report!.issues[0]!.message).toContain("zstd -d");
-    }
+  test("a compressed file is read, and one that is cut costs itself alone", async () => {
+    const folder = scratchFolder();
+    const path = join(folder, `${rolloutName()}.zst`);
+    writeFileSync(path, Buffer.from(COMPRESSED, "base64"));
+    const { session, report } = await imported(path);
+    expect(report).toMatchObject({ status: "created", sessionId: THREAD });
+    expect(said(session.context.messages)).toEqual([
+      "user: Which way is up?",
+      "assistant: That one.",
+      "user: And down?",
+    ]);
+    writeFileSync(path, Buffer.from(COMPRESSED, "base64").subarray(0, 200));
+    writeLines(join(folder, rolloutName(OTHER)), new Rollout().meta({ id: OTHER }).items(prompt("hi")).lines);
+    const [cut, other] = await importAll(folder, scratchStore());
+    expect(cut).toMatchObject({ status: "skipped", issues: [{ kind: "unreadable" }] });
+    expect(other).toMatchObject({ status: "created", sessionId: OTHER });
   });
 });
+
+/** A rollout of three messages, compressed by the reference implementation. */
+const COMPRESSED =
+  "KLUv/WCVAXUIAHbQNSNAiTgHuxjYF61EjN7agHwTrcrlllnpiNZCv5dox5pZFa85EygALwApAI9UPiI6r1x74RPlY16++85IX7kAY2xxjDEaW40" +
+  "th2HM3SfU5oWvnxCPhtZATtOw0LBQSgYIdOUHxtEgDgp1nNXVOAnFYhBNYjkKgsRy1uFo2tjdo/cEFzO+AfeO21FCVz4tU3ffh5yufAuUeSHc" +
+  "fs9ylJN3aoWqOlsQTFumPXhehapqVF9EiIySKAI0y0aZtEqMpmRHbX7MyjSqLyaV8EsiCkkk6EkBdwjbT1MBEwBDLRMO0p2y58DMGy+j3EG6q" +
+  "QxhlQCTCUdOyzctA1hGfujYyrCj4GCGLXjuXlAtg4LLAw==";
 
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/codex", import.meta.url));
 

@@ -1,11 +1,15 @@
-import { createId, type Entry, kindOf, leaf } from "@espalier/session-tree";
+import { createId, type Entry, kindOf, leaf, type Redactor, redactEntry } from "@espalier/session-tree";
 import type { SessionDraft } from "../import-draft.ts";
 import { entryOf } from "../import-entry.ts";
 import { lineOf } from "../import-line.ts";
 
-/** The line of an entry of a draft; where it could not be written as it is, the draft's report says so. */
-export function draftLine(entry: Entry, { issues }: SessionDraft): string {
-  return lineOf(entry, () => {
+/**
+ * The line of an entry of a draft, without secrets; where it could not be written as it is, the draft's report says so.
+ */
+export function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
+  const written = redactor ? redactEntry(entry, redactor) : entry;
+  if (written !== entry) issues.add("content", null, "What looks like a key was taken out.", entry.id);
+  return lineOf(written, () => {
     const message =
       "Values that no session can hold are kept as text: nested too deeply, or under a key `__proto__`.";
     issues.add("content", null, message, entry.id);

@@ -1,6 +1,12 @@
 import { resolve } from "node:path";
 import { JsonlError } from "@espalier/jsonl-stream";
-import { type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import {
+  type Redact,
+  Redactor,
+  redactText,
+  type SessionStore,
+  SessionTreeError,
+} from "@espalier/session-tree";
 import { InteropError } from "../import-error.ts";
 import { type ImportIssueKind, ImportIssues } from "../import-issue.ts";
 import { type PlannedFile, planImport } from "./import-plan.ts";
@@ -20,6 +26,11 @@ export interface ImportOptions {
   cwd?: string;
   /** Writes summaries in place of those that only their provider can read; without it, excerpts stand there. */
   summarize?: Summarize;
+  /**
+   * Takes secrets out of what is written, where lines are made of what another agent wrote; lines of the same format are
+   * copied as they are. Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
+   */
+  redact?: Redact | false;
   /** Told before each file. */
   onProgress?(progress: { path: string; index: number; total: number }): void;
 }
@@ -38,11 +49,12 @@ export async function* importSessions(
   what: string,
   options: ImportOptions,
 ): AsyncGenerator<ImportReport, void> {
-  const { store, env = process.env, onProgress } = options;
+  const { store, env = process.env, redact = redactText, onProgress } = options;
   const files = new SourceFiles();
   try {
     const planned = planImport(what, files, env);
-    const to = { store, catalogue: await SessionCatalogue.open(store, planned.length) };
+    const redactor = redact ? new Redactor(redact) : undefined;
+    const to = { store, redactor, catalogue: await SessionCatalogue.open(store, planned.length) };
     for (const [index, file] of planned.entries()) {
       onProgress?.({ path: file.path, index, total: planned.length });
       yield* importFile(file, files, to, options);
@@ -92,9 +104,10 @@ function skipped(path: string, agent: string | null, kind: ImportIssueKind, mess
 
 /** What is wrong with a source costs that source; undefined for everything else that can go wrong. */
 function sourceProblem(error: unknown): ImportIssueKind | undefined {
-  if (error instanceof InteropError) return error.code === "compressed" ? "compressed" : "unreadable";
   // While a session is written, the store says in its own words that the source was shortened.
   const isReading =
-    error instanceof JsonlError || (error instanceof SessionTreeError && error.code === "shrunk");
+    error instanceof InteropError ||
+    error instanceof JsonlError ||
+    (error instanceof SessionTreeError && error.code === "shrunk");
   return isReading ? "unreadable" : undefined;
 }

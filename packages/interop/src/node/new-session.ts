@@ -1,4 +1,4 @@
-import { type Entry, kindOf } from "@espalier/session-tree";
+import { type Entry, kindOf, type Redactor } from "@espalier/session-tree";
 import type { DraftOptions, SessionDraft } from "../import-draft.ts";
 import { draftLine, leafBehind, leafLine } from "./draft-lines.ts";
 import { CountingEntries } from "./session-counts.ts";
@@ -13,8 +13,14 @@ export class NewSession {
   /** Items that were looked at before they are written. */
   readonly #first: (Entry | Uint8Array)[] = [];
 
-  constructor(draft: SessionDraft, summaries: DraftOptions["summaries"]) {
+  readonly #redactor: Redactor | undefined;
+
+  constructor(
+    draft: SessionDraft,
+    { redactor, summaries }: Pick<DraftOptions, "summaries"> & { redactor: Redactor | undefined },
+  ) {
     this.#draft = draft;
+    this.#redactor = redactor;
     this.#items = draft.entries(summaries ? { summaries } : {});
   }
 
@@ -39,7 +45,7 @@ export class NewSession {
         } else {
           this.counts.add(item);
           leafId = leafBehind(item, leafId);
-          yield draftLine(item, this.#draft);
+          yield draftLine(item, this.#draft, this.#redactor);
         }
       }
     }

@@ -3,6 +3,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import * as zlib from "node:zlib";
 import { type ByteView, bytesView, JsonlError } from "@espalier/jsonl-stream";
 import { type FileView, openView } from "@espalier/jsonl-stream/node";
+import { decompress as decompressInScript } from "fzstd";
 import { InteropError } from "../import-error.ts";
 import type { SourceFile } from "../import-source.ts";
 
@@ -20,7 +21,7 @@ export class SourceFiles {
   /** By path, the one used last at the end. */
   readonly #open = new Map<string, FileView>();
 
-  /** @throws InteropError `not-found`, `unreadable`, `compressed` */
+  /** @throws InteropError `not-found`, `unreadable` */
   open(path: string): SourceFile {
     const view = path.endsWith(".zst") ? decompressed(path) : this.#lazyView(path);
     let digest: string | undefined;
@@ -91,14 +92,12 @@ function readError(path: string, cause: unknown): InteropError {
 
 type Decompress = (bytes: Uint8Array) => Uint8Array;
 
-/** Node learnt this format in 22.15; older ones have no such function. */
-const decompress = (zlib as unknown as { zstdDecompressSync?: Decompress }).zstdDecompressSync;
+/** Node learnt this format in 22.15; older ones take a slower way. */
+const { zstdDecompressSync: decompress = decompressInScript as Decompress } = zlib as {
+  zstdDecompressSync?: Decompress;
+};
 
 function decompressed(path: string): ByteView {
-  if (!decompress) {
-    const message = `${path} is compressed, and this Node cannot read that; run \`zstd -d\` on it first, or use Node 22.15 or newer.`;
-    throw new InteropError("compressed", message);
-  }
   let bytes: Uint8Array;
   try {
     bytes = readFileSync(path);

@@ -1,4 +1,11 @@
-import { type Entry, readSessionLine, type SessionLog, SessionTree, type Tree } from "@espalier/session-tree";
+import {
+  type Entry,
+  type Redactor,
+  readSessionLine,
+  type SessionLog,
+  SessionTree,
+  type Tree,
+} from "@espalier/session-tree";
 import type { DraftOptions, KnownEntry, SessionDraft } from "../import-draft.ts";
 import { draftLine, leafBehind, leafLine } from "./draft-lines.ts";
 
@@ -12,7 +19,7 @@ const BATCH = 1 << 20;
 export async function updateSession(
   draft: SessionDraft,
   log: SessionLog,
-  summaries: DraftOptions["summaries"],
+  { redactor, summaries }: Pick<DraftOptions, "summaries"> & { redactor: Redactor | undefined },
 ): Promise<number> {
   const session = await SessionTree.open(log);
   const tree = await session.load();
@@ -30,7 +37,7 @@ export async function updateSession(
     if (tree.has(entry.id) || added.has(entry.id)) continue;
     added.set(entry.id, entry.timestamp);
     leafId = leafBehind(entry, leafId);
-    await appender.add(item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft));
+    await appender.add(item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor));
   }
   const timeOf = (id: string | null | undefined) =>
     added.get(id ?? "") ?? tree.getEntry(id ?? "")?.timestamp ?? "";

@@ -1,4 +1,4 @@
-import { type SessionLog, type SessionStore, Tree } from "@espalier/session-tree";
+import { type Redactor, type SessionLog, type SessionStore, Tree } from "@espalier/session-tree";
 import type { DraftOptions, SessionDraft } from "../import-draft.ts";
 import { type ImportReport, skippedReport } from "./import-report.ts";
 import { NewSession } from "./new-session.ts";
@@ -10,6 +10,7 @@ import { updateSession } from "./update-session.ts";
 export interface Destination {
   store: SessionStore;
   catalogue: SessionCatalogue;
+  redactor: Redactor | undefined;
   summaries?: DraftOptions["summaries"];
 }
 
@@ -20,12 +21,12 @@ export async function writeDraft(draft: SessionDraft, to: Destination): Promise<
   if (log.header?.importedFrom?.digest === draft.source.digest()) return report(draft, log, "unchanged", 0);
   await log.close();
   const grown = await to.store.open(log.ref, "write");
-  const added = await updateSession(draft, grown, to.summaries);
+  const added = await updateSession(draft, grown, to);
   return report(draft, grown, added > 0 ? "updated" : "unchanged", added);
 }
 
 async function create(draft: SessionDraft, id: string, to: Destination): Promise<ImportReport> {
-  const session = new NewSession(draft, to.summaries);
+  const session = new NewSession(draft, to);
   if (!session.hasConversation()) {
     const message = "Nothing in the file is said by or to a model; no session was made of it.";
     draft.issues.add("not-a-session", null, message);
