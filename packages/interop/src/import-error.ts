@@ -1,9 +1,8 @@
 /**
  * - `not-found`: no file or folder there
  * - `unreadable`: it is there and cannot be read, see `cause`
- * - `unknown-agent`: no importer knows the file, or the name
  */
-export type InteropErrorCode = "not-found" | "unreadable" | "unknown-agent";
+export type InteropErrorCode = "not-found" | "unreadable";
 
 /** The one error of this package; its message names the cure. What is wrong inside a file is no error, but told in reports. */
 export class InteropError extends Error {
