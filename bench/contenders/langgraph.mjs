@@ -8,11 +8,16 @@ import { medianTime } from "../lib/timed.mjs";
 const TURNS = 3;
 
 export const tasks = {
-  async turns({ folder, lengths, message, answer, saver }) {
+  async turns({ folder, lengths, message, answer, saver, address }) {
     const said = textOf(message);
     const answered = textOf(answer);
     const file = join(folder, "langgraph.sqlite");
-    const checkpointer = saver === "sqlite" ? await sqliteSaver(file) : new MemorySaver();
+    const checkpointer =
+      saver === "sqlite"
+        ? await sqliteSaver(file)
+        : saver === "postgres"
+          ? await postgresSaver(address)
+          : new MemorySaver();
     const graph = new StateGraph(MessagesAnnotation)
       .addNode("model", () => ({ messages: [new AIMessage(answered)] }))
       .addEdge("__start__", "model")
@@ -31,6 +36,7 @@ export const tasks = {
       const bytes = saver === "sqlite" ? (sizeOf(file) - before) / TURNS : 0;
       curve.push({ x: length, ms, ...(saver === "sqlite" ? { bytes } : {}) });
     }
+    await checkpointer.end?.();
     return { curve };
   },
 };
@@ -39,6 +45,13 @@ export const tasks = {
 async function sqliteSaver(file) {
   const { SqliteSaver } = await import("@langchain/langgraph-checkpoint-sqlite");
   return SqliteSaver.fromConnString(file);
+}
+
+async function postgresSaver(address) {
+  const { PostgresSaver } = await import("@langchain/langgraph-checkpoint-postgres");
+  const saver = PostgresSaver.fromConnString(address);
+  await saver.setup();
+  return saver;
 }
 
 function sizeOf(file) {

@@ -16,7 +16,10 @@ export async function bundleProject(/** @type {string} */ outfile) {
     return (
       Object.entries(manifest.exports)
         .filter(
-          ([door, target]) => typeof target === "string" && target.endsWith(".ts") && door !== "./testing",
+          ([door, target]) =>
+            typeof target === "string" &&
+            target.endsWith(".ts") &&
+            (door !== "./testing" || isMeasured(manifest)),
         )
         .map(([door, target]) => ({ name: nameOf(manifest.name, door), path: join(folder, String(target)) }))
         // A package that is being written may announce a door before it has one.
@@ -38,6 +41,9 @@ export async function bundleProject(/** @type {string} */ outfile) {
     logLevel: "warning",
   });
 }
+
+/** Only a database that is to be measured has to be started first. */
+const isMeasured = (/** @type {{ name: string }} */ { name }) => name === "@espalier/store-postgres";
 
 /** `@espalier/session-tree` and `./node` make `sessionTreeNode`. */
 function nameOf(/** @type {string} */ packageName, /** @type {string} */ door) {

@@ -78,7 +78,7 @@ export async function insertSession(
 }
 
 /** Inserts rows in batches; answers what the session has then. */
-export async function insertAll(
+async function insertAll(
   connection: Connection,
   place: SessionPlace,
   rows: readonly LineRow[],

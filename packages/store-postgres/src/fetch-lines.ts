@@ -21,7 +21,7 @@ export interface FetchedLine {
 }
 
 /** Lines from a position on, page by page, in order. */
-export async function* fetchLines(
+async function* fetchLines(
   database: Database,
   { key, ref }: SessionPlace,
   from: Extent,

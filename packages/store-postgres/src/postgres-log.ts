@@ -170,7 +170,7 @@ export class PostgresLog implements SessionLog {
  * Rows whose parents the table can check: those of a session that is not plain have none, since what they name may be
  * something that is in no key. A parent has to stand above its children, also within a batch.
  */
-export function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
+function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
   const below = new Map<string, number>();
   for (const { id } of rows) if (id !== null) below.set(id, (below.get(id) ?? 0) + 1);
   return rows.map((row) => {

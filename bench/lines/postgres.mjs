@@ -1,0 +1,219 @@
+import { atMost, ratio, within } from "../lib/goal.mjs";
+import { medianTime } from "../lib/timed.mjs";
+
+const APPENDS = 300;
+const LENGTHS = [100, 500, 1_000, 2_000];
+const TURNS = 5;
+const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };
+const text = (letter, length) => `${letter} `.repeat(length / 2);
+
+/** @type {import("../lib/line.mjs").Line} */
+export const line = {
+  name: "postgres",
+  title: "PostgreSQL, a server with fsync on, beside a bare INSERT and LangGraph's saver",
+  async run(bench) {
+    const project = await import("../.work/espalier.mjs");
+    const { serverPrograms, startPrivateServer } = project.storePostgresTesting;
+    if (!serverPrograms()) return [{ work: "no PostgreSQL here", unit: "ms", figures: {}, goals: [] }];
+    const server = await startPrivateServer({ settings: { fsync: "on" } });
+    try {
+      const database = project.storePostgres.poolDatabase(server.url, "the bench's server");
+      await project.storePostgres.migrate(database);
+      const store = project.storePostgres.postgresStore(database, "bench");
+      const on = { bench, project, server, database, store };
+      const rows = [await appendRow(on), ...(await lengthRows(on)), ...(await turnRows(on))];
+      await store.close();
+      return rows;
+    } finally {
+      await server.remove();
+    }
+  },
+};
+
+/** Appends of one entry, by turns with inserts of the same text into a table that has nothing but a number for it. */
+async function appendRow({ bench, database, store }) {
+  await database.query({ text: "CREATE TABLE bare (id bigserial PRIMARY KEY, body text NOT NULL)" });
+  const log = await store.create({ ...HEADER, id: "append" });
+  const times = { espalier: [], limit: [] };
+  const timed = async (into, work) => {
+    const start = performance.now();
+    await work();
+    into.push(performance.now() - start);
+  };
+  for (let n = 0; n < bench.count(APPENDS, 5); n++) {
+    const body = entryLine(`e${n}`, n === 0 ? null : `e${n - 1}`, text("word", 1_000));
+    await timed(times.espalier, () => log.append([body]));
+    await timed(times.limit, () =>
+      database.query({ name: "bare", text: "INSERT INTO bare (body) VALUES ($1)" }, [body]),
+    );
+  }
+  const [espalier, limit] = [times.espalier, times.limit].map(middle);
+  return {
+    work: "one append, on disk when it answers",
+    unit: "ms",
+    figures: { espalier, limit },
+    goals: [within("a bare INSERT", espalier, limit, 1.5)],
+  };
+}
+
+/** A context, and what a turn writes, behind few entries and behind a million. */
+async function lengthRows({ bench, project, database, store }) {
+  const sizes = bench.isSmoke ? [100, 300] : [10_000, 1_000_000];
+  const contexts = [];
+  const written = [];
+  for (const size of sizes) {
+    const ref = await longSession(database, store, size);
+    contexts.push(
+      await medianTime(bench.count(15, 1), async () => {
+        const { context } = await project.sessionTree.SessionTree.open(await store.open(ref, "read"));
+        if (context.messages.length === 0) throw new Error("There is nothing in the context.");
+      }),
+    );
+    const session = await project.sessionTree.SessionTree.open(await store.open(ref, "write"));
+    // The first change of a page after a checkpoint writes all of it, whatever the session is like.
+    await database.query({ text: "CHECKPOINT" });
+    await turn(project, session);
+    const before = await walOf(database);
+    for (let at = 0; at < TURNS; at++) await turn(project, session);
+    written.push(((await walOf(database)) - before) / TURNS);
+  }
+  const [few, many] = sizes.map((size) => size.toLocaleString("en"));
+  return [
+    {
+      work: `context of a session with ${many} entries`,
+      unit: "ms",
+      figures: { espalier: contexts[1] },
+      facts: { [few]: contexts[0] },
+      goals: [atMost(`≤ 5 × of one with ${few}`, ratio(contexts[1], contexts[0]), 5)],
+    },
+    {
+      work: `bytes written by a turn behind ${many} entries`,
+      unit: "bytes",
+      figures: { espalier: written[1] },
+      facts: { [few]: written[0] },
+      goals: [atMost(`≤ 1.5 × of behind ${few}`, ratio(written[1], written[0]), 1.5)],
+    },
+  ];
+}
+
+/** A prompt in, an answer out, each time from what the database says, in a conversation that grows. */
+async function turnRows({ bench, project, server, store }) {
+  const lengths = bench.isSmoke ? [10] : LENGTHS;
+  const said = { message: { role: "user", content: [{ type: "text", text: text("why", 200) }] } };
+  const answer = { message: { content: [{ type: "text", text: text("because", 400) }] } };
+  const curve = [];
+  const { ref } = await store.create({ ...HEADER, id: "turns" });
+  let count = 0;
+  for (const length of lengths) {
+    const log = await store.open(ref, "write");
+    const session = await project.sessionTree.SessionTree.open(log);
+    for (; count < length; count += 2) await turn(project, session);
+    const ms = await medianTime(TURNS, async () => {
+      const anew = await project.sessionTree.SessionTree.open(await store.open(ref, "write"));
+      if (anew.context.messages.length < length) throw new Error("The context is not whole.");
+      await turn(project, anew);
+    });
+    count += 2 * TURNS;
+    curve.push({ x: length, espalier: ms });
+  }
+  const theirs = await bench.once("langgraph", "turns", {
+    folder: bench.scratch(),
+    lengths,
+    message: said.message,
+    answer: answer.message,
+    saver: "postgres",
+    address: server.url,
+  });
+  const joined = curve.map((point, at) => ({ ...point, "langgraph postgres": theirs?.curve[at]?.ms }));
+  const last = joined.at(-1);
+  return [
+    {
+      work: `time of a turn behind ${lengths.at(-1)} messages`,
+      unit: "ms",
+      figures: { espalier: last.espalier, "langgraph postgres": last["langgraph postgres"] },
+      goals: [within("LangGraph's PostgreSQL saver", last.espalier, last["langgraph postgres"], 1)],
+      curve: joined,
+    },
+  ];
+}
+
+async function turn({ sessionTree }, session) {
+  const said = (message) => sessionTree.message.of({ message });
+  await session.append(
+    said({ role: "user", content: [{ type: "text", text: text("why", 200) }], timestamp: 1 }),
+  );
+  await session.append(
+    said({
+      role: "assistant",
+      content: [{ type: "text", text: text("because", 400) }],
+      provider: "anthropic",
+      model: "claude-sonnet-4",
+      stopReason: "stop",
+      timestamp: 1,
+    }),
+  );
+}
+
+/** A chain of entries, written by the server itself, that a compaction ends. */
+async function longSession(database, store, size) {
+  const log = await store.create({ ...HEADER, id: `long${size}` });
+  const key = `bench/${log.ref}`;
+  await database.transaction(async (connection) => {
+    // A made-up session needs no check of each parent.
+    await connection.query({ text: "SET LOCAL session_replication_role = replica" });
+    await connection.query(
+      {
+        text: `INSERT INTO espalier.line (session, position, at, id, parent, type, moves, line)
+          SELECT $1, made.n, (SELECT bytes FROM espalier.session WHERE key = $1) + made.before, made.id, made.parent, 'custom', true, made.line
+          FROM (SELECT *, coalesce(sum(octet_length(line) + 1) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+            FROM (SELECT n, 'e' || n AS id, CASE WHEN n = 1 THEN NULL ELSE 'e' || n - 1 END AS parent,
+              format('{"type":"custom","id":"e%s","parentId":%s,"timestamp":"2026-01-05T09:00:00.000Z","customType":"made","data":"%s"}',
+                n, CASE WHEN n = 1 THEN 'null' ELSE '"e' || n - 1 || '"' END, repeat('word ', 20)) AS line
+            FROM generate_series(1, $2::bigint) AS n) AS plain) AS made`,
+      },
+      [key, size],
+    );
+    await connection.query(
+      {
+        text: `UPDATE espalier.session SET lines = lines + $2, bytes = bytes + (SELECT sum(octet_length(line) + 1) FROM espalier.line
+          WHERE session = $1 AND position > 0) WHERE key = $1`,
+      },
+      [key, size],
+    );
+  });
+  await database.query({ text: "ANALYZE espalier.line" });
+  const settings = { provider: "anthropic", modelId: "claude-sonnet-4", thinkingLevel: "off" };
+  const kept = `e${size - 20}`;
+  const compaction = {
+    type: "compaction",
+    id: "k",
+    parentId: `e${size}`,
+    timestamp: "2026-01-05T09:00:00.000Z",
+    summary: text("so far", 2_000),
+    firstKeptEntryId: kept,
+    tokensBefore: 100_000,
+    details: { settings },
+  };
+  const own = await store.open(log.ref, "write");
+  await own.append([JSON.stringify(compaction), entryLine("after", "k", "x")]);
+  return log.ref;
+}
+
+async function walOf(database) {
+  const [row] = await database.query({
+    text: "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0') AS bytes",
+  });
+  return Number(row.bytes);
+}
+
+const entryLine = (id, parentId, data) =>
+  JSON.stringify({
+    type: "custom",
+    id,
+    parentId,
+    timestamp: HEADER.timestamp,
+    customType: "made",
+    data,
+  });
+
+const middle = (times) => times.sort((a, b) => a - b)[times.length >> 1];
