@@ -259,6 +259,34 @@ describe("what is imported", () => {
     ]);
   });
 
+  test("leaves well-known keys behind, the first time and later, and says so; nothing does where that is not wanted", async () => {
+    const key = `gh${"p"}_${"aB3dE5gH7jK9mN1pQ".repeat(3).slice(0, 36)}`;
+    const lines: Line[] = [
+      user("u1", null, `Use ${key}`),
+      answer("a1", "u1", call("c1", { header: `token ${key}` }), { id: "m1" }),
+      result("r1", "a1", "c1", `it is ${key}`),
+      answer("a2", "r1", "Done.", { id: "m2" }),
+    ];
+    const folder = scratchFolder();
+    const file = join(folder, `${SESSION}.jsonl`);
+    for (const redact of [undefined, false] as const) {
+      const store = scratchStore();
+      const options = redact === undefined ? {} : { redact };
+      writeLines(file, lines.slice(0, 2));
+      const [first] = await importAll(file, store, options);
+      writeLines(file, lines);
+      const [second] = await importAll(file, store, options);
+      const text = readFileSync(second!.file!, "utf8");
+      expect(text.includes(key)).toBe(redact === false);
+      expect(text.includes("[redacted github token]")).toBe(redact !== false);
+      const told = [first, second].map(
+        (report) => report!.issues.filter(({ kind }) => kind === "content").length,
+      );
+      expect(told).toEqual(redact === false ? [0, 0] : [1, 1]);
+      expect((await importAll(file, store, options))[0]!.status).toBe("unchanged");
+    }
+  });
+
   test("keeps values that no session can hold as text", async () => {
     let deep: unknown = "bottom";
     for (let level = 0; level < 300; level++) deep = [deep];

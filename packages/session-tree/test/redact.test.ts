@@ -169,5 +169,10 @@ test("what is nested too deeply to be looked into is left out, or left to who re
     expect(text).toContain("nested too deeply");
     expect(new Redactor(redactText, { tooDeep: (left) => left }).deep(value)).toBe(value);
   }
+  const less = (text: string) => JSON.parse(`${'{"a":['.repeat(400)}"${text}"${"]}".repeat(400)}`) as object;
+  const harmless = less("nothing");
+  expect(redactor.deep(harmless)).toBe(harmless);
+  expect(JSON.stringify(redactor.deep(less(SECRET)))).toMatch(/\[redacted anthropic key\]/);
+  expect(JSON.stringify(redactor.deep(less(SECRET)))).not.toContain(SECRET);
   expect(redactor.deep([SECRET])).toEqual(["[redacted anthropic key]"]);
 });

@@ -1,7 +1,14 @@
 import { createId, type Entry, kindOf, leaf, type Redactor, redactEntry } from "@espalier/session-tree";
-import type { SessionDraft } from "../import-draft.ts";
+import type { DraftOptions, SessionDraft } from "../import-draft.ts";
 import { entryOf } from "../import-entry.ts";
 import { lineOf } from "../import-line.ts";
+
+/** How drafts are written. */
+export interface DraftWriting {
+  /** Takes secrets out of entries; without one they are written as they are. */
+  redactor: Redactor | undefined;
+  summaries?: DraftOptions["summaries"];
+}
 
 /**
  * The line of an entry of a draft, without secrets; where it could not be written as it is, the draft's report says so.

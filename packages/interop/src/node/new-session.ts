@@ -1,6 +1,6 @@
 import { type Entry, kindOf, type Redactor } from "@espalier/session-tree";
-import type { DraftOptions, SessionDraft } from "../import-draft.ts";
-import { draftLine, leafBehind, leafLine } from "./draft-lines.ts";
+import type { SessionDraft } from "../import-draft.ts";
+import { type DraftWriting, draftLine, leafBehind, leafLine } from "./draft-lines.ts";
 import { CountingEntries } from "./session-counts.ts";
 
 /** A session that is written for the first time: its lines one at a time, counted as they go. */
@@ -15,10 +15,7 @@ export class NewSession {
 
   readonly #redactor: Redactor | undefined;
 
-  constructor(
-    draft: SessionDraft,
-    { redactor, summaries }: Pick<DraftOptions, "summaries"> & { redactor: Redactor | undefined },
-  ) {
+  constructor(draft: SessionDraft, { redactor, summaries }: DraftWriting) {
     this.#draft = draft;
     this.#redactor = redactor;
     this.#items = draft.entries(summaries ? { summaries } : {});

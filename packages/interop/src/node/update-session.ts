@@ -1,13 +1,6 @@
-import {
-  type Entry,
-  type Redactor,
-  readSessionLine,
-  type SessionLog,
-  SessionTree,
-  type Tree,
-} from "@espalier/session-tree";
-import type { DraftOptions, KnownEntry, SessionDraft } from "../import-draft.ts";
-import { draftLine, leafBehind, leafLine } from "./draft-lines.ts";
+import { type Entry, readSessionLine, type SessionLog, SessionTree, type Tree } from "@espalier/session-tree";
+import type { KnownEntry, SessionDraft } from "../import-draft.ts";
+import { type DraftWriting, draftLine, leafBehind, leafLine } from "./draft-lines.ts";
 
 /** Characters of lines that are appended at a time. */
 const BATCH = 1 << 20;
@@ -19,7 +12,7 @@ const BATCH = 1 << 20;
 export async function updateSession(
   draft: SessionDraft,
   log: SessionLog,
-  { redactor, summaries }: Pick<DraftOptions, "summaries"> & { redactor: Redactor | undefined },
+  { redactor, summaries }: DraftWriting,
 ): Promise<number> {
   const session = await SessionTree.open(log);
   const tree = await session.load();

@@ -1,5 +1,6 @@
-import { type Redactor, type SessionLog, type SessionStore, Tree } from "@espalier/session-tree";
-import type { DraftOptions, SessionDraft } from "../import-draft.ts";
+import { type SessionLog, type SessionStore, Tree } from "@espalier/session-tree";
+import type { SessionDraft } from "../import-draft.ts";
+import type { DraftWriting } from "./draft-lines.ts";
 import { type ImportReport, skippedReport } from "./import-report.ts";
 import { NewSession } from "./new-session.ts";
 import type { SessionCatalogue } from "./session-catalogue.ts";
@@ -7,11 +8,9 @@ import { countTree, type SessionCounts } from "./session-counts.ts";
 import { updateSession } from "./update-session.ts";
 
 /** Where drafts are written. */
-export interface Destination {
+export interface Destination extends DraftWriting {
   store: SessionStore;
   catalogue: SessionCatalogue;
-  redactor: Redactor | undefined;
-  summaries?: DraftOptions["summaries"];
 }
 
 /** Writes a session, or what is new of it. */

@@ -9,7 +9,10 @@ export type FieldRule = "keep" | ((value: unknown, redactor: Redactor) => unknow
 export interface RedactorOptions {
   /** Tells the ids of entries, which are kept wherever they stand. Default: nothing is one. */
   isId?: (text: string) => boolean;
-  /** What stands for a value that is nested deeper than anything that can be written. Default: a note that says so. */
+  /**
+   * What stands for a value that is nested deeper than anything that can be written. Default: itself where its JSON has
+   * nothing to hide, else that JSON, redacted, as a text; a note where it has none.
+   */
   tooDeep?: (value: object) => unknown;
 }
 
@@ -39,10 +42,10 @@ export class Redactor {
   readonly #tooDeep: (value: object) => unknown;
   #depth = 0;
 
-  constructor(redact: Redact, { isId = () => false, tooDeep = () => TOO_DEEP }: RedactorOptions = {}) {
+  constructor(redact: Redact, { isId = () => false, tooDeep }: RedactorOptions = {}) {
     this.#redact = redact;
     this.#isId = isId;
-    this.#tooDeep = tooDeep;
+    this.#tooDeep = tooDeep ?? ((value) => this.#asText(value));
   }
 
   /** One text. */
@@ -83,6 +86,17 @@ export class Redactor {
       const treated = values.map(treat);
       return treated.some((value, index) => value !== values[index]) ? treated : values;
     });
+  }
+
+  #asText(value: object): unknown {
+    let text: string;
+    try {
+      text = JSON.stringify(value);
+    } catch {
+      return TOO_DEEP; // deeper than the call stack, or in itself: there is nothing else to say of it
+    }
+    const redacted = this.#redact(text);
+    return redacted === text ? value : redacted;
   }
 
   #inside(value: object, treat: () => unknown): unknown {
