@@ -7,6 +7,7 @@ import { messageText } from "./message.ts";
 import type { SessionHeader } from "./session-header.ts";
 import { readSessionLine } from "./session-line.ts";
 import type { SessionListing } from "./session-store.ts";
+import { spells } from "./spells.ts";
 
 /** Characters of the first message that a list shows. */
 const FIRST_MESSAGE_LENGTH = 200;
@@ -64,9 +65,8 @@ function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "
   forEachLineBackward(view, (block, start, end) => {
     if (start === end) return undefined;
     const isSure = scanEntry(block, start, end, scan);
-    const type = isSure ? decoder.decode(block.subarray(scan.typeStart, scan.typeEnd)) : "";
-    if (isSure && found.updatedAt !== null && type !== sessionInfo.type && type !== compaction.type)
-      return undefined;
+    const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
+    if (isSure && found.updatedAt !== null && !isSought) return undefined;
     const line = readSessionLine(block.subarray(start, end));
     if (line.is !== "entry") return undefined;
     const { entry } = line;
@@ -79,4 +79,5 @@ function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "
   return { ...found, name: found.name || null };
 }
 
-const decoder = new TextDecoder();
+/** The types of which the newest is told. */
+const SOUGHT = [sessionInfo.type, compaction.type].map((type) => new TextEncoder().encode(type));

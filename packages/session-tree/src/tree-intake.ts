@@ -7,6 +7,7 @@ import { GlueMarks } from "./glue-marks.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
 import { readSessionLine } from "./session-line.ts";
+import { spells } from "./spells.ts";
 
 const encoder = new TextEncoder();
 
@@ -215,12 +216,6 @@ const SESSION = encoder.encode("session");
 /** The code of the kind that `bytes[start, end)` spells; 0 for an unknown type, -1 for the type of a header. */
 function kindIn(bytes: Uint8Array, start: number, end: number): number {
   for (let code = 1; code < typeBytes.length; code++)
-    if (equals(bytes, start, end, typeBytes[code]!)) return code;
-  return equals(bytes, start, end, SESSION) ? -1 : 0;
-}
-
-function equals(bytes: Uint8Array, start: number, end: number, word: Uint8Array): boolean {
-  if (end - start !== word.length) return false;
-  for (let i = 0; i < word.length; i++) if (bytes[start + i] !== word[i]) return false;
-  return true;
+    if (spells(bytes, start, end, typeBytes[code]!)) return code;
+  return spells(bytes, start, end, SESSION) ? -1 : 0;
 }

@@ -5,6 +5,7 @@ import { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
 import { entryKinds, kindCode } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { findNear } from "./near-ids.ts";
+import { NearReader } from "./near-reader.ts";
 import type { SessionHeader } from "./session-header.ts";
 import type { SessionIssue } from "./session-issue.ts";
 import { readSessionLine } from "./session-line.ts";
@@ -32,9 +33,11 @@ export class Tree {
   #olderBodies = new Map<number, Entry>();
   readonly #scan = new EntryScan();
   #view: ByteView;
+  #reader: NearReader;
 
   constructor(view: ByteView) {
     this.#view = view;
+    this.#reader = new NearReader(view);
     this.#intake.takeIn(view);
   }
 
@@ -69,6 +72,7 @@ export class Tree {
     // Should reading fail in between, the shorter view says that there is more to take in.
     this.#intake.takeIn(view);
     this.#view = view;
+    this.#reader = new NearReader(view);
     return firstNew;
   }
 
@@ -136,16 +140,16 @@ export class Tree {
     return this.#bodies.get(row) ?? this.#olderBodies.get(row);
   }
 
-  /** The line of a row as it is in the log, without its end. */
+  /** The line of a row as it is in the log, without its end. Lines that stand near each other are read at once. */
   bytesAt(row: number): Uint8Array {
-    return this.#view.read(this.index.offset(row), this.index.lineLength(row));
+    return this.#reader.read(this.index.offset(row), this.index.lineLength(row));
   }
 
   /** The id of a row; reads no more than the line's beginning where that is enough. */
   idAt(row: number): string {
     const kept = this.#bodyAtHand(row);
     if (kept) return kept.id;
-    const head = this.#view.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
+    const head = this.#reader.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
     const id = idInHead(head, this.#scan);
     // A line may have a second id further on, and be known by that.
     return id !== undefined && this.index.hasId(row, id) ? id : this.entryAt(row).id;
