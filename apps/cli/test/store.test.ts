@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import {
   DEMO,
   espalier,
@@ -15,6 +15,9 @@ import {
 
 const hasServer = serverPrograms() !== undefined;
 if (!hasServer) console.warn("There is no PostgreSQL server here: --store is not tried.");
+
+/** Far more than they take: dozens of commands, beside other tests. */
+vi.setConfig({ testTimeout: 300_000 });
 
 /** What a password must never be seen as. */
 const PASSWORD = "sesame-0pen";
