@@ -10,7 +10,16 @@ import {
   toolReply,
 } from "@espalier/summarizer/testing";
 import { afterAll, expect, test } from "vitest";
-import { bundled, espalier, espalierJson, linesOf, temporaryFolder } from "./espalier.ts";
+import {
+  bundled,
+  espalier,
+  espalierJson,
+  HEADER,
+  linesOf,
+  said,
+  sessionOf,
+  temporaryFolder,
+} from "./espalier.ts";
 
 const endings: (() => unknown)[] = [];
 afterAll(async () => {
@@ -140,14 +149,14 @@ const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 if (!hasTmux) console.warn("tmux is not installed: the chat is not driven in a terminal.");
 
 /** A chat in a terminal of its own, and what is on its screen. */
-async function terminal(name: string, home: string, server: MessagesServer, columns = 120) {
+async function terminal(name: string, home: string, server: MessagesServer, file = "") {
   const socket = `espalier-${name}-${process.pid}`;
   const tmux = (...parameters: string[]) =>
     execFileSync("tmux", ["-L", socket, ...parameters], { encoding: "utf8" });
   const env = Object.entries({ NO_COLOR: "1", ...environmentOf(home, server) }).map((pair) => pair.join("="));
-  const chat = `${process.execPath} ${await bundled()} chat`;
+  const chat = `${process.execPath} ${await bundled()} chat ${file}`;
   const command = `cd ${home} && env ${env.join(" ")} ${chat}; echo "left with $?"; cat`;
-  tmux("-f", "/dev/null", "new-session", "-d", "-x", `${columns}`, "-y", "50", command);
+  tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", command);
   endings.push(() => tmux("kill-server"));
   const screen = () => tmux("capture-pane", "-p", "-J", "-S", "-300");
   return {
@@ -169,11 +178,6 @@ async function terminal(name: string, home: string, server: MessagesServer, colu
         if (Date.now() > end) throw new Error(`The screen never showed ${text}:\n${seen}`);
         await new Promise((resolve) => setTimeout(resolve, 50));
       }
-    },
-    /** Forgets what was on the screen. */
-    forget() {
-      tmux("send-keys", "-R");
-      tmux("clear-history");
     },
   };
 }
@@ -302,6 +306,34 @@ test.skipIf(!hasTmux)(
     await shows("Press Ctrl-C again to leave.");
     keys("C-c");
     await shows("left with 0");
+  },
+  120_000,
+);
+
+test.skipIf(!hasTmux)(
+  "a session that ended in the middle says how it stands, and goes on when it is told to",
+  async () => {
+    const home = place();
+    const file = sessionOf(HEADER, said("u1", null, "In short?"), {
+      type: "custom",
+      id: "s1",
+      parentId: "u1",
+      timestamp: "2026-01-01T00:00:02.000Z",
+      customType: "espalier.sent",
+      data: { leafId: "u1", model: "claude-haiku-4-5" },
+    });
+    const { shows, type, keys } = await terminal("stands", home, await claude(), file);
+    await shows("› In short?");
+    await shows("nothing is known of its answer; it may have been billed");
+    type("/continue");
+    await shows("Ebb. Flood.");
+    type("/continue");
+    await shows("the last word is an answer");
+    keys("C-d");
+    await shows("left with 0");
+    expect(
+      linesOf(file).filter(({ message }) => (message as { role?: string })?.role === "user"),
+    ).toHaveLength(1);
   },
   120_000,
 );
