@@ -1,5 +1,5 @@
 // `import`: sessions of other agents, from where those agents keep them.
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
@@ -111,6 +111,20 @@ test("the report for people ends with the sums, and says what could not be mappe
   expect(stdout).toMatch(/^created {3}claude-1 {2}3 entries, 1 branch /);
   expect(stdout).toMatch(/\ntorn-line .*\(1 line in 1 file\)\n/);
   expect(stdout.trimEnd().split("\n").at(-1)).toBe("1 session, 3 entries (3 new), 1 branch, 0 compactions");
+});
+
+test("keys are left behind, and kept with --no-redact", async () => {
+  for (const [flags, isKept] of [
+    [[], false],
+    [["--no-redact"], true],
+  ] as const) {
+    const { options, source, here } = home();
+    const key = `ghp_${"a1B2".repeat(9)}`;
+    write(source, [claudeLine("u1", null, here, { role: "user", content: `Use ${key}.` })]);
+    const { value } = await espalierJson(["import", source, ...flags], options);
+    expect(readFileSync(value.file, "utf8").includes(key)).toBe(isKept);
+    expect(readFileSync(source, "utf8")).toContain(key);
+  }
 });
 
 test("where nothing is found, the sentence says what to do", async () => {

@@ -1,6 +1,12 @@
 import { generateSummary } from "@espalier/compaction";
 import { espalierHome } from "@espalier/engine";
-import { type ImportReport, importSessions, localAgents, type Summarize } from "@espalier/interop/node";
+import {
+  type ImportOptions,
+  type ImportReport,
+  importSessions,
+  localAgents,
+  type Summarize,
+} from "@espalier/interop/node";
 import { fileStore } from "@espalier/session-tree/node";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
@@ -15,6 +21,7 @@ export function addImport(program: Command, shell: Shell): void {
     .command("import <what>")
     .description("bring sessions of other agents here: claude-code, codex, pi, or a file or folder of theirs")
     .option("--all", "those of all folders, not only of agents that worked in this one")
+    .option("--no-redact", "keep well-known keys and tokens where the source has them")
     .addHelpText(
       "after",
       `
@@ -26,9 +33,12 @@ Examples:
   espalier import codex --all
   espalier import ~/old-laptop/.claude/projects --json | jq -r .file`,
     )
-    .action(async (what: string, { all = false }: { all?: boolean }) => {
+    .action(async (what: string, { all = false, redact }: { all?: boolean; redact: boolean }) => {
       const isHere = !all && localAgents.some(({ agent }) => agent === what);
-      const reports = await importAll(shell, what, isHere ? process.cwd() : undefined);
+      const reports = await importAll(shell, what, {
+        ...(isHere ? { cwd: process.cwd() } : {}),
+        ...(redact ? {} : { redact: false }),
+      });
       if (isHere && reports.every(({ status }) => status === "skipped"))
         throw new CommandError(
           "not-found",
@@ -39,14 +49,18 @@ Examples:
     });
 }
 
-async function importAll(shell: Shell, what: string, cwd: string | undefined): Promise<ImportReport[]> {
+async function importAll(
+  shell: Shell,
+  what: string,
+  options: Pick<ImportOptions, "cwd" | "redact">,
+): Promise<ImportReport[]> {
   const summarize = summaryWriter(shell);
   const progress = startProgress(shell, `Import of ${what}`);
   const reports: ImportReport[] = [];
   try {
     const imports = importSessions(what, {
       store: shell.store ?? fileStore({ home: espalierHome() }),
-      ...(cwd === undefined ? {} : { cwd }),
+      ...options,
       ...(summarize ? { summarize } : {}),
       onProgress: ({ index, total }) => progress.tell(`file ${index + 1} of ${total}`),
     });
