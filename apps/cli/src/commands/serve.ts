@@ -4,7 +4,7 @@ import { listSessions, openSession, searchSessions } from "@espalier/engine";
 import type { ViewerSessions } from "@espalier/viewer";
 import { type Command, InvalidArgumentError } from "commander";
 import { CommandError } from "../failure.ts";
-import { heard, settledBy } from "../opening.ts";
+import { heard, settledBy, storeOf } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { VIEWER_PAGE } from "../viewer-page.ts";
@@ -48,8 +48,8 @@ Examples:
 function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
   const path = place === undefined ? undefined : resolve(place);
   const isFile = path !== undefined && statSync(path).isFile();
-  const folder = path === undefined ? {} : { folder: isFile ? resolve(path, "..") : path };
-  const where = path === undefined ? {} : isFile ? { files: [path] } : { folder: path };
+  const folder = path === undefined ? storeOf(shell) : { folder: isFile ? resolve(path, "..") : path };
+  const where = path === undefined ? storeOf(shell) : isFile ? { files: [path] } : { folder: path };
   return {
     async *list() {
       for await (const session of listSessions(folder)) if (!isFile || session.ref === path) yield session;

@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { ViewerError } from "../server/viewer-error.ts";
 
-/** Where the page keeps a session that travels with it, and its policy when no server sends one. */
-export const DATA_PLACE = "<!--session-->";
+/** Where a session goes that travels with the page, and its policy when no server sends one. */
+const DATA_PLACE = "<!--session-->";
 const POLICY_PLACE = "<!--policy-->";
 
 /** The page as the server sends it. */

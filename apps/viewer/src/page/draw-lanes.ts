@@ -16,7 +16,7 @@ export interface LaneWindow {
 /** Pixels left of the first lane. */
 export const LANES_LEFT = 14;
 
-export const laneX = (lane: number, laneWidth: number): number => LANES_LEFT + lane * laneWidth;
+const laneX = (lane: number, laneWidth: number): number => LANES_LEFT + lane * laneWidth;
 
 /** Draws lanes, entries, and the arrows of branch summaries. Costs what is in sight, whatever the session's size. */
 export function drawLanes(

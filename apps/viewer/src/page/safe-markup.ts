@@ -8,7 +8,7 @@ import { visibleControls } from "./visible-controls.ts";
  * it (trusted types): whatever a session says, what comes out has no script, no handler, no style, no form, no
  * picture, and no address but of the web.
  */
-export function safeMarkup(html: string): string {
+function safeMarkup(html: string): string {
   return DOMPurify.sanitize(html, {
     ALLOWED_TAGS,
     ALLOWED_ATTR: ["href", "class", "start", "align", "colspan", "rowspan", "title"],

@@ -1,0 +1,57 @@
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { expect, test } from "vitest";
+import { demoCopy, espalier, espalierJson, start } from "./espalier.ts";
+
+/** The first line that a server prints. */
+async function servedAt(child: Awaited<ReturnType<typeof start>>): Promise<string> {
+  const [line] = await once(createInterface({ input: child.stdout }), "line");
+  return String(line);
+}
+
+test("serve prints an address, shows the session of a file, and ends with Ctrl-C", async () => {
+  const file = demoCopy();
+  const child = await start(["serve", file]);
+  const ended = once(child, "close");
+  const url = await servedAt(child);
+  expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/[\w-]{32}\/$/);
+  const page = await (await fetch(url)).text();
+  expect(page).toContain("<title>Espalier</title>");
+  const { write, sessions } = (await (await fetch(`${url}api/sessions`)).json()) as {
+    write: boolean;
+    sessions: { key: string; file: string }[];
+  };
+  expect([write, sessions.map((session) => session.file)]).toEqual([false, [file]]);
+  const facts = (await (await fetch(`${url}api/sessions/${sessions[0]!.key}/facts`)).json()) as object;
+  expect(facts).toMatchObject({ length: 212, bytes: expect.any(Number) });
+  child.kill("SIGINT");
+  expect((await ended)[0]).toBe(0);
+});
+
+test("serve --json prints the address as JSON; --write lets the page change the session", async () => {
+  const file = demoCopy();
+  const child = await start(["serve", file, "--write", "--json"]);
+  const { url } = JSON.parse(await servedAt(child)) as { url: string };
+  const order = { method: "POST", headers: { "content-type": "application/json" } };
+  const answer = await fetch(`${url}api/sessions/LTfrBGnUynOG/label`, {
+    ...order,
+    body: JSON.stringify({ id: "kpg9JT9KkzGf", label: "from the page" }),
+  });
+  expect(await answer.text()).toContain('"result":{"entryId":');
+  child.kill("SIGTERM");
+  await once(child, "close");
+  const { value } = await espalierJson(["tree", file]);
+  expect(value.entries.find(({ id }: { id: string }) => id === "kpg9JT9KkzGf").label).toBe("from the page");
+});
+
+test("serve says what is wrong with a place or a port", async () => {
+  expect(await espalier(["serve", "/nowhere/at/all"])).toMatchObject({ code: 1, stdout: "" });
+  expect(await espalier(["serve", demoCopy(), "--port", "x"])).toMatchObject({ code: 2 });
+});
+
+test("export --format html writes the page with the session inside", async () => {
+  const { stdout, code } = await espalier(["export", demoCopy(), "--format", "html", "--redact"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/<script type="application\/octet-stream" id="session">[\w+/=]{10000,}<\/script>/);
+  expect(stdout).toContain("connect-src 'none'");
+});
