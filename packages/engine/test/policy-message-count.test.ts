@@ -4,7 +4,6 @@ import {
   isArchived,
   queryHistory,
   SUMMARIES_ARE_FOR_REFERENCE,
-  SUMMARY_HEADING,
   sessionSummaries,
 } from "@espalier/policies";
 import { anthropicFormat, buildRequest, compaction, type Entry } from "@espalier/session-tree";
@@ -56,7 +55,9 @@ test("each summary has a range of its own, and all of them stand before the rece
     compactionsOf(session).map(({ id }) => [session.id, id]),
   );
   const { summary } = session.context.messages[0] as { summary: string };
-  expect(summary).toMatch(/^## PREVIOUS CONTEXT SUMMARY\nStretch 1\.\nStretch 2\.\n\n\(This summary is a record/);
+  expect(summary).toMatch(
+    /^## PREVIOUS CONTEXT SUMMARY\nStretch 1\.\nStretch 2\.\n\n\(This summary is a record/,
+  );
   expect(summary).toContain("\n\n<goal>\nhi\n</goal>");
   expect(getHistoryContext(session, { limit: 1 })).toMatch(
     /^## PREVIOUS CONTEXT SUMMARY\nStretch 1\.\nStretch 2\.\n\n## RECENT MESSAGES\nassistant: message 19/,
