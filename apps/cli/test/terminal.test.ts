@@ -103,6 +103,8 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
   expect((await treeOf(file)).leafId).toBe(merged.leafId);
   screen.keys("Escape");
   await screen.shows("2 sessions");
+  screen.keys("Escape");
+  await screen.shows(/branches +age +cost/);
   screen.keys("q");
   await screen.shows(`${Tmux.LEFT} 0`);
 });

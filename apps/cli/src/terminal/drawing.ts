@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { loadScreen } from "./load-screen.ts";
 import { type PaintOptions, paintFrame } from "./paint.ts";
 import type { Painted } from "./screen.tsx";
@@ -22,6 +23,8 @@ export class Drawing {
 
   async begin(): Promise<void> {
     this.#tty.enter();
+    // A session that is opened can be shown by then, and nothing else has to be shown before.
+    await setImmediate();
     const forget = this.#terminal.subscribe(() => this.#tty.paint(this.#paint()));
     this.#tty.paint(this.#paint());
     const { drawScreen } = await loadScreen();

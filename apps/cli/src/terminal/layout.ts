@@ -19,8 +19,8 @@ const TREE_SHARE = 0.5;
 /** Lines around the body: the heading above, the keys below. */
 const AROUND = 2;
 
-/** Lines of a frame: a terminal scrolls when its last line is written, so that one stays empty. */
-export const frameHeight = ({ size }: Pick<TerminalState, "size">): number => Math.max(4, size.rows - 1);
+/** Lines of a frame. */
+export const frameHeight = ({ size }: Pick<TerminalState, "size">): number => Math.max(4, size.rows);
 
 export const bodyHeight = (state: Pick<TerminalState, "size">): number => frameHeight(state) - AROUND;
 

@@ -1,7 +1,6 @@
 import { branchSummary, compaction, type Entry, isMessage } from "@espalier/session-tree";
 import { previewEntry } from "../entry-preview.ts";
 import { formatAge, formatCount } from "../numbers.ts";
-import { isArchived } from "../path-rows.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
 import { columnsOf, type Line, type Span, type Style, span } from "./frame.ts";
@@ -64,7 +63,7 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
-    span(isActive ? (isArchived(model.path, row) ? "○ " : "● ") : "  ", isActive ? "leaf" : "dim"),
+    span(isActive ? (row < model.firstKeptRow ? "○ " : "● ") : "  ", isActive ? "leaf" : "dim"),
     span(rails(model, position, look.columns), "dim"),
     span(`${title.padEnd(KIND_WIDTH)} `, shown),
   ];

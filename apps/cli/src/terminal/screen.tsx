@@ -10,29 +10,47 @@ export interface Painted {
 /** Times a second that the screen is drawn at most. */
 const FRAMES = 60;
 
-/**
- * The whole screen is one text: it is laid out by then. A component for each line costs three times as much a key;
- * Ink's own `incrementalRendering` (6.8.0) is off by a line where the output is lower than the terminal.
- */
+/** The whole screen is one text: it is laid out by then. A component for each line costs three times as much a key. */
 function Screen({ painted }: { painted: Painted }) {
   return <Text wrap="truncate-end">{useSyncExternalStore(painted.subscribe, painted.current)}</Text>;
 }
 
 /** Begins to draw; the function that it returns ends it, and nothing is written from then on. */
 export function drawScreen(painted: Painted, stdout: NodeJS.WriteStream): () => void {
-  let isOpen = true;
-  // Ink writes its last frame when it ends, and sometimes later: that would stand on somebody else's screen.
-  const output: NodeJS.WriteStream = Object.create(stdout, {
-    write: { value: (text: string) => (isOpen ? stdout.write(text) : true) },
-  });
+  const output = new Output(stdout);
   const { unmount } = render(<Screen painted={painted} />, {
-    stdout: output,
+    stdout: output.stream,
     exitOnCtrlC: false,
     patchConsole: false,
+    incrementalRendering: true,
     maxFps: FRAMES,
   });
   return () => {
-    isOpen = false;
+    output.isOpen = false;
     unmount();
   };
+}
+
+/** What moves the cursor below the last line of an output. */
+const LAST_LINE_BREAK = /(?:\n|\u001b\[E)$/;
+
+/**
+ * Stdout as Ink 6.8.0 has to see it to use all of a screen and to write the lines that changed and nothing else. It
+ * ends each output with a line break, which would scroll a full screen, and then counts one line too few on its way
+ * back up: both are right when the break is left out. An output as high as the terminal it would erase and write
+ * whole, with a flicker: so the terminal is said to be higher.
+ */
+class Output {
+  readonly stream: NodeJS.WriteStream;
+  /** False: what Ink writes when it ends, and sometimes later, would stand on somebody else's screen. */
+  isOpen = true;
+
+  constructor(stdout: NodeJS.WriteStream) {
+    this.stream = Object.create(stdout, {
+      rows: { get: () => stdout.rows + 1 },
+      write: {
+        value: (text: string) => (this.isOpen ? stdout.write(text.replace(LAST_LINE_BREAK, "")) : true),
+      },
+    });
+  }
 }

@@ -1,5 +1,6 @@
 import {
   compaction,
+  isOnPath,
   type LabelInForce,
   labelsInForce,
   leafOf,
@@ -9,7 +10,6 @@ import {
   sessionName,
   type Tree,
 } from "@espalier/session-tree";
-import { type PathRows, pathRowsOf } from "../path-rows.ts";
 import { RowKinds } from "./row-kinds.ts";
 import { TreeOrder } from "./tree-order.ts";
 
@@ -29,7 +29,8 @@ export interface TreeModel {
   readonly name: string | undefined;
   /** Labels in force, by the row they are for. */
   readonly labels: ReadonlyMap<number, string>;
-  readonly path: PathRows;
+  /** Rows of the leaf's path above this one are hidden from the model by a compaction; 0 when nothing is. */
+  readonly firstKeptRow: number;
   /** Positions of compactions and labels, ascending: what a map of the whole shows. */
   readonly compactionPositions: readonly number[];
   readonly labelPositions: readonly number[];
@@ -58,7 +59,7 @@ export function treeModel(
     leafRow,
     name: sessionName(tree),
     labels,
-    path: pathRowsOf(tree, leafId),
+    firstKeptRow: firstKeptRow(tree, leafRow),
     compactionPositions: positionsOf(compactions),
     labelPositions: positionsOf(labels.keys()),
     isPartial,
@@ -69,4 +70,18 @@ function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map
   const byRow = new Map<number, string>();
   for (const [id, { label }] of labels) if (tree.has(id)) byRow.set(tree.row(id), label);
   return byRow;
+}
+
+/** From where on the newest compaction of a path keeps it; reads the entries of compactions alone. */
+function firstKeptRow(tree: Tree, leafRow: number): number {
+  for (let row = leafRow; row >= 0; row = tree.index.parent(row)) {
+    const kind = tree.kindAt(row);
+    if (!kind.firstKept) continue;
+    const entry = tree.entryAt(row);
+    if (kind.problem?.(entry)) continue;
+    const firstKept = kind.firstKept(entry);
+    const kept = firstKept === entry.id ? row : tree.index.rowAbove(firstKept, row);
+    if (kept >= 0 && isOnPath(tree, kept, row)) return kept;
+  }
+  return 0;
 }

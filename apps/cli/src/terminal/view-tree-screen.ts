@@ -1,4 +1,15 @@
-import { beside, columnsOf, EMPTY, fitLine, fitLines, type Line, line, lineWidth, type Span, span } from "./frame.ts";
+import {
+  beside,
+  columnsOf,
+  EMPTY,
+  fitLine,
+  fitLines,
+  type Line,
+  line,
+  lineWidth,
+  type Span,
+  span,
+} from "./frame.ts";
 import { treeLayout } from "./layout.ts";
 import { minimap } from "./minimap.ts";
 import { lastScroll, previewLines, TABS } from "./preview.ts";
@@ -65,6 +76,6 @@ function tabLine({ tab }: TreeState, columns: number, more: string): Line {
   }
   const tabs: Line = { spans: [span("─", "dim"), ...spans] };
   const rest = columns - lineWidth(tabs) - columnsOf(more) - 2;
-  if (rest < 0) return fitLine(tabs, columns);
+  if (rest < 0) return fitLine({ spans: [...tabs.spans, span("─".repeat(columns), "dim")] }, columns);
   return { spans: [...tabs.spans, span("─".repeat(rest), "dim"), span(` ${more} `, "dim")] };
 }
