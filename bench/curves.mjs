@@ -46,7 +46,11 @@ const plots = {
     xTitle: "entries in the file",
     xText: sizeName,
     yText: milliseconds,
-    series: seriesOf(rowsOf("open").map(({ work, figures }) => ({ x: entriesIn(work), ...figures }))),
+    series: seriesOf(
+      rowsOf("open")
+        .filter(({ work }) => work.endsWith("entries"))
+        .map(({ work, figures }) => ({ x: entriesIn(work), ...figures })),
+    ),
   },
   "turn-time": {
     title: "Time of one turn",

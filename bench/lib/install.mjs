@@ -8,7 +8,7 @@ export function installContenders(/** @type {string} */ folder) {
   const stamp = join(folder, "node_modules/.installed-lock.json");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
   console.error("Installing the contenders (a few minutes, once) …");
-  const { status } = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--loglevel=error"], {
+  const { status } = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error"], {
     cwd: folder,
     stdio: ["ignore", 2, 2],
   });

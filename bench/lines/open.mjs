@@ -31,9 +31,26 @@ export const line = {
       rows
         .at(-1)
         .goals.push(atMost("per byte of context 1M ≤ 2 × of 10k", ratio(cost(1_000_000), cost(10_000)), 2));
+    rows.push(await farSettingRow(bench));
     return rows;
   },
 };
+
+/** A session whose compactions do not record the settings, and whose first lines alone name the thinking level. */
+async function farSettingRow(bench) {
+  const entries = Math.min(100_000, bench.sizes.at(-1) ?? 1_000);
+  const { path } = bench.session({ entries, thinking: false });
+  const { espalier, limit } = await bench.alternate(
+    { espalier: ["open", { path }], limit: ["newlines", { path }] },
+    { rounds: 5 },
+  );
+  return {
+    work: `a setting that only the first of ${sizeName(entries)} entries names: one pass back`,
+    unit: "ms",
+    figures: { espalier: espalier?.ms, limit: limit?.ms },
+    goals: [within("counting newlines", espalier?.ms, limit?.ms, 3)],
+  };
+}
 
 /** Opening one file against Pi, and against reading and parsing what is read. */
 export async function openRow(bench, path, work, { rounds, ourRounds = 15, times = 2.5, hoped = 1.5 }) {
