@@ -40,7 +40,8 @@ export class FileLog implements SessionLog {
   }
 
   /**
-   * @param options.tighten when it is opened for writing, take from others whatever rights they have on it
+   * Opens the file of a session. With `tighten` others lose whatever rights they have on it when it is opened for writing.
+   *
    * @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file`
    */
   static open(
