@@ -113,7 +113,7 @@ test("sixty turns with tools pass the threshold three times and overflow once; e
   // Thinking goes back as it came, byte for byte, until what stood before it is compacted.
   const exact = '"thinking":"Turn 12: ä € 🌱","signature":"sig-12=="';
   expect(sent.some(({ request }) => request.raw.toString("utf8").includes(exact))).toBe(true);
-});
+}, 300_000);
 
 test("the file as each event of that conversation left it goes on, nothing lost and nothing twice", async () => {
   expect(moments.size).toBeGreaterThan(300);
