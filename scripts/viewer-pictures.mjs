@@ -26,7 +26,7 @@ const { chromium } = createRequire(join(root, "apps/viewer/package.json"))("play
 const browser = await chromium.launch({ executablePath: BROWSER, args: FLAGS });
 try {
   const url = await new Promise((tell) => server.stdout.once("data", (text) => tell(String(text).trim())));
-  const { sessions } = /** @type {any} */ (await (await fetch(`${url}api/sessions`)).json());
+  const sessions = /** @type {any} */ (await (await fetch(`${url}api/sessions`)).json());
   for (const { name, colours, entry, tab } of SCENES) {
     const page = await browser.newPage({ viewport: { width: 1240, height: 760 }, colorScheme: colours });
     await page.goto(`${url}#/s/${sessions[0].key}${tab}?entry=${entry}`);

@@ -76,7 +76,7 @@ async function firstSight(
   });
   try {
     const url = await new Promise((tell) => server.stdout.once("data", (text) => tell(String(text).trim())));
-    const { sessions } = await (await fetch(`${url}api/sessions`)).json();
+    const sessions = await (await fetch(`${url}api/sessions`)).json();
     const context = await browser.newContext({ viewport: { width: 1360, height: 860 } });
     const page = await context.newPage();
     await page.goto(`${url}#/s/${encodeURIComponent(sessions[0].key)}`);

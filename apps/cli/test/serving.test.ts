@@ -17,11 +17,9 @@ test("serve prints an address, shows the session of a file, and ends with Ctrl-C
   expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/[\w-]{32}\/$/);
   const page = await (await fetch(url)).text();
   expect(page).toContain("<title>Espalier</title>");
-  const { write, sessions } = (await (await fetch(`${url}api/sessions`)).json()) as {
-    write: boolean;
-    sessions: { key: string; file: string }[];
-  };
-  expect([write, sessions.map((session) => session.file)]).toEqual([false, [file]]);
+  expect(await (await fetch(`${url}api`)).json()).toEqual({ write: false });
+  const sessions = (await (await fetch(`${url}api/sessions`)).json()) as { key: string; file: string }[];
+  expect(sessions.map((session) => session.file)).toEqual([file]);
   const facts = (await (await fetch(`${url}api/sessions/${sessions[0]!.key}/facts`)).json()) as object;
   expect(facts).toMatchObject({ length: 212, bytes: expect.any(Number) });
   child.kill("SIGINT");

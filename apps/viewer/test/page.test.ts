@@ -37,6 +37,9 @@ async function showDemo(hash = "", options: object = {}): Promise<Page> {
 
 const selectedText = (page: Page) => page.locator(".tree-line.selected").textContent();
 
+/** What is so before long, on a busy machine too. */
+const soon = <Value>(read: () => Value | Promise<Value>) => expect.poll(read, { timeout: 40_000 });
+
 describe.skipIf(!hasBrowser)("the page, in a browser", () => {
   beforeAll(async () => {
     execFileSync(process.execPath, [`${ROOT}scripts/build-viewer.mjs`, scratch.path("page")]);
@@ -79,7 +82,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const lines = page.locator(".tree-line").first();
     const folded = Number(await lines.getAttribute("aria-setsize"));
     await page.getByRole("button", { name: "Fold runs" }).click();
-    await expect.poll(async () => Number(await lines.getAttribute("aria-setsize"))).toBeGreaterThan(folded);
+    await soon(async () => Number(await lines.getAttribute("aria-setsize"))).toBeGreaterThan(folded);
     for (let step = 0; step < 4; step++) await page.getByRole("button", { name: "Smaller" }).click();
     expect(await page.locator(".tree-line").count()).toBe(0);
   });
@@ -89,13 +92,13 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const tree = page.getByRole("tree");
     await tree.focus();
     await page.keyboard.press("Home");
-    await expect.poll(() => selectedText(page)).toContain("anthropic");
+    await soon(() => selectedText(page)).toContain("anthropic");
     const named = await tree.getAttribute("aria-activedescendant");
     expect(await page.locator(`#${named}`).getAttribute("aria-selected")).toBe("true");
     await page.keyboard.press("]");
-    await expect.poll(() => selectedText(page)).toContain("Compaction");
+    await soon(() => selectedText(page)).toContain("Compaction");
     await page.keyboard.press("ArrowUp");
-    await expect.poll(() => selectedText(page)).not.toContain("Compaction");
+    await soon(() => selectedText(page)).not.toContain("Compaction");
     await page.keyboard.press("2");
     await page.getByRole("heading", { name: "What the model reads here" }).waitFor();
     await page.keyboard.press("?");
@@ -114,12 +117,10 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await page.locator(".entry .markdown").count()).toBeGreaterThan(0);
     // What is further up comes as one scrolls there.
     const first = async () => Number(await page.locator(".entry").first().getAttribute("data-row"));
-    await expect
-      .poll(async () => {
-        await page.locator(".conversation").evaluate((element) => element.scrollTo(0, 0));
-        return first();
-      })
-      .toBe(0);
+    await soon(async () => {
+      await page.locator(".conversation").evaluate((element) => element.scrollTo(0, 0));
+      return first();
+    }).toBe(0);
   });
 
   test("says what the model reads at an entry, and replays how it grew and was compacted", async () => {
@@ -142,9 +143,9 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     // The slider counts what stands on the path, not what stands beside it.
     const beside = path.slice(0, at).filter(({ type }) => /label|session_info|usage|leaf/.test(type)).length;
     await go(at - beside - 1);
-    await expect.poll(shown).toContain("21.1k");
+    await soon(shown).toContain("21.1k");
     await go(at - beside);
-    await expect.poll(shown).toContain("5,898");
+    await soon(shown).toContain("5,898");
     await page.locator(".pieces summary").first().click();
     await page.locator(".pieces details[open] .markdown").waitFor();
     await session.close();
@@ -232,7 +233,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
 
     await page.getByRole("tree").focus();
     await page.keyboard.press("[");
-    await expect.poll(() => selectedText(page)).toContain("Compaction");
+    await soon(() => selectedText(page)).toContain("Compaction");
     const going = await act("Go here", "Go on from this entry");
     await going.getByRole("button", { name: "Go on from this entry" }).click();
     await page.locator(".tree-line.kind-c .leaf").waitFor();
@@ -337,7 +338,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await page.waitForSelector(".entry.selected");
     expect(await page.getByRole("tree").isVisible()).toBe(false);
     await page.getByRole("button", { name: "Tree" }).click();
-    await expect.poll(() => page.getByRole("tree").isVisible()).toBe(true);
+    await soon(() => page.getByRole("tree").isVisible()).toBe(true);
     const dark = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
     await page.getByRole("button", { name: "Change to light" }).click();
     expect(await page.evaluate(() => getComputedStyle(document.body).backgroundColor)).not.toBe(dark);

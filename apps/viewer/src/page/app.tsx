@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Address, formatAddress, parseAddress } from "./address.ts";
-import type { localSource, PageSource } from "./page-source.ts";
+import type { LocalSource, PageSource } from "./page-source.ts";
 import { SessionList } from "./session-list.tsx";
 import { SessionModel } from "./session-model.ts";
 import { SessionView } from "./session-view.tsx";
@@ -10,7 +10,7 @@ interface AppProps {
   /** The server's sessions; undefined for a page without a server. */
   served: PageSource | undefined;
   /** What is inside the page, and what is dropped onto it. */
-  local: ReturnType<typeof localSource>;
+  local: LocalSource;
 }
 
 /** The page: the list, or one session. */
@@ -118,14 +118,28 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
   );
 }
 
-/** Takes in what a session grows by, as the server tells of it; returns what ends that. */
+/**
+ * Takes in what a session grows by, as the server tells of it; returns what ends that. Nobody is told while nobody
+ * looks: browsers keep few connections to one server.
+ */
 function followSession(session: string, model: SessionModel): () => void {
-  const events = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
-  events.addEventListener("pulse", (event) => {
-    const { length } = JSON.parse(event.data) as { length: number };
-    if (length !== model.facts.length) void model.grow();
-  });
-  return () => events.close();
+  let events: EventSource | undefined;
+  const turn = () => {
+    events?.close();
+    events = undefined;
+    if (document.hidden) return;
+    events = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
+    events.addEventListener("pulse", (event) => {
+      const { length } = JSON.parse(event.data) as { length: number };
+      if (length !== model.facts.length) void model.grow();
+    });
+  };
+  turn();
+  document.addEventListener("visibilitychange", turn);
+  return () => {
+    document.removeEventListener("visibilitychange", turn);
+    events?.close();
+  };
 }
 
 /** Where there is nothing to show yet. */

@@ -23,24 +23,38 @@ export interface PageSource {
   readonly isServed: boolean;
   /** Whether sessions can be changed. */
   readonly canWrite: boolean;
-  sessions: ShownSession[];
+  /** All sessions, newest first. */
+  list(): Promise<readonly ShownSession[]>;
   open(key: string): Promise<SessionReader>;
 }
 
 /** Asks the server that the page came from. */
 export async function servedSource(): Promise<PageSource> {
-  const { write, sessions } = await ask<{ write: boolean; sessions: ShownSession[] }>("api/sessions");
-  return { isServed: true, canWrite: write, sessions, open: async (key) => new RemoteReader(key) };
+  const { write } = await ask<{ write: boolean }>("api");
+  return {
+    isServed: true,
+    canWrite: write,
+    list: () => ask<ShownSession[]>("api/sessions"),
+    open: async (key) => new RemoteReader(key),
+  };
+}
+
+/** Sessions that are at hand, and how more of them come. */
+export interface LocalSource extends PageSource {
+  readonly sessions: readonly ShownSession[];
+  /** Takes in the bytes of a session; answers with its key. Throws `not-a-session`. */
+  add(name: string, bytes: Uint8Array): Promise<string>;
 }
 
 /** Sessions whose bytes are at hand. */
-export function localSource(): PageSource & { add(name: string, bytes: Uint8Array): Promise<string> } {
+export function localSource(): LocalSource {
   const readers = new Map<string, TreeReader>();
   const sessions: ShownSession[] = [];
   return {
     isServed: false,
     canWrite: false,
     sessions,
+    list: async () => sessions,
     async open(key) {
       const reader = readers.get(key) ?? [...readers.values()][0];
       if (reader) return reader;

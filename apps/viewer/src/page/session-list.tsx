@@ -23,7 +23,8 @@ export function SessionList({ source }: { source: PageSource }) {
   const [query, setQuery] = useState("");
   const [shown, setShown] = useState(FIRST_SHOWN);
   const wanted = query.trim().toLowerCase();
-  const named = source.sessions.filter((session) => wordsOf(session).includes(wanted));
+  const { answer: sessions = [], error } = useAnswer(() => source.list(), [source]);
+  const named = sessions.filter((session) => wordsOf(session).includes(wanted));
   return (
     <main class="session-list">
       <h1>Sessions</h1>
@@ -35,7 +36,7 @@ export function SessionList({ source }: { source: PageSource }) {
         value={query}
         onInput={(event) => setQuery(event.currentTarget.value)}
       />
-      {wanted.length > 1 && source.isServed && <Hits query={query.trim()} sessions={source.sessions} />}
+      {wanted.length > 1 && source.isServed && <Hits query={query.trim()} sessions={sessions} />}
       <ul>
         {named.slice(0, shown).map((session) => (
           <li key={session.key}>
@@ -49,7 +50,8 @@ export function SessionList({ source }: { source: PageSource }) {
           </li>
         ))}
       </ul>
-      {named.length === 0 && <p class="quiet">No session is named like this.</p>}
+      {error && <p class="failure">{error.message}</p>}
+      {sessions.length > 0 && named.length === 0 && <p class="quiet">No session is named like this.</p>}
       {named.length > shown && (
         <button type="button" class="more" onClick={() => setShown(shown + 500)}>
           Show more of {named.length}

@@ -44,8 +44,8 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
   const [helps, setHelps] = useState(false);
   const [showsTree, setShowsTree] = useState(false);
   const { tab } = address;
-  const open = (next: Tab) => {
-    location.hash = formatAddress({ ...addressOf(model, address.session, other), tab: next });
+  const open = (next: Tab, second = other) => {
+    location.hash = formatAddress({ ...addressOf(model, address.session, second), tab: next });
     setShowsTree(false);
   };
   const actions: ViewerActions = useMemo(
@@ -62,7 +62,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
       },
       compareWith: (row) => {
         setOther(row);
-        open("compare");
+        open("compare", row);
       },
       linkTo: (id) =>
         new URL(formatAddress({ session: address.session, tab: "conversation", entry: id }), location.href)
@@ -73,7 +73,10 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
   );
 
   useAddress(model, address, setOther);
-  useKeys(open, () => setHelps(true));
+  useKeys(
+    (next) => open(next),
+    () => setHelps(true),
+  );
   const { facts } = model;
   return (
     <div class={`session-view${showsTree ? " shows-tree" : ""}`}>

@@ -12,7 +12,7 @@ export interface ListedForPage extends Omit<ListedSession, "ref"> {
 }
 
 /** How many sessions are kept open; the one that was asked for longest ago goes first. */
-const KEPT = 6;
+const KEPT = 24;
 
 /** Sessions by the key that pages know them by, opened when they are asked for, and as long as the server runs. */
 export class OpenSessions {

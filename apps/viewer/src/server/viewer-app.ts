@@ -76,7 +76,8 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
       "content-security-policy": page.policy,
     }),
   );
-  api.get("/api/sessions", async (context) => context.json({ write, sessions: await open.list() }));
+  api.get("/api", (context) => context.json({ write }));
+  api.get("/api/sessions", async (context) => context.json(await open.list()));
   api.get("/api/search", async (context) => {
     const query = context.req.query("q") ?? "";
     const hits: object[] = [];
