@@ -10,6 +10,12 @@ const folders = [...grouped, "examples", "harness", "bench", "docs", "scripts"].
   folder === "scripts" ? true : existsSync(join(here, folder, "package.json")),
 );
 
+/**
+ * Their tests change nothing of the process that another file could meet: the sources are loaded once for all of them,
+ * which takes longer than most of these tests. A file beside the tests must then not call `afterAll` by itself.
+ */
+const loadedOnce = new Set(["packages/compaction", "packages/engine", "packages/policies"]);
+
 export default defineConfig({
   test: {
     // Far more than they take: a machine that has other work to do is no failure.
@@ -21,7 +27,11 @@ export default defineConfig({
     projects: folders.map((folder) => ({
       extends: true as const,
       root: join(here, folder),
-      test: { name: folder, include: ["test/**/*.test.{ts,tsx,mjs}", "src/**/*.test.{ts,tsx}"] },
+      test: {
+        name: folder,
+        include: ["test/**/*.test.{ts,tsx,mjs}", "src/**/*.test.{ts,tsx}"],
+        isolate: !loadedOnce.has(folder),
+      },
     })),
   },
 });

@@ -19,7 +19,7 @@ const said = (id: string, parentId: string | null) => ({
   id,
   parentId,
   timestamp: "2026-01-01T00:00:01.000Z",
-  message: { role: "user", content: id.repeat(500), timestamp: 1 },
+  message: { role: "user", content: id.repeat(1_000), timestamp: 1 },
 });
 const line = (value: object) => `${JSON.stringify(value)}\n`;
 
