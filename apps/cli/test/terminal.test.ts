@@ -193,12 +193,16 @@ test.skipIf(!hasTmux)(
       const before = readFileSync(file);
       screen.keys("u");
       await screen.shows("Somebody else writes this session");
-      screen.keys("w", "u");
+      screen.keys("w");
+      await screen.until((shown) => !shown.includes("Somebody else writes"), "the tree again");
+      screen.keys("u");
       await screen.shows("fork: do it in a session of your own");
       screen.keys("f");
       await screen.shows("open the fork");
       expect(readFileSync(file).equals(before)).toBe(true);
-      screen.keys("s", "u");
+      screen.keys("s");
+      await screen.until((shown) => !shown.includes("open the fork"), "the tree again");
+      screen.keys("u");
       await screen.shows("share: write beside the other");
       screen.keys("s");
       await screen.shows("Write it anew");

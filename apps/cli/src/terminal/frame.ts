@@ -22,12 +22,13 @@ export type Style =
 export interface Span {
   text: string;
   style: Style;
+  /** On what the keys act on. */
+  isSelected?: boolean;
 }
 
-/** One line of a screen; `selected` ones stand for what the keys act on. */
+/** One line of a screen. */
 export interface Line {
   spans: readonly Span[];
-  selected?: boolean;
 }
 
 /** A screen: as many lines as it is high. */
@@ -46,6 +47,11 @@ export const lineText = ({ spans }: Line): string => spans.map(({ text }) => tex
 export const lineWidth = ({ spans }: Line): number =>
   spans.reduce((width, { text }) => width + columnsOf(text), 0);
 
+/** The line as what the keys act on, all over its columns. */
+export function selectLine(given: Line, columns: number): Line {
+  return { spans: fitLine(given, columns).spans.map((one) => ({ ...one, isSelected: true })) };
+}
+
 /** A frame as plain text, as a terminal without colours shows it. */
 export const frameText = (frame: Frame): string => frame.map((one) => lineText(one).trimEnd()).join("\n");
 
@@ -53,16 +59,17 @@ export const frameText = (frame: Frame): string => frame.map((one) => lineText(o
 export function fitLine(given: Line, columns: number): Line {
   const spans: Span[] = [];
   let left = Math.max(0, columns);
-  for (const { text, style } of given.spans) {
+  for (const one of given.spans) {
     if (left === 0) break;
+    const { text } = one;
     const width = columnsOf(text);
     const fitting = width <= left ? text : cutToColumns(text, left);
-    spans.push({ text: fitting, style });
+    spans.push({ ...one, text: fitting });
     left -= width <= left ? width : columnsOf(fitting);
     if (width > columnsOf(fitting)) break;
   }
   if (left > 0) spans.push(span(" ".repeat(left)));
-  return { ...given, spans };
+  return { spans };
 }
 
 /** Exactly so many lines: the first of them, or empty ones behind. */
@@ -80,7 +87,6 @@ export function beside(
   right: readonly Line[],
 ): Line[] {
   return left.map((one, at) => ({
-    ...one,
     spans: [...fitLine(one, leftColumns).spans, between, ...(right[at]?.spans ?? [])],
   }));
 }

@@ -82,10 +82,8 @@ export function paintFrame(frame: Frame, columns: number, options: PaintOptions)
 
 function paintLine(given: Line, columns: number, { colours, ascii }: PaintOptions): string {
   const palette = colours ? COLOURED : COLOURLESS;
-  const { spans, selected = false } = fitLine(given, columns);
-  const around = selected ? SELECTED : "";
-  const painted = spans.map(({ text, style }) => {
-    const begun = around + palette[style];
+  const painted = fitLine(given, columns).spans.map(({ text, style, isSelected = false }) => {
+    const begun = (isSelected ? SELECTED : "") + palette[style];
     const shown = ascii ? asciiText(text) : text;
     return begun === "" ? shown : `${begun}${shown}${RESET}`;
   });

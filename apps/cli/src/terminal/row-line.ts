@@ -3,7 +3,7 @@ import { previewEntry } from "../entry-preview.ts";
 import { formatAge, formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
-import { columnsOf, type Line, type Span, type Style, span } from "./frame.ts";
+import { columnsOf, type Line, type Span, type Style, selectLine, span } from "./frame.ts";
 import type { RowKind } from "./row-kinds.ts";
 import type { TreeModel } from "./tree-model.ts";
 import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "./tree-rows.ts";
@@ -72,10 +72,8 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const text = cutToColumns(plainLine(gist(entry)), Math.max(0, room));
   const said = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
   const gap = " ".repeat(Math.max(0, room - columnsOf(text)));
-  return {
-    spans: [...before, ...matched(text, said, look.query), span(gap), ...behind],
-    selected: isSelected,
-  };
+  const drawn = { spans: [...before, ...matched(text, said, look.query), span(gap), ...behind] };
+  return isSelected ? selectLine(drawn, look.columns) : drawn;
 }
 
 const widthOf = (spans: readonly Span[]): number =>

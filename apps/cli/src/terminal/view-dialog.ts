@@ -1,5 +1,5 @@
 import type { Dialog } from "./dialog.ts";
-import { EMPTY, fitLine, fitLines, type Line, line, span } from "./frame.ts";
+import { EMPTY, fitLine, fitLines, type Line, line, selectLine, span } from "./frame.ts";
 import { fieldLines } from "./text-field.ts";
 
 /** Columns that a dialog has at the most: longer lines are hard to read. */
@@ -11,10 +11,8 @@ export function overBody(body: readonly Line[], shown: Dialog, columns: number):
   const field = shown.field ? fieldLines(shown.field) : [];
   const choices = shown.choices.map(({ key, title }, at): Line => {
     const isChosen = at === shown.chosen;
-    return {
-      selected: isChosen,
-      spans: [span(isChosen ? " ▸ " : "   ", "leaf"), span(key.padEnd(3), "heading"), span(title)],
-    };
+    const drawn = line(span(isChosen ? " ▸ " : "   ", "leaf"), span(key.padEnd(3), "heading"), span(title));
+    return isChosen ? selectLine(drawn, columns) : drawn;
   });
   const said = shown.body(width - 2);
   const around = field.length + choices.length + (field.length > 0 ? 2 : 1);
@@ -25,9 +23,7 @@ export function overBody(body: readonly Line[], shown: Dialog, columns: number):
   const more = said.length > room ? ` ${scroll > 0 ? "↑" : ""}${left > 0 ? `${left} more ↓` : ""}` : "";
   const lines: Line[] = [
     titleLine(shown.title, more, columns),
-    ...window.map(
-      (one): Line => ({ spans: [span(" "), ...one.spans], ...(one.selected ? { selected: true } : {}) }),
-    ),
+    ...window.map((one): Line => ({ spans: [span(" "), ...one.spans] })),
     ...(field.length > 0 ? [EMPTY, ...lastLines(field, room).map(inField)] : []),
     ...choices,
   ].slice(0, body.length);

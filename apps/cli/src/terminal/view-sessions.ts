@@ -1,11 +1,13 @@
+import type { ListedSession } from "@espalier/engine";
 import { formatAge, formatBytes, formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns, padToColumns } from "../text-columns.ts";
-import { fitLines, type Line, line, span } from "./frame.ts";
+import { fitLines, type Line, line, type Span, selectLine, span } from "./frame.ts";
 import { bodyHeight } from "./layout.ts";
 import { formatCost } from "./path-usage.ts";
 import { projectOf, type SessionsRow, sessionsRows, titleOf } from "./sessions-rows.ts";
 import type { TerminalState } from "./state.ts";
+import type { SessionFacts } from "./terminal-event.ts";
 import { fieldLines } from "./text-field.ts";
 
 /** Columns behind the title: project, size, branches, age, cost, each with two spaces before it. */
@@ -50,21 +52,30 @@ function sessionsLine(
   { room, showsProject }: { room: number; showsProject: boolean },
 ): Line {
   const mark = span(isSelected ? "▸ " : "  ", "leaf");
-  if (row.type === "hit") {
-    const { hit, session } = row;
-    const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), 20);
-    return {
-      selected: isSelected,
-      spans: [
-        mark,
-        span(`  ${padToColumns(where, 20)} `, "dim"),
-        span(`${plainLine(hit.role).slice(0, 9).padEnd(9)} `, "user"),
-        span(cutToColumns(plainLine(hit.snippet), Math.max(10, size.columns - 36))),
-      ],
-    };
-  }
-  const { session } = row;
-  const facts = sessions.facts.get(session.ref);
+  const drawn =
+    row.type === "hit"
+      ? hitLine(row, size.columns)
+      : listedLine(sessions.facts.get(row.session.ref), row.session, now, room, showsProject);
+  const marked = { spans: [mark, ...drawn] };
+  return isSelected ? selectLine(marked, size.columns) : marked;
+}
+
+function hitLine({ hit, session }: Extract<SessionsRow, { type: "hit" }>, columns: number): Span[] {
+  const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), 20);
+  return [
+    span(`  ${padToColumns(where, 20)} `, "dim"),
+    span(`${plainLine(hit.role).slice(0, 9).padEnd(9)} `, "user"),
+    span(cutToColumns(plainLine(hit.snippet), Math.max(10, columns - 36))),
+  ];
+}
+
+function listedLine(
+  facts: SessionFacts | undefined,
+  session: ListedSession,
+  now: number,
+  room: number,
+  showsProject: boolean,
+): Span[] {
   const cells = [
     ...(showsProject ? [padToColumns(cutToColumns(projectOf(session.cwd), PROJECT), PROJECT)] : []),
     formatBytes(session.bytes).padStart(7),
@@ -73,12 +84,8 @@ function sessionsLine(
     (facts ? formatCost(facts.cost) : "·").padStart(7),
   ];
   const title = padToColumns(cutToColumns(titleOf(session), room), room);
-  return {
-    selected: isSelected,
-    spans: [
-      mark,
-      span(title, session.name === null ? "plain" : "strong"),
-      span(cells.map((cell) => `  ${cell}`).join(""), "dim"),
-    ],
-  };
+  return [
+    span(title, session.name === null ? "plain" : "strong"),
+    span(cells.map((cell) => `  ${cell}`).join(""), "dim"),
+  ];
 }

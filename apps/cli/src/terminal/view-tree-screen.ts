@@ -1,7 +1,6 @@
 import {
   beside,
   columnsOf,
-  EMPTY,
   fitLine,
   fitLines,
   type Line,
@@ -42,7 +41,6 @@ function treePane(state: TerminalState, tree: TreeState): Line[] {
   if (rows.length === 0) rows.push(line(span(emptyText(tree), "dim")));
   const map = minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 });
   return fitLines(rows, treeHeight).map((row, at) => ({
-    ...row,
     spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? span(" ")],
   }));
 }
@@ -59,10 +57,7 @@ function previewPane(state: TerminalState, tree: TreeState): Line[] {
   const shown = fitLines(lines.slice(scroll, scroll + previewHeight), previewHeight);
   const left = lines.length - scroll - previewHeight;
   const more = left > 0 ? `${scroll > 0 ? "↑" : " "}${left} more ↓` : scroll > 0 ? "↑" : "";
-  return [
-    tabLine(tree, previewColumns, more),
-    ...shown.map((one) => (one === EMPTY ? one : { spans: one.spans })),
-  ];
+  return [tabLine(tree, previewColumns, more), ...shown];
 }
 
 function tabLine({ tab }: TreeState, columns: number, more: string): Line {
