@@ -62,8 +62,7 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
   },
   {
     name: "fork",
-    description:
-      "Go on in a session of its own: from here, or /fork <id> from an entry; --summarize tells it the rest",
+    description: "Go on in a session of its own: /fork [id] [--summarize]",
     run: fork,
   },
   { name: "compact", description: "Compress conversation history", anytime: true, run: compact },
@@ -94,7 +93,7 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
   { name: "model", description: "Show the model, or /model <id> to take another one", run: chooseModel },
   {
     name: "policy",
-    description: "Show when the session is compacted, or /policy <name> to change it",
+    description: "Show when it is compacted, or /policy <name> to change it",
     run: choosePolicy,
   },
   {

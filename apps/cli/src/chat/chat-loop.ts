@@ -61,6 +61,7 @@ class ChatLoop implements Chat {
     this.say(viewGreeting(first.session, shell.colours));
     this.#drawing.recall();
     for (const sentence of viewState(first.agent)) this.say(shell.colours.yellow(sentence));
+    this.#drawing.refresh();
   }
 
   get session(): Session {
@@ -113,6 +114,7 @@ class ChatLoop implements Chat {
     await this.session.close();
     try {
       this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log));
+      this.#drawing.refresh();
     } catch (error) {
       // There is nothing left to talk in.
       this.shell.exitCode = 1;
@@ -125,7 +127,6 @@ class ChatLoop implements Chat {
     this.#conversation = conversation;
     const drawing = new ChatDrawing(this.#screen, this.shell.colours, conversation);
     this.#stopListening = conversation.agent.on((event) => drawing.draw(event));
-    drawing.refresh();
     return drawing;
   }
 
