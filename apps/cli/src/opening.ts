@@ -163,16 +163,16 @@ export function heard(shell: Shell): OpenOptions {
   };
 }
 
-/** The store that commands work in, as an option of whatever opens a session. */
-export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store"> =>
-  store ? { store } : {};
+/** The store that commands work in, as an option of whatever opens a session. Views and references ask about all of it. */
+export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
+  store ? { store, whole: true } : {};
 
 async function using<Result>(
   ref: string,
   { isContextEnough = false, ...options }: OpenOptions & Reach,
   use: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  const session = await openSession(ref, options);
+  const session = await openSession(ref, isContextEnough ? { ...options, whole: false } : options);
   try {
     // Views and references to entries ask about all of it.
     if (!isContextEnough) {

@@ -25,6 +25,11 @@ export interface StoreOptions {
   home?: string;
   /** Another store than files below `home`. */
   store?: SessionStore;
+  /**
+   * True: all of the session is within reach once it is open, also where it lies in a database, for who asks about the
+   * tree without waiting. Default false: there the context comes first, and the rest when `load` asks for it.
+   */
+  whole?: boolean;
 }
 
 /** What settings may say of a session once it is known which one it is. */
@@ -154,7 +159,7 @@ async function begin(
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that judge every append, ask about the session without waiting for it.
     const isAsked = Object.values(engineHooks).some((hook) => session.host.has(hook));
-    if (!log.view && (isAsked || session.policy.judgedAt === "append")) await core.load();
+    if (!log.view && (given.whole || isAsked || session.policy.judgedAt === "append")) await core.load();
     const isReadOnly = options.mode === "read" || (hold.heldBy && options.onBusy === "read-only");
     if (!isReadOnly) await restoreFiles(session);
     await session.host.notify(

@@ -6,6 +6,7 @@ import { toldBy } from "../chat/chat-view.ts";
 import { type ChatChoices, openConversation } from "../chat/conversation.ts";
 import { CommandError } from "../failure.ts";
 import { renderMarkdown } from "../markdown/render-markdown.ts";
+import { storeOf } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
 interface ChatOptions {
@@ -41,7 +42,7 @@ Examples:
       }
       if (print === undefined && (!shell.interactive || !process.stdout.isTTY))
         throw new CommandError("usage", "There is no terminal to talk in; give --print PROMPT.");
-      const place = ref ?? (goesOn ? await newestHere() : undefined);
+      const place = ref ?? (goesOn ? await newestHere(shell) : undefined);
       const choices = model === undefined ? {} : { model };
       await (print === undefined ? runChat(shell, place, choices) : answerOne(shell, place, choices, print));
     });
@@ -74,7 +75,7 @@ async function answerOne(
   }
 }
 
-async function newestHere(): Promise<string> {
-  for await (const { ref, cwd } of listSessions()) if (cwd === process.cwd()) return ref;
+async function newestHere(shell: Shell): Promise<string> {
+  for await (const { ref, cwd } of listSessions(storeOf(shell))) if (cwd === process.cwd()) return ref;
   throw new CommandError("not-found", "There is no session of this folder yet; `espalier chat` begins one.");
 }

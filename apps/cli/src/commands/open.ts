@@ -18,6 +18,11 @@ export function addOpen(program: Command, shell: Shell): void {
     .addHelpText("after", "\nExamples:\n  espalier\n  espalier session.jsonl\n  espalier open 3kq7 --ascii")
     .action(async (ref: string | undefined, { ascii = false }: OpenCommandOptions) => {
       const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
+      if (isTerminal && shell.store)
+        throw new CommandError(
+          "usage",
+          "The terminal shows sessions in files; with --store, `espalier serve` shows them in a browser, and `espalier list` prints them.",
+        );
       if (ref !== undefined) await assertSession(ref, program.args[0] === "open");
       // What to print without a terminal is the same as for no command at all.
       else if (!isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
