@@ -1,4 +1,4 @@
-import { appendFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, rmSync, writeFileSync } from "node:fs";
 import { openSession } from "@espalier/engine";
 import { TreeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -108,6 +108,15 @@ describe("what it answers", () => {
     const hits = (await (await get("api/search?q=harmonic")).json()) as { key: string; entryId: string }[];
     expect(hits.length).toBeGreaterThan(0);
     expect(hits.every(({ key }) => key === KEY)).toBe(true);
+  });
+
+  test("tells two files of one id apart", async () => {
+    const copy = scratch.copy(DEMO, "copy.jsonl");
+    const listed = (await (await get("api/sessions")).json()) as { key: string; file: string }[];
+    const key = listed.find((session) => session.file === copy)?.key ?? "";
+    expect(new Set(listed.map((session) => session.key)).size).toBe(2);
+    expect((await get(`api/sessions/${encodeURIComponent(key)}/facts`)).status).toBe(200);
+    rmSync(copy);
   });
 
   test("is compressed for who takes it", async () => {

@@ -42,7 +42,10 @@ export class SessionModel {
 
   /** Reads the shape of a session. */
   static async open(reader: SessionReader): Promise<SessionModel> {
-    const model = new SessionModel(reader, await reader.facts());
+    // Asked for at once: most sessions are one range.
+    const [facts, outline] = await Promise.all([reader.facts(), reader.outline(0, OUTLINE_RANGE)]);
+    const model = new SessionModel(reader, facts);
+    model.rows.add(outline);
     await model.#readOutline();
     model.tip = model.facts.leafRow;
     model.selected = model.tip;

@@ -1,4 +1,5 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { drawCovered } from "./draw-covered.ts";
 import { drawLanes, LANES_LEFT } from "./draw-lanes.ts";
 import { useObserved } from "./observe.ts";
 import type { SessionModel } from "./session-model.ts";
@@ -163,6 +164,7 @@ function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
     drawing.clearRect(0, 0, size.width, size.height);
     colours.current ??= readColours(canvas);
     drawLanes(drawing, model, colours.current, lines, hiddenBefore(model));
+    drawCovered(drawing, model, colours.current, lines);
     // For who measures how long the first sight of a session takes.
     if (performance.getEntriesByName(PAINTED).length === 0) performance.mark(PAINTED);
   });
