@@ -30,7 +30,7 @@ Example:
           ...(instructions ? { customInstructions: instructions } : {}),
         }),
       );
-      const { text: summary, usage = null, source = null } = answer;
+      const { text: summary, usage = null, source = summarizer.name } = answer;
       const tokens = Math.ceil(summary.length / CHARS_PER_TOKEN);
       await print(shell, { summary, tokens, usage, source }, () => [plainText(summary)]);
     });
