@@ -13,9 +13,9 @@ import { view } from "../src/terminal/view.ts";
 import { DEMO } from "./espalier.ts";
 
 /** The demo session was written then. */
-export const THEN = Date.parse("2026-03-09T12:00:00Z");
+const THEN = Date.parse("2026-03-09T12:00:00Z");
 
-export const treeOf = (bytes: Uint8Array): Tree => new Tree(bytesView(bytes));
+const treeOf = (bytes: Uint8Array): Tree => new Tree(bytesView(bytes));
 
 export const demoModel = (): TreeModel => treeModel(treeOf(readFileSync(DEMO)));
 

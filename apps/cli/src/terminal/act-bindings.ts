@@ -1,15 +1,15 @@
 import { message, messageText, promptText } from "@espalier/session-tree";
 import type { Binding } from "./binding.ts";
-import { askText, type Choice, dialog } from "./dialog.ts";
+import { askText, dialog } from "./dialog.ts";
 import { line, span } from "./frame.ts";
-import type { TerminalState, TreeState } from "./state.ts";
-import { type Act, type Next, next, type TerminalEffect } from "./terminal-effect.ts";
+import { type Choice, type Next, next, type TerminalState, type TreeState } from "./state.ts";
+import type { Act, TerminalEffect } from "./terminal-effect.ts";
 import { textField } from "./text-field.ts";
 
 type ActBinding = Binding<TreeState>;
 
 /** The state while an act is carried out. */
-export function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
+function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
   return next({ ...state, work: { title, started: state.now, tokens: 0, isAborting: false } }, effect);
 }
 

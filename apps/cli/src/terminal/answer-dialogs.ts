@@ -7,11 +7,11 @@ import { plainLine } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
 import { viewPlan } from "../views/view-compaction.ts";
 import { beginAct } from "./act-bindings.ts";
-import { askText, type Choice, type Dialog, dialog } from "./dialog.ts";
+import { askText, dialog } from "./dialog.ts";
 import { beside, EMPTY, type Line, line, span } from "./frame.ts";
 import { formatCost } from "./path-usage.ts";
-import type { TerminalState, TreeState } from "./state.ts";
-import { type Act, next } from "./terminal-effect.ts";
+import { type Choice, type Dialog, next, type TerminalState, type TreeState } from "./state.ts";
+import type { Act } from "./terminal-effect.ts";
 import { textField } from "./text-field.ts";
 
 const leave: Choice = { key: "n", title: "leave it", run: (closed) => next(closed) };

@@ -1,5 +1,4 @@
-import type { TerminalState } from "./state.ts";
-import type { Next } from "./terminal-effect.ts";
+import type { Next, TerminalState } from "./state.ts";
 
 /** What a key does on a screen. All keys are elements of lists, of which the help and the bottom line are made. */
 export interface Binding<Shown> {

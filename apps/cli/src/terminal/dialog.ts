@@ -1,34 +1,5 @@
-import type { Line } from "./frame.ts";
-import type { TerminalState } from "./state.ts";
-import { type Next, next } from "./terminal-effect.ts";
+import { type Choice, type Dialog, type Next, next, type TerminalState } from "./state.ts";
 import { editText, insertText, type TextField } from "./text-field.ts";
-
-/** One of several answers to a dialog. */
-export interface Choice {
-  key: string;
-  title: string;
-  run: (state: TerminalState) => Next;
-}
-
-/** What covers the screen, says something, and asks for a text, a choice, or nothing. Pure data but for its answers. */
-export interface Dialog {
-  title: string;
-  /** What it says, in lines of so many columns. */
-  body: (columns: number) => readonly Line[];
-  /** The first line of the body that is shown. */
-  scroll: number;
-  choices: readonly Choice[];
-  /** Which choice Enter takes. */
-  chosen: number;
-  /** The text that is asked for. */
-  field?: TextField;
-  /** True where Enter begins another line, and Ctrl-S is done. */
-  hasLines?: boolean;
-  /** Takes the text. */
-  accept?: (state: TerminalState, text: string) => Next;
-  /** What Escape does besides closing it. */
-  cancel?: (state: TerminalState) => Next;
-}
 
 export function dialog(
   title: string,

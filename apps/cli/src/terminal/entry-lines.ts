@@ -6,7 +6,6 @@ import {
   compaction,
   contentBlocks,
   type Entry,
-  estimateTokens,
   isFailedAnswer,
   message,
   messageText,
@@ -45,7 +44,7 @@ const HEADS: Readonly<Record<string, { title: string; style: Style }>> = {
 };
 
 /** An entry for reading: who speaks and when, then what is said, as markdown. */
-export function entryLines(entry: Entry, label: string | undefined, look: EntryLook): Line[] {
+function entryLines(entry: Entry, label: string | undefined, look: EntryLook): Line[] {
   const name = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
@@ -80,7 +79,7 @@ const summaryOf = ({ summary }: CompactionEntry | BranchSummaryEntry, look: Entr
   textLines(summary, look);
 
 /** What a message says: text, then calls, or the beginning of a result. */
-export function messageLines(said: ContextMessage, look: EntryLook): Line[] {
+function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   if (said.role === "toolResult") return resultLines(messageText(said), said.toolName, said.isError, look);
   if (said.role === "bashExecution")
     return [
@@ -167,6 +166,3 @@ export function entriesLines(
 }
 
 const isResult = (entry: Entry): boolean => message.is(entry) && entry.message?.role === "toolResult";
-
-/** How large a message is, for people. */
-export const sizeOf = (said: ContextMessage): number => estimateTokens(said);

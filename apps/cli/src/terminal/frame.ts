@@ -42,7 +42,7 @@ export const line = (...parts: readonly (Span | string)[]): Line => ({
 
 export const EMPTY: Line = { spans: [] };
 
-export const lineText = ({ spans }: Line): string => spans.map(({ text }) => text).join("");
+const lineText = ({ spans }: Line): string => spans.map(({ text }) => text).join("");
 
 export const lineWidth = ({ spans }: Line): number =>
   spans.reduce((width, { text }) => width + columnsOf(text), 0);

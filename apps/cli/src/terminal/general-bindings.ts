@@ -3,8 +3,7 @@ import { type Binding, bindingOf } from "./binding.ts";
 import { dialog } from "./dialog.ts";
 import { EMPTY, type Line, line, span } from "./frame.ts";
 import { SESSIONS_BINDINGS } from "./sessions-bindings.ts";
-import type { TerminalState } from "./state.ts";
-import { type Next, next } from "./terminal-effect.ts";
+import { type Next, next, type TerminalState } from "./state.ts";
 import { TREE_BINDINGS } from "./tree-bindings.ts";
 
 const quit = (state: TerminalState): Next => next(state, { type: "quit" });

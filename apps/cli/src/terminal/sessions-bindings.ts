@@ -1,8 +1,7 @@
 import type { Binding } from "./binding.ts";
 import { bodyHeight } from "./layout.ts";
 import { SORTS, sessionsRows } from "./sessions-rows.ts";
-import type { SessionsState, TerminalState } from "./state.ts";
-import { type Next, next } from "./terminal-effect.ts";
+import { type Next, next, type SessionsState, type TerminalState } from "./state.ts";
 import { editText, type TextField, textField } from "./text-field.ts";
 
 type SessionsBinding = Binding<SessionsState>;

@@ -1,7 +1,8 @@
 import type { ListedSession } from "@espalier/engine";
-import type { Dialog } from "./dialog.ts";
+import type { Line } from "./frame.ts";
 import type { PathUsage } from "./path-usage.ts";
 import type { ReadContext } from "./read-context.ts";
+import type { TerminalEffect } from "./terminal-effect.ts";
 import type { FoundText, SessionFacts } from "./terminal-event.ts";
 import type { TextField } from "./text-field.ts";
 import type { TreeView } from "./tree-rows.ts";
@@ -24,12 +25,12 @@ export interface TerminalState {
   readonly work: Work | undefined;
 }
 
-export interface Notice {
+interface Notice {
   text: string;
   isError: boolean;
 }
 
-export interface Work {
+interface Work {
   title: string;
   /** Epoch milliseconds. */
   started: number;
@@ -89,3 +90,41 @@ export interface TreeState {
   /** What to do where somebody else writes the session, once that was asked. */
   readonly onBusy: "share" | undefined;
 }
+
+/** One of several answers to a dialog. */
+export interface Choice {
+  key: string;
+  title: string;
+  run: (state: TerminalState) => Next;
+}
+
+/** What covers the screen, says something, and asks for a text, a choice, or nothing. Pure data but for its answers. */
+export interface Dialog {
+  title: string;
+  /** What it says, in lines of so many columns. */
+  body: (columns: number) => readonly Line[];
+  /** The first line of the body that is shown. */
+  scroll: number;
+  choices: readonly Choice[];
+  /** Which choice Enter takes. */
+  chosen: number;
+  /** The text that is asked for. */
+  field?: TextField;
+  /** True where Enter begins another line, and Ctrl-S is done. */
+  hasLines?: boolean;
+  /** Takes the text. */
+  accept?: (state: TerminalState, text: string) => Next;
+  /** What Escape does besides closing it. */
+  cancel?: (state: TerminalState) => Next;
+}
+
+/** A state, and what shall be done about it outside. */
+export interface Next {
+  state: TerminalState;
+  effects: readonly TerminalEffect[];
+}
+
+export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]): Next => ({
+  state,
+  effects,
+});

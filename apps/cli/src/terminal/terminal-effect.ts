@@ -1,5 +1,3 @@
-import type { TerminalState } from "./state.ts";
-
 /** A change of a session, as the engine is asked for it. */
 export type Act =
   | { name: "navigate"; entryId: string | null; summarize: boolean; instructions?: string }
@@ -34,14 +32,3 @@ export type TerminalEffect =
   | { type: "suspend" }
   | { type: "redraw" }
   | { type: "quit" };
-
-/** A state, and what shall be done about it outside. */
-export interface Next {
-  state: TerminalState;
-  effects: readonly TerminalEffect[];
-}
-
-export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]): Next => ({
-  state,
-  effects,
-});

@@ -1,7 +1,6 @@
 import { busyDialog, comparisonDialog, editorDialog, madeDialog, planDialog } from "./answer-dialogs.ts";
 import { moveInList } from "./sessions-bindings.ts";
-import type { SessionsState, TerminalState, TreeState } from "./state.ts";
-import { type Next, next } from "./terminal-effect.ts";
+import { type Next, next, type SessionsState, type TerminalState, type TreeState } from "./state.ts";
 import type { TerminalEvent } from "./terminal-event.ts";
 import { toHit } from "./tree-bindings.ts";
 import { moveTo, withView } from "./tree-cursor.ts";

@@ -1,5 +1,5 @@
-import type { Dialog } from "./dialog.ts";
 import { EMPTY, fitLine, fitLines, type Line, line, selectLine, span } from "./frame.ts";
+import type { Dialog } from "./state.ts";
 import { fieldLines } from "./text-field.ts";
 
 /** Columns that a dialog has at the most: longer lines are hard to read. */
