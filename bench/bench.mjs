@@ -5,6 +5,7 @@
 //   node bench.mjs --sizes 1000,10000     sessions of other sizes
 //   node bench.mjs --smoke                a few seconds: does everything run? Installs nothing, writes no results
 //   node bench.mjs --keep                 leaves the generated files for the next run
+//   node bench.mjs --as-is                installs nothing: who is missing is said to be missing
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,11 +28,12 @@ const { values: given } = parseArgs({
     sizes: { type: "string" },
     smoke: { type: "boolean", default: false },
     keep: { type: "boolean", default: false },
+    "as-is": { type: "boolean", default: false },
     folder: { type: "string", default: join(tmpdir(), "espalier-bench") },
   },
 });
 const lines = await allLines(given.only?.split(","));
-if (!given.smoke) installContenders(here("."));
+if (!given.smoke && !given["as-is"]) installContenders(here("."));
 await bundleProject(here(".work/espalier.mjs"));
 
 const sizes = given.sizes?.split(",").map(Number) ?? (given.smoke ? SMOKE_SIZES : SIZES);

@@ -20,6 +20,11 @@ export class Bench {
     this.isSmoke = isSmoke;
   }
 
+  /** Of this run alone: two at once do not take away what the other writes. */
+  get #scratchFolder() {
+    return join(this.folder, `scratch-${process.pid}`);
+  }
+
   /** Why contenders took no part, by name. */
   get missing() {
     return Object.fromEntries(this.#missing);
@@ -38,7 +43,7 @@ export class Bench {
 
   /** An empty folder for what a line writes; removed when the line is through. */
   scratch() {
-    const path = join(this.folder, "scratch", `${++this.#scratches}`);
+    const path = join(this.#scratchFolder, `${++this.#scratches}`);
     rmSync(path, { recursive: true, force: true });
     mkdirSync(path, { recursive: true });
     return path;
@@ -84,7 +89,7 @@ export class Bench {
   /** Ends the processes and removes what was written. Called after each line; in a smoke run processes live on. */
   endLine() {
     if (!this.isSmoke) this.end();
-    rmSync(join(this.folder, "scratch"), { recursive: true, force: true });
+    rmSync(this.#scratchFolder, { recursive: true, force: true });
   }
 
   /** Ends every process. */

@@ -34,8 +34,8 @@ export function sessionFile(
   const factsPath = `${path}.facts`;
   if (existsSync(factsPath)) return JSON.parse(readFileSync(factsPath, "utf8"));
   const session = new SessionLines(recipe);
-  const bytes = writeLines(`${path}.part`, session.lines());
-  renameSync(`${path}.part`, path);
+  const bytes = writeLines(`${path}.${process.pid}.part`, session.lines());
+  renameSync(`${path}.${process.pid}.part`, path);
   const facts = { path, entries: session.entries, bytes, leaf: session.leaf, landmarks: session.landmarks };
   writeFileSync(factsPath, JSON.stringify(facts));
   return facts;

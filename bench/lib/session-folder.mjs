@@ -10,8 +10,8 @@ export function sessionFolder(
 ) {
   const folder = join(parent, `v${VERSION}_${sessions}-sessions-of-${entries}`);
   if (existsSync(folder)) return folder;
-  rmSync(`${folder}.part`, { recursive: true, force: true });
-  mkdirSync(`${folder}.part`, { recursive: true });
+  rmSync(`${folder}.${process.pid}.part`, { recursive: true, force: true });
+  mkdirSync(`${folder}.${process.pid}.part`, { recursive: true });
   // One text for all but their headers: what differs between sessions is not what listing them costs.
   const [, ...lines] = new SessionLines({ entries, compactions: entries > 100 }).lines();
   const body = lines.join("\n");
@@ -19,8 +19,8 @@ export function sessionFolder(
     const timestamp = new Date(Date.UTC(2026, 0, 1) + at * 60_000).toISOString();
     const header = { type: "session", version: 3, id: `bench${at}`, timestamp, cwd: "/home/ada/tidepool" };
     const name = `${timestamp.replace(/[:.]/g, "-")}_bench${at}.jsonl`;
-    writeFileSync(join(`${folder}.part`, name), `${JSON.stringify(header)}\n${body}\n`);
+    writeFileSync(join(`${folder}.${process.pid}.part`, name), `${JSON.stringify(header)}\n${body}\n`);
   }
-  renameSync(`${folder}.part`, folder);
+  renameSync(`${folder}.${process.pid}.part`, folder);
   return folder;
 }
