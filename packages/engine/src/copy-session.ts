@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
+import type { ByteView } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   readSessionLine,
@@ -25,6 +25,9 @@ export interface CopyResult {
 
 /** Bytes that one append of a copy holds, about. */
 const PIECE = 1024 * 1024;
+
+/** Bytes in which the header is looked for first. */
+const HEAD = 64 * 1024;
 
 /** Milliseconds to wait for a short act on the copy. */
 const WAIT_MS = 2_000;
@@ -136,31 +139,23 @@ function assertBeginning(ref: string, there: ByteView, view: ByteView): void {
   throw new SessionTreeError("exists", message);
 }
 
-/** Lines from an offset on, some at a time. */
+/** Lines from an offset on, some at a time, as they are: a carriage return or a blank line is part of the bytes. */
 function* pieces(view: ByteView, from: number): Generator<string[]> {
   for (let at = from; at < view.size; ) {
-    const lines: string[] = [];
-    const start = at;
-    forEachLine(
-      view,
-      (block, lineStart, lineEnd, offset) => {
-        lines.push(decoder.decode(block.subarray(lineStart, lineEnd)));
-        at = offset + (lineEnd - lineStart) + 1;
-        return at - start < PIECE ? undefined : false;
-      },
-      { from: at },
-    );
-    yield lines;
+    let block = view.read(at, PIECE);
+    // A line that is longer than a piece is a piece of its own.
+    for (let size = PIECE; !block.includes(LINE_FEED); size *= 2) block = view.read(at, size * 2);
+    const end = block.lastIndexOf(LINE_FEED);
+    yield decoder.decode(block.subarray(0, end)).split("\n");
+    at += end + 1;
   }
 }
 
+/** Without its end, which a sound session has. */
 function firstLine(view: ByteView): Uint8Array {
-  let line = new Uint8Array();
-  forEachLine(view, (block, start, end) => {
-    line = block.slice(start, end);
-    return false;
-  });
-  return line;
+  let block = view.read(0, HEAD);
+  for (let size = HEAD; !block.includes(LINE_FEED); size *= 2) block = view.read(0, size * 2);
+  return block.slice(0, block.indexOf(LINE_FEED));
 }
 
 function digestOf(view: ByteView, size = view.size): string {

@@ -115,6 +115,24 @@ test("a session as damaged as can be is kept byte for byte, and read as a file w
   expect(again.leafId).toBe(session.leafId);
 });
 
+test("a session that another program wrote in its own way is kept byte for byte, and its path is read alone", async () => {
+  const odd = [
+    `${line("a")}\r`,
+    "",
+    line("b", "a").replace('"data"', '"\\u0000" : "\\ud800", "data"'),
+    "  ",
+    `${line("c", "b")} \r`,
+  ];
+  const { ref } = await make(odd);
+  const log = await store.open(ref, "write");
+  expect((await log.readPath()).entries.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+  expect(log.view).toBe(undefined);
+  await log.append([line("d", "c")]);
+  const whole = await (await store.open(ref, "read")).load();
+  expect(new TextDecoder().decode(whole.read(0, whole.size)).split("\n").slice(1, -2)).toEqual(odd);
+  expect(await log.readPath()).toEqual(readPathWindow(whole));
+});
+
 const bytesOf = async (log: SessionLog) => {
   const view = await log.load();
   return createHash("sha256").update(view.read(0, view.size)).digest("hex");

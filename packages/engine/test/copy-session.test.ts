@@ -1,0 +1,80 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { copySession, diagnose } from "@espalier/engine";
+import { memoryLog, memoryStore } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { growEntries } from "@espalier/session-tree/testing";
+import { afterAll, expect, test } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "espalier-copy-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Sound, and as another program might have written it: spaces in the header, CRLF, a blank line, escapes. */
+const HEADER = `{ "type":"session", "version":3.0, "id":"odd","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden" }`;
+const [first, ...rest] = growEntries("u1 > a1 > u2 > a2; a1 > u3").map((entry) => JSON.stringify(entry));
+const LINES = [
+  HEADER,
+  first!.replace('"type":', '"\\u0078":"\\u0000\\ud800", "type" : '),
+  "",
+  ...rest.map((line) => `${line}\r`),
+];
+const TEXT = `${LINES.join("\n")}\n`;
+const odd = () => memoryLog(new TextEncoder().encode(TEXT), "odd");
+
+test("a sound session is the same bytes wherever it is copied to, and back", async () => {
+  expect((await diagnose(odd())).issues).toEqual([]);
+  const memory = memoryStore();
+  const there = await copySession(odd(), memory);
+  expect(there).toMatchObject({ file: "odd", id: "odd", bytes: Buffer.byteLength(TEXT) });
+  const path = join(folder, "out.jsonl");
+  await copySession(await memory.open("odd", "read"), fileStore({ home: folder }), path);
+  expect(readFileSync(path, "utf8")).toBe(TEXT);
+});
+
+test("a copy that was interrupted is finished by the next, and a whole one is left as it is", async () => {
+  for (let cut = 1; cut <= LINES.length; cut++) {
+    const path = join(folder, `cut-${cut}.jsonl`);
+    const begun = `${LINES.slice(0, cut).join("\n")}\n`;
+    writeFileSync(path, begun);
+    const copy = await copySession(odd(), fileStore({ home: folder }), path);
+    expect(copy.written).toBe(Buffer.byteLength(TEXT) - Buffer.byteLength(begun));
+    expect(readFileSync(path, "utf8")).toBe(TEXT);
+  }
+});
+
+test("what has gone its own way is not written to", async () => {
+  const path = join(folder, "own.jsonl");
+  for (const there of [
+    `${HEADER}\n{"type":"custom","id":"x","parentId":null}\n`,
+    `${TEXT}{"type":"custom"}\n`,
+    TEXT.slice(0, -5),
+  ]) {
+    writeFileSync(path, there);
+    await expect(copySession(odd(), fileStore({ home: folder }), path)).rejects.toMatchObject({
+      code: "exists",
+    });
+    expect(readFileSync(path, "utf8")).toBe(there);
+  }
+});
+
+test("a session in which something is wrong is refused with the cure", async () => {
+  const wrong = [
+    TEXT.slice(0, -1),
+    `${TEXT}{"type":"cus\n`,
+    `${TEXT}${LINES.at(-1)}\n`,
+    `\n${TEXT}`,
+    TEXT.replace("3.0", "2"),
+    TEXT.replace("3.0", "4"),
+    LINES.slice(1).join("\n"),
+  ];
+  for (const text of wrong) {
+    const target = memoryStore();
+    const log = memoryLog(new TextEncoder().encode(text), "odd");
+    await expect(copySession(log, target)).rejects.toMatchObject({
+      code: "damaged",
+      message: expect.stringContaining("doctor odd --repair"),
+    });
+    for await (const each of target.list()) expect(each).toBeUndefined();
+  }
+});
