@@ -94,14 +94,21 @@ function roleOf(tree: Tree, row: number): string {
 const HEAD = 320;
 
 /** Bytes read from a log at once. */
-const BLOCK = 1 << 20;
+const BLOCK = 1 << 18;
+
+const encoder = new TextEncoder();
+const BRACE = encoder.encode("{")[0]!;
+const KEYS_BEFORE = encoder.encode('"message":');
+const KEYS_AFTER = encoder.encode('{"role":"');
+const ROLES = Object.keys(OF_ROLES).map((role) => ({ role, bytes: encoder.encode(`${role}"`) }));
 
 /** Reads roles from the beginnings of lines, a large piece of the log at a time. */
 class LineHeads {
   readonly #tree: Tree;
-  readonly #decoder = new TextDecoder("latin1");
-  #block: Uint8Array = new Uint8Array(0);
+  readonly #block = new Uint8Array(BLOCK);
   #start = 0;
+  /** Bytes of the log in the block. */
+  #filled = 0;
 
   constructor(tree: Tree) {
     this.#tree = tree;
@@ -112,14 +119,24 @@ class LineHeads {
     const { index, view } = this.#tree;
     const offset = index.offset(row);
     const length = Math.min(HEAD, index.lineLength(row));
-    if (offset < this.#start || offset + length > this.#start + this.#block.length) {
+    if (offset < this.#start || offset + length > this.#start + this.#filled) {
       this.#start = offset;
-      this.#block = view.read(offset, Math.max(BLOCK, length));
+      this.#filled = view.readInto(offset, this.#block);
     }
     const at = offset - this.#start;
-    // A quote inside a text is escaped, so that these characters can only be keys of the line itself.
-    const text = this.#decoder.decode(this.#block.subarray(at, at + length));
-    return /^[^{]*\{[^{}]*"message":\{"role":"(\w+)"/.exec(text)?.[1];
+    // The first object inside the line. A brace in a text may come before it: then these keys are not around it, since a
+    // quote inside a text is escaped.
+    const brace = this.#block.indexOf(BRACE, at + 1);
+    if (brace < 0 || brace > at + length) return undefined;
+    if (!this.#hasAt(brace - KEYS_BEFORE.length, KEYS_BEFORE) || !this.#hasAt(brace, KEYS_AFTER))
+      return undefined;
+    const role = brace + KEYS_AFTER.length;
+    return ROLES.find(({ bytes }) => this.#hasAt(role, bytes))?.role;
+  }
+
+  #hasAt(at: number, bytes: Uint8Array): boolean {
+    for (let byte = 0; byte < bytes.length; byte++) if (this.#block[at + byte] !== bytes[byte]) return false;
+    return true;
   }
 }
 
