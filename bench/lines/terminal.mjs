@@ -59,6 +59,8 @@ async function untilShown(/** @type {string} */ parameter, /** @type {RegExp} */
   const command = `'${process.execPath}' '${START}' '${parameter}'`;
   const child = spawn("script", ["-qfc", command, "/dev/null"], { stdio: ["pipe", "pipe", "ignore"] });
   const over = new Promise((resolve) => child.on("close", resolve));
+  // One that is over by then needs no key.
+  child.stdin.on("error", () => undefined);
   let written = "";
   const elapsed = await new Promise((resolve) => {
     child.stdout.on("data", (piece) => {
