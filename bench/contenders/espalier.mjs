@@ -197,17 +197,19 @@ export const tasks = {
   async turns({ folder, lengths, message, answer }) {
     const session = await newSession(folder);
     const curve = [];
+    const turn = async () => {
+      await session.append(entryOf(message));
+      await session.append(entryOf(answer));
+      return session.context;
+    };
+    for (let at = 0; at < 4; at++) await turn();
     for (const length of lengths) {
       const missing = length - session.context.messages.length;
       const pair = [entryOf(message), entryOf(answer)];
       if (missing > 0) await session.append(Array.from({ length: missing }, (_, at) => pair[at % 2]));
       const before = (await session.log.load()).size;
       const turns = 20;
-      const ms = await medianTime(turns, async () => {
-        await session.append(entryOf(message));
-        await session.append(entryOf(answer));
-        return session.context;
-      });
+      const ms = await medianTime(turns, turn);
       curve.push({ x: length, ms, bytes: ((await session.log.load()).size - before) / turns });
     }
     await session.close();

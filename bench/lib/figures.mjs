@@ -53,6 +53,7 @@ function tableOf(/** @type {import("./results.mjs").Results} */ results) {
 
 function cell(/** @type {number | undefined} */ value, /** @type {string} */ unit) {
   if (value === undefined) return "–";
+  if (unit === "µs" && value >= 1_000) return cell(value / 1_000, "ms");
   if (unit === "ms" && value >= 1_000) return `${numberText(value / 1_000)} s`;
   return `${numberText(value)} ${unit}`;
 }

@@ -20,8 +20,11 @@ import { Tree } from "./tree.ts";
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const reader = new PathReader(leafId);
-  forEachLineBackward(view, (block, start, end, offset, terminated) =>
-    reader.take(block, start, end, offset, terminated) ? undefined : false,
+  forEachLineBackward(
+    view,
+    (block, start, end, offset, terminated) =>
+      reader.take(block, start, end, offset, terminated) ? undefined : false,
+    { blockSize: BLOCK },
   );
   if (!reader.leafWasMissing) return reader.finish();
   // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
@@ -29,6 +32,9 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const row = leafId === undefined ? leafRowAt(tree, tree.lastRow) : movingRow(tree, tree.row(leafId));
   return pathWindowAt(tree, row);
 }
+
+/** Bytes read at a time: a window is some hundred kilobytes, and what is read beyond it is read for nothing. */
+const BLOCK = 1 << 18;
 
 class PathReader {
   readonly #scan = new EntryScan();
