@@ -6,11 +6,12 @@ import { ViewerError } from "../server/viewer-error.ts";
 const DATA_PLACE = "<!--session-->";
 const POLICY_PLACE = "<!--policy-->";
 
-/** The page as the server sends it. */
-export async function servedPage(file: string): Promise<{ html: string; policy: string }> {
+/** The page as the server sends it: it knows from the start that it has one, and what the server may do. */
+export async function servedPage(file: string, write: boolean): Promise<{ html: string; policy: string }> {
   const html = await readPage(file);
+  const served = `<html data-served="${write ? "write" : "read"}"`;
   return {
-    html: html.replace(POLICY_PLACE, ""),
+    html: html.replace(POLICY_PLACE, "").replace("<html", served),
     policy: `${policyOf(html, "'self'")}; frame-ancestors 'none'`,
   };
 }

@@ -8,8 +8,7 @@ const local = localSource();
 try {
   const bytes = await embeddedBytes();
   if (bytes) await local.add("this page", bytes);
-  const isServed = !bytes && location.protocol.startsWith("http");
-  render(<App served={isServed ? await servedSource() : undefined} local={local} />, root);
+  render(<App served={servedSource()} local={local} />, root);
 } catch (error) {
   root.textContent = error instanceof Error ? error.message : String(error);
 }

@@ -28,12 +28,13 @@ export interface PageSource {
   open(key: string): Promise<SessionReader>;
 }
 
-/** Asks the server that the page came from. */
-export async function servedSource(): Promise<PageSource> {
-  const { write } = await ask<{ write: boolean }>("api");
+/** The server that the page came from; undefined for a page that stands alone. */
+export function servedSource(): PageSource | undefined {
+  const { served } = document.documentElement.dataset;
+  if (served === undefined) return undefined;
   return {
     isServed: true,
-    canWrite: write,
+    canWrite: served === "write",
     list: () => ask<ShownSession[]>("api/sessions"),
     open: async (key) => new RemoteReader(key),
   };

@@ -41,7 +41,7 @@ export async function serveViewer({
 }: ServeOptions): Promise<ViewerServer> {
   const token = randomBytes(TOKEN_BYTES).toString("base64url");
   const open = new OpenSessions(sessions);
-  const app = viewerApp({ token, sessions, open, page: await servedPage(page), write });
+  const app = viewerApp({ token, sessions, open, page: await servedPage(page, write), write });
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
   await new Promise<void>((resolve, reject) => {
     server.once("error", (error) =>
