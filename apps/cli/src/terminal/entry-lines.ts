@@ -43,14 +43,23 @@ const HEADS: Readonly<Record<string, { title: string; style: Style }>> = {
   bashExecution: { title: "shell", style: "tool" },
 };
 
-/** An entry for reading: who speaks and when, then what is said, as markdown. */
-function entryLines(entry: Entry, label: string | undefined, look: EntryLook): Line[] {
+/**
+ * An entry for reading: who speaks and when, then what is said, as markdown; behind another one, unless it is a result,
+ * an empty line comes first.
+ */
+export function entryLines(
+  entry: Entry,
+  label: string | undefined,
+  look: EntryLook,
+  isBehind: boolean,
+): Line[] {
   const name = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
   const { title, style } = (said && HEADS[said.role]) ?? { title: kindTitle(entry), style: "summary" };
   const heading = line(span(plainLine(title), style), span(`  ${facts}`, "dim"), ...name);
-  return [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
+  const lines = [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
+  return isBehind && said?.role !== "toolResult" ? [EMPTY, ...lines] : lines;
 }
 
 function kindTitle(entry: Entry): string {
@@ -153,16 +162,3 @@ function resultLines(text: string, toolName: string, isError: boolean, look: Ent
     ...(left > 0 ? [line(span(`  … ${formatMany(left, "more line")}`, "dim"))] : []),
   ];
 }
-
-/** Several entries below each other, an empty line between two of them. */
-export function entriesLines(
-  entries: readonly { entry: Entry; label: string | undefined }[],
-  look: EntryLook,
-): Line[] {
-  return entries.flatMap(({ entry, label }, at) => {
-    const lines = entryLines(entry, label, look);
-    return at > 0 && !isResult(entry) ? [EMPTY, ...lines] : lines;
-  });
-}
-
-const isResult = (entry: Entry): boolean => message.is(entry) && entry.message?.role === "toolResult";

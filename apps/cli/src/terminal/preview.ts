@@ -1,5 +1,4 @@
-import type { Entry } from "@espalier/session-tree";
-import { type EntryLook, entriesLines } from "./entry-lines.ts";
+import { type EntryLook, entryLines } from "./entry-lines.ts";
 import { type Line, line, span } from "./frame.ts";
 import { treeLayout } from "./layout.ts";
 import { usageLines } from "./path-usage.ts";
@@ -20,51 +19,56 @@ const RUN_SHOWN = 40;
 
 type Looked = Pick<TerminalState, "size"> & { readonly isColoured: boolean };
 
-/** All lines of the preview, of which a screen shows a part. */
-export function previewLines(state: Looked, tree: TreeState): readonly Line[] {
-  if (tree.cursor < 0) return [line(span("There is nothing in this session yet.", "dim"))];
-  const columns = treeLayout(state, tree.isReading).previewColumns;
-  return LINES[tree.tab](tree, columns, state.isColoured);
+/** The lines of a preview, as far as they were laid out. */
+interface Laid {
+  lines: readonly Line[];
+  /** False when there are more. */
+  isWhole: boolean;
 }
 
-const WAITING: readonly Line[] = [line(span("…", "dim"))];
+/** Lines of the preview, of which a screen shows a part: at least `needed`, or all there are. */
+export function previewLines(state: Looked, tree: TreeState, needed: number): Laid {
+  if (tree.cursor < 0) return whole([line(span("There is nothing in this session yet.", "dim"))]);
+  const columns = treeLayout(state, tree.isReading).previewColumns;
+  return LAID[tree.tab](tree, { columns, isDetailed: tree.isDetailed, isColoured: state.isColoured }, needed);
+}
 
-const LINES: Readonly<
-  Record<PreviewTab, (tree: TreeState, columns: number, isColoured: boolean) => readonly Line[]>
-> = {
-  entry: runLines,
-  context: ({ context, cursor }, columns) =>
-    context?.row === cursor ? contextLines(context.value, columns) : WAITING,
-  usage: ({ usage, cursor }, columns) => (usage?.row === cursor ? usageLines(usage.value, columns) : WAITING),
+const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
+
+const WAITING = whole([line(span("…", "dim"))]);
+
+const LAID: Readonly<Record<PreviewTab, (tree: TreeState, look: EntryLook, needed: number) => Laid>> = {
+  entry: layRun,
+  context: ({ context, cursor }, { columns }) =>
+    context?.row === cursor ? whole(contextLines(context.value, columns)) : WAITING,
+  usage: ({ usage, cursor }, { columns }) =>
+    usage?.row === cursor ? whole(usageLines(usage.value, columns)) : WAITING,
 };
 
-/** What was laid out last: a key that only scrolls asks for the same again. */
-let laidOut: { model: TreeModel; key: string; lines: readonly Line[] } | undefined;
+/** What was laid out last, and how far: a key that only scrolls asks for the same again, or for a little more. */
+let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
 
-function runLines(tree: TreeState, columns: number, isColoured: boolean): readonly Line[] {
-  const { view, cursor, isDetailed } = tree;
+function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
+  const { view, cursor } = tree;
   const { model } = view;
   const position = cursorPosition(tree);
   const isFolded = view.filter === "turns" && standsOut(model, position) && !view.unfolded.has(cursor);
   const end = isFolded ? runEnd(model, position, RUN_SHOWN) : position + 1;
-  const key = [cursor, end, columns, isDetailed, isColoured].join(" ");
-  if (laidOut?.model === model && laidOut.key === key) return laidOut.lines;
-  const look: EntryLook = { columns, isDetailed, isColoured };
-  const entries: { entry: Entry; label: string | undefined }[] = [];
-  for (let at = position; at < end; at++) {
-    const row = rowAt(model, at);
-    if (at === position || model.kinds.of(row) !== "beside")
-      entries.push({ entry: model.tree.entryAt(row), label: model.labels.get(row) });
+  const key = JSON.stringify([cursor, end, look]);
+  if (laid?.model !== model || laid.key !== key) laid = { model, key, lines: [], next: position };
+  while (laid.next < end && laid.lines.length < needed) {
+    const row = rowAt(model, laid.next++);
+    if (row !== cursor && model.kinds.of(row) === "beside") continue;
+    laid.lines.push(...entryLines(model.tree.entryAt(row), model.labels.get(row), look, row !== cursor));
+    if (laid.next === end && end - position >= RUN_SHOWN)
+      laid.lines.push(line(span("… and so on; unfold the turn to read further", "dim")));
   }
-  const lines = entriesLines(entries, look);
-  if (isFolded && end - position >= RUN_SHOWN)
-    lines.push(line(span("… and so on; unfold the turn to read further", "dim")));
-  laidOut = { model, key, lines };
-  return lines;
+  return { lines: laid.lines, isWhole: laid.next >= end };
 }
 
-/** Where a preview can be scrolled to at most. */
-export function lastScroll(state: Looked, tree: TreeState): number {
+/** How far a preview can be scrolled, if it can be so far as wanted. */
+export function furthestScroll(state: Looked, tree: TreeState, wanted: number): number {
   const { previewHeight } = treeLayout(state, tree.isReading);
-  return Math.max(0, previewLines(state, tree).length - previewHeight);
+  const { lines } = previewLines(state, tree, wanted + previewHeight);
+  return Math.max(0, Math.min(wanted, lines.length - previewHeight));
 }

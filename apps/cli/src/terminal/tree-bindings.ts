@@ -1,7 +1,7 @@
 import type { Binding } from "./binding.ts";
 import { askText } from "./dialog.ts";
 import { bodyHeight, treeLayout } from "./layout.ts";
-import { lastScroll, TABS } from "./preview.ts";
+import { furthestScroll, TABS } from "./preview.ts";
 import { type Next, next, type PreviewTab, type TerminalState, type TreeState } from "./state.ts";
 import { textField } from "./text-field.ts";
 import { cursorPosition, step, toFirst, toLast } from "./tree-cursor.ts";
@@ -167,8 +167,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1):
 const showTab = (tab: PreviewTab): TreeBinding["run"] => moves((_, tree) => ({ ...tree, tab, scroll: 0 }));
 
 function scrolled(state: TerminalState, tree: TreeState, by: number): TreeState {
-  const scroll = Math.max(0, Math.min(tree.scroll + by, lastScroll(state, tree)));
-  return { ...tree, scroll };
+  return { ...tree, scroll: furthestScroll(state, tree, Math.max(0, tree.scroll + by)) };
 }
 
 const PREVIEW: readonly TreeBinding[] = [

@@ -11,7 +11,7 @@ import {
 } from "./frame.ts";
 import { treeLayout } from "./layout.ts";
 import { minimap } from "./minimap.ts";
-import { lastScroll, previewLines, TABS } from "./preview.ts";
+import { furthestScroll, previewLines, TABS } from "./preview.ts";
 import { rowLine } from "./row-line.ts";
 import type { TerminalState, TreeState } from "./state.ts";
 import { shownOnScreen } from "./tree-cursor.ts";
@@ -52,11 +52,12 @@ const emptyText = ({ view }: TreeState): string =>
 
 function previewPane(state: TerminalState, tree: TreeState): Line[] {
   const { previewColumns, previewHeight } = treeLayout(state, tree.isReading);
-  const lines = previewLines(state, tree);
-  const scroll = Math.min(tree.scroll, lastScroll(state, tree));
+  const scroll = furthestScroll(state, tree, tree.scroll);
+  const { lines, isWhole } = previewLines(state, tree, scroll + previewHeight + 1);
   const shown = fitLines(lines.slice(scroll, scroll + previewHeight), previewHeight);
   const left = lines.length - scroll - previewHeight;
-  const more = left > 0 ? `${scroll > 0 ? "↑" : " "}${left} more ↓` : scroll > 0 ? "↑" : "";
+  const count = isWhole ? `${left} more` : "more";
+  const more = left > 0 ? `${scroll > 0 ? "↑" : " "}${count} ↓` : scroll > 0 ? "↑" : "";
   return [tabLine(tree, previewColumns, more), ...shown];
 }
 
