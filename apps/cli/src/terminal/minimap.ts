@@ -14,14 +14,17 @@ export interface Viewport {
 export function minimap({ order, ...model }: TreeModel, height: number, { first, last }: Viewport): Span[] {
   const { length } = order;
   if (length === 0) return Array.from({ length: height }, () => span(" "));
+  // A screen that is a small part of the whole is what one looks for on the map.
+  const isSmall = (last - first) * 3 < length;
   const leaf = model.leafRow < 0 ? -1 : (order.positions[model.leafRow] ?? -1);
   return Array.from({ length: height }, (_, cell) => {
     const from = Math.floor((cell * length) / height);
     const to = Math.max(from + 1, Math.floor(((cell + 1) * length) / height));
     if (leaf >= from && leaf < to) return span("*", "leaf");
+    const isSeen = first < to && last >= from;
+    if (isSeen && isSmall) return span("█", "plain");
     if (hasBetween(model.labelPositions, from, to)) return span("●", "label");
     if (hasBetween(model.compactionPositions, from, to)) return span("◆", "summary");
-    const isSeen = first < to && last >= from;
     if (isSeen) return span("█", "plain");
     return hasBetween(order.branchStarts, from, to) ? span("├", "dim") : span("│", "dim");
   });
