@@ -26,5 +26,7 @@ test("its extension refuses where it says so, and is heard where it compacts", a
 }, 120_000);
 
 test("its reader's commands do what they say, one after the other", async () => {
-  (await desk()).type(example("a-reader.sh"));
+  const told = (await desk()).type(example("a-reader.sh"));
+  expect(told).toContain("[checkpoint]");
+  expect(told).not.toContain("Nothing was found.");
 }, 120_000);

@@ -1,6 +1,6 @@
 espalier tree session.jsonl                     # branches, labels, summaries, the path the model reads
 espalier context session.jsonl --at checkpoint  # what it read there, message by message
-espalier search "daylight saving" .             # everything that was said, in every session
+espalier search "virus scanner" .               # everything that was said, in every session
 espalier diff session.jsonl progress-bar leaf   # two branches, from where they part
 espalier navigate session.jsonl works-offline --summarize # go back, and take the lesson along
 espalier undo session.jsonl                     # or not

@@ -1,7 +1,7 @@
 /**
  * What can go wrong above the tree, by name.
  *
- * - `nothing-to-undo`: no navigation and no prompt to take back
+ * - `nothing-to-undo`: no navigation, prompt or compaction to take back
  * - `confirm`: something that cannot be taken back was not confirmed
  * - `not-text`: a label or name that is no text
  * - `cancelled`: an extension forbade it; `by` says which

@@ -342,7 +342,7 @@ export class Session implements SessionState {
     return navigate(this, targetId, options);
   }
 
-  /** Takes back the newest navigation or prompt; again, the one before. Throws `nothing-to-undo`. */
+  /** Takes back the newest navigation, prompt or `compact`; again, the one before. Throws `nothing-to-undo`. */
   undo(): Promise<NavigateResult> {
     return undo(this);
   }

@@ -1,5 +1,8 @@
+import type { CompactionDetails } from "@espalier/compaction";
 import {
   branchSummary,
+  compaction,
+  type Entry,
   isMessage,
   isOnPath,
   leaf,
@@ -8,35 +11,45 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 
+const ACTS: ReadonlySet<string> = new Set([leaf.type, branchSummary.type, compaction.type, "message"]);
+
 /** The last thing somebody did that can be taken back. */
 export interface LastAct {
   /** The entry that stands for it. */
   entryId: string;
   /** Where the leaf was before; null before the first entry. */
   backTo: string | null;
-  /** The text of the prompt that is taken back; null for a navigation. */
+  /** The text of the prompt that is taken back; null for a navigation or a compaction. */
   editorText: string | null;
 }
 
 /**
- * Finds the newest navigation, or prompt on the leaf's path, that was not taken back yet. Undoing twice goes back two
- * steps: an undo names what it undid, and is itself no act.
+ * Finds the newest navigation, or prompt or compaction on the leaf's path, that was not taken back yet. Compactions that
+ * were made because the context was long are nobody's act. Undoing twice goes back two steps: an undo names what it
+ * undid, and is itself no act.
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
   const leafRow = leafId === null ? -1 : tree.row(leafId);
   const undone = new Set<string>();
   for (let row = tree.length - 1; row >= 0; row--) {
     const { type } = tree.kindAt(row);
-    if (type !== leaf.type && type !== branchSummary.type && type !== "message") continue;
+    if (!ACTS.has(type)) continue;
     const entry = tree.entryAt(row);
     if (leaf.is(entry) && entry.undoes !== undefined) undone.add(entry.undoes);
     else if (undone.has(entry.id)) continue;
     else if (leaf.is(entry) || branchSummary.is(entry)) {
       const before = leafRowAt(tree, row - 1);
       return { entryId: entry.id, backTo: before < 0 ? null : tree.idAt(before), editorText: null };
-    } else if (isMessage(entry, "user") && isOnPath(tree, row, leafRow)) {
-      return { entryId: entry.id, backTo: tree.parentIdAt(row), editorText: promptText(entry) };
+    } else if ((isMessage(entry, "user") || isAskedFor(entry)) && isOnPath(tree, row, leafRow)) {
+      const editorText = isMessage(entry, "user") ? promptText(entry) : null;
+      return { entryId: entry.id, backTo: tree.parentIdAt(row), editorText };
     }
   }
   return undefined;
+}
+
+/** Whether somebody asked for this compaction. Only ours say so: those of another program are passed over. */
+function isAskedFor(entry: Entry): boolean {
+  if (!compaction.is(entry)) return false;
+  return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
 }

@@ -7,10 +7,15 @@ import { viewArrival } from "../views/view-arrival.ts";
 export function addUndo(program: Command, shell: Shell): void {
   program
     .command("undo <session>")
-    .description("take back the newest prompt or navigation; again, the one before")
+    .description("take back the newest prompt, navigation or compaction; again, the one before")
     .addHelpText(
       "after",
-      "\nNothing is removed: the leaf moves back, and what was taken back stays as a branch.",
+      `
+Nothing is removed: the leaf moves back, and what was taken back stays as a branch. A compaction counts when somebody asked
+for it, not when it came because the context was long.
+
+Example:
+  espalier undo session.jsonl`,
     )
     .action((ref: string) =>
       changing(shell, ref, async (session) => {

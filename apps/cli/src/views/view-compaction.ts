@@ -12,7 +12,7 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
   const history = formatMany(historyIds.length, "message");
   yield `Summarised: ${history}${previousSummary ? ", into the summary that stands there already" : ""}.`;
   if (turnStartEntryId !== null)
-    yield `The cut is inside the turn that begins at ${turnStartEntryId}: its first ${formatMany(turnPrefixIds.length, "message")} are summarised beside it.`;
+    yield `The cut is inside the turn that begins at ${turnStartEntryId}: what it has before the cut (${formatMany(turnPrefixIds.length, "message")}) is summarised beside it.`;
   yield firstKeptEntryId === null
     ? "Kept as it is: nothing."
     : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${firstKeptEntryId} on.`;
