@@ -1,6 +1,3 @@
-/** How much longer a full column becomes: with half a table of slots, a row then never holds 48 bytes. */
-export const ROWS_GROWTH = 1.25;
-
 /**
  * From an id to the newest row that has it, without keeping the ids: an open-addressing hash table of row numbers with
  * 64 bits of hash a row. Two different ids are taken for one with a probability of n² / 2^65 (one in 37 million for
@@ -70,6 +67,19 @@ export class IdTable {
     return last >= 0 && this.isOf(last) ? last : this.find();
   }
 
+  /** Makes room for so many rows, at least as many as there are; to be called before {@link find}, whose slot may move. */
+  resize(rows: number): void {
+    const [low, high] = [this.#low.subarray(0, rows), this.#high.subarray(0, rows)];
+    this.#low = new Uint32Array(rows);
+    this.#low.set(low);
+    this.#high = new Uint32Array(rows);
+    this.#high.set(high);
+    const slots = 2 ** Math.ceil(Math.log2(rows * 2));
+    if (slots === this.#slots.length) return;
+    this.#slots = new Int32Array(slots).fill(-1);
+    for (let row = 0; row < this.#rows; row++) this.#place(row);
+  }
+
   /** True when the id that was hashed last is that of a row. */
   isOf(row: number): boolean {
     return this.#low[row] === this.low && this.#high[row] === this.high;
@@ -78,11 +88,9 @@ export class IdTable {
   /** Adds the next row under the id that {@link find} looked for last, in front of any older row with the same id. */
   add(): void {
     const row = this.#rows++;
-    if (row === this.#low.length) this.#growRows();
     this.#low[row] = this.low;
     this.#high[row] = this.high;
-    if (this.#rows * 2 > this.#slots.length) this.#growSlots();
-    else this.#slots[this.#slot] = row;
+    this.#slots[this.#slot] = row;
   }
 
   #same(a: number, b: number): boolean {
@@ -103,21 +111,6 @@ export class IdTable {
         return;
       }
     }
-  }
-
-  #growRows(): void {
-    const size = Math.ceil(this.#low.length * ROWS_GROWTH);
-    const low = new Uint32Array(size);
-    low.set(this.#low);
-    const high = new Uint32Array(size);
-    high.set(this.#high);
-    this.#low = low;
-    this.#high = high;
-  }
-
-  #growSlots(): void {
-    this.#slots = new Int32Array(this.#slots.length * 2).fill(-1);
-    for (let row = 0; row < this.#rows; row++) this.#place(row);
   }
 }
 

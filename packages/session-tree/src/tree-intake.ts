@@ -40,6 +40,7 @@ export class TreeIntake {
     // A tail without an end is looked at again when the log has grown: it may be whole by now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
     let tail = -1;
+    this.#index.expect(view.size);
     forEachLine(
       view,
       (block, start, end, offset, lineNumber, terminated) => {
@@ -54,6 +55,7 @@ export class TreeIntake {
       { from, lineNumber: this.#lineNumber },
     );
     this.#offset = tail < 0 ? view.size : tail;
+    this.#index.settle();
   }
 
   /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
