@@ -4,7 +4,7 @@ export interface CompactionSettings {
   autoCompact: boolean;
   /** Kept free for the answer: compaction is due above `contextWindow − reserveTokens`. Default 16,384. */
   reserveTokens: number;
-  /** How much of the newest conversation stays as it is. Default 20,000 (seed 002). */
+  /** How much of the newest conversation stays as it is. Default 20,000 (origins 002). */
   keepRecentTokens: number;
   /** The model's window. Default 200,000, where nothing knows it. */
   contextWindow: number;

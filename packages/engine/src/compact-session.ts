@@ -13,7 +13,7 @@ export interface CompactSessionByCountOptions
     Partial<Pick<MessageCountSettings, "keepLast">> {}
 
 /**
- * Summarises a session's older messages (seed 000): the oldest `count − keepLast` active ones, `keepLast` being 10.
+ * Summarises a session's older messages (origins 000): the oldest `count − keepLast` active ones, `keepLast` being 10.
  * Null at or below that; else the summary that now stands for them.
  *
  * @throws what `Session.compact` throws

@@ -119,7 +119,7 @@ describe("where a setting comes from", () => {
 });
 
 describe("a settings file", () => {
-  it("may be TOML with the table of seed 004, word for word", async () => {
+  it("may be TOML with the table of origins 004, word for word", async () => {
     user(
       "[behavior]\n# Session compaction settings\nmax_context_tokens = 8100       # Maximum context window\ncompaction_threshold = 70\nauto_compact = false\n",
       "settings.toml",
@@ -211,7 +211,7 @@ describe("a bad value", () => {
 });
 
 describe("the environment", () => {
-  it("has the five variables of seed 003 under both names, ours above", async () => {
+  it("has the five variables of origins 003 under both names, ours above", async () => {
     const synapse = {
       SYNAPSE_COMPACT_TRIGGER_THRESHOLD: "1000",
       SYNAPSE_COMPACT_TARGET_TOKENS: "2000",

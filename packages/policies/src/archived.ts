@@ -1,8 +1,8 @@
-import { compaction, contextOfPath, pathWindowAt, type Tree } from "@espalier/session-tree";
-import { holds, type ReadableSession, saysSomething } from "./session-summary.ts";
+import { pathRowsOf, type Tree } from "@espalier/session-tree";
+import { type ReadableSession, saysSomething } from "./session-summary.ts";
 
 /**
- * Whether an entry is on the path of a leaf (default: the session's) and only a summary speaks for it there (seed 000's
+ * Whether an entry is on the path of a leaf (default: the session's) and only a summary speaks for it there (origins 000's
  * `is_archived`): it stands before what the newest compaction keeps, or an edit took it out of that. False for entries
  * of other branches.
  *
@@ -16,19 +16,22 @@ export function isArchived(
   return archivedRows(session, leafId).has(session.tree.row(entryId));
 }
 
-/** {@link isArchived} for many entries of one leaf, by their rows: the path is walked once. */
+/**
+ * {@link isArchived} for many entries of one leaf, by their rows. The path is walked by what the index knows of it; of its
+ * lines the newest compaction and the edits behind what it keeps are read, and no message.
+ */
 export function archivedRows(
   { tree, leafId: leafOfSession }: ReadableSession,
   leafId: string | null = leafOfSession,
 ): ArchivedRows {
-  const archived = new Uint8Array(tree.length);
   const leafRow = leafId === null ? -1 : tree.row(leafId);
-  const { compactionRow, firstKeptRow } = newestCompaction(tree, leafRow);
-  const shown = compactionRow < 0 ? undefined : shownRows(tree, leafRow);
+  const path = new Path(tree, leafRow);
+  const { compactionRow, firstKeptRow } = newestCompaction(path);
+  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow);
+  const archived = new Uint8Array(compactionRow + 1);
   let count = 0;
   for (let row = compactionRow; row >= 0; row = tree.index.parent(row)) {
-    const isTakenOut = row < compactionRow && saysSomething(tree, row) && !shown!.has(row);
-    if (row >= firstKeptRow && !isTakenOut) continue;
+    if (row >= firstKeptRow && !leftOut.has(row)) continue;
     archived[row] = 1;
     count++;
   }
@@ -44,22 +47,58 @@ export interface ArchivedRows {
   has(row: number): boolean;
 }
 
-/** The newest compaction of a path that names something above it. */
-function newestCompaction(tree: Tree, leafRow: number): { compactionRow: number; firstKeptRow: number } {
-  for (let row = leafRow; row >= 0; row = tree.index.parent(row)) {
-    if (tree.kindAt(row).type !== compaction.type) continue;
-    const entry = tree.entryAt(row);
-    if (!compaction.is(entry) || compaction.problem?.(entry) || !holds(tree, entry, row)) continue;
-    const { id, firstKeptEntryId } = entry;
-    const firstKeptRow = firstKeptEntryId === id ? row : tree.index.rowAbove(firstKeptEntryId, row);
-    return { compactionRow: row, firstKeptRow };
+/** The path that ends in a row, with what changes the context of those above it. */
+class Path {
+  readonly tree: Tree;
+  /** Rows of compactions and edits, newest first. */
+  readonly changing: readonly number[];
+  readonly #isOn: Uint8Array;
+
+  constructor(tree: Tree, leafRow: number) {
+    this.tree = tree;
+    this.changing = pathRowsOf(tree, leafRow, ({ firstKept, edit }) => Boolean(firstKept ?? edit)).reverse();
+    this.#isOn = new Uint8Array(leafRow + 1);
+    for (let row = leafRow; row >= 0; row = tree.index.parent(row)) this.#isOn[row] = 1;
+  }
+
+  /** The nearest row above `row` on the path that has this id; -1 when there is none. */
+  rowAbove(id: string, row: number): number {
+    let above = this.tree.index.rowAbove(id, row);
+    while (above >= 0 && this.#isOn[above] === 0) above = this.tree.index.rowAbove(id, above);
+    return above;
+  }
+}
+
+/** The newest compaction of a path that names something above it, or itself. */
+function newestCompaction(path: Path): { compactionRow: number; firstKeptRow: number } {
+  for (const row of path.changing) {
+    const kind = path.tree.kindAt(row);
+    if (!kind.firstKept) continue;
+    const entry = path.tree.entryAt(row);
+    if (kind.problem?.(entry)) continue;
+    const firstKept = kind.firstKept(entry);
+    const firstKeptRow = firstKept === entry.id ? row : path.rowAbove(firstKept, row);
+    if (firstKeptRow >= 0) return { compactionRow: row, firstKeptRow };
   }
   return { compactionRow: -1, firstKeptRow: -1 };
 }
 
-/** The rows of entries that speak in the context of a leaf. */
-function shownRows(tree: Tree, leafRow: number): ReadonlySet<number> {
-  const window = pathWindowAt(tree, leafRow);
-  const { sources } = contextOfPath(window.entries, window.before);
-  return new Set(sources.map((id) => tree.index.rowOf(id)));
+/** Rows between two that would speak, had the newest edit of them not left them out. */
+function rowsLeftOut(path: Path, from: number, to: number): ReadonlySet<number> {
+  const leftOut = new Set<number>();
+  const edited = new Set<number>();
+  for (const row of path.changing) {
+    // Nobody edits what comes later.
+    if (row <= from || to < 0) break;
+    const kind = path.tree.kindAt(row);
+    if (!kind.edit) continue;
+    const entry = path.tree.entryAt(row);
+    if (kind.problem?.(entry)) continue;
+    const { targetId, replacement } = kind.edit(entry);
+    const target = path.rowAbove(targetId, row);
+    if (target < from || target >= to || edited.has(target)) continue;
+    edited.add(target);
+    if (replacement === null && saysSomething(path.tree, target)) leftOut.add(target);
+  }
+  return leftOut;
 }

@@ -19,7 +19,7 @@ export interface AskingOptions {
   needsSections?: boolean;
 }
 
-/** After the n-th failure one waits n times this long, in milliseconds (seed 003). */
+/** After the n-th failure one waits n times this long, in milliseconds (origins 003). */
 const DELAY_MS = 1_000;
 
 /**

@@ -1,6 +1,6 @@
 import type { ContextMessage } from "@espalier/session-tree";
 
-/** What came of compacting a conversation (seed 003). Sizes are tokens. */
+/** What came of compacting a conversation (origins 003). Sizes are tokens. */
 export interface CompactResult {
   /** The conversation as it is now. */
   messages: ContextMessage[];
@@ -14,7 +14,7 @@ export interface CompactResult {
   success: boolean;
 }
 
-/** How a conversation is compacted (seed 003). */
+/** How a conversation is compacted (origins 003). */
 export interface CompactOptions {
   /** How long the summary shall be. Default 8,000. */
   targetTokens?: number;

@@ -3,7 +3,7 @@ import { DEFAULT_PRESSURE_SETTINGS, type PressureSettings } from "./pressure-set
 /** How much a context presses. */
 export type PressureLevel = "NONE" | "WARNING" | "CRITICAL";
 
-/** Detects thresholds (seed 004). */
+/** Detects thresholds (origins 004). */
 export const CompactionTrigger = {
   /** The level of so many tokens; a threshold that is reached counts. */
   checkLevel(tokens: number, settings: Partial<PressureSettings> = {}): PressureLevel {

@@ -20,7 +20,7 @@ export interface ContextCompactorOptions
 export type SummarizerForModel = (model: string | undefined) => Summarizer;
 
 /**
- * Compacts a plain list of messages (seed 003): split, read offloaded results back, summarise, build, commit, remove
+ * Compacts a plain list of messages (origins 003): split, read offloaded results back, summarise, build, commit, remove
  * the files that nothing refers to any more, tell the user.
  */
 export class ContextCompactor {

@@ -1,4 +1,4 @@
-/** What is published while contexts are compacted (seed 004). */
+/** What is published while contexts are compacted (origins 004). */
 export const EventType = {
   /** Something is going on: `{message}`. */
   PROGRESS_UPDATE: "PROGRESS_UPDATE",

@@ -10,10 +10,10 @@ export interface PrunedHistory {
   keptIndexes: number[];
 }
 
-/** The newest tool messages that stay whatever they take (seed 004). */
+/** The newest tool messages that stay whatever they take (origins 004). */
 const RECENT_TOOL_MESSAGES = 5;
 
-/** Selects messages (seed 004). */
+/** Selects messages (origins 004). */
 export const HistoryPruner = {
   /**
    * Keeps, in this order: system messages, the newest user message, the newest answer, the 5 newest tool messages; then,

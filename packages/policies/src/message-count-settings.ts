@@ -1,6 +1,6 @@
 import { checkBelow, checkRanges } from "./settings-range.ts";
 
-/** When messages are counted (seed 000). */
+/** When messages are counted (origins 000). */
 export interface MessageCountSettings {
   /** More active messages than this are compacted. Above `keepLast`. Default 50. */
   maxMessages: number;

@@ -15,7 +15,7 @@ const STYLE: SummaryStyle = {
 };
 
 /**
- * Summarises the older messages when there are too many (seed 000): judged after each append, in the background. Each
+ * Summarises the older messages when there are too many (origins 000): judged after each append, in the background. Each
  * summary covers its own range and is never rewritten; all of them stand in front of the recent messages, and the
  * originals are found again by `query_history`.
  *

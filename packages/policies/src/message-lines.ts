@@ -4,7 +4,7 @@ import { cutText, escapeText } from "@espalier/summarizer";
 /** Characters of a tool result or a command's output that a summarizer is shown. */
 const RESULT_LIMIT = 2_000;
 
-/** Messages as lines `role: content` (seed 000). Calls and media stand in brackets, thinking is left out. */
+/** Messages as lines `role: content` (origins 000). Calls and media stand in brackets, thinking is left out. */
 export function formatMessages(messages: readonly ContextMessage[]): string {
   return told(messages)
     .map((message) => `${message.role}: ${contentOf(message, Number.POSITIVE_INFINITY)}`)

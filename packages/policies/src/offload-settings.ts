@@ -1,6 +1,6 @@
 import { checkRanges } from "./settings-range.ts";
 
-/** When results move to files, and what follows where that is not enough (seed 003). All sizes are tokens. */
+/** When results move to files, and what follows where that is not enough (origins 003). All sizes are tokens. */
 export interface OffloadSettings {
   /** A context above this has results moved out. Default: the size above which the model's window leaves no reserve. */
   offloadThreshold?: number;
@@ -26,7 +26,7 @@ export const DEFAULT_OFFLOAD_SETTINGS: OffloadSettings = {
   retryCount: 3,
 };
 
-/** How much longer than its target a summary may be before it is cut off (seed 003: 20 % of room). */
+/** How much longer than its target a summary may be before it is cut off (origins 003: 20 % of room). */
 export const OUTPUT_MARGIN = 1.2;
 
 /**

@@ -22,7 +22,7 @@ import {
 import { offloadedPaths } from "./restore-offloaded-content.ts";
 
 /**
- * Moves large tool results to files first, and compacts only when that frees too little (seed 003): both before a
+ * Moves large tool results to files first, and compacts only when that frees too little (origins 003): both before a
  * request goes out. What a compaction summarises is read back from the files.
  *
  * @throws PolicyError `settings`

@@ -1,6 +1,6 @@
 import { checkRanges } from "./settings-range.ts";
 
-/** When a context is pruned (seed 004). */
+/** When a context is pruned (origins 004). */
 export interface PressureSettings {
   /** The size that counts as full, in tokens; never more than the model's window. Default 8,000. */
   maxContextTokens: number;
@@ -16,7 +16,7 @@ export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
   criticalThreshold: 90,
 };
 
-/** To how many percent a context is pruned, by level (seed 004). */
+/** To how many percent a context is pruned, by level (origins 004). */
 const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
 
 /** How far below its threshold a context is pruned at least, in percent, so that the next message is not due again. */

@@ -17,7 +17,7 @@ import { checkPressureSettings, type PressureSettings, pruneTarget } from "./pre
 import { TokenCounter } from "./token-counter.ts";
 
 /**
- * Prunes by priority when the context presses against a size of its own (seed 004), before a request goes out. What is
+ * Prunes by priority when the context presses against a size of its own (origins 004), before a request goes out. What is
  * kept is no tail: whatever falls out behind the first kept entry is taken out by edits, and all of it is summarised.
  *
  * @throws PolicyError `settings`

@@ -8,7 +8,7 @@ import { checkPressureSettings, type PressureSettings, pruneTarget } from "./pre
 import { SummaryGenerator } from "./summary-generator.ts";
 import { TokenCounter } from "./token-counter.ts";
 
-/** What came of one look at a history (seed 004). */
+/** What came of one look at a history (origins 004). */
 export interface CompactionResult extends CompactionCounts {
   performed: boolean;
   level: PressureLevel;
@@ -16,7 +16,7 @@ export interface CompactionResult extends CompactionCounts {
   messages: ContextMessage[];
 }
 
-/** Keeps what was compacted (seed 004). */
+/** Keeps what was compacted (origins 004). */
 export interface SessionManager {
   compactSession(
     sessionId: string,
@@ -38,7 +38,7 @@ export interface SessionCompactorOptions {
 const SUMMARY_SHARE = 0.25;
 const LARGEST_SUMMARY = 2_000;
 
-/** Looks at a plain history before each request, and prunes and summarises it when it presses (seed 004). */
+/** Looks at a plain history before each request, and prunes and summarises it when it presses (origins 004). */
 export class SessionCompactor {
   readonly events: EventBus;
   readonly #summarizer: Summarizer;

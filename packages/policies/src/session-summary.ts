@@ -3,12 +3,11 @@ import {
   type CompactionEntry,
   compaction,
   isOnPath,
-  kindOf,
   pathRows,
   type Tree,
 } from "@espalier/session-tree";
 
-/** A summary of one range of messages, never rewritten (seed 000). */
+/** A summary of one range of messages, never rewritten (origins 000). */
 export interface SessionSummary {
   /** The id of the compaction that holds it. */
   id: string;
@@ -97,6 +96,6 @@ function summaryOfAll(
 
 /** Whether the entry of a row is of a kind that speaks to a model, and no compaction. */
 export function saysSomething(tree: Tree, row: number): boolean {
-  const kind = kindOf(tree.kindAt(row).type);
+  const kind = tree.kindAt(row);
   return kind.toMessages !== undefined && kind.firstKept === undefined;
 }

@@ -1,6 +1,6 @@
 import { checkBelow, checkRanges } from "./settings-range.ts";
 
-/** The five numbers of the sliding window (seed 001). */
+/** The five numbers of the sliding window (origins 001). */
 export interface SlidingWindowSettings {
   /** The most messages of a request, the summary not counted. Default 75. */
   contextSize: number;

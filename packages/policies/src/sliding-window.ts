@@ -7,7 +7,7 @@ import { checkSlidingWindowSettings, type SlidingWindowSettings } from "./slidin
 import { consolidatedMessages, lastConsolidatedAt } from "./sliding-window-state.ts";
 
 /**
- * Summarises in batches what slides out of a window (seed 001): judged after each append, it runs when enough messages
+ * Summarises in batches what slides out of a window (origins 001): judged after each append, it runs when enough messages
  * stand before the tail, or any and the cooldown has passed. Each run brings the previous summary up to date. A request
  * carries at most `contextSize` messages, however far the runs lag behind.
  *

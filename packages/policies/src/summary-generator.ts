@@ -11,7 +11,7 @@ export interface SummaryGeneratorOptions {
   signal?: AbortSignal;
 }
 
-/** Creates the summary of what was pruned (seed 004). */
+/** Creates the summary of what was pruned (origins 004). */
 export const SummaryGenerator = {
   /** @throws SummarizerError */
   async generate(messages: readonly ContextMessage[], options: SummaryGeneratorOptions): Promise<string> {

@@ -4,7 +4,7 @@ import { wordEstimator } from "@espalier/summarizer";
 const known = new WeakMap<ContextMessage, number>();
 
 /**
- * Counts by words (seed 004): 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a
+ * Counts by words (origins 004): 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a
  * special character, and 50 on top. A message is weighed once; it never changes.
  */
 export const TokenCounter = {

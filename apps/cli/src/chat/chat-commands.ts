@@ -98,7 +98,7 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
   },
   {
     name: "undo",
-    description: "Take back the newest prompt, and change it",
+    description: "Take back the newest prompt, to change it, or /compact",
     async run(chat) {
       const { editorText } = await chat.session.undo();
       chat.say("Taken back; it stays in the file as a branch of its own.");

@@ -18,7 +18,7 @@ export function addList(program: Command, shell: Shell): void {
     )
     .action(async (folder: string | undefined) => {
       if (folder !== undefined && !existsSync(folder))
-        throw new CommandError("not-found", `There is no folder ${folder}.`);
+        throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
       const sessions = listSessions(folder === undefined ? storeOf(shell) : { folder: resolve(folder) });
       if (!shell.json) {
         for await (const line of viewList(sessions, shell)) await shell.output.writeLine(line);

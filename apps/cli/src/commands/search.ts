@@ -26,7 +26,7 @@ export function addSearch(program: Command, shell: Shell): void {
       "after",
       `
 The query is literal text. Messages are searched, calls with their arguments, results and summaries, on all branches
-and behind compactions; the newest sessions come first. Instead of a folder, one session's file can be named.
+and behind compactions, but not what a model thought; the newest sessions come first. Instead of a folder, one session's file can be named.
 
 Examples:
   espalier search "disk full"
@@ -52,7 +52,8 @@ Examples:
 }
 
 function placeOf(place: string): Pick<SearchOptions, "files" | "folder"> {
-  if (!existsSync(place)) throw new CommandError("not-found", `There is no folder ${place}.`);
+  if (!existsSync(place))
+    throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
   const path = resolve(place);
   return statSync(path).isDirectory() ? { folder: path } : { files: [path] };
 }

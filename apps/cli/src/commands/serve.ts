@@ -34,7 +34,7 @@ Examples:
     )
     .action(async (place: string | undefined, options: ServeCommandOptions) => {
       if (place !== undefined && !existsSync(place))
-        throw new CommandError("not-found", `There is no folder or file ${place}.`);
+        throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
       const { serveViewer } = await import("@espalier/viewer");
       const server = await serveViewer({ ...options, sessions: sessionsAt(shell, place), page: VIEWER_PAGE });
       await print(shell, { url: server.url }, () => [server.url]);

@@ -13,7 +13,7 @@ const OF_SYNAPSE: Readonly<Record<string, string>> = {
 
 /**
  * What the environment says: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`), and
- * below them the five variables of seed 003 that begin with `SYNAPSE_COMPACT_`. An empty one says nothing.
+ * below them the five variables of origins 003 that begin with `SYNAPSE_COMPACT_`. An empty one says nothing.
  */
 export function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
   const values: Record<string, string> = {};

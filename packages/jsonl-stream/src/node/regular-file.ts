@@ -32,7 +32,8 @@ const NEW = constants.O_CREAT | constants.O_EXCL;
  */
 export function openRegularFile(path: string, mode: OpenMode, create: boolean, calls: FileCalls): OpenedFile {
   const before = openingCall(path, "read", () => calls.lstatSync(path));
-  if (before === undefined && !create) throw new JsonlError("not-found", `There is no file ${path}.`);
+  if (before === undefined && !create)
+    throw new JsonlError("not-found", `There is no file ${path}; check the path.`);
   if (before !== undefined) check(path, mode, before);
   const created = before === undefined;
   let fd: number;

@@ -2,7 +2,7 @@ import { IMAGE_TOKENS } from "@espalier/session-tree";
 import { messageParts } from "./message-parts.ts";
 import type { TokenEstimator } from "./token-estimator.ts";
 
-// The weights of seed 004.
+// The weights of origins 004.
 const WORD = 0.75;
 const CJK = 0.5;
 const CODE_TOKEN = 0.75;
