@@ -1,11 +1,5 @@
 import { proseOf } from "@espalier/compaction";
-import {
-  type CompactionEntry,
-  compaction,
-  isOnPath,
-  pathRows,
-  type Tree,
-} from "@espalier/session-tree";
+import { type CompactionEntry, compaction, isOnPath, pathRows, type Tree } from "@espalier/session-tree";
 
 /** A summary of one range of messages, never rewritten (origins 000). */
 export interface SessionSummary {

@@ -63,7 +63,7 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
-    span(isActive ? (row < model.firstKeptRow ? "○ " : "● ") : "  ", isActive ? "leaf" : "dim"),
+    span(isActive ? (model.archived.has(row) ? "○ " : "● ") : "  ", isActive ? "leaf" : "dim"),
     span(rails(model, position, look.columns), "dim"),
     span(`${title.padEnd(KIND_WIDTH)} `, shown),
   ];

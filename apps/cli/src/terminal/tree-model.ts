@@ -1,6 +1,6 @@
+import { type ArchivedRows, archivedRows } from "@espalier/engine";
 import {
   compaction,
-  isOnPath,
   type LabelInForce,
   labelsInForce,
   leafOf,
@@ -29,8 +29,8 @@ export interface TreeModel {
   readonly name: string | undefined;
   /** Labels in force, by the row they are for. */
   readonly labels: ReadonlyMap<number, string>;
-  /** Rows of the leaf's path above this one are hidden from the model by a compaction; 0 when nothing is. */
-  readonly firstKeptRow: number;
+  /** Rows of the leaf's path that the model no longer reads: a compaction stands for them. */
+  readonly archived: ArchivedRows;
   /** Positions of compactions and labels, ascending: what a map of the whole shows. */
   readonly compactionPositions: readonly number[];
   readonly labelPositions: readonly number[];
@@ -59,7 +59,7 @@ export function treeModel(
     leafRow,
     name: sessionName(tree),
     labels,
-    firstKeptRow: firstKeptRow(tree, leafRow),
+    archived: archivedRows({ tree, leafId }),
     compactionPositions: positionsOf(compactions),
     labelPositions: positionsOf(labels.keys()),
     isPartial,
@@ -70,18 +70,4 @@ function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map
   const byRow = new Map<number, string>();
   for (const [id, { label }] of labels) if (tree.has(id)) byRow.set(tree.row(id), label);
   return byRow;
-}
-
-/** From where on the newest compaction of a path keeps it; reads the entries of compactions alone. */
-function firstKeptRow(tree: Tree, leafRow: number): number {
-  for (let row = leafRow; row >= 0; row = tree.index.parent(row)) {
-    const kind = tree.kindAt(row);
-    if (!kind.firstKept) continue;
-    const entry = tree.entryAt(row);
-    if (kind.problem?.(entry)) continue;
-    const firstKept = kind.firstKept(entry);
-    const kept = firstKept === entry.id ? row : tree.index.rowAbove(firstKept, row);
-    if (kept >= 0 && isOnPath(tree, kept, row)) return kept;
-  }
-  return 0;
 }
