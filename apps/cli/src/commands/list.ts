@@ -28,29 +28,6 @@ export function addList(program: Command, shell: Shell): void {
     });
 }
 
-function listedValue(session: ListedSession): object {
-  const {
-    id,
-    ref: file,
-    agent,
-    cwd,
-    name,
-    firstMessage,
-    modified,
-    updatedAt,
-    lastCompaction,
-    bytes,
-  } = session;
-  return {
-    id: id || null,
-    file,
-    agent,
-    cwd: cwd || null,
-    name,
-    firstMessage,
-    modified,
-    updatedAt,
-    lastCompaction,
-    bytes,
-  };
+function listedValue({ id, ref: file, cwd, parent: _, ...told }: ListedSession): object {
+  return { id: id || null, file, cwd: cwd || null, ...told };
 }

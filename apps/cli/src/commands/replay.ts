@@ -67,6 +67,9 @@ async function play(shell: Shell, session: Session, { until, speed, verify = fal
   return played;
 }
 
+/** Columns of a step's type; a longer one is cut. */
+const TYPE_WIDTH = 14;
+
 /** What stands before the preview of a step. */
 const FACTS_WIDTH = 64;
 
@@ -75,7 +78,7 @@ function viewStep({ colours, columns }: Shell, session: Session, step: ReplaySte
   const facts = [
     formatCount(seq).padStart(6),
     entryId.padEnd(12),
-    type.padEnd(14),
+    type.slice(0, TYPE_WIDTH).padEnd(TYPE_WIDTH),
     `${formatCount(contextMessages).padStart(5)} messages`,
     `${formatCount(contextTokens).padStart(9)} tokens`,
   ].join(" ");
