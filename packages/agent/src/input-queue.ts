@@ -4,6 +4,7 @@ import { createId, custom, type Entry, isCustom, message, type NewEntry } from "
 /** The `customType` of input that waits for its turn. */
 export const QUEUED = "espalier.queued";
 
+/** Something that was said while a run was going on. */
 export interface QueuedInput {
   /** The id that the message will have: once an entry has it, the input was delivered. */
   entryId: string;

@@ -8,6 +8,7 @@ export interface ToolOutput {
   details?: unknown;
 }
 
+/** What a tool is given besides its arguments. */
 export interface ToolContext {
   /** The folder the agent works in. */
   cwd: string;

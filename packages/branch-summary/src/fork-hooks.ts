@@ -25,6 +25,7 @@ export interface BranchSummaryProposal {
   usage?: Usage;
 }
 
+/** What extensions may say before a branch is left; nothing in it has to be given. */
 export interface BeforeForkAnswer {
   summary?: BranchSummaryProposal;
   /** What the summary shall attend to; with `replaceInstructions`, in place of the prompt. */
@@ -56,6 +57,7 @@ export interface ForkEvent {
   summaryEntryId: string | null;
 }
 
+/** Told when a path has become a session of its own. */
 export const sessionFork = notifyHook<ForkEvent>("session_fork");
 
 /** Told of a navigation that happened. */
@@ -66,6 +68,7 @@ export interface NavigateEvent {
   fromExtension: boolean;
 }
 
+/** Told when the leaf has moved inside a session, also by a navigation without a summary. */
 export const sessionNavigate = notifyHook<NavigateEvent>("session_navigate");
 
 /** Pi's name for leaving a branch in place; the event is also under `preparation`, where Pi's extensions look. */

@@ -29,6 +29,7 @@ export interface GenerateBranchSummaryOptions
   reserveTokens?: number;
 }
 
+/** A summary that is good enough to be written, and what it took. */
 export interface BranchSummaryResult {
   /** The whole text for the entry: the prose and the file lists. */
   summary: string;

@@ -41,6 +41,7 @@ export interface CompactionProposal {
   usage?: Usage;
 }
 
+/** What extensions may say before a compaction; nothing in it has to be given. */
 export interface BeforeCompactAnswer {
   compaction?: CompactionProposal;
   /** What the core's summary shall attend to besides. */
@@ -85,6 +86,7 @@ export interface CompactEvent {
   willRetry: boolean;
 }
 
+/** Told when a compaction is in the log. */
 export const sessionCompact = notifyHook<CompactEvent>("session_compact");
 
 /** How a compaction that did not come about ended. */
@@ -101,4 +103,5 @@ export interface CompactFailedEvent {
   willRetry: boolean;
 }
 
+/** Told when a compaction was begun and is not in the log. */
 export const sessionCompactFailed = notifyHook<CompactFailedEvent>("session_compact_failed");

@@ -58,4 +58,5 @@ export interface NothingToCompact {
   reason: string;
 }
 
+/** What a compaction would do, or why there is none; `eligible` tells them apart. */
 export type CompactionPlan = CompactionPreparation | NothingToCompact;

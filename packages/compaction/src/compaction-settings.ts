@@ -10,6 +10,7 @@ export interface CompactionSettings {
   contextWindow: number;
 }
 
+/** Sizes in tokens, of a model that reads 200,000. */
 export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   autoCompact: true,
   reserveTokens: 16_384,

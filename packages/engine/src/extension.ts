@@ -24,6 +24,7 @@ export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>
   state<State>(type: string, options: StateOptions<State>): ExtensionState<State>;
 }
 
+/** What the file of an extension exports by default. */
 export type Extension = ExtensionSetup<EspalierApi>;
 
 /** An extension with all hooks typed: `export default defineExtension((api) => { api.on(…) })`. */

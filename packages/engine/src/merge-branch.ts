@@ -15,6 +15,7 @@ export interface MergeOptions extends Omit<BranchSummaryRequest, "summarize"> {
   into?: string;
 }
 
+/** Where a conclusion was brought to. */
 export interface MergeResult {
   /** The branch summary that holds the conclusion. */
   entryId: string;

@@ -27,6 +27,7 @@ export const POLICIES = {
   pressure,
 } satisfies Record<string, (settings: PolicySettings) => Policy>;
 
+/** The names under which settings and shells know a policy. */
 export type PolicyName = keyof typeof POLICIES;
 
 /** The names, the default one first. */

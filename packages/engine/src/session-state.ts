@@ -7,6 +7,7 @@ import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
 import type { PolicyName, PolicySettings } from "./policies.ts";
 
+/** The host that holds a session's extensions. */
 export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
 
 /** How a session summarises and compacts, and what a shell lends it. */

@@ -4,6 +4,7 @@ export interface Clock {
   after(milliseconds: number, callback: () => void): () => void;
 }
 
+/** The clock of the process, by `setTimeout`. */
 export const systemClock: Clock = {
   after(milliseconds, callback) {
     const timer = setTimeout(callback, milliseconds);

@@ -28,6 +28,7 @@ export type AnswerTo<One> =
         : unknown
       : never;
 
+/** What an extension registers for a hook: gets the event, and answers in the shape that the hook's mode takes. */
 export type Handler<One, Name extends string, Context> = (
   event: EventOf<One, Name>,
   ctx: Context,

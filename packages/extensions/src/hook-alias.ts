@@ -30,6 +30,7 @@ export interface HookAliasOptions<
   mapAnswer?: (answer: Partial<Answer> & Cancellation) => Partial<SourceAnswer> & Cancellation;
 }
 
+/** Another name for a hook, with an event and an answer of its own shape. Its listeners are those of the hook it stands for. */
 export function hookAlias<
   Source extends object,
   SourceAnswer extends object = object,

@@ -5,6 +5,7 @@ export interface NotifyHook<Payload extends object = object> extends Hook<Payloa
   readonly mode: "notify";
 }
 
+/** A hook whose handlers are told something and asked nothing. */
 export function notifyHook<Payload extends object>(
   name: string,
   options: HookOptions = {},

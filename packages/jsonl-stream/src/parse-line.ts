@@ -14,6 +14,7 @@ export interface LineProblem {
   length: number;
 }
 
+/** A line's value, or why it has none. */
 export type ParsedLine = { ok: true; value: unknown } | { ok: false; problem: LineProblem };
 
 /** V8's longest string, in characters; no line of more bytes is decoded. */

@@ -21,6 +21,7 @@ export interface Line {
   terminated: boolean;
 }
 
+/** A line and its number, from 1 for a scan from the beginning. */
 export interface NumberedLine extends Line {
   /** Counts blank lines too. */
   lineNumber: number;

@@ -8,6 +8,7 @@ export interface MessageCountSettings {
   keepLast: number;
 }
 
+/** `keepLast` as in origins 000, which leaves `maxMessages` open. */
 export const DEFAULT_MESSAGE_COUNT_SETTINGS: MessageCountSettings = { maxMessages: 50, keepLast: 10 };
 
 /**

@@ -18,6 +18,7 @@ export interface OffloadSettings {
   retryCount: number;
 }
 
+/** The numbers of origins 003, in tokens; `offloadMinTokens` it leaves open. */
 export const DEFAULT_OFFLOAD_SETTINGS: OffloadSettings = {
   offloadMinTokens: 1_000,
   triggerTokens: 15_000,

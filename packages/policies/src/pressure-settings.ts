@@ -10,6 +10,7 @@ export interface PressureSettings {
   criticalThreshold: number;
 }
 
+/** The numbers of origins 004: tokens, and percent of them. */
 export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
   maxContextTokens: 8_000,
   compactionThreshold: 75,

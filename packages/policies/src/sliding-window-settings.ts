@@ -14,6 +14,7 @@ export interface SlidingWindowSettings {
   compressionHardLimit: number;
 }
 
+/** The numbers of origins 001. */
 export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = {
   contextSize: 75,
   tailKeepSize: 40,

@@ -19,6 +19,7 @@ export interface ScriptedTurn {
   delayMs?: number;
 }
 
+/** A model that remembers what it was asked. */
 export interface ScriptedModel extends Model<AnthropicRequest> {
   /** Every request that was asked, in order. */
   readonly requests: AnthropicRequest[];

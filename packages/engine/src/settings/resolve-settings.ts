@@ -16,6 +16,7 @@ import { settingsError } from "./settings-error.ts";
 import { type PlacedValue, settingsInTokens, valuesOf } from "./settings-in-tokens.ts";
 import type { SettingsLayer, SettingsOrigin } from "./settings-layer.ts";
 
+/** Where settings are looked for. */
 export interface SettingsSources {
   /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
   home?: string;
@@ -41,6 +42,7 @@ export interface SettingOrigin {
   variable: string | null;
 }
 
+/** The settings in force, each with where it comes from. */
 export interface ResolvedSettings {
   values: Settings;
   /** One for each setting, in the order in which people are told of them. */

@@ -30,6 +30,7 @@ export interface Settings
 
 export type SettingsKey = keyof Settings;
 
+/** What holds where nobody says anything: the defaults of all policies in one. */
 export const DEFAULT_SETTINGS: Settings = {
   policy: POLICY_NAMES[0]!,
   ...DEFAULT_COMPACTION_SETTINGS,

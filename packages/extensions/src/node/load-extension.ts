@@ -19,6 +19,7 @@ export interface LoadExtensionOptions {
   timeoutMs?: number;
 }
 
+/** An extension whose module was loaded, ready to be registered. */
 export interface LoadedExtension {
   /** Absolute path. */
   readonly file: string;

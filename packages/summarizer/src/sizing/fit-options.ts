@@ -33,6 +33,7 @@ export const DEFAULT_RESERVE = 64;
 /** {@link FitOptions} with every default filled in. */
 export type FullFitOptions = Required<FitOptions>;
 
+/** Characters that are shown of a tool result, from the first try to the last. */
 export const DEFAULT_TOOL_RESULT_LIMITS = [2_000, 500, 120] as const;
 
 export function fillFitOptions(options: FitOptions): FullFitOptions {
