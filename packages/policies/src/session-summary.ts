@@ -63,7 +63,7 @@ export function sessionSummaries(
 }
 
 /** A compaction that names nothing above it on its path says nothing. */
-export function holds(tree: Tree, { id, firstKeptEntryId }: CompactionEntry, row: number): boolean {
+function holds(tree: Tree, { id, firstKeptEntryId }: CompactionEntry, row: number): boolean {
   const kept = tree.index.rowAbove(firstKeptEntryId, row);
   return firstKeptEntryId === id || (kept >= 0 && isOnPath(tree, kept, row));
 }
