@@ -38,6 +38,10 @@ beforeAll(() => {
   write("packages/README.md", "");
   write("apps/cli/package.json", JSON.stringify({ version: "1.2.3", dependencies: {} }));
   write("apps/cli/assets/greeting.txt", "hello from the assets");
+  write("apps/viewer/package.json", JSON.stringify({ type: "module" }));
+  write("apps/viewer/vite.config.ts", "export default {};");
+  write("apps/viewer/index.html", "<!doctype html><title>The page of a clone in small</title>");
+  symlinkSync(join(here, "apps/viewer/node_modules"), join(clone, "apps/viewer/node_modules"));
   for (const path of ["scripts/espalier.mjs", "scripts/tools.mjs", "scripts/command"]) {
     cpSync(join(here, path), join(clone, path), { recursive: true });
   }
@@ -55,7 +59,8 @@ beforeEach(() => {
     "apps/cli/src/main.ts",
     `import { readFileSync } from "node:fs";
 const { answer } = await import("./answer.ts");
-console.log(JSON.stringify(process.argv.slice(2)), readFileSync(new URL("assets/greeting.txt", import.meta.url), "utf8"));
+const asset = (name) => readFileSync(new URL(\`assets/\${name}\`, import.meta.url), "utf8");
+console.log(JSON.stringify(process.argv.slice(2)), asset("greeting.txt"), /<title>(.*)</.exec(asset("viewer.html"))[1]);
 process.exitCode = answer;`,
   );
   write("apps/cli/src/answer.ts", "export const answer: number = 42;");
@@ -77,7 +82,10 @@ const installs = () =>
   existsSync(join(clone, "installs")) ? readFileSync(join(clone, "installs"), "utf8").length : 0;
 
 test("stdout holds the program's bytes alone, and the exit code is the program's", async () => {
-  const expected = { stdout: `["show","a b"] hello from the assets\n`, code: 42 };
+  const expected = {
+    stdout: `["show","a b"] hello from the assets The page of a clone in small\n`,
+    code: 42,
+  };
   expect(await start("show", "a b")).toMatchObject({ ...expected, stderr: "installed\n" });
   expect(await start("show", "a b")).toEqual({ ...expected, stderr: "" });
   expect(installs()).toBe(1);
