@@ -1,20 +1,18 @@
-// Every TypeScript example of a README, as the JavaScript that somebody would run.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+// Every TypeScript example of the READMEs that are published, as the JavaScript that somebody would run.
+import { existsSync, readFileSync } from "node:fs";
+import { basename, join } from "node:path";
 import { transformSync } from "esbuild";
 import { root } from "../tools.mjs";
+import { publishableFolders } from "./pack.mjs";
 
 /** @returns {{ name: string, code: string }[]} */
 export function readmeExamples() {
-  const folders = ["packages", "apps"].flatMap((group) =>
-    readdirSync(join(root, group)).map((name) => join(group, name)),
-  );
-  return ["", ...folders].flatMap((folder) => {
-    const readme = join(root, folder, "README.md");
+  return [root, ...publishableFolders()].flatMap((folder) => {
+    const readme = join(folder, "README.md");
     if (!existsSync(readme)) return [];
     const fences = [...readFileSync(readme, "utf8").matchAll(/^```ts\n(.*?)^```/gms)];
     return fences.map(([, example = ""], at) => ({
-      name: `${folder.replace("/", "-") || "readme"}-${at + 1}.mjs`,
+      name: `${folder === root ? "readme" : basename(folder)}-${at + 1}.mjs`,
       code: transformSync(example, { loader: "ts", format: "esm", target: "node20" }).code,
     }));
   });
