@@ -1,5 +1,5 @@
 import { isRecord } from "../formats/json-record.ts";
-import { FieldScan } from "../import-field-scan.ts";
+import { FieldScan } from "./field-scan.ts";
 import type { Line } from "./hearing.ts";
 import { LineMark } from "./line-kind.ts";
 
