@@ -1,10 +1,10 @@
 import { jsonLength } from "./json-length.ts";
 import { type ContextMessage, contentBlocks } from "./message.ts";
 
-/** A picture counts as this many tokens whatever its size (seed 002: "estimate 1200 per image"). */
+/** A picture counts as this many tokens whatever its size (origins 002: "estimate 1200 per image"). */
 export const IMAGE_TOKENS = 1_200;
 
-/** Characters a token stands for in the rough estimate (seed 002: "chars / 4"). */
+/** Characters a token stands for in the rough estimate (origins 002: "chars / 4"). */
 export const CHARS_PER_TOKEN = 4;
 
 const IMAGE_CHARS = IMAGE_TOKENS * CHARS_PER_TOKEN;

@@ -205,7 +205,7 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
     hint: "go here",
     run: navigate,
   },
-  { keys: ["u"], shown: "u", title: "undo the newest navigation, or prompt", hint: "undo", run: undo },
+  { keys: ["u"], shown: "u", title: "undo the newest navigation, prompt or compaction", hint: "undo", run: undo },
   { keys: ["F"], shown: "F", title: "fork to a session of its own", hint: "fork", run: fork },
   { keys: ["l"], shown: "l", title: "label this entry", hint: "label", run: setLabel },
   { keys: ["R"], shown: "R", title: "name the session", run: rename },
