@@ -48,12 +48,16 @@ export async function playDemo(shell: Shell, ref: string, name?: string): Promis
       `the copies  ${copies.place}`,
       "",
       "Try these with a session of your own:",
-      "  espalier tree <file>",
-      "  espalier context <file> --format anthropic",
-      "  espalier navigate <file> <id> --summarize",
+      `  ${COMMAND} tree <file>`,
+      `  ${COMMAND} context <file> --format anthropic`,
+      `  ${COMMAND} navigate <file> <id> --summarize`,
+      `  ${COMMAND}`,
     ],
   );
 }
+
+/** How the reader calls the command: in a clone, where npm runs the demo, there is none of that name. */
+const COMMAND = process.env["npm_lifecycle_event"] === "demo" ? "npm run -s espalier --" : "espalier";
 
 async function playSteps(shell: Shell, stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
   // The demo shows the program as it comes, whatever the settings say.
