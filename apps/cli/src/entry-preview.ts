@@ -4,6 +4,7 @@ import {
   contextEdit,
   customMessage,
   type Entry,
+  entryFields,
   message,
   messageText,
   toolCalls,
@@ -90,8 +91,8 @@ function gistOf(entry: Entry): string {
       ? `leaves out ${targetId}`
       : `${targetId} becomes ${messageText({ role: "user", content: replacement.content, timestamp: 0 })}`;
   }
-  const { type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
-  const gist = GISTS[type];
+  const fields = entryFields(entry);
+  const gist = GISTS[entry.type];
   if (gist) return gist(fields);
   return Object.keys(fields).length === 0 ? "" : JSON.stringify(fields);
 }

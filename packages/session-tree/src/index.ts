@@ -21,6 +21,7 @@ export { type ThinkingLevelChangeEntry, thinkingLevelChange } from "./entries/th
 export { type UsageEntry, usage } from "./entries/usage.ts";
 export type { ContextEdit, Entry, EntryBehaviour, EntryKind, FilledIn, NewEntry, Settings } from "./entry.ts";
 export { defineEntry } from "./entry.ts";
+export { entryFields } from "./entry-fields.ts";
 export { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
 export { entryKinds, kindOf } from "./entry-kinds.ts";
 export type { EntryPreparation } from "./entry-preparation.ts";

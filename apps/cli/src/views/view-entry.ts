@@ -1,5 +1,12 @@
 import type { Session } from "@espalier/engine";
-import { type Entry, estimateTokens, isOnPath, message, type StoredMessage } from "@espalier/session-tree";
+import {
+  type Entry,
+  entryFields,
+  estimateTokens,
+  isOnPath,
+  message,
+  type StoredMessage,
+} from "@espalier/session-tree";
 import { formatMany, formatTime } from "../numbers.ts";
 import { plainLine, plainText } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
@@ -52,8 +59,7 @@ function factsOf(said: StoredMessage): string[] {
 
 /** The fields of an entry that is no message, texts as text. */
 function* fieldLines(entry: Entry): Generator<string> {
-  const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
-  for (const [key, value] of Object.entries(fields)) {
+  for (const [key, value] of Object.entries(entryFields(entry))) {
     if (typeof value === "string" && value.includes("\n")) {
       yield `${key}:`;
       for (const line of plainText(value).split("\n")) yield `  ${line}`;

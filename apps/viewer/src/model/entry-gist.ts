@@ -4,6 +4,7 @@ import {
   compaction,
   contentBlocks,
   type Entry,
+  entryFields,
   estimateTokens,
   kindOf,
   label,
@@ -101,14 +102,7 @@ export function gistOfCall({ arguments: given }: { arguments: unknown }): string
 function gistOfFields(entry: Entry): string {
   if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(String(entry.summary ?? ""));
   if (label.is(entry)) return String(entry.label ?? "");
-  const {
-    type: _,
-    id: __,
-    parentId: ___,
-    timestamp: ____,
-    ...fields
-  } = entry as unknown as Record<string, unknown>;
-  const texts = Object.values(fields).map((value) =>
+  const texts = Object.values(entryFields(entry)).map((value) =>
     typeof value === "string" ? value : JSON.stringify(value),
   );
   return texts.join(" · ");

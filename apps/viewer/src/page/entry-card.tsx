@@ -1,4 +1,4 @@
-import { branchSummary, compaction, customMessage, type Entry } from "@espalier/session-tree";
+import { branchSummary, compaction, customMessage, type Entry, entryFields } from "@espalier/session-tree";
 import { saidIn, usageOf } from "../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../model/outline.ts";
 import { EntryTools } from "./entry-tools.tsx";
@@ -84,14 +84,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
     const { customType, content, display } = entry;
     return <MessageView message={{ role: "custom", customType, content, display, timestamp: 0 }} />;
   }
-  const {
-    type: _,
-    id: __,
-    parentId: ___,
-    timestamp: ____,
-    ...fields
-  } = entry as unknown as Record<string, unknown>;
-  return <PlainText text={briefly(fields)} />;
+  return <PlainText text={briefly(entryFields(entry))} />;
 }
 
 function briefly(fields: Readonly<Record<string, unknown>>): string {
