@@ -1,4 +1,5 @@
 import {
+  espalierHome,
   type OpenOptions,
   openSession,
   type ResolvedSettings,
@@ -10,7 +11,8 @@ import {
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
-import { FORMAT_VERSION, type SessionIssue } from "@espalier/session-tree";
+import { FORMAT_VERSION, type SessionIssue, type SessionStore } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
 import type { Shell } from "./shell.ts";
 
 /** How much of a session a command needs. */
@@ -166,6 +168,10 @@ export function heard(shell: Shell): OpenOptions {
 /** The store that commands work in, as an option of whatever opens a session. Views and references ask about all of it. */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
+
+/** Where sessions are opened by name: the store of `--store`, or files below the engine's home. */
+export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
+  store ?? fileStore({ home: espalierHome() });
 
 async function using<Result>(
   ref: string,

@@ -1,6 +1,9 @@
-import { readFileSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
+import { startMessagesServer, textReply } from "@espalier/summarizer/testing";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import {
   DEMO,
@@ -9,9 +12,11 @@ import {
   HEADER,
   said,
   sessionOf,
+  start,
   stateOf,
   temporaryFolder,
 } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 const hasServer = serverPrograms() !== undefined;
 if (!hasServer) console.warn("There is no PostgreSQL server here: --store is not tried.");
@@ -143,6 +148,90 @@ describe.skipIf(!hasServer)("with --store", () => {
       expect(run.stdout).not.toContain(PASSWORD);
     }
     expect((await espalierJson(["tree", ref], env)).value.error.code).toBe("not-found");
+  });
+
+  test.skipIf(!hasTmux)("the terminal lists, opens, follows and changes its sessions", async () => {
+    const env = inStore("terminal");
+    const stdin = '{"role":"user","content":"What grows here?"}';
+    const ref: string = (await espalierJson(["append", "garden.jsonl"], { ...env, stdin })).value.file;
+    await espalierJson(["append", "meadow.jsonl"], { ...env, stdin: stdin.replace("grows", "flowers") });
+    const screen = await Tmux.run([], env);
+    await screen.shows(/What flowers here\?.*\n.*What grows here\?/);
+    screen.write("/grows here");
+    await screen.until((shown) => !shown.includes("flowers"), "only what was searched for");
+    screen.keys("Down", "Enter");
+    await screen.shows(/▸.*What grows here\?/);
+    // What somebody else appends is there in a moment.
+    await espalierJson(["append", ref], { ...env, stdin: stdin.replace("here", "there") });
+    await screen.shows("What grows there?");
+    screen.keys("R", "C-u");
+    screen.type("The garden");
+    await screen.shows("The session is called The garden.");
+    screen.write("q");
+    await screen.shows(`${Tmux.LEFT} 0`);
+    expect((await espalierJson(["tree", ref], env)).value.session.name).toBe("The garden");
+    // Named on the command line it opens at once; a word that is no session there is no command either.
+    const again = await Tmux.run(["open", ref, "--store", env.env.ESPALIER_STORE]);
+    await again.shows("What grows there?");
+    expect(again.screen).not.toContain(PASSWORD);
+    const other = await Tmux.run(["open", "orchard"], env);
+    await other.shows(`${Tmux.LEFT} 1`);
+  });
+
+  test("a line that is being typed is completed with its sessions, and their entries", async () => {
+    const env = inStore("completion");
+    await espalierJson(["copy", DEMO, "store:tides"], env);
+    const offered = async (...words: string[]) => (await espalier(["complete", "--", ...words], env)).stdout;
+    expect(await offered("tree", "ti")).toMatch(/^tides\t[^\n]*\n$/);
+    expect(await offered("tree", "")).toMatch(/^tides\t[^\n]*\n$/);
+    expect(await offered("navigate", "tides", "before")).toMatch(/^before-cache\t/);
+    const named = await espalier(["complete", "--", "--store", address("completion"), "tree", "ti"]);
+    expect(named.stdout).toMatch(/^tides\t/);
+  });
+
+  test("a chat is kept in it, and nowhere else", async () => {
+    const model = await startMessagesServer({ reply: () => textReply("Roses.") });
+    try {
+      const home = temporaryFolder();
+      const { env } = inStore("chat");
+      const around = { ANTHROPIC_API_KEY: "test", ANTHROPIC_BASE_URL: model.url, ESPALIER_HOME: home };
+      const options = { env: { ...env, ...around }, cwd: home };
+      const asked = await espalier(["chat", "--print", "What grows here?"], options);
+      expect(asked).toEqual({ code: 0, stdout: "Roses.\n", stderr: "" });
+      expect((await espalier(["chat", "-c", "--print", "And there?"], options)).stdout).toBe("Roses.\n");
+      const listed = await espalierJson(["list"], options);
+      expect(listed.values).toMatchObject([{ firstMessage: "What grows here?" }]);
+      const { value } = await espalierJson(["context", listed.value.file], options);
+      expect(value.messages.map(({ role }: { role: string }) => role)).toEqual([
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+      ]);
+      expect(existsSync(join(home, "sessions"))).toBe(false);
+    } finally {
+      await model.close();
+    }
+  });
+
+  test("the page shows its sessions", async () => {
+    const env = inStore("page");
+    await espalierJson(["copy", DEMO, "store:tides"], env);
+    const child = await start(["serve", "--write"], env);
+    const ended = once(child, "close");
+    const [line] = await once(createInterface({ input: child.stdout }), "line");
+    const get = async (path: string) => (await fetch(`${line}api/${path}`)).json();
+    const [listed, ...others] = (await get("sessions")) as { key: string; file: string }[];
+    expect({ file: listed!.file, others }).toEqual({ file: "tides", others: [] });
+    expect(await get(`sessions/${listed!.key}/facts`)).toMatchObject({ length: 212 });
+    const order = { method: "POST", headers: { "content-type": "application/json" } };
+    const body = JSON.stringify({ id: "kpg9JT9KkzGf", label: "from the page" });
+    const answer = await fetch(`${line}api/sessions/${listed!.key}/label`, { ...order, body });
+    expect(await answer.text()).toContain('"result":{"entryId":');
+    child.kill("SIGTERM");
+    expect((await ended)[0]).toBe(0);
+    const { value } = await espalierJson(["tree", "tides"], env);
+    expect(value.entries.find(({ id }: { id: string }) => id === "kpg9JT9KkzGf").label).toBe("from the page");
   });
 
   test("a store that cannot be had is one sentence, and nothing of its password", async () => {

@@ -26,7 +26,7 @@ Examples:
     .description("what could stand at the end of a line that is being typed")
     .action(async (words: string[]) => {
       const { completionOf } = await import("../completion/candidates.ts");
-      const { candidates, files } = await completionOf(program, words);
+      const { candidates, files } = await completionOf(program, words, shell);
       for (const { value, description } of candidates)
         await shell.output.writeLine(`${value}\t${description}`);
       if (files) await shell.output.writeLine(":files");

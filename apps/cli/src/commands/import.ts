@@ -1,5 +1,4 @@
 import { generateSummary } from "@espalier/compaction";
-import { espalierHome } from "@espalier/engine";
 import {
   type ImportOptions,
   type ImportReport,
@@ -7,9 +6,9 @@ import {
   localAgents,
   type Summarize,
 } from "@espalier/interop/node";
-import { fileStore } from "@espalier/session-tree/node";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
+import { storeInUse } from "../opening.ts";
 import { printStep } from "../print.ts";
 import { startProgress } from "../progress.ts";
 import { readySummarizer } from "../ready-summarizer.ts";
@@ -59,7 +58,7 @@ async function importAll(
   const reports: ImportReport[] = [];
   try {
     const imports = importSessions(what, {
-      store: shell.store ?? fileStore({ home: espalierHome() }),
+      store: storeInUse(shell),
       ...options,
       ...(summarize ? { summarize } : {}),
       onProgress: ({ index, total }) => progress.tell(`file ${index + 1} of ${total}`),

@@ -1,8 +1,7 @@
 import { existsSync } from "node:fs";
-import { espalierHome } from "@espalier/engine";
-import { fileStore } from "@espalier/session-tree/node";
 import { type Command, CommanderError } from "commander";
 import { CommandError } from "../failure.ts";
+import { storeInUse } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
 interface OpenCommandOptions {
@@ -18,12 +17,7 @@ export function addOpen(program: Command, shell: Shell): void {
     .addHelpText("after", "\nExamples:\n  espalier\n  espalier session.jsonl\n  espalier open 3kq7 --ascii")
     .action(async (ref: string | undefined, { ascii = false }: OpenCommandOptions) => {
       const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
-      if (isTerminal && shell.store)
-        throw new CommandError(
-          "usage",
-          "The terminal shows sessions in files; with --store, `espalier serve` shows them in a browser, and `espalier list` prints them.",
-        );
-      if (ref !== undefined) await assertSession(ref, program.args[0] === "open");
+      if (ref !== undefined) await assertSession(shell, ref, program.args[0] === "open");
       // What to print without a terminal is the same as for no command at all.
       else if (!isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
       if (!isTerminal)
@@ -37,10 +31,10 @@ export function addOpen(program: Command, shell: Shell): void {
 }
 
 /** A word that is no session was meant as a command, unless somebody said that it is one. */
-async function assertSession(ref: string, isNamed: boolean): Promise<void> {
-  if (existsSync(ref)) return;
+async function assertSession(shell: Shell, ref: string, isNamed: boolean): Promise<void> {
+  if (!shell.store && existsSync(ref)) return;
   try {
-    const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+    const log = await storeInUse(shell).open(ref, "read");
     await log.close();
   } catch (error) {
     if (isNamed || ref.includes("/")) throw error;

@@ -1,7 +1,9 @@
-import { listSessions, openSession } from "@espalier/engine";
+import { listSessions, openSession, openStore } from "@espalier/engine";
 import { labelsInForce } from "@espalier/session-tree";
 import type { Argument, Command, Option } from "commander";
+import { storeOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
+import type { Shell } from "../shell.ts";
 
 /** A word that could stand where the cursor is. */
 interface Candidate {
@@ -26,20 +28,38 @@ const NAMES_FILE: ReadonlySet<string> = new Set(["file", "folder", "path", "out"
 
 /**
  * What can stand for the last of `words`, the words after `espalier` up to the cursor: the last is empty when a new word
- * begins. The program says which commands, options and choices there are; sessions and entries are looked up.
+ * begins. The program says which commands, options and choices there are; sessions and entries are looked up, in the store
+ * that the words name, else in that of the shell.
  */
-export async function completionOf(program: Command, words: readonly string[]): Promise<Completion> {
+export async function completionOf(
+  program: Command,
+  words: readonly string[],
+  shell: Pick<Shell, "store">,
+): Promise<Completion> {
+  const before = words.slice(0, -1);
+  const address = addressIn(before);
+  const place = storeOf(address === undefined ? shell : { store: await openStore(address) });
   const typed = words.at(-1) ?? "";
-  const { command, given, option } = whereIn(program, words.slice(0, -1));
+  const { command, given, option } = whereIn(program, before);
   const offered = option
-    ? await valuesOf(named(option.attributeName()), option.argChoices, given, typed)
+    ? await valuesOf(named(option.attributeName()), option.argChoices, given, typed, place)
     : typed.startsWith("-")
       ? { candidates: optionsOf(program, command), files: false }
       : command === program
         ? { candidates: commandsOf(program), files: false }
-        : await argumentsOf(command, given, typed);
+        : await argumentsOf(command, given, typed, place);
   return { ...offered, candidates: offered.candidates.filter(({ value }) => value.startsWith(typed)) };
 }
+
+type StorePlace = ReturnType<typeof storeOf>;
+
+/** The value of `--store`, where the words before the cursor have one. */
+function addressIn(words: readonly string[]): string | undefined {
+  const at = words.lastIndexOf("--store");
+  return at >= 0 ? words[at + 1] : words.findLast((word) => word.startsWith(STORE))?.slice(STORE.length);
+}
+
+const STORE = "--store=";
 
 /** How far the words before the cursor have come. */
 interface Place {
@@ -73,12 +93,17 @@ function takingValue(program: Command, command: Command, word: string): Option |
 /** What a value is called, whatever it is an argument or an option of. */
 const named = (name: string): string => (name === "extension" || name === "repair" ? "file" : name);
 
-function argumentsOf(command: Command, given: readonly string[], typed: string): Promise<Completion> {
+function argumentsOf(
+  command: Command,
+  given: readonly string[],
+  typed: string,
+  place: StorePlace,
+): Promise<Completion> {
   const { registeredArguments } = command;
   const last = registeredArguments.at(-1);
   const argument: Argument | undefined =
     registeredArguments[given.length] ?? (last?.variadic ? last : undefined);
-  return valuesOf(argument?.name() ?? "", argument?.argChoices, given, typed);
+  return valuesOf(argument?.name() ?? "", argument?.argChoices, given, typed, place);
 }
 
 async function valuesOf(
@@ -86,11 +111,12 @@ async function valuesOf(
   choices: readonly string[] | undefined,
   given: readonly string[],
   typed: string,
+  place: StorePlace,
 ): Promise<Completion> {
   if (choices) return { candidates: choices.map((value) => ({ value, description: "" })), files: false };
-  if (name === "session") return { candidates: await sessions(typed), files: true };
+  if (name === "session") return { candidates: await sessions(typed, place), files: !place.store };
   if (NAMES_ENTRY.has(name) && given[0] !== undefined)
-    return { candidates: await entries(given[0], typed), files: false };
+    return { candidates: await entries(given[0], typed, place), files: false };
   return { candidates: [], files: NAMES_FILE.has(name) };
 }
 
@@ -105,20 +131,21 @@ const optionsOf = (program: Command, command: Command): Candidate[] =>
     ({ long, hidden, description }) => (long && !hidden ? [{ value: long, description }] : []),
   );
 
-/** Sessions whose id begins so, the newest first. A path is completed as a path. */
-async function sessions(typed: string): Promise<Candidate[]> {
+/** Sessions whose id begins so, or, in a store, whose name does; the newest first. A path is completed as a path. */
+async function sessions(typed: string, place: StorePlace): Promise<Candidate[]> {
   const found: Candidate[] = [];
-  if (typed === "" || /[/.]/.test(typed)) return found;
-  for await (const { id, name, firstMessage } of listSessions()) {
-    if (id.startsWith(typed)) found.push({ value: id, description: plainLine(name ?? firstMessage ?? "") });
+  if (!place.store && (typed === "" || /[/.]/.test(typed))) return found;
+  for await (const { id, ref, name, firstMessage } of listSessions(place)) {
+    const value = place.store ? [ref, id].find((one) => one.startsWith(typed)) : id;
+    if (value?.startsWith(typed)) found.push({ value, description: plainLine(name ?? firstMessage ?? "") });
     if (found.length === OFFERED) break;
   }
   return found;
 }
 
 /** Labels, the two places that have a word, and ids once their beginning is there. */
-async function entries(ref: string, typed: string): Promise<Candidate[]> {
-  const session = await openSession(ref, { mode: "read" });
+async function entries(ref: string, typed: string, place: StorePlace): Promise<Candidate[]> {
+  const session = await openSession(ref, { ...place, mode: "read" });
   try {
     const { tree } = session;
     const labels = [...labelsInForce(tree)].map(([id, { label }]) => ({

@@ -1,7 +1,8 @@
-import { espalierHome, type ListedSession, listSessions, searchSessions } from "@espalier/engine";
+import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
 import { billedCallAt } from "@espalier/engine/reading";
-import { Tree, tipRows } from "@espalier/session-tree";
-import { fileStore } from "@espalier/session-tree/node";
+import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
+import { storeInUse, storeOf } from "../opening.ts";
+import type { Shell } from "../shell.ts";
 import { LatestTask } from "./latest-task.ts";
 import { partView } from "./part-view.ts";
 import { pauses } from "./pause.ts";
@@ -21,12 +22,18 @@ const MOST_BYTES = 64_000_000;
 
 /** What the list of sessions has done outside of it. */
 export class ListEffects {
+  readonly #shell: Pick<Shell, "store">;
   readonly #dispatch: (event: TerminalEvent) => void;
   readonly #listing: LatestTask;
   readonly #searching: LatestTask;
   readonly #facts: LatestTask;
 
-  constructor(dispatch: (event: TerminalEvent) => void, failed: (error: unknown) => void) {
+  constructor(
+    shell: Pick<Shell, "store">,
+    dispatch: (event: TerminalEvent) => void,
+    failed: (error: unknown) => void,
+  ) {
+    this.#shell = shell;
     this.#dispatch = dispatch;
     this.#listing = new LatestTask(failed);
     this.#searching = new LatestTask(failed);
@@ -39,7 +46,7 @@ export class ListEffects {
       const sessions: ListedSession[] = [];
       const tell = (isDone: boolean) => this.#dispatch({ type: "sessions", sessions: [...sessions], isDone });
       let told = 0;
-      for await (const session of listSessions()) {
+      for await (const session of listSessions(storeOf(this.#shell))) {
         sessions.push(session);
         await pause();
         if (sessions.length > 1 && Date.now() - told < TELLING) continue;
@@ -57,7 +64,8 @@ export class ListEffects {
       const hits: FoundText[] = [];
       let told = Date.now();
       const onSkipped = () => undefined;
-      for await (const hit of searchSessions(query, { limit: MOST_HITS, signal, onSkipped })) {
+      const asked = { ...storeOf(this.#shell), limit: MOST_HITS, signal, onSkipped };
+      for await (const hit of searchSessions(query, asked)) {
         hits.push(hit);
         if (Date.now() - told < TELLING) continue;
         this.#dispatch({ type: "hits", query, hits: [...hits], isDone: false });
@@ -70,8 +78,9 @@ export class ListEffects {
   /** Reads sessions one after another, the first ones first. */
   readFacts(refs: readonly string[]): void {
     this.#facts.begin(async (signal) => {
+      const store = storeInUse(this.#shell);
       for (const ref of refs) {
-        const facts = await factsOf(ref, signal);
+        const facts = await factsOf(store, ref, signal);
         if (facts) this.#dispatch({ type: "facts", ref, facts });
       }
     }, TYPING);
@@ -85,9 +94,13 @@ export class ListEffects {
 }
 
 /** How many branches a session has, and what it cost; undefined for one that is too long to be read for that. */
-async function factsOf(ref: string, signal: AbortSignal): Promise<SessionFacts | undefined> {
+async function factsOf(
+  store: SessionStore,
+  ref: string,
+  signal: AbortSignal,
+): Promise<SessionFacts | undefined> {
   const pause = pauses(signal);
-  const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+  const log = await store.open(ref, "read");
   try {
     const { view } = log;
     if (!view || view.size > MOST_BYTES) return undefined;

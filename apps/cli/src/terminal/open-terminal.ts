@@ -27,8 +27,8 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   const terminal = new Terminal(firstState(tty.size, { now: Date.now(), isColoured }));
   const dispatch = terminal.dispatch.bind(terminal);
   const failed = (error: unknown) => dispatch({ type: "failed", message: failureOf(error).message });
-  const lists = new ListEffects(dispatch, failed);
-  const sessions = new SessionEffects(dispatch, () => acts.writer(), failed);
+  const lists = new ListEffects(shell, dispatch, failed);
+  const sessions = new SessionEffects(shell, dispatch, () => acts.writer(), failed);
   const acts = new ActEffects(shell, dispatch, () => sessions.refresh(), failed);
 
   const drawing = new Drawing(tty, terminal, { colours: isColoured, ascii });

@@ -1,8 +1,10 @@
 import { accessSync, constants, statSync } from "node:fs";
-import { compareBranches, espalierHome, searchSessions } from "@espalier/engine";
+import { isAbsolute } from "node:path";
+import { compareBranches, searchSessions } from "@espalier/engine";
 import { FORMAT_VERSION, type SessionLog } from "@espalier/session-tree";
-import { fileStore } from "@espalier/session-tree/node";
-import { followFile } from "./follow-file.ts";
+import { storeInUse, storeOf } from "../opening.ts";
+import type { Shell } from "../shell.ts";
+import { followLog } from "./follow-log.ts";
 import { LatestTask } from "./latest-task.ts";
 import { readPathUsage } from "./path-usage.ts";
 import { pauses } from "./pause.ts";
@@ -26,6 +28,7 @@ export interface Opening {
 
 /** The session that is open: read, watched while it grows, and looked through. */
 export class SessionEffects {
+  readonly #shell: Pick<Shell, "store">;
   readonly #dispatch: (event: TerminalEvent) => void;
   readonly #writer: () => Promise<{ name: string; isBilled: boolean }>;
   readonly #failed: (error: unknown) => void;
@@ -38,10 +41,12 @@ export class SessionEffects {
   #refreshing: Promise<void> | undefined;
 
   constructor(
+    shell: Pick<Shell, "store">,
     dispatch: (event: TerminalEvent) => void,
     writer: () => Promise<{ name: string; isBilled: boolean }>,
     failed: (error: unknown) => void,
   ) {
+    this.#shell = shell;
     this.#dispatch = dispatch;
     this.#writer = writer;
     this.#failed = failed;
@@ -57,7 +62,8 @@ export class SessionEffects {
   }
 
   async #load(ref: string, { entryId, editorText }: Opening, signal?: AbortSignal): Promise<void> {
-    const log = await fileStore({ home: espalierHome() }).open(ref, "read");
+    const log = await storeInUse(this.#shell).open(ref, "read");
+    await log.load();
     const reader = new SessionReader(log, pauses(signal));
     const begun = reader.begin();
     await this.#replace(reader);
@@ -75,7 +81,7 @@ export class SessionEffects {
     // A place that the end of the log does not have is gone to when all of it is there.
     const place = begun.isPartial ? entryId : undefined;
     this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
-    this.#unfollow = followFile(log.ref, () => void this.refresh().catch(this.#failed));
+    this.#unfollow = followLog(log, () => void this.refresh().catch(this.#failed));
     this.#ahead.begin((ended) => reader.lookAhead(pauses(ended)));
   }
 
@@ -106,7 +112,8 @@ export class SessionEffects {
       const { ref } = this.#open.log;
       const entryIds: string[] = [];
       let told = Date.now();
-      for await (const hit of searchSessions(query, { files: [ref], limit: MOST_FOUND, signal })) {
+      const asked = { ...storeOf(this.#shell), files: [ref], limit: MOST_FOUND, signal };
+      for await (const hit of searchSessions(query, asked)) {
         entryIds.push(hit.entryId);
         if (Date.now() - told < TELLING) continue;
         this.#dispatch({ type: "found", query, entryIds: [...entryIds], isDone: false });
@@ -160,7 +167,7 @@ export class SessionEffects {
 
 /** Whether the file of a session in an old format is no longer the one that was read: its first append replaced it. */
 function isUpgraded({ header, ref }: SessionLog): boolean {
-  if (!header || header.version >= FORMAT_VERSION) return false;
+  if (!header || header.version >= FORMAT_VERSION || !isAbsolute(ref)) return false;
   return statSync(`${ref}.v${header.version}`, { throwIfNoEntry: false }) !== undefined;
 }
 
@@ -169,6 +176,8 @@ function whyReadOnly({ header, ref }: SessionLog): string | undefined {
   if (!header) return "This file has no session header; it is only read.";
   if (header.version > FORMAT_VERSION)
     return `This session has format version ${header.version}, newer than this program writes; it is only read.`;
+  // A store says so itself when it is written.
+  if (!isAbsolute(ref)) return undefined;
   try {
     accessSync(ref, constants.W_OK);
     return undefined;

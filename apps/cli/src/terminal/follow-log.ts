@@ -1,6 +1,8 @@
 import { type FSWatcher, watch } from "node:fs";
+import { isAbsolute } from "node:path";
+import type { SessionLog } from "@espalier/session-tree";
 
-/** Milliseconds after which a file is looked at where the system does not say that it changed. */
+/** Milliseconds after which a log is looked at where nobody says that it changed: a store, or some systems. */
 const LOOK = 1_000;
 
 /** Why a system does not watch: no more files can be, or none here, or it is gone. Looking finds the same, later. */
@@ -12,10 +14,10 @@ const UNWATCHED: ReadonlySet<string | undefined> = new Set([
   "EACCES",
 ]);
 
-/** Calls `look` whenever a file may have changed; returns the function that ends it. */
-export function followFile(file: string, look: () => void): () => void {
+/** Calls `look` whenever a log may have grown; returns the function that ends it. */
+export function followLog({ ref }: Pick<SessionLog, "ref">, look: () => void): () => void {
   const timer = setInterval(look, LOOK);
-  const watcher = watchFile(file, look);
+  const watcher = isAbsolute(ref) ? watchFile(ref, look) : undefined;
   return () => {
     clearInterval(timer);
     watcher?.close();
