@@ -11,11 +11,12 @@ const SHOWN = [
   ["open", "100k ", "… 100,000 entries, 220 MB"],
   ["open", "1M ", "… 1,000,000 entries, 2.2 GB"],
   ["index", "1M ", "Index of all entries and branches, 1,000,000"],
-  ["memory", "peak of the process with the context, 1M", "Memory of the process with that context"],
+  ["memory", "peak of the process with the context, 1M", "Memory of a process that has opened 1,000,000"],
   ["step", "in a session", "One step of an agent at 100,000 entries"],
   ["append", "one message", "Append a message, read back"],
   ["fork", "a path", "Fork a path of 100,000 entries"],
-  ["list", "1,000 sessions", "List 1,000 sessions, 600 MB"],
+  ["list", "the same", "List 1,000 sessions, 600 MB, for the first time"],
+  ["list", "1,000 sessions", "… and again"],
   ["search", "a text that is nowhere", "Search 600 MB for a text"],
 ];
 
