@@ -13,12 +13,15 @@ import {
 } from "@espalier/engine";
 import { FORMAT_VERSION, type SessionIssue, type SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { formatBytes } from "./numbers.ts";
 import type { Shell } from "./shell.ts";
 
 /** How much of a session a command needs. */
 interface Reach {
   /** True: the context at the leaf, and nothing that only the whole tree can tell. Default false. */
   isContextEnough?: boolean;
+  /** Told of the session as it was opened, before anything else of it is read. */
+  onOpened?: (session: Session) => void;
 }
 
 /**
@@ -156,8 +159,9 @@ export function summarizerOf(
 const canAskClaude = (): boolean => Boolean(process.env["ANTHROPIC_API_KEY"]);
 
 /** What a command needs to know of extensions, and where they can say something. */
-export function heard(shell: Shell): OpenOptions {
+export function heard(shell: Shell): OpenOptions & Reach {
   return {
+    ...(shell.globals.trace ? { onOpened: (session) => shell.complain(readingTrace(session)) } : {}),
     extensions: shell.globals.extension ?? [],
     onReport: ({ message }) => shell.complain(message),
     ui: { notify: (message) => shell.complain(message) },
@@ -175,11 +179,12 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
 
 async function using<Result>(
   ref: string,
-  { isContextEnough = false, ...options }: OpenOptions & Reach,
+  { isContextEnough = false, onOpened, ...options }: OpenOptions & Reach,
   use: (session: Session) => Promise<Result>,
 ): Promise<Result> {
   const session = await openSession(ref, isContextEnough ? { ...options, whole: false } : options);
   try {
+    onOpened?.(session);
     // Views and references to entries ask about all of it.
     if (!isContextEnough) {
       await session.load();
@@ -189,6 +194,18 @@ async function using<Result>(
   } finally {
     await session.close();
   }
+}
+
+/** How much of the log the context at its leaf took: the path, read backwards, and whether that led to the first line. */
+function readingTrace({ core, file }: Session): string {
+  const size = core.log.view?.size;
+  const { readFrom, complete } = core.window;
+  if (size === undefined || readFrom === undefined)
+    return `The path of ${file} was given by its store, or by an index of the whole.`;
+  const read = `${formatBytes(size - readFrom)} of ${formatBytes(size)}`;
+  return complete
+    ? `Read ${read} of ${file}, once: the path leads to its root.`
+    : `Read ${read} of ${file}, from its end: a compaction stands for the rest.`;
 }
 
 function warnOfHeader(shell: Shell, { header, file }: Session): void {

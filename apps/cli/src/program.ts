@@ -95,6 +95,7 @@ export function createProgram(shell: Shell): Command {
         "share",
       ]),
     )
+    .option("--trace", "say on stderr how much of a session's file was read to open it")
     .option("--summarizer <name>", "who writes summaries: extractive, anthropic or anthropic:MODEL")
     .option("--fallback", "when a summarizer that was named fails, let the extractive one step in")
     .addOption(

@@ -16,6 +16,8 @@ interface GlobalOptions {
   summarizer?: string;
   /** Whether the extractive summarizer steps in for one that was named. */
   fallback?: boolean;
+  /** Whether to say how much of a session's file was read to open it. */
+  trace?: boolean;
   /** The address of the store that sessions are in. May hold a password: it is printed nowhere. */
   store?: string;
 }

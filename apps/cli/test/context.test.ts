@@ -1,5 +1,6 @@
-import { expect, test } from "vitest";
-import { DEMO, espalier, espalierJson } from "./espalier.ts";
+import { readFileSync, statSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { DEMO, espalier, espalierJson, HEADER, said, sessionOf } from "./espalier.ts";
 
 test("context --json is the neutral context of the leaf", async () => {
   const { value } = await espalierJson(["context", DEMO]);
@@ -60,4 +61,22 @@ test("a request of nothing is an error", async () => {
   const { code, value } = await espalierJson(["context", DEMO, "--at", "start", "--format", "anthropic"]);
   expect(code).toBe(1);
   expect(value.error.code).toBe("empty-context");
+});
+
+describe("--trace", () => {
+  const trace = async (file: string) => (await espalier(["context", file, "--trace", "--json"])).stderr;
+
+  test("says that a compaction spared the beginning of a file", async () => {
+    expect(await trace(DEMO)).toMatch(
+      /^Read \d+ kB of 242 kB of .*, from its end: a compaction stands for the rest\.\n$/,
+    );
+  });
+
+  test("says that a path led to its root, in one pass over what stands behind that", async () => {
+    const file = sessionOf(HEADER, said("a", null, "Hello"), said("b", "a", "Are you there?"));
+    const [header = ""] = readFileSync(file, "utf8").split("\n");
+    const { size } = statSync(file);
+    const read = `${size - header.length - 1} B of ${size} B`;
+    expect(await trace(file)).toBe(`Read ${read} of ${file}, once: the path leads to its root.\n`);
+  });
 });

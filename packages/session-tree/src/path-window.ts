@@ -13,6 +13,11 @@ export interface PathWindow {
   complete: boolean;
   /** What was in force before the window's first entry. */
   before: Settings;
+  /**
+   * For a window that was read backwards out of a log's bytes: where the last line begins that was looked at. Nothing
+   * behind it was read twice, nothing before it at all; 0 where a setting that no entry names was looked for to the end.
+   */
+  readFrom?: number;
 }
 
 /**

@@ -44,6 +44,7 @@ class PathReader {
   #started = false;
   #seekingLeaf = true;
   #leafId: string | null = null;
+  #readFrom = 0;
 
   constructor(leafId: string | undefined) {
     this.#wanted.set(leafId ?? null);
@@ -57,6 +58,7 @@ class PathReader {
 
   /** Takes the next line from the end; false when nothing more is needed. */
   take(block: Uint8Array, start: number, end: number, offset: number, terminated: boolean): boolean {
+    this.#readFrom = offset;
     if (start === end) return true;
     const scan = this.#scan;
     const isLegible = terminated && scanEntry(block, start, end, scan);
@@ -98,7 +100,7 @@ class PathReader {
   }
 
   finish(): PathWindow {
-    return this.#builder.finish(this.#leafId);
+    return { ...this.#builder.finish(this.#leafId), readFrom: this.#readFrom };
   }
 }
 

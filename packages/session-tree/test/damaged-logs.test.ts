@@ -99,7 +99,7 @@ describe("a log to which anything may have happened", () => {
           const expected = buildSessionContext(tree, id);
           expect(contextOfWindow(readPathWindow(view, id))).toEqual(expected);
           if (tree.kindAt(row).movesLeaf) {
-            expect(readPathWindow(view, id)).toEqual(pathWindowAt(tree, row));
+            expect(readPathWindow(view, id)).toMatchObject(pathWindowAt(tree, row));
             expect(contextOfPath(pathOf(tree, id))).toEqual(expected);
             expect(buildSessionContext(entries, id)).toEqual(expected);
           }
