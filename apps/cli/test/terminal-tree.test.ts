@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { readContext } from "../src/terminal/read-context.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const user = (id: string, parentId: string | null, content = id) => ({
@@ -119,17 +120,33 @@ test("the preview asks for what the model reads where the cursor is, and shows i
   const value = {
     tokens: 50_000,
     model: "p/m",
+    contextWindow: undefined,
     thinkingLevel: "off",
     hidden: "The compaction x stands for 3 older entries.",
     messages: [{ role: "user" as const, tokens: 50_000, gist: "all of it", isSent: true }],
   };
   scratch.happen({ type: "context", row: cursor, context: value });
   expect(scratch.screen).toMatch(/1 message, 50,000 tokens · p\/m/);
-  expect(scratch.screen).toContain("25 % of a window of 200,000");
+  expect(scratch.screen).toContain("25 % of an assumed window of 200,000");
   expect(scratch.screen).toContain("stands for 3 older entries");
   expect(scratch.screen).toMatch(/50,000 {2}you {6}all of it/);
+  scratch.happen({ type: "context", row: cursor, context: { ...value, contextWindow: 1_000_000 } });
+  expect(scratch.screen).toContain("5 % of the model's window of 1,000,000; it is compacted above 983,616");
   scratch.keys("up");
   expect(scratch.effects.at(-1)).toMatchObject({ type: "read-context" });
+});
+
+test("the window of what the model reads is that of the model, where it is known", () => {
+  const by = (provider: string, model: string) => {
+    const { tree, leafId } = modelOf([
+      user("question", null),
+      { ...answer("reply", "question"), message: { role: "assistant", content: [], provider, model } },
+    ]);
+    return readContext(tree, leafId!).contextWindow;
+  };
+  expect(by("anthropic", "claude-opus-4-8-20260101")).toBe(1_000_000);
+  expect(by("anthropic", "claude-of-tomorrow")).toBeUndefined();
+  expect(by("elsewhere", "claude-opus-4-8")).toBeUndefined();
 });
 
 test("a session that grows elsewhere grows on the screen; who looks at the leaf goes with it, who does not stays", () => {

@@ -69,7 +69,8 @@ describe("what the model reads", () => {
       fc.asyncProperty(arbitraryTree, fc.nat(), async (tree, other) => {
         await growthTo(tree, movingRow(tree, other % tree.length));
         const end = movingRow(tree, tree.length - 1);
-        const { points, steps } = await growthTo(tree, end);
+        const { points, steps, window } = await growthTo(tree, end);
+        expect(window).toBe(contextViewAt(tree, end).window);
         expect([steps > 0, points.at(-1)?.row ?? -1]).toEqual([end >= 0, end]);
         for (const { row, tokens } of points) {
           const view = contextViewAt(tree, row);

@@ -3,6 +3,7 @@ export {
   type AnthropicPrices,
   anthropicModel,
   anthropicModels,
+  contextWindowOf,
 } from "./anthropic/anthropic-models.ts";
 export type { LastRequest, SentBody } from "./anthropic/anthropic-request.ts";
 export {

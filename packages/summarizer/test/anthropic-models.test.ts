@@ -1,4 +1,4 @@
-import { anthropicModel, anthropicModels, clampOutput } from "@espalier/summarizer";
+import { anthropicModel, anthropicModels, clampOutput, contextWindowOf } from "@espalier/summarizer";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 
@@ -8,6 +8,13 @@ describe("anthropicModels", () => {
     expect(anthropicModel("claude-3-5-haiku-latest")).toBe(anthropicModels["claude-3-5-haiku"]);
     expect(anthropicModel("claude-opus-4@20250514")).toBe(anthropicModels["claude-opus-4"]);
     expect(anthropicModel("my-model")).toEqual({ contextWindow: 200_000, maxOutputTokens: 8_192 });
+  });
+
+  it("knows the window of the model of a session, and guesses none", () => {
+    expect(contextWindowOf({ provider: "anthropic", modelId: "claude-opus-4-8-20260101" })).toBe(1_000_000);
+    expect(contextWindowOf({ provider: "anthropic", modelId: "constructor" })).toBeUndefined();
+    expect(contextWindowOf({ provider: "openai", modelId: "claude-opus-4-8" })).toBeUndefined();
+    expect(contextWindowOf(null)).toBeUndefined();
   });
 
   it("has sizes and prices that make sense", () => {

@@ -6,6 +6,7 @@ import {
   isFailedAnswer,
   type Tree,
 } from "@espalier/session-tree";
+import { contextWindowOf } from "@espalier/summarizer";
 import { previewMessage } from "../entry-preview.ts";
 import { formatCount, formatMany } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
@@ -17,6 +18,8 @@ import { EMPTY, type Line, line, type Span, type Style, span } from "./frame.ts"
 export interface ReadContext {
   tokens: number;
   model: string | null;
+  /** The window of the model in tokens; undefined where it is not known. */
+  contextWindow: number | undefined;
   thinkingLevel: string;
   /** What a compaction keeps from the model, in one sentence. */
   hidden: string | undefined;
@@ -37,6 +40,7 @@ export function readContext(tree: Tree, entryId: string): ReadContext {
   return {
     tokens: context.tokens,
     model: context.model ? plainLine(`${context.model.provider}/${context.model.modelId}`) : null,
+    contextWindow: contextWindowOf(context.model),
     thinkingLevel: plainLine(context.thinkingLevel),
     hidden: hiddenBy({ tree }, entryId, context),
     messages: context.messages.map((said) => ({
@@ -61,6 +65,9 @@ const OTHER = { title: "other", style: "plain", fill: "█" } as const;
 
 const partOf = (role: string) => PARTS[role] ?? { ...OTHER, title: plainLine(role) };
 
+/** The window where that of the model is not known, in tokens. */
+const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
+
 /** Columns of a number of tokens. */
 const TOKENS_WIDTH = 8;
 const ROLE_WIDTH = 8;
@@ -68,7 +75,9 @@ const ROLE_WIDTH = 8;
 /** A context on a screen: its size in the window, what a compaction hides, then a line a message, oldest first. */
 export function contextLines(context: ReadContext, columns: number): Line[] {
   const { tokens, messages, model, thinkingLevel, hidden } = context;
-  const { contextWindow, reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
+  const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
+  const contextWindow = context.contextWindow ?? ASSUMED_WINDOW;
+  const whose = context.contextWindow === undefined ? "an assumed" : "the model's";
   const share = Math.round((tokens / contextWindow) * 100);
   const reader = [model, thinkingLevel === "off" ? null : `thinking ${thinkingLevel}`].filter(Boolean);
   return [
@@ -76,10 +85,10 @@ export function contextLines(context: ReadContext, columns: number): Line[] {
       span(`${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}`, "strong"),
       span(reader.length > 0 ? ` · ${reader.join(" · ")}` : "", "dim"),
     ),
-    windowBar(messages, columns),
+    windowBar(messages, contextWindow, columns),
     line(
       span(
-        `${share} % of a window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`,
+        `${share} % of ${whose} window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`,
         "dim",
       ),
     ),
@@ -100,8 +109,8 @@ function messageLine({ role, tokens, gist, isSent }: ReadMessage, columns: numbe
 }
 
 /** The window as a bar: what fills it, by who said it, and `│` where it is compacted. */
-function windowBar(messages: readonly ReadMessage[], columns: number): Line {
-  const { contextWindow, reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
+function windowBar(messages: readonly ReadMessage[], contextWindow: number, columns: number): Line {
+  const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
   const total = messages.reduce((sum, { tokens }) => sum + tokens, 0);
   const width = Math.max(10, Math.min(columns - 2, 100));
   const scale = width / Math.max(contextWindow, total);

@@ -6,6 +6,7 @@ import {
   type SessionContext,
   type Tree,
 } from "@espalier/session-tree";
+import { contextWindowOf } from "@espalier/summarizer";
 import { Breath } from "./breath.ts";
 import { addTokens, noTokens, type TokenCounts } from "./token-kinds.ts";
 
@@ -26,6 +27,8 @@ export interface ContextGrowth {
   steps: number;
   /** Up to about 2,000 points: the first, the last, both sides of every bite, and what stands evenly between. */
   points: GrowthPoint[];
+  /** The window of the model at the end, in tokens; null where it is not known. */
+  window: number | null;
 }
 
 /** Points between bites, at the most; with more of them, every other one goes. */
@@ -96,6 +99,7 @@ class GrowthWalk {
     const last = this.steps - 1;
     const isTold = last < 0 || this.#points.at(-1)?.at === last;
     return {
+      window: contextWindowOf(this.#context.model) ?? null,
       steps: this.steps,
       points: isTold ? [...this.#points] : [...this.#points, this.#here(last, false)],
     };

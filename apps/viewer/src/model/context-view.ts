@@ -5,6 +5,7 @@ import {
   pathWindowAt,
   type Tree,
 } from "@espalier/session-tree";
+import { contextWindowOf } from "@espalier/summarizer";
 import { addTokens, noTokens, type TokenCounts } from "./token-kinds.ts";
 
 /** One message that the model reads. */
@@ -20,6 +21,8 @@ export interface ContextView {
   /** The entry; -1 before the first. */
   row: number;
   model: { provider: string; modelId: string } | null;
+  /** The window of the model, in tokens; null where it is not known. */
+  window: number | null;
   thinkingLevel: string;
   /** All tokens, characters / 4. */
   total: number;
@@ -39,5 +42,6 @@ export function contextViewAt(tree: Tree, row: number): ContextView {
     message,
   }));
   const { model, thinkingLevel, tokens: total } = context;
-  return { row: place, model, thinkingLevel, total, tokens, pieces };
+  const known = contextWindowOf(model) ?? null;
+  return { row: place, model, window: known, thinkingLevel, total, tokens, pieces };
 }

@@ -7,6 +7,7 @@ import { formatCount, formatTokens } from "./format-numbers.ts";
 import { MessageView } from "./message-view.tsx";
 import { useAnswer } from "./observe.ts";
 import type { SessionModel } from "./session-model.ts";
+import { ASSUMED_WINDOW } from "./timeline.tsx";
 import { TokenBar } from "./token-bar.tsx";
 import type { ViewerActions } from "./viewer-actions.ts";
 
@@ -15,18 +16,20 @@ const FIRST_SHOWN = 200;
 
 interface ContextPanelProps {
   model: SessionModel;
-  window: number;
+  /** The window that was chosen, in tokens; undefined: the model's. */
+  chosenWindow: number | undefined;
   actions: ViewerActions;
 }
 
 /** What the model reads at the entry that is looked at: message by message, and what they weigh. */
-export function ContextPanel({ model, window, actions }: ContextPanelProps) {
+export function ContextPanel({ model, chosenWindow, actions }: ContextPanelProps) {
   const { answer, error } = useAnswer(() => model.reader.context(model.selected), [model, model.selected]);
   const [shown, setShown] = useState(FIRST_SHOWN);
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet padded">Reading…</p>;
   const { pieces, total, tokens, model: named, thinkingLevel } = answer;
   const largest = pieces.reduce((most, piece) => Math.max(most, piece.tokens), 1);
+  const window = chosenWindow ?? answer.window ?? ASSUMED_WINDOW;
   const left = Math.max(0, pieces.length - shown);
   return (
     <div class="panel">

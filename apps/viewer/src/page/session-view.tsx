@@ -23,9 +23,6 @@ const TITLES: Readonly<Record<Tab, string>> = {
   compare: "Compare",
 };
 
-/** Tokens that a model reads where nothing else is known. */
-const DEFAULT_WINDOW = 200_000;
-
 interface SessionViewProps {
   model: SessionModel;
   address: Address;
@@ -37,7 +34,7 @@ interface SessionViewProps {
 /** A session: its tree, what it says, and its past as a slider. */
 export function SessionView({ model, address, theme, writableAs }: SessionViewProps) {
   useObserved(model);
-  const [window, setWindow] = useState(DEFAULT_WINDOW);
+  const [chosenWindow, chooseWindow] = useState<number>();
   const [inspected, setInspected] = useState(-1);
   const [other, setOther] = useState(-1);
   const [order, setOrder] = useState<Order>();
@@ -133,7 +130,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
         </div>
         <div id="panel" class="tab-panel" role="tabpanel" aria-labelledby={`tab-${tab}`}>
           {tab === "conversation" && <Conversation model={model} rows={model.path} actions={actions} />}
-          {tab === "context" && <ContextPanel model={model} window={window} actions={actions} />}
+          {tab === "context" && <ContextPanel model={model} chosenWindow={chosenWindow} actions={actions} />}
           {tab === "compactions" && (
             <CompactionPanel model={model} row={inspected} inspect={setInspected} actions={actions} />
           )}
@@ -141,7 +138,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
           {tab === "compare" && <ComparePanel model={model} other={other} actions={actions} />}
         </div>
       </div>
-      <Timeline model={model} window={window} setWindow={setWindow} />
+      <Timeline model={model} chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
       {order && writableAs !== undefined && (
         <OrderDialog
           session={writableAs}

@@ -8,18 +8,22 @@ import type { SessionModel } from "./session-model.ts";
 /** Windows of common models, in tokens. */
 const WINDOWS = [32_000, 128_000, 200_000, 1_000_000];
 
+/** Tokens that a model reads where nothing else is known. */
+export const ASSUMED_WINDOW = 200_000;
+
 /** Milliseconds of one step, and the longest time that playing a whole path takes. */
 const STEP = 120;
 const LONGEST = 20_000;
 
 interface TimelineProps {
   model: SessionModel;
-  window: number;
-  setWindow: (window: number) => void;
+  /** The window that was chosen, in tokens; undefined: the model's. */
+  chosenWindow: number | undefined;
+  chooseWindow: (window: number | undefined) => void;
 }
 
 /** The path as time: how the context grew, what each compaction took, and a slider that plays it. */
-export function Timeline({ model, window, setWindow }: TimelineProps) {
+export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
   const { answer: growth } = useAnswer(
     () => model.reader.growth(model.tip),
     [model, model.tip, model.rows.length],
@@ -38,6 +42,8 @@ export function Timeline({ model, window, setWindow }: TimelineProps) {
     return () => clearTimeout(timer);
   }, [plays, at, model, path]);
   const total = growth ? totalAt(growth, at) : 0;
+  const known = growth?.window ?? undefined;
+  const window = chosenWindow ?? known ?? ASSUMED_WINDOW;
   const share = Math.round((total / window) * 100);
   const said = `Step ${at + 1} of ${path.length}, ${formatTokens(total)} tokens, ${share} % of the window`;
   return (
@@ -58,12 +64,17 @@ export function Timeline({ model, window, setWindow }: TimelineProps) {
         </output>
         <select
           aria-label="Window of the model"
-          value={window}
-          onChange={(event) => setWindow(Number(event.currentTarget.value))}
+          value={chosenWindow ?? ""}
+          onChange={(event) => chooseWindow(Number(event.currentTarget.value) || undefined)}
         >
+          <option value="">
+            {known === undefined
+              ? `${formatWindow(ASSUMED_WINDOW)}, assumed`
+              : `${formatWindow(known)}, the model's`}
+          </option>
           {WINDOWS.map((size) => (
             <option key={size} value={size}>
-              {formatTokens(size).replace(".0", "").replace(".00", "")}
+              {formatWindow(size)}
             </option>
           ))}
         </select>
@@ -90,6 +101,8 @@ export function Timeline({ model, window, setWindow }: TimelineProps) {
     </section>
   );
 }
+
+const formatWindow = (tokens: number): string => formatTokens(tokens).replace(/\.0+(?=[kM]$)/, "");
 
 function totalAt({ points }: ContextGrowth, at: number): number {
   const point = points.findLast((candidate) => candidate.at <= at);

@@ -1,3 +1,5 @@
+import type { Settings } from "@espalier/session-tree";
+
 /** Prices in US dollars for a million tokens. `cacheWrite` is that of a five-minute cache. */
 export interface AnthropicPrices {
   input: number;
@@ -78,6 +80,14 @@ const UNKNOWN_ANTHROPIC_MODEL: AnthropicModel = { contextWindow: 200_000, maxOut
 
 /** What is known of a model; a date or `-latest` at the end of its id does not matter. */
 export function anthropicModel(id: string): AnthropicModel {
-  const bare = id.replace(/[-@](?:\d{8}|latest)$/, "");
-  return anthropicModels[bare] ?? UNKNOWN_ANTHROPIC_MODEL;
+  return anthropicModels[withoutDate(id)] ?? UNKNOWN_ANTHROPIC_MODEL;
 }
+
+/** The window of the model that a session names, in tokens; undefined where it is not known here. */
+export function contextWindowOf(model: Settings["model"]): number | undefined {
+  if (model?.provider !== "anthropic") return undefined;
+  const id = withoutDate(model.modelId);
+  return Object.hasOwn(anthropicModels, id) ? anthropicModels[id]!.contextWindow : undefined;
+}
+
+const withoutDate = (id: string): string => id.replace(/[-@](?:\d{8}|latest)$/, "");
