@@ -191,6 +191,21 @@ function isWholeTail(bytes: Uint8Array, stop: number): boolean {
   return issues.at(-1)?.kind === "unterminated-tail" && bytes[stop] !== 10 && stop < bytes.length;
 }
 
+test("a leaf that names its own id and no parent, and stands twice, is read the same from both ends", async () => {
+  const line = (fields: object) => `${JSON.stringify({ timestamp: "t", ...fields })}\n`;
+  const said = { role: "user", content: "x" };
+  const named = line({ type: "leaf", id: "a", targetId: "a" });
+  const log =
+    line({ type: "session", version: 3, id: "s", cwd: "/garden" }) +
+    line({ type: "message", id: "a", parentId: null, message: said }) +
+    named +
+    line({ type: "message", id: "b", parentId: "a", message: said }) +
+    named;
+  const session = await SessionTree.open(memoryLog(new TextEncoder().encode(log)));
+  expect(session.leafId).toBe(leafOf(session.tree));
+  expect(session.leafId).toBe("a");
+});
+
 describe("two lines that stand on one", () => {
   const user = (id: string, parentId: string | null) =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"t","message":{"role":"user","content":"${id}"}}`;
