@@ -50,10 +50,10 @@ export type CommandErrorCode =
 
 const WRONG_USAGE = 2;
 
-/** What a thrown value is to whoever called the command. */
-export function failureOf(error: unknown): Failure {
+/** What a thrown value is to whoever called the command; `command` names what was called where that is known. */
+export function failureOf(error: unknown, command = ""): Failure {
   if (error instanceof CommanderError) {
-    return { code: "usage", message: usageSentence(error.message), exitCode: WRONG_USAGE };
+    return { code: "usage", message: usageSentence(error.message, command), exitCode: WRONG_USAGE };
   }
   if (!(error instanceof Error)) return { code: "internal", message: String(error), exitCode: 1 };
   const { code } = error as { code?: unknown };
@@ -64,11 +64,13 @@ export function failureOf(error: unknown): Failure {
 /** What a shell gives a process that ended by SIGINT. */
 export const INTERRUPTED = 130;
 
-function usageSentence(message: string): string {
+function usageSentence(message: string, command: string): string {
   // What commander says when it would show the help instead.
   if (message === "(outputHelp)") return "Name a command; `espalier --help` lists them.";
   const [first = "", ...rest] = message.replace(/^error: /, "").split("\n");
   const sentence = `${first.charAt(0).toUpperCase()}${first.slice(1)}.`;
   const hint = rest.join(" ").trim();
-  return plainLine(`${sentence.replace(/\.\.$/, ".")} ${hint} See \`espalier --help\`.`);
+  return plainLine(
+    `${sentence.replace(/\.\.$/, ".")} ${hint} See \`espalier ${command && `${command} `}--help\`.`,
+  );
 }

@@ -16,19 +16,20 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
     await shell.output.flush();
     return shell.exitCode;
   } catch (error) {
-    return await reportFailure(shell, error);
+    const called = program.commands.find((command) => command.name() === program.args[0]);
+    return await reportFailure(shell, error, called?.name());
   }
 }
 
 const namesNoCommand = (error: unknown): boolean =>
   error instanceof CommanderError && error.code === "commander.help";
 
-async function reportFailure(shell: Shell, error: unknown): Promise<number> {
+async function reportFailure(shell: Shell, error: unknown, command?: string): Promise<number> {
   // Nobody reads what is printed any more: that is their choice, and no failure of the command.
   if (error instanceof OutputClosed) return 0;
   // Help and version are printed by then.
   const isAnswer = error instanceof CommanderError && error.exitCode === 0;
-  const { code, message, exitCode } = isAnswer ? ANSWERED : failureOf(error);
+  const { code, message, exitCode } = isAnswer ? ANSWERED : failureOf(error, command);
   try {
     if (shell.json && !isAnswer) await shell.output.writeLine(JSON.stringify({ error: { code, message } }));
     await shell.output.flush();

@@ -16,7 +16,8 @@ test("wrong usage is one sentence on stderr and exit 2, with --json an error obj
     wrong.map(async (parameters) => {
       const people = await espalier(parameters);
       expect(people).toMatchObject({ code: 2, stdout: "" });
-      expect(people.stderr).toMatch(/^[^\n]+See `espalier --help`\.\n$/);
+      const help = parameters[0] === "nothing" ? "--help" : `${parameters[0]} --help`;
+      expect(people.stderr).toMatch(new RegExp(`^[^\\n]+See \`espalier ${help}\`\\.\\n$`));
       const program = await espalierJson(parameters);
       expect(program).toMatchObject({ code: 2, stderr: "", value: { error: { code: "usage" } } });
     }),
