@@ -25,6 +25,7 @@ export class CommandError extends Error {
  * - `confirm`: something that cannot be taken back was not confirmed
  * - `damaged`: the line of an entry that cannot be read any more
  * - `not-found`: a folder that does not exist
+ * - `foreign`: a session in the format of another agent, which has to be imported first
  * - `exists`: a session or a folder stands where something is to be written
  * - `verify`: a replay that differs from what was built anew
  * - `changed`: a file that should not have been touched
@@ -40,6 +41,7 @@ export type CommandErrorCode =
   | "confirm"
   | "damaged"
   | "not-found"
+  | "foreign"
   | "exists"
   | "verify"
   | "changed"

@@ -13,6 +13,7 @@ import {
 } from "@espalier/engine";
 import { FORMAT_VERSION, type SessionIssue, type SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { refuseForeign } from "./foreign-session.ts";
 import { formatBytes } from "./numbers.ts";
 import type { Shell } from "./shell.ts";
 
@@ -182,8 +183,15 @@ async function using<Result>(
   { isContextEnough = false, onOpened, ...options }: OpenOptions & Reach,
   use: (session: Session) => Promise<Result>,
 ): Promise<Result> {
-  const session = await openSession(ref, isContextEnough ? { ...options, whole: false } : options);
+  const session = await openSession(ref, isContextEnough ? { ...options, whole: false } : options).catch(
+    async (error: unknown) => {
+      // What is no session of ours may be somebody else's.
+      await refuseForeign(ref);
+      throw error;
+    },
+  );
   try {
+    if (!session.header) await refuseForeign(session.file);
     onOpened?.(session);
     // Views and references to entries ask about all of it.
     if (!isContextEnough) {

@@ -146,3 +146,28 @@ test("where nothing is found, the sentence says what to do", async () => {
   expect(skipped.code).toBe(1);
   expect(skipped.value).toMatchObject({ status: "skipped", issues: [{ kind: "not-a-session" }] });
 });
+
+test.each([
+  ["Claude Code", claudeSession("/garden")],
+  ["Codex", codexSession("/garden")],
+])("a session of %s is no damaged one of ours: every command names the cure", async (agent, lines) => {
+  const file = write(join(temporaryFolder(), "theirs.jsonl"), lines);
+  const before = stateOf(file);
+  for (const command of [["tree"], ["context"], ["doctor"], ["compact"], ["undo"]]) {
+    const { code, value } = await espalierJson([...command, file]);
+    expect(code, command[0]).toBe(1);
+    expect(value.error.code).toBe("foreign");
+    expect(value.error.message).toContain(`is a session of ${agent}; \`espalier import ${file}\``);
+  }
+  expect(stateOf(file)).toBe(before);
+});
+
+test("the demo plays on what an import makes of another agent's session, and leaves that as it is", async () => {
+  const file = write(join(temporaryFolder(), "theirs.jsonl"), claudeSession("/garden"));
+  const before = stateOf(file);
+  const { code, stdout } = await espalier(["demo", file]);
+  expect(code).toBe(0);
+  expect(stdout).toContain("a session of Claude Code");
+  expect(stdout).toContain("Which way is up?");
+  expect(stateOf(file)).toBe(before);
+});

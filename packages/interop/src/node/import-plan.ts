@@ -1,9 +1,8 @@
 import { statSync } from "node:fs";
 import { resolve } from "node:path";
-import { parseLine, scanLines } from "@espalier/jsonl-stream";
-import { ALONE, type SessionImporter, type Surroundings } from "../import-draft.ts";
+import type { SessionImporter, Surroundings } from "../import-draft.ts";
 import { InteropError } from "../import-error.ts";
-import type { SourceFile } from "../import-source.ts";
+import { agentOfFile, openOrNothing } from "./agent-of-file.ts";
 import { type FoundFile, findFiles } from "./found-file.ts";
 import { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
 import type { SourceFiles } from "./source-files.ts";
@@ -14,9 +13,6 @@ export interface PlannedFile {
   /** Undefined for a file that no importer knows, and for one that cannot be opened: reading it will say why. */
   importer: SessionImporter | undefined;
 }
-
-/** How many lines are looked at to tell whose a file is. */
-const LINES = 50;
 
 /**
  * Which files an import will read, and with which importer: those of an agent's own folders, those below a folder, or
@@ -45,7 +41,7 @@ function planPath(path: string, files: SourceFiles): PlannedFile[] {
   const found = findFiles(path, (file) => localAgents.some((agent) => agent.isSession(file)));
   const byAgent = new Map<LocalAgent | undefined, FoundFile[]>();
   for (const file of found) {
-    const agent = agentOf(file.path, files);
+    const agent = agentOfFile(file.path, files);
     const own = byAgent.get(agent);
     if (own) own.push(file);
     else byAgent.set(agent, [file]);
@@ -67,36 +63,4 @@ function planAgent(agent: LocalAgent, found: readonly FoundFile[], files: Source
   };
   const importer = agent.importer(surroundings);
   return agent.inOrder(found).map(({ path }) => ({ path, importer }));
-}
-
-/** What cannot be opened is as good as missing to who only looks at it in passing. */
-function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined {
-  try {
-    return files.open(path);
-  } catch (error) {
-    if (error instanceof InteropError) return undefined;
-    throw error;
-  }
-}
-
-/** Whose a file is, told from the first line that somebody knows; a compressed one from its name. */
-function agentOf(path: string, files: SourceFiles): LocalAgent | undefined {
-  if (path.endsWith(".zst")) return localAgents.find((agent) => agent.isSession(path));
-  const source = openOrNothing(path, files);
-  for (const line of source ? firstLines(source) : []) {
-    const agent = localAgents.find((candidate) => candidate.importer(ALONE).recognises(line));
-    if (agent) return agent;
-  }
-  return undefined;
-}
-
-function firstLines({ view }: SourceFile): unknown[] {
-  const lines: unknown[] = [];
-  let seen = 0;
-  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
-    if (++seen > LINES) break;
-    const parsed = parseLine(bytes);
-    if (parsed.ok) lines.push(parsed.value);
-  }
-  return lines;
 }

@@ -1,3 +1,4 @@
+export { agentOfFile } from "./agent-of-file.ts";
 export type { FoundFile } from "./found-file.ts";
 export type { ImportReport } from "./import-report.ts";
 export { type ImportOptions, importSessions } from "./import-sessions.ts";
