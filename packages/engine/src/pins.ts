@@ -47,7 +47,7 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
 function customEntries({ tree, leafId }: SessionTree): Entry[] {
   if (leafId === null) return [];
   const rows = pathRowsOf(tree, tree.row(leafId), ({ type }) => type === custom.type);
-  return rows.map((row) => tree.entryAt(row));
+  return Array.from(rows, (row) => tree.entryAt(row));
 }
 
 /** What an entry says on the leaf's path; empty when it was edited out. */

@@ -25,7 +25,8 @@ export function untoldWords(core: SessionTree): { goal?: string; latestUserMessa
   const { tree, leafId } = core;
   if (leafId === null) return {};
   const leaf = tree.row(leafId);
-  const edits = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined).map((row) => tree.entryAt(row));
+  const editing = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined);
+  const edits = Array.from(editing, (row) => tree.entryAt(row));
   const rows = pathRowsOf(tree, leaf, ({ type }) => type === message.type);
   const goal = knowsGoal ? undefined : firstText(tree, rows, edits);
   const latestUserMessage = knowsLatest ? undefined : firstText(tree, rows.reverse(), edits);
@@ -36,7 +37,7 @@ export function untoldWords(core: SessionTree): { goal?: string; latestUserMessa
 }
 
 /** What the user said in the first of these rows in which there is something; no row behind it is read. */
-function firstText(tree: Tree, rows: readonly number[], edits: readonly Entry[]): string | undefined {
+function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]): string | undefined {
   for (const row of rows) {
     const [text] = userTexts([tree.entryAt(row), ...edits]);
     if (text !== undefined) return text;

@@ -51,7 +51,7 @@ export interface ArchivedRows {
 class Path {
   readonly tree: Tree;
   /** Rows of compactions and edits, newest first. */
-  readonly changing: readonly number[];
+  readonly changing: Int32Array;
   readonly #isOn: Uint8Array;
 
   constructor(tree: Tree, leafRow: number) {

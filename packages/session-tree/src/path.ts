@@ -10,12 +10,8 @@ export function pathRows(tree: Tree, row: number): number[] {
 }
 
 /** As {@link pathRows}, rows of some kinds alone: what a long path has of them is found without reading any line. */
-export function pathRowsOf(tree: Tree, row: number, isWanted: (kind: EntryKind) => boolean): number[] {
-  const wanted = entryKinds.map(isWanted);
-  const { index } = tree;
-  const rows: number[] = [];
-  for (let at = row; at >= 0; at = index.parent(at)) if (wanted[index.kind(at)]) rows.push(at);
-  return rows.reverse();
+export function pathRowsOf(tree: Tree, row: number, isWanted: (kind: EntryKind) => boolean): Int32Array {
+  return tree.index.pathRows(row, entryKinds.map(isWanted));
 }
 
 /** Entries of the path that ends in the entry with this id, root first; null gives none. Throws `unknown-entry`. */

@@ -120,16 +120,22 @@ export interface SessionFile {
 const isBelow = (path: string, folders: readonly string[]): boolean =>
   folders.some((folder) => path.startsWith(join(folder, sep)));
 
+/** Folder by folder: reading a whole tree by one call asks the system of every file in it whether it is a folder. */
 function filesBelow(folder: string): SessionFile[] {
   if (!existsSync(folder)) return [];
-  return readdirSync(folder, { recursive: true, withFileTypes: true }).flatMap((file) => {
+  const prefix = join(folder, sep);
+  return readdirSync(folder, { withFileTypes: true }).flatMap((file) => {
+    const path = prefix + file.name;
+    if (file.isDirectory() || (file.isSymbolicLink() && isFolder(path))) return filesBelow(path);
     if (!file.isFile() || !file.name.endsWith(".jsonl")) return [];
-    const path = join(file.parentPath, file.name);
     // It may have been removed since the folder was read.
     const facts = statSync(path, { throwIfNoEntry: false });
     return facts ? [{ path, facts }] : [];
   });
 }
+
+/** Whether a link leads to a folder: sessions may lie elsewhere. One that leads nowhere, or in a circle, does not. */
+const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
 
 /** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */
 function listFile(path: string, modified: number, calls?: FileCalls): SessionListing | undefined {
