@@ -168,6 +168,6 @@ test("delete removes a session and what lies beside it, and only when it is conf
   expect(refused).toMatchObject({ code: 1, value: { error: { code: "confirm" } } });
   expect(existsSync(file)).toBe(true);
   const { value } = await espalierJson(["delete", file, "--yes"]);
-  expect(value).toEqual({ deleted: [file] });
+  expect(value.deleted).toEqual([file]);
   expect(existsSync(file)).toBe(false);
 });

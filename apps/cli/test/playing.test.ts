@@ -1,7 +1,17 @@
-import { chmodSync, utimesSync } from "node:fs";
-import { dirname } from "node:path";
+import { chmodSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf, stateOf } from "./espalier.ts";
+import {
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
 
 test("replay tells each step: the entry, the leaf, the size of the context", async () => {
   const { code, values } = await espalierJson(["replay", DEMO]);
@@ -55,12 +65,38 @@ test("list tells of each session below a folder, newest first", async () => {
       updatedAt: "2026-03-08T17:16:37.087Z",
       lastCompaction: "2026-03-08T16:31:35.000Z",
       bytes: expect.any(Number),
+      parent: null,
     },
   ]);
   const { stdout } = await espalier(["list", dirname(file)]);
   expect(stdout).toMatch(
     /^id +age +size +agent +session\nLTfrBGnUynOG +3 days +\d+ kB +espalier +tidepool works offline/,
   );
+});
+
+test("runs of sub-agents are listed when they are asked for, also by the session they were begun from", async () => {
+  const env = { ESPALIER_HOME: temporaryFolder() };
+  const folder = join(env.ESPALIER_HOME, "sessions/garden");
+  mkdirSync(folder, { recursive: true });
+  const fileOf = (id: string) => join(folder, `2026-01-01_${id}.jsonl`);
+  const write = (id: string, kind?: string) => {
+    const parent = kind === undefined ? {} : { parent: { sessionId: "main0001", entryId: "e1", kind } };
+    const lines = [{ ...HEADER, id, ...parent }, said(`e-${id}`, null, `said in ${id}`)];
+    writeFileSync(fileOf(id), lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  };
+  write("main0001");
+  write("fork0001", "fork");
+  write("work0001", "subagent");
+  const listed = async (...parameters: string[]) =>
+    (await espalierJson(["list", ...parameters], { env })).values.map(({ id }) => id).sort();
+  expect(await listed()).toEqual(["fork0001", "main0001"]);
+  expect(await listed("--sub-agents")).toEqual(["fork0001", "main0001", "work0001"]);
+  expect(await listed("--parent", "main")).toEqual(["fork0001", "work0001"]);
+  // They outlive the session, and who deletes it is told of them.
+  const { value } = await espalierJson(["delete", "main0001", "--yes"], { env });
+  expect(value.orphans.sort()).toEqual([fileOf("fork0001"), fileOf("work0001")]);
+  expect(await listed("--parent", "main0001")).toEqual(["fork0001", "work0001"]);
+  expect((await espalierJson(["tree", "work0001"], { env })).value.entries).toHaveLength(1);
 });
 
 test("doctor finds nothing in a sound session, and names line and offset of what is wrong in another", async () => {

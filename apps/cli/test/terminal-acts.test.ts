@@ -1,3 +1,4 @@
+import type { ParentLink } from "@espalier/session-tree";
 import { expect, test } from "vitest";
 import { demoModel, Scratch } from "./terminal-scratch.ts";
 
@@ -85,7 +86,7 @@ test("two places are compared: one that was marked, or the leaf", () => {
 
 test("the list searches as one types, by name at once and over everything said, and opens what is chosen", () => {
   const scratch = new Scratch();
-  const session = (ref: string, name: string | null, modified: string) => ({
+  const session = (ref: string, name: string | null, modified: string, parent: ParentLink | null = null) => ({
     id: ref,
     ref,
     cwd: "/home/somebody/boats",
@@ -95,18 +96,31 @@ test("the list searches as one types, by name at once and over everything said, 
     updatedAt: null,
     lastCompaction: null,
     bytes: 1_500,
-    parent: null,
+    parent,
     agent: "espalier" as const,
   });
   const sessions = [
     session("/s/new.jsonl", null, "2026-03-09T11:00:00Z"),
     session("/s/old.jsonl", "Harbour lights", "2026-03-01T11:00:00Z"),
+    session("/s/work.jsonl", "Lamps counted", "2026-03-08T11:00:00Z", {
+      sessionId: "new",
+      entryId: null,
+      kind: "subagent",
+    }),
   ];
   scratch.happen({ type: "sessions", sessions, isDone: true });
   expect(scratch.screen).toMatch(/▸ How high is the tide\? +boats +1\.5 kB +· +1 h +·/);
   expect(scratch.effects).toEqual([{ type: "read-facts", refs: ["/s/new.jsonl", "/s/old.jsonl"] }]);
   scratch.happen({ type: "facts", ref: "/s/new.jsonl", facts: { branches: 3, cost: 1.5 } });
   expect(scratch.screen).toMatch(/1\.5 kB +3 +1 h +\$1\.50/);
+  // The run of a sub-agent is there when it is asked for.
+  expect(scratch.screen).toContain("2 sessions");
+  expect(scratch.screen).not.toContain("Lamps counted");
+  scratch.keys("a");
+  expect(scratch.screen).toMatch(/3 sessions[\s\S]*Lamps counted/);
+  expect(scratch.effects.at(-1)).toEqual({ type: "read-facts", refs: ["/s/work.jsonl", "/s/old.jsonl"] });
+  scratch.keys("a");
+  expect(scratch.screen).not.toContain("Lamps counted");
   scratch.keys("s", "s", "s");
   scratch.keys("/").type("lights");
   expect(scratch.effects.at(-1)).toEqual({ type: "search", query: "lights" });

@@ -38,7 +38,7 @@ export class Scratch {
 
 function sessionsIn(folder: string): ViewerSessions {
   return {
-    list: () => listSessions({ folder }),
+    list: () => listSessions({ folder, subAgents: true }),
     read: (ref) => openSession(ref, { mode: "read" }),
     write: (ref, { beside }) => openSession(ref, beside ? { lease: false } : {}),
     search: (query, signal) => searchSessions(query, { folder, signal }),

@@ -26,7 +26,7 @@ export type { ForkOptions, ForkResult } from "./fork-session.ts";
 export type { HoldOptions, OnBusy } from "./hold-session.ts";
 export { espalierHome, piSessions } from "./home.ts";
 export { type EngineHooks, engineHooks } from "./hooks.ts";
-export { type ListedSession, listSessions } from "./list-sessions.ts";
+export { type ListedSession, type ListOptions, listSessions } from "./list-sessions.ts";
 export type { ExtensionOptions } from "./load-extensions.ts";
 export type { MergeOptions, MergeResult } from "./merge-branch.ts";
 export type { NavigateOptions, NavigateResult } from "./navigate.ts";

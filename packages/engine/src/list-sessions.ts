@@ -8,18 +8,31 @@ export interface ListedSession extends SessionListing {
   agent: "espalier" | "pi";
 }
 
-/**
- * Sessions, newest first: of one folder and all below it, of another store than files, or of the engine's own home
- * and, when it exists, of the Pi coding agent's.
- */
-export async function* listSessions(
-  options: { folder?: string; home?: string; store?: SessionStore } = {},
-): AsyncGenerator<ListedSession> {
-  const home = options.home ?? espalierHome();
+/** Which sessions are listed. */
+export interface ListOptions {
+  /** One folder and all below it; default: the engine's own home and, when it exists, the Pi coding agent's. */
+  folder?: string;
+  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  home?: string;
+  /** Another store than files. */
+  store?: SessionStore;
+  /** True: also the runs of sub-agents, which belong to the sessions that began them. Default false. */
+  subAgents?: boolean;
+  /**
+   * Only forks and runs of sub-agents of the session whose id is this one or begins so. The session itself need not be
+   * there any more.
+   */
+  parent?: string;
+}
+
+/** Sessions, newest first. */
+export async function* listSessions(options: ListOptions = {}): AsyncGenerator<ListedSession> {
+  const { folder, home = espalierHome(), store, parent, subAgents = parent !== undefined } = options;
   const pi = piSessions();
-  const folders = options.folder === undefined ? sessionFolders(home) : [options.folder];
-  const { store } = options;
+  const folders = folder === undefined ? sessionFolders(home) : [folder];
   for await (const listing of (store ?? fileStore({ home, folders })).list()) {
+    if (!subAgents && listing.parent?.kind === "subagent") continue;
+    if (parent !== undefined && !listing.parent?.sessionId.startsWith(parent)) continue;
     yield { ...listing, agent: !store && listing.ref.startsWith(pi) ? "pi" : "espalier" };
   }
 }

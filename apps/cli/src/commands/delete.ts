@@ -1,9 +1,10 @@
 import { createInterface } from "node:readline/promises";
-import { deleteSession } from "@espalier/engine";
+import { deleteSession, listSessions } from "@espalier/engine";
+import { SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { formatMany } from "../numbers.ts";
-import { reading, storeOf } from "../opening.ts";
+import { reading, storeInUse, storeOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
@@ -16,9 +17,36 @@ export function addDelete(program: Command, shell: Shell): void {
     .addHelpText("after", "\nExample:\n  espalier delete session.jsonl --yes")
     .action(async (ref: string, { yes = false }: { yes?: boolean }) => {
       if (!yes) await confirm(shell, ref);
+      const id = await idOf(shell, ref);
       const deleted = await deleteSession(ref, storeOf(shell));
-      await print(shell, { deleted }, () => deleted.map((file) => `Removed ${file}`));
+      const orphans = id ? await orphansOf(shell, id) : [];
+      await print(shell, { deleted, orphans }, () => [
+        ...deleted.map((file) => `Removed ${file}`),
+        ...orphans.map((file) => `${file} was begun from it, and stays whole; its link leads nowhere now.`),
+      ]);
     });
+}
+
+async function idOf(shell: Shell, ref: string): Promise<string | undefined> {
+  try {
+    const log = await storeInUse(shell).open(ref, "read");
+    await log.close();
+    return log.header?.id;
+  } catch (error) {
+    // What cannot be read can be deleted; what is not there, deleting tells.
+    if (error instanceof SessionTreeError) return undefined;
+    throw error;
+  }
+}
+
+/** Forks and runs of sub-agents that name a session which is gone; none while there is a copy of it. */
+async function orphansOf(shell: Shell, parentId: string): Promise<string[]> {
+  const orphans: string[] = [];
+  for await (const { id, ref, parent } of listSessions({ ...storeOf(shell), subAgents: true })) {
+    if (id === parentId) return [];
+    if (parent?.sessionId === parentId) orphans.push(ref);
+  }
+  return orphans;
 }
 
 async function confirm(shell: Shell, ref: string): Promise<void> {

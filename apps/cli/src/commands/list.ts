@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
-import { type ListedSession, listSessions } from "@espalier/engine";
+import { type ListedSession, type ListOptions, listSessions } from "@espalier/engine";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { jsonLine } from "../json-pieces.ts";
@@ -12,14 +12,19 @@ export function addList(program: Command, shell: Shell): void {
   program
     .command("list [folder]")
     .description("list sessions, newest first: of a folder, or Espalier's and the Pi coding agent's own")
+    .option("--sub-agents", "also the runs of sub-agents")
+    .option("--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough")
     .addHelpText(
       "after",
-      "\nExamples:\n  espalier list\n  espalier list ~/.pi/agent/sessions --json | jq -r .file",
+      "\nExamples:\n  espalier list\n  espalier list ~/.pi/agent/sessions --json | jq -r .file\n  espalier list --parent 3kq7",
     )
-    .action(async (folder: string | undefined) => {
+    .action(async (folder: string | undefined, asked: Pick<ListOptions, "subAgents" | "parent">) => {
       if (folder !== undefined && !existsSync(folder))
         throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
-      const sessions = listSessions(folder === undefined ? storeOf(shell) : { folder: resolve(folder) });
+      const sessions = listSessions({
+        ...(folder === undefined ? storeOf(shell) : { folder: resolve(folder) }),
+        ...asked,
+      });
       if (!shell.json) {
         for await (const line of viewList(sessions, shell)) await shell.output.writeLine(line);
         return;
@@ -28,6 +33,6 @@ export function addList(program: Command, shell: Shell): void {
     });
 }
 
-function listedValue({ id, ref: file, cwd, parent: _, ...told }: ListedSession): object {
+function listedValue({ id, ref: file, cwd, ...told }: ListedSession): object {
   return { id: id || null, file, cwd: cwd || null, ...told };
 }

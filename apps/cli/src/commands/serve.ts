@@ -52,7 +52,8 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
   const where = path === undefined ? storeOf(shell) : isFile ? { files: [path] } : { folder: path };
   return {
     async *list() {
-      for await (const session of listSessions(folder)) if (!isFile || session.ref === path) yield session;
+      for await (const session of listSessions({ ...folder, subAgents: true }))
+        if (!isFile || session.ref === path) yield session;
     },
     read: (ref) => openSession(ref, { ...heard(shell), mode: "read" }),
     write: (ref, { beside }) =>

@@ -135,7 +135,7 @@ const optionsOf = (program: Command, command: Command): Candidate[] =>
 async function sessions(typed: string, place: StorePlace): Promise<Candidate[]> {
   const found: Candidate[] = [];
   if (!place.store && (typed === "" || /[/.]/.test(typed))) return found;
-  for await (const { id, ref, name, firstMessage } of listSessions(place)) {
+  for await (const { id, ref, name, firstMessage } of listSessions({ ...place, subAgents: true })) {
     const value = place.store ? [ref, id].find((one) => one.startsWith(typed)) : id;
     if (value?.startsWith(typed)) found.push({ value, description: plainLine(name ?? firstMessage ?? "") });
     if (found.length === OFFERED) break;

@@ -46,7 +46,7 @@ export class ListEffects {
       const sessions: ListedSession[] = [];
       const tell = (isDone: boolean) => this.#dispatch({ type: "sessions", sessions: [...sessions], isDone });
       let told = 0;
-      for await (const session of listSessions(storeOf(this.#shell))) {
+      for await (const session of listSessions({ ...storeOf(this.#shell), subAgents: true })) {
         sessions.push(session);
         await pause();
         if (sessions.length > 1 && Date.now() - told < TELLING) continue;

@@ -70,6 +70,19 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
     },
   },
   {
+    keys: ["a"],
+    shown: "a",
+    title: "show the runs of sub-agents too, or no longer",
+    run: (state, sessions) => {
+      const showsSubAgents = !sessions.showsSubAgents;
+      const text = showsSubAgents
+        ? "Runs of sub-agents are listed too."
+        : "Runs of sub-agents are not listed.";
+      const listed = moveInList(state, { ...sessions, showsSubAgents }, 0);
+      return next({ ...state, notice: { text, isError: false }, sessions: listed });
+    },
+  },
+  {
     keys: ["r"],
     shown: "r",
     title: "look for sessions again",

@@ -28,10 +28,14 @@ const COMPARE: Readonly<
 
 export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 
+/** The sessions that are shown where nothing is searched for. */
+export const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
+  listed.filter(({ parent }) => showsSubAgents || parent?.kind !== "subagent");
+
 /** What is listed: all sessions, or, of a query, those that are called so and every place where it was said. */
 export function sessionsRows(state: SessionsState): SessionsRow[] {
   const query = state.query?.text.trim().toLowerCase() ?? "";
-  const sorted = [...state.listed].sort(COMPARE[state.sort](state));
+  const sorted = shownSessions(state).sort(COMPARE[state.sort](state));
   const called = query === "" ? sorted : sorted.filter((session) => isCalled(session, query));
   const rows: SessionsRow[] = called.map((session) => ({ type: "session", session }));
   if (query === "") return rows;

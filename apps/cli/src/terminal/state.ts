@@ -46,6 +46,8 @@ export interface SessionsState {
   readonly listed: readonly ListedSession[];
   readonly isListing: boolean;
   readonly sort: SessionSort;
+  /** True: the runs of sub-agents stand among the sessions that began them. */
+  readonly showsSubAgents: boolean;
   /** What is searched for; undefined while nobody searches. */
   readonly query: TextField | undefined;
   readonly hits: readonly FoundText[];

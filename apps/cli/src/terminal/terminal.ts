@@ -62,6 +62,7 @@ export function firstState(
       listed: [],
       isListing: true,
       sort: "age",
+      showsSubAgents: false,
       query: undefined,
       hits: [],
       isSearching: false,

@@ -78,8 +78,11 @@ function readsFor(before: TerminalState, { tree, sessions }: TerminalState): Ter
     if (!isShownAnew || tree.cursor < 0 || tree.tab === "entry") return [];
     return [{ type: tree.tab === "context" ? "read-context" : "read-usage", row: tree.cursor }];
   }
-  if (before.sessions.listed === sessions.listed && before.sessions.top === sessions.top && !before.tree)
-    return [];
+  const isSameList =
+    before.sessions.listed === sessions.listed &&
+    before.sessions.showsSubAgents === sessions.showsSubAgents &&
+    before.sessions.top === sessions.top;
+  if (isSameList && !before.tree) return [];
   const refs = sessionsRows(sessions)
     .slice(sessions.top, sessions.top + 100)
     .flatMap((row) =>

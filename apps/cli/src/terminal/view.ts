@@ -16,7 +16,7 @@ import {
 import { GENERAL_BINDINGS } from "./general-bindings.ts";
 import { bodyHeight, frameHeight } from "./layout.ts";
 import { SESSIONS_BINDINGS } from "./sessions-bindings.ts";
-import { projectOf } from "./sessions-rows.ts";
+import { projectOf, shownSessions } from "./sessions-rows.ts";
 import type { TerminalState, TreeState } from "./state.ts";
 import { TREE_BINDINGS } from "./tree-bindings.ts";
 import { FILTERS } from "./tree-rows.ts";
@@ -37,7 +37,7 @@ function heading(state: TerminalState): Line {
   const { size, sessions, tree } = state;
   if (tree) return treeHeading(tree, size.columns);
   const facts = [
-    formatMany(sessions.listed.length, "session"),
+    formatMany(shownSessions(sessions).length, "session"),
     `by ${sessions.sort}`,
     ...(sessions.query && sessions.hits.length > 0
       ? [`${formatMany(sessions.hits.length, "place")}${sessions.isSearching ? " so far" : ""}`]
