@@ -153,7 +153,7 @@ test.each([
 ])("a session of %s is no damaged one of ours: every command names the cure", async (agent, lines) => {
   const file = write(join(temporaryFolder(), "theirs.jsonl"), lines);
   const before = stateOf(file);
-  for (const command of [["tree"], ["context"], ["doctor"], ["compact"], ["undo"]]) {
+  for (const command of [["tree"], ["context"], ["doctor"], ["compact"], ["undo"], ["open"]]) {
     const { code, value } = await espalierJson([...command, file]);
     expect(code, command[0]).toBe(1);
     expect(value.error.code).toBe("foreign");

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { type Command, CommanderError } from "commander";
 import { CommandError } from "../failure.ts";
+import { refuseForeign } from "../foreign-session.ts";
 import { storeInUse } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
@@ -32,11 +33,13 @@ export function addOpen(program: Command, shell: Shell): void {
 
 /** A word that is no session was meant as a command, unless somebody said that it is one. */
 async function assertSession(shell: Shell, ref: string, isNamed: boolean): Promise<void> {
-  if (!shell.store && existsSync(ref)) return;
+  const isFile = !shell.store && existsSync(ref);
   try {
     const log = await storeInUse(shell).open(ref, "read");
     await log.close();
+    if (isFile && !log.header) await refuseForeign(ref);
   } catch (error) {
+    if (isFile) throw error;
     if (isNamed || ref.includes("/")) throw error;
     throw new CommanderError(2, "commander.unknownCommand", `error: unknown command '${ref}'`);
   }
