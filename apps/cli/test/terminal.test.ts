@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openSession } from "@espalier/engine";
@@ -245,6 +245,32 @@ test.skipIf(!hasTmux)(
     expect(screen.isTaken).toBe(false);
   },
 );
+
+test.skipIf(!hasTmux).each([
+  ["an exception that nobody catches", "setTimeout(() => { throw new Error('lost in a timer'); })"],
+  ["a promise that nobody waits for", "void Promise.reject(new Error('lost in a timer'))"],
+])("the terminal is given back after %s", async (_, fault) => {
+  const file = demoCopy();
+  const extension = join(temporaryFolder(), "faulty.mjs");
+  // What an extension begins and forgets fails outside of everything that the program watches over.
+  writeFileSync(extension, `export default () => void ${fault};\n`);
+  const screen = await Tmux.run([file, "--extension", extension], { columns: 120, rows: 40 });
+  await screen.shows("212 entries");
+  expect(screen.isTaken).toBe(true);
+  expect(screen.modes).toEqual({ isCursorShown: false, hearsMouse: true });
+  screen.keys("l");
+  await screen.shows("Label of this entry");
+  screen.type("the last act");
+  await screen.shows(`${Tmux.LEFT} 1`);
+  expect(screen.isTaken).toBe(false);
+  expect(screen.screen).toContain("Error: lost in a timer");
+  // Lines are edited and shown again, the cursor too; the mouse is the terminal's own.
+  screen.type("echo the shell is $((40 + 2))");
+  await screen.shows("the shell is 42");
+  expect(screen.modes).toEqual({ isCursorShown: true, hearsMouse: false });
+  screen.type("stty -a | grep -o -w -e '-icanon' -e '-echo' | wc -l | sed 's/^/switched off: /'");
+  await screen.shows(/switched off: +0/);
+});
 
 test("without a terminal the help is printed, and a session is told where to be printed", async () => {
   const alone = await espalier([]);

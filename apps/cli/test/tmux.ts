@@ -72,6 +72,14 @@ export class Tmux {
     return this.#tmux("display-message", "-p", "#{alternate_on}").trim() === "1";
   }
 
+  /** What a program asked of the terminal. */
+  get modes(): { isCursorShown: boolean; hearsMouse: boolean } {
+    const [cursor, mouse] = this.#tmux("display-message", "-p", "#{cursor_flag} #{mouse_any_flag}")
+      .trim()
+      .split(" ");
+    return { isCursorShown: cursor === "1", hearsMouse: mouse === "1" };
+  }
+
   /** Waits until the screen shows a text. */
   async shows(text: string | RegExp): Promise<string> {
     return await this.until(
