@@ -1,4 +1,4 @@
-import { formatLine } from "@espalier/jsonl-stream";
+import { encodeLines, formatLine } from "@espalier/jsonl-stream";
 import { label } from "./entries/label.ts";
 import { sessionInfo } from "./entries/session-info.ts";
 import type { Entry } from "./entry.ts";
@@ -10,6 +10,11 @@ import { pathRows } from "./path.ts";
 import { promptText } from "./prompt-text.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { Tree } from "./tree.ts";
+
+/** Bytes copied at once, lines beyond it aside. */
+const PIECE = 1 << 20;
+
+const LINE_FEED = 10;
 
 /** Where a fork ends: with the entry itself, or before it. */
 export type ForkPosition = "at" | "before";
@@ -77,6 +82,35 @@ export class ForkLines implements Iterable<string | Uint8Array> {
   *[Symbol.iterator](): Generator<string | Uint8Array> {
     for (const row of this.plan.rows) yield this.#tree.bytesAt(row);
     for (const entry of this.plan.additions) yield formatLine(entry);
+  }
+
+  /**
+   * The same as bytes, a newline behind each line, in pieces as large as the path stands together in the log: for who
+   * writes bytes, a piece for each line costs more than copying it. Each is good until the next is asked for.
+   */
+  *pieces(): Generator<Uint8Array> {
+    const { index, view } = this.#tree;
+    const { rows, additions } = this.plan;
+    const buffer = new Uint8Array(PIECE);
+    for (let at = 0; at < rows.length; ) {
+      const start = index.offset(rows[at]!);
+      let end = start + index.lineLength(rows[at]!);
+      const ends = [end];
+      for (at++; at < rows.length && index.offset(rows[at]!) === end + 1; at++) {
+        const next = end + 1 + index.lineLength(rows[at]!);
+        if (next - start >= PIECE) break;
+        end = next;
+        ends.push(end);
+      }
+      const length = end - start;
+      // A line that is longer than the buffer is a piece of its own.
+      const piece = length < PIECE ? buffer.subarray(0, length + 1) : new Uint8Array(length + 1);
+      view.readInto(start, piece.subarray(0, length));
+      // Whatever ended the lines, or stood between two that a torn write put on one.
+      for (const lineEnd of ends) piece[lineEnd - start] = LINE_FEED;
+      yield piece;
+    }
+    yield encodeLines(additions.map((entry) => formatLine(entry)));
   }
 }
 

@@ -1,4 +1,13 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
@@ -118,4 +127,18 @@ test("a list that ends early keeps what it read; where nothing can be kept it on
     elsewhere.push(id);
   expect(elsewhere).toEqual(["one"]);
   expect(existsSync(gone)).toBe(false);
+});
+
+test("a list goes into folders, through links to folders as well, and past links that lead nowhere", async () => {
+  const elsewhere = join(home, "elsewhere");
+  const sessions = join(home, "sessions");
+  const deepest = join(sessions, "deep", "deeper");
+  mkdirSync(deepest, { recursive: true });
+  mkdirSync(elsewhere);
+  writeFileSync(join(deepest, "one.jsonl"), `${JSON.stringify(header("one"))}\n`);
+  writeFileSync(join(elsewhere, "two.jsonl"), `${JSON.stringify(header("two"))}\n`);
+  symlinkSync(elsewhere, join(sessions, "linked"));
+  symlinkSync(join(sessions, "circle"), join(sessions, "circle"));
+  symlinkSync(join(home, "nothing"), join(sessions, "dangling"));
+  expect((await listed()).map(({ id }) => id).sort()).toEqual(["one", "two"]);
 });

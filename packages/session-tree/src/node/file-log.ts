@@ -8,6 +8,7 @@ import {
   replaceWhole,
 } from "@espalier/jsonl-stream/node";
 import { firstHeader } from "../first-header.ts";
+import { ForkLines } from "../fork.ts";
 import { headerLine } from "../given-header.ts";
 import { withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";
@@ -151,6 +152,7 @@ function* wholeLines(
   lines: Iterable<string | Uint8Array>,
 ): Generator<Uint8Array> {
   yield encodeLines([headerLine(header)]);
+  if (lines instanceof ForkLines) return yield* lines.pieces();
   for (const line of lines) {
     if (typeof line === "string") yield encodeLines([line]);
     else {
