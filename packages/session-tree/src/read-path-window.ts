@@ -82,8 +82,6 @@ class PathReader {
       this.#started = true;
       this.#wanted.set(entry.id);
       const target = kind.leafTarget?.(entry);
-      // One that names its own id means another entry of that id; which lines repeat this one, the index knows.
-      if (target === entry.id) return false;
       if (target !== undefined) return this.#follow(target);
     }
     if (entry.id !== this.#wanted.id) return true;

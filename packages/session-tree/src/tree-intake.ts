@@ -162,7 +162,7 @@ export class TreeIntake {
   ): void {
     const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
     if (this.#isTaken(older, offset)) return;
-    if (older >= 0 && this.#isRepeated(older, parent, offset, length)) {
+    if (older >= 0 && this.#isRepeated(older, parent, kind, offset, length)) {
       this.lastRow = older;
       this.#note(
         "identical-duplicate",
@@ -192,11 +192,16 @@ export class TreeIntake {
   }
 
   /** Whether the line at `offset` is that of a row again, and means the same: not where its parent is another one by now. */
-  #isRepeated(row: number, parent: number, offset: number, length: number): boolean {
+  #isRepeated(row: number, parent: number, kind: number, offset: number, length: number): boolean {
     if (this.#index.lineLength(row) !== length || this.#index.parent(row) !== parent) return false;
     const before = this.#view.read(this.#index.offset(row), length);
     const here = this.#view.read(offset, length);
-    return before.every((byte, i) => byte === here[i]);
+    if (!before.every((byte, i) => byte === here[i])) return false;
+    const { leafTarget } = entryKinds[kind]!;
+    if (!leafTarget || parent >= 0) return true;
+    // One that lost its parent still has a target, which may be another entry by now.
+    const line = readSessionLine(here);
+    return line.is !== "entry" || leafTarget(line.entry) === null;
   }
 
   #note(kind: SessionIssueKind, offset: number, id: string | null, message: string): void {

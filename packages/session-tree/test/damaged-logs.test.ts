@@ -203,7 +203,21 @@ test("a leaf that names its own id and no parent, and stands twice, is read the 
     named;
   const session = await SessionTree.open(memoryLog(new TextEncoder().encode(log)));
   expect(session.leafId).toBe(leafOf(session.tree));
-  expect(session.leafId).toBe("a");
+});
+
+test("a leaf that lost its parent, and stands twice, means the entry that has its target's id by then", async () => {
+  const line = (fields: object) => `${JSON.stringify({ timestamp: "t", ...fields })}\n`;
+  const said = (content: string) => ({ role: "user", content });
+  const back = line({ type: "leaf", id: "c", targetId: "a" });
+  const log =
+    line({ type: "session", version: 3, id: "s", cwd: "/garden" }) +
+    line({ type: "message", id: "a", parentId: null, message: said("first") }) +
+    back +
+    line({ type: "message", id: "a", parentId: "a", message: said("second") }) +
+    back;
+  const session = await SessionTree.open(memoryLog(new TextEncoder().encode(log)));
+  expect(session.context).toEqual(buildSessionContext(session.tree));
+  expect(session.context.messages).toHaveLength(2);
 });
 
 describe("two lines that stand on one", () => {

@@ -90,7 +90,8 @@ function add(
   const above = log.rows.findLastIndex(({ id }) => id === row.parentId);
   const parent = row.parentId === null ? -1 : above < 0 ? -2 : above;
   const older = log.rows.findLastIndex(({ id }) => id === row.id);
-  if (older >= 0 && log.rows[older]!.content === content && log.rows[older]!.parent === parent) {
+  const isSame = older >= 0 && log.rows[older]!.content === content && log.rows[older]!.parent === parent;
+  if (isSame && !(parent < 0 && targetsSomething(row))) {
     log.lastRow = older;
     note("identical-duplicate", offset);
     return;
@@ -99,6 +100,10 @@ function add(
   if (older >= 0) note("duplicate-id", offset);
   if (parent === -2) note("orphan", offset);
 }
+
+/** A leaf without a parent, whose target may be another entry than it was the first time. */
+const targetsSomething = ({ entry }: Pick<NaiveRow, "entry">): boolean =>
+  entry?.type === "leaf" && typeof entry["targetId"] === "string";
 
 /** The value of a line given as Latin-1, or undefined. */
 function parse(content: string): unknown {
