@@ -30,8 +30,8 @@ and behind compactions, but not what a model thought; the newest sessions come f
 
 Examples:
   espalier search "disk full"
-  espalier search cache-control ~/work/sessions --limit 20
-  espalier search TODO session.jsonl --json | jq -r .entryId`,
+  espalier search cache-control ~/old-sessions --limit 20
+  espalier search flaky session.jsonl --json | jq -r .entryId`,
     )
     .action(async (query: string, place: string | undefined, options: SearchCommandOptions) => {
       const found = searchSessions(query, {

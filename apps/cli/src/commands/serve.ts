@@ -29,7 +29,7 @@ The address that is printed holds a token: who has it may read these sessions. C
 
 Examples:
   espalier serve
-  espalier serve ~/work/sessions --port 7777
+  espalier serve ~/old-sessions --port 7777
   espalier serve session.jsonl --write`,
     )
     .action(async (place: string | undefined, options: ServeCommandOptions) => {
