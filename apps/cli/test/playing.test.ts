@@ -65,7 +65,6 @@ test("list tells of each session below a folder, newest first", async () => {
       updatedAt: "2026-03-08T17:16:37.087Z",
       lastCompaction: "2026-03-08T16:31:35.000Z",
       bytes: expect.any(Number),
-      parent: null,
     },
   ]);
   const { stdout } = await espalier(["list", dirname(file)]);

@@ -20,7 +20,7 @@ export function addDelete(program: Command, shell: Shell): void {
       const id = await idOf(shell, ref);
       const deleted = await deleteSession(ref, storeOf(shell));
       const orphans = id ? await orphansOf(shell, id) : [];
-      await print(shell, { deleted, orphans }, () => [
+      await print(shell, { deleted, ...(orphans.length > 0 ? { orphans } : {}) }, () => [
         ...deleted.map((file) => `Removed ${file}`),
         ...orphans.map((file) => `${file} was begun from it, and stays whole; its link leads nowhere now.`),
       ]);

@@ -29,10 +29,13 @@ export function addList(program: Command, shell: Shell): void {
         for await (const line of viewList(sessions, shell)) await shell.output.writeLine(line);
         return;
       }
-      for await (const session of sessions) await shell.output.writeLine(jsonLine(listedValue(session)));
+      for await (const session of sessions)
+        await shell.output.writeLine(jsonLine(listedValue(session, asked)));
     });
 }
 
-function listedValue({ id, ref: file, cwd, ...told }: ListedSession): object {
-  return { id: id || null, file, cwd: cwd || null, ...told };
+/** The parent is told to those who asked about parents; others get what they always got. */
+function listedValue({ id, ref: file, cwd, parent, ...told }: ListedSession, asked: ListOptions): object {
+  const linked = asked.subAgents || asked.parent !== undefined ? { parent } : {};
+  return { id: id || null, file, cwd: cwd || null, ...told, ...linked };
 }
