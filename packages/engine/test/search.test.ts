@@ -201,8 +201,11 @@ const WRITERS: ((value: object) => string)[] = [
   (value) => JSON.stringify(value).replace(/[^\p{ASCII}]/gu, escaped),
   (value) => JSON.stringify(value).replaceAll("/", "\\/"),
   (value) => JSON.stringify(value).replace(/[<>&']/g, escaped),
-  (value) => JSON.stringify(value).replace(/\\"/g, "\\u0022").replace(/\\n/g, "\\u000A"),
+  // An escape is taken whole, so that the second half of `\\\\` is not taken for the beginning of one.
+  (value) => JSON.stringify(value).replace(/\\(.)/g, (whole, of) => BY_NUMBER[of] ?? whole),
 ];
+
+const BY_NUMBER: Readonly<Record<string, string>> = { '"': "\\u0022", n: "\\u000A" };
 
 const escaped = (letter: string) =>
   Array.from(
