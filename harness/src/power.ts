@@ -1,29 +1,12 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { diagnose } from "@espalier/engine";
 import { custom, message, SessionTree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { judgeAfterCut } from "./after-a-cut.ts";
 import { ForgetfulDisk, PowerCut } from "./forgetful-disk.ts";
 import { Findings, type Harness } from "./harness.ts";
 import { headerOf } from "./new-session.ts";
 import { SeededRandom } from "./seeded-random.ts";
-
-/** What unsynced lines may look like after a cut. */
-const FROM_CUTS: ReadonlySet<string> = new Set([
-  "corrupt",
-  "torn-tail",
-  "unterminated-tail",
-  "orphan",
-  "bad-reference",
-]);
-
-/** Counts what a session has of the issues that a cut may leave; any other one is a fault. */
-export async function noteIssues(findings: Findings, session: SessionTree, when: string): Promise<void> {
-  for (const { kind } of (await diagnose(session.log)).issues) {
-    if (FROM_CUTS.has(kind)) findings.count(kind);
-    else findings.fault(`${when}: the session has the issue ${kind}.`);
-  }
-}
 
 /** The power goes at a random call of a simulated disk; what was not synced may be there, in part, as NUL bytes, or not at all. */
 export const power: Harness = async ({ folder, seed, isShort, count }) => {
@@ -53,7 +36,11 @@ export const power: Harness = async ({ folder, seed, isShort, count }) => {
       continue;
     }
     findings.count("acked at fsync", durable.length);
-    await judge(findings, join(after, "s.jsonl"), durable, `Cut ${round}`);
+    const when = `Cut ${round}`;
+    await judgeAfterCut(findings, join(after, "s.jsonl"), when, ({ tree }) => {
+      const lost = durable.filter((id) => !tree.has(id)).length;
+      findings.expect(lost === 0, () => `${when}: ${lost} entries acknowledged at fsync are lost.`);
+    });
   }
   return findings;
 };
@@ -70,26 +57,4 @@ async function writer(session: SessionTree, random: SeededRandom, durable: strin
     }
   }
   throw new PowerCut();
-}
-
-async function judge(
-  findings: Findings,
-  file: string,
-  durable: readonly string[],
-  when: string,
-): Promise<void> {
-  const store = fileStore({ home: file });
-  const session = await SessionTree.open(await store.open(file, "write")).catch((error: Error) => error);
-  if (session instanceof Error) {
-    findings.fault(`${when}: the session does not open: ${session.message}`);
-    return;
-  }
-  const lost = durable.filter((id) => !session.tree.has(id)).length;
-  findings.expect(lost === 0, () => `${when}: ${lost} entries acknowledged at fsync are lost.`);
-  await noteIssues(findings, session, when);
-  const [appended] = await session.append(custom.of({ customType: "trial" }));
-  const again = await SessionTree.open(await store.open(file, "read"));
-  findings.expect(again.leafId === appended!.id, () => `${when}: the next append is not clean.`);
-  await again.close();
-  await session.close();
 }

@@ -29,6 +29,7 @@ import { isAbort, untilAborted } from "./until-aborted.ts";
 
 /** A reference agent: a session, a model, tools, and one turn that can be read top to bottom. */
 export class Agent {
+  /** The session that the agent was made with. */
   readonly session: Session;
   readonly #options: AgentOptions;
   readonly #queue: InputQueue;
@@ -53,10 +54,12 @@ export class Agent {
     });
   }
 
+  /** Who answers the next request. */
   get model(): Model {
     return this.#model;
   }
 
+  /** Whether a run is going on: what is said now is queued. */
   get isRunning(): boolean {
     return this.#run !== undefined;
   }
@@ -121,15 +124,12 @@ export class Agent {
   async forceCompact(instructions?: string): Promise<CompactResult> {
     const controller = new AbortController();
     const during = this.#run?.signal;
+    const wish = instructions ? { instructions } : {};
     return this.#turns.take(async () => {
       this.#compaction = controller;
       if (during?.aborted) controller.abort(during.reason);
       try {
-        return await this.session.forceCompact({
-          ...this.#limits,
-          signal: controller.signal,
-          ...(instructions ? { instructions } : {}),
-        });
+        return await this.session.forceCompact({ ...this.#limits, ...wish, signal: controller.signal });
       } finally {
         this.#compaction = undefined;
       }

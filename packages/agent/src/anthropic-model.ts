@@ -16,6 +16,7 @@ import { ABORTED } from "./stream-answer.ts";
 /** The model that answers where none is named. */
 export const DEFAULT_MODEL = DEFAULT_ANTHROPIC_MODEL;
 
+/** Which Claude, reached how. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicModelOptions {
   /** Default {@link DEFAULT_MODEL}. */
   model?: string;

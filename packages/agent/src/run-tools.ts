@@ -3,7 +3,9 @@ import { message, toolCalls } from "@espalier/session-tree";
 import { type Tool, type ToolContext, textOutput } from "./tool.ts";
 import { untilAborted } from "./until-aborted.ts";
 
+/** What a call is run with. */
 export interface RunToolsOptions extends ToolContext {
+  /** Those the model was told of; a call to any other is answered with their names. */
   tools: readonly Tool[];
   /** Asked before a tool that writes or runs something; default: refused. */
   approve?: (call: ToolCallBlock) => Promise<boolean>;

@@ -3,8 +3,11 @@ import type { FileTool } from "@espalier/summarizer";
 
 /** What a tool gives back. */
 export interface ToolOutput {
+  /** What the model reads. */
   content: (TextBlock | ImageBlock)[];
+  /** True: the model is told that it failed. Default false. */
   isError?: boolean;
+  /** Kept in the entry for people and extensions; the model never reads it. */
   details?: unknown;
 }
 
@@ -12,6 +15,7 @@ export interface ToolOutput {
 export interface ToolContext {
   /** The folder the agent works in. */
   cwd: string;
+  /** Fires when the run is aborted; nobody waits for the tool from then on. */
   signal: AbortSignal;
 }
 

@@ -12,6 +12,7 @@ import {
 import { BRANCH_SECTIONS, BRANCH_SUMMARY_PROMPT } from "./branch-summary-prompt.ts";
 import { prepareBranchEntries } from "./prepare-entries.ts";
 
+/** Who summarises a branch, with which instructions, and into how much room; sizes are tokens. */
 export interface GenerateBranchSummaryOptions
   extends Pick<
     RequestSummaryOptions,

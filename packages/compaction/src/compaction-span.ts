@@ -13,6 +13,7 @@ import { userTexts } from "./user-texts.ts";
 
 /** Something the user said, and where among the items of a span; -1 before them. */
 export interface UserWords {
+  /** Index into the span's items. */
   at: number;
   text: string;
 }

@@ -8,6 +8,7 @@ import {
 import type { CompactSessionOptions } from "./compaction-run.ts";
 import type { Session } from "./session.ts";
 
+/** As for `Session.compact`; the policy is `message-count`, and `keepLast` is how many messages it keeps (default 10). */
 export interface CompactSessionByCountOptions
   extends Omit<CompactSessionOptions, "policy">,
     Partial<Pick<MessageCountSettings, "keepLast">> {}

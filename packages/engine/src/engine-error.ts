@@ -24,9 +24,13 @@ export type EngineErrorCode =
   | "nested-append"
   | "settings";
 
+/** What an error says besides its code and its sentence; see the fields of {@link EngineError}. */
 export interface EngineErrorOptions extends ErrorOptions {
+  /** The extension that forbade it, where one did. */
   by?: string;
+  /** The setting that cannot be used, where it is one. */
   key?: string;
+  /** The settings file it stands in; absent for the environment, a flag, a program. */
   file?: string;
 }
 

@@ -14,13 +14,18 @@ export interface ExtensionState<State> {
 
 /** How data becomes state. Default: the newest data is the state. */
 export interface StateOptions<State> {
+  /** The state of a path without any data. */
   initial: State;
+  /** The state after one more entry, oldest first. Pure. Default: the data itself. */
   fold?(state: State, data: unknown, entry: Entry): State;
 }
 
 /** What an extension is given: `on` for every hook of the engine, and state that follows the branch. */
 export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext> {
-  /** @param type the `customType` of the entries; begin it with the extension's name */
+  /**
+   * State in entries of the session, which goes where its branch goes.
+   * @param type the `customType` of the entries; begin it with the extension's name
+   */
   state<State>(type: string, options: StateOptions<State>): ExtensionState<State>;
 }
 

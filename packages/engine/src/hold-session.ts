@@ -11,6 +11,7 @@ import {
  */
 export type OnBusy = "error" | "read-only" | "fork" | "share";
 
+/** What is done about others who write the same session. */
 export interface HoldOptions {
   /** Default `error`. */
   onBusy?: OnBusy;

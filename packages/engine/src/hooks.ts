@@ -40,7 +40,9 @@ export const summaryRequest = transformHook<SummaryRequest, "request">("summary_
       : "`request` is not a request for a summary",
 });
 
+/** A session is open, to be read or written, and its extensions are loaded. */
 export const sessionStart = notifyHook<{ sessionId: string; file: string }>("session_start");
+/** A session is about to be closed; what a handler appends is still written. */
 export const sessionShutdown = notifyHook<{ sessionId: string; file: string }>("session_shutdown");
 
 /** Every hook of the engine, by the name under which extensions register. A new hook is a value and a line here. */
@@ -61,4 +63,5 @@ export const engineHooks = {
   session_shutdown: sessionShutdown,
 };
 
+/** The hooks as a type: what `api.on` knows of names, events and answers. */
 export type EngineHooks = typeof engineHooks;

@@ -10,6 +10,7 @@ import {
 import { branchWentOn, EngineError } from "./engine-error.ts";
 import type { SessionState } from "./session-state.ts";
 
+/** Where a conclusion is brought, and how it is summarised. */
 export interface MergeOptions extends Omit<BranchSummaryRequest, "summarize"> {
   /** Where the conclusion is brought; default the leaf. For any other place the leaf stays where it is. */
   into?: string;

@@ -20,10 +20,15 @@ export interface PolicySettings
 
 /** Every policy, by the name under which it is chosen. */
 export const POLICIES = {
+  /** By tokens, to the newest `keepRecentTokens`; the one that holds where nobody chooses. */
   "token-budget": () => tokenBudget,
+  /** Consolidates what leaves a tail of messages, in the rhythm of the appends. */
   "sliding-window": slidingWindow,
+  /** Stacks a summary for each span of messages beyond a number. */
   "message-count": messageCount,
+  /** Moves large tool results to files, and compacts where that is not enough. */
   offload,
+  /** Prunes by priority when the context fills to a percentage. */
   pressure,
 } satisfies Record<string, (settings: PolicySettings) => Policy>;
 

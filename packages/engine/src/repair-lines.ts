@@ -87,8 +87,11 @@ function digestOf(bytes: Uint8Array): string {
 
 /** Bytes of lines that a healed copy does not have: where they stand in the view of the tree, and what they were. */
 export interface LostBytes {
+  /** Where they began in the log, in bytes. */
   offset: number;
+  /** Bytes. */
   length: number;
+  /** Their digest, in hex: what was lost can be told from what was not. */
   sha256: string;
 }
 

@@ -25,6 +25,7 @@ export interface ReplayStep {
   verified?: boolean;
 }
 
+/** How far a replay goes, and whether it is checked. */
 export interface ReplayOptions {
   /** Stop after this entry. Throws `unknown-entry` when it does not exist. */
   until?: string;

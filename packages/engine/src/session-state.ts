@@ -23,6 +23,7 @@ export interface SessionOptions {
   policy?: Policy | PolicyName;
   /** What policies chosen by name are told; defaults fill in the rest. */
   policySettings?: PolicySettings;
+  /** When to compact by itself and how much to keep. Default `DEFAULT_COMPACTION_SETTINGS`. */
   compaction?: Partial<CompactionSettings>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;

@@ -137,6 +137,7 @@ export class Session implements SessionState {
     return this.core.log.ref;
   }
 
+  /** The first line of the log; undefined where it is none. */
   get header(): SessionHeader | undefined {
     return this.core.header;
   }
@@ -195,6 +196,7 @@ export class Session implements SessionState {
     return prepareRequest(this, options);
   }
 
+  /** The entry with this id; undefined where there is none. */
   getEntry(id: string): Entry | undefined {
     return this.core.getEntry(id);
   }

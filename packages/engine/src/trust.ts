@@ -6,9 +6,13 @@ import { espalierHome } from "./home.ts";
 
 /** The project folders whose extensions and settings count, by real path. Kept under the home, for its owner alone. */
 export interface TrustStore {
+  /** False for a folder that is not there. */
   isTrusted(folder: string): boolean;
+  /** From now on this folder counts. Throws `EngineError` `bad-input` where there is none. */
   trust(folder: string): void;
+  /** From now on it does not; nothing happens for one that never did. */
   revoke(folder: string): void;
+  /** All of them, sorted. */
   list(): string[];
 }
 

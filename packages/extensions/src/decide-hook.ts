@@ -23,13 +23,17 @@ export interface Cancellation {
 export interface DecideHook<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "decide";
+  /** How each field is merged where several handlers give it. */
   readonly fields: MergeRules<Answer>;
   /** Why this one answer cannot stand, as a sentence; undefined if it can. Not asked about a cancellation. */
   validate?(answer: Partial<Answer>, payload: Readonly<Payload>): string | undefined;
 }
 
+/** What a decide hook is made of. */
 export interface DecideHookOptions<Payload, Answer> extends HookOptions {
+  /** How each field of the answer is merged where several handlers give it: `one`, `any` or `join`. */
   fields: MergeRules<Answer>;
+  /** Why an answer cannot stand, as a sentence; undefined if it can. Default: every answer stands. */
   validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
 }
 

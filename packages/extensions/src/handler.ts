@@ -34,6 +34,7 @@ export type Handler<One, Name extends string, Context> = (
   ctx: Context,
 ) => AnswerTo<One> | Promise<AnswerTo<One>>;
 
+/** How one handler is asked: when, how long it may take, and whether it may be skipped. */
 export interface HandlerOptions {
   /** Higher is asked earlier; default 0. Handlers of one priority are asked in the order in which they registered. */
   priority?: number;

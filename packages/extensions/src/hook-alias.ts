@@ -9,18 +9,24 @@ import type { NotifyHook } from "./notify-hook.ts";
 export interface HookAlias<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "alias";
+  /** The name of the hook it stands for. */
   readonly of: string;
+  /** Whether this event is for listeners of this name. */
   when(payload: object): boolean;
+  /** The event in the shape that this name promises. */
   map(payload: object): object;
+  /** An answer in the shape that the hook itself expects. */
   mapAnswer(answer: object): object;
 }
 
+/** What another name for a hook is made of: without functions, the same events and answers under a second name. */
 export interface HookAliasOptions<
   Source extends object,
   SourceAnswer extends object,
   Payload extends object,
   Answer extends object,
 > {
+  /** The hook it stands for. */
   of: NotifyHook<Source> | DecideHook<Source, SourceAnswer>;
   /** Which of the hook's events the name is for; default all. Pure. */
   when?: (payload: Readonly<Source>) => boolean;

@@ -3,6 +3,7 @@ import { HANDLER_LIMIT_MS, refuseTimeLimit } from "./time-limit.ts";
 
 /** What every hook value has, whatever its mode. */
 export interface Hook<Payload = unknown, Answer = unknown> {
+  /** How answers are put together: told only, one value handed on, asked and merged, or another name for one of these. */
   readonly mode: "notify" | "transform" | "decide" | "alias";
   /** What handlers write in `api.on(name, …)` and read in `event.type`. */
   readonly name: string;
@@ -12,6 +13,7 @@ export interface Hook<Payload = unknown, Answer = unknown> {
   readonly types?: { readonly payload: Payload; readonly answer: Answer };
 }
 
+/** What every hook may be told when it is made. */
 export interface HookOptions {
   /** Default `HANDLER_LIMIT_MS`; `LONG_HANDLER_LIMIT_MS` where handlers may ask a model. */
   timeoutMs?: number;

@@ -20,11 +20,13 @@ import type { TransformHook } from "./transform-hook.ts";
 /** What an extension module exports by default. */
 export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
 
+/** What a host is made of. */
 export interface ExtensionHostOptions<Hooks extends HookSet> {
   /** The hooks there are, each under its own name. */
   hooks: Hooks;
   /** Gets every report, as it happens. Default: nobody hears of them. */
   onReport?: (report: ExtensionReport) => void;
+  /** Measures how long handlers take; tests pass their own. Default: the system's. */
   clock?: Clock;
 }
 
@@ -65,6 +67,7 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
   report(report: ExtensionReport): void;
 }
 
+/** Makes a host without extensions. Throws `ExtensionError` `bad-hook` for hooks that cannot stand together. */
 export function createExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext>(
   options: ExtensionHostOptions<Hooks>,
 ): ExtensionHost<Hooks, Context> {

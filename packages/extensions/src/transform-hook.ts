@@ -13,8 +13,11 @@ export interface TransformHook<Value = unknown, Field extends string = string> e
   validate?(value: Value): string | undefined;
 }
 
+/** What a transform hook is made of. */
 export interface TransformHookOptions<Value, Field extends string> extends HookOptions {
+  /** Where handlers find the value in the event; anything but `type`. */
   field: Field;
+  /** Why a changed value cannot stand, as a sentence; undefined if it can. Default: every value stands. */
   validate?: (value: Value) => string | undefined;
 }
 

@@ -84,7 +84,10 @@ export class ImportIssues {
   leftOut = 0;
   readonly #collected = new Map<string, Collected>();
 
-  /** @param message one sentence; lines with the same kind and message are told together */
+  /**
+   * Notes what is to be said of a line; null: of the whole file.
+   * @param message one sentence; lines with the same kind and message are told together
+   */
   add(kind: ImportIssueKind, line: number | null, message: string, id: string | null = null): void {
     if (LEFT_OUT.has(kind) && line !== null) this.leftOut++;
     const key = `${kind} ${message}`;
@@ -97,6 +100,7 @@ export class ImportIssues {
     if (line !== null) addToRuns(collected.runs, line);
   }
 
+  /** One issue for each kind, id and message, in the order in which they first came up. */
   list(): ImportIssue[] {
     return [...this.#collected.values()].map(({ kind, id, message, count, runs }) => ({
       kind,

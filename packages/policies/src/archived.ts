@@ -44,6 +44,7 @@ export interface ArchivedRows {
   readonly compactionRow: number;
   /** How many entries are archived. */
   readonly count: number;
+  /** Whether the entry of this row is archived. */
   has(row: number): boolean;
 }
 

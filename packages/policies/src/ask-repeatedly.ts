@@ -9,11 +9,13 @@ import {
 import type { PolicyLog } from "./policy-log.ts";
 import { type Sleep, sleepFor } from "./sleep.ts";
 
+/** How often a summary is asked for, and who hears of it. */
 export interface AskingOptions {
   /** Attempts in all. Default 3. */
   attempts?: number;
   /** Waits, and ends with the signal. */
   sleep?: Sleep;
+  /** Where each failure is said. Default `console`. */
   log?: PolicyLog;
   /** False: an answer without the sections that were asked for will do. Default true. */
   needsSections?: boolean;

@@ -68,15 +68,18 @@ export class ContextCompactor {
     });
   }
 
+  /** The step `splitMessages`, with the compactor's `preserveCount`. */
   splitMessages(messages: readonly ContextMessage[]): SplitMessages {
     return splitMessages(messages, this.#options.preserveCount);
   }
 
+  /** The step `restoreOffloadedContent`, from the compactor's storage; a copy of the list where nothing was offloaded. */
   async restoreOffloadedContent(messages: readonly ContextMessage[]): Promise<ContextMessage[]> {
     if (offloadedPaths(messages).length === 0) return [...messages];
     return restoreOffloadedContent(messages, this.#storage);
   }
 
+  /** The step `generateSummary`, by the compactor's summarizer. Throws what that throws. */
   generateSummary(messages: readonly ContextMessage[]): Promise<string> {
     return generateSummary(messages, {
       ...this.#options,
@@ -84,6 +87,7 @@ export class ContextCompactor {
     });
   }
 
+  /** The step `buildCompressedHistory`: the summary, then what is preserved. */
   buildCompressedHistory(summary: string, preserved: readonly ContextMessage[]): ContextMessage[] {
     return buildCompressedHistory(summary, preserved);
   }

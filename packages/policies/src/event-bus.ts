@@ -24,6 +24,7 @@ export interface CompactionCounts {
   messagesRemoved: number;
 }
 
+/** Hears the events of one type; what it throws goes to the bus's `onError`. */
 export type Listener<Type extends keyof EventPayloads> = (payload: EventPayloads[Type]) => void;
 
 /** Tells whoever listens. A listener that throws is heard by `onError` and by nobody else. */
@@ -35,6 +36,7 @@ export class EventBus {
     this.#onError = onError;
   }
 
+  /** Tells those who listen to a type, in the order in which they began. */
   publish<Type extends keyof EventPayloads>(type: Type, payload: EventPayloads[Type]): void {
     for (const listener of this.#listeners.get(type) ?? []) {
       try {

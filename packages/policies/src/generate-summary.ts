@@ -9,10 +9,12 @@ import {
   compactSummaryPrompt,
 } from "./prompts/compact-summary.ts";
 
+/** Who summarises, to how many tokens, and how often it is asked again; defaults as in `CompactOptions`. */
 export interface GenerateSummaryOptions
   extends Pick<CompactOptions, "targetTokens" | "retryCount">,
     Pick<AskingOptions, "sleep" | "log"> {
   summarizer: Summarizer;
+  /** An abort ends the request and every wait between attempts; it is thrown as `aborted`. */
   signal?: AbortSignal;
 }
 

@@ -3,6 +3,7 @@ import { activeMessages } from "./active-messages.ts";
 import { formatMessages } from "./message-lines.ts";
 import { type ReadableSession, SUMMARY_HEADING, sessionSummaries } from "./session-summary.ts";
 
+/** How much of a session is read, and from where. */
 export interface HistoryOptions {
   /** The newest messages, at most. Default 10. */
   limit?: number;

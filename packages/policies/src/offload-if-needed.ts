@@ -11,10 +11,12 @@ import { memoryOffloadStorage } from "./memory-offload-storage.ts";
 import { offloadedPath, offloadReference, withText } from "./offload-reference.ts";
 import { DEFAULT_OFFLOAD_SETTINGS, type OffloadSettings } from "./offload-settings.ts";
 
+/** When results move out, and where to. Sizes are tokens; defaults as in `OffloadSettings`. */
 export interface OffloadOptions
   extends Partial<Pick<OffloadSettings, "offloadThreshold" | "offloadMinTokens">> {
   /** Where a text will be kept. Default: numbered paths in a folder `offloaded`. */
   pathFor?: (text: string) => string;
+  /** Tokens of one message. Default: characters / 4. */
   estimate?: (message: ContextMessage) => number;
   /** Size of what is judged. Default: the messages as estimated. */
   tokens?: number;

@@ -4,6 +4,7 @@ export interface OffloadStorage {
   pathFor(text: string): string;
   /** Whether a path is one of this storage, whether or not there is a file. Other paths are never read or removed. */
   owns(path: string): boolean;
+  /** Whether there is a file at a path. */
   has(path: string): Promise<boolean>;
   /** Keeps a text, whole before this answers; returns its path. */
   write(text: string): Promise<string>;

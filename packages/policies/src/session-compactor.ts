@@ -10,6 +10,7 @@ import { TokenCounter } from "./token-counter.ts";
 
 /** What came of one look at a history (origins 004). */
 export interface CompactionResult extends CompactionCounts {
+  /** False: `messages` is the history as it was. */
   performed: boolean;
   level: PressureLevel;
   /** The history to go on with. */
@@ -18,6 +19,7 @@ export interface CompactionResult extends CompactionCounts {
 
 /** Keeps what was compacted (origins 004). */
 export interface SessionManager {
+  /** Called after each compaction with the history to go on with and the summary in it. */
   compactSession(
     sessionId: string,
     messages: readonly ContextMessage[],
@@ -25,12 +27,17 @@ export interface SessionManager {
   ): void | Promise<void>;
 }
 
+/** When a history is compacted, and who hears of it. */
 export interface SessionCompactorOptions {
+  /** What differs from `DEFAULT_PRESSURE_SETTINGS`. */
   settings?: Partial<PressureSettings>;
   /** False: nothing is done. Default true. */
   autoCompact?: boolean;
+  /** Where progress and results are published. Default: a bus of its own, at `events`. */
   events?: EventBus;
+  /** Where a failure is said, which stops nothing. Default `console`. */
   log?: PolicyLog;
+  /** An abort ends the request for a summary. */
   signal?: AbortSignal;
 }
 
@@ -40,6 +47,7 @@ const LARGEST_SUMMARY = 2_000;
 
 /** Looks at a plain history before each request, and prunes and summarises it when it presses (origins 004). */
 export class SessionCompactor {
+  /** Where progress and results are published. */
   readonly events: EventBus;
   readonly #summarizer: Summarizer;
   readonly #sessionManager: SessionManager | undefined;

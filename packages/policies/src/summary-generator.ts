@@ -2,12 +2,14 @@ import { generateSummary as askForSummary } from "@espalier/compaction";
 import type { ContextMessage } from "@espalier/session-tree";
 import { type Summarizer, withFitting, withRetry } from "@espalier/summarizer";
 
+/** Who summarises, and what it may cost. */
 export interface SummaryGeneratorOptions {
   summarizer: Summarizer;
   /** The most tokens of the summary. */
   maxOutputTokens?: number;
   /** The summary that this one brings up to date. */
   previousSummary?: string;
+  /** Ends the request. Default: nothing does. */
   signal?: AbortSignal;
 }
 

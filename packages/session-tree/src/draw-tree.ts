@@ -15,6 +15,7 @@ import { Tree } from "./tree.ts";
  */
 export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
 
+/** What of a tree is drawn, and how. Without any: every entry, one line each, without colours. */
 export interface DrawOptions {
   /** The leaf that is marked; by default that of the session, or the one the log says. */
   leafId?: string | null;

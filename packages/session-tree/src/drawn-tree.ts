@@ -8,6 +8,7 @@ export interface TreeShape {
     /** The row of the parent; negative for a root. */
     parent(row: number): number;
   };
+  /** Whether the entry of a row is part of the conversation, or stands beside it (a label, a bill). */
   kindAt(row: number): { readonly movesLeaf: boolean };
 }
 

@@ -9,12 +9,17 @@ const CLOSE_BRACE = 125;
 
 /** Where a line's `type`, `id` and `parentId` stand in the block it was scanned in, quotes excluded. */
 export class EntryScan {
+  /** The first byte of the value of `type`. */
   typeStart = 0;
+  /** The byte behind it: its closing quote. */
   typeEnd = 0;
+  /** The first byte of the value of `id`. */
   idStart = 0;
+  /** The byte behind it. */
   idEnd = 0;
   /** -1 when the parent is null. */
   parentStart = -1;
+  /** The byte behind the parent's id; -1 when it is null. */
   parentEnd = -1;
   /** Where the scan stopped: what follows was not looked at. */
   stop = 0;

@@ -5,7 +5,9 @@ import type { ContextMessage, UserContent } from "./message.ts";
  * on its `type`; an entry whose type nobody here knows is kept as it is.
  */
 export interface Entry {
+  /** What kind of entry it is, such as `message`. */
   type: string;
+  /** Unique in its session; ours have 12 letters and digits (71 bits). */
   id: string;
   /** The entry this one follows; null for a root. */
   parentId: string | null;
@@ -21,13 +23,17 @@ export type NewEntry<E extends Entry = Entry> = Omit<E, FilledIn> & Partial<Pick
 
 /** A change of what an earlier entry says from here on: null leaves it out. */
 export interface ContextEdit {
+  /** The entry whose say changes, above the edit on its path. */
   targetId: string;
+  /** Null leaves it out; else the content that stands in the place of its own, under the same role. */
   replacement: null | { content: UserContent };
 }
 
 /** The model and the thinking level that are in force somewhere on a path. */
 export interface Settings {
+  /** Null where nothing on the path names one. */
   model: { provider: string; modelId: string } | null;
+  /** `off` where nothing on the path names one. */
   thinkingLevel: string;
 }
 
@@ -56,7 +62,9 @@ export interface EntryBehaviour<E extends Entry> {
 
 /** A kind of entry: makes them, recognises them, and answers for them. */
 export interface EntryKind<E extends Entry = Entry> extends EntryBehaviour<E> {
+  /** What stands in the `type` of its entries. */
   readonly type: E["type"];
+  /** Whether an entry is of this kind, by its type alone: a line may still lack what the kind needs, see `problem`. */
   is(entry: Entry): entry is E;
   /** A new entry of this kind; the log gives it an id, a parent and a time. */
   of(fields: Omit<E, FilledIn | "type"> & Partial<Pick<E, FilledIn>>): NewEntry<E>;

@@ -71,6 +71,7 @@ export function forkHeader(
  * come from (the header's `parentSession`) may follow the plan instead, and copy them where they are.
  */
 export class ForkLines implements Iterable<string | Uint8Array> {
+  /** The plan that the lines follow. */
   readonly plan: ForkPlan;
   readonly #tree: Tree;
 
@@ -79,6 +80,7 @@ export class ForkLines implements Iterable<string | Uint8Array> {
     this.plan = plan;
   }
 
+  /** Each line without its end: those of the path as bytes, the additions as JSON text. */
   *[Symbol.iterator](): Generator<string | Uint8Array> {
     for (const row of this.plan.rows) yield this.#tree.bytesAt(row);
     for (const entry of this.plan.additions) yield formatLine(entry);

@@ -3,6 +3,7 @@ import { type ByteView, bytesView } from "@espalier/jsonl-stream";
 /** Bytes in memory that only grow: a view of them keeps what it had. */
 export class GrowingBytes {
   #buffer: Uint8Array;
+  /** Bytes in it. */
   size = 0;
   /** When something was added last, epoch milliseconds. */
   modified = Date.now();
@@ -22,6 +23,7 @@ export class GrowingBytes {
     if (this.size > 0 && this.#buffer[this.size - 1] !== 10) this.add(LINE_FEED);
   }
 
+  /** Copies bytes behind what is there. */
   add(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
     if (this.size + bytes.length > this.#buffer.length) {

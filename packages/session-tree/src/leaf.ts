@@ -4,8 +4,11 @@ import type { Tree } from "./tree.ts";
 
 /** Entries in file order, as the rules of the leaf need them: a `Tree` is one. */
 export interface EntryRows {
+  /** What answers for the entry of a row. */
   kindAt(row: number): EntryKind;
+  /** The entry of a row, parsed. */
   entryAt(row: number): Entry;
+  /** How rows hang together. */
   readonly index: {
     /** The row of the parent, `ROOT` or `ORPHAN`. */
     parent(row: number): number;

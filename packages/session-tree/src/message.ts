@@ -9,6 +9,7 @@
 export interface TextBlock {
   type: "text";
   text: string;
+  /** A provider's own mark of the text, such as the id of an item. */
   textSignature?: string;
 }
 
@@ -17,6 +18,7 @@ export interface ImageBlock {
   type: "image";
   /** Base64, without a `data:` prefix. */
   data: string;
+  /** As `image/png`. */
   mimeType: string;
 }
 
@@ -24,6 +26,7 @@ export interface ImageBlock {
 export interface ThinkingBlock {
   type: "thinking";
   thinking: string;
+  /** What the provider vouches for it with; without one it is sent to none that asks for it. */
   thinkingSignature?: string;
   /** True when the provider encrypted the text; `thinkingSignature` then holds the opaque data. */
   redacted?: boolean;
@@ -32,25 +35,37 @@ export interface ThinkingBlock {
 /** A model's wish to run a tool. */
 export interface ToolCallBlock {
   type: "toolCall";
+  /** Given by the model; its result names it. */
   id: string;
   name: string;
+  /** Parsed JSON. */
   arguments: Record<string, unknown>;
+  /** A provider's signature of the thinking before the call; kept as it is. */
   thoughtSignature?: string;
 }
 
+/** What a user, or an extension in a user's place, says: a string counts as one text block. */
 export type UserContent = string | (TextBlock | ImageBlock)[];
+/** What an answer is made of, in the order in which the model said it. */
 export type AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock;
 
 /** What a provider billed for one model call. Counts are tokens, `cost` is in US dollars. */
 export interface Usage {
+  /** Of the prompt, without what the provider's cache had. */
   input: number;
+  /** Of the answer, thinking included. */
   output: number;
+  /** Of the prompt, as the cache had it. */
   cacheRead: number;
+  /** Of the prompt, as it was put into the cache. */
   cacheWrite: number;
+  /** The sum of the four, where the provider gave one. */
   totalTokens?: number;
+  /** US dollars; absent where nobody knew the prices. */
   cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
 }
 
+/** What a person said, or a program in a person's place. */
 export interface UserMessage {
   role: "user";
   content: UserContent;
@@ -61,25 +76,33 @@ export interface UserMessage {
 /** Why an answer ended. `error` and `aborted` answers are kept in the file and left out of every request. */
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "deferred";
 
+/** What a model answered, what it was billed and why it ended. */
 export interface AssistantMessage {
   role: "assistant";
   content: AssistantBlock[];
+  /** The API it was asked through (`anthropic-messages`, `openai-responses`, …): whose signatures its blocks carry. */
   api?: string;
   provider: string;
   model: string;
   usage?: Usage;
   stopReason: StopReason;
+  /** What the provider said, where `stopReason` is `error`. */
   errorMessage?: string;
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 
+/** What a tool gave back for one call. Each call has one; one that was never recorded is made up in the request only. */
 export interface ToolResultMessage {
   role: "toolResult";
+  /** The `id` of the call, in an answer above it on the path. */
   toolCallId: string;
   toolName: string;
   content: (TextBlock | ImageBlock)[];
   isError: boolean;
+  /** What the tool keeps for people and extensions; no model reads it. */
   details?: unknown;
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 
@@ -88,11 +111,15 @@ export interface BashExecutionMessage {
   role: "bashExecution";
   command: string;
   output: string;
+  /** Null or absent: it was ended before it had one. */
   exitCode?: number | null;
   cancelled?: boolean;
+  /** True: `output` is a part of what it said; `fullOutputPath` is the file with all of it, where there is one. */
   truncated?: boolean;
   fullOutputPath?: string;
+  /** True: people see it, no model reads it. */
   excludeFromContext?: boolean;
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 
@@ -100,9 +127,11 @@ export interface BashExecutionMessage {
 export interface SystemMessage {
   role: "system";
   content: string | TextBlock[];
+  /** Parts of the prompt by name; null takes one away. */
   sections?: Record<string, string | null>;
   toolsAdded?: ToolDefinition[];
   toolsRemoved?: string[];
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 
@@ -118,8 +147,10 @@ export interface CustomMessage {
   role: "custom";
   customType: string;
   content: UserContent;
+  /** Whether people are shown it; the model reads it either way. */
   display: boolean;
   details?: unknown;
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 
@@ -127,7 +158,9 @@ export interface CustomMessage {
 export interface CompactionSummaryMessage {
   role: "compactionSummary";
   summary: string;
+  /** Size of the context that the summary stands for a part of. */
   tokensBefore: number;
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 
@@ -135,7 +168,9 @@ export interface CompactionSummaryMessage {
 export interface BranchSummaryMessage {
   role: "branchSummary";
   summary: string;
+  /** The leaf of the branch that it tells of. */
   fromId: string;
+  /** Epoch milliseconds. */
   timestamp: number;
 }
 

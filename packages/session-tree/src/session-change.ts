@@ -16,4 +16,5 @@ export type SessionChange =
   /** Writing works again; `drained` entries that were kept are in the log. */
   | { type: "persist_recovered"; drained: number };
 
+/** Hears of every change of a session, in order, once the session shows it; whoever appends waits until it returns. */
 export type SessionObserver = (change: SessionChange) => void;

@@ -13,6 +13,7 @@ export interface LogAppend {
   length: number;
   /** Everything new since the last look, own lines included: `[from, to)`, whole lines. */
   from: number;
+  /** The end of everything known of the log; what comes later begins here. */
   to: number;
 }
 
@@ -46,6 +47,7 @@ export interface SessionLog {
    * @throws SessionTreeError `sync-failed`, which is final for this opening; `read-only`, `closed`
    */
   flush(): Promise<void>;
+  /** Gives the log back; what was appended stays readable. Every later call throws `closed`. */
   close(): Promise<void>;
 }
 
@@ -65,6 +67,7 @@ export interface SessionListing {
   updatedAt: string | null;
   /** Timestamp of the last compaction, ISO 8601. */
   lastCompaction: string | null;
+  /** Size of the log. */
   bytes: number;
   /** The session this one was forked from or works for. */
   parent: SessionHeader["parent"] | null;
@@ -72,12 +75,14 @@ export interface SessionListing {
 
 /** Who writes a session. */
 export interface LeaseHolder {
+  /** Of its process, on `host`. */
   pid: number;
   host: string;
   /** Since when, ISO 8601, UTC. */
   since: string;
 }
 
+/** For how long one waits for a lease. */
 export interface LeaseOptions {
   /**
    * Milliseconds to wait for an owner who waits himself, that is, for one that holds it as briefly as we do. Default 0:

@@ -24,8 +24,7 @@ import { Tree } from "./tree.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 /**
- * A session: a log, the tree in it, and a leaf. Everything that changes it goes through {@link append}; whoever shows
- * it observes that.
+ * A session: a log, the tree in it, and a leaf. Every change goes through {@link append} and is told to observers.
  *
  * Opening reads only what the context at the leaf needs. The whole tree is read when something asks for it; for a log
  * whose bytes are not within reach (a database), `await load()` comes first.
@@ -103,6 +102,7 @@ export class SessionTree {
     return this.tree;
   }
 
+  /** The entry with this id; undefined where there is none. Reads the whole tree for one that lies before the context. */
   getEntry(id: string): Entry | undefined {
     return this.window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
   }

@@ -26,6 +26,7 @@ const HEAD_BYTES = 256;
  * Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
  */
 export class Tree {
+  /** Where each entry is and how they hang together, in columns of numbers by row. */
   readonly index = new EntryIndex();
   readonly #intake = new TreeIntake(this.index);
   /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
@@ -76,6 +77,7 @@ export class Tree {
     return firstNew;
   }
 
+  /** Whether an entry has this id. */
   has(id: string): boolean {
     return this.index.rowOf(id) >= 0;
   }

@@ -8,6 +8,7 @@ export interface QueueLimits {
   bytes: number;
 }
 
+/** What is kept where nobody says otherwise; reaching either limit is `queue-full`. */
 export const QUEUE_LIMITS: QueueLimits = { entries: 1_000, bytes: 64 * 1024 * 1024 };
 
 /** One thing to write. */

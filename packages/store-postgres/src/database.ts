@@ -1,6 +1,8 @@
 /** A statement that is sent; with a name it is planned once for each connection. */
 export interface Statement {
+  /** What the database remembers its plan by; absent: planned each time. */
   name?: string;
+  /** SQL with `$1`, `$2`, … for its values. */
   text: string;
 }
 
@@ -16,6 +18,7 @@ export interface ReservedConnection extends Connection {
   hear(listener: () => void): void;
   /** Resolves when the connection is gone, or was given back. */
   readonly over: Promise<void>;
+  /** Ends it, and with it the locks it holds and what it listens to. */
   release(): Promise<void>;
 }
 
@@ -27,6 +30,8 @@ export interface Database extends Connection {
   readonly reconnectMs: number;
   /** All statements of `act` count, or none. */
   transaction<Result>(act: (connection: Connection) => Promise<Result>): Promise<Result>;
+  /** A connection of its own beside the pool. Throws as `query` does. */
   reserve(): Promise<ReservedConnection>;
+  /** Ends all connections. */
   close(): Promise<void>;
 }

@@ -4,6 +4,7 @@ export type CutShape = "head" | "head-tail";
 /** A text within a limit, and how many of its characters were left out (0 when it stands whole). */
 export interface Cut {
   text: string;
+  /** Characters (UTF-16 code units). */
   leftOut: number;
 }
 

@@ -64,6 +64,7 @@ export {
   type SummarizerErrorOptions,
 } from "./summarizer-error.ts";
 export { SUMMARIZER_SYSTEM_PROMPT, type SummaryPrompt, summaryPrompt } from "./summary-prompt.ts";
+export { SUMMARY_SECTIONS } from "./summary-sections.ts";
 export { charsEstimator } from "./tokens/chars-estimator.ts";
 export {
   type ContextMeasure,

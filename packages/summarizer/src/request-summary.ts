@@ -13,6 +13,7 @@ import { validateSummary } from "./validate-summary.ts";
 /** How a summary is asked for, whatever feature asks. */
 export interface RequestSummaryOptions {
   summarizer: Summarizer;
+  /** Told to hooks, and decides how an extractive summary is laid out. */
   purpose: SummaryPurpose;
   /** What to write and in which form. */
   instructions: string;
@@ -22,12 +23,15 @@ export interface RequestSummaryOptions {
   maxOutputTokens: number;
   /** The system prompt of the request, for a feature with one of its own. */
   systemPrompt?: string;
+  /** The summary to bring up to date. Default: a new one is written. */
   previousSummary?: string;
   /** What the user wants the summary to attend to. */
   customInstructions?: string;
   /** Parts of one summary asked for at the same time, where it takes several. Default 2. */
   concurrency?: number;
+  /** Ends all requests; the error is then `aborted`. */
   signal?: AbortSignal;
+  /** Told how long the answer is while it streams in. */
   onProgress?: (progress: SummaryProgress) => void;
   /** Sees the request before it goes out, and may change it. */
   onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;

@@ -38,8 +38,11 @@ export interface FailedAttempt {
 
 /** What an error carries beside its code. */
 export interface SummarizerErrorOptions extends ErrorOptions {
+  /** What was billed in all. Default: nothing. */
   usage?: Usage | undefined;
+  /** What was tried, oldest first. Default: nothing else. */
   attempts?: readonly FailedAttempt[] | undefined;
+  /** How long the provider asks to be left alone. Default: it did not say. */
   retryAfterMs?: number | undefined;
 }
 

@@ -30,6 +30,7 @@ export interface SummaryRequest {
   maxOutputTokens: number;
   /** Called with progress while the answer streams in. */
   onProgress?: (progress: SummaryProgress) => void;
+  /** Ends the request; the error is then `aborted`. */
   signal?: AbortSignal;
 }
 
@@ -75,6 +76,7 @@ export interface Summarizer {
   readonly contextWindow: number;
   /** The most tokens one answer can have. */
   readonly maxOutputTokens: number;
+  /** Answers one request, or throws; an abort of its signal is a `SummarizerError` `aborted`. */
   summarize(request: SummaryRequest): Promise<SummaryAnswer>;
   /**
    * The exact size of a request as it is, in tokens; undefined when nobody can say. Asked only where an upper bound

@@ -5,10 +5,15 @@ import { usageTokens } from "@espalier/summarizer";
 export interface UsageTotals {
   /** Calls that were billed. */
   calls: number;
+  /** Tokens of prompts at the full price. */
   input: number;
+  /** Tokens of answers, thinking included. */
   output: number;
+  /** Tokens of prompts that a provider's cache had. */
   cacheRead: number;
+  /** Tokens of prompts that were put into it. */
   cacheWrite: number;
+  /** All of these; what a provider gave as the total, where it gave one. */
   totalTokens: number;
   /** US dollars; calls for which nobody said what they cost add nothing. */
   cost: number;
@@ -23,6 +28,7 @@ export interface BilledCall {
   usage: Usage;
 }
 
+/** A sum to begin with. */
 export const nothingBilled = (): UsageTotals => ({
   calls: 0,
   input: 0,

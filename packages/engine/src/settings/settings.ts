@@ -28,6 +28,7 @@ export interface Settings
   extensions: readonly string[];
 }
 
+/** The name of a setting, as files, flags and `espalier config` have it. */
 export type SettingsKey = keyof Settings;
 
 /** What holds where nobody says anything: the defaults of all policies in one. */

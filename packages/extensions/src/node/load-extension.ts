@@ -7,6 +7,7 @@ import { callWithin } from "../limited-call.ts";
 import { HANDLER_LIMIT_MS } from "../time-limit.ts";
 import { refuseForeignPackages } from "./foreign-package.ts";
 
+/** What a module is loaded with. */
 export interface LoadExtensionOptions {
   /** Modules that the extension gets as the host has them, by the name it imports: `{"@espalier/engine": namespace}`. */
   virtualModules?: Record<string, unknown>;

@@ -1,3 +1,4 @@
+/** What JSON can say; an undefined field is not written. */
 export type JsonValue =
   | null
   | string
@@ -9,34 +10,41 @@ export type JsonValue =
 /** Options by the name of the provider that reads them. */
 export type AiSdkOptions = Record<string, Record<string, JsonValue>>;
 
+/** Text that somebody said. */
 export interface AiSdkText {
   type: "text";
   text: string;
   providerOptions?: AiSdkOptions;
 }
 
+/** A picture that a user sent. */
 export interface AiSdkImage {
   type: "image";
   /** Base64, or an address. */
   image: string;
+  /** As `image/png`; the SDK looks at the bytes where it is absent. */
   mediaType?: string;
   providerOptions?: AiSdkOptions;
 }
 
+/** A model's thinking; its signature is in `providerOptions`. */
 export interface AiSdkReasoning {
   type: "reasoning";
   text: string;
   providerOptions?: AiSdkOptions;
 }
 
+/** A call to a tool; its result is in the `tool` message behind the answer. */
 export interface AiSdkCall {
   type: "tool-call";
   toolCallId: string;
   toolName: string;
+  /** The arguments, parsed. */
   input: unknown;
   providerOptions?: AiSdkOptions;
 }
 
+/** What a tool gave back. */
 export interface AiSdkResult {
   type: "tool-result";
   toolCallId: string;
@@ -45,6 +53,7 @@ export interface AiSdkResult {
   providerOptions?: AiSdkOptions;
 }
 
+/** A result as text, one that failed as `error-text`, one with pictures as a list. */
 export type AiSdkOutput =
   | { type: "text" | "error-text"; value: string }
   | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };

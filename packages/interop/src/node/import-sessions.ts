@@ -17,6 +17,7 @@ import { SourceFiles } from "./source-files.ts";
 import { type Summarize, summariseOpaque } from "./summarise-opaque.ts";
 import { type Destination, writeDraft } from "./write-draft.ts";
 
+/** Where imported sessions go, which ones, and what of them is written. */
 export interface ImportOptions {
   /** Where the sessions are written. */
   store: SessionStore;

@@ -21,6 +21,7 @@ export interface LocalAgent {
   surroundingsOf(path: string): string[];
   /** Sorts files so that what others refer to comes first. */
   inOrder(files: readonly FoundFile[]): FoundFile[];
+  /** Reads this agent's files, given what lies around them. */
   importer(surroundings: Surroundings): SessionImporter;
 }
 

@@ -35,6 +35,7 @@ export class SourceFiles {
     };
   }
 
+  /** Closes what is open; a view that is read later opens its file again. */
   close(): void {
     for (const view of this.#open.values()) view.close();
     this.#open.clear();

@@ -11,12 +11,15 @@ import { type OpenMode, openRegularFile } from "./regular-file.ts";
 import { uninterrupted, uninterruptedAsync } from "./system-error.ts";
 import { tightenFile } from "./tighten-file.ts";
 
+/** How a file is opened. */
 export interface AppendFileOptions {
+  /** `write` appends and makes whole what a crash left; `read` changes nothing, whatever state the file is in. */
   mode: OpenMode;
   /** Make the file, mode 0600, when there is none (`write` only). Default false. */
   create?: boolean;
   /** Take from everybody but the owner whatever rights they have on the file (`write` only). Default false. */
   tighten?: boolean;
+  /** Default: the calls of `node:fs`. */
   calls?: FileCalls;
 }
 

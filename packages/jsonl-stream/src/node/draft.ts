@@ -10,6 +10,7 @@ import { writingCall } from "./writing-call.ts";
 export interface WholeFileOptions {
   /** Default 0600. */
   mode?: number;
+  /** Default: the calls of `node:fs`. */
   calls?: FileCalls;
 }
 

@@ -10,21 +10,31 @@ export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode
  * programs leave it alone.
  */
 export interface FileCalls {
+  /** Gives a descriptor; `flags` are those of `fs.constants`. */
   openSync(path: string, flags: number, mode?: number): number;
+  /** Never repeated, whatever it threw: the number may be another file's by then. */
   closeSync(fd: number): void;
   /** `position` null: where the descriptor stands, which for one opened to append is the end. */
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null): number;
+  /** How many bytes were read, from `position` into `target` at `offset`; 0 at the end. */
   readSync(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
+  /** Of what the descriptor is open for, whatever its path leads to by now. */
   fstatSync(fd: number): FileFacts;
+  /** `mode` is the nine bits of permission: 0o600. */
   fchmodSync(fd: number, mode: number): void;
   /** Undefined when nothing is there. */
   lstatSync(path: string): FileFacts | undefined;
+  /** Returns when what was written is on disk, and of the file's facts what reading it takes. */
   fdatasyncSync(fd: number): void;
   /** As `fdatasyncSync`, on another thread. */
   fdatasync(fd: number): Promise<void>;
+  /** As `fdatasyncSync`, with all facts: for folders, so that names last. */
   fsyncSync(fd: number): void;
+  /** A second name for a file; throws `EEXIST` where there is something. */
   linkSync(existing: string, path: string): void;
+  /** Puts a file in the place of another, at once. */
   renameSync(from: string, to: string): void;
+  /** Takes a name away. */
   unlinkSync(path: string): void;
 }
 

@@ -6,7 +6,9 @@ import { isSameFile } from "./file-kind.ts";
 
 /** Bytes `[from, to)` of a file: whole lines. */
 export interface Span {
+  /** The first byte. */
   from: number;
+  /** The byte behind the last. */
   to: number;
 }
 

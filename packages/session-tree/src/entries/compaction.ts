@@ -9,7 +9,9 @@ export interface CompactionEntry extends Entry {
   firstKeptEntryId: string;
   /** Size of the context before, in tokens of the policy's estimator. */
   tokensBefore: number;
+  /** How it came about; ours hold `CompactionDetails` of `@espalier/compaction`. No model reads it. */
   details?: unknown;
+  /** What was billed for the summary; absent where nothing was. */
   usage?: Usage;
   /** True when an extension wrote the summary. */
   fromHook?: boolean;
@@ -17,6 +19,7 @@ export interface CompactionEntry extends Entry {
   systemMessage?: SystemMessage;
 }
 
+/** The kind of {@link CompactionEntry}: says its summary and hides what stands before `firstKeptEntryId`. */
 export const compaction = defineEntry<CompactionEntry>("compaction", {
   movesLeaf: true,
   toMessages: ({ summary, tokensBefore, timestamp, systemMessage }) => [

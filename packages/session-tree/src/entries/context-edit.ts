@@ -5,6 +5,7 @@ export interface ContextEditEntry extends Entry, ContextEdit {
   type: "context_edit";
 }
 
+/** The kind of {@link ContextEditEntry}: says nothing itself. The newest edit of a target on a path counts. */
 export const contextEdit = defineEntry<ContextEditEntry>("context_edit", {
   movesLeaf: true,
   edit: ({ targetId, replacement }) => ({ targetId, replacement }),

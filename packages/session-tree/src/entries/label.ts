@@ -7,6 +7,7 @@ export interface LabelEntry extends Entry {
   label?: string;
 }
 
+/** The kind of {@link LabelEntry}: beside the conversation; appending one leaves the leaf where it is. */
 export const label = defineEntry<LabelEntry>("label", {
   movesLeaf: false,
   problem: (entry) =>

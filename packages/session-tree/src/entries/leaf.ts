@@ -12,6 +12,7 @@ export interface LeafEntry extends Entry {
   undoes?: string;
 }
 
+/** The kind of {@link LeafEntry}: says nothing, and is itself never the leaf. */
 export const leaf = defineEntry<LeafEntry>("leaf", {
   movesLeaf: false,
   // Without a sound target it means its parent, as it does for a reader that knows no such entries.

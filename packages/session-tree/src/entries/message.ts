@@ -12,6 +12,7 @@ export interface MessageEntry extends Entry {
   message: StoredMessage;
 }
 
+/** The kind of {@link MessageEntry}: says its message. What users and models said is `fsync`, what tools said `flush`. */
 export const message = defineEntry<MessageEntry>("message", {
   movesLeaf: true,
   toMessages: (entry) => [withContent(entry.message)],

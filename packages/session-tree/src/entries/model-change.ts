@@ -7,6 +7,7 @@ export interface ModelChangeEntry extends Entry {
   modelId: string;
 }
 
+/** The kind of {@link ModelChangeEntry}: a setting of the path, silent to the model. */
 export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
   movesLeaf: true,
   settings: ({ provider, modelId }) => ({ model: { provider, modelId } }),

@@ -7,6 +7,7 @@ export interface ThinkingLevelChangeEntry extends Entry {
   thinkingLevel: string;
 }
 
+/** The kind of {@link ThinkingLevelChangeEntry}: a setting of the path, silent to the model. */
 export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinking_level_change", {
   movesLeaf: true,
   settings: ({ thinkingLevel }) => ({ thinkingLevel }),

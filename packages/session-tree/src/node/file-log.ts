@@ -117,6 +117,7 @@ export class FileLog implements SessionLog {
     return withLogErrors(() => this.#file.takeIn());
   }
 
+  /** Lets go of the file; nothing is written. */
   async close(): Promise<void> {
     withLogErrors(() => this.#file.close());
   }

@@ -6,6 +6,7 @@ export type Redact = (text: string) => string;
 /** What is done to a field: it is kept, treated, or (undefined) taken for something that people or tools said. */
 export type FieldRule = "keep" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
 
+/** What a redactor keeps, and what it puts in the place of what it cannot look into. */
 export interface RedactorOptions {
   /** Tells the ids of entries, which are kept wherever they stand. Default: nothing is one. */
   isId?: (text: string) => boolean;
@@ -81,6 +82,7 @@ export class Redactor {
     });
   }
 
+  /** Every value by `treat`; the same array where nothing changed. */
   list(values: readonly unknown[], treat: (value: unknown) => unknown): unknown {
     return this.#inside(values, () => {
       const treated = values.map(treat);

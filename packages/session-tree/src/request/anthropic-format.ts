@@ -12,21 +12,26 @@ export interface AnthropicRequest {
   tools?: { name: string; description?: string; input_schema: Record<string, unknown> }[];
 }
 
+/** One turn: roles alternate, the first is the user's, and results stand before whatever else the user says. */
 export type AnthropicMessage =
   | { role: "user"; content: (AnthropicToolResult | AnthropicContent)[] }
   | { role: "assistant"; content: AnthropicAnswerBlock[] };
 
+/** What a user says or a result shows; `data` is base64 without a `data:` prefix. */
 export type AnthropicContent =
   | { type: "text"; text: string }
   | { type: "image"; source: { type: "base64"; media_type: string; data: string } };
 
+/** The result of one call, in the user message behind it. */
 export interface AnthropicToolResult {
   type: "tool_result";
   tool_use_id: string;
   content: AnthropicContent[];
+  /** Absent where the call succeeded. */
   is_error?: true;
 }
 
+/** A block of an answer. Thinking goes back byte-exact with its signature, or, encrypted by the provider, as `data`. */
 export type AnthropicAnswerBlock =
   | { type: "text"; text: string }
   | { type: "thinking"; thinking: string; signature: string }

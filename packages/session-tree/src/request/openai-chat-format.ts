@@ -8,22 +8,26 @@ export interface OpenaiChatRequest {
   tools?: OpenaiChatTool[];
 }
 
+/** One message. Behind an answer stands a `tool` message for each of its calls; `content` is null where it only calls. */
 export type OpenaiChatMessage =
   | { role: "system"; content: string }
   | { role: "user"; content: string | OpenaiChatPart[] }
   | { role: "assistant"; content: string | null; tool_calls?: OpenaiChatToolCall[] }
   | { role: "tool"; tool_call_id: string; content: string };
 
+/** A part of what a user says; `url` is a `data:` address. */
 export type OpenaiChatPart =
   | { type: "text"; text: string }
   | { type: "image_url"; image_url: { url: string } };
 
+/** A call to a tool; `arguments` is JSON as a text. */
 export interface OpenaiChatToolCall {
   id: string;
   type: "function";
   function: { name: string; arguments: string };
 }
 
+/** A tool that may be called; `parameters` is a JSON Schema. */
 export interface OpenaiChatTool {
   type: "function";
   function: { name: string; description?: string; parameters: Record<string, unknown> };

@@ -10,6 +10,7 @@ export interface OpenaiResponsesRequest {
   tools?: OpenaiResponsesTool[];
 }
 
+/** One item. Calls, results and reasoning are items of their own beside the messages; `arguments` is JSON as a text. */
 export type OpenaiResponsesItem =
   | { type: "message"; role: "user"; content: OpenaiResponsesPart[] }
   | { type: "message"; role: "assistant"; content: string }
@@ -17,10 +18,12 @@ export type OpenaiResponsesItem =
   | { type: "function_call"; call_id: string; name: string; arguments: string }
   | { type: "function_call_output"; call_id: string; output: string | OpenaiResponsesPart[] };
 
+/** A part of what a user says or a result shows; `image_url` is a `data:` address. */
 export type OpenaiResponsesPart =
   | { type: "input_text"; text: string }
   | { type: "input_image"; image_url: string; detail: "auto" };
 
+/** A tool that may be called; `parameters` is a JSON Schema. */
 export interface OpenaiResponsesTool {
   type: "function";
   name: string;

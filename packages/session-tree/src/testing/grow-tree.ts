@@ -11,6 +11,7 @@ import { SessionTreeError } from "../session-tree-error.ts";
 import { grownKinds } from "./grown-kinds.ts";
 import { readTreeLanguage } from "./tree-language.ts";
 
+/** Where a session is grown, and under which header. */
 export interface GrowOptions {
   /** Where the session is kept; default: a new {@link memoryStore}. */
   store?: SessionStore;

@@ -12,11 +12,13 @@ export interface PrivateServer {
   readonly url: string;
   /** Ends every connection at once and writes nothing more, as a power cut would, but that the system lives on. */
   crash(): Promise<void>;
+  /** Starts it again after a crash: same folder, same port. */
   start(): Promise<void>;
   /** Stops it and removes its folder. */
   remove(): Promise<void>;
 }
 
+/** What differs from a server's defaults. */
 export interface PrivateServerOptions {
   /** Settings by name, as in `postgresql.conf`. `fsync` is off unless it stands here. */
   settings?: Record<string, string>;

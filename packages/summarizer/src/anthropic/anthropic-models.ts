@@ -2,14 +2,19 @@ import type { Settings } from "@espalier/session-tree";
 
 /** Prices in US dollars for a million tokens. `cacheWrite` is that of a five-minute cache. */
 export interface AnthropicPrices {
+  /** Of tokens of the prompt that no cache had. */
   input: number;
+  /** Of tokens of the answer, thinking included. */
   output: number;
+  /** Of tokens of the prompt that the cache had. */
   cacheRead: number;
+  /** Of tokens that were put into the cache. */
   cacheWrite: number;
 }
 
 /** What has to be known of a model before it is asked. Sizes in tokens. */
 export interface AnthropicModel {
+  /** Tokens of a request and its answer together. */
   contextWindow: number;
   /** The most that `max_tokens` may be. */
   maxOutputTokens: number;

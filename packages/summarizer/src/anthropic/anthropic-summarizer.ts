@@ -14,6 +14,7 @@ import { type PlanOptions, planAnthropicRequest } from "./plan-anthropic-request
 /** The model that summarises where none is named: a window of a million tokens at a moderate price. */
 export const DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-5-5";
 
+/** Which Claude, reached how, and what it is sent. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicSummarizerOptions {
   /** A client of `@anthropic-ai/sdk`; otherwise one is made of `apiKey` and `baseURL` with the first request. */
   client?: Anthropic;

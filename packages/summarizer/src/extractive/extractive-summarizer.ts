@@ -9,6 +9,7 @@ import { planSections } from "./sections.ts";
 import { createDigestBuilder, type SessionDigest } from "./session-digest.ts";
 import { writeSummary } from "./summary-text.ts";
 
+/** How long its summaries may get. */
 export interface ExtractiveSummarizerOptions {
   /** The most tokens of a summary, of 4 characters each. Default 2,000. */
   maxTokens?: number;

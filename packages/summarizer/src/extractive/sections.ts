@@ -1,4 +1,5 @@
 import type { SummaryPurpose } from "../summarizer.ts";
+import { SUMMARY_SECTIONS } from "../summary-sections.ts";
 
 /** What this summarizer can say; a section of a summary consists of one or more of these. */
 export type Part =
@@ -17,19 +18,6 @@ export interface Section {
   parts: Part[];
   subheadings: boolean;
 }
-
-const DEFAULT_HEADINGS: Record<SummaryPurpose, readonly string[]> = (() => {
-  const whole = [
-    "Goal",
-    "Constraints & Preferences",
-    "Progress",
-    "Key Decisions",
-    "Next Steps",
-    "Critical Context",
-  ];
-  const prefix = ["Original Request", "Early Progress", "Context for Suffix"];
-  return { history: whole, "turn-prefix": prefix, branch: whole, merge: whole, chunk: whole, combine: whole };
-})();
 
 /** Which words in a heading ask for what; the first line that fits decides. */
 const MEANINGS: [RegExp, Part[]][] = [
@@ -62,7 +50,7 @@ export function planSections(purpose: SummaryPurpose, requested: readonly string
     .map((heading) => heading.replace(/^[#\s]+/, "").trim())
     .filter((heading) => heading !== "");
   const used = new Set<Part>();
-  const asked = headings.length > 0 ? [...new Set(headings)] : DEFAULT_HEADINGS[purpose];
+  const asked = headings.length > 0 ? [...new Set(headings)] : SUMMARY_SECTIONS[purpose];
   const sections = asked.map((heading) => ({
     heading,
     parts: [...partsOf(heading)],

@@ -6,6 +6,7 @@ export type ReplyBlock =
 
 /** What happens instead of the rest of a streamed answer, after that many deltas. */
 export interface ReplyBreak {
+  /** Pieces of the text that come before it. */
   afterDeltas: number;
   /**
    * `cut`: the connection is torn. `overloaded`: an error event. `end`: the stream ends without its last events.

@@ -26,9 +26,13 @@ export type Script =
   | readonly (string | ScriptedAnswer)[]
   | ((request: SummaryRequest, n: number) => string | ScriptedAnswer | Promise<string | ScriptedAnswer>);
 
+/** What a scripted summarizer says of itself. */
 export interface ScriptedSummarizerOptions {
+  /** Default `scripted`. */
   name?: string;
+  /** Tokens. Default: no limit. */
   contextWindow?: number;
+  /** Default 8,192. */
   maxOutputTokens?: number;
   /** Refuses (`too-long`) what exceeds `contextWindow`, as a provider does, by this measure: characters / 4 by default. */
   tokens?: (request: SummaryRequest) => number;
@@ -38,6 +42,7 @@ export interface ScriptedSummarizerOptions {
 
 /** A summarizer that does what a test says, and remembers what it was asked. */
 export interface ScriptedSummarizer extends Summarizer {
+  /** What it was asked, oldest first. */
   readonly requests: SummaryRequest[];
   /** `request 1`, `request 2`, `answer 2`, `failure 1`: what happened, in order. */
   readonly events: string[];

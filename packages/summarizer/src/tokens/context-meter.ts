@@ -5,6 +5,7 @@ import { estimateMessages, type TokenEstimator } from "./token-estimator.ts";
 
 /** How large a context is, and what of the number a provider vouches for. */
 export interface ContextMeasure {
+  /** All of it. */
   tokens: number;
   /** Tokens the provider reported; 0 where all is estimated. */
   reportedTokens: number;
@@ -44,6 +45,7 @@ export function lastTrustedUsage(
 export function estimateMeter(estimator: TokenEstimator = charsEstimator) {
   return {
     name: estimator.name,
+    /** Without waiting; nothing is taken from usage. */
     measure: (messages: readonly ContextMessage[]): ContextMeasure => ({
       tokens: estimateMessages(estimator, messages),
       reportedTokens: 0,
@@ -56,6 +58,7 @@ export function estimateMeter(estimator: TokenEstimator = charsEstimator) {
 export function usageMeter(estimator: TokenEstimator = charsEstimator) {
   return {
     name: "usage",
+    /** Without waiting. */
     measure(messages: readonly ContextMessage[], isTrusted?: (index: number) => boolean): ContextMeasure {
       const usage = lastTrustedUsage(messages, isTrusted);
       if (!usage) return estimateMeter(estimator).measure(messages);

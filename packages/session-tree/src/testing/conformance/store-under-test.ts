@@ -3,23 +3,39 @@ import type { SessionLog, SessionStore } from "../../session-store.ts";
 
 /** A store to test, and how to get a fresh one. */
 export interface StoreUnderTest {
+  /** Begins the names of its tests. */
   name: string;
-  /** An empty store, and what removes it. */
-  open(): Promise<{ store: SessionStore; close(): Promise<void> }>;
+  /** An empty store. */
+  open(): Promise<{
+    store: SessionStore;
+    /** Removes it. */
+    close(): Promise<void>;
+  }>;
 }
 
 /** The functions of a test runner that the suite needs; vitest's fit. */
 export interface TestTools {
+  /** A group of tests. */
   describe(name: string, body: () => void): unknown;
+  /** One test; it fails when its promise is rejected. */
   test(name: string, body: () => Promise<void>): unknown;
+  /** Begins an assertion. */
   expect(actual: unknown): Expectation;
 }
 
+/** The assertions that the suite makes. */
 export interface Expectation {
+  /** Identical, by `Object.is`. */
   toBe(expected: unknown): unknown;
+  /** The same in all fields, however deep. */
   toEqual(expected: unknown): unknown;
+  /** The same in those fields that are named. */
   toMatchObject(expected: object): unknown;
-  rejects: { toMatchObject(expected: object): Promise<unknown> };
+  /** For a promise: that it is rejected, and with what. */
+  rejects: {
+    /** As the one above, of what it was rejected with. */
+    toMatchObject(expected: object): Promise<unknown>;
+  };
 }
 
 /** A runner whose tests are handed a store. */
