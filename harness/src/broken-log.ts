@@ -26,6 +26,10 @@ export class BrokenLog implements SessionLog {
     return this.#log.view;
   }
 
+  get upgraded() {
+    return this.#log.upgraded;
+  }
+
   load() {
     return this.#log.load();
   }

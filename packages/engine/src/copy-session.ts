@@ -2,13 +2,12 @@ import { createHash } from "node:crypto";
 import type { ByteView } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
-  readSessionLine,
+  type SessionIssueKind,
   type SessionLog,
   type SessionStore,
   SessionTreeError,
-  Tree,
 } from "@espalier/session-tree";
-import { diagnoseTree } from "./diagnose.ts";
+import { diagnose } from "./diagnose.ts";
 import { EngineError } from "./engine-error.ts";
 
 /** What copying a session came to. */
@@ -45,15 +44,16 @@ export async function copySession(
   target: SessionStore,
   ref?: string,
 ): Promise<CopyResult> {
-  const view = await source.load();
-  assertSound(source, view);
+  await assertSound(source);
+  const view = await standing(source);
   const copy = await begunCopy(source, view, target, ref);
   try {
-    const before = (await copy.log.load()).size - copy.begun;
-    for (const lines of pieces(view, (await copy.log.load()).size)) await copy.log.append(lines);
+    const { size } = await standing(copy.log);
+    const before = size - copy.begun;
+    for (const lines of pieces(view, size)) await copy.log.append(lines);
     await copy.log.flush();
     const sha256 = digestOf(view);
-    if (digestOf(await copy.log.load()) !== sha256)
+    if (digestOf(await standing(copy.log)) !== sha256)
       throw new SessionTreeError(
         "changed",
         `${copy.log.ref} was written by somebody else while it was copied.`,
@@ -71,17 +71,28 @@ export async function copySession(
   }
 }
 
-/** Only what is sound is the same everywhere: what a reader makes of damage may depend on where it reads it. */
-function assertSound(source: SessionLog, view: ByteView): void {
-  const { issues } = diagnoseTree(new Tree(view), source);
-  const wrong = issues.filter(({ kind }) => kind !== "large-line" && kind !== "large-file").length;
-  const isOld = source.header !== undefined && source.header.version !== FORMAT_VERSION;
-  const isWhole = view.size > 0 && view.read(view.size - 1, 1)[0] === LINE_FEED;
-  if (wrong === 0 && !isOld && isWhole && readSessionLine(firstLine(view)).is === "header") return;
-  const what = isOld ? "has an old format" : "is not sound";
-  const cure = `\`espalier doctor ${source.ref} --repair FILE\` writes one that can be copied`;
-  throw new EngineError("damaged", `${source.ref} ${what}, so it is not copied; ${cure}.`);
+/** What stands in a log, which for an old format is not what it reads as. */
+async function standing(log: SessionLog): Promise<ByteView> {
+  const view = await log.load();
+  return log.upgraded?.original ?? view;
 }
+
+/** Only what is sound is the same everywhere: what a reader makes of damage may depend on where it reads it. */
+async function assertSound(source: SessionLog): Promise<void> {
+  const { issues } = await diagnose(source);
+  if (issues.every(({ kind }) => FINE.has(kind))) return;
+  const { ref, header } = source;
+  const isNewer = header !== undefined && header.version > FORMAT_VERSION;
+  throw new EngineError(
+    "damaged",
+    isNewer
+      ? `${ref} has format version ${header.version}, of which this program cannot say that it is sound, so it is not copied; a newer program can.`
+      : `${ref} is not sound, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes one that can be.`,
+  );
+}
+
+/** What `doctor` mentions of lines that are right as they are. */
+const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]);
 
 interface BegunCopy {
   log: SessionLog;
@@ -102,7 +113,7 @@ async function begunCopy(
     const lease = await target.lease(there.ref, { waitMs: WAIT_MS });
     try {
       await there.takeIn();
-      assertBeginning(there.ref, await there.load(), view);
+      assertBeginning(there, await standing(there), view);
       return { log: there, begun: 0, release: () => lease.release() };
     } catch (error) {
       await there.close();
@@ -112,10 +123,12 @@ async function begunCopy(
   }
   await there?.close();
   const header = firstLine(view);
-  const [first = []] = pieces(view, header.length + 1);
-  const log = await target.create(decoder.decode(header), first, ref);
+  const rest = pieces(view, header.length + 1);
+  // An append would bring an old format to the current one, so all of it has to be there at once.
+  const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
+  const log = await target.create(decoder.decode(header), lines, ref);
   const lease = await target.lease(log.ref, { waitMs: WAIT_MS });
-  return { log, begun: (await log.load()).size, release: () => lease.release() };
+  return { log, begun: (await standing(log)).size, release: () => lease.release() };
 }
 
 async function existing(target: SessionStore, ref: string): Promise<SessionLog | undefined> {
@@ -127,13 +140,17 @@ async function existing(target: SessionStore, ref: string): Promise<SessionLog |
   }
 }
 
-/** @throws SessionTreeError `exists` unless `there` is the beginning of `view`, in whole lines */
-function assertBeginning(ref: string, there: ByteView, view: ByteView): void {
+/** @throws SessionTreeError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */
+function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: ByteView): void {
   const isBeginning =
     there.size > 0 &&
     there.size <= view.size &&
     view.read(there.size - 1, 1)[0] === LINE_FEED &&
     digestOf(there) === digestOf(view, there.size);
+  if (isBeginning && upgraded && there.size < view.size) {
+    const message = `${ref} is an earlier state of it, in an old format, to which nothing can be added; delete it, or name another place for the copy.`;
+    throw new SessionTreeError("exists", message);
+  }
   if (isBeginning) return;
   const message = `${ref} has gone its own way since it was copied, or is another session; name another place for the copy.`;
   throw new SessionTreeError("exists", message);
@@ -149,6 +166,10 @@ function* pieces(view: ByteView, from: number): Generator<string[]> {
     yield decoder.decode(block.subarray(0, end)).split("\n");
     at += end + 1;
   }
+}
+
+function* flat(pieces: Iterable<string[]>): Generator<string> {
+  for (const lines of pieces) yield* lines;
 }
 
 /** Without its end, which a sound session has. */

@@ -1,13 +1,13 @@
-import { forEachLine } from "@espalier/jsonl-stream";
+import { forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
 import {
   DAMAGED,
   isDamage,
+  readSessionLine,
   referenceIssues,
   type SessionIssue,
   type SessionLog,
   Tree,
 } from "@espalier/session-tree";
-import { FileLog } from "@espalier/session-tree/node";
 
 /** Bytes of a line above which it is mentioned: what a writer of ours refuses. */
 const LARGE_LINE = 16 * 1024 * 1024;
@@ -59,7 +59,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
         message: `The line has ${length} bytes, more than is written nowadays.`,
       });
   }
-  issues.push(...referenceIssues(tree));
+  issues.push(...referenceIssues(tree), ...blankIssues(tree));
   if (tree.view.size > LARGE_LOG)
     issues.push({
       kind: "large-file",
@@ -71,10 +71,30 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
 }
 
+/** Blank lines where nothing stands between them and the ends of the log: no reader minds them, no writer makes them. */
+function blankIssues({ view, issues }: Tree): SessionIssue[] {
+  const found: SessionIssue[] = [];
+  const note = (kind: SessionIssue["kind"], offset: number, message: string) => {
+    if (!issues.some((issue) => issue.offset === offset))
+      found.push({ kind, line: null, offset, id: null, message });
+  };
+  forEachLine(view, (block, start, end) => {
+    if (readSessionLine(block.subarray(start, end)).is === "blank")
+      note("blank-beginning", 0, "Blank lines stand before the header; they say nothing.");
+    return false;
+  });
+  forEachLineBackward(view, (block, start, end, offset, terminated) => {
+    if (!terminated && readSessionLine(block.subarray(start, end)).is === "blank")
+      note("unterminated-tail", offset, "The last line is blank and has no end.");
+    return false;
+  });
+  return found;
+}
+
 /** Gives every issue its line, and its offset in the file as it is on disk where an old format was upgraded in memory. */
 function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIssue[] {
   issues.sort((a, b) => a.offset - b.offset);
-  const originals = log instanceof FileLog ? log.upgraded?.originalOffsets : undefined;
+  const originals = log.upgraded?.originalOffsets;
   const placedIssues: SessionIssue[] = [];
   let next = 0;
   let lineOf = 0;

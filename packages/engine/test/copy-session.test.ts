@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { copySession, diagnose } from "@espalier/engine";
@@ -58,23 +58,24 @@ test("what has gone its own way is not written to", async () => {
   }
 });
 
-test("a session in which something is wrong is refused with the cure", async () => {
-  const wrong = [
-    TEXT.slice(0, -1),
-    `${TEXT}{"type":"cus\n`,
-    `${TEXT}${LINES.at(-1)}\n`,
-    `\n${TEXT}`,
-    TEXT.replace("3.0", "2"),
-    TEXT.replace("3.0", "4"),
-    LINES.slice(1).join("\n"),
-  ];
-  for (const text of wrong) {
-    const target = memoryStore();
-    const log = memoryLog(new TextEncoder().encode(text), "odd");
-    await expect(copySession(log, target)).rejects.toMatchObject({
-      code: "damaged",
-      message: expect.stringContaining("doctor odd --repair"),
-    });
-    for await (const each of target.list()) expect(each).toBeUndefined();
+test("a session of an old format is copied as it stands, and the copy of an earlier state is left alone", async () => {
+  const old = LINES.map((line) => line.replace("3.0", "2"));
+  const whole = `${old.join("\n")}\n`;
+  const log = (text: string) => memoryLog(new TextEncoder().encode(text), "odd");
+  const store = fileStore({ home: folder });
+  const path = join(folder, "old.jsonl");
+  for (const written of [Buffer.byteLength(whole), 0]) {
+    expect(await copySession(log(whole), store, path)).toMatchObject({ written });
+    expect(readFileSync(path, "utf8")).toBe(whole);
   }
+  const grown = `${whole}{"type":"custom","id":"more","parentId":"u1","timestamp":"t","customType":"t"}\n`;
+  await expect(copySession(log(grown), store, path)).rejects.toMatchObject({
+    code: "exists",
+    message: expect.stringContaining("old format"),
+  });
+  const source = log(whole);
+  await source.append(['{"type":"custom","id":"more","parentId":"u1","timestamp":"t","customType":"t"}']);
+  await expect(copySession(source, store, path)).rejects.toMatchObject({ code: "exists" });
+  expect(readFileSync(path, "utf8")).toBe(whole);
+  expect(existsSync(`${path}.v2`)).toBe(false);
 });

@@ -32,8 +32,9 @@ export { GrowingBytes } from "./growing-bytes.ts";
 export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
 export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
 export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";
-export { listingOf } from "./listing.ts";
-export { memoryLog, memoryStore } from "./memory-store.ts";
+export { listedMessage } from "./listing.ts";
+export { memoryLog } from "./memory-log.ts";
+export { memoryStore } from "./memory-store.ts";
 export type {
   AssistantBlock,
   AssistantMessage,

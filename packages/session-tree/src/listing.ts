@@ -1,6 +1,6 @@
 import { type ByteView, forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
 import { compaction } from "./entries/compaction.ts";
-import { isMessage } from "./entries/message.ts";
+import { isMessage, type MessageEntry } from "./entries/message.ts";
 import { sessionInfo } from "./entries/session-info.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { messageText } from "./message.ts";
@@ -15,11 +15,20 @@ const FIRST_MESSAGE_LENGTH = 200;
 /** How far into a log the first user message is looked for. */
 const HEAD_BYTES = 256 * 1024;
 
+/** What a list shows that is not said in the log. */
+export interface ListedAt {
+  ref: string;
+  /** ISO 8601. */
+  modified: string;
+  /** Bytes that stand there, where that is not what is read. */
+  bytes?: number | undefined;
+}
+
 /**
  * What a list shows of a log: the first user message from its beginning, the name and the newest compaction by a
  * search from its end. Undefined when the log has no header and no entry.
  */
-export function listingOf(view: ByteView, at: { ref: string; modified: string }): SessionListing | undefined {
+export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
   const head = readHead(view);
   if (!head.header && !head.hasEntries) return undefined;
   return {
@@ -28,10 +37,15 @@ export function listingOf(view: ByteView, at: { ref: string; modified: string })
     cwd: head.header?.cwd ?? "",
     firstMessage: head.firstMessage,
     modified: at.modified,
-    bytes: view.size,
+    bytes: at.bytes ?? view.size,
     parent: head.header?.parent ?? null,
     ...readTail(view),
   };
+}
+
+/** A message as a list shows it: the beginning of its text. */
+export function listedMessage({ message }: MessageEntry): string {
+  return Array.from(messageText(message)).slice(0, FIRST_MESSAGE_LENGTH).join("");
 }
 
 function readHead(view: ByteView) {
@@ -45,7 +59,7 @@ function readHead(view: ByteView) {
       if (line.is === "header") header ??= line.header;
       else if (line.is === "entry") hasEntries = true;
       if (line.is === "entry" && isMessage(line.entry, "user")) {
-        firstMessage = Array.from(messageText(line.entry.message)).slice(0, FIRST_MESSAGE_LENGTH).join("");
+        firstMessage = listedMessage(line.entry);
         return false;
       }
       return offset > HEAD_BYTES ? false : undefined;

@@ -12,6 +12,7 @@
  * - `invalid-entry`: a known type that lacks what its type needs
  * - `duplicate-header`: a second header line
  * - `no-header`, `version`: readable, and not to be written
+ * - `blank-beginning`: blank lines before the header; they say nothing
  * - `large-line`, `large-file`: fine, and worth knowing
  */
 export type SessionIssueKind =
@@ -27,6 +28,7 @@ export type SessionIssueKind =
   | "duplicate-header"
   | "no-header"
   | "version"
+  | "blank-beginning"
   | "large-line"
   | "large-file";
 
@@ -43,7 +45,12 @@ export interface SessionIssue {
 }
 
 /** Kinds that `doctor` mentions without calling the session damaged. */
-const HARMLESS: ReadonlySet<SessionIssueKind> = new Set(["identical-duplicate", "large-line", "large-file"]);
+const HARMLESS: ReadonlySet<SessionIssueKind> = new Set([
+  "identical-duplicate",
+  "blank-beginning",
+  "large-line",
+  "large-file",
+]);
 
 /** True for an issue that means something is lost, doubtful or in the way. */
 export function isDamage(issue: SessionIssue): boolean {

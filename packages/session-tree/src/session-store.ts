@@ -1,6 +1,7 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import type { PathWindow } from "./path-window.ts";
 import type { SessionHeader } from "./session-header.ts";
+import type { UpgradedLog } from "./upgrade.ts";
 
 /** What an acknowledged append survives: the end of the process, or also the loss of power. */
 export type Durability = "flush" | "fsync";
@@ -30,6 +31,14 @@ export interface SessionLog {
   readonly header: SessionHeader | undefined;
   /** The bytes, when they can be read without waiting; {@link load} makes it so. Grows with the log. */
   readonly view: ByteView | undefined;
+  /**
+   * Set while the log stands in an old format: {@link view} is what it reads as, `upgraded.original` what stands there.
+   * Undefined for the current format, and where {@link load} has not been awaited and the log is not within reach.
+   *
+   * The first append brings the log to the current format. What stood there is kept under the name `<ref>.v1` or
+   * `<ref>.v2`, which opens like any other, is in no list, and is removed with the session.
+   */
+  readonly upgraded: UpgradedLog | undefined;
   /** Brings the whole log within reach of {@link view}. Free for files. */
   load(): Promise<ByteView>;
   /** The end of a path, as much as a context needs, without the rest of the log. Throws `unknown-entry`. */
@@ -37,10 +46,14 @@ export interface SessionLog {
   /**
    * Appends lines (without ends) by one write, and finds them in the log before it answers. Taking in what others
    * appended since is part of it.
-   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then
+   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then. For the first one to
+   *   an old format also `exists`, where the name for what stood there is taken
    */
   append(lines: readonly string[], options?: { durability?: Durability }): Promise<LogAppend>;
-  /** Takes in what others appended since the last look: the new bytes `[from, to)`, or null. */
+  /**
+   * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
+   * @throws SessionTreeError `changed` where somebody else has brought an old format to the current one: open it again
+   */
   takeIn(): Promise<{ from: number; to: number } | null>;
   /**
    * Answers when everything appended so far survives the loss of power; who asks at the same time shares the work.

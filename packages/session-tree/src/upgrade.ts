@@ -12,6 +12,8 @@ import { FORMAT_VERSION, parseHeader, type SessionHeader } from "./session-heade
 /** A log of format 1 or 2 as one of format 3. */
 export interface UpgradedLog {
   view: ByteView;
+  /** The bytes it was made from: what a copy has to be. */
+  original: ByteView;
   /** The version it had. */
   from: number;
   /** For each line of the upgraded log, where the line begins in the original: issues are told by that. */
@@ -21,9 +23,10 @@ export interface UpgradedLog {
 /**
  * Reads a log of an old version as one of the current version, in memory: line for line, the same ids each time
  * (derived from session id and line number). Lines that need no change, and lines that cannot be read, stay as bytes;
- * the latter are reported by who reads the log.
+ * the latter are reported by who reads the log. Undefined for a log without a header, and for one that is not old.
  */
-export function upgradeLog(view: ByteView, header: SessionHeader): UpgradedLog {
+export function upgradeLog(view: ByteView, header: SessionHeader | undefined): UpgradedLog | undefined {
+  if (!header || header.version >= FORMAT_VERSION) return undefined;
   const parts: Uint8Array[] = [];
   const originalOffsets: number[] = [];
   const upgrade = header.version < 2 ? fromFirst(header.id) : fromSecond;
@@ -33,10 +36,10 @@ export function upgradeLog(view: ByteView, header: SessionHeader): UpgradedLog {
     const upgraded = parsed.ok ? upgrade(parsed.value, lineNumber) : undefined;
     originalOffsets.push(offset);
     parts.push(upgraded === undefined ? bytes : encoder.encode(upgraded));
-    // A tail that was cut stays one; a whole one gets its end.
-    if (terminated || upgraded !== undefined) parts.push(LINE_FEED);
+    // A last line without an end stays one: whoever looks for damage finds it there too.
+    if (terminated) parts.push(LINE_FEED);
   });
-  return { view: bytesView(concatenate(parts)), from: header.version, originalOffsets };
+  return { view: bytesView(concatenate(parts)), original: view, from: header.version, originalOffsets };
 }
 
 const encoder = new TextEncoder();

@@ -33,6 +33,7 @@ async function failingSession() {
     get view() {
       return log.view;
     },
+    upgraded: undefined,
     load: () => log.load(),
     readPath: (leafId) => log.readPath(leafId),
     async append(lines) {

@@ -2,12 +2,13 @@ import { randomUUID } from "node:crypto";
 import { JsonlError } from "@espalier/jsonl-stream";
 import { headerLine, parsedHeader, type SessionHeader, SessionTreeError } from "@espalier/session-tree";
 import type { Connection, Database } from "./database.ts";
+import type { FoundSession } from "./found-session.ts";
 import { insertLines } from "./insert-lines.ts";
-import { type LineRow, rowOfHeader, rowOfLine } from "./line-row.ts";
+import type { LineRow } from "./line-row.ts";
 import { persistently } from "./persistently.ts";
-import type { FoundSession } from "./postgres-log.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
 import { type Extent, type SessionPlace, sessionKey } from "./session-place.ts";
+import { rowsOf } from "./session-rows.ts";
 
 /** Lines and bytes of one statement while a session is made. */
 const BATCH_LINES = 1_000;
@@ -28,10 +29,9 @@ export async function createSession(
   lines: Iterable<string | Uint8Array>,
 ): Promise<FoundSession> {
   checkRef(ref);
-  const head = rowOfHeader(lineOf(header));
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   // An iterable may answer only once, so it is read once, whatever becomes of the connection.
-  const rows = plainRows(lines);
+  const rows = rowsOf(lineOf(header), lines);
   return persistently(database, async (attempt) => {
     if (attempt > 1) {
       const made = await ownSession(database, place);
@@ -39,9 +39,9 @@ export async function createSession(
     }
     const made = await database.transaction(async (connection) => {
       await insertSession(connection, namespace, place);
-      return insertAll(connection, place, [head, ...rows]);
+      return insertAll(connection, place, rows);
     });
-    return { place, header: parsedHeader(header), ...made };
+    return { place, header: parsedHeader(header), extent: made, isPlain: rows.every((row) => row.isPlain) };
   });
 }
 
@@ -78,18 +78,18 @@ export async function insertSession(
 }
 
 /** Inserts rows in batches; answers what the session has then. */
-async function insertAll(
+export async function insertAll(
   connection: Connection,
   place: SessionPlace,
   rows: readonly LineRow[],
-): Promise<{ extent: Extent; isPlain: boolean }> {
+): Promise<Extent> {
   const extent = { lines: 0, bytes: 0 };
   for (const batch of batches(rows)) {
     const { lines, bytes } = await insertLines(connection, place, batch);
     extent.lines = lines + batch.length;
     extent.bytes = bytes + batch.reduce((sum, row) => sum + row.bytes.length + 1, 0);
   }
-  return { extent, isPlain: rows.every(({ isPlain }) => isPlain) };
+  return extent;
 }
 
 function* batches(rows: readonly LineRow[]): Generator<LineRow[]> {
@@ -104,28 +104,6 @@ function* batches(rows: readonly LineRow[]): Generator<LineRow[]> {
     bytes = 0;
   }
   if (batch.length > 0) yield batch;
-}
-
-/**
- * Rows whose ids are their own and whose parents stand above them, as the keys of the table want it. Another one keeps
- * its line, without a place in the keys, and makes the session one that is read as a whole.
- */
-function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
-  const above = new Set<string>();
-  const rows: LineRow[] = [];
-  for (const line of lines) {
-    const row = rowOfLine(line);
-    const isTaken = row.id !== null && above.has(row.id);
-    const isOrphan = row.parent !== null && !above.has(row.parent);
-    if (row.id !== null) above.add(row.id);
-    rows.push({
-      ...row,
-      id: isTaken ? null : row.id,
-      parent: isTaken || isOrphan ? null : row.parent,
-      isPlain: row.isPlain && !isTaken && !isOrphan,
-    });
-  }
-  return rows;
 }
 
 function lineOf(header: SessionHeader | string): string {

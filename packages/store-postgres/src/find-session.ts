@@ -1,8 +1,8 @@
 import { parseHeader, type SessionHeader, SessionTreeError } from "@espalier/session-tree";
 import type { Database } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
+import type { FoundSession } from "./found-session.ts";
 import { persistently } from "./persistently.ts";
-import type { FoundSession } from "./postgres-log.ts";
 import { sessionKey } from "./session-place.ts";
 
 interface FoundRow extends FetchedLine {
@@ -21,7 +21,7 @@ const FIND = {
 
 const NEAR = {
   text: `SELECT ref FROM espalier.session
-    WHERE namespace = $1 AND ref COLLATE "C" >= $2 AND starts_with(ref, $2) ORDER BY ref LIMIT 4`,
+    WHERE namespace = $1 AND original_of IS NULL AND ref COLLATE "C" >= $2 AND starts_with(ref, $2) ORDER BY ref LIMIT 4`,
 };
 
 /**

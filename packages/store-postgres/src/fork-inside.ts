@@ -4,9 +4,9 @@ import type { ForkPlan, SessionHeader } from "@espalier/session-tree";
 import { insertSession } from "./create-session.ts";
 import type { Connection, Database } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
+import type { FoundSession } from "./found-session.ts";
 import { insertLines } from "./insert-lines.ts";
 import { rowOfHeader, rowOfLine } from "./line-row.ts";
-import type { FoundSession } from "./postgres-log.ts";
 import { factsOf } from "./session-facts.ts";
 import { type Extent, type SessionPlace, sessionKey } from "./session-place.ts";
 

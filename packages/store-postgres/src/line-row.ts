@@ -55,7 +55,7 @@ export function rowOfLine(line: string | Uint8Array): LineRow {
   };
 }
 
-/** The header's line, or one that only its bytes are known of. */
+/** The header's line. */
 export function rowOfHeader(line: string): LineRow {
   return { ...rowOfLine(line), isPlain: true };
 }

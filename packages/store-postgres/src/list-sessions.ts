@@ -24,7 +24,7 @@ const LIST = {
       s.last_compaction, head.line, head.raw
     FROM espalier.session s
     LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0
-    WHERE s.namespace = $1 AND (s.modified, s.ref) < ($2::timestamptz, $3)
+    WHERE s.namespace = $1 AND s.original_of IS NULL AND (s.modified, s.ref) < ($2::timestamptz, $3)
     ORDER BY s.modified DESC, s.ref DESC LIMIT ${PAGE}`,
 };
 

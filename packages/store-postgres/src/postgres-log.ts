@@ -1,5 +1,6 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import {
+  FORMAT_VERSION,
   GrowingBytes,
   type LogAppend,
   type OpenMode,
@@ -8,24 +9,20 @@ import {
   type SessionHeader,
   type SessionLog,
   SessionTreeError,
+  type UpgradedLog,
+  upgradeLog,
 } from "@espalier/session-tree";
 import { appendLines } from "./append-lines.ts";
 import type { Database } from "./database.ts";
 import { fetchInto } from "./fetch-lines.ts";
+import type { FoundSession } from "./found-session.ts";
 import { gone } from "./insert-lines.ts";
 import { type LineRow, rowOfLine } from "./line-row.ts";
 import { asTroubleOfSession } from "./log-errors.ts";
 import { persistently } from "./persistently.ts";
 import { readPath } from "./read-path.ts";
 import type { Extent, SessionPlace } from "./session-place.ts";
-
-/** A session as it was found when it was opened. */
-export interface FoundSession {
-  place: SessionPlace;
-  header: SessionHeader | undefined;
-  extent: Extent;
-  isPlain: boolean;
-}
+import { replaced, upgradeSession } from "./upgrade-session.ts";
 
 const EXTENT = {
   name: "espalier-extent",
@@ -40,10 +37,13 @@ export class PostgresLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
   readonly #database: Database;
-  readonly #place: SessionPlace;
   readonly #mode: OpenMode;
   readonly #appended: () => void;
+  upgraded: UpgradedLog | undefined;
+  #place: SessionPlace;
   #seen: Extent;
+  /** Whether what stands there is of an old format: it is read as a whole, and grows only by becoming current. */
+  #isOld: boolean;
   #isPlain: boolean;
   #bytes: GrowingBytes | undefined;
   #turn: Promise<unknown> = Promise.resolve();
@@ -57,12 +57,13 @@ export class PostgresLog implements SessionLog {
     this.#place = found.place;
     this.#seen = found.extent;
     this.#isPlain = found.isPlain;
+    this.#isOld = found.header !== undefined && found.header.version < FORMAT_VERSION;
     this.#mode = mode;
     this.#appended = appended;
   }
 
   get view(): ByteView | undefined {
-    return this.#bytes?.view(this.#seen.bytes);
+    return this.#isOld ? this.upgraded?.view : this.#bytes?.view(this.#seen.bytes);
   }
 
   load(): Promise<ByteView> {
@@ -85,12 +86,11 @@ export class PostgresLog implements SessionLog {
   append(lines: readonly string[]): Promise<LogAppend> {
     return this.#inTurn(async () => {
       this.#assertWritable();
-      const { bytes: from } = this.#seen;
+      const from = await this.#size();
       if (lines.length === 0) return { offset: from, length: 0, from, to: from };
-      const rows = settled(
-        lines.map((line) => rowOfLine(line)),
-        this.#isPlain,
-      );
+      const given = lines.map((line) => rowOfLine(line));
+      if (this.#isOld) await asTroubleOfSession("write-failed", () => this.#makeCurrent());
+      const rows = settled(given, this.#isPlain);
       const { start, end, isWhole } = await asTroubleOfSession("write-failed", () =>
         appendLines(this.#database, this.#place, rows),
       );
@@ -110,7 +110,8 @@ export class PostgresLog implements SessionLog {
         const [row] = await persistently(this.#database, () =>
           this.#database.query<{ lines: string; bytes: string; plain: boolean }>(EXTENT, [key, made]),
         );
-        if (!row) throw gone(ref);
+        if (!row) throw this.#isOld ? replaced(ref) : gone(ref);
+        if (this.#isOld) return null;
         const { bytes: from } = this.#seen;
         await this.#see({ lines: Number(row.lines), bytes: Number(row.bytes) });
         this.#isPlain = row.plain;
@@ -134,9 +135,35 @@ export class PostgresLog implements SessionLog {
     if (!this.#bytes) {
       const bytes = new GrowingBytes(new Uint8Array());
       await fetchInto(bytes, this.#database, this.#place, { lines: 0, bytes: 0 }, this.#seen);
+      if (this.#isOld && bytes.size !== this.#seen.bytes) throw replaced(this.ref);
       this.#bytes = bytes;
     }
-    return this.#bytes.view(this.#seen.bytes);
+    const view = this.#bytes.view(this.#seen.bytes);
+    if (!this.#isOld) return view;
+    this.upgraded ??= upgradeLog(view, this.header);
+    return this.upgraded!.view;
+  }
+
+  /** Bytes of what is read. */
+  async #size(): Promise<number> {
+    if (!this.#isOld) return this.#seen.bytes;
+    return (await asTroubleOfSession("unreadable", () => this.#loaded())).size;
+  }
+
+  async #makeCurrent(): Promise<void> {
+    const { view } = this.upgraded!;
+    const { place, extent, isPlain } = await upgradeSession(
+      this.#database,
+      this.#place,
+      this.#seen,
+      this.upgraded!,
+    );
+    this.#place = place;
+    this.#seen = extent;
+    this.#isPlain = isPlain;
+    this.#bytes = new GrowingBytes(view.read(0, view.size));
+    this.#isOld = false;
+    this.upgraded = undefined;
   }
 
   /** Goes on to `end`; `own` are the lines in between where they are at hand. */

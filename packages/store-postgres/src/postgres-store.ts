@@ -4,13 +4,14 @@ import type { Database } from "./database.ts";
 import { findSession, sessionNamed } from "./find-session.ts";
 import { type FollowedLine, type FollowOptions, followSession } from "./follow-session.ts";
 import { forkInside } from "./fork-inside.ts";
+import type { FoundSession } from "./found-session.ts";
 import { channelOf, Hints } from "./hints.ts";
 import { gone } from "./insert-lines.ts";
 import { listSessions } from "./list-sessions.ts";
 import { asTroubleOfSession } from "./log-errors.ts";
 import { checkVersion } from "./migrate.ts";
 import { namesNoSession, PostgresLeases } from "./postgres-leases.ts";
-import { type FoundSession, PostgresLog } from "./postgres-log.ts";
+import { PostgresLog } from "./postgres-log.ts";
 import type { SessionPlace } from "./session-place.ts";
 import { checkNamespace } from "./store-address.ts";
 
@@ -23,6 +24,12 @@ export interface PostgresStore extends SessionStore {
   /** Waits for what is under way and ends the connections. */
   close(): Promise<void>;
 }
+
+/** What stood there in an old format goes with the session, and is told of as it was before. */
+const DELETE = {
+  text: `WITH removed AS (DELETE FROM espalier.session WHERE key = $1 AND made = $2)
+    SELECT ref FROM espalier.session WHERE original_of = $1 ORDER BY ref`,
+};
 
 /** The sessions of one namespace of a database, whose tables `migrate` has made. */
 export function postgresStore(database: Database, namespace: string): PostgresStore {
@@ -83,16 +90,13 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
       const { place } = await find(ref);
       const lease = await store.lease(place.ref);
       try {
-        await writing(() =>
-          database.query({ text: "DELETE FROM espalier.session WHERE key = $1 AND made = $2" }, [
-            place.key,
-            place.made,
-          ]),
+        const originals = await writing(() =>
+          database.query<{ ref: string }>(DELETE, [place.key, place.made]),
         );
+        return [place.ref, ...originals.map(({ ref }) => ref)];
       } finally {
         await lease.release();
       }
-      return [place.ref];
     },
     async *follow(ref, options = {}) {
       const { place, extent } = await find(ref);

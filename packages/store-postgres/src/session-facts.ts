@@ -1,5 +1,4 @@
-import { bytesView } from "@espalier/jsonl-stream";
-import { compaction, isMessage, listingOf, sessionInfo } from "@espalier/session-tree";
+import { compaction, isMessage, listedMessage, sessionInfo } from "@espalier/session-tree";
 import type { LineRow } from "./line-row.ts";
 
 /** What a batch of lines changes of what a list shows of their session; null for what it does not. */
@@ -13,19 +12,17 @@ export interface SessionFacts {
 
 export function factsOf(rows: readonly LineRow[]): SessionFacts {
   const facts: SessionFacts = { name: null, firstMessage: null, updatedAt: null, lastCompaction: null };
-  for (const { entry, bytes } of rows) {
+  for (const { entry } of rows) {
     if (!entry) continue;
     const time = typeof entry.timestamp === "string" ? columnText(entry.timestamp) : null;
     facts.updatedAt = time ?? facts.updatedAt;
     if (compaction.is(entry)) facts.lastCompaction = time ?? facts.lastCompaction;
     if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) facts.name = columnText(entry.name ?? "");
     if (facts.firstMessage === null && isMessage(entry, "user"))
-      facts.firstMessage = columnText(listingOf(bytesView(bytes), HERE)?.firstMessage ?? "");
+      facts.firstMessage = columnText(listedMessage(entry));
   }
   return facts;
 }
-
-const HERE = { ref: "", modified: "" };
 
 /** Text as a column can hold it: there is no NUL in one. */
 const columnText = (text: string): string => text.replaceAll("\0", "\ufffd");

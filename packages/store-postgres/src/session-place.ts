@@ -14,6 +14,9 @@ export interface SessionPlace {
  */
 export const sessionKey = (namespace: string, ref: string): string => `${namespace}/${ref}`;
 
+/** The namespace that a session is in. */
+export const namespaceOf = ({ key }: SessionPlace): string => key.slice(0, key.indexOf("/"));
+
 /** How much of a session there is, or was seen of it. */
 export interface Extent {
   lines: number;

@@ -65,6 +65,14 @@ async function everything(store: PostgresStore): Promise<void> {
   for await (const each of store.list()) expect(each.ref).toBe(ref);
   await store.open("gro", "read");
   for await (const { position } of store.follow(ref, { from: 0 })) if (position === 3) break;
+  const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
+  const first = await store.create(
+    old,
+    ['{"type":"custom","customType":"test","timestamp":"t"}'],
+    "grown-old",
+  );
+  await (await SessionTree.open(first)).append({ type: "custom", customType: "test" } as never);
+  await store.delete("grown-old");
   await store.delete(ref);
 }
 

@@ -1,4 +1,4 @@
-import { accessSync, constants, statSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { isAbsolute } from "node:path";
 import { compareBranches, searchSessions } from "@espalier/engine";
 import { FORMAT_VERSION, type SessionLog } from "@espalier/session-tree";
@@ -141,7 +141,6 @@ export class SessionEffects {
     if (!reader) return;
     const { ref } = reader.log;
     try {
-      if (isUpgraded(reader.log)) return await this.#load(ref, {});
       const model = await reader.refresh();
       if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
     } catch (error) {
@@ -163,12 +162,6 @@ export class SessionEffects {
     this.#ahead.end();
     await before?.close();
   }
-}
-
-/** Whether the file of a session in an old format is no longer the one that was read: its first append replaced it. */
-function isUpgraded({ header, ref }: SessionLog): boolean {
-  if (!header || header.version >= FORMAT_VERSION || !isAbsolute(ref)) return false;
-  return statSync(`${ref}.v${header.version}`, { throwIfNoEntry: false }) !== undefined;
 }
 
 /** Why a session cannot be changed here, in one sentence. */

@@ -68,7 +68,7 @@ class PiDraft implements SessionDraft {
 
   *entries(): Generator<Uint8Array, void> {
     const { view } = this.source;
-    const upgraded = this.#header.version < FORMAT_VERSION ? upgradeLog(view, this.#header).view : view;
+    const upgraded = upgradeLog(view, this.#header)?.view ?? view;
     for (const issue of new Tree(upgraded).issues) this.#tell(issue);
     let hasHeader = false;
     for (const { bytes } of scanLines(upgraded)) {

@@ -12,7 +12,7 @@ import { ForkLines } from "../fork.ts";
 import { headerLine } from "../given-header.ts";
 import { withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";
-import { FORMAT_VERSION, type SessionHeader } from "../session-header.ts";
+import type { SessionHeader } from "../session-header.ts";
 import type { Durability, LogAppend, OpenMode, SessionLog } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { type UpgradedLog, upgradeLog } from "../upgrade.ts";
@@ -21,7 +21,6 @@ import { type UpgradedLog, upgradeLog } from "../upgrade.ts";
 export class FileLog implements SessionLog {
   readonly ref: string;
   readonly header: SessionHeader | undefined;
-  /** Set while the file on disk is still in an old format. */
   upgraded: UpgradedLog | undefined;
   /** Bytes of the file that {@link upgraded} was made from. */
   readonly #openedSize: number;
@@ -31,13 +30,13 @@ export class FileLog implements SessionLog {
   #hasAppended = false;
 
   private constructor(file: AppendFile, header: SessionHeader | undefined, calls: FileCalls) {
-    const view = file.view();
+    const view = withSessionErrors(file.view());
     this.#calls = calls;
     this.#file = file;
     this.#openedSize = view.size;
     this.ref = file.path;
     this.header = header;
-    if (header && header.version < FORMAT_VERSION) this.upgraded = upgradeLog(view, header);
+    this.upgraded = upgradeLog(view, header);
   }
 
   /**
@@ -113,8 +112,9 @@ export class FileLog implements SessionLog {
   }
 
   async takeIn() {
-    if (this.upgraded) return null;
-    return withLogErrors(() => this.#file.takeIn());
+    const grown = withLogErrors(() => this.#file.takeIn());
+    // What a program of that time appends meanwhile is read by who opens the file again.
+    return this.upgraded ? null : grown;
   }
 
   /** Lets go of the file; nothing is written. */

@@ -146,7 +146,11 @@ function listFile(path: string, modified: number, calls?: FileCalls): SessionLis
     if (error instanceof SessionTreeError) return undefined;
     throw error;
   }
-  const listing = listingOf(log.view, { ref: path, modified: new Date(modified).toISOString() });
+  const listing = listingOf(log.view, {
+    ref: path,
+    modified: new Date(modified).toISOString(),
+    bytes: log.upgraded?.original.size,
+  });
   void log.close();
   return listing;
 }

@@ -51,6 +51,9 @@ export function faultStore(
     get view() {
       return log.view;
     },
+    get upgraded() {
+      return log.upgraded;
+    },
     load: () => run("load", () => log.load()),
     readPath: (leafId) => run("readPath", () => log.readPath(leafId)),
     append: (lines, options) =>

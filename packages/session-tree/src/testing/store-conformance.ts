@@ -2,6 +2,7 @@ import { appendConformance } from "./conformance/append.ts";
 import { faultConformance } from "./conformance/faults.ts";
 import { leaseConformance } from "./conformance/lease.ts";
 import { listConformance } from "./conformance/list.ts";
+import { oldFormatConformance } from "./conformance/old-formats.ts";
 import { openConformance } from "./conformance/open.ts";
 import { readConformance } from "./conformance/read.ts";
 import { sessionConformance } from "./conformance/session.ts";
@@ -23,6 +24,7 @@ export function storeConformance(store: StoreUnderTest, tools: TestTools): void 
     leaseConformance(trial);
     sessionConformance(trial);
     faultConformance(trial);
+    oldFormatConformance(trial);
   });
 }
 

@@ -1,6 +1,7 @@
 import type { Migration } from "./migration.ts";
+import { originals } from "./originals.ts";
 import { tables } from "./tables.ts";
 import { views } from "./views.ts";
 
 /** All steps, in their order. */
-export const migrations: readonly Migration[] = [tables, views];
+export const migrations: readonly Migration[] = [tables, views, originals];

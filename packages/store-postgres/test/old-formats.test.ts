@@ -1,0 +1,115 @@
+import { custom, SessionTree } from "@espalier/session-tree";
+import { migrate, type PostgresStore, postgresStore } from "@espalier/store-postgres";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { header } from "./lines.ts";
+import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
+
+let shared: SomeDatabase;
+let namespace: string;
+let store: PostgresStore;
+beforeAll(async () => {
+  shared = await someDatabase();
+  namespace = freshNamespace();
+  store = postgresStore(shared.open(), namespace);
+});
+afterAll(async () => {
+  await store.close();
+  await shared.remove();
+});
+
+const next = custom.of({ customType: "test", data: "next" });
+const said = (text: string, place = "") =>
+  `{"type":"message",${place}"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"${text}","timestamp":1}}`;
+const FIRST = `{"type":"session","id":"first","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
+const makeFirst = (ref: string) => store.create(FIRST, [said("one"), said("two")], ref);
+
+test("who follows a session of an old format goes on when it becomes current", async () => {
+  const log = await makeFirst("followed");
+  const seen: string[] = [];
+  const decoder = new TextDecoder();
+  for await (const { position, line } of store.follow(log.ref, { from: 0, pollMs: 20 })) {
+    expect(position).toBe(seen.length);
+    seen.push(decoder.decode(line));
+    if (seen.length === 3) await (await SessionTree.open(log)).append(next);
+    if (seen.length === 4) break;
+  }
+  expect(seen.slice(0, 3)).toEqual([FIRST, said("one"), said("two")]);
+  expect(JSON.parse(seen[3]!)).toMatchObject({ type: "custom", data: "next" });
+});
+
+test("views show what an old format reads as, and never a session twice", async () => {
+  const log = await makeFirst("viewed");
+  const ids = (await SessionTree.open(log)).getBranch().map(({ id }) => id);
+  const seen = () =>
+    shared.open().transaction(async (connection) => {
+      await connection.query({ text: "SELECT set_config('espalier.namespace', $1, true)" }, [namespace]);
+      return connection.query<{ id: string; session_id: string; content: string }>({
+        text: "SELECT id, session_id, content FROM espalier.session_message WHERE session_id LIKE 'viewed%' ORDER BY content",
+      });
+    });
+  const wanted = ["one", "two"].map((content, at) => ({ id: ids[at], session_id: "viewed", content }));
+  expect(await seen()).toEqual(wanted);
+  await (await SessionTree.open(log)).append(next);
+  expect(await seen()).toEqual(wanted);
+});
+
+test("of two who write first at the same moment one makes it current, and the other is told", async () => {
+  for (let round = 0; round < 5; round++) {
+    const { ref } = await makeFirst(`raced-${round}`);
+    const writers = await Promise.all(
+      [1, 2, 3].map(async () => SessionTree.open(await store.open(ref, "write"))),
+    );
+    const ends = await Promise.allSettled(writers.map((writer) => writer.append(next)));
+    const told = ends.flatMap((end) =>
+      end.status === "rejected" ? [(end.reason as { code: string }).code] : [],
+    );
+    expect(told).toEqual(["changed", "changed"]);
+    const now = await SessionTree.open(await store.open(ref, "read"));
+    expect((await now.load()).length).toBe(3);
+    const original = await store.open(`${ref}.v1`, "read");
+    await original.load();
+    expect(original.upgraded?.original.size).toBe([FIRST, said("one"), said("two"), ""].join("\n").length);
+  }
+});
+
+test("a name that is taken for what stood there keeps an old format from being written", async () => {
+  const log = await makeFirst("named");
+  await store.create(header("other"), [], "named.v1");
+  await expect(log.append([JSON.stringify({ ...next, id: "x", parentId: null })])).rejects.toMatchObject({
+    code: "exists",
+  });
+  expect((await (await store.open("named", "read")).load()).size).toBe((await log.load()).size);
+  expect((await store.open("named", "read")).header?.version).toBe(1);
+  expect(await store.delete("named")).toEqual(["named"]);
+  expect((await store.open("named.v1", "read")).header?.id).toBe("other");
+});
+
+test("an old format that was damaged is made current as it reads", async () => {
+  const damaged = Uint8Array.of(...new TextEncoder().encode('{"type":"message"'), 0xff);
+  const log = await store.create(FIRST, [said("one"), damaged, "{torn", said("two")], "damaged");
+  const session = await SessionTree.open(log);
+  await session.load();
+  const issues = session.tree.issues.map(({ kind, line }) => ({ kind, line }));
+  expect(issues).toEqual([
+    { kind: "corrupt", line: 3 },
+    { kind: "corrupt", line: 4 },
+  ]);
+  await session.append(next);
+  const again = await SessionTree.open(await store.open("damaged", "read"));
+  await again.load();
+  expect(again.tree.issues.map(({ kind, line }) => ({ kind, line }))).toEqual(issues);
+  expect(again.getBranch()).toEqual(session.getBranch());
+});
+
+test("tables of the version before are brought up to date with what they hold", async () => {
+  const database = shared.open();
+  // As a program left them that knew nothing of originals.
+  await database.query({ text: "ALTER TABLE espalier.session DROP COLUMN original_of CASCADE" });
+  await database.query({ text: "DELETE FROM espalier.migration WHERE number = 3" });
+  const bare = postgresStore(shared.open(), namespace);
+  await expect(bare.open("followed", "read")).rejects.toMatchObject({ code: "not-migrated" });
+  expect((await migrate(database)).applied).toEqual(["3 originals"]);
+  expect((await bare.open("followed", "read")).header?.id).toBe("first");
+  await bare.close();
+  await database.close();
+});
