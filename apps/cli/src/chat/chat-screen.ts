@@ -1,5 +1,5 @@
 import { createInterface, type Interface } from "node:readline";
-import stringWidth from "string-width";
+import { columnsOf } from "../text-columns.ts";
 import { asOneLine, asTyped, PASTE_MODE, pastedAsOneLine } from "./pasted-input.ts";
 
 const PROMPT = "› ";
@@ -46,7 +46,7 @@ export class ChatScreen {
       completer: (line: string) => [words.filter((word) => word.startsWith(line)), line],
     });
     this.#lines.on("line", (line) => {
-      this.#draw("", Math.floor(stringWidth(PROMPT + line) / this.columns) + 1);
+      this.#draw("", Math.floor(columnsOf(PROMPT + line) / this.columns) + 1);
       onLine(asTyped(line).trim());
     });
     this.#lines.on("SIGINT", onInterrupt);

@@ -1,6 +1,6 @@
-import stringWidth from "string-width";
 import wrapAnsi from "wrap-ansi";
 import type { Colours } from "../shell.ts";
+import { columnsOf } from "../text-columns.ts";
 
 /** How markdown is laid out. */
 export interface MarkdownLook {
@@ -19,7 +19,7 @@ export function wrapped(text: string, columns: number): string[] {
 
 /** A line that is too long, broken between words alone: an address or a path stays one that can be copied. */
 export function brokenBetweenWords(line: string, columns: number): string[] {
-  if (stringWidth(line) <= columns) return [line];
+  if (columnsOf(line) <= columns) return [line];
   const indent = /^ */.exec(line)![0];
   const room = Math.max(1, columns - indent.length);
   return wrapAnsi(line.slice(indent.length), room)

@@ -1,6 +1,5 @@
 import type { Tokens } from "marked";
-import stringWidth from "string-width";
-import { padToColumns } from "../text-columns.ts";
+import { columnsOf, padToColumns } from "../text-columns.ts";
 import { renderInline } from "./markdown-inline.ts";
 import { type MarkdownLook, wrapped } from "./markdown-look.ts";
 
@@ -14,7 +13,7 @@ const GAP = "  ";
 export function renderTable({ header, rows }: Tokens.Table, { columns, colours }: MarkdownLook): string[] {
   const cells = [header, ...rows].map((row) => row.map(({ tokens }) => renderInline(tokens, colours)));
   const widths = fitted(
-    header.map((_, at) => Math.max(1, ...cells.map((row) => stringWidth(row[at] ?? "")))),
+    header.map((_, at) => Math.max(1, ...cells.map((row) => columnsOf(row[at] ?? "")))),
     columns - GAP.length * (header.length - 1),
   );
   const [head = [], ...body] = cells.map((row) => rowLines(row, widths));

@@ -1,5 +1,4 @@
-import stringWidth from "string-width";
-import { cutToColumns } from "../text-columns.ts";
+import { columnsOf, cutToColumns } from "../text-columns.ts";
 
 /** What a piece of a line is, for whoever colours it. */
 export type Style =
@@ -90,21 +89,3 @@ export function beside(
     spans: [...fitLine(one, leftColumns).spans, between, ...(right[at]?.spans ?? [])],
   }));
 }
-
-/** Most texts are of characters of one column: those need not be measured, which takes a hundred times as long. */
-export function columnsOf(text: string): number {
-  for (let at = 0; at < text.length; at++) if (!isNarrow(text.charCodeAt(at))) return stringWidth(text);
-  return text.length;
-}
-
-/** ASCII, letters of Europe, and the dots, arrows, lines, blocks and shapes of which drawings are made. */
-const isNarrow = (code: number): boolean =>
-  (code >= 0x20 && code <= 0x7e) ||
-  (code >= 0xc0 && code <= 0x24f) ||
-  code === 0xb7 ||
-  code === 0x2022 ||
-  code === 0x2026 ||
-  (code >= 0x2190 && code <= 0x2193) ||
-  code === 0x21e0 ||
-  code === 0x2261 ||
-  (code >= 0x2500 && code <= 0x25f0);

@@ -1,9 +1,7 @@
-import { branchSummary, compaction, type Entry, isMessage } from "@espalier/session-tree";
-import { previewEntry } from "../entry-preview.ts";
 import { formatAge, formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
-import { cutToColumns } from "../text-columns.ts";
-import { columnsOf, type Line, type Span, type Style, selectLine, span } from "./frame.ts";
+import { columnsOf, cutToColumns } from "../text-columns.ts";
+import { type Line, type Span, type Style, selectLine, span } from "./frame.ts";
 import type { RowKind } from "./row-kinds.ts";
 import type { TreeModel } from "./tree-model.ts";
 import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "./tree-rows.ts";
@@ -53,13 +51,12 @@ export interface RowLook {
 export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { model } = view;
   const row = rowAt(model, position);
-  const entry = model.tree.entryAt(row);
+  const { type, text: said, time } = model.gists.of(row);
   const isActive = model.order.shape.isActive(row);
   const isSelected = row === look.cursor;
   const kind = kindAt(model, position);
   const { title: name, style } = KINDS[kind];
-  const title =
-    name === "·" ? (OTHERS[isMessage(entry, "bashExecution") ? "shell" : entry.type] ?? name) : name;
+  const title = name === "·" ? (OTHERS[type] ?? name) : name;
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
@@ -67,25 +64,17 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
     span(rails(model, position, look.columns), "dim"),
     span(`${title.padEnd(KIND_WIDTH)} `, shown),
   ];
-  const behind = marks(view, position, row, entry, look);
+  const behind = marks(view, position, row, time, look);
   const room = look.columns - widthOf(before) - widthOf(behind);
-  const text = cutToColumns(plainLine(gist(entry)), Math.max(0, room));
-  const said = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
+  const text = cutToColumns(said, Math.max(0, room));
+  const tone = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
   const gap = " ".repeat(Math.max(0, room - columnsOf(text)));
-  const drawn = { spans: [...before, ...matched(text, said, look.query), span(gap), ...behind] };
+  const drawn = { spans: [...before, ...matched(text, tone, look.query), span(gap), ...behind] };
   return isSelected ? selectLine(drawn, look.columns) : drawn;
 }
 
 const widthOf = (spans: readonly Span[]): number =>
   spans.reduce((width, { text }) => width + columnsOf(text), 0);
-
-function gist(entry: Entry): string {
-  const text = previewEntry(entry) ?? "";
-  if (compaction.is(entry))
-    return `compaction of ${formatCount(Number(entry.tokensBefore) || 0)} tokens  ${text}`;
-  if (branchSummary.is(entry)) return `summary of ${plainLine(String(entry.fromId)).slice(0, 12)}  ${text}`;
-  return text || entry.type;
-}
 
 function rails({ order }: TreeModel, position: number, columns: number): string {
   const depth = order.depths[position]!;
@@ -96,7 +85,7 @@ function rails({ order }: TreeModel, position: number, columns: number): string 
 }
 
 /** What stands at the end of a row: a label, what is folded, the leaf. */
-function marks(view: TreeView, position: number, row: number, entry: Entry, look: RowLook): Span[] {
+function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
   const { model } = view;
   const spans: Span[] = [];
   const label = model.labels.get(row);
@@ -105,7 +94,7 @@ function marks(view: TreeView, position: number, row: number, entry: Entry, look
   if (hidden) spans.push(span(` ${hidden}`, "dim"));
   if (row === model.leafRow) spans.push(span(" *", "leaf"));
   if (look.columns >= 60) {
-    const age = look.now - Date.parse(entry.timestamp);
+    const age = look.now - time;
     spans.push(span(` ${(Number.isFinite(age) ? formatAge(age) : "").padStart(8)}`, "dim"));
   }
   return spans;

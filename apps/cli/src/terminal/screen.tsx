@@ -1,4 +1,4 @@
-import { render, Text } from "ink";
+import { render, Text, Transform } from "ink";
 import { useSyncExternalStore } from "react";
 
 /** What is shown, as a terminal takes it, and who wants to know when it changes. */
@@ -10,9 +10,18 @@ export interface Painted {
 /** Times a second that the screen is drawn at most. */
 const FRAMES = 60;
 
-/** The whole screen is one text: it is laid out by then. A component for each line costs three times as much a key. */
+/**
+ * The whole screen is one text, laid out by then: a component for each line costs three times as much a key. Ink is
+ * given an empty text of the same size, and each line where it writes it: it measures every text it has not seen before,
+ * character by character, and keeps what came of it for ever.
+ */
 function Screen({ painted }: { painted: Painted }) {
-  return <Text wrap="truncate-end">{useSyncExternalStore(painted.subscribe, painted.current)}</Text>;
+  const lines = useSyncExternalStore(painted.subscribe, painted.current).split("\n");
+  return (
+    <Transform transform={(_, at) => lines[at] ?? ""}>
+      <Text wrap="truncate-end">{"\n".repeat(lines.length - 1)}</Text>
+    </Transform>
+  );
 }
 
 /** Begins to draw; the function that it returns ends it, and nothing is written from then on. */

@@ -68,11 +68,11 @@ export class SessionReader {
    */
   async refresh(): Promise<TreeModel | undefined> {
     await this.log.takeIn();
-    const { tree, kinds, isPartial } = this.model;
+    const { tree, kinds, gists, isPartial } = this.model;
     const view = this.#view();
     if (isPartial || tree.view.size === view.size) return undefined;
     tree.takeIn(view);
-    this.#model = treeModel(tree, { kinds });
+    this.#model = treeModel(tree, { kinds, gists });
     return this.#model;
   }
 

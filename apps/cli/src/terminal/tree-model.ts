@@ -10,6 +10,7 @@ import {
   sessionName,
   type Tree,
 } from "@espalier/session-tree";
+import { RowGists } from "./row-gists.ts";
 import { RowKinds } from "./row-kinds.ts";
 import { TreeOrder } from "./tree-order.ts";
 
@@ -22,6 +23,7 @@ export interface TreeModel {
   /** Entries when this was made; the tree may have grown since. */
   readonly length: number;
   readonly kinds: RowKinds;
+  readonly gists: RowGists;
   readonly order: TreeOrder;
   readonly leafId: string | null;
   /** -1 before the first entry. */
@@ -38,10 +40,14 @@ export interface TreeModel {
   readonly isPartial: boolean;
 }
 
-/** @param kinds what is known already of the rows of the same tree */
+/** @param known what is known already of the rows of the same tree; isPartial: by default false */
 export function treeModel(
   tree: Tree,
-  { kinds = new RowKinds(tree), isPartial = false }: { kinds?: RowKinds; isPartial?: boolean } = {},
+  {
+    kinds = new RowKinds(tree),
+    gists = new RowGists(tree),
+    isPartial = false,
+  }: Partial<Pick<TreeModel, "kinds" | "gists" | "isPartial">> = {},
 ): TreeModel {
   const leafId = leafOf(tree);
   const leafRow = movingRow(tree, leafRowAt(tree, tree.lastRow));
@@ -54,6 +60,7 @@ export function treeModel(
     tree,
     length: tree.length,
     kinds,
+    gists,
     order,
     leafId,
     leafRow,

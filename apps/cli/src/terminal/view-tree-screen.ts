@@ -1,14 +1,5 @@
-import {
-  beside,
-  columnsOf,
-  fitLine,
-  fitLines,
-  type Line,
-  line,
-  lineWidth,
-  type Span,
-  span,
-} from "./frame.ts";
+import { columnsOf } from "../text-columns.ts";
+import { beside, fitLine, fitLines, type Line, line, lineWidth, type Span, span } from "./frame.ts";
 import { treeLayout } from "./layout.ts";
 import { minimap } from "./minimap.ts";
 import { furthestScroll, previewLines, TABS } from "./preview.ts";

@@ -46,7 +46,7 @@ function* sideLines(
   yield colours.bold(`Only on the branch of ${leafId ?? "start"}:`);
   if (entryIds.length === 0) yield "  nothing";
   for (const id of entryIds) yield entryLine(session, id, width);
-  for (const file of files) yield cutToColumns(colours.cyan(`  file ${plainLine(file)}`), width);
+  for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
 }
 
 function entryLine(session: Session, id: string, width: number): string {

@@ -1,6 +1,5 @@
-import stringWidth from "string-width";
 import type { Colours } from "../shell.ts";
-import { padToColumns } from "../text-columns.ts";
+import { columnsOf, padToColumns } from "../text-columns.ts";
 
 /** A table for people: the first column to the left, all others, which are figures, to the right. */
 export function* viewTable(
@@ -9,14 +8,14 @@ export function* viewTable(
   colours: Colours,
 ): Generator<string> {
   const widths = headings.map((heading, column) =>
-    Math.max(stringWidth(heading), ...rows.map((cells) => stringWidth(cells[column] ?? ""))),
+    Math.max(columnsOf(heading), ...rows.map((cells) => columnsOf(cells[column] ?? ""))),
   );
   const line = (cells: readonly string[]) =>
     cells
       .map((cell, column) =>
         column === 0
           ? padToColumns(cell, widths[column]!)
-          : " ".repeat(Math.max(0, widths[column]! - stringWidth(cell))) + cell,
+          : " ".repeat(Math.max(0, widths[column]! - columnsOf(cell))) + cell,
       )
       .join("  ")
       .trimEnd();
