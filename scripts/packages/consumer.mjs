@@ -42,10 +42,9 @@ export function checkConsumer(folder, packed, installer, runtimes) {
     private: true,
     type: "module",
     dependencies: tarballs,
-    // The packages ask each other for a version that is not published yet.
-    overrides: tarballs,
   };
   write(folder, "package.json", JSON.stringify(manifest));
+  // The packages ask each other for a version that is not published yet: npm takes the one beside it, pnpm has to be told.
   write(folder, "pnpm-workspace.yaml", JSON.stringify({ overrides: tarballs, pmOnFail: "ignore" }));
   const install = run(folder, installer.command, installer.options);
   if (install) return [`${installer.name} does not install the tarballs: ${install}`];

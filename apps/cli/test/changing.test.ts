@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { DEMO, demoCopy, espalier, espalierJson, linesOf, stateOf, temporaryFolder } from "./espalier.ts";
@@ -42,6 +42,19 @@ test("append makes a session at a path where there is none, for its owner alone"
   expect(value.file).toBe(file);
   expect(linesOf(file)).toMatchObject([{ type: "session", version: 3 }, { message: { content: "Hello" } }]);
   expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+test("what one's own extensions take out of an entry never reaches a session that append makes", async () => {
+  const home = temporaryFolder();
+  mkdirSync(join(home, "extensions"));
+  const redact = `export default (api: any) => api.on("entry_before_append", ({ entry }) => ({
+    entry: JSON.parse(JSON.stringify(entry).replace("sesame", "[word]")),
+  }));`;
+  writeFileSync(join(home, "extensions/redact.ts"), redact);
+  const file = join(temporaryFolder(), "new.jsonl");
+  const stdin = '{"role":"user","content":"Open sesame"}';
+  expect((await espalier(["append", file], { stdin, env: { ESPALIER_HOME: home } })).code).toBe(0);
+  expect(linesOf(file)[1]).toMatchObject({ message: { content: "Open [word]" } });
 });
 
 test("one bad line of stdin is named, and nothing is appended or made", async () => {

@@ -57,6 +57,7 @@ async function withSession(
     return changing(shell, ref, change, { isContextEnough: at === undefined });
   const session = await createSession({
     ...heard(shell),
+    discoverExtensions: true,
     settle: settledBy(shell),
     file: ref,
   });
