@@ -1,5 +1,6 @@
 import { act } from "./children/acting.ts";
 import { append } from "./children/appending.ts";
+import { converseUntilKilled } from "./children/conversing.ts";
 import { fillUp } from "./children/filling.ts";
 import { share } from "./children/sharing.ts";
 import { take } from "./children/taking.ts";
@@ -8,6 +9,7 @@ import { take } from "./children/taking.ts";
 export const children: Record<string, (args: string[]) => Promise<void>> = {
   acting: act,
   appending: append,
+  conversing: converseUntilKilled,
   filling: fillUp,
   sharing: share,
   taking: take,

@@ -1,5 +1,6 @@
 import { broken } from "./broken.ts";
 import { calls } from "./calls.ts";
+import { conversation } from "./conversation.ts";
 import { cut } from "./cut.ts";
 import { flip } from "./flip.ts";
 import { fuzz } from "./fuzz.ts";
@@ -15,6 +16,7 @@ import { share } from "./share.ts";
 /** Every trial, by the name the command line knows it by. */
 export const harnesses: Record<string, Harness> = {
   kill,
+  conversation,
   cut,
   flip,
   share,

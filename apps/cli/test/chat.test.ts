@@ -1,9 +1,10 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { readdirSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   brokenReply,
   errorReply,
+  hangingReply,
   type MessagesServer,
   startMessagesServer,
   textReply,
@@ -307,6 +308,62 @@ test.skipIf(!hasTmux)(
     keys("C-c");
     await shows("Press Ctrl-C again to leave.");
     keys("C-c");
+    await shows("left with 0");
+  },
+  120_000,
+);
+
+test.skipIf(!hasTmux)(
+  "Ctrl-C ends the summary of a fork: nothing is made, and the chat goes on where it was",
+  async () => {
+    const home = place();
+    let hangs = true;
+    const server = await startMessagesServer({
+      apiKey: KEY,
+      reply: ({ body }) => {
+        if (!JSON.stringify(body["messages"]).includes("asks for a summary"))
+          return textReply("Waves come and go.");
+        return hangs ? hangingReply() : textReply(SUMMARY);
+      },
+    });
+    endings.push(server.close);
+    const { shows, type, keys, screen } = await terminal("forks", home, server);
+    await shows("/help lists the commands.");
+    for (const word of ["One", "Two"]) {
+      type(`${word} tale, please.`);
+      await shows(new RegExp(`› ${word} tale[\\s\\S]*Waves come`), { idle: true });
+    }
+    const [file] = sessionsIn(home);
+    const before = readFileSync(file!);
+    const answer = linesOf(file!).find(
+      ({ message }) => (message as { role?: string })?.role === "assistant",
+    )!["id"];
+
+    const asked = server.requests.length;
+    type(`/fork ${answer} --summarize`);
+    await shows("summarises what the fork leaves out");
+    // Not before the summary is on its way.
+    const asks = () => server.requests.length > asked;
+    for (const end = Date.now() + 60_000; !asks() && Date.now() < end; )
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(asks()).toBe(true);
+    keys("C-c");
+    await shows("Fork aborted, nothing was made", { idle: true });
+    expect(screen()).not.toContain("Forked to");
+    expect(sessionsIn(home)).toEqual([file]);
+    expect(readFileSync(file!).equals(before)).toBe(true);
+
+    hangs = false;
+    type("Three tales, please.");
+    await shows(/› Three tales[\s\S]*Waves come/, { idle: true });
+    type(`/fork ${answer} --summarize`);
+    await shows(/Forked to \S+/, { idle: true });
+    const [made] = sessionsIn(home).filter((one) => one !== file);
+    expect(linesOf(made!).find((line) => line["type"] === "branch_summary")).toMatchObject({
+      summary: expect.stringContaining("Tell tales."),
+      details: { source: "anthropic" },
+    });
+    keys("C-d");
     await shows("left with 0");
   },
   120_000,

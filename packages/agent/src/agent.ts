@@ -15,7 +15,7 @@ import type { AgentEvent, AgentListener } from "./agent-event.ts";
 import type { AgentOptions, RunOptions } from "./agent-options.ts";
 import { compactAfter } from "./compact-after.ts";
 import { InputQueue, type QueuedInput } from "./input-queue.ts";
-import { type Limits, limitsOf } from "./limits.ts";
+import { type Limits, limitsOf, type SummaryWriter, writerOf } from "./limits.ts";
 import type { Model } from "./model.ts";
 import { isAnswered, openCalls } from "./open-calls.ts";
 import { recoverFromOverflow } from "./recover-from-overflow.ts";
@@ -72,6 +72,11 @@ export class Agent {
   /** Size of the next request without what is said next: what a provider counted, and an estimate of the rest. */
   get contextTokens(): number {
     return trustedTokens(this.session.context, this.#limits.overheadTokens);
+  }
+
+  /** Who writes summaries, for whoever navigates in the session or forks it. */
+  get summaries(): SummaryWriter {
+    return writerOf(this.session, this.#model);
   }
 
   /** How far the conversation has come, and which calls have no result: what a restart has to say before anything else. */

@@ -5,6 +5,7 @@ export type { AgentEvent, AgentListener } from "./agent-event.ts";
 export type { AgentOptions, RunOptions } from "./agent-options.ts";
 export { type AnthropicModelOptions, anthropicModel, DEFAULT_MODEL } from "./anthropic-model.ts";
 export { InputQueue, QUEUED, type QueuedInput } from "./input-queue.ts";
+export type { SummaryWriter } from "./limits.ts";
 export type { Model, ModelEvent, StreamOptions } from "./model.ts";
 export { CUT_OFF, INTERRUPTED, NOT_RUN, type RunToolsOptions, runTool } from "./run-tools.ts";
 export { type Tool, type ToolContext, type ToolOutput, textOutput } from "./tool.ts";

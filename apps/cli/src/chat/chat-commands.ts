@@ -8,7 +8,7 @@ import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { viewContext } from "../views/view-context.ts";
 import { viewTree } from "../views/view-tree.ts";
-import { viewCompacted, viewCompactionError } from "./chat-view.ts";
+import { EXTRACTIVE, isExtractive, viewCompacted, viewCompactionError } from "./chat-view.ts";
 import { type ChatChoices, settingsFor } from "./conversation.ts";
 
 /** What a command of the chat works on. */
@@ -130,10 +130,18 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   const isPrompt =
     reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
   const position = isPrompt ? "before" : "at";
-  const made = await session.fork(from, { position, summarize, signal });
+  const made = await session
+    .fork(from, { position, summarize, signal, ...chat.agent.summaries })
+    .catch((error: Error & { code?: unknown }) => {
+      if (error.code !== "aborted") throw error;
+      chat.say("Fork aborted, nothing was made");
+    });
+  if (!made) return;
   chat.say(`Forked to ${made.id}\n${made.file}`);
   if (summarize && made.summaryEntryId === null) chat.say("It leaves nothing out that could be summarised.");
   await chat.move(made.file, chat.choices);
+  if (made.summaryEntryId !== null && isExtractive(chat.session.getEntry(made.summaryEntryId)))
+    chat.say(EXTRACTIVE);
   if (made.selectedText) chat.edit(made.selectedText);
 }
 

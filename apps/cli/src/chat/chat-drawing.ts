@@ -1,5 +1,5 @@
 import type { AgentEvent } from "@espalier/agent";
-import { type CompactionEntry, compaction, isMessage, messageText } from "@espalier/session-tree";
+import { compaction, isMessage, messageText } from "@espalier/session-tree";
 import { brokenBetweenWords } from "../markdown/markdown-look.ts";
 import { MarkdownStream } from "../markdown/markdown-stream.ts";
 import { renderMarkdown } from "../markdown/render-markdown.ts";
@@ -8,7 +8,15 @@ import { plainLine, plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
 import { cutToColumns } from "../text-columns.ts";
 import type { ChatScreen } from "./chat-screen.ts";
-import { viewAutomatic, viewCall, viewEnd, viewFooter, viewOffloaded } from "./chat-view.ts";
+import {
+  EXTRACTIVE,
+  isExtractive,
+  viewAutomatic,
+  viewCall,
+  viewEnd,
+  viewFooter,
+  viewOffloaded,
+} from "./chat-view.ts";
 import type { Conversation } from "./conversation.ts";
 import { SessionCost } from "./session-cost.ts";
 
@@ -120,8 +128,7 @@ export class ChatDrawing {
   /** Whether the newest compaction was made without a model. */
   get isExtractive(): boolean {
     const { entries } = this.#conversation.session.core.window;
-    const { details } = entries.findLast(compaction.is) as CompactionEntry;
-    return (details as { source?: unknown } | undefined)?.source === "extractive";
+    return isExtractive(entries.findLast(compaction.is));
   }
 
   get colours(): Colours {
@@ -144,9 +151,6 @@ export class ChatDrawing {
     return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Ctrl-C ends it`;
   }
 }
-
-const EXTRACTIVE =
-  "The summary was made from the messages themselves: the model did not write one that could be used.";
 
 /** What each event changes; those that are not here change nothing that is seen. */
 const DRAWN: {

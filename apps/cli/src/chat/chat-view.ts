@@ -1,6 +1,6 @@
 import type { Agent, AgentEvent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
-import { type AssistantMessage, messageText, type ToolCallBlock } from "@espalier/session-tree";
+import { type AssistantMessage, type Entry, messageText, type ToolCallBlock } from "@espalier/session-tree";
 import { formatCount, formatMany } from "../numbers.ts";
 import { cutLine, plainLine, plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
@@ -46,6 +46,14 @@ export const toldBy = (words: string): string =>
   words.replace(/\{.*?"message":"((?:[^"\\]|\\.)*)".*\}/s, (_, said: string) =>
     said.replace(/\\(.)/gs, "$1"),
   );
+
+/** What is said of a summary that no model wrote although one was asked. */
+export const EXTRACTIVE =
+  "The summary was made from the messages themselves: the model did not write one that could be used.";
+
+/** Whether the summary of a compaction or of a branch was made without a model. */
+export const isExtractive = (entry: Entry | undefined): boolean =>
+  (entry as { details?: { source?: unknown } } | undefined)?.details?.source === "extractive";
 
 /** What is said of a compaction that came by itself. */
 export function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
