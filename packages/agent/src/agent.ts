@@ -1,5 +1,5 @@
 import { trustedTokens } from "@espalier/compaction";
-import { type RunState, runStateOf, type Session, sentEntry } from "@espalier/engine";
+import { type RunState, runStateOf, type Session } from "@espalier/engine";
 import type { CompactResult } from "@espalier/policies";
 import {
   type AssistantMessage,
@@ -9,25 +9,21 @@ import {
   type NewEntry,
   type ToolCallBlock,
 } from "@espalier/session-tree";
-import { afterAnswer, isWhole } from "./after-answer.ts";
 import { AgentError, MaxIterations } from "./agent-error.ts";
 import type { AgentEvent, AgentListener } from "./agent-event.ts";
 import type { AgentOptions, RunOptions } from "./agent-options.ts";
-import { compactAfter } from "./compact-after.ts";
 import { InputQueue, type QueuedInput } from "./input-queue.ts";
 import { type Limits, limitsOf, type SummaryWriter, writerOf } from "./limits.ts";
 import type { Model } from "./model.ts";
 import { isAnswered, openCalls } from "./open-calls.ts";
-import { recoverFromOverflow } from "./recover-from-overflow.ts";
 import { RunLog } from "./run-log.ts";
-import { CUT_OFF, callsOf, INTERRUPTED, refusedResults, runTool } from "./run-tools.ts";
+import { INTERRUPTED, refusedResults } from "./run-tools.ts";
 import { tellSessionEvents } from "./session-events.ts";
-import { streamAnswer } from "./stream-answer.ts";
-import { turnRequest } from "./turn-request.ts";
+import { type TurnStage, takeTurn } from "./turn.ts";
 import { TurnTaking } from "./turn-taking.ts";
-import { isAbort, untilAborted } from "./until-aborted.ts";
+import { isAbort } from "./until-aborted.ts";
 
-/** A reference agent: a session, a model, tools, and one turn that can be read top to bottom. */
+/** A reference agent: a session, a model and tools; what they do together is one function, `takeTurn`. */
 export class Agent {
   /** The session that the agent was made with. */
   readonly session: Session;
@@ -37,6 +33,7 @@ export class Agent {
   readonly #listeners = new Set<AgentListener>();
   /** Requests with their tools, and compactions that were asked for, take turns. */
   readonly #turns = new TurnTaking();
+  readonly #stage: TurnStage;
   #model: Model;
   #run: AbortController | undefined;
   #compaction: AbortController | undefined;
@@ -48,6 +45,14 @@ export class Agent {
     this.#options = options;
     this.#queue = new InputQueue(options.session);
     this.#log = new RunLog(options.session, (entry) => this.#tell({ type: "entry", entry }));
+    this.#stage = {
+      options,
+      log: this.#log,
+      tell: (event) => this.#tell(event),
+      model: () => this.#model,
+      limits: () => this.#limits,
+      contextTokens: () => this.contextTokens,
+    };
     tellSessionEvents(options.session.events, (event) => {
       this.#tell(event);
       if (event.type === "compact_done") this.replaceMessages(this.session.context.messages);
@@ -173,7 +178,7 @@ export class Agent {
   /** Request, answer, tools, and again, until the model is done and nobody has said anything more. */
   async #loop({ maxIterations = 50 }: RunOptions, signal: AbortSignal): Promise<AssistantMessage> {
     for (let asked = 0, overflows = 0; ; ) {
-      const { answer, next } = await this.#turns.take(() => this.#turn(signal, overflows));
+      const { answer, next } = await this.#turns.take(() => takeTurn(this.#stage, overflows, signal));
       overflows = next === "overflow" ? overflows + 1 : 0;
       if (next === "overflow") continue;
       if (signal.aborted || answer.stopReason === "aborted" || answer.stopReason === "error") return answer;
@@ -190,61 +195,12 @@ export class Agent {
     }
   }
 
-  /** One request, its answer, and what follows from it. */
-  async #turn(
-    signal: AbortSignal,
-    overflows: number,
-  ): Promise<{ answer: AssistantMessage; next: "tools" | "overflow" | "done" }> {
-    const answer = await this.#ask(this.#model, signal);
-    const [entry] = await this.#log.append([message.of({ message: answer })]);
-    this.#last = answer;
-    this.#tell({ type: "answer", message: answer });
-
-    const limits = this.#limits;
-    const then = afterAnswer(answer, this.#model, this.contextTokens, limits.settings);
-    if (then === "overflow" && !isWhole(answer)) {
-      const failed = { answer, entry: entry!, overflows };
-      await recoverFromOverflow(this.session, this.#log, failed, limits, signal);
-      const { overflowRetryDelayMs: afterMs = 100 } = this.#options;
-      this.#tell({ type: "retry", afterMs });
-      await untilAborted(new Promise((resolve) => setTimeout(resolve, afterMs)), signal);
-      return { answer, next: "overflow" };
-    }
-    const calls = callsOf(answer);
-    if (answer.stopReason === "length") await this.#log.append(refusedResults(calls, CUT_OFF));
-    else for (const call of calls) await this.#runCall(call, signal);
-    if (calls.length > 0) return { answer, next: "tools" };
-    const failure = await compactAfter(this.session, then, limits, signal);
-    if (failure) this.#tell({ type: "compact_failed", message: failure });
-    return { answer, next: "done" };
-  }
-
-  /** Sends the request that the tree gives at the leaf, and waits for the answer. */
-  async #ask(model: Model, signal: AbortSignal): Promise<AssistantMessage> {
-    const limits = this.#limits;
-    const { request, context } = await turnRequest(this.#options, model, limits, signal);
-    // The mark goes out before the request does: after a crash one knows that an answer may have been billed.
-    await this.#log.append([sentEntry(this.session.leafId, model.modelId)], "fsync");
-    this.#tell({ type: "request", messages: context.messages.length, tokens: context.tokens });
-    const { reserveTokens: maxOutputTokens } = limits.settings;
-    return streamAnswer(model, request, { signal, maxOutputTokens }, (event) => this.#tell(event));
-  }
-
-  /** Runs a call. Its result is in the log before it is shown: what a tool did cannot be had again. */
-  async #runCall(call: ToolCallBlock, signal: AbortSignal): Promise<void> {
-    const { tools = [], approve } = this.#options;
-    this.#tell({ type: "tool_start", call });
-    const cwd = this.session.header?.cwd ?? process.cwd();
-    const result = await runTool(call, { tools, signal, cwd, ...(approve ? { approve } : {}) });
-    await this.#log.append([message.of({ message: result })]);
-    this.#tell({ type: "tool_end", call, result });
-  }
-
   get #limits(): Limits {
     return limitsOf(this.#options, this.#model);
   }
 
   #tell(event: AgentEvent): void {
+    if (event.type === "answer") this.#last = event.message;
     for (const listener of this.#listeners) listener(event);
   }
 }
