@@ -1,6 +1,7 @@
 import type { Entry, SessionHeader } from "@espalier/session-tree";
 import type { ImportIssues } from "./import-issue.ts";
 import type { SourceFile } from "./import-source.ts";
+import type { ScratchSpace } from "./scratch/scratch-space.ts";
 
 /** What an earlier import made of a message. */
 export interface KnownEntry {
@@ -54,7 +55,10 @@ export interface SessionImporter {
   readonly agent: string;
   /** Whether a file of which this is the first line that can be read belongs to the agent. */
   recognises(firstLine: unknown): boolean;
-  /** The sessions in a file: usually one. Reads little until they are asked for their entries. */
+  /**
+   * The sessions in a file: usually one. Reads little until they are asked for their entries, which must all have been
+   * read, if they are to be, before another file is.
+   */
   read(source: SourceFile): Iterable<SessionDraft>;
 }
 
@@ -64,6 +68,8 @@ export interface Surroundings {
   readonly files: readonly string[];
   /** Undefined when there is no such file, or it cannot be read. */
   open(path: string): SourceFile | undefined;
+  /** Room for what is kept of each line; default: memory. */
+  readonly scratch?: ScratchSpace;
 }
 
 /** A file that stands alone. */

@@ -1,8 +1,9 @@
 /**
  * - `not-found`: no file or folder there
  * - `unreadable`: it is there and cannot be read, see `cause`
+ * - `no-room`: what an import has to remember of a long file cannot be written to the folder for temporary files
  */
-export type InteropErrorCode = "not-found" | "unreadable";
+export type InteropErrorCode = "not-found" | "unreadable" | "no-room";
 
 /** The one error of this package; its message names the cure. What is wrong inside a file is no error, but told in reports. */
 export class InteropError extends Error {

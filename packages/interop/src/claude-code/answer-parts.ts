@@ -1,4 +1,6 @@
 import type { DraftOptions } from "../import-draft.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchColumn } from "../scratch/scratch-column.ts";
 import { LineKind } from "./line-kind.ts";
 import type { LineTable } from "./line-table.ts";
 
@@ -13,30 +15,34 @@ type Known = NonNullable<DraftOptions["known"]>;
  */
 export class AnswerParts {
   readonly #table: LineTable;
-  readonly #head: Int32Array;
-  readonly #parts = new Map<number, number[]>();
+  /** For each part the row that stands for the whole; -1 for what is not divided. */
+  readonly #head: ScratchColumn<Int32Array>;
+  /** From a head to its last part, from that to the one before; -1 behind the first. */
+  readonly #before: ScratchColumn<Int32Array>;
   readonly #split = new Set<number>();
 
   /** @param known lines that were written after an earlier import are an answer of their own */
-  constructor(table: LineTable, idOf: (row: number) => string, known?: Known) {
+  constructor(table: LineTable, area: ScratchArea, idOf: (row: number) => string, known?: Known) {
     this.#table = table;
-    this.#head = new Int32Array(table.length).fill(-1);
+    this.#head = area.integers(-1);
+    this.#before = area.integers(-1);
     for (let row = 0; row < table.length; row++) if (table.message(row) >= 0) this.#place(row);
-    for (const [head, parts] of this.#parts) {
-      parts.sort((a, b) => a - b);
-      if (known) this.#separate(head, parts, idOf, known);
-    }
+    if (!known) return;
+    for (let row = 0; row < table.length; row++)
+      if (this.#before.get(row) >= 0 && this.headOf(row) === row) this.#separate(row, idOf, known);
   }
 
   /** The row that stands for the whole answer; the row itself for everything else. */
   headOf(row: number): number {
-    const head = this.#head[row]!;
+    const head = this.#head.get(row);
     return head < 0 ? row : head;
   }
 
   /** All rows of an answer, in file order. */
-  partsOf(head: number): readonly number[] {
-    return this.#parts.get(head) ?? [head];
+  partsOf(head: number): number[] {
+    const parts = [head];
+    for (let part = this.#before.get(head); part >= 0; part = this.#before.get(part)) parts.push(part);
+    return parts.length === 1 ? parts : parts.sort((a, b) => a - b);
   }
 
   /** True for an answer whose later lines are an entry of their own. */
@@ -46,12 +52,15 @@ export class AnswerParts {
 
   #place(row: number): void {
     const head = this.#topOf(row);
-    this.#head[row] = head;
+    this.#head.set(row, head);
     if (head === row) return;
-    this.#head[head] = head;
-    const parts = this.#parts.get(head) ?? [head];
-    parts.push(row);
-    this.#parts.set(head, parts);
+    this.#head.set(head, head);
+    this.#join(row, head);
+  }
+
+  #join(row: number, head: number): void {
+    this.#before.set(row, this.#before.get(head));
+    this.#before.set(head, row);
   }
 
   /** The topmost line of the same answer. What was placed before is not walked again. */
@@ -62,7 +71,8 @@ export class AnswerParts {
     let at = table.parent(row);
     for (let step = 0; step < REACH && at >= 0 && at !== row; step++) {
       if (table.message(at) === message) {
-        if (this.#head[at]! >= 0) return this.#head[at]!;
+        const head = this.#head.get(at);
+        if (head >= 0) return head;
         top = at;
       } else if (table.kind(at) === LineKind.assistant) break;
       at = table.parent(at);
@@ -70,19 +80,27 @@ export class AnswerParts {
     return top;
   }
 
-  #separate(head: number, parts: number[], idOf: (row: number) => string, known: Known): void {
+  /** Lines that an earlier import did not see are answers of their own. */
+  #separate(head: number, idOf: (row: number) => string, known: Known): void {
     let first = head;
-    let rest = parts;
+    let rest = this.partsOf(head);
     for (;;) {
       const taken = known(idOf(first))?.lines;
       if (taken === undefined || taken < 1 || taken >= rest.length) return;
-      const later = rest.slice(taken);
       this.#split.add(first);
-      this.#parts.set(first, rest.slice(0, taken));
-      first = later[0]!;
-      rest = later;
-      this.#parts.set(first, rest);
-      for (const row of rest) this.#head[row] = first;
+      this.#gather(first, rest.slice(0, taken));
+      rest = rest.slice(taken);
+      first = rest[0]!;
+      this.#gather(first, rest);
+    }
+  }
+
+  /** Makes an answer of these rows. */
+  #gather(head: number, rows: readonly number[]): void {
+    this.#before.set(head, -1);
+    for (const row of rows) {
+      this.#head.set(row, head);
+      if (row !== head) this.#join(row, head);
     }
   }
 }

@@ -17,8 +17,6 @@ export interface Boundary {
   tail: number;
   /** Lines that the model still reads, in order. */
   kept: number[];
-  /** `compactMetadata` as it is. */
-  metadata: Record<string, unknown>;
 }
 
 /** The compactions of a file. Finding them puts each under the leaf it was made at. */
@@ -58,7 +56,7 @@ export class Boundaries {
   }
 
   #add(row: number, line: Record<string, unknown>, table: LineTable, issues: ImportIssues): void {
-    const metadata = isRecord(line["compactMetadata"]) ? line["compactMetadata"] : {};
+    const metadata = metadataOf(line);
     const before = line["logicalParentUuid"];
     if (typeof before === "string") {
       const parent = table.rowOf(before);
@@ -68,7 +66,7 @@ export class Boundaries {
         issues.add("phantom-parent", table.lineNumber(row), message);
       }
     }
-    const boundary: Boundary = { row, summary: -1, tail: row, kept: keptRows(metadata, table), metadata };
+    const boundary: Boundary = { row, summary: -1, tail: row, kept: keptRows(metadata, table) };
     this.#byRow.set(row, boundary);
     const anchor = anchorOf(metadata);
     const summary = anchor === undefined ? -1 : table.rowOf(anchor);
@@ -108,6 +106,11 @@ export class Boundaries {
     }
     if (kept.length > 0) table.mark(summary, LineMark.followed);
   }
+}
+
+/** What a boundary says of its compaction, as it is. */
+export function metadataOf(line: Record<string, unknown>): Record<string, unknown> {
+  return isRecord(line["compactMetadata"]) ? line["compactMetadata"] : {};
 }
 
 function anchorOf(metadata: Record<string, unknown>): string | undefined {

@@ -47,9 +47,10 @@ export class ClaudeCodeDraft implements SessionDraft {
 
   get lines(): number {
     const { file, run } = this.#parts;
-    if (run === undefined)
-      return file.lines.count - file.runs.reduce((sum, of) => sum + (of === MAIN ? 0 : 1), 0);
-    return file.runs.reduce((sum, of) => sum + (of === run ? 1 : 0), 0);
+    if (run !== undefined) return file.runs.sizeOf(run);
+    let lines = file.lines.count;
+    for (const beside of file.runs.all()) lines -= file.runs.sizeOf(beside);
+    return lines;
   }
 
   header(): SessionHeader {

@@ -4,13 +4,17 @@ import { idFromSource, idFromText } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";
 import { LineReader } from "../import-line-reader.ts";
 import { type SourceFile, sourceName } from "../import-source.ts";
+import { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchSpace } from "../scratch/scratch-space.ts";
 import { AnswerParts } from "./answer-parts.ts";
 import { Boundaries } from "./boundaries.ts";
 import { CallBook } from "./call-book.ts";
+import { originalId } from "./fork-claims.ts";
 import type { Line } from "./hearing.ts";
+import { LineMark } from "./line-kind.ts";
 import { type FileLines, readLineTable } from "./read-line-table.ts";
 import { readSessionFacts, type SessionFacts } from "./session-facts.ts";
-import { sidechains } from "./sidechains.ts";
+import { Sidechains } from "./sidechains.ts";
 
 /** Up to this size a file is held in memory while it is read; larger ones are read twice. */
 const KEPT_BYTES = 16 * 1024 * 1024;
@@ -20,7 +24,7 @@ export class ClaudeCodeFile {
   readonly source: SourceFile;
   readonly issues = new ImportIssues();
   /** Complete when the entries of the conversation have been read. */
-  readonly calls = new CallBook();
+  calls: CallBook;
   callsRead = false;
   readonly #reader: LineReader;
   /** Lines of a small file, so that it is parsed once. */
@@ -28,11 +32,20 @@ export class ClaudeCodeFile {
   #facts: SessionFacts | undefined;
   #lines: FileLines | undefined;
   #boundaries: Boundaries | undefined;
-  #runs: Int32Array | undefined;
+  #runs: Sidechains | undefined;
   #answers: AnswerParts | undefined;
 
-  constructor(source: SourceFile) {
+  /** True when what is wrong with the lines was told before. */
+  #isTold = false;
+  readonly #space: ScratchSpace;
+  /** What is kept of all lines. */
+  readonly #area: ScratchArea;
+
+  constructor(source: SourceFile, space: ScratchSpace) {
     this.source = source;
+    this.#space = space;
+    this.#area = new ScratchArea(space);
+    this.calls = new CallBook(this.#area);
     this.#reader = new LineReader(source.view);
   }
 
@@ -42,20 +55,17 @@ export class ClaudeCodeFile {
   }
 
   get lines(): FileLines {
-    const { view } = this.source;
-    const keep = view.size <= KEPT_BYTES ? (row: number, line: Line) => this.#kept.set(row, line) : undefined;
-    this.#lines ??= readLineTable(view, this.issues, keep);
+    this.#lines ??= this.#readLines();
     return this.#lines;
   }
 
   get boundaries(): Boundaries {
-    this.#boundaries ??= new Boundaries(this.lines.table, this.#reader, this.issues);
+    this.#boundaries ??= new Boundaries(this.lines.table, this.#reader, this.#ear);
     return this.#boundaries;
   }
 
-  /** For each row the row its run begins with, see {@link sidechains}. */
-  get runs(): Int32Array {
-    this.#runs ??= sidechains(this.lines.table);
+  get runs(): Sidechains {
+    this.#runs ??= new Sidechains(this.lines.table, this.#area);
     return this.#runs;
   }
 
@@ -76,14 +86,50 @@ export class ClaudeCodeFile {
   /** The id of a row's entry: the one in its line, where it can be one here. */
   idOf(row: number, line = this.lineAt(row)): string {
     const { table } = this.lines;
-    const given = table.renamed.get(row) ?? line?.["uuid"];
+    const own = line?.["uuid"];
+    if (table.has(row, LineMark.renamed))
+      return idFromText(`${typeof own === "string" ? own : ""}#${table.lineNumber(row)}`);
+    const given = table.has(row, LineMark.claimed) ? originalId(line) : own;
     if (typeof given === "string" && given !== "") return idFromSource(given);
     return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber(row)}`);
   }
 
+  /** Room for what is kept during one pass; whoever asked gives it back. */
+  newArea(): ScratchArea {
+    return new ScratchArea(this.#space);
+  }
+
+  /** When the entries have been read: lines are read anew from now on. */
+  forgetLines(): void {
+    this.#kept.clear();
+  }
+
+  /** Gives back all that is kept of the lines. Whoever still asks has them read once more. */
+  close(): void {
+    this.forgetLines();
+    this.#area.close();
+    this.#lines = undefined;
+    this.#boundaries = undefined;
+    this.#runs = undefined;
+    this.#answers = undefined;
+    this.calls = new CallBook(this.#area);
+    this.callsRead = false;
+    this.#isTold = true;
+  }
+
+  #readLines(): FileLines {
+    const { view } = this.source;
+    const keep = view.size <= KEPT_BYTES ? (row: number, line: Line) => this.#kept.set(row, line) : undefined;
+    return readLineTable(view, this.#area, this.#ear, keep);
+  }
+
+  get #ear(): ImportIssues {
+    return this.#isTold ? new ImportIssues() : this.issues;
+  }
+
   /** The id of the entry that a row becomes a part of. */
   entryIdOf(row: number): string {
-    this.#answers ??= new AnswerParts(this.lines.table, () => "");
+    this.#answers ??= new AnswerParts(this.lines.table, this.#area, () => "");
     return this.idOf(this.#answers.headOf(row));
   }
 }

@@ -1,29 +1,31 @@
 import { isRecord } from "../formats/json-record.ts";
 import { ALONE, type SessionDraft, type SessionImporter, type Surroundings } from "../import-draft.ts";
 import { mentions } from "../import-mentions.ts";
+import { ScratchSpace } from "../scratch/scratch-space.ts";
 import { ClaudeCodeDraft } from "./claude-code-draft.ts";
 import { ClaudeCodeFile, sessionIdOf } from "./claude-code-file.ts";
 import { Forks } from "./forks.ts";
-import { MAIN } from "./sidechains.ts";
 import { agentSessionId, readCalls, SubAgents } from "./sub-agents.ts";
 
 /**
  * Reads sessions of Claude Code (`~/.claude/projects/<folder>/<session>.jsonl`, sub-agents in `<session>/subagents`).
  *
- * A file is read twice: once for where each line belongs, which is kept (about 150 bytes a line), once for what it says,
- * which is not.
+ * A file is read twice: once for where each line belongs, which is kept in the scratch space, once for what it says, which
+ * is not.
  */
 export function claudeCodeImporter(surroundings: Surroundings = ALONE): SessionImporter {
-  const forks = new Forks(surroundings);
-  const agents = new SubAgents(surroundings);
+  const { scratch = new ScratchSpace() } = surroundings;
+  const forks = new Forks(surroundings, scratch);
+  const agents = new SubAgents(surroundings, scratch);
   return {
     agent: "claude-code",
     recognises,
     *read(source): Generator<SessionDraft, void> {
-      const file = new ClaudeCodeFile(source);
+      const file = new ClaudeCodeFile(source, scratch);
       const { agentId, isSidechain } = file.facts;
       if (isSidechain && agentId !== undefined) {
         yield agents.draftOf(file, agentId);
+        file.forgetLines();
         return;
       }
       const sourceId = sessionIdOf(file);
@@ -31,6 +33,7 @@ export function claudeCodeImporter(surroundings: Surroundings = ALONE): SessionI
       yield new ClaudeCodeDraft({ file, sourceId, parent: () => forks.parentOf(file) });
       // Where the lines were read anyway they tell; else a search does, which costs less.
       if (file.callsRead || mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
+      file.forgetLines();
     },
   };
 }
@@ -45,8 +48,7 @@ function recognises(line: unknown): boolean {
 /** The runs of sub-agents that old versions wrote between the lines of a conversation. */
 function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<SessionDraft, void> {
   const taken = new Set<string>();
-  for (const run of new Set(file.runs)) {
-    if (run === MAIN) continue;
+  for (const run of file.runs.all()) {
     const line = file.lineAt(run) ?? {};
     const { agentId, message } = line;
     const name = typeof agentId === "string" && !taken.has(agentId) ? agentId : file.idOf(run, line);
@@ -59,8 +61,8 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
       parent: () => {
         readCalls(file);
         const above = file.lines.table.parent(run);
-        const entryId =
-          file.calls.callerOf({ agentId, prompt }) ?? (above < 0 ? null : file.entryIdOf(above));
+        const caller = file.calls.callerOf({ agentId, prompt });
+        const entryId = caller >= 0 ? file.idOf(caller) : above < 0 ? null : file.entryIdOf(above);
         return { sessionId, entryId, kind: "subagent" };
       },
     });

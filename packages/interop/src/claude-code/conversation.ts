@@ -2,15 +2,17 @@ import type { Entry } from "@espalier/session-tree";
 import type { DraftOptions } from "../import-draft.ts";
 import { idFromText } from "../import-ids.ts";
 import type { ImportIssues } from "../import-issue.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchColumn } from "../scratch/scratch-column.ts";
 import { AnswerParts } from "./answer-parts.ts";
 import { AsideLines } from "./aside-lines.ts";
-import type { Boundary } from "./boundaries.ts";
+import { type Boundary, metadataOf } from "./boundaries.ts";
 import type { ClaudeCodeFile } from "./claude-code-file.ts";
 import type { Line } from "./hearing.ts";
 import { keptLines, rowsOnPath } from "./kept-lines.ts";
 import { leafRow } from "./leaf-row.ts";
 import { LineBodies, speaks } from "./line-bodies.ts";
-import { LineKind, LineMark } from "./line-kind.ts";
+import { hasPlace, LineKind, LineMark } from "./line-kind.ts";
 import type { LineTable } from "./line-table.ts";
 import { type Place, Placement } from "./placement.ts";
 import { lineIds, type Shoot, Trunk } from "./trunk.ts";
@@ -32,22 +34,27 @@ export class Conversation {
   readonly #trunk: Trunk;
   readonly #bodies: LineBodies;
   readonly #asides: AsideLines;
-  /** Rows that wait for what they follow. */
-  readonly #waiting: Uint8Array;
+  /** 1 for rows that wait, or waited, for what they follow. */
+  readonly #waiting: ScratchColumn<Int32Array>;
+  readonly #area: ScratchArea;
+  /** Where the source stands, when all entries have been read. */
+  leafId: string | null = null;
 
   /** @param run the row that the session's run begins with, see `sidechains` */
   constructor(file: ClaudeCodeFile, run: number, issues: ImportIssues, { known }: DraftOptions) {
     const { table } = file.lines;
+    const area = file.newArea();
+    this.#area = area;
     this.#file = file;
     this.#table = table;
     this.#run = run;
     this.#issues = issues;
-    this.#parts = new AnswerParts(table, (row) => file.idOf(row), known);
-    this.#placement = new Placement(table, file.boundaries, this.#parts);
-    this.#trunk = new Trunk(table.length, file.facts.time);
-    this.#bodies = new LineBodies(file, issues);
+    this.#parts = new AnswerParts(table, area, (row) => file.idOf(row), known);
+    this.#placement = new Placement(table, file.boundaries, this.#parts, area);
+    this.#trunk = new Trunk(area, file.facts.time, (row) => file.idOf(row));
+    this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
     this.#asides = new AsideLines(table, issues);
-    this.#waiting = new Uint8Array(table.length);
+    this.#waiting = area.integers();
     for (const { row, summary } of file.boundaries.all()) {
       if (summary < 0) issues.add("no-summary", table.lineNumber(row), NO_SUMMARY);
       else if (known?.(file.idOf(row)) !== undefined || !file.lineAt(summary))
@@ -57,17 +64,21 @@ export class Conversation {
 
   /** @param prelude what the session begins with, before its first line */
   *entries(prelude: readonly Shoot[]): Generator<Entry, void> {
-    for (const shoot of prelude) yield this.#trunk.behind(shoot);
-    for (let row = 0; row < this.#table.length; row++) {
-      if (this.#isPlaced(row)) yield* this.#writeWithAncestors(this.#placement.entryRow(row));
-      else if (this.#file.runs[row] === this.#run && this.#table.kind(row) === LineKind.aside)
-        yield this.#aside(row);
+    try {
+      for (const shoot of prelude) yield this.#trunk.behind(shoot);
+      for (let row = 0; row < this.#table.length; row++) {
+        if (this.#isPlaced(row)) yield* this.#writeWithAncestors(this.#placement.entryRow(row));
+        else if (this.#run === this.#file.runs.runOf(row) && this.#table.kind(row) === LineKind.aside)
+          yield this.#aside(row);
+      }
+      this.#bodies.tellContentIssues();
+      this.leafId = this.#leaf();
+    } finally {
+      this.#area.close();
     }
-    this.#bodies.tellContentIssues();
   }
 
-  /** Where the source stands, when all entries have been read. */
-  get leafId(): string | null {
+  #leaf(): string | null {
     const row = leafRow(this.#table, (candidate) => this.#isPlaced(candidate));
     if (row < 0) return this.#trunk.under(-1);
     const compacted = this.#file.boundaries.keeping(row, this.#table.length);
@@ -75,7 +86,7 @@ export class Conversation {
   }
 
   #isPlaced(row: number): boolean {
-    return this.#table.kind(row) !== LineKind.aside && this.#file.runs[row] === this.#run;
+    return hasPlace(this.#table.kind(row)) && this.#file.runs.runOf(row) === this.#run;
   }
 
   /** The entries of a row, and before them those of the rows above it that have not been written. */
@@ -85,8 +96,8 @@ export class Conversation {
     for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
       let place = this.#placeOf(row);
       if (place.row >= 0 && !this.#trunk.has(place.row)) {
-        if (this.#waiting[place.row] === 0 && place.row !== row) {
-          this.#waiting[row] = 1;
+        if (this.#waiting.get(place.row) === 0 && place.row !== row) {
+          this.#waiting.set(row, 1);
           open.push(place.row);
           continue;
         }
@@ -94,7 +105,6 @@ export class Conversation {
         place = ROOT;
       }
       open.pop();
-      this.#waiting[row] = 0;
       for (const entry of this.#write(row, place)) yield entry;
     }
   }
@@ -126,10 +136,10 @@ export class Conversation {
     const ids = lineIds(id, bodies.length);
     const shoots = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#trunk), id);
     for (const [at, body] of bodies.entries()) shoots.push({ id: ids[at]!, body });
-    const said = { count: bodies.length, speaks: speaks(bodies) };
+    const said = { own: id, count: bodies.length, speaks: speaks(bodies) };
     const entries = this.#trunk.grow(row, place.row, shoots, said);
     let calls = 0;
-    for (const entry of entries) calls += this.#bodies.notice(entry, line);
+    for (const entry of entries) calls += this.#bodies.notice(entry, line, row);
     if (calls > 0) this.#placement.answered(row, calls);
     return entries;
   }
@@ -152,10 +162,15 @@ export class Conversation {
     if (kept.elsewhere > 0)
       this.#issues.add("kept-elsewhere", this.#table.lineNumber(summaryRow), KEPT_ELSEWHERE, id);
     const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
-    const body = this.#bodies.compaction(summary, boundary?.metadata ?? {}, firstKept);
+    const marked = boundary && this.#file.lineAt(boundary.row);
+    const body = this.#bodies.compaction(summary, marked ? metadataOf(marked) : {}, firstKept);
     const shoots = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
     // Behind a newer compaction an older one says nothing by itself: nobody has to leave it out.
-    return this.#trunk.grow(row, place.row, shoots, { count: 1, speaks: false });
+    return this.#trunk.grow(row, place.row, shoots, {
+      own: row === summaryRow ? id : undefined,
+      count: 1,
+      speaks: false,
+    });
   }
 
   /** Edits that leave rows out of the context from here on. */

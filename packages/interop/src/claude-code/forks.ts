@@ -1,7 +1,9 @@
 import type { ParentLink } from "@espalier/session-tree";
 import type { Surroundings } from "../import-draft.ts";
+import type { ScratchSpace } from "../scratch/scratch-space.ts";
 import { ClaudeCodeFile, sessionIdOf } from "./claude-code-file.ts";
-import { LineKind } from "./line-kind.ts";
+import { hasPlace } from "./line-kind.ts";
+import { readSessionFacts } from "./session-facts.ts";
 
 /**
  * Finds out which session a file was forked from. A fork made by the library names it in each copied line. One made on
@@ -9,11 +11,13 @@ import { LineKind } from "./line-kind.ts";
  */
 export class Forks {
   readonly #surroundings: Surroundings;
+  readonly #scratch: ScratchSpace;
   /** For the id of a first line the oldest file with it, as a position among all files. */
   #oldest: Map<string, number> | undefined;
 
-  constructor(surroundings: Surroundings) {
+  constructor(surroundings: Surroundings, scratch: ScratchSpace) {
     this.#surroundings = surroundings;
+    this.#scratch = scratch;
   }
 
   parentOf(file: ClaudeCodeFile): ParentLink | undefined {
@@ -24,7 +28,9 @@ export class Forks {
     }
     const original = this.#originalOf(file);
     if (!original) return undefined;
-    return { sessionId: sessionIdOf(original), entryId: lastShared(file, original), kind: "fork" };
+    const entryId = lastShared(file, original);
+    original.close();
+    return { sessionId: sessionIdOf(original), entryId, kind: "fork" };
   }
 
   #originalOf({ facts, source }: ClaudeCodeFile): ClaudeCodeFile | undefined {
@@ -34,7 +40,7 @@ export class Forks {
     this.#oldest ??= this.#readFirstLines();
     const oldest = this.#oldest.get(facts.rootId) ?? own;
     const opened = oldest < own ? this.#surroundings.open(files[oldest]!) : undefined;
-    return opened && new ClaudeCodeFile(opened);
+    return opened && new ClaudeCodeFile(opened, this.#scratch);
   }
 
   #readFirstLines(): Map<string, number> {
@@ -42,7 +48,7 @@ export class Forks {
     for (const [at, path] of this.#surroundings.files.entries()) {
       const source = this.#surroundings.open(path);
       const { rootId, isSidechain } = source
-        ? new ClaudeCodeFile(source).facts
+        ? readSessionFacts(source.view)
         : { rootId: undefined, isSidechain: false };
       if (rootId !== undefined && !isSidechain && !oldest.has(rootId)) oldest.set(rootId, at);
     }
@@ -55,7 +61,7 @@ function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | nu
   const { table } = file.lines;
   const older = original.lines.table;
   for (let row = table.length - 1; row >= 0; row--) {
-    if (table.kind(row) === LineKind.aside) continue;
+    if (!hasPlace(table.kind(row))) continue;
     const id = file.lineAt(row)?.["uuid"];
     if (typeof id === "string" && older.rowOf(id) >= 0) return file.entryIdOf(row);
   }

@@ -23,7 +23,7 @@ export function keptLines(
   placement: Placement,
 ): KeptLines {
   const kept = new Set(boundary?.kept.map((row) => placement.entryRow(row)));
-  const lowest = Math.min(...kept);
+  const lowest = lowestOf(kept);
   const path: number[] = [];
   let missing = kept.size;
   for (let row = above; missing > 0 && row >= lowest; row = trunk.parent(row)) {
@@ -38,8 +38,15 @@ export function keptLines(
 /** Those of some rows that are on the path that ends in `above`. */
 export function rowsOnPath(rows: readonly number[], above: number, trunk: Trunk): number[] {
   if (rows.length === 0) return [];
-  const lowest = Math.min(...rows);
+  const lowest = lowestOf(rows);
   const path = new Set<number>();
   for (let row = above; row >= lowest; row = trunk.parent(row)) path.add(row);
   return rows.filter((row) => path.has(row));
+}
+
+/** A loop: a call has no room for a hundred thousand arguments. */
+function lowestOf(rows: Iterable<number>): number {
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const row of rows) lowest = Math.min(lowest, row);
+  return lowest;
 }

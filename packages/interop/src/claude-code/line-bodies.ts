@@ -1,7 +1,10 @@
 import type { Entry } from "@espalier/session-tree";
 import { FormatIssues } from "../formats/format-issue.ts";
+import { isRecord } from "../formats/json-record.ts";
 import type { EntryBody } from "../import-entry.ts";
 import type { ImportIssues } from "../import-issue.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchColumn } from "../scratch/scratch-column.ts";
 import { answerBody } from "./answer-body.ts";
 import { attachmentBody, stateBody } from "./beside-bodies.ts";
 import type { ClaudeCodeFile } from "./claude-code-file.ts";
@@ -15,16 +18,24 @@ export class LineBodies {
   readonly #file: ClaudeCodeFile;
   readonly #issues: ImportIssues;
   readonly #hearing: Hearing;
-  /** 1 for answers whose tokens were counted, by number. */
-  readonly #counted: Uint8Array;
+  readonly #linesOf: (row: number) => Line[];
+  /** 1 for answers whose tokens were counted. */
+  readonly #counted: ScratchColumn<Int32Array>;
 
-  constructor(file: ClaudeCodeFile, issues: ImportIssues) {
+  /** @param linesOf the lines of an answer, parsed */
+  constructor(
+    file: ClaudeCodeFile,
+    area: ScratchArea,
+    issues: ImportIssues,
+    linesOf: (row: number) => Line[],
+  ) {
     this.#file = file;
     this.#issues = issues;
-    this.#counted = new Uint8Array(file.lines.table.length);
+    this.#linesOf = linesOf;
+    this.#counted = area.integers();
     this.#hearing = {
       content: new FormatIssues(),
-      toolName: (callId) => file.calls.toolName(callId),
+      toolName: (callId) => file.calls.recentTool(callId) ?? this.#olderTool(callId),
       model: "unknown",
     };
   }
@@ -56,12 +67,12 @@ export class LineBodies {
   }
 
   /** Takes down what those that come later need to know of an entry. */
-  notice(entry: Entry, line: Line | undefined): number {
+  notice(entry: Entry, line: Line | undefined, row: number): number {
     const { message } = entry as Entry & { message?: Record<string, unknown> };
     const { calls } = this.#file;
     if (message?.["role"] === "assistant") {
       this.#hearing.model = String(message["model"]);
-      return calls.takeAnswer(entry);
+      return calls.takeAnswer(entry, row);
     }
     if (line && message?.["role"] === "toolResult") calls.takeResult(line, String(message["toolCallId"]));
     return 0;
@@ -75,9 +86,20 @@ export class LineBodies {
 
   #answer(row: number, lines: readonly Line[], place: string, timestamp: number): EntryBody {
     const number = this.#file.lines.table.message(row);
-    const counts = number < 0 || this.#counted[number] === 0;
-    if (number >= 0) this.#counted[number] = 1;
+    const counts = number < 0 || this.#counted.get(number) === 0;
+    if (number >= 0) this.#counted.set(number, 1);
     return answerBody(lines, place, timestamp, this.#hearing, counts);
+  }
+
+  /** The name of a call's tool, read again where the answer stands. */
+  #olderTool(callId: string): string | undefined {
+    const row = this.#file.calls.rowOf(callId);
+    if (row < 0) return undefined;
+    const blocks = this.#linesOf(row).flatMap(({ message }) =>
+      isRecord(message) && Array.isArray(message["content"]) ? message["content"].filter(isRecord) : [],
+    );
+    const called = blocks.find(({ type, id }) => type === "tool_use" && id === callId);
+    return typeof called?.["name"] === "string" ? called["name"] : undefined;
   }
 
   /** The place is known, what the line says is not: it keeps what follows it together. */

@@ -1,4 +1,4 @@
-/** What a line is, as a number in a column. All but the first have a place in the tree. */
+/** What a line is, as a number in a column. */
 export const LineKind = {
   aside: 0,
   user: 1,
@@ -7,7 +7,12 @@ export const LineKind = {
   attachment: 4,
   progress: 5,
   unknown: 6,
+  /** The same line stands above: nothing becomes of it. */
+  repeated: 7,
 } as const;
+
+/** Whether a line of this kind stands in the tree. */
+export const hasPlace = (kind: number): boolean => kind !== LineKind.aside && kind !== LineKind.repeated;
 
 const PLACED: ReadonlyMap<string, number> = new Map([
   ["user", LineKind.user],
@@ -36,6 +41,8 @@ export const LineMark = {
   boundary: 8,
   /** Another line follows it in the tree. */
   followed: 16,
-  /** Its id is in {@link LineTable.renamed}. */
+  /** It has no id, or that of another line: its entry's id is made of both id and line number. */
   renamed: 32,
+  /** It is a copy that names its original, whose id it gets. */
+  claimed: 64,
 } as const;

@@ -1,6 +1,9 @@
-import { EntryIndex, ROOT } from "@espalier/session-tree";
-import { idText, type LineFacts } from "./line-facts.ts";
-import { LineMark } from "./line-kind.ts";
+import { ROOT } from "@espalier/session-tree";
+import { IdBook } from "../scratch/id-book.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchColumn } from "../scratch/scratch-column.ts";
+import type { LineFacts } from "./line-facts.ts";
+import { LineKind, LineMark } from "./line-kind.ts";
 
 /** A parent that is named and nowhere in the file. */
 export const PHANTOM = -3;
@@ -13,107 +16,172 @@ export interface LinePlace {
   length: number;
 }
 
+/** A kind and its marks are kept in one number. */
+const KIND_BITS = 4;
+const KIND_MASK = (1 << KIND_BITS) - 1;
+
 /**
- * The lines of a file as columns of numbers: where each is, what it is, what it follows. Rows are in file order. About
- * 75 bytes a line whatever it says; what a line says is read again when it is needed.
+ * The lines of a file as columns of numbers: where each is, what it is, what it follows. Rows are in file order. What a
+ * line says is read again when it is needed.
  */
 export class LineTable {
-  readonly #index = new EntryIndex();
-  readonly #messages = new EntryIndex();
-  #lineNumber = new Uint32Array(64);
-  #parent = new Int32Array(64);
-  #marks = new Uint8Array(64);
-  #message = new Int32Array(64);
-  /** Ids that are not those in the lines. */
-  readonly renamed = new Map<number, string>();
-  /** Parents named before they were met. */
-  readonly #awaited = new Map<number, string>();
+  readonly #ids: IdBook;
+  readonly #answers: IdBook;
+  readonly #offset: ScratchColumn<Float64Array>;
+  readonly #lineLength: ScratchColumn<Uint32Array>;
+  readonly #lineNumber: ScratchColumn<Uint32Array>;
+  readonly #parent: ScratchColumn<Int32Array>;
+  /** Kind and marks. */
+  readonly #nature: ScratchColumn<Int32Array>;
+  /** For each part of an answer the first row that named it, for all other rows -1. */
+  readonly #message: ScratchColumn<Int32Array>;
+  readonly #area: ScratchArea;
+  length = 0;
 
-  get length(): number {
-    return this.#index.length;
+  constructor(area: ScratchArea) {
+    this.#area = area;
+    this.#ids = new IdBook(area);
+    this.#answers = new IdBook(area);
+    this.#offset = area.floats();
+    this.#lineLength = area.words();
+    this.#lineNumber = area.words();
+    this.#parent = area.integers(ROOT);
+    this.#nature = area.integers();
+    this.#message = area.integers(-1);
   }
 
   offset(row: number): number {
-    return this.#index.offset(row);
+    return this.#offset.get(row);
   }
 
   lineLength(row: number): number {
-    return this.#index.lineLength(row);
+    return this.#lineLength.get(row);
   }
 
   kind(row: number): number {
-    return this.#index.kind(row);
+    return this.#nature.get(row) & KIND_MASK;
   }
 
   /** From 1. */
   lineNumber(row: number): number {
-    return this.#lineNumber[row]!;
+    return this.#lineNumber.get(row);
   }
 
   /** The row that this one follows by what the lines say, `ROOT`, or {@link PHANTOM}. */
   parent(row: number): number {
-    return this.#parent[row]!;
+    return this.#parent.get(row);
   }
 
-  /** The number of the answer that the row is a part of; -1 for everything else. */
+  /** Which answer the row is a part of: the first row of the file that names it; -1 for everything else. */
   message(row: number): number {
-    return this.#message[row]!;
+    return this.#message.get(row);
   }
 
   has(row: number, mark: number): boolean {
-    return (this.#marks[row]! & mark) !== 0;
+    return ((this.#nature.get(row) >>> KIND_BITS) & mark) !== 0;
   }
 
   mark(row: number, mark: number): void {
-    this.#marks[row]! |= mark;
+    this.#nature.set(row, this.#nature.get(row) | (mark << KIND_BITS));
   }
 
-  /** The row of the line with this id; -1 when there is none. */
+  /** The first row of a line with this id; -1 when there is none. When all lines are in. */
   rowOf(id: string): number {
-    return this.#index.rowOf(id);
+    return this.#ids.rowOf(id);
   }
 
-  /** The same, for an id that stands in bytes. */
-  rowOfBytes(bytes: Uint8Array, start: number, end: number): number {
-    return this.#index.rowOfBytes(bytes, start, end);
+  /** The same, for an id that was hashed in the area of the table. */
+  rowOfHash(hash: { high: number; low: number }): number {
+    return this.#ids.rowOfHash(hash);
   }
 
-  /** Adds a line; an empty id is never found. */
+  /** Adds a line; one whose id is empty is never found. */
   add(id: Uint8Array, kind: number, { marks, message }: LineFacts, place: LinePlace): number {
-    // Ids of lines are made to differ, so no row has an older namesake: asking only says where the id goes.
-    this.rowOfBytes(id, 0, id.length);
-    const row = this.#index.add(-1, ROOT, kind, place.offset, place.length);
-    if (row === this.#parent.length) this.#grow();
-    this.#lineNumber[row] = place.lineNumber;
-    this.#parent[row] = ROOT;
-    this.#marks[row] = marks;
-    this.#message[row] = message ? this.#messageNumber(message) : -1;
+    const row = this.length++;
+    this.#offset.set(row, place.offset);
+    this.#lineLength.set(row, place.length);
+    this.#lineNumber.set(row, place.lineNumber);
+    this.#nature.set(row, kind | (marks << KIND_BITS));
+    if (id.length > 0) this.#ids.add(id, row);
+    if (message) this.#message.set(row, this.#firstOf(message, row));
     return row;
   }
 
   /** Says what a row follows. The parent may stand further below. */
   follow(row: number, parentId: Uint8Array): void {
-    const parent = this.rowOfBytes(parentId, 0, parentId.length);
+    const parent = this.#ids.recent(parentId);
     if (parent >= 0) this.#setFollowed(row, parent);
-    else this.#awaited.set(row, idText(parentId));
+    else this.#ids.ask(parentId, row);
   }
 
   /** Hangs a row elsewhere; what it hangs under counts as followed by what the lines say alone. */
   setParent(row: number, parent: number): void {
-    this.#parent[row] = parent;
+    this.#parent.set(row, parent);
   }
 
-  /** When all lines are in: parents that stood further below are found now, or never. Tells of those that are not. */
-  settle(isMissing: (row: number) => void): void {
-    for (const [row, parentId] of this.#awaited) {
-      const parent = this.rowOf(parentId);
+  /**
+   * When all lines are in: what stood too far away is found now, or never. Tells, in file order, of rows whose parent is
+   * nowhere, and of rows whose id an older one has; for `isSame` such a row is that line once more, and nothing becomes of
+   * it.
+   */
+  settle(told: {
+    isSame(row: number, first: number): boolean;
+    isMissing(row: number): void;
+    isNamesake(row: number): void;
+  }): void {
+    const twins = this.#area.integers(-1);
+    let hasTwins = false;
+    let hasPhantoms = false;
+    this.#ids.settle((row, first) => {
+      hasTwins = true;
+      twins.set(row, first);
+    });
+    this.#ids.answer((row, parent) => {
       if (parent >= 0) this.#setFollowed(row, parent);
-      else {
-        this.setParent(row, PHANTOM);
-        isMissing(row);
+      else this.setParent(row, PHANTOM);
+      hasPhantoms ||= parent < 0;
+    });
+    if (hasTwins) this.#settleTwins(twins, told);
+    if (hasPhantoms)
+      for (let row = 0; row < this.length; row++) if (this.parent(row) === PHANTOM) told.isMissing(row);
+    this.#area.free(twins);
+    this.#settleAnswers();
+  }
+
+  /** Whoever follows an id that several lines have follows the first of them. */
+  #settleTwins(twins: ScratchColumn<Int32Array>, told: Parameters<LineTable["settle"]>[0]): void {
+    for (let row = 0; row < this.length; row++) {
+      const first = twins.get(row);
+      if (first >= 0) {
+        this.#nature.set(row, this.#nature.get(row) & ~(LineMark.followed << KIND_BITS));
+        if (told.isSame(row, first)) this.#drop(row);
+        else told.isNamesake(row);
       }
+      const parent = this.parent(row);
+      const older = parent < 0 ? -1 : twins.get(parent);
+      if (older >= 0) this.#setFollowed(row, older);
     }
-    this.#awaited.clear();
+  }
+
+  #settleAnswers(): void {
+    const twins = this.#area.integers(-1);
+    let hasTwins = false;
+    this.#answers.settle((row, first) => {
+      hasTwins = true;
+      twins.set(row, first);
+    });
+    for (let row = 0; hasTwins && row < this.length; row++) {
+      const answer = this.message(row);
+      const first = answer < 0 ? -1 : twins.get(answer);
+      if (first >= 0) this.#message.set(row, first);
+    }
+    this.#area.free(twins);
+  }
+
+  #drop(row: number): void {
+    this.#nature.set(row, LineKind.repeated);
+    this.#message.set(row, -1);
+    this.setParent(row, ROOT);
   }
 
   #setFollowed(row: number, parent: number): void {
@@ -121,21 +189,11 @@ export class LineTable {
     this.mark(parent, LineMark.followed);
   }
 
-  #messageNumber(id: Uint8Array): number {
-    const known = this.#messages.rowOfBytes(id, 0, id.length);
-    return known >= 0 ? known : this.#messages.add(known, ROOT, 0, 0, 0);
+  /** Parts of an answer stand near one another; where they do not, {@link settle} finds the first. */
+  #firstOf(message: Uint8Array, row: number): number {
+    const first = this.#answers.recent(message);
+    if (first >= 0) return first;
+    this.#answers.add(message, row);
+    return row;
   }
-
-  #grow(): void {
-    const size = Math.ceil(this.#parent.length * 1.5);
-    this.#lineNumber = copyInto(new Uint32Array(size), this.#lineNumber);
-    this.#parent = copyInto(new Int32Array(size), this.#parent);
-    this.#marks = copyInto(new Uint8Array(size), this.#marks);
-    this.#message = copyInto(new Int32Array(size), this.#message);
-  }
-}
-
-function copyInto<Column extends { set(source: Column): void }>(target: Column, source: Column): Column {
-  target.set(source);
-  return target;
 }

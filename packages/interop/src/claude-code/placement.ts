@@ -1,3 +1,5 @@
+import type { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchColumn } from "../scratch/scratch-column.ts";
 import type { AnswerParts } from "./answer-parts.ts";
 import type { Boundaries } from "./boundaries.ts";
 import { LineKind } from "./line-kind.ts";
@@ -9,12 +11,6 @@ export interface Place {
   row: number;
   /** Kept lines that stand in the context there and that this row does not follow. */
   unfollowed: readonly number[];
-}
-
-/** An answer that calls several tools, with what was written while they ran. */
-interface Batch {
-  /** The last row of it. */
-  tail: number;
 }
 
 const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
@@ -33,18 +29,19 @@ export class Placement {
   readonly #table: LineTable;
   readonly #boundaries: Boundaries;
   readonly #parts: AnswerParts;
-  /** By the number of the answer. */
-  readonly #batches = new Map<number, Batch>();
-  /** The number of the answer in whose batch a row is; -1 for all others. */
-  readonly #batchOf: Int32Array;
+  /** For an answer that calls several tools, the last row of what was written while they ran; -1 for all others. */
+  readonly #tail: ScratchColumn<Int32Array>;
+  /** The answer in whose batch a row is; -1 for all others. */
+  readonly #batchOf: ScratchColumn<Int32Array>;
   /** Boundaries that were taken in before their summary was written: those two stay two entries. */
   readonly #alone = new Set<number>();
 
-  constructor(table: LineTable, boundaries: Boundaries, parts: AnswerParts) {
+  constructor(table: LineTable, boundaries: Boundaries, parts: AnswerParts, area: ScratchArea) {
     this.#table = table;
     this.#boundaries = boundaries;
     this.#parts = parts;
-    this.#batchOf = new Int32Array(table.length).fill(-1);
+    this.#tail = area.integers(-1);
+    this.#batchOf = area.integers(-1);
   }
 
   /** From now on the summary of this boundary is an entry of its own. */
@@ -84,14 +81,15 @@ export class Placement {
   settle(row: number, place: Place, isResult: boolean): Place {
     const above = place.row;
     if (above < 0) return place;
-    const answer = this.#batchOf[above]! >= 0 ? this.#batchOf[above]! : this.#table.message(above);
-    const batch = answer < 0 ? undefined : this.#batches.get(answer);
-    if (!batch) return place;
+    const batch = this.#batchOf.get(above);
+    const answer = batch >= 0 ? batch : this.#table.message(above);
+    const tail = answer < 0 ? -1 : this.#tail.get(answer);
+    if (tail < 0) return place;
     const joins = isResult || isBeside(this.#table.kind(row)) || this.#table.message(row) === answer;
-    const settled = joins || this.#batchOf[above]! >= 0 ? { ...place, row: batch.tail } : place;
+    const settled = joins || batch >= 0 ? { ...place, row: tail } : place;
     if (joins) {
-      this.#batchOf[row] = answer;
-      batch.tail = row;
+      this.#batchOf.set(row, answer);
+      this.#tail.set(answer, row);
     }
     return settled;
   }
@@ -99,9 +97,8 @@ export class Placement {
   /** Tells of an answer that was written with so many calls. */
   answered(row: number, calls: number): void {
     const answer = this.#table.message(row);
-    const known = answer < 0 ? undefined : this.#batches.get(answer);
-    if (known) known.tail = row;
-    else if (answer >= 0 && (calls > 1 || this.#parts.isSplit(row))) this.#batches.set(answer, { tail: row });
+    if (answer < 0) return;
+    if (this.#tail.get(answer) >= 0 || calls > 1 || this.#parts.isSplit(row)) this.#tail.set(answer, row);
   }
 }
 

@@ -1,11 +1,11 @@
 import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
 import { isRecord } from "../formats/json-record.ts";
-import { idFromText } from "../import-ids.ts";
-import type { ImportIssues } from "../import-issue.ts";
+import type { ImportIssueKind, ImportIssues } from "../import-issue.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
 import { reasonToLeaveOut } from "./aside-lines.ts";
 import { ForkClaims } from "./fork-claims.ts";
 import type { Line } from "./hearing.ts";
-import { factsOf, idText, type LineFacts, LineFactsReader } from "./line-facts.ts";
+import { factsOf, type LineFacts, LineFactsReader } from "./line-facts.ts";
 import { kindOfLine, LineKind, LineMark } from "./line-kind.ts";
 import { type LinePlace, LineTable } from "./line-table.ts";
 
@@ -24,10 +24,11 @@ export interface FileLines {
  */
 export function readLineTable(
   view: ByteView,
+  area: ScratchArea,
   issues: ImportIssues,
   keep?: (row: number, line: Line) => void,
 ): FileLines {
-  const builder = new TableBuilder(view, issues, keep);
+  const builder = new TableBuilder(view, area, issues, keep);
   forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
     // A byte order mark stands before the content, not in it.
     const contentOffset = offset === 0 && start > 0 ? start : offset;
@@ -37,15 +38,22 @@ export function readLineTable(
 }
 
 class TableBuilder {
-  readonly #table = new LineTable();
-  readonly #forks = new ForkClaims();
+  readonly #table: LineTable;
+  readonly #forks: ForkClaims;
   readonly #facts = new LineFactsReader();
   readonly #view: ByteView;
   readonly #issues: ImportIssues;
   readonly #keep: ((row: number, line: Line) => void) | undefined;
   #count = 0;
 
-  constructor(view: ByteView, issues: ImportIssues, keep?: (row: number, line: Line) => void) {
+  constructor(
+    view: ByteView,
+    area: ScratchArea,
+    issues: ImportIssues,
+    keep?: (row: number, line: Line) => void,
+  ) {
+    this.#table = new LineTable(area);
+    this.#forks = new ForkClaims(area);
     this.#view = view;
     this.#issues = issues;
     this.#keep = keep;
@@ -64,12 +72,24 @@ class TableBuilder {
   }
 
   finish(): FileLines {
-    this.#table.settle((row) => {
-      const message = "The line follows one that is not in the file; it stands as a root.";
-      this.#issues.add("phantom-parent", this.#table.lineNumber(row), message);
+    const table = this.#table;
+    const tell = (kind: ImportIssueKind, row: number, message: string) =>
+      this.#issues.add(kind, table.lineNumber(row), message);
+    table.settle({
+      isSame: (row, first) => {
+        const isSame = this.#isSame(row, first);
+        if (isSame) tell("duplicate-line", row, "The same line stands above; it counts once.");
+        return isSame;
+      },
+      isNamesake: (row) => {
+        table.mark(row, LineMark.renamed);
+        tell("duplicate-id", row, "Another line above has this id; this one gets another here.");
+      },
+      isMissing: (row) =>
+        tell("phantom-parent", row, "The line follows one that is not in the file; it stands as a root."),
     });
-    this.#forks.apply(this.#table);
-    return { table: this.#table, forks: this.#forks, count: this.#count };
+    this.#forks.apply(table);
+    return { table, forks: this.#forks, count: this.#count };
   }
 
   /** A line of whose bytes alone nothing can be told. */
@@ -102,34 +122,22 @@ class TableBuilder {
       this.#issues.add("bookkeeping", place.lineNumber, reason);
       return -1;
     }
-    const older = id.length > 0 ? table.rowOfBytes(id, 0, id.length) : -1;
-    if (older >= 0 && this.#isSame(older, place)) {
-      this.#issues.add("duplicate-line", place.lineNumber, "The same line stands above; it counts once.");
-      return -1;
+    const row = table.add(id, kind, facts, place);
+    if (id.length === 0) {
+      table.mark(row, LineMark.renamed);
+      this.#issues.add("no-id", place.lineNumber, "A message has no id; it gets one here.");
     }
-    const row = table.add(older < 0 ? id : NO_BYTES, kind, facts, place);
-    if (older >= 0 || id.length === 0) this.#rename(row, id, place);
     if (parentId !== undefined) table.follow(row, parentId);
     if (forkedFrom !== undefined) this.#forks.claim(row, forkedFrom);
     return row;
   }
 
-  #rename(row: number, id: Uint8Array, { lineNumber }: LinePlace): void {
-    this.#table.mark(row, LineMark.renamed);
-    this.#table.renamed.set(row, idFromText(`${idText(id)}#${lineNumber}`));
-    if (id.length === 0) this.#issues.add("no-id", lineNumber, "A message has no id; it gets one here.");
-    else
-      this.#issues.add(
-        "duplicate-id",
-        lineNumber,
-        "Another line above has this id; this one gets another here.",
-      );
-  }
-
-  #isSame(row: number, { offset, length }: LinePlace): boolean {
-    if (this.#table.lineLength(row) !== length) return false;
-    const above = this.#view.read(this.#table.offset(row), length);
-    const here = this.#view.read(offset, length);
+  #isSame(row: number, first: number): boolean {
+    const table = this.#table;
+    const length = table.lineLength(row);
+    if (table.lineLength(first) !== length) return false;
+    const above = this.#view.read(table.offset(first), length);
+    const here = this.#view.read(table.offset(row), length);
     return above.every((byte, at) => byte === here[at]);
   }
 }

@@ -4,6 +4,7 @@ import { isRecord } from "../formats/json-record.ts";
 import type { Surroundings } from "../import-draft.ts";
 import { idFromText } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";
+import type { ScratchSpace } from "../scratch/scratch-space.ts";
 import { ClaudeCodeDraft } from "./claude-code-draft.ts";
 import { ClaudeCodeFile } from "./claude-code-file.ts";
 import { Conversation } from "./conversation.ts";
@@ -14,18 +15,19 @@ import type { Shoot } from "./trunk.ts";
 /** Links the runs of sub-agents to the calls that began them. Remembers one conversation and its sub-agents at a time. */
 export class SubAgents {
   readonly #surroundings: Surroundings;
+  readonly #scratch: ScratchSpace;
   #conversation: string | undefined;
   /** The conversation and those of its sub-agents that were read before: a sub-agent can have sub-agents. */
   readonly #callers = new Map<string, ClaudeCodeFile>();
 
-  constructor(surroundings: Surroundings) {
+  constructor(surroundings: Surroundings, scratch: ScratchSpace) {
     this.#surroundings = surroundings;
+    this.#scratch = scratch;
   }
 
   /** Tells of a conversation whose sub-agents may follow. */
   enter(sessionId: string, file: ClaudeCodeFile): void {
-    if (sessionId !== this.#conversation) this.#callers.clear();
-    this.#conversation = sessionId;
+    this.#turnTo(sessionId);
     this.#callers.set(sessionId, file);
   }
 
@@ -33,36 +35,50 @@ export class SubAgents {
   draftOf(file: ClaudeCodeFile, agentId: string): ClaudeCodeDraft {
     const sessionId = file.facts.sessionId ?? "";
     const sourceId = agentSessionId(sessionId, agentId);
+    this.#turnTo(sessionId);
     const about = this.#readAbout(file.source.path);
     const draft = new ClaudeCodeDraft({
       file,
       sourceId,
       prelude: preludeOf(about, sourceId),
       parent: () =>
-        this.#callerOf(sessionId, { toolUseId: about["toolUseId"], agentId, prompt: firstPrompt(file) }),
+        this.#callerOf(sessionId, file, {
+          toolUseId: about["toolUseId"],
+          agentId,
+          prompt: firstPrompt(file),
+        }),
     });
     this.#callers.set(sourceId, file);
     return draft;
   }
 
-  #callerOf(sessionId: string, run: Parameters<ClaudeCodeFile["calls"]["callerOf"]>[0]): ParentLink {
-    for (const [callerId, caller] of this.#callersOf(sessionId)) {
+  #callerOf(
+    sessionId: string,
+    own: ClaudeCodeFile,
+    run: Parameters<ClaudeCodeFile["calls"]["callerOf"]>[0],
+  ): ParentLink {
+    if (!this.#callers.has(sessionId)) this.#openConversation(sessionId);
+    for (const [callerId, caller] of this.#callers) {
+      if (caller === own) continue;
       readCalls(caller);
-      const entryId = caller.calls.callerOf(run);
-      if (entryId !== undefined) return { sessionId: callerId, entryId, kind: "subagent" };
+      const row = caller.calls.callerOf(run);
+      if (row >= 0) return { sessionId: callerId, entryId: caller.idOf(row), kind: "subagent" };
     }
     return { sessionId, entryId: null, kind: "subagent" };
   }
 
-  /** The conversation is opened when nobody told of it: only the sub-agent was asked for. */
-  #callersOf(sessionId: string): Iterable<[string, ClaudeCodeFile]> {
-    if (sessionId !== this.#conversation) {
-      const path = this.#surroundings.files.find((file) => file.endsWith(`${sessionId}.jsonl`));
-      const source = path === undefined ? undefined : this.#surroundings.open(path);
-      if (!source) return [];
-      this.enter(sessionId, new ClaudeCodeFile(source));
-    }
-    return this.#callers;
+  /** Nobody told of it: only the sub-agent was asked for. */
+  #openConversation(sessionId: string): void {
+    const path = this.#surroundings.files.find((file) => file.endsWith(`${sessionId}.jsonl`));
+    const source = path === undefined ? undefined : this.#surroundings.open(path);
+    if (source) this.enter(sessionId, new ClaudeCodeFile(source, this.#scratch));
+  }
+
+  #turnTo(sessionId: string): void {
+    if (sessionId === this.#conversation) return;
+    for (const caller of this.#callers.values()) caller.close();
+    this.#callers.clear();
+    this.#conversation = sessionId;
   }
 
   #readAbout(path: string): Line {

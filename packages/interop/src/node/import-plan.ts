@@ -2,6 +2,7 @@ import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SessionImporter, Surroundings } from "../import-draft.ts";
 import { InteropError } from "../import-error.ts";
+import type { ScratchSpace } from "../scratch/scratch-space.ts";
 import { agentOfFile, openOrNothing } from "./agent-of-file.ts";
 import { type FoundFile, findFiles } from "./found-file.ts";
 import { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
@@ -20,17 +21,22 @@ export interface PlannedFile {
  *
  * @throws InteropError `not-found`
  */
-export function planImport(what: string, files: SourceFiles, env: Environment): PlannedFile[] {
+export function planImport(
+  what: string,
+  files: SourceFiles,
+  env: Environment,
+  scratch: ScratchSpace,
+): PlannedFile[] {
   const agent = localAgents.find((candidate) => candidate.agent === what);
-  if (!agent) return planPath(resolve(what), files);
+  if (!agent) return planPath(resolve(what), files, scratch);
   const folders = agent.folders(env);
   const found = folders.flatMap((folder) => findFiles(folder, agent.isSession));
-  if (found.length > 0) return planAgent(agent, found, files);
+  if (found.length > 0) return planAgent(agent, found, files, scratch);
   const message = `There are no sessions of ${what} in ${folders.join(" and ")}; give the path of a file or folder.`;
   throw new InteropError("not-found", message);
 }
 
-function planPath(path: string, files: SourceFiles): PlannedFile[] {
+function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): PlannedFile[] {
   if (!statSync(path, { throwIfNoEntry: false })) {
     const names = localAgents.map(({ agent }) => agent).join(", ");
     throw new InteropError(
@@ -47,11 +53,18 @@ function planPath(path: string, files: SourceFiles): PlannedFile[] {
     else byAgent.set(agent, [file]);
   }
   return [...byAgent].flatMap(([agent, own]) =>
-    agent ? planAgent(agent, own, files) : own.map((file) => ({ path: file.path, importer: undefined })),
+    agent
+      ? planAgent(agent, own, files, scratch)
+      : own.map((file) => ({ path: file.path, importer: undefined })),
   );
 }
 
-function planAgent(agent: LocalAgent, found: readonly FoundFile[], files: SourceFiles): PlannedFile[] {
+function planAgent(
+  agent: LocalAgent,
+  found: readonly FoundFile[],
+  files: SourceFiles,
+  scratch: ScratchSpace,
+): PlannedFile[] {
   const near = agent
     .surroundingsOf(found[0]!.path)
     .flatMap((place) => findFiles(place, agent.isSession))
@@ -60,6 +73,7 @@ function planAgent(agent: LocalAgent, found: readonly FoundFile[], files: Source
   const surroundings: Surroundings = {
     files: agent.inOrder(unique).map(({ path }) => path),
     open: (path) => openOrNothing(path, files),
+    scratch,
   };
   const importer = agent.importer(surroundings);
   return agent.inOrder(found).map(({ path }) => ({ path, importer }));

@@ -9,12 +9,14 @@ import {
 } from "@espalier/session-tree";
 import { InteropError } from "../import-error.ts";
 import { type ImportIssueKind, ImportIssues } from "../import-issue.ts";
+import { ScratchSpace } from "../scratch/scratch-space.ts";
 import { type PlannedFile, planImport } from "./import-plan.ts";
 import { type ImportReport, skippedReport } from "./import-report.ts";
 import type { Environment } from "./local-agent.ts";
 import { SessionCatalogue } from "./session-catalogue.ts";
 import { SourceFiles } from "./source-files.ts";
 import { type Summarize, summariseOpaque } from "./summarise-opaque.ts";
+import { TemporaryFile } from "./temporary-file.ts";
 import { type Destination, writeDraft } from "./write-draft.ts";
 
 /** Where imported sessions go, which ones, and what of them is written. */
@@ -44,7 +46,7 @@ export interface ImportOptions {
  * Importing again adds what is new: a session is found by where it came from, an entry by an id that is made of what the
  * source calls it. Nothing is ever changed or removed, neither here nor there.
  *
- * @throws InteropError `not-found`, and whatever the store throws when it cannot be written
+ * @throws InteropError `not-found`, `no-room`, and whatever the store throws when it cannot be written
  */
 export async function* importSessions(
   what: string,
@@ -52,8 +54,9 @@ export async function* importSessions(
 ): AsyncGenerator<ImportReport, void> {
   const { store, env = process.env, redact = redactText, onProgress } = options;
   const files = new SourceFiles();
+  const scratch = new ScratchSpace(() => new TemporaryFile());
   try {
-    const planned = planImport(what, files, env);
+    const planned = planImport(what, files, env, scratch);
     const redactor = redact ? new Redactor(redact) : undefined;
     const to = { store, redactor, catalogue: await SessionCatalogue.open(store, planned.length) };
     for (const [index, file] of planned.entries()) {
@@ -62,6 +65,7 @@ export async function* importSessions(
     }
   } finally {
     files.close();
+    scratch.close();
   }
 }
 
@@ -107,7 +111,7 @@ function skipped(path: string, agent: string | null, kind: ImportIssueKind, mess
 function sourceProblem(error: unknown): ImportIssueKind | undefined {
   // While a session is written, the store says in its own words that the source was shortened.
   const isReading =
-    error instanceof InteropError ||
+    (error instanceof InteropError && error.code !== "no-room") ||
     error instanceof JsonlError ||
     (error instanceof SessionTreeError && error.code === "shrunk");
   return isReading ? "unreadable" : undefined;
