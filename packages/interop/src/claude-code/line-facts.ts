@@ -31,7 +31,6 @@ const FIELD = {
 
 const NO_BYTES = new Uint8Array();
 const encoder = new TextEncoder();
-const decoder = new TextDecoder();
 
 /** Reads the facts of lines, most of them from the bytes alone. */
 export class LineFactsReader {
@@ -107,6 +106,3 @@ function marksOf(is: Record<"sidechain" | "synthetic" | "summary" | "boundary", 
     (is.boundary ? LineMark.boundary : 0)
   );
 }
-
-/** The text of an id that was read as bytes. */
-export const idText = (id: Uint8Array): string => decoder.decode(id);

@@ -5,6 +5,7 @@ import { NO_TIME, readTime } from "../import-entry.ts";
 import { idFromText, sessionIdFromSource } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";
 import type { SourceFile } from "../import-source.ts";
+import { ScratchArea } from "../scratch/scratch-area.ts";
 import type { LogicalLine } from "./logical-line.ts";
 import { type LineCount, logicalLines } from "./logical-lines.ts";
 import type { RolloutFile } from "./rollout-file.ts";
@@ -71,14 +72,19 @@ export class CodexDraft implements SessionDraft {
   }
 
   *entries(options: DraftOptions = {}): Generator<Entry, void> {
-    const history = new ThreadHistory(this.issues, options);
-    const lines = logicalLines(this.#file, this.#library, this.issues, this.#count);
-    yield* grow(history, lines);
-    if (this.#name !== undefined) {
-      const id = idFromText(`${this.sourceId}/name/${this.#name}`);
-      yield history.trail.grow({ type: "session_info", name: this.#name }, id, history.time);
+    const area = new ScratchArea(this.#library.scratch);
+    try {
+      const history = new ThreadHistory(this.issues, options, area);
+      const lines = logicalLines(this.#file, this.#library, this.issues, this.#count);
+      yield* grow(history, lines);
+      if (this.#name !== undefined) {
+        const id = idFromText(`${this.sourceId}/name/${this.#name}`);
+        yield history.trail.grow({ type: "session_info", name: this.#name }, id, history.time);
+      }
+      this.leafId = history.trail.leafId;
+    } finally {
+      area.close();
     }
-    this.leafId = history.trail.leafId;
   }
 
   /** A thread goes back by going on in another file: that one has entries of the same session. */
@@ -104,10 +110,15 @@ export class CodexDraft implements SessionDraft {
   /** The leaf behind the last line that the other thread wrote. */
   #forkPoint(): string | null {
     const issues = new ImportIssues();
-    const history = new ThreadHistory(issues, {});
-    const inherited = untilOwn(logicalLines(this.#file, this.#library, issues));
-    for (const _ of grow(history, inherited));
-    return history.trail.leafId;
+    const area = new ScratchArea(this.#library.scratch);
+    try {
+      const history = new ThreadHistory(issues, {}, area);
+      const inherited = untilOwn(logicalLines(this.#file, this.#library, issues));
+      for (const _ of grow(history, inherited));
+      return history.trail.leafId;
+    } finally {
+      area.close();
+    }
   }
 }
 

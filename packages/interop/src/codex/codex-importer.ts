@@ -8,7 +8,7 @@ import { ThreadNames } from "./thread-names.ts";
 
 /**
  * Reads rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`) of all generations. A file is read once, line
- * by line; what is kept in memory does not grow with it, apart from a few bytes for each turn.
+ * by line; what is kept in memory does not grow with it.
  */
 export function codexImporter(surroundings: Surroundings = ALONE): SessionImporter {
   const library = new RolloutLibrary(surroundings);

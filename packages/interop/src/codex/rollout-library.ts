@@ -1,13 +1,17 @@
 import type { Surroundings } from "../import-draft.ts";
+import { ScratchSpace } from "../scratch/scratch-space.ts";
 import { idsInName, RolloutFile } from "./rollout-file.ts";
 
 /** The other rollouts, found by what lines call them. */
 export class RolloutLibrary {
   readonly #surroundings: Surroundings;
+  /** Room for what is kept of each turn. */
+  readonly scratch: ScratchSpace;
   #paths: Map<string, string> | undefined;
 
   constructor(surroundings: Surroundings) {
     this.#surroundings = surroundings;
+    this.scratch = surroundings.scratch ?? new ScratchSpace();
   }
 
   /** The file with this id: of a segment, or of a thread, then its first file. */

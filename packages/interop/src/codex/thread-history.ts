@@ -4,6 +4,7 @@ import type { DraftOptions } from "../import-draft.ts";
 import { type EntryBody, NO_TIME, readTime, type SourceTime } from "../import-entry.ts";
 import { idFromText } from "../import-ids.ts";
 import type { ImportIssueKind, ImportIssues } from "../import-issue.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
 import { type CodexSettings, NO_CODEX_SETTINGS } from "./codex-settings.ts";
 import type { Reading } from "./item-blocks.ts";
 import type { LogicalLine } from "./logical-line.ts";
@@ -19,7 +20,7 @@ interface LooseBill extends Billed {
 
 /** A thread while its lines are read: what has been written of it, and what waits to be. */
 export class ThreadHistory {
-  readonly trail = new Trail();
+  readonly trail: Trail;
   readonly usage = new UsageBook();
   /** Names of the tools whose results have not come yet, by call. */
   readonly toolNames = new Map<string, string>();
@@ -38,7 +39,8 @@ export class ThreadHistory {
   readonly #issues: ImportIssues;
   readonly #content = new FormatIssues();
 
-  constructor(issues: ImportIssues, options: DraftOptions) {
+  constructor(issues: ImportIssues, options: DraftOptions, area: ScratchArea) {
+    this.trail = new Trail(area);
     this.#issues = issues;
     this.options = options;
   }

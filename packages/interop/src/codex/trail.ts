@@ -1,5 +1,8 @@
 import type { Entry } from "@espalier/session-tree";
 import { type EntryBody, entryOf, type SourceTime } from "../import-entry.ts";
+import { IdColumn } from "../scratch/id-column.ts";
+import type { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchColumn } from "../scratch/scratch-column.ts";
 
 /** How many of the newest entries are remembered by what they say. */
 const REMEMBERED = 256;
@@ -20,12 +23,20 @@ export interface Said {
 export class Trail {
   leafId: string | null = null;
   #position = 0;
-  readonly #turns: { before: string | null; position: number }[] = [];
+  /** Where each turn began that can be taken back: what stood before it, and at which position. */
+  readonly #before: IdColumn;
+  readonly #began: ScratchColumn<Float64Array>;
+  #turns = 0;
   /** Where the run of entries began that nobody has answered yet. */
   #runStart: { before: string | null; position: number } | undefined;
   #said: Said[] = [];
   #users: Said[] = [];
   #userCharacters = 0;
+
+  constructor(area: ScratchArea) {
+    this.#before = new IdColumn(area);
+    this.#began = area.floats();
+  }
 
   /** Writes an entry at the leaf. */
   grow(body: EntryBody, id: string, time: SourceTime): Entry {
@@ -54,7 +65,8 @@ export class Trail {
   /** A user turn begins with the run of entries that leads to the prompt, and the prompt itself is at the leaf. */
   beginTurn(): void {
     const start = this.#runStart ?? { before: this.leafId, position: this.#position };
-    this.#turns.push(start);
+    this.#before.set(this.#turns, start.before);
+    this.#began.set(this.#turns++, start.position);
     this.#runStart = undefined;
   }
 
@@ -65,11 +77,11 @@ export class Trail {
 
   /** Goes back so many user turns, or to the beginning; returns how many could be taken back. */
   rollBack(turns: number): number {
-    const taken = Math.min(turns, this.#turns.length);
+    const taken = Math.min(turns, this.#turns);
     if (taken === 0) return 0;
-    const { before, position } = this.#turns[this.#turns.length - taken]!;
-    this.#turns.length -= taken;
-    this.leafId = before;
+    this.#turns -= taken;
+    const position = this.#began.get(this.#turns);
+    this.leafId = this.#before.get(this.#turns);
     this.#said = this.#said.filter((said) => said.position < position);
     this.#keepUsers((said) => said.position < position);
     this.#runStart = undefined;

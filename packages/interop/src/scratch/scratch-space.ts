@@ -8,6 +8,7 @@ const RESIDENT_PAGES = 256;
 export interface PageFile {
   /** @param slot which page, from 0; only slots that were written are read */
   read(slot: number, page: Uint8Array): void;
+  /** Keeps a page under a slot, in place of what was there. */
   write(slot: number, page: Uint8Array): void;
   /** Gives everything back; called once. */
   close(): void;
@@ -44,7 +45,7 @@ export class ScratchSpace {
    */
   constructor(openFile?: () => PageFile, residentPages = RESIDENT_PAGES) {
     this.#openFile = openFile;
-    this.#residentPages = residentPages;
+    this.#residentPages = Math.max(1, residentPages);
   }
 
   /** A page of zeros, pinned. */
@@ -68,6 +69,7 @@ export class ScratchSpace {
     return bytes;
   }
 
+  /** Says that a page is not being read any more, by one of those who pinned it. */
   unpin(page: Page): void {
     if (--page.pins === 0) this.#idle.add(page);
   }
@@ -81,6 +83,7 @@ export class ScratchSpace {
     if (this.#spare.length > this.#residentPages) this.#spare.length = this.#residentPages;
   }
 
+  /** Gives back memory and file; nothing of what was kept may be used any more. */
   close(): void {
     this.#file?.close();
     this.#file = undefined;
