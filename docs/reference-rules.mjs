@@ -1,5 +1,6 @@
 // What the reference must say beyond that every name has a sentence. Names say much: `tokensBefore` is tokens, `delayMs`
-// milliseconds. Two things no name says: what a bare number counts, and what holds where an option is left out.
+// milliseconds. Two things no name says: what a bare number counts, and what holds where an option is left out. And the
+// sentence has to be a type's own: typedoc gives one that has none that of what it extends.
 import { Application, IntrinsicType, ReflectionKind, UnionType } from "typedoc";
 
 /** Names that have their unit in them, or that every reader of APIs knows. */
@@ -11,6 +12,10 @@ const UNNAMED = ReflectionKind.TypeLiteral | ReflectionKind.CallSignature | Refl
 /** A plugin of typedoc: it warns, and warnings are errors here. */
 export function load(/** @type {Application} */ app) {
   app.on(Application.EVENT_VALIDATE_PROJECT, (project) => {
+    for (const shape of project.getReflectionsByKind(ReflectionKind.Interface)) {
+      if (shape.comment?.inheritedFromParentDeclaration)
+        app.logger.warn(`${shape.getFriendlyFullName()} has no sentence of its own.`);
+    }
     for (const property of project.getReflectionsByKind(ReflectionKind.Property)) {
       if (!property.isDeclaration() || property.inheritedFrom || isExplained(property)) continue;
       const missing = missingIn(property);

@@ -13,6 +13,7 @@ import { toolsOf } from "./compaction-request.ts";
 import type { ActOptions, SessionState } from "./session-state.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizer-chain.ts";
 
+/** Whether a branch that is left is summarised, by whom, and with what in mind. */
 export interface BranchSummaryRequest extends ActOptions {
   /** Whether what is left behind is told where one arrives. Default false. */
   summarize?: boolean;

@@ -10,6 +10,7 @@ import type { Summarizer } from "@espalier/summarizer";
 import type { CompactionRequest } from "./compaction-request.ts";
 import type { ActOptions, SessionState } from "./session-state.ts";
 
+/** What one compaction differs in from what the session was opened with. */
 export interface CompactSessionOptions extends CompactionRequest, ActOptions {
   /** What the summary shall attend to. */
   instructions?: string;

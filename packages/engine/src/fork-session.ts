@@ -26,6 +26,7 @@ import { preparedEntries } from "./prepared-entries.ts";
 import type { SessionState } from "./session-state.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 
+/** Where a fork ends, where it is kept, and whether it is told of what it leaves out. */
 export interface ForkOptions extends BranchSummaryRequest {
   /** Whether the fork ends with the entry (`at`, default) or before it. */
   position?: ForkPosition;

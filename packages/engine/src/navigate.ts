@@ -15,6 +15,7 @@ import type { SessionState } from "./session-state.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 import { lastAct } from "./undo.ts";
 
+/** Whether what is left behind is told where one arrives, and which label the place gets. */
 export interface NavigateOptions extends BranchSummaryRequest {
   /** A label for the place arrived at. */
   label?: string;

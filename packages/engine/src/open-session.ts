@@ -44,6 +44,7 @@ interface SettledOptions {
   ) => Promise<SessionOptions & Pick<ExtensionOptions, "extensions">>;
 }
 
+/** How a session is opened: to read or write, where it is, and what holds in it. Everything has a default. */
 export interface OpenOptions
   extends StoreOptions,
     SessionOptions,
@@ -102,6 +103,7 @@ const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
   ...(store === undefined ? {} : { store }),
 });
 
+/** What a new session is, and what holds in it. Everything has a default. */
 export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions, SettledOptions {
   /** The folder the agent works in; default: the process's. */
   cwd?: string;

@@ -7,6 +7,7 @@ import { type GenerateSummaryOptions, generateSummary } from "./generate-summary
 import type { OffloadStorage } from "./offload-storage.ts";
 import { offloadedPaths, restoreOffloadedContent } from "./restore-offloaded-content.ts";
 
+/** What differs from the defaults, and who is told; `targetTokens` and the like as in `CompactOptions`. */
 export interface ContextCompactorOptions
   extends CompactOptions,
     Pick<GenerateSummaryOptions, "sleep" | "log" | "signal"> {

@@ -10,6 +10,7 @@ import { syncFolderOf } from "./folder.ts";
 import { linkNew } from "./link-new.ts";
 import { alreadyThere, writingCall } from "./writing-call.ts";
 
+/** What is known of the file that is replaced, and how its successor is written. */
 export interface ReplaceWholeOptions extends WholeFileOptions {
   /** The name under which the original stays. It may already be the original's second name. */
   keepAs: string;

@@ -1,0 +1,89 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createSession, deleteSession, listSessions, openSession } from "@espalier/engine";
+import { afterAll, expect, test } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "espalier-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const newHome = (): string => mkdtempSync(join(folder, "home-"));
+
+async function listed(home: string, options: { subAgents?: boolean; parent?: string } = {}) {
+  const ids: string[] = [];
+  for await (const { id } of listSessions({ home, ...options })) ids.push(id);
+  return ids.sort();
+}
+
+test("a session is found by its id from anywhere, also when its folder was moved or is gone", async () => {
+  const home = newHome();
+  const cwd = join(folder, "garden");
+  mkdirSync(cwd);
+  const { id, file, ...session } = await createSession({ home, cwd }).then(async (made) => {
+    await made.appendMessages([{ role: "user", content: "What grows here?" }]);
+    const { id, file, context } = made;
+    await made.close();
+    return { id, file, context };
+  });
+  for (const move of [
+    () => renameSync(cwd, `${cwd}-moved`),
+    () => rmSync(`${cwd}-moved`, { recursive: true }),
+  ]) {
+    move();
+    expect(await listed(home)).toEqual([id]);
+    const again = await openSession(id, { home });
+    expect(again).toMatchObject({ id, file });
+    expect(again.context.messages).toEqual(session.context.messages);
+    await again.close();
+  }
+});
+
+test("after going back, the branch that was left is listed by what was said on it, and one call away", async () => {
+  const session = await createSession({ home: newHome() });
+  await session.appendMessages([
+    { role: "user", content: "Plant pears." },
+    { role: "assistant", content: "Done." },
+    { role: "user", content: "Now prune them." },
+    { role: "assistant", content: "They are pruned." },
+  ]);
+  const left = session.leafId!;
+  const before = session.context.messages;
+  await session.navigate(session.getBranch()[1]!.id);
+  await session.appendMessages([{ role: "user", content: "Plant plums instead." }]);
+  const branch = session.branches().find(({ leafId }) => leafId === left);
+  expect(branch).toMatchObject({
+    lastUserText: "Now prune them.",
+    timestamp: session.getEntry(left)!.timestamp,
+  });
+  await session.navigate(left);
+  expect(session.context.messages).toEqual(before);
+  const fork = await session.fork(left);
+  await session.close();
+  const forked = await openSession(fork.file, { mode: "read" });
+  expect(forked.header?.parent).toEqual({ sessionId: session.id, entryId: left, kind: "fork" });
+  await forked.close();
+});
+
+test("the run of a sub-agent is a session of its own: its length is not its parent's, and it outlives it", async () => {
+  const home = newHome();
+  const parent = await createSession({ home, cwd: folder });
+  const [call] = await parent.appendMessages([{ role: "user", content: "Have somebody count the pears." }]);
+  const link = { sessionId: parent.id, entryId: call!.id, kind: "subagent" } as const;
+  const child = await createSession({ home, cwd: folder, parent: link });
+  const before = parent.core.log.view!.size;
+  for (let tree = 1; tree <= 50; tree++)
+    await child.appendMessages([{ role: "user", content: `Tree ${tree} has ${"pears ".repeat(100)}` }]);
+  await child.close();
+  await parent.core.refresh();
+  expect(parent.core.log.view!.size).toBe(before);
+  await parent.close();
+  expect(await listed(home)).toEqual([parent.id]);
+  expect(await listed(home, { parent: parent.id })).toEqual([child.id]);
+  await deleteSession(parent.id, { home });
+  expect(await listed(home)).toEqual([]);
+  expect(await listed(home, { parent: parent.id })).toEqual([child.id]);
+  const orphan = await openSession(child.id, { home, mode: "read" });
+  expect(orphan.header?.parent).toEqual(link);
+  expect(orphan.context.messages).toHaveLength(50);
+  await orphan.close();
+});
