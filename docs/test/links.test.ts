@@ -22,3 +22,16 @@ test.each(pages)("every link of %s leads to a file that is there", (page) => {
   const dead = relative.filter((link) => !existsSync(join(ROOT, dirname(page), link.split("#")[0] ?? "")));
   expect(dead).toEqual([]);
 });
+
+test("a name that a page gives to a link stands in the source that it leads to", () => {
+  const named = pages.flatMap((page) => {
+    const text = readFileSync(join(ROOT, page), "utf8").replace(/^```.*?^```/gms, "");
+    const links = [...text.matchAll(/\[`(?:\w+\.)?(\w+)`\]\(([^)\s#]+\.ts)\)/g)];
+    return links.map(([, name = "", link = ""]) => ({ name, file: join(dirname(page), link) }));
+  });
+  expect(named.length).toBeGreaterThan(10);
+  const lost = named.filter(
+    ({ name, file }) => !new RegExp(`\\b${name}\\b`).test(readFileSync(join(ROOT, file), "utf8")),
+  );
+  expect(lost).toEqual([]);
+});

@@ -58,7 +58,10 @@ export async function repairSession(log: SessionLog, out: string): Promise<Repai
     throw new SessionTreeError("version", message);
   }
   if (!tree.header && tree.length === 0)
-    throw new SessionTreeError("not-a-session", `${log.ref} has no line that could be kept.`);
+    throw new SessionTreeError(
+      "not-a-session",
+      `${log.ref} has no line that could be kept; is it a session file?`,
+    );
   const { issues } = diagnoseTree(tree, log);
   const plan = planRepair(tree);
   const now = new Date().toISOString();

@@ -20,9 +20,13 @@ export async function rescueSession(log: SessionLog): Promise<string> {
     } catch (cause) {
       if (cause instanceof JsonlError && cause.code === "exists" && path === log.ref) continue;
       if (!(cause instanceof JsonlError)) throw cause;
-      throw new SessionTreeError("write-failed", `What is left of ${log.ref} could not be written.`, {
-        cause,
-      });
+      throw new SessionTreeError(
+        "write-failed",
+        `What is left of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
+        {
+          cause,
+        },
+      );
     }
   }
   return beside;

@@ -64,7 +64,10 @@ export function localSource(): LocalSource {
     async add(name, bytes) {
       const tree = new Tree(await memoryLog(bytes, name).load());
       if (tree.length === 0 && !tree.header)
-        throw new AnswerError("not-a-session", `${name} has no line that is a session header or an entry.`);
+        throw new AnswerError(
+          "not-a-session",
+          `${name} has no line that is a session header or an entry; is it a session file?`,
+        );
       const reader = new TreeReader(tree);
       const facts = await reader.facts();
       const key = facts.id || name;

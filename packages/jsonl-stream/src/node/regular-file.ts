@@ -70,9 +70,17 @@ function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
 function openError(path: string, mode: OpenMode, error: unknown): JsonlError {
   const code = systemCode(error);
   if (code === "ENOENT")
-    return new JsonlError("not-found", `There is no file ${path}, nor a folder for it.`, error);
+    return new JsonlError(
+      "not-found",
+      `There is no file ${path}; make its folder first, if it is to be made.`,
+      error,
+    );
   if (code === "ELOOP" || code === "EMLINK") {
-    return new JsonlError("not-a-file", `${path} is a symbolic link, which is not followed.`, error);
+    return new JsonlError(
+      "not-a-file",
+      `${path} is a symbolic link, which is not followed; name the file it leads to.`,
+      error,
+    );
   }
   if (mode === "write" && (code === "EACCES" || code === "EPERM" || code === "EROFS")) {
     return new JsonlError("read-only", `${path} may not be written; open it for reading, or copy it.`, error);
