@@ -94,6 +94,46 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(readFileSync(all.value.file).equals(readFileSync(out))).toBe(true);
   });
 
+  test("a session of an old format is kept as it stands, and becomes a current one where it is written", async () => {
+    const env = inStore("old");
+    const without = (line: object, ...keys: string[]) =>
+      Object.fromEntries(Object.entries(line).filter(([key]) => !keys.includes(key)));
+    const old = sessionOf(
+      without(HEADER, "version"),
+      ...["one", "two"].map((text) => without(said("x", null, text), "id", "parentId")),
+    );
+    expect((await espalierJson(["copy", old, "store:old"], env)).code).toBe(0);
+    const tree = (await espalierJson(["tree", "old"], env)).value;
+    expect(tree.entries).toEqual((await espalierJson(["tree", old])).value.entries);
+    const folder = temporaryFolder();
+    const comesOut = async (name: string) => {
+      const out = join(folder, `${name}.jsonl`);
+      expect((await espalierJson(["copy", `store:${name}`, out], env)).code).toBe(0);
+      expect(readFileSync(out).equals(readFileSync(old))).toBe(true);
+    };
+    await comesOut("old");
+    expect((await espalier(["name", "old", "Named"], env)).code).toBe(0);
+    await comesOut("old.v1");
+    const named = (await espalierJson(["tree", "old"], env)).value;
+    expect(named.session).toMatchObject({ name: "Named", version: 3 });
+    expect(named.entries.slice(0, 2)).toEqual(tree.entries);
+    expect((await espalierJson(["list"], env)).values.map(({ file }) => file)).toEqual(["old"]);
+    const removed = await espalierJson(["delete", "old", "--yes"], env);
+    expect(removed.value).toEqual({ deleted: ["old", "old.v1"] });
+  });
+
+  test("a name in the store is no path", async () => {
+    const env = inStore("names");
+    await espalierJson(["copy", DEMO, "store:tides"], env);
+    const out = join(temporaryFolder(), "fork.jsonl");
+    const refused = await espalierJson(["fork", "tides", "kpg9JT9KkzGf", "--out", out], env);
+    expect(refused).toMatchObject({ code: 1, value: { error: { code: "invalid-entry" } } });
+    expect(refused.value.error.message).toContain(`espalier copy store:NAME ${out}`);
+    const fork = await espalierJson(["fork", "tides", "kpg9JT9KkzGf", "--out", "mine"], env);
+    expect(fork).toMatchObject({ code: 0, value: { file: "mine" } });
+    expect((await espalierJson(["copy", "store:mine", out], env)).code).toBe(0);
+  });
+
   test("what doctor finds fault with is not copied, and the cure works", async () => {
     const broken = sessionOf(
       HEADER,
@@ -116,6 +156,8 @@ describe.skipIf(!hasServer)("with --store", () => {
     expect(made).toMatchObject({ code: 0, value: { file: "garden.jsonl" } });
     const [first] = made.value.ids as string[];
     const ref = made.value.file as string;
+    const foreign = sessionOf(HEADER, said("a", null, "one"));
+    const out = (name: string) => join(temporaryFolder(), name);
     const commands = [
       ["append", ref],
       ["tree", ref],
@@ -136,9 +178,40 @@ describe.skipIf(!hasServer)("with --store", () => {
       ["history", ref, "grows"],
       ["search", "grows"],
       ["doctor", ref],
-      ["export", ref, "--format", "jsonl", "--out", join(temporaryFolder(), "x.jsonl")],
+      ["copy", DEMO, "store:tides"],
+      ["navigate", "tides", "before-cache", "--summarize"],
+      ["diff", "tides", "before-cache", "leaf"],
+      ["merge", "tides", "works-offline"],
+      ["compact", "tides", "--keep-recent", "500", "--summarizer", "extractive"],
+      ["fork", "tides", "works-offline", "--summarize"],
+      ["doctor", "tides", "--repair", out("healed.jsonl")],
+      ["import", foreign],
+      ...["html", "markdown", "json", "jsonl", "anthropic", "openai"].map((format) => {
+        return ["export", "tides", "--format", format, "--out", out(`x.${format}`)];
+      }),
       ["delete", ref, "--yes"],
     ];
+    // Those that another test here tries, and those that know nothing of sessions.
+    const others = [
+      "open",
+      "serve",
+      "chat",
+      "store",
+      "demo",
+      "help",
+      "summarize",
+      "config",
+      "trust",
+      "completion",
+    ];
+    const { stdout: help } = await espalier(["--help"]);
+    const named = [...help.slice(help.indexOf("Commands:")).matchAll(/^ {2}([a-z]+)\b/gm)].map(
+      ([, name]) => name,
+    );
+    expect(named.length).toBeGreaterThan(25);
+    expect(named.filter((name) => ![...commands.map(([each]) => each), ...others].includes(name))).toEqual(
+      [],
+    );
     for (const parameters of commands) {
       const run = await espalierJson(parameters, {
         ...env,

@@ -1,5 +1,5 @@
 import type { OffloadPlan, Policy, PolicySituation } from "@espalier/compaction";
-import { EventType, PolicyError } from "@espalier/policies";
+import { EventType } from "@espalier/policies";
 import { contextEdit } from "@espalier/session-tree";
 import { inTurn, writeMissingFiles } from "./offloaded-files.ts";
 import type { SessionState } from "./session-state.ts";
@@ -9,9 +9,10 @@ export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens
 
 /**
  * Moves results to files as the policy says: the files first, whole and on disk, then the edits that name them, so
- * that nothing ever refers to a file that was not there. Undefined where the policy has nothing to say.
+ * that nothing ever refers to a file that was not there. Undefined where the policy has nothing to say. A session that
+ * has no place for files keeps its results: nothing is freed then, which is for the policy to judge by.
  *
- * @throws PolicyError `no-storage`; what the file system and the log throw, and the context is as it was
+ * @throws what the file system and the log throw, and the context is as it was
  */
 export async function offloadResults(
   session: SessionState,
@@ -20,14 +21,12 @@ export async function offloadResults(
 ): Promise<OffloadedResults | undefined> {
   const { offloadStorage, events } = session;
   if (!policy.offload) return undefined;
-  if (!offloadStorage) {
-    throw new PolicyError(
-      "no-storage",
-      `The policy ${policy.name} keeps results in files beside the session, and this session is no file; give it an \`offloadStorage\`.`,
-    );
-  }
-  const plan = policy.offload(situation, offloadStorage.pathFor);
+  const plan = policy.offload(situation, offloadStorage?.pathFor ?? nowhere);
   if (!plan) return undefined;
+  if (!offloadStorage) {
+    if (plan.offloadedCount > 0) warnOnce(session, policy);
+    return { offloadedCount: 0, freedTokens: 0, stillExceedsThreshold: true };
+  }
   const { files, edits, ...counts } = plan;
   if (edits.length > 0) {
     await inTurn(session, async () => {
@@ -41,6 +40,18 @@ export async function offloadResults(
     });
   }
   return counts;
+}
+
+const nowhere = (): string => "";
+
+const warned = new WeakSet<SessionState>();
+
+function warnOnce(session: SessionState, { name }: Policy): void {
+  if (warned.has(session)) return;
+  warned.add(session);
+  session.log.warn(
+    `The policy ${name} moves results to files beside a session's file, and ${session.core.log.ref} is not in a file: it compacts without that; give the session an \`offloadStorage\`, or choose another policy.`,
+  );
 }
 
 /** Sees to it that every file the context refers to is there, beside the session. */

@@ -2,7 +2,6 @@ import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync 
 import { basename } from "node:path";
 import { DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "@espalier/compaction";
 import { deleteSession, openSession, type Session, type SessionOptions } from "@espalier/engine";
-import { PolicyError } from "@espalier/policies";
 import {
   type ContextMessage,
   contextEdit,
@@ -113,18 +112,30 @@ describe("before a request", () => {
     await session.close();
   });
 
-  test("a session that is no file needs a place for its files, or goes on without", async () => {
-    const errors: unknown[] = [];
+  test("a session that is not in a file keeps its results, is compacted without that, and says so once", async () => {
+    const warnings: string[] = [];
+    const errors: string[] = [];
     const log = {
-      warn: () => {},
-      error: (_: string, details?: { error: unknown }) => void errors.push(details?.error),
+      warn: (message: string) => void warnings.push(message),
+      error: (message: string) => void errors.push(message),
     };
-    const session = await stage({ ...OFFLOAD, store: memoryStore(), file: "m", log });
-    for (const id of ["a", "b", "c"]) await useTool(session, id, 6_000);
-    const { failure, context } = await session.prepareRequest();
-    expect(failure).toBeInstanceOf(PolicyError);
-    expect(errors[0]).toBe(failure);
-    expect(context).toBe(session.context);
+    const summarizer = scriptedSummarizer(COMPACT_SUMMARY);
+    const session = await stage({ ...OFFLOAD, store: memoryStore(), file: "m", log, summarizer });
+    await useTool(session, "a", 6_000);
+    expect(await session.prepareRequest()).toMatchObject({ compaction: null, failure: null });
+    expect(warnings).toEqual([]);
+    // What would be freed by files is more than enough: it must not count.
+    for (const id of ["b", "c"]) await useTool(session, id, 16_000);
+    const { failure, offloaded, compaction, context } = await session.prepareRequest();
+    expect({ failure, offloaded }).toEqual({ failure: null, offloaded: null });
+    expect(compaction).toMatchObject({ eligible: true });
+    expect(referencesIn(context.messages)).toEqual([]);
+    for (const id of ["d", "e"]) await useTool(session, id, 16_000);
+    expect(await session.prepareRequest()).toMatchObject({ compaction: { eligible: true }, failure: null });
+    expect(warnings).toEqual([
+      expect.stringMatching(/offload moves results .* m is not in a file: .*`offloadStorage`/),
+    ]);
+    expect(errors).toEqual([]);
     await session.close();
   });
 });

@@ -28,7 +28,6 @@ export async function createSession(
   header: SessionHeader | string,
   lines: Iterable<string | Uint8Array>,
 ): Promise<FoundSession> {
-  checkRef(ref);
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   // An iterable may answer only once, so it is read once, whatever becomes of the connection.
   const rows = rowsOf(lineOf(header), lines);
@@ -59,12 +58,13 @@ async function ownSession(database: Database, { key, made }: SessionPlace) {
 /** Rules that a session breaks whose name is taken. */
 const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);
 
-/** @throws SessionTreeError `exists` */
+/** @throws SessionTreeError `exists`; `invalid-entry` for what cannot be a name */
 export async function insertSession(
   connection: Connection,
   namespace: string,
   { key, ref, made }: SessionPlace,
 ): Promise<void> {
+  checkRef(ref);
   try {
     await connection.query(
       { text: "INSERT INTO espalier.session (key, namespace, ref, made) VALUES ($1, $2, $3, $4)" },
@@ -116,6 +116,12 @@ function lineOf(header: SessionHeader | string): string {
 }
 
 function checkRef(ref: string): void {
+  if (/^([/~]|[A-Za-z]:[/\\])/.test(ref)) {
+    throw new SessionTreeError(
+      "invalid-entry",
+      `${ref} is the path of a file, and sessions in a database have names; give it one, and \`espalier copy store:NAME ${ref}\` makes a file of it.`,
+    );
+  }
   if (ref !== "" && ref.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(ref)) return;
   throw new SessionTreeError(
     "invalid-entry",

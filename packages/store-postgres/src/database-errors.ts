@@ -21,6 +21,13 @@ export function asStoreError(cause: unknown, place: string): unknown {
   const { severity, code, constraint, message } = cause as ClientError;
   if (severity === undefined || (code !== undefined && COMING_AND_GOING.test(code))) {
     const why = code ?? message;
+    if (isTlsTrouble(cause)) {
+      return new PostgresStoreError(
+        "unreachable",
+        `${place} and this program do not agree on TLS (${why}); name the authority that vouches for the server by sslrootcert in the address, and the host as its certificate does, or see sslmode.`,
+        { cause },
+      );
+    }
     return new PostgresStoreError(
       "unreachable",
       `${place} cannot be reached, or the connection was lost (${why}); see that the server runs and can be reached from here.`,
@@ -37,6 +44,11 @@ export function asStoreError(cause: unknown, place: string): unknown {
     `${place} answers: ${message.replace(/[.\s]*$/, "")} (${code ?? "no code"}).`,
     { cause, sqlState: code, constraint },
   );
+}
+
+/** What no second attempt changes: a certificate that is not trusted, or is for another host; a server without TLS. */
+export function isTlsTrouble({ code, message }: NodeJS.ErrnoException): boolean {
+  return /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO/.test(code ?? "") || /\bSSL\b/.test(message);
 }
 
 export function notMigrated(place: string, cause?: unknown): PostgresStoreError {

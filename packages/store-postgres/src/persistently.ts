@@ -1,4 +1,5 @@
 import type { Database } from "./database.ts";
+import { isTlsTrouble } from "./database-errors.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
 
 /** Milliseconds until the next attempt: doubled each time, up to the longest. */
@@ -28,8 +29,9 @@ export async function persistently<Result>(
   }
 }
 
-/** What no second attempt changes: a name that nobody knows, a certificate that is not trusted. */
+/** What no second attempt changes: a name that nobody knows, trouble with TLS. */
 function isFinal({ cause }: PostgresStoreError): boolean {
-  const { code = "" } = (cause ?? {}) as NodeJS.ErrnoException;
-  return code === "ENOTFOUND" || /CERT|SELF_SIGNED|ERR_TLS/.test(code);
+  return (
+    cause instanceof Error && ((cause as NodeJS.ErrnoException).code === "ENOTFOUND" || isTlsTrouble(cause))
+  );
 }

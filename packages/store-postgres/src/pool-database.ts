@@ -45,11 +45,13 @@ export function poolDatabase(
     reconnectMs = 10_000,
   }: ConnectionOptions = {},
 ): Database {
+  const longest = statementLimit(connectionString) ?? statementMs;
   const config: ClientConfig = {
     connectionString,
     connectionTimeoutMillis: connectMs,
-    statement_timeout: statementMs,
-    query_timeout: statementMs + SILENCE_MS,
+    statement_timeout: longest,
+    // 0 is no limit to both.
+    query_timeout: longest > 0 ? longest + SILENCE_MS : 0,
     keepAlive: true,
     application_name: "espalier",
   };
@@ -179,6 +181,12 @@ class ClientConnection implements Connection {
       throw asStoreError(error, this.#place);
     }
   };
+}
+
+/** Milliseconds that an address allows a statement; undefined where it says nothing of it. */
+function statementLimit(connectionString: string): number | undefined {
+  const said = new URL(connectionString).searchParams.get("statement_timeout");
+  return said !== null && /^\d+$/.test(said) ? Number(said) : undefined;
 }
 
 /** A broken certificate file, for one, is found while the address is read. */

@@ -33,6 +33,12 @@ export function parseStoreAddress(text: string): StoreAddress {
   const namespace = url.searchParams.get("namespace") ?? DEFAULT_NAMESPACE;
   checkNamespace(namespace);
   url.searchParams.delete("namespace");
+  // What the client makes of these anyway, but with a warning on stderr: names for less than it does.
+  if (
+    STRICT_ALL_THE_SAME.has(url.searchParams.get("sslmode") ?? "") &&
+    !url.searchParams.has("uselibpqcompat")
+  )
+    url.searchParams.set("sslmode", "verify-full");
   url.hash = "";
   const host = url.host || url.searchParams.get("host") || "localhost";
   return {
@@ -41,6 +47,9 @@ export function parseStoreAddress(text: string): StoreAddress {
     place: `postgres://${host}${decodeURIComponent(url.pathname)}`,
   };
 }
+
+/** Modes by which PostgreSQL's own programs would take any certificate, or any name in it. */
+const STRICT_ALL_THE_SAME: ReadonlySet<string> = new Set(["prefer", "require", "verify-ca"]);
 
 /** @throws PostgresStoreError `address` */
 export function checkNamespace(namespace: string): void {

@@ -1,3 +1,7 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { inspect } from "node:util";
 import {
   migrate,
@@ -24,6 +28,39 @@ async function asOperator(...statements: string[]) {
   return results;
 }
 const databaseNamed = (name: string) => server.url.replace(/postgres$/, name);
+
+const hasOpenssl = spawnSync("openssl", ["version"]).status === 0;
+if (!hasOpenssl) console.warn("There is no openssl here: a server with TLS is not tried.");
+
+/** A certificate for 127.0.0.1, and the authority that vouches for it. */
+function certificates(folder: string) {
+  const at = (name: string) => join(folder, name);
+  const openssl = (...parameters: string[]) =>
+    execFileSync("openssl", parameters, { cwd: folder, stdio: "pipe" });
+  const fresh = ["req", "-newkey", "rsa:2048", "-nodes"];
+  openssl(
+    ...fresh,
+    "-x509",
+    "-days",
+    "2",
+    "-keyout",
+    "authority.key",
+    "-out",
+    "authority.crt",
+    "-subj",
+    "/CN=us",
+  );
+  openssl(...fresh, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=server");
+  writeFileSync(at("names"), "subjectAltName=IP:127.0.0.1");
+  const signed = ["-CA", "authority.crt", "-CAkey", "authority.key", "-CAcreateserial", "-extfile", "names"];
+  openssl("x509", "-req", "-in", "server.csr", ...signed, "-days", "2", "-out", "server.crt");
+  chmodSync(folder, 0o755);
+  chmodSync(at("server.key"), 0o600);
+  // The server runs as its own user where we are root, and takes its key only from itself.
+  if (process.getuid?.() === 0) execFileSync("chown", ["postgres", at("server.key")]);
+  const settings = { ssl: "on", ssl_cert_file: at("server.crt"), ssl_key_file: at("server.key") };
+  return { authority: at("authority.crt"), settings };
+}
 
 describe.skipIf(!hasServer)("setting up", () => {
   beforeAll(async () => {
@@ -83,6 +120,21 @@ describe.skipIf(!hasServer)("setting up", () => {
     await database.close();
   });
 
+  test("an address may allow a statement more time than is usual, or all the time it takes", async () => {
+    await Promise.all(
+      ["60000", "0"].map(async (limit) => {
+        const address = `${server.url}?statement_timeout=${limit}`;
+        // A connection that says nothing is given up 5 seconds after the usual limit.
+        const database = poolDatabase(address, "here", { statementMs: 50 });
+        await database.query({ text: "SELECT pg_sleep(5.5)" });
+        await database.close();
+      }),
+    );
+    const brief = poolDatabase(`${server.url}?statement_timeout=50`, "here");
+    await expect(brief.query({ text: "SELECT pg_sleep(30)" })).rejects.toMatchObject({ code: "timeout" });
+    await brief.close();
+  });
+
   test("TLS is as the address says: a server without it is refused where it is demanded", async () => {
     const store = openPostgresStore(`${server.url}?sslmode=verify-full`, { reconnectMs: 0 });
     await expect(store.open("s1", "read")).rejects.toMatchObject({
@@ -91,6 +143,45 @@ describe.skipIf(!hasServer)("setting up", () => {
     });
     await store.close();
   });
+
+  test.skipIf(!hasOpenssl)(
+    "TLS is as the address says: only a server that somebody vouches for is spoken to",
+    async () => {
+      const folder = mkdtempSync(join(tmpdir(), "espalier-tls-"));
+      const { authority, settings } = certificates(folder);
+      const secured = await startPrivateServer({ settings });
+      try {
+        const reach = async (query: string) => {
+          await migratePostgres(`${secured.url}?${query}`);
+          const client = new Client({ connectionString: secured.url });
+          await client.connect();
+          await client.end();
+        };
+        for (const mode of ["verify-full", "require", "no-verify", "verify-ca"])
+          await reach(`sslmode=${mode}&sslrootcert=${authority}`);
+        await reach("sslmode=no-verify");
+        for (const mode of ["verify-full", "require", "prefer"])
+          await expect(reach(`sslmode=${mode}`)).rejects.toMatchObject({
+            code: "unreachable",
+            message: expect.stringContaining("sslrootcert"),
+          });
+        const elsewhere = secured.url.replace("127.0.0.1", "localhost");
+        await expect(
+          migratePostgres(`${elsewhere}?sslmode=verify-full&sslrootcert=${authority}`),
+        ).rejects.toMatchObject({ code: "unreachable", message: expect.stringContaining("ALTNAME") });
+        const encrypted = poolDatabase(`${secured.url}?sslmode=verify-full&sslrootcert=${authority}`, "here");
+        const connections = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+        expect(await encrypted.query({ text: connections })).toEqual([{ ssl: true }]);
+        const lease = await encrypted.reserve();
+        expect(await lease.query({ text: connections })).toEqual([{ ssl: true }]);
+        await lease.release();
+        await encrypted.close();
+      } finally {
+        await secured.remove();
+        rmSync(folder, { recursive: true });
+      }
+    },
+  );
 
   test("no error holds the password, in whatever way it is looked at", async () => {
     await asOperator(`CREATE ROLE guest LOGIN PASSWORD '${PASSWORD}'`);

@@ -23,7 +23,7 @@ export function addFork(program: Command, shell: Shell): void {
         .choices(["at", "before"])
         .default("at"),
     )
-    .option("--out <file>", "where to keep it; by default below ~/.espalier/sessions")
+    .option("--out <file>", "where to keep it (in a store: its name); by default below ~/.espalier/sessions")
     .option("--summarize", "tell the fork what the rest of this session had learnt")
     .option("--instructions <text>", "what the summary shall attend to")
     .addHelpText(
