@@ -43,4 +43,4 @@ export { InteropError, type InteropErrorCode } from "./import-error.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import-issue.ts";
 export type { SourceFile } from "./import-source.ts";
 export { piImporter } from "./pi/pi-importer.ts";
-export { type PageFile, ScratchSpace } from "./scratch/scratch-space.ts";
+export { type Page, type PageFile, ScratchSpace } from "./scratch/scratch-space.ts";

@@ -1,17 +1,53 @@
-import { IdHash } from "./id-hash.ts";
-
 /**
  * From an id to the newest row that has it, without keeping the ids: an open-addressing hash table of row numbers with
  * 64 bits of hash a row. Two different ids are taken for one with a probability of n² / 2^65 (one in 37 million for
- * 1,000,000 entries).
+ * 1,000,000 entries); the hash is seeded at random, so that a file cannot be made to collide.
  */
-export class IdTable extends IdHash {
+export class IdTable {
   #low = new Uint32Array(64);
   #high = new Uint32Array(64);
   #slots = new Int32Array(128).fill(-1);
   #rows = 0;
   /** Where the last {@link find} ended: the slot of the id that was sought, or the free one for it. */
   #slot = 0;
+  readonly #seed = (Math.random() * 0x1_0000_0000) >>> 0;
+  /** The hash of the last id handed to {@link hash} or {@link hashText}. */
+  low = 0;
+  high = 0;
+
+  /** Hashes the id in `bytes[start, end)` into {@link low} and {@link high}. */
+  hash(bytes: Uint8Array, start: number, end: number): void {
+    let low = this.#seed;
+    let high = ~this.#seed;
+    for (let at = start; at < end; at++) {
+      const byte = bytes[at]!;
+      low = Math.imul(low ^ byte, 0x01000193);
+      high = Math.imul((high ^ byte) + (high >>> 15), 0x85ebca6b);
+    }
+    this.#finish(low, high);
+  }
+
+  /** Hashes the UTF-8 bytes of an id. Of nearly every one these are its code units: encoding would cost more than all the rest. */
+  hashText(id: string): void {
+    let low = this.#seed;
+    let high = ~this.#seed;
+    for (let at = 0; at < id.length; at++) {
+      const unit = id.charCodeAt(at);
+      if (unit > 127) {
+        const bytes = encoder.encode(id);
+        this.hash(bytes, 0, bytes.length);
+        return;
+      }
+      low = Math.imul(low ^ unit, 0x01000193);
+      high = Math.imul((high ^ unit) + (high >>> 15), 0x85ebca6b);
+    }
+    this.#finish(low, high);
+  }
+
+  #finish(low: number, high: number): void {
+    this.low = Math.imul(low ^ (low >>> 15), 0x2c1b3c6d) >>> 0;
+    this.high = Math.imul(high ^ (high >>> 13), 0xc2b2ae35) >>> 0;
+  }
 
   /** The newest row with the id that was hashed last; -1 when there is none. */
   find(): number {
@@ -77,3 +113,5 @@ export class IdTable extends IdHash {
     }
   }
 }
+
+const encoder = new TextEncoder();

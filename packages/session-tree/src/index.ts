@@ -29,7 +29,6 @@ export { EntryScan, scanEntry } from "./entry-scan.ts";
 export { ForkLines, type ForkPlan, type ForkPosition, forkHeader, forkLines, planFork } from "./fork.ts";
 export { headerLine, parsedHeader } from "./given-header.ts";
 export { GrowingBytes } from "./growing-bytes.ts";
-export { IdHash } from "./id-hash.ts";
 export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
 export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
 export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";

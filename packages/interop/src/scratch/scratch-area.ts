@@ -1,4 +1,4 @@
-import { IdHash } from "@espalier/session-tree";
+import { IdHash } from "./id-hash.ts";
 import { type Cells, ScratchColumn } from "./scratch-column.ts";
 import type { ScratchSpace } from "./scratch-space.ts";
 

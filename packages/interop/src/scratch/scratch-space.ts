@@ -6,7 +6,11 @@ const RESIDENT_PAGES = 256;
 
 /** Where pages go that do not stay in memory. Calls are synchronous, and give or take whole pages. */
 export interface PageFile {
-  /** @param slot which page, from 0; only slots that were written are read */
+  /**
+   * Fills a page with what was written last under its slot.
+   *
+   * @param slot which page, from 0; only slots that were written are read
+   */
   read(slot: number, page: Uint8Array): void;
   /** Keeps a page under a slot, in place of what was there. */
   write(slot: number, page: Uint8Array): void;

@@ -1,8 +1,12 @@
-/** 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. */
+/**
+ * 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. The upper half is spread evenly:
+ * where a hash stands among sorted ones can be guessed.
+ */
 export class IdHash {
   readonly #seed = (Math.random() * 0x1_0000_0000) >>> 0;
-  /** The hash of the last id handed to {@link hash} or {@link hashText}. */
+  /** The lower 32 bits of the hash of the last id handed to {@link hash} or {@link hashText}. */
   low = 0;
+  /** The upper 32 bits. */
   high = 0;
 
   /** Hashes the id in `bytes[start, end)` into {@link low} and {@link high}. */
