@@ -7,7 +7,6 @@ import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 const { branchSummary, engine, interopNode, policies, sessionTree, sessionTreeNode } = project;
 const WARM_UP = 200;
 const STEPS = 500;
-const APPENDS = 1_000;
 /** Survives the end of the process; the default of a prompt is more. */
 const FLUSH = { durability: "flush" };
 let counter = 0;
@@ -125,11 +124,10 @@ export const tasks = {
     return { ms, first: first.ms, entries: first.result.entries.length };
   },
 
-  async append({ folder, messages, batch }) {
+  async append({ folder, messages, batch, count, apart }) {
     const session = await newSession(folder);
-    const ms = await medianTime(APPENDS, (at) =>
-      session.append(batchOf(messages, at, batch).map(entryOf), FLUSH),
-    );
+    const batches = Array.from({ length: count }, (_, at) => batchOf(messages, at, batch));
+    const ms = await medianTime(count, (at) => session.append(batches[at].map(entryOf), FLUSH), { apart });
     await session.close();
     return { ms };
   },

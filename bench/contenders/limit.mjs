@@ -59,13 +59,14 @@ export const tasks = {
   },
 
   /** Makes the line and writes it, and looks at nothing. */
-  async append({ folder, messages, batch }) {
+  async append({ folder, messages, batch, count, apart }) {
     const fd = openSync(join(folder, "plain.jsonl"), "a");
-    const ms = await medianTime(1_000, (at) => {
+    const appendBatch = (at) => {
       let text = "";
       for (let index = 0; index < batch; index++) text += lineOf(messages, at * batch + index);
       writeSync(fd, text);
-    });
+    };
+    const ms = await medianTime(count, appendBatch, { apart });
     closeSync(fd);
     return { ms };
   },

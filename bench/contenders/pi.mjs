@@ -52,15 +52,15 @@ export const tasks = {
     return { ms, entries: result.entries.length };
   },
 
-  async append({ folder, messages, batch }) {
+  async append({ folder, messages, batch, count, apart }) {
     const session = SessionManager.create("/", folder);
     const first = messages.find(({ role }) => role === "assistant");
     session.appendMessage(first);
-    const ms = await medianTime(1_000, (at) => {
+    const appendBatch = (at) => {
       for (let index = 0; index < batch; index++)
         session.appendMessage(messages[(at * batch + index) % messages.length]);
-    });
-    return { ms };
+    };
+    return { ms: await medianTime(count, appendBatch, { apart }) };
   },
 
   async fork({ path, leaf, folder }) {

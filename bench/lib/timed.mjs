@@ -7,10 +7,16 @@ export async function timed(/** @type {() => any} */ work) {
   return { ms: performance.now() - start, result };
 }
 
-/** The median time of many runs, for work too short to be timed alone. */
-export async function medianTime(/** @type {number} */ count, /** @type {(at: number) => any} */ work) {
+/**
+ * The median time of many runs, for work too short to be timed alone.
+ * @param {number} count
+ * @param {(at: number) => any} work
+ * @param {{ apart?: number }} [options] `apart`: milliseconds from one run to the next, spent awake (default none)
+ */
+export async function medianTime(count, work, { apart = 0 } = {}) {
   const times = [];
-  for (let at = 0; at < count; at++) {
+  for (let at = 0, next = 0; at < count; at++, next = performance.now() + apart) {
+    while (performance.now() < next);
     const start = performance.now();
     const result = work(at);
     // An await where there is no promise would cost as much as what is measured.

@@ -21,7 +21,7 @@ export const line = {
       return bench.alternate(
         {
           espalier: ["step", { path: path("espalier"), messages }],
-          limit: ["append", { folder, messages, batch: 1 }],
+          limit: ["append", { folder, messages, batch: 1, count: 1_000 }],
           pi: ["step", { path: path("pi"), messages, steps: bench.count(15, 2) }, { rounds: 1 }],
         },
         { rounds: 3 },

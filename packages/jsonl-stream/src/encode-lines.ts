@@ -9,11 +9,7 @@ const LINE_FEED = 10;
  * @throws JsonlError `not-json` when a line holds a newline: it would be read as two
  */
 export function encodeLines(lines: readonly string[]): Uint8Array {
-  for (const line of lines) {
-    if (line.includes("\n")) {
-      throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
-    }
-  }
+  lines.forEach(assertOneLine);
   const buffer = globalThis.Buffer;
   return buffer === undefined
     ? encoder.encode(lines.map((line) => `${line}\n`).join(""))
@@ -32,4 +28,10 @@ function encodeWithBuffer(lines: readonly string[], buffer: typeof Buffer): Uint
   }
   // A plain array: what a Buffer calls a slice is no copy.
   return new Uint8Array(bytes.buffer, bytes.byteOffset, length);
+}
+
+/** Throws `not-json` where a line holds a newline. */
+export function assertOneLine(line: string): void {
+  if (line.includes("\n"))
+    throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
 }

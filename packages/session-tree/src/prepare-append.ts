@@ -3,6 +3,7 @@ import type { Entry, NewEntry } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { createId } from "./identifier.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
+import { timestamp } from "./timestamp.ts";
 
 /** What an append is checked against. */
 export interface AppendSite {
@@ -29,19 +30,16 @@ export interface PreparedAppend {
  *
  * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
  */
-export function prepareAppend(drafts: readonly NewEntry[], site: AppendSite, now: string): PreparedAppend {
+export function prepareAppend(
+  drafts: readonly NewEntry[],
+  site: AppendSite,
+  now = timestamp(),
+): PreparedAppend {
   const batch = new BatchSite(site);
   const lines: string[] = [];
   const entries: Entry[] = [];
   for (const draft of drafts) {
-    const {
-      type,
-      id = createId(),
-      parentId = batch.leafId,
-      timestamp = now,
-      ...rest
-    } = draft as NewEntry<Entry>;
-    const given = { type, id, parentId, timestamp, ...rest } as Entry;
+    const given = filledIn(draft, batch.leafId, now);
     checkEntry(given, batch, draft.id !== undefined, draft.parentId !== undefined);
     const line = lineOf(given);
     // What the log holds is the truth: where writing healed a damaged text, memory has the healed one too.
@@ -51,6 +49,16 @@ export function prepareAppend(drafts: readonly NewEntry[], site: AppendSite, now
     batch.add(entry);
   }
   return { entries, lines, leafId: batch.leafId };
+}
+
+/** The four fields of every entry stand first in its line, whatever the draft's order: that is where readers look. */
+function filledIn(draft: NewEntry, leafId: string | null, now: string): Entry {
+  const entry = { type: "", id: "", parentId: leafId, timestamp: now, ...(draft as Partial<Entry>) };
+  // A draft may say `undefined` where it leaves something out.
+  if (draft.id === undefined) entry.id = createId();
+  if (draft.parentId === undefined) entry.parentId = leafId;
+  if (draft.timestamp === undefined) entry.timestamp = now;
+  return entry as Entry;
 }
 
 function lineOf(entry: Entry): string {

@@ -221,7 +221,7 @@ export class SessionTree {
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     assertWritable(this.log);
     const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
-    return withinReach(this.log, () => prepareAppend(given, appendSite(this), new Date().toISOString()));
+    return withinReach(this.log, () => prepareAppend(given, appendSite(this)));
   }
 
   async #write({ entries, lines, leafId }: PreparedAppend): Promise<void> {

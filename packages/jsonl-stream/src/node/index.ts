@@ -1,5 +1,6 @@
 export { type AppendFile, type AppendFileOptions, openAppendFile } from "./append-file.ts";
 export type { Appended } from "./append-whole.ts";
+export { encodeBriefly } from "./brief-lines.ts";
 export { createWhole } from "./create-whole.ts";
 export type { WholeFileOptions } from "./draft.ts";
 export { type FileCalls, type FileFacts, nodeFileCalls } from "./file-calls.ts";

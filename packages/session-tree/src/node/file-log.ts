@@ -2,6 +2,7 @@ import { type ByteView, encodeLines } from "@espalier/jsonl-stream";
 import {
   type AppendFile,
   createWhole,
+  encodeBriefly,
   type FileCalls,
   nodeFileCalls,
   openAppendFile,
@@ -94,10 +95,12 @@ export class FileLog implements SessionLog {
     { durability }: { durability?: Durability } = {},
   ): Promise<LogAppend> {
     const at = withLogErrors(() => {
-      const own = encodeLines(lines);
+      const own = encodeBriefly(lines);
       if (own.length > 0) this.#upgradeOnDisk();
-      const { size } = this.view;
-      if (this.upgraded) return { offset: size, length: 0, from: size, to: size };
+      else if (this.upgraded) {
+        const { size } = this.upgraded.view;
+        return { offset: size, length: 0, from: size, to: size };
+      }
       // Counted before it is known: after a failure a part of it may stand in the file.
       if (own.length > 0) this.#hasAppended = true;
       const { offset, length, from, to } = this.#file.append(own);
