@@ -1,4 +1,7 @@
+import { resized } from "./column.ts";
+import type { IdHashes } from "./id-hashes.ts";
 import { IdTable } from "./id-table.ts";
+import type { WaitingRows } from "./waiting-rows.ts";
 
 /** How much longer full columns become at most while a log is read, where its size says how many rows may follow. */
 const MOST_GROWTH = 32;
@@ -119,15 +122,26 @@ export class EntryIndex {
     return this.#ids.find();
   }
 
-  /** As {@link rowOfBytes}, fastest where it is the id of the last row: that of a parent nearly always is. */
-  parentOfBytes(bytes: Uint8Array, start: number, end: number): number {
-    this.#ids.hash(bytes, start, end);
+  /** Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
+  hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
+    this.#ids.hashInto(hashes, at, bytes, start, end);
+  }
+
+  /** As {@link rowOf}, for an id that was hashed. */
+  rowOfHash(hashes: IdHashes, at: number): number {
+    this.#ids.recall(hashes, at);
+    return this.#ids.find();
+  }
+
+  /** As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is. */
+  parentOfHash(hashes: IdHashes, at: number): number {
+    this.#ids.recall(hashes, at);
     return this.#ids.findNear();
   }
 
   /**
-   * Adds a row under the id that {@link rowOfBytes} was asked for last, so that no id is hashed twice; returns its
-   * number. `older` is what that call gave.
+   * Adds a row under the id that {@link rowOfBytes} or {@link rowOfHash} was asked for last, so that no id is hashed
+   * twice; returns its number. `older` is what that call gave.
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number {
     const row = this.#rows++;
@@ -141,6 +155,21 @@ export class EntryIndex {
     // Behind the row, and not before it: the table of ids must not move between a search and what it was for.
     if (this.#rows === this.#offset.length) this.#grow(offset + length);
     return row;
+  }
+
+  /**
+   * Adds rows that wait, from the one at `from` on, as long as each has an id of its own and its parent above it.
+   * Returns how many of them are settled: where that is not all, the next one has to be looked at closely.
+   */
+  addPlain(rows: WaitingRows, from: number): number {
+    this.#ids.bringNear(rows.ids, rows.count);
+    for (let at = from; at < rows.count; at++) {
+      const parent = rows.isRoot[at] ? ROOT : this.parentOfHash(rows.parents, at);
+      if (parent < 0 && !rows.isRoot[at]) return at;
+      if (this.rowOfHash(rows.ids, at) >= 0) return at;
+      this.add(-1, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
+    }
+    return rows.count;
   }
 
   /** Bytes held by the columns, for whoever measures. */
@@ -174,16 +203,4 @@ export class EntryIndex {
     this.#kind = resized(this.#kind, new Uint8Array(rows));
     this.#ids.resize(rows);
   }
-}
-
-interface Column<Of> {
-  set(source: Of): void;
-  subarray(start: number, end: number): Of;
-  readonly length: number;
-}
-
-/** A column with other room, and what it held. */
-function resized<Of extends Column<Of>>(column: Of, room: Of): Of {
-  room.set(column.subarray(0, room.length));
-  return room;
 }

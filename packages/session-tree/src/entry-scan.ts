@@ -148,13 +148,14 @@ function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
 /** Where a text without escapes, controls and anything beyond ASCII ends: at its quote, if all is well. */
 function plainEnd(bytes: Uint8Array, start: number, end: number): number {
   let at = start;
-  while (at < end) {
-    const byte = bytes[at]!;
-    if (byte === QUOTE || byte === BACKSLASH || byte < 32 || byte > 126) return at;
-    at++;
-  }
+  while (at < end && PLAIN[bytes[at]!] === 1) at++;
   return at;
 }
+
+/** 1 for every byte that stands for itself in a text: one look instead of four comparisons. */
+const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
+  byte >= 32 && byte <= 126 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
+);
 
 const OTHER = 0;
 const TYPE = 1;

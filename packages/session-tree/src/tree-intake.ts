@@ -1,13 +1,15 @@
 import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
+import { idIn } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
 import { type EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
 import { entryKinds, kindCode } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { GlueMarks } from "./glue-marks.ts";
+import { kindIn } from "./kind-in-bytes.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
 import { readSessionLine } from "./session-line.ts";
-import { spells } from "./spells.ts";
+import { WaitingRows } from "./waiting-rows.ts";
 
 const encoder = new TextEncoder();
 
@@ -20,10 +22,13 @@ export class TreeIntake {
   readonly #index: EntryIndex;
   readonly #scan = new EntryScan();
   readonly #marks = new GlueMarks();
+  readonly #waiting = new WaitingRows();
   #view!: ByteView;
   /** Where the next call goes on: behind the last line that has an end. */
   #offset = 0;
-  #lineNumber = 1;
+  #nextLine = 1;
+  /** The number of the line that is being taken. */
+  #line = 1;
   /** Lines taken that are a header or an entry. */
   #usable = 0;
   /** Where the header begins; -1 while there is none. */
@@ -40,26 +45,31 @@ export class TreeIntake {
     // A tail without an end is looked at again when the log has grown: it may be whole by now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
     let tail = -1;
+    let nextLine = this.#nextLine;
+    this.#waiting.count = 0;
     this.#index.expect(view.size);
     forEachLine(
       view,
-      (block, start, end, offset, lineNumber, terminated) => {
-        this.#lineNumber = lineNumber;
-        if (terminated && this.#takeFast(block, start, end, offset)) return;
+      (block, start, end, offset, line, terminated) => {
+        if (terminated) nextLine = line + 1;
+        else tail = offset;
+        if (terminated && this.#takeFast(block, start, end, offset, line)) return;
+        this.#addWaiting();
+        this.#line = line;
         // The byte order mark that a log may begin with is no part of its first line.
         if (end > start)
           this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
-        if (!terminated) tail = offset;
-        else this.#lineNumber = lineNumber + 1;
       },
-      { from, lineNumber: this.#lineNumber },
+      { from, lineNumber: this.#nextLine },
     );
+    this.#addWaiting();
+    this.#nextLine = nextLine;
     this.#offset = tail < 0 ? view.size : tail;
     this.#index.settle();
   }
 
   /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
-  #takeFast(block: Uint8Array, start: number, end: number, offset: number): boolean {
+  #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
     const scan = this.#scan;
     if (
       this.#usable === 0 ||
@@ -69,10 +79,38 @@ export class TreeIntake {
       return false;
     const kind = kindIn(block, scan.typeStart, scan.typeEnd);
     if (kind < 0) return false;
-    const parent = scan.parentStart < 0 ? ROOT : this.#rowOrOrphan(block, scan.parentStart, scan.parentEnd);
-    this.#add(block, scan.idStart, scan.idEnd, parent, kind, offset, end - start);
-    this.#lineNumber++;
+    const rows = this.#waiting;
+    const at = rows.count++;
+    if (at === 0) rows.firstLine = line;
+    rows.offset[at] = offset;
+    rows.length[at] = end - start;
+    rows.kind[at] = kind;
+    this.#index.hashInto(rows.ids, at, block, scan.idStart, scan.idEnd);
+    rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
+    if (scan.parentStart >= 0)
+      this.#index.hashInto(rows.parents, at, block, scan.parentStart, scan.parentEnd);
+    if (rows.isFull) this.#addWaiting();
     return true;
+  }
+
+  /** Adds the rows that were found fast; to be called before another is added. */
+  #addWaiting(): void {
+    const rows = this.#waiting;
+    for (let at = 0; at < rows.count; at++) {
+      const settled = this.#index.addPlain(rows, at);
+      if (settled > at) this.lastRow = this.#index.length - 1;
+      at = settled;
+      if (at < rows.count) this.#addWaitingRow(at);
+    }
+    rows.count = 0;
+  }
+
+  #addWaitingRow(at: number): void {
+    const rows = this.#waiting;
+    this.#line = rows.firstLine + at;
+    const parent = rows.isRoot[at] ? ROOT : orOrphan(this.#index.parentOfHash(rows.parents, at));
+    const older = this.#index.rowOfHash(rows.ids, at);
+    this.#add(older, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
   }
 
   #takeSlowly(bytes: Uint8Array, offset: number, terminated: boolean): void {
@@ -123,8 +161,9 @@ export class TreeIntake {
       );
     }
     const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
-    const parent = parentBytes ? this.#rowOrOrphan(parentBytes, 0, parentBytes.length) : ROOT;
-    this.#add(id, 0, id.length, parent, kindCode(entry.type), offset + from, bytes.length - from);
+    const parent = parentBytes ? orOrphan(this.#index.rowOfBytes(parentBytes, 0, parentBytes.length)) : ROOT;
+    const older = this.#index.rowOfBytes(id, 0, id.length);
+    this.#add(older, parent, kindCode(entry.type), offset + from, bytes.length - from, entry.id);
   }
 
   /** A line whose beginning can still be read keeps its place, so that what follows it is not cut off from the rest. */
@@ -135,10 +174,12 @@ export class TreeIntake {
       this.#note("corrupt", offset, null, `${message}: ${bytes.length} bytes are lost.`);
       return;
     }
-    const id = new TextDecoder().decode(bytes.subarray(scan.idStart, scan.idEnd));
+    const id = idIn(bytes, scan);
     this.#note("corrupt", offset, id, `${message}: what the entry says is lost, its place is kept.`);
-    const parent = scan.parentStart < 0 ? ROOT : this.#rowOrOrphan(bytes, scan.parentStart, scan.parentEnd);
-    this.#add(bytes, scan.idStart, scan.idEnd, parent, kind, offset, bytes.length);
+    const { idStart, idEnd, parentStart, parentEnd } = scan;
+    const parent = parentStart < 0 ? ROOT : orOrphan(this.#index.rowOfBytes(bytes, parentStart, parentEnd));
+    const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
+    this.#add(older, parent, kind, offset, bytes.length, id);
   }
 
   /** Whether a row is the line at `offset` itself: a whole line without an end is met again when the log has grown. */
@@ -146,49 +187,33 @@ export class TreeIntake {
     return row >= 0 && this.#index.offset(row) === offset;
   }
 
-  #rowOrOrphan(bytes: Uint8Array, start: number, end: number): number {
-    const row = this.#index.parentOfBytes(bytes, start, end);
-    return row < 0 ? ORPHAN : row;
-  }
-
-  #add(
-    bytes: Uint8Array,
-    idStart: number,
-    idEnd: number,
-    parent: number,
-    kind: number,
-    offset: number,
-    length: number,
-  ): void {
-    const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
+  /** Adds a row under the id that was looked for last; `older` is the row that was found, and `id` read if need be. */
+  #add(older: number, parent: number, kind: number, offset: number, length: number, id?: string): void {
     if (this.#isTaken(older, offset)) return;
     if (older >= 0 && this.#isRepeated(older, parent, kind, offset, length)) {
       this.lastRow = older;
-      this.#note(
-        "identical-duplicate",
-        offset,
-        idIn(bytes, idStart, idEnd),
-        "The same line stands above; it counts once.",
-      );
+      const message = "The same line stands above; it counts once.";
+      this.#note("identical-duplicate", offset, id ?? this.#idAt(offset, length), message);
       return;
     }
     this.lastRow = this.#index.add(older, parent, kind, offset, length);
+    if (older < 0 && parent !== ORPHAN) return;
+    const name = id ?? this.#idAt(offset, length);
     if (older >= 0) {
-      this.#note(
-        "duplicate-id",
-        offset,
-        idIn(bytes, idStart, idEnd),
-        "Another entry above has this id; a reference means the nearest one above it.",
-      );
+      const message = "Another entry above has this id; a reference means the nearest one above it.";
+      this.#note("duplicate-id", offset, name, message);
     }
     if (parent === ORPHAN) {
-      this.#note(
-        "orphan",
-        offset,
-        idIn(bytes, idStart, idEnd),
-        "The parent is not above this entry; it stands as a root of its own.",
-      );
+      const message = "The parent is not above this entry; it stands as a root of its own.";
+      this.#note("orphan", offset, name, message);
     }
+  }
+
+  /** The id of a line that was found fast, and so will be again. */
+  #idAt(offset: number, length: number): string {
+    const bytes = this.#view.read(offset, length);
+    scanEntry(bytes, 0, bytes.length, this.#scan);
+    return idIn(bytes, this.#scan);
   }
 
   /** Whether the line at `offset` is that of a row again, and means the same: not where its parent is another one by now. */
@@ -208,21 +233,10 @@ export class TreeIntake {
     // A line that is met again when the log has grown is not told of twice.
     for (let at = this.issues.length - 1; at >= 0 && this.issues[at]!.offset >= offset; at--)
       if (this.issues[at]!.kind === kind && this.issues[at]!.offset === offset) return;
-    this.issues.push({ kind, line: this.#lineNumber, offset, id, message });
+    this.issues.push({ kind, line: this.#line, offset, id, message });
   }
 }
 
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
 
-const idIn = (bytes: Uint8Array, start: number, end: number): string =>
-  new TextDecoder().decode(bytes.subarray(start, end));
-
-const typeBytes = entryKinds.map((kind) => encoder.encode(kind.type));
-const SESSION = encoder.encode("session");
-
-/** The code of the kind that `bytes[start, end)` spells; 0 for an unknown type, -1 for the type of a header. */
-function kindIn(bytes: Uint8Array, start: number, end: number): number {
-  for (let code = 1; code < typeBytes.length; code++)
-    if (spells(bytes, start, end, typeBytes[code]!)) return code;
-  return spells(bytes, start, end, SESSION) ? -1 : 0;
-}
+const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);

@@ -263,6 +263,28 @@ describe("two lines that stand on one", () => {
   });
 });
 
+test("behind a torn line that has its time where all lines have it, an entry is found by its own time", () => {
+  const TIME = "2026-01-01T00:00:00.000Z";
+  const line = (id: string, parentId: string | null, timestamp = TIME) =>
+    JSON.stringify({ type: "message", id, parentId, timestamp, message: { role: "user", content: id } });
+  const ids = (glued: string) => {
+    const view = bytesView(Buffer.from(`${[HEADER, line("a", null), glued, line("d", "c")].join("\n")}\n`));
+    const tree = new Tree(view);
+    expect(contextOfWindow(readPathWindow(view))).toEqual(buildSessionContext(tree));
+    return [...tree.ids()];
+  };
+  const torn = line("b", "a").slice(0, -12);
+  expect(ids(torn + line("c", "a"))).toEqual(["a", "c", "d"]);
+  expect(ids(line("b", "a").slice(0, -60) + line("c", "a"))).toEqual(["a", "c", "d"]);
+  // Such lines come from one program; what another one wrote behind it would take a second search of every log.
+  expect(ids(torn + line("c", "a", "2026-01-01"))).toEqual(["a", "b", "d"]);
+  expect(ids(line("b", "a", "2026-01-01").slice(0, -12) + line("c", "a", "2026-01-01"))).toEqual([
+    "a",
+    "c",
+    "d",
+  ]);
+});
+
 test("a line on which a key stands twice keeps its place, says nothing, and is told of", () => {
   const line = (id: string, parentId: string | null, more = "") =>
     `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},${more}"message":{"role":"user","content":"${id}"}}`;
