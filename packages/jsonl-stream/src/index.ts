@@ -13,3 +13,4 @@ export type { ScanOptions } from "./line-window.ts";
 export { type LineProblem, LONGEST_PARSED, type ParsedLine, parseLine } from "./parse-line.ts";
 export { type Salvaged, salvageLine } from "./salvage-line.ts";
 export { type Line, type NumberedLine, scanLines, scanLinesBackward } from "./scan-lines.ts";
+export { isSpace, skipSpace, skipValue } from "./skip-value.ts";

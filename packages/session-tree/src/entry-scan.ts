@@ -1,9 +1,9 @@
+import { isSpace, skipSpace, skipValue } from "@espalier/jsonl-stream";
+
 const QUOTE = 34;
 const COMMA = 44;
 const COLON = 58;
-const OPEN_BRACKET = 91;
 const BACKSLASH = 92;
-const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
@@ -179,60 +179,4 @@ function spells(bytes: Uint8Array, start: number, word: string): boolean {
 
 function isNullLiteral(bytes: Uint8Array, at: number, end: number): boolean {
   return at + 4 <= end && spells(bytes, at, "null");
-}
-
-function isSpace(byte: number): boolean {
-  return byte === 32 || byte === 9 || byte === 13 || byte === 10;
-}
-
-function skipSpace(bytes: Uint8Array, at: number, end: number): number {
-  while (at < end && isSpace(bytes[at]!)) at++;
-  return at;
-}
-
-/** The position behind the value that begins at `at`; -1 when it does not end before `end`. */
-function skipValue(bytes: Uint8Array, at: number, end: number): number {
-  const first = bytes[at];
-  if (first === QUOTE) return skipString(bytes, at, end);
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, at, end);
-  while (at < end && isScalar(bytes[at]!)) at++;
-  return at < end ? at : -1;
-}
-
-/** What numbers and the three words are made of: letters, digits, `+`, `-` and `.`. */
-function isScalar(byte: number): boolean {
-  return (
-    (byte >= 97 && byte <= 122) ||
-    (byte >= 48 && byte <= 57) ||
-    byte === 45 ||
-    byte === 46 ||
-    byte === 43 ||
-    (byte >= 65 && byte <= 90)
-  );
-}
-
-function skipString(bytes: Uint8Array, at: number, end: number): number {
-  let quote = at;
-  for (;;) {
-    quote = bytes.indexOf(QUOTE, quote + 1);
-    if (quote < 0 || quote >= end) return -1;
-    let slashes = 0;
-    while (bytes[quote - 1 - slashes] === BACKSLASH) slashes++;
-    if (slashes % 2 === 0) return quote + 1;
-  }
-}
-
-/** Skips an object or array by counting brackets outside strings; no recursion, so depth costs nothing. */
-function skipNested(bytes: Uint8Array, at: number, end: number): number {
-  let depth = 0;
-  for (; at < end; at++) {
-    const byte = bytes[at]!;
-    if (byte === QUOTE) {
-      const after = skipString(bytes, at, end);
-      if (after < 0) return -1;
-      at = after - 1;
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
-    else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
-  }
-  return -1;
 }

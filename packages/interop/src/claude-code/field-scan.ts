@@ -1,9 +1,9 @@
+import { skipSpace, skipValue } from "@espalier/jsonl-stream";
+
 const QUOTE = 34;
 const COMMA = 44;
 const COLON = 58;
 const BACKSLASH = 92;
-const OPEN_BRACKET = 91;
-const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
@@ -12,8 +12,7 @@ const CLOSE_BRACE = 125;
  * line belongs, at a fraction of what parsing costs. It looks at the structure alone, so a line that passes may still
  * not be JSON; who parses it later will see.
  *
- * The scan of `session-tree` is beside it, not below: that one knows three keys of the format, takes nothing but plain
- * texts for them, and skips long texts by a native search, which is slower on lines like these.
+ * That of `session-tree` beside it knows three keys of the format, takes nothing but plain texts for them, and stops there.
  */
 export class FieldScan {
   /** Where the value of each wanted field begins, quotes included; -1 for a field that is not there. */
@@ -117,60 +116,4 @@ function asciiText(bytes: Uint8Array, start: number, end: number): string {
   let text = "";
   for (let at = start; at < end; at++) text += String.fromCharCode(bytes[at]!);
   return text;
-}
-
-function skipSpace(bytes: Uint8Array, at: number, end: number): number {
-  while (at < end) {
-    const byte = bytes[at];
-    if (byte !== 32 && byte !== 9 && byte !== 13 && byte !== 10) break;
-    at++;
-  }
-  return at;
-}
-
-/** The position behind the value that begins at `at`; -1 when it does not end before `end`. */
-function skipValue(bytes: Uint8Array, at: number, end: number): number {
-  const first = bytes[at];
-  if (first === QUOTE) return skipText(bytes, at, end);
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, at, end);
-  const start = at;
-  while (at < end && isLiteral(bytes[at]!)) at++;
-  return at > start && at < end ? at : -1;
-}
-
-/** Byte by byte: what agents keep is full of quotes, and a native search that ends after ten bytes costs more. */
-function skipText(bytes: Uint8Array, start: number, end: number): number {
-  for (let at = start + 1; at < end; at++) {
-    const byte = bytes[at];
-    if (byte === QUOTE) return at + 1;
-    if (byte === BACKSLASH) at++;
-  }
-  return -1;
-}
-
-/** Skips an object or list by counting brackets outside texts; no recursion, so depth costs nothing. */
-function skipNested(bytes: Uint8Array, at: number, end: number): number {
-  let depth = 0;
-  for (; at < end; at++) {
-    const byte = bytes[at]!;
-    if (byte === QUOTE) {
-      const after = skipText(bytes, at, end);
-      if (after < 0) return -1;
-      at = after - 1;
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
-    else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
-  }
-  return -1;
-}
-
-/** Letters, digits and signs: what `true`, `null` and numbers are made of. */
-function isLiteral(byte: number): boolean {
-  return (
-    (byte >= 48 && byte <= 57) ||
-    (byte >= 97 && byte <= 122) ||
-    byte === 43 ||
-    byte === 45 ||
-    byte === 46 ||
-    byte === 69
-  );
 }
