@@ -183,3 +183,21 @@ test("a hundred thousand entries are moved through without looking at more than 
 });
 
 const view = (scratch: Scratch): string => scratch.screen;
+
+test("on a narrow screen the tab that is shown keeps its name, and says how much more there is", () => {
+  const scratch = new Scratch().open(demoModel()).keys("2");
+  const { model } = scratch.state.tree!.view;
+  const { cursor } = scratch.state.tree!;
+  const context = readContext(model.tree, model.tree.idAt(cursor));
+  scratch.happen({ type: "context", row: cursor, context });
+  expect(scratch.screen).toMatch(/^─ 1 ─\[2 what the model reads here\]─ 3 ──+ +\d+ more ↓$/m);
+  scratch.happen({ type: "resize", columns: 100, rows: 24 });
+  expect(scratch.screen).toMatch(/─ 1 what was said ─\[2 .*\]─ 3 usage and cost ──+ +\d+ more ↓$/m);
+});
+
+test("the help says what keys do while one reads", () => {
+  const scratch = new Scratch(80, 80).open(demoModel()).keys("enter", "?");
+  expect(scratch.screen).toMatch(
+    /While reading[\s\S]*PgDn +a screen down, as with Space[\s\S]*→ +to the next row of the tree/,
+  );
+});

@@ -120,6 +120,7 @@ describe("what else is told of a session", () => {
       summary: "- The cache is in src/harbour.ts",
       firstKeptEntryId: "a2",
       tokensBefore: 30,
+      details: { source: "anthropic" },
     },
     { type: "label", id: "l1", parentId: "c1", timestamp: "", targetId: "a1", label: "found" },
     message("u3", "u1", "user", "Other way"),
@@ -140,6 +141,24 @@ describe("what else is told of a session", () => {
     expect(sum(view.before)).toBeGreaterThan(sum(view.after) - 9);
     expect(view.prompts).toHaveLength(1);
     expect(() => compactionAt(tree, 0)).toThrow("no compaction");
+  });
+
+  test("a prompt is shown where a model of the engine was asked, and nowhere else", () => {
+    const promptsBy = (details: object | undefined) => {
+      const made = {
+        type: "compaction",
+        id: "c",
+        parentId: "u",
+        timestamp: "",
+        summary: "S",
+        tokensBefore: 9,
+      };
+      const lines = [message("u", null, "user", "Hello"), { ...made, firstKeptEntryId: "c", details }];
+      return compactionAt(treeOf(lines), 1).prompts?.length ?? 0;
+    };
+    expect(promptsBy({ source: "anthropic" })).toBe(1);
+    expect(promptsBy({ source: "anthropic", isSplitTurn: true })).toBe(2);
+    expect([{ source: "extractive" }, { source: "extension" }, undefined].map(promptsBy)).toEqual([0, 0, 0]);
   });
 
   test("a line of a summary leads to the entry that said it", () => {

@@ -25,7 +25,7 @@ export function addCompact(program: Command, shell: Shell): void {
     )
     .option("--keep-recent <tokens>", "tokens that stay as they are (20,000 by default)", parseTokens)
     .option("--instructions <text>", "what the summary shall attend to")
-    .option("--dry-run", "say what would be done; ask no model, write nothing")
+    .option("--dry-run", "say what would be done; ask no model and no extension, write nothing")
     .addHelpText(
       "after",
       `

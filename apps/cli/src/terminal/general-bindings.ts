@@ -4,7 +4,7 @@ import { dialog } from "./dialog.ts";
 import { EMPTY, type Line, line, span } from "./frame.ts";
 import { SESSIONS_BINDINGS } from "./sessions-bindings.ts";
 import { type Next, next, type TerminalState } from "./state.ts";
-import { TREE_BINDINGS } from "./tree-bindings.ts";
+import { READING_BINDINGS, TREE_BINDINGS } from "./tree-bindings.ts";
 
 const quit = (state: TerminalState): Next => next(state, { type: "quit" });
 
@@ -59,6 +59,7 @@ function help(state: TerminalState) {
     ? [
         ["Act", ACT_BINDINGS],
         ["Move, fold, read", TREE_BINDINGS],
+        ["While reading", READING_BINDINGS],
         ["Everywhere", GENERAL_BINDINGS],
       ]
     : [

@@ -20,6 +20,9 @@ const MOST_HITS = 500;
 /** Sessions of which more than this is read only when they are opened. */
 const MOST_BYTES = 64_000_000;
 
+/** The same of a store, which has to send all of a session for it. */
+const MOST_FETCHED = 2_000_000;
+
 /** What the list of sessions has done outside of it. */
 export class ListEffects {
   readonly #shell: Pick<Shell, "store">;
@@ -27,6 +30,8 @@ export class ListEffects {
   readonly #listing: LatestTask;
   readonly #searching: LatestTask;
   readonly #facts: LatestTask;
+  /** Sizes of what is listed, by `ref`. */
+  readonly #bytes = new Map<string, number>();
 
   constructor(
     shell: Pick<Shell, "store">,
@@ -48,6 +53,7 @@ export class ListEffects {
       let told = 0;
       for await (const session of listSessions({ ...storeOf(this.#shell), subAgents: true })) {
         sessions.push(session);
+        this.#bytes.set(session.ref, session.bytes);
         await pause();
         if (sessions.length > 1 && Date.now() - told < TELLING) continue;
         tell(false);
@@ -80,7 +86,7 @@ export class ListEffects {
     this.#facts.begin(async (signal) => {
       const store = storeInUse(this.#shell);
       for (const ref of refs) {
-        const facts = await factsOf(store, ref, signal);
+        const facts = await factsOf(store, ref, this.#bytes.get(ref) ?? 0, signal);
         if (facts) this.#dispatch({ type: "facts", ref, facts });
       }
     }, TYPING);
@@ -97,13 +103,14 @@ export class ListEffects {
 async function factsOf(
   store: SessionStore,
   ref: string,
+  bytes: number,
   signal: AbortSignal,
 ): Promise<SessionFacts | undefined> {
   const pause = pauses(signal);
   const log = await store.open(ref, "read");
   try {
-    const { view } = log;
-    if (!view || view.size > MOST_BYTES) return undefined;
+    if (bytes > (log.view ? MOST_BYTES : MOST_FETCHED)) return undefined;
+    const view = await log.load();
     const tree = new Tree(partView(view, 0, view.size));
     await pause();
     let cost = 0;

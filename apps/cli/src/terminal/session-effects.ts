@@ -19,6 +19,9 @@ const PASSING = 60;
 const TELLING = 150;
 const MOST_FOUND = 5_000;
 
+/** How many times as long as it took to take in what is new nothing more is taken in unasked. */
+const REST = 10;
+
 /** How the session that is open is opened. */
 export interface Opening {
   /** Where the cursor shall be. */
@@ -39,6 +42,9 @@ export class SessionEffects {
   #reader: SessionReader | undefined;
   #unfollow: () => void = () => {};
   #refreshing: Promise<void> | undefined;
+  /** What grew is taken in then; when the last taking in is long enough ago for another one. */
+  #growing: NodeJS.Timeout | undefined;
+  #restedAt = 0;
 
   constructor(
     shell: Pick<Shell, "store">,
@@ -63,6 +69,8 @@ export class SessionEffects {
 
   async #load(ref: string, { entryId, editorText }: Opening, signal?: AbortSignal): Promise<void> {
     const log = await storeInUse(this.#shell).open(ref, "read");
+    // Of a store all of it has to come here first.
+    if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
     await log.load();
     const reader = new SessionReader(log, pauses(signal));
     const begun = reader.begin();
@@ -81,7 +89,7 @@ export class SessionEffects {
     // A place that the end of the log does not have is gone to when all of it is there.
     const place = begun.isPartial ? entryId : undefined;
     this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
-    this.#unfollow = followLog(log, () => void this.refresh().catch(this.#failed));
+    this.#unfollow = followLog(log, () => this.#grow());
     this.#ahead.begin((ended) => reader.lookAhead(pauses(ended)));
   }
 
@@ -136,12 +144,26 @@ export class SessionEffects {
     return this.#refreshing;
   }
 
+  /** Takes in what somebody else wrote; of a long session not more often than leaves time for keys. */
+  #grow(): void {
+    if (this.#growing) return;
+    this.#growing = setTimeout(
+      () => {
+        this.#growing = undefined;
+        this.refresh().catch(this.#failed);
+      },
+      Math.max(0, this.#restedAt - performance.now()),
+    );
+  }
+
   async #refresh(): Promise<void> {
     const reader = this.#reader;
     if (!reader) return;
     const { ref } = reader.log;
     try {
+      const began = performance.now();
       const model = await reader.refresh();
+      this.#restedAt = performance.now() + REST * (performance.now() - began);
       if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
     } catch (error) {
       if (!isReplaced(error) || this.#reader !== reader) throw error;
@@ -159,6 +181,8 @@ export class SessionEffects {
     this.#reader = reader;
     this.#unfollow();
     this.#unfollow = () => {};
+    clearTimeout(this.#growing);
+    this.#growing = undefined;
     this.#ahead.end();
     await before?.close();
   }

@@ -47,7 +47,7 @@ const MOVES: readonly TreeBinding[] = [
   {
     keys: ["wheel-up"],
     shown: "wheel",
-    title: "up and down",
+    title: "up and down; a click goes to a row",
     run: moves((state, tree) => step(state, tree, -3)),
   },
   { keys: ["wheel-down"], shown: "", title: "", run: moves((state, tree) => step(state, tree, 3)) },
@@ -214,33 +214,35 @@ const PREVIEW: readonly TreeBinding[] = [
 /** Keys of the tree, acts not among them. */
 export const TREE_BINDINGS: readonly TreeBinding[] = [...MOVES, ...JUMPS, ...FOLDS, ...PREVIEW];
 
-const read = (keys: readonly string[], by: (state: TerminalState) => number): TreeBinding => ({
+const read = (
+  keys: readonly string[],
+  shown: string,
+  title: string,
+  by: (state: TerminalState) => number,
+): TreeBinding => ({
   keys,
-  shown: "",
-  title: "",
+  shown,
+  title,
   run: moves((state, tree) => scrolled(state, tree, by(state))),
+});
+
+const readOther = (key: string, shown: string, title: string, by: number): TreeBinding => ({
+  keys: [key],
+  shown,
+  title,
+  run: moves((state, tree) => ({ ...step(state, tree, by), scroll: 0 })),
 });
 
 /** Keys that mean something else while one reads; all others mean the same. */
 export const READING_BINDINGS: readonly TreeBinding[] = [
-  read(["up", "k", "K"], () => -1),
-  read(["down", "j", "J"], () => 1),
-  read(["wheel-up"], () => -3),
-  read(["wheel-down"], () => 3),
-  read(["pageup", "ctrl-b"], (state) => -(bodyHeight(state) - 2)),
-  read(["pagedown", "ctrl-f", " "], (state) => bodyHeight(state) - 2),
-  read(["home", "<"], () => Number.NEGATIVE_INFINITY),
-  read(["end", ">"], () => Number.POSITIVE_INFINITY),
-  {
-    keys: ["right"],
-    shown: "",
-    title: "",
-    run: moves((state, tree) => ({ ...step(state, tree, 1), scroll: 0 })),
-  },
-  {
-    keys: ["left"],
-    shown: "",
-    title: "",
-    run: moves((state, tree) => ({ ...step(state, tree, -1), scroll: 0 })),
-  },
+  read(["up", "k", "K"], "↑ k", "a line up", () => -1),
+  read(["down", "j", "J"], "↓ j", "a line down", () => 1),
+  read(["wheel-up"], "wheel", "three lines up and down", () => -3),
+  read(["wheel-down"], "", "", () => 3),
+  read(["pageup", "ctrl-b"], "PgUp", "a screen up", (state) => -(bodyHeight(state) - 2)),
+  read(["pagedown", "ctrl-f", " "], "PgDn", "a screen down, as with Space", (state) => bodyHeight(state) - 2),
+  read(["home", "<"], "Home <", "to its beginning", () => Number.NEGATIVE_INFINITY),
+  read(["end", ">"], "End >", "to its end", () => Number.POSITIVE_INFINITY),
+  readOther("right", "→", "to the next row of the tree", 1),
+  readOther("left", "←", "to the row before", -1),
 ];

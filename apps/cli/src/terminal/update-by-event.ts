@@ -119,7 +119,9 @@ function opened(state: TerminalState, event: Extract<OtherEvent, { type: "opened
   const position = row < 0 ? -1 : (model.order.positions[row] ?? -1);
   const placed = position < 0 ? moveTo(state, tree, -1) : revealed(state, tree, position);
   const dialog = event.editorText === undefined ? undefined : editorDialog(event.editorText);
-  return next({ ...state, dialog, work: undefined, tree: placed });
+  // That it was being fetched is over.
+  const notice = before ? state.notice : undefined;
+  return next({ ...state, dialog, notice, work: undefined, tree: placed });
 }
 
 /** The tree at another length of the log: who looked at the leaf still does, and everything else stays. */

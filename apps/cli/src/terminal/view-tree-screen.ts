@@ -1,4 +1,3 @@
-import { columnsOf } from "../text-columns.ts";
 import { beside, fitLine, fitLines, type Line, line, lineWidth, type Span, span } from "./frame.ts";
 import { treeLayout } from "./layout.ts";
 import { minimap } from "./minimap.ts";
@@ -52,17 +51,22 @@ function previewPane(state: TerminalState, tree: TreeState): Line[] {
   return [tabLine(tree, previewColumns, more), ...shown];
 }
 
-function tabLine({ tab }: TreeState, columns: number, more: string): Line {
-  const spans: Span[] = [];
+/** The tabs, and how much more there is; where that does not fit, those that are not shown are numbers alone. */
+function tabLine(tree: TreeState, columns: number, more: string): Line {
+  const behind = more === "" ? [] : [span(` ${more} `, "dim")];
+  for (const tabs of [tabSpans(tree, true), tabSpans(tree, false)]) {
+    const rest = columns - lineWidth({ spans: [...tabs, ...behind] });
+    if (rest >= 0) return { spans: [...tabs, span("─".repeat(rest), "dim"), ...behind] };
+  }
+  return fitLine({ spans: tabSpans(tree, false) }, columns);
+}
+
+function tabSpans({ tab }: TreeState, isNamed: boolean): Span[] {
+  const spans: Span[] = [span("─", "dim")];
   for (const [at, { name, title }] of TABS.entries()) {
     const isShown = name === tab;
-    spans.push(
-      span(isShown ? `[${at + 1} ${title}]` : ` ${at + 1} ${title} `, isShown ? "heading" : "dim"),
-      span("─", "dim"),
-    );
+    const text = isShown || isNamed ? `${at + 1} ${title}` : `${at + 1}`;
+    spans.push(span(isShown ? `[${text}]` : ` ${text} `, isShown ? "heading" : "dim"), span("─", "dim"));
   }
-  const tabs: Line = { spans: [span("─", "dim"), ...spans] };
-  const rest = columns - lineWidth(tabs) - columnsOf(more) - 2;
-  if (rest < 0) return fitLine({ spans: [...tabs.spans, span("─".repeat(columns), "dim")] }, columns);
-  return { spans: [...tabs.spans, span("─".repeat(rest), "dim"), span(` ${more} `, "dim")] };
+  return spans;
 }

@@ -17,6 +17,8 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
     ? "Kept as it is: nothing."
     : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${firstKeptEntryId} on.`;
   if (edits.length > 0) yield `Shortened, to fit: ${formatMany(edits.length, "message")} of those.`;
+  // An answer of theirs may ask a model, which a plan never does.
+  yield "Extensions were not asked: they may refuse it, change it, or write the summary themselves.";
 }
 
 /** What a compaction did, for people, and the summary itself. */

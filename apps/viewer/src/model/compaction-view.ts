@@ -34,7 +34,10 @@ export interface CompactionView {
   kept: number[];
   /** The compaction whose summary this one goes on from; -1 when it is the first on its path. */
   previousRow: number;
-  /** What the engine's summarizers are asked with where nobody says otherwise; null where an extension wrote the summary. */
+  /**
+   * What a model is asked with where nobody says otherwise: entries do not record what was sent. Null where no model of
+   * the engine was asked: an extension wrote the summary, it was made from the messages, or another program made it.
+   */
   prompts: string[] | null;
   /** US dollars; null where nothing was billed. */
   cost: number | null;
@@ -92,9 +95,12 @@ function tokensAt(tree: Tree, row: number): TokenCounts {
   return tokens;
 }
 
+/** Who writes summaries without a prompt: an extension, and the summarizer that takes them from the messages. */
+const UNASKED: ReadonlySet<string> = new Set(["extension", "extractive"]);
+
 function promptsOf(entry: CompactionEntry, hasPrevious: boolean): string[] | null {
   const { source, isSplitTurn } = detailsOf(entry);
-  if (entry.fromHook || source === "extension") return null;
+  if (entry.fromHook || source === undefined || UNASKED.has(source)) return null;
   const history = hasPrevious ? UPDATE_SUMMARIZATION_PROMPT : SUMMARIZATION_PROMPT;
   return isSplitTurn ? [history, TURN_PREFIX_SUMMARIZATION_PROMPT] : [history];
 }

@@ -70,7 +70,11 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
       <SummaryLines model={model} row={row} text={answer.summary} actions={actions} />
       {answer.prompts && (
         <details>
-          <summary>The prompt it was asked with</summary>
+          <summary>The built-in prompt</summary>
+          <p class="quiet">
+            What was sent is not in the session. This is what a model is asked with, unless an extension or
+            the person who compacted says more.
+          </p>
           {answer.prompts.map((prompt) => (
             <PlainText key={prompt} text={prompt} />
           ))}

@@ -1,0 +1,112 @@
+import { createSession, openSession } from "@espalier/engine";
+import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
+import { expect, test, vi } from "vitest";
+import { ListEffects } from "../src/terminal/list-effects.ts";
+import { SessionEffects } from "../src/terminal/session-effects.ts";
+import type { TerminalEvent } from "../src/terminal/terminal-event.ts";
+
+/** Milliseconds that a busy machine may take. */
+const PATIENCE = { timeout: 30_000 };
+
+/** A store somewhere else: the bytes of a session come when they are asked for. */
+function distant(store: SessionStore): { store: SessionStore; loaded: string[] } {
+  const loaded: string[] = [];
+  const far = (log: SessionLog): SessionLog => {
+    let isLoaded = false;
+    return new Proxy(log, {
+      get(target, key) {
+        if (key === "view" && !isLoaded) return undefined;
+        if (key === "load")
+          return () => {
+            isLoaded = true;
+            loaded.push(target.ref);
+            return target.load();
+          };
+        const value: unknown = Reflect.get(target, key, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  };
+  const open: SessionStore["open"] = async (ref, mode) => far(await store.open(ref, mode));
+  return { store: { ...store, open }, loaded };
+}
+
+async function written(store: SessionStore, text: string): Promise<string> {
+  const session = await createSession({ store, cwd: "/project" });
+  await session.appendMessages([
+    { role: "user", content: text },
+    {
+      role: "assistant",
+      content: [{ type: "text", text: "Yes." }],
+      provider: "p",
+      model: "m",
+      stopReason: "stop",
+      usage: {
+        input: 1,
+        output: 1,
+        cacheRead: 0,
+        cacheWrite: 0,
+        totalTokens: 2,
+        cost: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, total: 2 },
+      },
+    },
+  ]);
+  await session.close();
+  return session.file;
+}
+
+test("of a store branches and cost are listed too, but for sessions that are long to fetch", async () => {
+  const near = memoryStore();
+  const short = await written(near, "Short");
+  const long = await written(near, "long ".repeat(500_000));
+  const { store, loaded } = distant(near);
+  const events: TerminalEvent[] = [];
+  const effects = new ListEffects(
+    { store },
+    (event) => events.push(event),
+    (error) => {
+      throw error;
+    },
+  );
+  effects.list();
+  await vi.waitFor(
+    () => expect(events).toContainEqual(expect.objectContaining({ type: "sessions", isDone: true })),
+    PATIENCE,
+  );
+  effects.readFacts([long, short]);
+  await vi.waitFor(
+    () => expect(events).toContainEqual({ type: "facts", ref: short, facts: { branches: 1, cost: 2 } }),
+    PATIENCE,
+  );
+  expect(loaded).toEqual([short]);
+  effects.end();
+});
+
+test("that a session is fetched is said while it is, and what it grows by arrives", async () => {
+  const near = memoryStore();
+  const ref = await written(near, "Here");
+  const events: TerminalEvent[] = [];
+  const fail = (error: unknown) => {
+    throw error;
+  };
+  const effects = new SessionEffects(
+    distant(near),
+    (event) => events.push(event),
+    async () => ({ name: "extractive", isBilled: false }),
+    fail,
+  );
+  effects.open(ref, {});
+  await vi.waitFor(
+    () => expect(events.map(({ type }) => type)).toEqual(["warned", "opened", "opened"]),
+    PATIENCE,
+  );
+  expect(events[0]).toEqual({ type: "warned", message: "Fetching the session from its store …" });
+  const session = await openSession(ref, { store: near });
+  await session.appendMessages([{ role: "user", content: "And there" }]);
+  await session.close();
+  await vi.waitFor(
+    () => expect(events.at(-1)).toMatchObject({ type: "grown", model: { length: 3 } }),
+    PATIENCE,
+  );
+  effects.close();
+});
