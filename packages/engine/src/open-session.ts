@@ -6,6 +6,7 @@ import {
   type SessionLog,
   type SessionStore,
   SessionTree,
+  WRITER,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { contextForHandlers } from "./context-for-handlers.ts";
@@ -124,6 +125,7 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     id: options.id ?? createId(),
     timestamp: new Date().toISOString(),
     cwd: options.cwd ?? process.cwd(),
+    writer: WRITER,
     ...(options.parent ? { parent: options.parent } : {}),
   };
   const log = await store.create(header, [], options.file);

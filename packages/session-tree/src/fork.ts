@@ -10,6 +10,7 @@ import { pathRows } from "./path.ts";
 import { promptText } from "./prompt-text.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { Tree } from "./tree.ts";
+import { WRITER } from "./writer.ts";
 
 /** Bytes copied at once, lines beyond it aside. */
 const PIECE = 1 << 20;
@@ -61,6 +62,7 @@ export function forkHeader(
     id: createId(),
     timestamp: now,
     cwd: source.cwd,
+    writer: WRITER,
     parentSession: ref,
     parent: { sessionId: source.id, entryId, kind: "fork" },
   };

@@ -137,3 +137,4 @@ export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./
 export { Tree } from "./tree.ts";
 export { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 export { QUEUE_LIMITS, type QueueLimits } from "./write-queue.ts";
+export { WRITER } from "./writer.ts";

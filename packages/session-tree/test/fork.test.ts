@@ -8,6 +8,7 @@ import {
   SessionTree,
   sessionName,
   usage,
+  WRITER,
 } from "@espalier/session-tree";
 import { drawTree, growTree } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
@@ -36,6 +37,7 @@ describe("a fork", () => {
       id: fork.id,
       timestamp: "2026-02-02T00:00:00.000Z",
       cwd: "/garden",
+      writer: WRITER,
       parentSession: "grown",
       parent: { sessionId: "grown", entryId: "a2", kind: "fork" },
     });

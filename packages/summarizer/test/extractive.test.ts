@@ -140,6 +140,30 @@ describe("what the summary of a session says", () => {
     expect(text).toContain("Bitte niemals auf main pushen, sondern immer über einen Merge Request");
   });
 
+  it.each([
+    [
+      "Portuguese",
+      "Corrija o tempo limite em src/login.ts. Não altere o banco de dados.",
+      "Agora rode os testes.",
+    ],
+    [
+      "Korean",
+      "src/login.ts 의 로그인 시간 초과를 고쳐 주세요. 데이터베이스는 절대 바꾸지 마세요.",
+      "이제 테스트를 실행하세요.",
+    ],
+    [
+      "Spanish",
+      "Arregla el tiempo de espera en src/login.ts. No cambies la base de datos.",
+      "Ahora ejecuta las pruebas.",
+    ],
+  ])(
+    "quotes the requests of somebody who writes %s as they were written",
+    async (_language, first, newest) => {
+      const { text } = await ask([user(first), ...edit("src/login.ts", "const timeout = 30;"), user(newest)]);
+      expect(section(text, "## Goal")).toBe(`- First request: "${first}"\n- Newest request: "${newest}"`);
+    },
+  );
+
   it("passes over what programs put into a user's message, and bare slash commands", async () => {
     const { text } = await ask([
       user("<environment_context>\n  <cwd>/home/me</cwd>\n</environment_context>"),
