@@ -13,6 +13,7 @@ import {
 import { afterAll, expect, test } from "vitest";
 import {
   bundled,
+  demoCopy,
   espalier,
   espalierJson,
   HEADER,
@@ -144,6 +145,17 @@ test("--model says who answers, and the session remembers it", async () => {
     "claude-sonnet-4-5",
     "claude-sonnet-4-5",
   ]);
+});
+
+test("a session whose folder is gone says so, and goes on", async () => {
+  const home = place();
+  const env = environmentOf(home, await claude());
+  const { code, stdout, stderr } = await espalier(["chat", demoCopy(), "--print", "In short?"], {
+    env,
+    cwd: home,
+  });
+  expect([code, stdout === ""]).toEqual([0, false]);
+  expect(stderr).toContain("The folder of this session, /home/ada/tidepool, is not there");
 });
 
 const hasTmux = spawnSync("tmux", ["-V"]).status === 0;

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import {
   type Agent,
   anthropicModel,
@@ -74,7 +75,10 @@ export async function openConversation(
     model: choices.model ?? modelOf(session),
     ...windowSaid(settings),
   });
-  const folders = [session.header?.cwd ?? process.cwd(), offloadFolder(session.file)];
+  const cwd = session.header?.cwd ?? process.cwd();
+  if (!existsSync(cwd))
+    shell.complain(`The folder of this session, ${cwd}, is not there; until it is, tools find no files.`);
+  const folders = [cwd, offloadFolder(session.file)];
   const tools = [
     readFileTool(folders),
     listFilesTool(folders),
