@@ -13,6 +13,9 @@ const COMING_AND_GOING = /^(08...|57P0[123]|53300)$/;
 /** A table or schema that is not there; a column that an older table has not. */
 const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 
+/** What the client says where it was to answer with a password and has none. */
+const NO_PASSWORD = /client password must be a/;
+
 const TIMED_OUT = "57014";
 
 /** What a client of PostgreSQL threw, as this package's error: how a `Database` has to tell of its failures. */
@@ -21,6 +24,10 @@ export function asStoreError(cause: unknown, place: string): unknown {
   const { severity, code, constraint, message } = cause as ClientError;
   if (severity === undefined || (code !== undefined && COMING_AND_GOING.test(code))) {
     const why = code ?? message;
+    if (NO_PASSWORD.test(message)) {
+      const message = `${place} asks for a password, and there is none; put it into the address, or into PGPASSWORD.`;
+      return new PostgresStoreError("refused", message, { cause });
+    }
     if (isTlsTrouble(cause)) {
       return new PostgresStoreError(
         "unreachable",

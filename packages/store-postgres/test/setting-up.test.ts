@@ -135,6 +135,28 @@ describe.skipIf(!hasServer)("setting up", () => {
     await brief.close();
   });
 
+  test("who has no password for a server that asks for one is told so", async () => {
+    const asking = await startPrivateServer();
+    const client = new Client({ connectionString: asking.url });
+    await client.connect();
+    await client.query("CREATE ROLE guest LOGIN PASSWORD 'x'");
+    const { hba } = (await client.query("SELECT current_setting('hba_file') AS hba")).rows[0];
+    await client.end();
+    try {
+      writeFileSync(hba, "host all guest 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n");
+      await asking.crash();
+      await asking.start();
+      const guest = asking.url.replace("espalier@", "guest@");
+      await expect(migratePostgres(guest)).rejects.toMatchObject({
+        code: "refused",
+        message: expect.stringContaining("PGPASSWORD"),
+      });
+      await expect(migratePostgres(guest.replace("@", ":y@"))).rejects.toMatchObject({ sqlState: "28P01" });
+    } finally {
+      await asking.remove();
+    }
+  });
+
   test("TLS is as the address says: a server without it is refused where it is demanded", async () => {
     const store = openPostgresStore(`${server.url}?sslmode=verify-full`, { reconnectMs: 0 });
     await expect(store.open("s1", "read")).rejects.toMatchObject({
