@@ -111,6 +111,9 @@ test("the list searches as one types, by name at once and over everything said, 
   scratch.happen({ type: "sessions", sessions, isDone: true });
   expect(scratch.screen).toMatch(/▸ How high is the tide\? +boats +1\.5 kB +· +1 h +·/);
   expect(scratch.effects).toEqual([{ type: "read-facts", refs: ["/s/new.jsonl", "/s/old.jsonl"] }]);
+  // From the list there is nowhere to go back to.
+  expect(scratch.screen).toMatch(/Enter open.*\? help {2}q quit/);
+  expect(scratch.screen).not.toContain("Esc");
   scratch.happen({ type: "facts", ref: "/s/new.jsonl", facts: { branches: 3, cost: 1.5 } });
   expect(scratch.screen).toMatch(/1\.5 kB +3 +1 h +\$1\.50/);
   // The run of a sub-agent is there when it is asked for.
@@ -134,7 +137,10 @@ test("the list searches as one types, by name at once and over everything said, 
   };
   scratch.happen({ type: "hits", query: "lights", hits: [hit], isDone: true });
   expect(scratch.screen).toMatch(/▸ Harbour lights/);
-  expect(scratch.screen).toMatch(/How high is the tid… user +the lights go out/);
+  expect(scratch.screen).toMatch(/How high is the tid… you +the lights go out/);
+  const far = { ...hit, role: "toolResult", snippet: `${"before it ".repeat(20)}the LIGHTS` };
+  scratch.happen({ type: "hits", query: "lights", hits: [hit, far], isDone: true });
+  expect(scratch.screen).toMatch(/tool +….*the LIGHTS/);
   scratch.keys("down", "enter");
   expect(scratch.effects.at(-1)).toEqual({ type: "open", ref: "/s/new.jsonl", entryId: "e7" });
   scratch.keys("escape");

@@ -2,6 +2,7 @@ import { formatAge, formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { columnsOf, cutToColumns } from "../text-columns.ts";
 import { type Line, type Span, type Style, selectLine, span } from "./frame.ts";
+import { matchedSpans } from "./matched-spans.ts";
 import type { RowKind } from "./row-kinds.ts";
 import type { TreeModel } from "./tree-model.ts";
 import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "./tree-rows.ts";
@@ -69,7 +70,7 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const text = cutToColumns(said, Math.max(0, room));
   const tone = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
   const gap = " ".repeat(Math.max(0, room - columnsOf(text)));
-  const drawn = { spans: [...before, ...matched(text, tone, look.query), span(gap), ...behind] };
+  const drawn = { spans: [...before, ...matchedSpans(text, tone, look.query), span(gap), ...behind] };
   return isSelected ? selectLine(drawn, look.columns) : drawn;
 }
 
@@ -112,19 +113,4 @@ function hiddenCount(view: TreeView, position: number, row: number): string {
   if (count <= 0) return "";
   if (view.unfolded.has(row)) return "▾";
   return `▸${formatCount(count)}${count === COUNTED - 1 ? "+" : ""}`;
-}
-
-/** The text with what is searched for standing out. */
-function matched(text: string, style: Style, query: string): Span[] {
-  if (query === "") return [span(text, style)];
-  const spans: Span[] = [];
-  const small = text.toLowerCase();
-  let at = 0;
-  // Where small letters are of another length, places in one text are none in the other.
-  for (let found = small.length === text.length ? small.indexOf(query) : -1; found >= 0; ) {
-    spans.push(span(text.slice(at, found), style), span(text.slice(found, found + query.length), "match"));
-    at = found + query.length;
-    found = small.indexOf(query, at);
-  }
-  return [...spans, span(text.slice(at), style)];
 }

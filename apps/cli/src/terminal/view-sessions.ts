@@ -4,6 +4,7 @@ import { plainLine } from "../plain-text.ts";
 import { cutToColumns, padToColumns } from "../text-columns.ts";
 import { fitLines, type Line, line, type Span, selectLine, span } from "./frame.ts";
 import { bodyHeight } from "./layout.ts";
+import { matchedSpans } from "./matched-spans.ts";
 import { formatCost } from "./path-usage.ts";
 import { projectOf, type SessionsRow, sessionsRows, titleOf } from "./sessions-rows.ts";
 import type { TerminalState } from "./state.ts";
@@ -54,19 +55,47 @@ function sessionsLine(
   const mark = span(isSelected ? "▸ " : "  ", "leaf");
   const drawn =
     row.type === "hit"
-      ? hitLine(row, size.columns)
+      ? hitLine(row, sessions.query?.text.trim().toLowerCase() ?? "", size.columns)
       : listedLine(sessions.facts.get(row.session.ref), row.session, now, room, showsProject);
   const marked = { spans: [mark, ...drawn] };
   return isSelected ? selectLine(marked, size.columns) : marked;
 }
 
-function hitLine({ hit, session }: Extract<SessionsRow, { type: "hit" }>, columns: number): Span[] {
-  const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), 20);
+/** Columns of the session in which something was found, and of who said it. */
+const WHERE = 20;
+const WHO = 7;
+
+/** Who says something, as the tree calls them. */
+const WHOSE: Readonly<Record<string, string>> = {
+  user: "you",
+  assistant: "model",
+  toolResult: "tool",
+  bashExecution: "shell",
+  compaction: "summary",
+  branch_summary: "summary",
+};
+
+function hitLine(
+  { hit, session }: Extract<SessionsRow, { type: "hit" }>,
+  query: string,
+  columns: number,
+): Span[] {
+  const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), WHERE);
+  const who = WHOSE[hit.role] ?? plainLine(hit.role);
+  const room = Math.max(10, columns - WHERE - WHO - 6);
   return [
-    span(`  ${padToColumns(where, 20)} `, "dim"),
-    span(`${plainLine(hit.role).slice(0, 9).padEnd(9)} `, "user"),
-    span(cutToColumns(plainLine(hit.snippet), Math.max(10, columns - 36))),
+    span(`  ${padToColumns(where, WHERE)} `, "dim"),
+    span(`${padToColumns(cutToColumns(who, WHO), WHO)} `, "user"),
+    ...matchedSpans(cutToColumns(aroundMatch(plainLine(hit.snippet), query, room), room), "plain", query),
   ];
+}
+
+/** A text from where what is searched for stands within so many columns of its beginning. */
+function aroundMatch(text: string, query: string, room: number): string {
+  const at = text.toLowerCase().indexOf(query);
+  if (at < 0 || at + query.length < room - 1) return text;
+  const from = Math.max(0, at - Math.floor(room / 3));
+  return `…${text.slice(from).toWellFormed()}`;
 }
 
 function listedLine(

@@ -89,7 +89,8 @@ function footer(state: TerminalState): Line {
     ]);
   const bindings: readonly { shown: string; hint?: string }[] = tree
     ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
-    : [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS];
+    : // From the list there is nowhere to go back to.
+      [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS.filter(({ hint }) => hint !== "back")];
   const hinted = bindings.flatMap(({ shown, hint }): [string, string][] =>
     hint ? [[shown.split(" ")[0]!, hint]] : [],
   );
