@@ -87,6 +87,7 @@ function footer(state: TerminalState): Line {
       ["↑↓", "choose"],
       ["Esc", "end the search"],
     ]);
+  if (tree?.isReading) return keys(READING_KEYS);
   const bindings: readonly { shown: string; hint?: string }[] = tree
     ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
     : // From the list there is nowhere to go back to.
@@ -96,6 +97,17 @@ function footer(state: TerminalState): Line {
   );
   return fitKeys(hinted, state.size.columns);
 }
+
+/** What one does while one reads: acts are a key away, where the tree is. */
+const READING_KEYS = [
+  ["↑↓", "scroll"],
+  ["←→", "other rows"],
+  ["z", "in full"],
+  ["Tab", "preview"],
+  ["Esc", "back"],
+  ["?", "help"],
+  ["q", "quit"],
+] as const;
 
 function dialogKeys(hasField: boolean, hasLines: boolean, hasChoices: boolean): Line {
   if (hasField)
