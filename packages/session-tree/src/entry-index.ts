@@ -122,7 +122,10 @@ export class EntryIndex {
     return this.#ids.find();
   }
 
-  /** Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
+  /**
+   * Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}.
+   * @internal
+   */
   hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
     this.#ids.hashInto(hashes, at, bytes, start, end);
   }
@@ -160,6 +163,7 @@ export class EntryIndex {
   /**
    * Adds rows that wait, from the one at `from` on, as long as each has an id of its own and its parent above it.
    * Returns how many of them are settled: where that is not all, the next one has to be looked at closely.
+   * @internal
    */
   addPlain(rows: WaitingRows, from: number): number {
     this.#ids.bringNear(rows.ids, rows.count);
