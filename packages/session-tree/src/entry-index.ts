@@ -130,20 +130,26 @@ export class EntryIndex {
     this.#ids.hashInto(hashes, at, bytes, start, end);
   }
 
-  /** As {@link rowOf}, for an id that was hashed. */
+  /**
+   * As {@link rowOf}, for an id that was hashed.
+   * @internal
+   */
   rowOfHash(hashes: IdHashes, at: number): number {
     this.#ids.recall(hashes, at);
     return this.#ids.find();
   }
 
-  /** As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is. */
+  /**
+   * As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is.
+   * @internal
+   */
   parentOfHash(hashes: IdHashes, at: number): number {
     this.#ids.recall(hashes, at);
     return this.#ids.findNear();
   }
 
   /**
-   * Adds a row under the id that {@link rowOfBytes} or {@link rowOfHash} was asked for last, so that no id is hashed
+   * Adds a row under the id that {@link rowOfBytes} or `rowOfHash` was asked for last, so that no id is hashed
    * twice; returns its number. `older` is what that call gave.
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number {
