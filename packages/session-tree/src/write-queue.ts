@@ -101,31 +101,28 @@ export class WriteQueue {
   async #work(): Promise<void> {
     // Not before `#running` is set, which the end of the work takes back.
     await undefined;
+    clearTimeout(this.#timer);
     try {
-      clearTimeout(this.#timer);
-      await this.#writeAll();
-    } finally {
-      this.#running = undefined;
-    }
-  }
-
-  async #writeAll(): Promise<void> {
-    for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
-      try {
-        const result = await job.write();
-        this.#waiting.shift();
-        if (this.#failure && job.keep) this.#drained += job.entries;
-        job.resolve(result);
-        if (this.#failure && !this.#waiting.some(({ keep }) => keep)) this.#recover();
-      } catch (error) {
-        if (!(error instanceof SessionTreeError && PASSING.has(error.code))) {
+      for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
+        try {
+          const result = await job.write();
           this.#waiting.shift();
-          job.reject(error);
-          continue;
+          if (this.#failure && job.keep) this.#drained += job.entries;
+          job.resolve(result);
+          if (this.#failure && !this.#waiting.some(({ keep }) => keep)) this.#recover();
+        } catch (error) {
+          if (!(error instanceof SessionTreeError && PASSING.has(error.code))) {
+            this.#waiting.shift();
+            job.reject(error);
+            continue;
+          }
+          this.#fail(error);
+          if (this.#waiting.length > 0) return;
         }
-        this.#fail(error);
-        if (this.#waiting.length > 0) return;
       }
+    } finally {
+      // In one step with the look that found nothing more: what is added from now on begins work of its own.
+      this.#running = undefined;
     }
   }
 

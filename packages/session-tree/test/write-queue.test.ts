@@ -202,3 +202,17 @@ test("entries count before the disk has them, and are acknowledged when it has",
   const [entry] = await first;
   expect(second!.parentId).toBe(entry!.id);
 });
+
+test("an append that is asked for at whatever moment another one ends is written too", PATIENT, async () => {
+  const store = memoryStore();
+  const { ref } = await store.create(header);
+  const session = await SessionTree.open(await store.open(ref, "write"));
+  const moments = 40;
+  for (let at = 0; at < moments; at++) {
+    const first = session.append(note(`first ${at}`));
+    // Steps of the event loop's queue of promises: the end of the writing lies at one of them.
+    for (let step = 0; step < at; step++) await undefined;
+    await Promise.all([first, session.append(note(`second ${at}`))]);
+  }
+  expect(session.tree.length).toBe(2 * moments);
+});
