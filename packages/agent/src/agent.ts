@@ -13,7 +13,7 @@ import { AgentError, MaxIterations } from "./agent-error.ts";
 import type { AgentEvent, AgentListener } from "./agent-event.ts";
 import type { AgentOptions, RunOptions } from "./agent-options.ts";
 import { InputQueue, type QueuedInput } from "./input-queue.ts";
-import { type Limits, limitsOf, type SummaryWriter, writerOf } from "./limits.ts";
+import { type Limits, limitsOf, type SummaryWriter, windowOf, writerOf } from "./limits.ts";
 import type { Model } from "./model.ts";
 import { isAnswered, openCalls } from "./open-calls.ts";
 import { RunLog } from "./run-log.ts";
@@ -79,6 +79,11 @@ export class Agent {
     return trustedTokens(this.session.context, this.#limits.overheadTokens);
   }
 
+  /** Tokens that the model reads: what it says of itself, or less, where its provider said so in this session. */
+  get contextWindow(): number {
+    return windowOf(this.session, this.#model);
+  }
+
   /** Who writes summaries, for whoever navigates in the session or forks it. */
   get summaries(): SummaryWriter {
     return writerOf(this.session, this.#model);
@@ -122,9 +127,14 @@ export class Agent {
     throw new AgentError("busy", "A run is going on; wait for it or abort it.");
   }
 
-  /** Ends whatever is going on: an answer, a tool, a compaction, a wait. What is in the log stays. */
-  abort(): void {
-    (this.#compaction ?? this.#run)?.abort();
+  /**
+   * Ends what is active: an answer, a tool, a compaction, a wait. What is in the log stays. A run that waits for a
+   * compaction which was asked for goes on after it, unless `all` is to end.
+   */
+  abort(what: "active" | "all" = "active"): void {
+    const isCompacting = this.#compaction !== undefined;
+    this.#compaction?.abort();
+    if (what === "all" || !isCompacting) this.#run?.abort();
   }
 
   /**

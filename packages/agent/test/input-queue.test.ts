@@ -47,16 +47,16 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
           await until(() => answer !== undefined || !agent.isRunning);
           answer?.(act === "answer" ? { text: "Yes." } : { stopReason: "error", errorMessage: "529" });
         } else if (act === "abort") {
-          agent.abort();
+          agent.abort("all");
           await idle();
-        } else if (act === "compact") running.push(agent.forceCompact());
+        } else if (act === "compact") running.push(agent.forceCompact().catch(unlessAborted));
         else if (act === "fork" && session.leafId !== null) {
           const { file } = await session.fork(session.leafId);
           const fork = await openSession(file, { home, log: quiet });
           expect(createAgent({ session: fork, model }).queued).toEqual([]);
           await fork.close();
         } else if (act === "reopen") {
-          agent.abort();
+          agent.abort("all");
           await idle();
           await session.close();
           session = await openSession(session.file, { home, log: quiet });
@@ -76,3 +76,7 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
     { numRuns: 40, endOnFailure: true },
   );
 });
+
+function unlessAborted(error: { code?: unknown }): void {
+  if (error.code !== "aborted") throw error;
+}

@@ -116,6 +116,32 @@ test(
   },
 );
 
+test("who wants all to end does not wait for a run that waits for a compaction", REPEATED, async () => {
+  const cwd = workingFolder();
+  const session = await createSession({
+    cwd,
+    home: cwd,
+    log: quiet,
+    summarizer: scriptedSummarizer(() => new Promise<never>(() => undefined)),
+    fallback: false,
+    compaction: { keepRecentTokens: 100 },
+  });
+  const model = scriptedModel([{ text: "long ".repeat(800) }, { text: "long ".repeat(800) }]);
+  const agent = createAgent({ session, model });
+  await agent.run("One?");
+  await agent.run("Two?");
+  const compaction = agent.forceCompact();
+  await until(() => session.isCompacting);
+  const run = agent.run("What grows here?");
+  await until(() => textsOf(session.file, "user").length === 3);
+  agent.abort("all");
+  await expect(compaction).rejects.toMatchObject({ code: "aborted" });
+  expect(await run).toBe(null);
+  expect(model.requests).toHaveLength(2);
+  expect(agent.state.state).toBe("unsent");
+  await session.close();
+});
+
 test("an abort ends the wait before a request is sent again", REPEATED, async () => {
   let asked = 0;
   const { url } = await server({

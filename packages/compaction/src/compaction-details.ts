@@ -1,4 +1,5 @@
 import type { CompactionReason } from "./compaction-plan.ts";
+import type { LearntWindows } from "./learnt-windows.ts";
 import type { OmittedEntries } from "./omitted-entries.ts";
 
 /** A part of a path, by its ends. Null where it is empty. */
@@ -30,6 +31,8 @@ export interface CompactionDetails {
   omitted: { history?: OmittedEntries; turnPrefix?: OmittedEntries };
   /** Automatic compactions in a row, this one included, without an answer of the model between them; 0 for a manual one. */
   automaticInARow?: number;
+  /** What providers said of their models' windows so far; absent where none did. */
+  learntWindows?: LearntWindows;
   /** Entries pinned on the path. */
   pinned?: string[];
   /** The settings in force, so that a reader from the file's end need not look further back. */

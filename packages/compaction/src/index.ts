@@ -24,6 +24,7 @@ export { type CompactionSpan, latestUserMessage, readSpan, type UserWords } from
 export { isContextOverflow } from "./context-overflow.ts";
 export { type CutItem, type CutPoint, cutAt, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
+export { type LearntWindows, learntWindows, windowInForce } from "./learnt-windows.ts";
 export { firstKeptProblem } from "./legal-first-kept.ts";
 export type { OffloadPlan } from "./offload-plan.ts";
 export { type OmittedEntries, omittedEntries } from "./omitted-entries.ts";
@@ -53,3 +54,4 @@ export { systemInForce } from "./system-in-force.ts";
 export { tokenBudget } from "./token-budget.ts";
 export { trustedTokens } from "./trusted-tokens.ts";
 export { userTexts } from "./user-texts.ts";
+export { windowTold } from "./window-told.ts";

@@ -1,9 +1,12 @@
 import {
   DEFAULT_COMPACTION_SETTINGS,
   isContextOverflow,
+  learntWindows,
   shouldCompact,
   tokenBudget,
   trustedTokens,
+  windowInForce,
+  windowTold,
 } from "@espalier/compaction";
 import { type ContextMessage, contextOfPath } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
@@ -124,6 +127,31 @@ describe("an overflow", () => {
     );
   });
 
+  test("names the window in the words of most providers", () => {
+    for (const [words, tokens] of [
+      ["400 prompt is too long: 213462 tokens > 200000 maximum", 200_000],
+      [
+        "This model's maximum context length is 128000 tokens. However, your messages resulted in 130000 tokens.",
+        128_000,
+      ],
+      ["The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)", 1_048_575],
+      ["This model's maximum prompt length is 131072 but the request contains 537812 tokens.", 131_072],
+      ["input length and `max_tokens` exceed context limit: 188240 + 21333 > 200,000", 200_000],
+      ["the request exceeds the available context size (4096 tokens), try increasing it", 4_096],
+      ["Prompt is too long: 40000 tokens, too large for model with 32768 maximum context length", 32_768],
+      // None is named, or none that could be one.
+      ["Your input exceeds the context window of this model", undefined],
+      ["413 request_too_large", undefined],
+      ["prompt is too long: 9 tokens > 8 maximum", undefined],
+      // No overflow at all.
+      ["429 rate limit: 300000 tokens > 200000 maximum per minute", undefined],
+    ] as const)
+      expect([words, windowTold(failed(words))]).toEqual([words, tokens]);
+    const words = "prompt is too long: 213462 tokens > 200000 maximum";
+    expect(windowTold(failed(words, { stopReason: "aborted" }))).toBe(undefined);
+    expect(windowTold(failed(words, { stopReason: "stop" }))).toBe(undefined);
+  });
+
   test("is told by a usage above the window, whatever the answer says, unless it was aborted", () => {
     const usage = { input: 150_000, cacheRead: 50_000, cacheWrite: 1, output: 9 };
     for (const stopReason of ["stop", "toolUse", "length", "error"]) {
@@ -142,5 +170,44 @@ describe("an overflow", () => {
 
   test("is not told by the words of an answer that is none of an error", () => {
     expect(isContextOverflow(failed("prompt is too long", { stopReason: "stop" }), 200_000)).toBe(false);
+  });
+});
+
+describe("the windows that a path has learnt", () => {
+  const refused = (path: PathBuilder, model: string, tokens: number) =>
+    path.answer("", {
+      provider: "p",
+      model,
+      stopReason: "error",
+      errorMessage: `400 prompt is too long: ${tokens + 1} tokens > ${tokens} maximum`,
+    });
+  const learntOf = (path: PathBuilder) => learntWindows(path.entries);
+
+  test("are those that its refusals named, and the newest of a model counts", () => {
+    const path = new PathBuilder();
+    path.user("Hello?");
+    expect(learntOf(path)).toEqual({});
+    refused(path, "a", 50_000);
+    refused(path, "b", 90_000);
+    refused(path, "a", 40_000);
+    expect(learntOf(path)).toEqual({ "p/a": 40_000, "p/b": 90_000 });
+    expect(windowInForce(200_000, path.entries, { provider: "p", modelId: "a" })).toBe(40_000);
+    expect(windowInForce(30_000, path.entries, { provider: "p", modelId: "a" })).toBe(30_000);
+    expect(windowInForce(200_000, path.entries, { provider: "p", modelId: "c" })).toBe(200_000);
+    expect(windowInForce(200_000, path.entries, null)).toBe(200_000);
+  });
+
+  test("are what the newest compaction recorded, and what was told since", () => {
+    const path = new PathBuilder();
+    refused(path, "a", 40_000);
+    const kept = path.user("Hello?");
+    path.compaction(kept, "Summary", { details: { learntWindows: { "p/b": 70_000, "p/c": "many" } } });
+    expect(learntOf(path)).toEqual({ "p/b": 70_000 });
+    refused(path, "c", 60_000);
+    expect(learntOf(path)).toEqual({ "p/b": 70_000, "p/c": 60_000 });
+    for (const details of [null, "words", { learntWindows: null }, undefined]) {
+      path.compaction(kept, "Summary", details === undefined ? {} : { details });
+      expect(learntOf(path)).toEqual({});
+    }
   });
 });

@@ -5,11 +5,11 @@ import {
   generateBranchSummary,
   prepareBranchEntries,
 } from "@espalier/branch-summary";
-import { DEFAULT_COMPACTION_SETTINGS, omittedEntries } from "@espalier/compaction";
+import { omittedEntries } from "@espalier/compaction";
 import type { Usage } from "@espalier/session-tree";
 import { fileLists, recordedFiles, type Summarizer, SummarizerError } from "@espalier/summarizer";
 import type { BilledWork } from "./billing.ts";
-import { toolsOf } from "./compaction-request.ts";
+import { situationOf, toolsOf } from "./compaction-request.ts";
 import type { ActOptions, SessionState } from "./session-state.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizer-chain.ts";
 
@@ -58,7 +58,7 @@ export async function summarizeBranch(
   if (proposal) return proposed(session, plan, proposal, covered);
   const named = options.summarizer ?? session.options.summarizer;
   const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
-  const { contextWindow, reserveTokens } = { ...DEFAULT_COMPACTION_SETTINGS, ...session.options.compaction };
+  const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
   const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const { signal } = options;
   const attention = [options.instructions, replaceInstructions ? undefined : instructions]

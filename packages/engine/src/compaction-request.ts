@@ -5,6 +5,7 @@ import {
   DEFAULT_COMPACTION_SETTINGS,
   type Policy,
   type PolicySituation,
+  windowInForce,
 } from "@espalier/compaction";
 import { countMessages } from "@espalier/policies";
 import { fileTools } from "@espalier/summarizer";
@@ -47,10 +48,13 @@ export function planOf(
 /** What a policy judges by, at the leaf. */
 export function situationOf(session: SessionState, request: CompactionRequest): PolicySituation {
   const { core, options } = session;
+  const path = core.window.entries;
+  const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings };
+  const contextWindow = windowInForce(settings.contextWindow, path, core.context.model);
   return {
     context: core.context,
-    path: core.window.entries,
-    settings: { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings },
+    path,
+    settings: { ...settings, contextWindow },
     overheadTokens: request.overheadTokens ?? 0,
     now: session.now(),
     ...(core.header ? { startedAt: core.header.timestamp } : {}),

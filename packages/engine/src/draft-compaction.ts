@@ -2,6 +2,7 @@ import {
   type CompactionDetails,
   CompactionError,
   firstKeptProblem,
+  learntWindows,
   rangeOf,
   readSpan,
   sessionBeforeCompact,
@@ -132,6 +133,7 @@ function detailsOf(
   const { core } = session;
   const { model: inForce, thinkingLevel } = core.context;
   const { covered, kept } = rangesOf(run, firstKeptEntryId);
+  const learnt = learntWindows(core.window.entries);
   const at = new Date(session.now()).toISOString();
   const made = {
     entryId: run.compactionId,
@@ -158,6 +160,7 @@ function detailsOf(
     isSplitTurn: plan.isSplitTurn,
     durationMs: Date.now() - run.started,
     automaticInARow: inARowAfter(run),
+    ...(Object.keys(learnt).length > 0 ? { learntWindows: learnt } : {}),
     pinned: pinnedTexts(core).map(({ id }) => id),
     settings: { provider: inForce?.provider ?? null, modelId: inForce?.modelId ?? null, thinkingLevel },
   };

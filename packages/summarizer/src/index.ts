@@ -82,3 +82,4 @@ export { addUsage, usageTokens } from "./usage.ts";
 export { validateSummary } from "./validate-summary.ts";
 export { withFallback, withFallbackFor } from "./with-fallback.ts";
 export { exponentialDelay, type RetryOptions, withRetry } from "./with-retry.ts";
+export { withWindow } from "./with-window.ts";

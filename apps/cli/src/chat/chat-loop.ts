@@ -173,7 +173,7 @@ class ChatLoop implements Chat {
 
   async #leave(): Promise<void> {
     this.#command?.abort();
-    this.agent.abort();
+    this.agent.abort("all");
     await Promise.all(this.#acting);
     this.#drawing.idle();
     this.#stopListening();

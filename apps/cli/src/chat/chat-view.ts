@@ -65,8 +65,8 @@ export function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_
 }
 
 /** One line: the model, how much of its window is used, what the session has cost on all its branches. */
-export function viewFooter({ model, contextTokens }: Agent, cost: number): string {
-  const { modelId, contextWindow } = model;
+export function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
+  const { modelId } = model;
   const share = Math.round((contextTokens / contextWindow) * 100);
   return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · $${cost.toFixed(4)}`;
 }
