@@ -15,7 +15,7 @@ export const idIn = (bytes: Uint8Array, { idStart, idEnd }: EntryScan): string =
 export const typeIn = (bytes: Uint8Array, { typeStart, typeEnd }: EntryScan): string =>
   decode(bytes, typeStart, typeEnd);
 
-export const parentIn = (bytes: Uint8Array, { parentStart, parentEnd }: EntryScan): string | null =>
+const parentIn = (bytes: Uint8Array, { parentStart, parentEnd }: EntryScan): string | null =>
   parentStart < 0 ? null : decode(bytes, parentStart, parentEnd);
 
 const decoder = new TextDecoder();

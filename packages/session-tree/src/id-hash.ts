@@ -1,7 +1,7 @@
 /** 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. */
 export class IdHash {
   readonly #seed = (Math.random() * 0x1_0000_0000) | 0;
-  /** The hash of the last id handed to {@link hash} or {@link hashText}. */
+  /** The hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
   low = 0;
   high = 0;
 
@@ -38,8 +38,8 @@ export class IdHash {
   }
 
   #finish(low: number, high: number): void {
-    this.low = Math.imul(low ^ (low >>> 15), 0x2c1b3c6d) >>> 0;
-    this.high = Math.imul(high ^ (high >>> 13), 0xc2b2ae35) >>> 0;
+    this.low = Math.imul(low ^ (low >>> 15), 0x2c1b3c6d);
+    this.high = Math.imul(high ^ (high >>> 13), 0xc2b2ae35);
   }
 }
 

@@ -2,12 +2,12 @@ import { resized } from "./column.ts";
 
 /** 64 bits of hash for each of many ids, as two columns. */
 export class IdHashes {
-  low: Uint32Array;
-  high: Uint32Array;
+  low: Int32Array;
+  high: Int32Array;
 
   constructor(room: number) {
-    this.low = new Uint32Array(room);
-    this.high = new Uint32Array(room);
+    this.low = new Int32Array(room);
+    this.high = new Int32Array(room);
   }
 
   get byteLength(): number {
@@ -15,7 +15,7 @@ export class IdHashes {
   }
 
   resize(room: number): void {
-    this.low = resized(this.low, new Uint32Array(room));
-    this.high = resized(this.high, new Uint32Array(room));
+    this.low = resized(this.low, new Int32Array(room));
+    this.high = resized(this.high, new Int32Array(room));
   }
 }

@@ -1,14 +1,16 @@
 import { type ByteView, forEachLineBackward } from "@espalier/jsonl-stream";
-import { idIn, parentIn, placeholder, typeIn } from "./damaged.ts";
+import { idIn, placeholder, typeIn } from "./damaged.ts";
 import type { Entry, EntryKind } from "./entry.ts";
-import { kindOf } from "./entry-kinds.ts";
+import { entryKinds, kindOf } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { GlueMarks } from "./glue-marks.ts";
+import { kindIn } from "./kind-in-bytes.ts";
 import { leafRowAt, movingRow } from "./leaf.ts";
 import { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
 import { readSessionLine } from "./session-line.ts";
 import { Tree } from "./tree.ts";
+import { WantedId } from "./wanted-id.ts";
 
 /**
  * Reads the end of a path from the end of a log: backwards, each byte once, parsing only lines on the path, until the
@@ -53,7 +55,7 @@ class PathReader {
 
   /** True when the leaf was looked for to the log's beginning and is not there. */
   get leafWasMissing(): boolean {
-    return this.#started && this.#seekingLeaf && this.#wanted.id !== null;
+    return this.#started && this.#seekingLeaf && !this.#wanted.isNone;
   }
 
   /** Takes the next line from the end; false when nothing more is needed. */
@@ -65,8 +67,10 @@ class PathReader {
     const isSure = isLegible && !this.#marks.between(block, offset - start, scan.stop, end);
     const isOnPath = isSure && this.#started;
     if (isOnPath && !this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
-    const type = isLegible ? typeIn(block, scan) : HEADER;
-    if (isOnPath && type !== HEADER && !this.#builder.needs(type)) return this.#follow(parentIn(block, scan));
+    const kind = isLegible ? kindIn(block, scan.typeStart, scan.typeEnd) : NO_ENTRY;
+    if (isOnPath && kind !== NO_ENTRY && !this.#builder.needs(entryKinds[kind]!.type))
+      return this.#pass(block, scan);
+    const type = kind === NO_ENTRY ? HEADER : typeIn(block, scan);
     const line = readSessionLine(block.subarray(start, end));
     if (line.is === "header" || line.is === "blank") return true;
     // Parsing finds something else than scanning where a key stands twice.
@@ -84,7 +88,7 @@ class PathReader {
       const target = kind.leafTarget?.(entry);
       if (target !== undefined) return this.#follow(target);
     }
-    if (entry.id !== this.#wanted.id) return true;
+    if (!this.#wanted.is(entry.id)) return true;
     if (this.#seekingLeaf) {
       if (!kind.movesLeaf) return this.#follow(entry.parentId);
       this.#seekingLeaf = false;
@@ -99,6 +103,13 @@ class PathReader {
     return id !== null && !this.#builder.done;
   }
 
+  /** As {@link #follow}, up from a line that says nothing needed: most lines, where a far setting is looked for. */
+  #pass(block: Uint8Array, { parentStart, parentEnd }: EntryScan): boolean {
+    if (parentStart < 0) return this.#follow(null);
+    this.#wanted.copy(block, parentStart, parentEnd);
+    return !this.#builder.done;
+  }
+
   finish(): PathWindow {
     return { ...this.#builder.finish(this.#leafId), readFrom: this.#readFrom };
   }
@@ -106,25 +117,5 @@ class PathReader {
 
 const HEADER = "session";
 
-/** An id that is compared with bytes line after line. */
-class WantedId {
-  id: string | null = null;
-  #bytes = new Uint8Array(64);
-  #length = 0;
-
-  set(id: string | null): void {
-    this.id = id;
-    if (id === null) return;
-    // At most three bytes for a code unit.
-    if (id.length * 3 > this.#bytes.length) this.#bytes = new Uint8Array(id.length * 3);
-    this.#length = encoder.encodeInto(id, this.#bytes).written;
-  }
-
-  isIn(bytes: Uint8Array, start: number, end: number): boolean {
-    if (this.id === null || end - start !== this.#length) return false;
-    for (let i = 0; i < this.#length; i++) if (bytes[start + i] !== this.#bytes[i]) return false;
-    return true;
-  }
-}
-
-const encoder = new TextEncoder();
+/** What `kindIn` says of the type of a header; of a line that cannot be read, too. */
+const NO_ENTRY = -1;
