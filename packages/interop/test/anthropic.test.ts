@@ -4,9 +4,8 @@ import { formatLine } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anthropicMessages } from "./anthropic-histories.ts";
-import { damaged, written } from "./format-histories.ts";
+import { damaged, PNG, written } from "./format-histories.ts";
 
-const PNG = "iVBORw0KGgoAAAANSUhEUg==";
 const model = { provider: "anthropic", modelId: "claude-test" };
 
 /** A conversation with every type of block, in the form in which it is written. */

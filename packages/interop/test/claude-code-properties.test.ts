@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { referenceIssues } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -16,7 +15,7 @@ import {
   user,
 } from "./claude-code-lines.ts";
 import { rebuildConversation } from "./claude-code-rebuild.ts";
-import { imported, inTwoGoes, joined, said, scratchFolder, writeLines } from "./import-scratch.ts";
+import { imported, inTwoGoes, joined, said, writeSession } from "./import-scratch.ts";
 import { requestProblems } from "./request-problems.ts";
 
 /** What happens in a session, and by which number it is chosen where there is a choice. */
@@ -85,9 +84,7 @@ test("whatever happened in a session, its context is what the format says, and m
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 14 }), async (happenings) => {
       const lines = transcript(happenings);
-      const { session, report } = await imported(
-        writeLines(join(scratchFolder(), `${SESSION}.jsonl`), lines),
-      );
+      const { session, report } = await imported(writeSession(lines));
       expect(said(session.context.messages)).toEqual(rebuildConversation(lines));
       expect(requestProblems(session.context)).toEqual([]);
       expect([...report.issues, ...session.tree.issues, ...referenceIssues(session.tree)]).toEqual([]);
@@ -100,7 +97,7 @@ test("importing a part first and the rest later gives the same", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(happening, { maxLength: 14 }), fc.nat(1_000), async (happenings, cut) => {
       const lines = transcript(happenings);
-      const whole = await imported(writeLines(join(scratchFolder(), `${SESSION}.jsonl`), lines));
+      const whole = await imported(writeSession(lines));
       const grown = await inTwoGoes(`${SESSION}.jsonl`, lines, 1 + (cut % lines.length));
       expect(joined(said(grown.session.context.messages))).toEqual(
         joined(said(whole.session.context.messages)),

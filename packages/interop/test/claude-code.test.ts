@@ -26,12 +26,13 @@ import {
   scratchFolder,
   scratchStore,
   writeLines,
+  writeSession,
 } from "./import-scratch.ts";
 import { requestProblems } from "./request-problems.ts";
 
 /** Imports lines as the file of one session. */
 const read = (lines: readonly unknown[], name = SESSION) =>
-  imported(writeLines(join(scratchFolder(), `${name}.jsonl`), lines));
+  imported(writeSession(lines, scratchFolder(), name));
 
 const idsOfPath = (session: { getBranch(): { id: string }[] }) => session.getBranch().map(({ id }) => id);
 
@@ -621,7 +622,7 @@ describe("sub-agents and forks", () => {
 
   test("a run in a file of its own is a session of its own, linked to its call and named", async () => {
     const folder = scratchFolder();
-    writeLines(join(folder, `${SESSION}.jsonl`), main);
+    writeSession(main, folder);
     const path = writeLines(join(folder, SESSION, "subagents", "agent-abc.jsonl"), side({ agentId: "abc" }));
     writeLines(path.replace(".jsonl", ".meta.json"), [
       { toolUseId: "c1", description: "sub work", agentType: "general" },
@@ -641,7 +642,7 @@ describe("sub-agents and forks", () => {
   test("a run between the lines of a conversation is a session of its own, linked by what it was asked to do", async () => {
     const store = scratchStore();
     const lines = [...main.slice(0, 2), ...side({}), ...main.slice(2)];
-    const reports = await importAll(writeLines(join(scratchFolder(), `${SESSION}.jsonl`), lines), store);
+    const reports = await importAll(writeSession(lines), store);
     expect(reports).toHaveLength(2);
     const [whole, run] = await Promise.all(reports.map((report) => opened(store, report)));
     expect(said(whole!.session.context.messages)).toEqual(rebuildConversation(lines));
@@ -664,7 +665,7 @@ describe("sub-agents and forks", () => {
     const folder = scratchFolder();
     const store = scratchStore();
     const shared = [user("u1", null), answer("a1", "u1")];
-    writeLines(join(folder, `${SESSION}.jsonl`), [...shared, user("u2", "a1"), answer("a2", "u2")]);
+    writeSession([...shared, user("u2", "a1"), answer("a2", "u2")], folder);
     await new Promise((resolve) => setTimeout(resolve, 20));
     const other = "99999999-2222-4333-8444-555555555555";
     const inFork = { sessionId: other };

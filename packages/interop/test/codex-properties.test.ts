@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { referenceIssues } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -14,7 +13,7 @@ import {
   rolloutName,
 } from "./codex-lines.ts";
 import { rebuildThread } from "./codex-rebuild.ts";
-import { imported, inTwoGoes, joined, said, scratchFolder, writeLines } from "./import-scratch.ts";
+import { imported, inTwoGoes, joined, said, writeRollout } from "./import-scratch.ts";
 import { requestProblems } from "./request-problems.ts";
 
 /** What happens in a thread, and by which number it is chosen where there is a choice. */
@@ -75,7 +74,7 @@ test("whatever happened in a thread, its context is what the format says, and ma
   await fc.assert(
     fc.asyncProperty(fc.boolean(), fc.array(happening, { maxLength: 14 }), async (isOld, happenings) => {
       const lines = rollout(isOld, [{ what: "turn", choice: 4 }, ...happenings]);
-      const { session } = await imported(writeLines(join(scratchFolder(), rolloutName()), lines));
+      const { session } = await imported(writeRollout(lines));
       expect(said(session.context.messages)).toEqual(rebuildThread(lines));
       expect([...session.tree.issues, ...referenceIssues(session.tree)]).toEqual([]);
       if (said(session.context.messages).length > 0) expect(requestProblems(session.context)).toEqual([]);
@@ -92,7 +91,7 @@ test("importing a part first and the rest later gives the same", async () => {
       fc.nat(1_000),
       async (isOld, happenings, cut) => {
         const lines = rollout(isOld, [{ what: "turn", choice: 4 }, ...happenings]);
-        const whole = await imported(writeLines(join(scratchFolder(), rolloutName()), lines));
+        const whole = await imported(writeRollout(lines));
         const grown = await inTwoGoes(rolloutName(), lines, 1 + (cut % lines.length));
         expect(joined(said(grown.session.context.messages))).toEqual(
           joined(said(whole.session.context.messages)),

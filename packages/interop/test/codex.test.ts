@@ -28,13 +28,13 @@ import {
   scratchFolder,
   scratchStore,
   writeLines,
+  writeRollout,
 } from "./import-scratch.ts";
 import { requestProblems } from "./request-problems.ts";
 
 const SEGMENT = "01a1ffe6-7e63-7003-b4a1-a8a0b5aa897f";
 
-const read = (rollout: Rollout, folder = scratchFolder()) =>
-  imported(writeLines(join(folder, rolloutName()), rollout.lines));
+const read = (rollout: Rollout, folder = scratchFolder()) => imported(writeRollout(rollout.lines, folder));
 
 const typesOf = (entries: readonly AnyEntry[]): string[] =>
   entries.map(({ type, message: said, customType }) => said?.role ?? customType ?? type);
@@ -285,7 +285,7 @@ describe("messages of Codex", () => {
       { type: "function_call_output", call_id: "c1", output: "ok" },
       { type: "message", role: "assistant", content: [{ type: "output_text", text: "done" }] },
     ];
-    const { session } = await imported(writeLines(join(folder, rolloutName()), lines));
+    const { session } = await imported(writeRollout(lines, folder));
     expect(session.id).toBe(THREAD);
     expect(said(session.context.messages)).toEqual([
       "user: hello",
@@ -474,7 +474,7 @@ describe("compactions and roll-backs", () => {
   });
 
   test("or a summary of the originals, where somebody writes one", async () => {
-    const path = writeLines(join(scratchFolder(), rolloutName()), opaque().lines);
+    const path = writeRollout(opaque().lines);
     const seen: string[][] = [];
     const { entries } = await imported(path, {
       summarize: async (messages) => {
@@ -540,7 +540,7 @@ describe("threads in several files", () => {
     const folder = scratchFolder();
     const first = base();
     const cut = first.base();
-    writeLines(join(folder, rolloutName()), rest(first).lines);
+    writeRollout(rest(first).lines, folder);
     const fork = new Rollout({ ordinal: 5, hour: 21 })
       .meta({ id: OTHER, forked_from_id: THREAD, history_base: cut })
       .items(prompt("fork"), message("assistant", "FORK"))
@@ -667,10 +667,7 @@ describe("threads in several files", () => {
     const from = (id: string) => ({
       history_base: { thread_id: id, end_ordinal_exclusive: 9, end_byte_offset: 1_000_000 },
     });
-    writeLines(
-      join(folder, rolloutName()),
-      new Rollout({ ordinal: 0 }).meta(from(OTHER)).items(prompt("a")).lines,
-    );
+    writeRollout(new Rollout({ ordinal: 0 }).meta(from(OTHER)).items(prompt("a")).lines, folder);
     writeLines(
       join(folder, rolloutName(OTHER)),
       new Rollout({ ordinal: 0 }).meta({ id: OTHER, ...from(THREAD) }).items(prompt("b")).lines,
@@ -687,7 +684,7 @@ describe("threads in several files", () => {
       .turn()
       .items(message("user", "one"), call("c1"), output("c1"), message("assistant", "ONE"))
       .count(112);
-    writeLines(join(folder, rolloutName()), original.lines);
+    writeRollout(original.lines, folder);
     const fork = new Rollout({ hour: 22 }).meta({ id: OTHER, forked_from_id: THREAD });
     for (const { type, payload } of original.lines) fork.add(String(type), payload as Line);
     fork.items(message("user", "two"), message("assistant", "TWO")).count(224);

@@ -19,7 +19,7 @@ import {
 import { growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { written } from "./format-histories.ts";
+import { PNG, written } from "./format-histories.ts";
 
 const formats: ExportFormat[] = [
   "json",
@@ -518,8 +518,6 @@ describe("a redacted export", () => {
       expect(exported(session, { format, redact: hide })).toBe(exported(session, { format }));
   });
 });
-
-const PNG = "iVBORw0KGgoAAAANSUhEUg==";
 
 /** A session with a secret in every field that somebody can have said something in. */
 async function secretive(): Promise<SessionTree> {

@@ -24,6 +24,8 @@ import {
   scratchFolder,
   scratchStore,
   writeLines,
+  writeRollout,
+  writeSession,
 } from "./import-scratch.ts";
 import { requestProblems } from "./request-problems.ts";
 
@@ -31,8 +33,7 @@ const namesOf = (entries: readonly AnyEntry[]): string[] =>
   entries.map(({ type, message: of, customType }) => of?.role ?? customType ?? type);
 
 describe("Claude Code", () => {
-  const read = (lines: readonly object[], folder = scratchFolder()) =>
-    imported(writeLines(join(folder, `${SESSION}.jsonl`), lines));
+  const read = (lines: readonly object[], folder = scratchFolder()) => imported(writeSession(lines, folder));
   const talk = [user("u1", null), answer("a1", "u1")];
 
   test.each([
@@ -113,11 +114,14 @@ describe("Claude Code", () => {
 
   test("a sub-agent without a note beside its file is linked by what came back to its call", async () => {
     const folder = scratchFolder();
-    writeLines(join(folder, `${SESSION}.jsonl`), [
-      user("u1", null),
-      answer("a1", "u1", claudeCall("c1", { prompt: "something else" }, "Task"), { stop: "tool_use" }),
-      result("r1", "a1", "c1", "done", { toolUseResult: { agentId: "abc", status: "completed" } }),
-    ]);
+    writeSession(
+      [
+        user("u1", null),
+        answer("a1", "u1", claudeCall("c1", { prompt: "something else" }, "Task"), { stop: "tool_use" }),
+        result("r1", "a1", "c1", "done", { toolUseResult: { agentId: "abc", status: "completed" } }),
+      ],
+      folder,
+    );
     const run = [user("s1", null, "do the work"), answer("s2", "s1", "working")];
     writeLines(
       join(folder, SESSION, "subagents", "agent-abc.jsonl"),
@@ -135,7 +139,7 @@ describe("Claude Code", () => {
     const lines: object[] = [...talk];
     for (let at = 0; at < 2_000; at++)
       lines.push(user(`own${at}`, at === 0 ? "a1" : `own${at - 1}`, "x".repeat(2_000)));
-    writeLines(join(folder, `${SESSION}.jsonl`), [...talk, user("u2", "a1")]);
+    writeSession([...talk, user("u2", "a1")], folder);
     writeLines(join(folder, `${other}.jsonl`), lines);
     utimesSync(join(folder, `${SESSION}.jsonl`), 1, 1);
     const store = scratchStore();
@@ -146,8 +150,7 @@ describe("Claude Code", () => {
 });
 
 describe("Codex", () => {
-  const read = (rollout: Rollout, folder = scratchFolder()) =>
-    imported(writeLines(join(folder, rolloutName()), rollout.lines));
+  const read = (rollout: Rollout, folder = scratchFolder()) => imported(writeRollout(rollout.lines, folder));
   const begun = () => new Rollout({ ordinal: 0 }).meta().turn().items(prompt("go"));
 
   test.each([

@@ -1,4 +1,4 @@
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -30,7 +30,10 @@ const HEAP = ["--max-old-space-size=40", "--max-semi-space-size=2"];
 const NOISE = 12;
 
 function peakOf(path: string): { entries: number; megabytes: number } {
-  return JSON.parse(execFileSync(process.execPath, [...HEAP, program, path], { encoding: "utf8" }));
+  const told = execFileSync(process.execPath, [...HEAP, program, path, scratchFolder()], {
+    encoding: "utf8",
+  });
+  return JSON.parse(told);
 }
 
 /** Writes a long file, a piece at a time. */
@@ -79,3 +82,16 @@ test.each([
   },
   300_000,
 );
+
+test("an import that finds no room for what it has to remember names the folder, and ends", () => {
+  const path = writeLong(`${SESSION}.jsonl`, claudeCodeLines(TURNS * TIMES));
+  const missing = join(scratchFolder(), "missing");
+  const env = { ...process.env, TMPDIR: missing, TEMP: missing };
+  const { status, stderr } = spawnSync(process.execPath, [program, path, scratchFolder()], {
+    encoding: "utf8",
+    env,
+  });
+  expect(status).toBe(1);
+  expect(stderr).toContain("no-room");
+  expect(stderr).toContain(missing);
+}, 300_000);

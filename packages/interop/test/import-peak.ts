@@ -1,16 +1,9 @@
-/** A program: imports a file into a store of its own, and says how many entries that were and what the process took. */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+/** A program: imports a file into the store of a folder, and says how many entries that were and what the process took. */
 import { importSessions } from "@espalier/interop/node";
 import { fileStore } from "@espalier/session-tree/node";
 
-const home = mkdtempSync(join(tmpdir(), "espalier-peak-"));
+const [path, home] = process.argv.slice(2) as [string, string];
+const store = fileStore({ home });
 let entries = 0;
-try {
-  const store = fileStore({ home });
-  for await (const report of importSessions(process.argv[2]!, { store })) entries += report.added;
-} finally {
-  rmSync(home, { recursive: true, force: true });
-}
+for await (const report of importSessions(path, { store })) entries += report.added;
 console.log(JSON.stringify({ entries, megabytes: process.resourceUsage().maxRSS / 1024 }));

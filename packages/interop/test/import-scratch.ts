@@ -12,6 +12,8 @@ import {
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { afterAll } from "vitest";
+import { SESSION } from "./claude-code-lines.ts";
+import { rolloutName, THREAD } from "./codex-lines.ts";
 
 const folders: string[] = [];
 
@@ -36,6 +38,17 @@ export function writeLines(path: string, lines: readonly unknown[]): string {
   writeFileSync(path, text);
   return path;
 }
+
+/** Writes the file of a session of Claude Code, in a folder of its own where none is given. */
+export const writeSession = (
+  lines: readonly unknown[],
+  folder = scratchFolder(),
+  sessionId = SESSION,
+): string => writeLines(join(folder, `${sessionId}.jsonl`), lines);
+
+/** Writes a rollout of Codex, in a folder of its own where none is given. */
+export const writeRollout = (lines: readonly unknown[], folder = scratchFolder(), thread = THREAD): string =>
+  writeLines(join(folder, rolloutName(thread)), lines);
 
 /** All reports of an import. */
 export async function importAll(

@@ -30,6 +30,7 @@ import {
   scratchFolder,
   scratchStore,
   writeLines,
+  writeSession,
 } from "./import-scratch.ts";
 import { requestProblems } from "./request-problems.ts";
 
@@ -213,13 +214,13 @@ describe("what is imported", () => {
   });
 
   test("can be limited to one folder that agents worked in", async () => {
-    const path = writeLines(join(scratchFolder(), `${SESSION}.jsonl`), claudeLines);
+    const path = writeSession(claudeLines);
     expect(await importAll(path, scratchStore(), { cwd: "/home/me/other" })).toEqual([]);
     expect(await importAll(path, scratchStore(), { cwd: "/home/me/project/" })).toHaveLength(1);
   });
 
   test("carries the digest of its source, and the source is left as it is", async () => {
-    const path = writeLines(join(scratchFolder(), `${SESSION}.jsonl`), claudeLines);
+    const path = writeSession(claudeLines);
     const before = readFileSync(path);
     const { session } = await imported(path);
     expect(session.header?.importedFrom?.digest).toBe(createHash("sha256").update(before).digest("hex"));
@@ -292,9 +293,7 @@ describe("what is imported", () => {
     for (let level = 0; level < 300; level++) deep = [deep];
     const input = `{"deep":${JSON.stringify(deep)},"__proto__":{"a":1},"half":"\\ud83d"}`;
     const line = JSON.stringify(answer("a1", "u1", call("c1", { x: 1 }))).replace('{"x":1}', input);
-    const { entries, report } = await imported(
-      writeLines(join(scratchFolder(), `${SESSION}.jsonl`), [user("u1", null), line]),
-    );
+    const { entries, report } = await imported(writeSession([user("u1", null), line]));
     const { arguments: kept } = (entries[1] as AnyEntry).message.content[0];
     expect(JSON.stringify(kept)).toContain("bottom");
     expect(kept.half).toBe("\ufffd");

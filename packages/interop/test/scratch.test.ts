@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import {
   claudeCodeImporter,
   type PageFile,
@@ -8,8 +7,8 @@ import {
 } from "@espalier/interop";
 import { SourceFiles } from "@espalier/interop/node";
 import { expect, test } from "vitest";
-import { answer, call, type Line, result, SESSION, thinking, user } from "./claude-code-lines.ts";
-import { scratchFolder, writeLines } from "./import-scratch.ts";
+import { answer, call, type Line, result, thinking, user } from "./claude-code-lines.ts";
+import { writeSession } from "./import-scratch.ts";
 
 /** Pages in memory that complain as a file would. */
 class Pages implements PageFile {
@@ -63,7 +62,7 @@ function entriesOf(path: string, scratch?: ScratchSpace): [unknown[], SessionDra
 }
 
 const lines = longSession();
-const path = writeLines(join(scratchFolder(), `${SESSION}.jsonl`), lines);
+const path = writeSession(lines);
 const [entries, draft] = entriesOf(path);
 
 test("what is remembered of lines says the same from a file with two pages in memory as from memory", () => {
@@ -89,11 +88,7 @@ test("parts of an answer are one message however many answers there are, and res
 test("of lines that come twice far apart one counts, and what follows an id follows its first line", () => {
   const unlike = new Map(lines.toReversed().map((line) => [line["uuid"], line]));
   const again = [...unlike.values()].reverse();
-  const twice = writeLines(join(scratchFolder(), `${SESSION}.jsonl`), [
-    ...lines,
-    ...again,
-    user("end", "u3"),
-  ]);
+  const twice = writeSession([...lines, ...again, user("end", "u3")]);
   const [both, told] = entriesOf(twice);
   expect(both).toHaveLength(entries.length + 1);
   expect(both.slice(0, entries.length)).toEqual(entries);
