@@ -28,6 +28,8 @@ export interface Span {
 /** One line of a screen. */
 export interface Line {
   spans: readonly Span[];
+  /** How many columns it takes, where that is known: what was fitted once is not measured again. */
+  columns?: number;
 }
 
 /** A screen: as many lines as it is high. */
@@ -48,7 +50,8 @@ export const lineWidth = ({ spans }: Line): number =>
 
 /** The line as what the keys act on, all over its columns. */
 export function selectLine(given: Line, columns: number): Line {
-  return { spans: fitLine(given, columns).spans.map((one) => ({ ...one, isSelected: true })) };
+  const { spans } = fitLine(given, columns);
+  return { spans: spans.map((one) => ({ ...one, isSelected: true })), columns };
 }
 
 /** A frame as plain text, as a terminal without colours shows it. */
@@ -56,6 +59,7 @@ export const frameText = (frame: Frame): string => frame.map((one) => lineText(o
 
 /** The line in exactly so many columns: cut with `…`, or with spaces behind it. */
 export function fitLine(given: Line, columns: number): Line {
+  if (given.columns === columns) return given;
   const spans: Span[] = [];
   let left = Math.max(0, columns);
   for (const one of given.spans) {
@@ -68,7 +72,7 @@ export function fitLine(given: Line, columns: number): Line {
     if (width > columnsOf(fitting)) break;
   }
   if (left > 0) spans.push(span(" ".repeat(left)));
-  return { spans };
+  return { spans, columns: Math.max(0, columns) };
 }
 
 /** Exactly so many lines: the first of them, or empty ones behind. */
