@@ -9,7 +9,7 @@ const asked = request([user("hi"), assistant("hello")]);
 
 /** A request that a session sent, with a marker for the cache. */
 const sent = (): LastRequest["body"] => ({
-  model: "claude-sonnet-4-5",
+  model: "claude-haiku-4-5",
   max_tokens: 8_192,
   system: [{ type: "text", text: "You are an agent." }],
   tools: [{ name: "read", input_schema: { type: "object" } }],

@@ -37,7 +37,7 @@ describe("anthropicSummarizer", () => {
     expect(answer).toMatchObject({
       text: "## Goal\nShip it",
       stopReason: "stop",
-      model: { provider: "anthropic", modelId: "claude-sonnet-4-5" },
+      model: { provider: "anthropic", modelId: "claude-haiku-4-5" },
     });
     expect(answer.usage).toMatchObject({
       input: 1_000,
@@ -46,11 +46,11 @@ describe("anthropicSummarizer", () => {
       cacheWrite: 100,
       totalTokens: 1_800,
     });
-    expect(answer.usage!.cost!.total).toBeCloseTo((1_000 * 3 + 200 * 15 + 500 * 0.3 + 100 * 3.75) / 1e6, 12);
+    expect(answer.usage!.cost!.total).toBeCloseTo((1_000 * 1 + 200 * 5 + 500 * 0.1 + 100 * 1.25) / 1e6, 12);
     expect(progress.at(-1)).toBe(4);
     const { body, problems } = server.requests[0]!;
     expect(problems).toEqual([]);
-    expect(body).toMatchObject({ model: "claude-sonnet-4-5", max_tokens: 1_000, stream: true });
+    expect(body).toMatchObject({ model: "claude-haiku-4-5", max_tokens: 1_000, stream: true });
     expect(JSON.stringify(body["messages"])).toContain("<transcript>");
     expect(JSON.stringify(body)).not.toContain("cache_control");
   });

@@ -20,7 +20,7 @@ export function assistant(
     role: "assistant",
     content: [...(text === "" ? [] : [{ type: "text" as const, text }]), ...blocks],
     provider: "anthropic",
-    model: "claude-sonnet-4-5",
+    model: "claude-haiku-4-5",
     stopReason: calls.length > 0 ? "toolUse" : "stop",
     timestamp: 2,
     ...more,

@@ -18,7 +18,7 @@ export async function start(
   const summarizer = anthropicSummarizer({
     apiKey: "key",
     baseURL: server.url,
-    model: "claude-sonnet-4-5",
+    model: "claude-haiku-4-5",
     ...options,
   });
   return { server, summarizer };
