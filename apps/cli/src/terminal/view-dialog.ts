@@ -20,7 +20,7 @@ export function overBody(body: readonly Line[], shown: Dialog, columns: number):
   const scroll = Math.min(shown.scroll, Math.max(0, said.length - room));
   const window = said.slice(scroll, scroll + room);
   const left = said.length - scroll - window.length;
-  const more = said.length > room ? ` ${scroll > 0 ? "↑" : ""}${left > 0 ? `${left} more ↓` : ""}` : "";
+  const more = said.length > room ? ` ${scroll > 0 ? "↑" : ""}${left > 0 ? `${left} more, PgDn ↓` : ""}` : "";
   const lines: Line[] = [
     titleLine(shown.title, more, columns),
     ...window.map((one): Line => ({ spans: [span(" "), ...one.spans] })),

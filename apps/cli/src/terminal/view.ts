@@ -120,7 +120,6 @@ function dialogKeys(hasField: boolean, hasLines: boolean, hasChoices: boolean): 
       ? [
           ["Enter", "take it"],
           ["↑↓", "choose"],
-          ["PgDn", "more"],
           ["Esc", "leave it"],
         ]
       : [
