@@ -1,7 +1,7 @@
 import { type AnthropicSummarizerOptions, type LastRequest, summarizeFitting } from "@espalier/summarizer";
 import { textReply } from "@espalier/summarizer/testing";
 import { describe, expect, it } from "vitest";
-import { assistant, user } from "./build-messages.ts";
+import { assistant, picture, result, user } from "./build-messages.ts";
 import { request } from "./build-request.ts";
 import { start } from "./start-anthropic.ts";
 
@@ -85,6 +85,31 @@ describe("anthropicSummarizer extends the last request", () => {
     expect(server.requests[0]!.body["messages"]).toHaveLength(1);
   });
 
+  it("as long as that holds what is summarised: not what was said since, or on another branch", async () => {
+    const called = assistant("", [{ id: "t1", name: "read", arguments: {} }]);
+    const escaped = 'Say "ä\n😀"';
+    for (const [messages, count] of [
+      [[user("hi"), assistant("hello"), result("t1", "text ".repeat(200))], 4],
+      [[user("hi"), called], 4],
+      [[user("hi"), picture()], 4],
+      [[user("hi"), assistant("hello"), assistant("It is green.")], 1],
+      [[user("Elsewhere?"), assistant("hello")], 1],
+      // The words are there, but not as the answer to what was said last.
+      [[user("hi"), result("t1", "text ".repeat(200)), assistant("hello")], 1],
+      [[user("hi"), user("And then?"), assistant("hello")], 1],
+      [[user("hi"), assistant("", [{ id: "t2", name: "read", arguments: {} }])], 1],
+      [[user(escaped), assistant("hello")], 1],
+    ] as const) {
+      const { server, summarizer } = await extending();
+      await summarizer.summarize({ ...asked, messages });
+      expect(server.requests[0]!.body["messages"]).toHaveLength(count);
+    }
+    const body = { ...sent(), messages: [{ role: "user", content: `${escaped}, please` }] };
+    const { server, summarizer } = await extending({}, () => ({ body }));
+    await summarizer.summarize({ ...asked, messages: [user(escaped)] });
+    expect(server.requests[0]!.body["messages"]).toHaveLength(2);
+  });
+
   it("as long as it fits: else it stands alone", async () => {
     for (const [inputTokens, messages] of [
       [100_000, 4],
@@ -104,11 +129,13 @@ describe("anthropicSummarizer extends the last request", () => {
   });
 
   it("whatever the size of the transcript, since that is not sent", async () => {
-    const { server, summarizer } = await extending({}, () => ({ body: sent(), inputTokens: 150_000 }));
-    const answer = await summarizeFitting(
-      summarizer,
-      request([user("long ".repeat(100_000))], { maxOutputTokens: 8_000 }),
-    );
+    const long = user("long ".repeat(100_000));
+    const body = {
+      ...sent(),
+      messages: [{ role: "user", content: long.content }, ...sent().messages.slice(1)],
+    };
+    const { server, summarizer } = await extending({}, () => ({ body, inputTokens: 150_000 }));
+    const answer = await summarizeFitting(summarizer, request([long], { maxOutputTokens: 8_000 }));
     expect(answer).toMatchObject({ calls: 1, omitted: { chunks: [], shortened: [] } });
     expect(server.requests[0]!.body["messages"]).toHaveLength(4);
   });

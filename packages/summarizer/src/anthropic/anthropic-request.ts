@@ -1,3 +1,4 @@
+import { type ContextMessage, messageText, toolCalls } from "@espalier/session-tree";
 import { renderMessage } from "../rendered-message.ts";
 import type { SummaryRequest } from "../summarizer.ts";
 import { summaryPrompt, summaryTask } from "../summary-prompt.ts";
@@ -86,6 +87,36 @@ export function canExtend(last: LastRequest, model: string): boolean {
   const blocks = Array.isArray(end["content"]) ? end["content"] : [];
   const isOpen = blocks.some((block) => isRecord(block) && block["type"] === "tool_use");
   return end["role"] === "user" || !isOpen;
+}
+
+/**
+ * Whether a last request holds the messages to summarise, by their ends and by what users and tools said, in this
+ * order: the answer to it is not in it, and neither is what was said on another branch.
+ */
+export function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
+  const sent = JSON.stringify(body.messages);
+  let at = 0;
+  for (const [place, message] of messages.entries()) {
+    const isEnd = place === 0 || place === messages.length - 1;
+    // An answer in between may have failed, and be in no request.
+    if (!isEnd && message.role !== "user" && message.role !== "toolResult") continue;
+    const mark = markOf(message);
+    const found = sent.indexOf(mark, at);
+    if (found < 0) return false;
+    at = found + mark.length;
+  }
+  return true;
+}
+
+/** Characters of a message that it is recognised by. */
+const MARK = 200;
+
+/** How a message's text, or else its first call, begins in JSON; empty for one of pictures alone. */
+function markOf(message: ContextMessage): string {
+  const text = messageText(message).trim() || (toolCalls(message)[0]?.id ?? "");
+  // Half a character would be written as an escape.
+  const whole = text.slice(0, MARK).replace(/[\ud800-\udbff]$/, "");
+  return JSON.stringify(whole).slice(1, -1);
 }
 
 /** The thinking budget that fields of a request fix, in tokens; `max_tokens` must be larger than it. */

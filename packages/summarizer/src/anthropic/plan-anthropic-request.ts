@@ -5,6 +5,7 @@ import {
   canExtend,
   extendedBody,
   extendingInstruction,
+  holdsMessages,
   type LastRequest,
   type MessagesBody,
   standaloneBody,
@@ -66,7 +67,7 @@ function planExtended(
   last: LastRequest,
   options: PlanOptions,
 ): PlannedRequest | undefined {
-  if (!canExtend(last, options.model)) return undefined;
+  if (!canExtend(last, options.model) || !holdsMessages(last, request)) return undefined;
   const body = extendedBody(request, last, options.model, 1);
   const known = last.inputTokens ?? upperBoundEstimator.text(JSON.stringify(last.body));
   const size = known + upperBoundEstimator.text(extendingInstruction(request)) + DEFAULT_RESERVE;
