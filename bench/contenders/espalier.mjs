@@ -132,6 +132,23 @@ export const tasks = {
     return { ms };
   },
 
+  /** Appends a message and writes the request that it ends, as a body ready to be sent. */
+  async request({ folder, messages, before, count }) {
+    const session = await newSession(folder);
+    await session.append(messages.slice(0, before).map(entryOf), FLUSH);
+    const writer = new sessionTree.RequestWriter();
+    const options = {
+      format: sessionTree.anthropicFormat,
+      model: { provider: "anthropic", modelId: "model" },
+    };
+    const ms = await medianTime(count, async (at) => {
+      await session.append(entryOf(messages[before + at]), FLUSH);
+      return writer.write(sessionTree.buildRequest(session.context, options));
+    });
+    await session.close();
+    return { ms };
+  },
+
   async sync({ folder, messages, callers, rounds }) {
     const session = await newSession(folder);
     const options = { durability: "fsync" };
@@ -226,8 +243,7 @@ export const tasks = {
 
   async import({ path }) {
     const { ms } = await timed(async () => {
-      const store = sessionTree.memoryStore();
-      for await (const _ of interopNode.importSessions(path, { store }));
+      for await (const _ of interopNode.importSessions(path, { store: sessionTree.memoryStore() }));
     });
     return { ms, peak: peakMegabytes() };
   },

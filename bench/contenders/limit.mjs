@@ -71,6 +71,20 @@ export const tasks = {
     return { ms };
   },
 
+  /** Makes the line and writes it, makes JSON of the message, and puts it behind the bytes of those before it. */
+  async request({ folder, messages, before, count }) {
+    const fd = openSync(join(folder, "plain.jsonl"), "a");
+    const bytesOf = (message) => Buffer.from(`${JSON.stringify(message)},`);
+    const said = messages.slice(0, before).map(bytesOf);
+    const ms = await medianTime(count, (at) => {
+      writeSync(fd, lineOf(messages, before + at));
+      said.push(bytesOf(messages[before + at]));
+      return Buffer.concat(said);
+    });
+    closeSync(fd);
+    return { ms };
+  },
+
   /** Each caller writes its line and syncs by itself. */
   async sync({ folder, messages, callers, rounds }) {
     const fd = openSync(join(folder, "synced.jsonl"), "a");

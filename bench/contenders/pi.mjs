@@ -63,6 +63,19 @@ export const tasks = {
     return { ms: await medianTime(count, appendBatch, { apart }) };
   },
 
+  /** Its agent has the messages at hand: making JSON of them is the least that a request takes. */
+  async request({ folder, messages, before, count }) {
+    const session = SessionManager.create("/", folder);
+    const said = messages.slice(0, before);
+    for (const message of said) session.appendMessage(message);
+    const ms = await medianTime(count, (at) => {
+      said.push(messages[before + at]);
+      session.appendMessage(said.at(-1));
+      return JSON.stringify({ messages: said });
+    });
+    return { ms };
+  },
+
   async fork({ path, leaf, folder }) {
     const session = SessionManager.open(path, folder);
     const { ms } = await timed(() => session.createBranchedSession(leaf));

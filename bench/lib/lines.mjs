@@ -11,6 +11,7 @@ const ORDER = [
   "step",
   "plan",
   "append",
+  "request",
   "sync",
   "fork",
   "list",

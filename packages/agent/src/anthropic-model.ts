@@ -1,6 +1,12 @@
 import type Anthropic from "@anthropic-ai/sdk";
 import { nativeFormats } from "@espalier/interop";
-import type { AnthropicRequest, AssistantBlock, AssistantMessage, StopReason } from "@espalier/session-tree";
+import {
+  type AnthropicRequest,
+  type AssistantBlock,
+  type AssistantMessage,
+  RequestWriter,
+  type StopReason,
+} from "@espalier/session-tree";
 import {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
@@ -41,6 +47,7 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
   const known = knownModel(modelId);
   let loading: Promise<Anthropic> | undefined;
   let lastRequest: LastRequest | undefined;
+  const writer = new RequestWriter();
   const client = () => (loading ??= options.client ? Promise.resolve(options.client) : loadClient(options));
 
   async function* stream(
@@ -56,7 +63,10 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
         model: modelId,
         max_tokens: Math.min(maxOutputTokens ?? USUAL_OUTPUT, known.maxOutputTokens),
       };
-      const answering = (await client()).messages.stream(body as Anthropic.MessageStreamParams, { signal });
+      const answering = (await client()).messages.stream(body as Anthropic.MessageStreamParams, {
+        signal,
+        ...written(body),
+      });
       for await (const event of answering) {
         if (event.type === "message_start") usage = event.message.usage;
         const piece = event.type === "content_block_delta" && pieceOf(event.delta);
@@ -73,6 +83,12 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
       const aborted = signal.aborted || (error as Error).name === "APIUserAbortError";
       yield answer(partial, usage, aborted ? "aborted" : "error", aborted ? ABORTED : wordsOf(error));
     }
+  }
+
+  /** A long conversation is not made JSON anew for each of its requests. The client of another cloud reads the body itself. */
+  function written(body: object) {
+    if (options.client) return {};
+    return { body: writer.write({ ...body, stream: true }), headers: { "content-type": "application/json" } };
   }
 
   function answer(

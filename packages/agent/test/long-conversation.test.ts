@@ -83,6 +83,8 @@ test("sixty turns with tools pass the threshold three times and overflow once; e
 
   expect(failures).toEqual([]);
   expect(requests.filter(({ problems }) => problems.length > 0).map(({ problems }) => problems)).toEqual([]);
+  // However little of a request was made anew, it is what JSON makes of it.
+  for (const { raw, body } of requests) expect(raw.toString("utf8")).toBe(JSON.stringify(body));
   const reasons = entriesOf(session.file)
     .filter(({ type }) => type === "compaction")
     .map((entry) => (entry as unknown as { details: { reason: string } }).details.reason);

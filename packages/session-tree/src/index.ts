@@ -94,6 +94,7 @@ export {
 } from "./request/openai-responses-format.ts";
 export type { Carried, Conversation, RequestFormat } from "./request/request-format.ts";
 export { requestFormats } from "./request/request-formats.ts";
+export { RequestWriter } from "./request/request-writer.ts";
 export type { HealedTool } from "./request/system-prompt.ts";
 export type {
   AnswerBlock,
