@@ -15,6 +15,9 @@ const FIRST_MESSAGE_LENGTH = 200;
 /** How far into a log the first user message is looked for. */
 const HEAD_BYTES = 256 * 1024;
 
+/** Bytes read at a time: where every file is read for itself, touching a larger block anew costs more than reading. */
+const BLOCK = 64 * 1024;
+
 /** What a list shows that is not said in the log. */
 export interface ListedAt {
   ref: string;
@@ -64,7 +67,7 @@ function readHead(view: ByteView) {
       }
       return offset > HEAD_BYTES ? false : undefined;
     },
-    { blockSize: 64 * 1024 },
+    { blockSize: BLOCK },
   );
   return { header, firstMessage, hasEntries };
 }
@@ -76,20 +79,24 @@ function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "
     lastCompaction: null as string | null,
   };
   const scan = new EntryScan();
-  forEachLineBackward(view, (block, start, end) => {
-    if (start === end) return undefined;
-    const isSure = scanEntry(block, start, end, scan);
-    const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
-    if (isSure && found.updatedAt !== null && !isSought) return undefined;
-    const line = readSessionLine(block.subarray(start, end));
-    if (line.is !== "entry") return undefined;
-    const { entry } = line;
-    const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
-    found.updatedAt ??= time;
-    if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) found.name ??= entry.name ?? "";
-    if (compaction.is(entry)) found.lastCompaction ??= time;
-    return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
-  });
+  forEachLineBackward(
+    view,
+    (block, start, end) => {
+      if (start === end) return undefined;
+      const isSure = scanEntry(block, start, end, scan);
+      const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
+      if (isSure && found.updatedAt !== null && !isSought) return undefined;
+      const line = readSessionLine(block.subarray(start, end));
+      if (line.is !== "entry") return undefined;
+      const { entry } = line;
+      const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
+      found.updatedAt ??= time;
+      if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) found.name ??= entry.name ?? "";
+      if (compaction.is(entry)) found.lastCompaction ??= time;
+      return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
+    },
+    { blockSize: BLOCK },
+  );
   return { ...found, name: found.name || null };
 }
 
