@@ -3,10 +3,10 @@ import { describeEntry } from "./describe-entry.ts";
 import { DrawnTree, drawnLeaf } from "./drawn-tree.ts";
 import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
-import { isMessage } from "./entries/message.ts";
 import type { Entry } from "./entry.ts";
 import { labelsInForce } from "./labels.ts";
 import { leafOf } from "./leaf.ts";
+import { roleAt } from "./role-at.ts";
 import { Tree } from "./tree.ts";
 
 /**
@@ -25,7 +25,10 @@ export interface DrawOptions {
   describe?: (entry: Entry) => string;
   /** Runs of more than so many entries in which nothing stands out become one line. Default: every entry has a line. */
   fold?: number;
-  /** Whether an entry stands out of a run; default: user messages, compactions, branch summaries. Labels, partings and ends always do. */
+  /**
+   * Whether an entry stands out of a run; labels, partings and ends always do. Default: user messages, compactions,
+   * branch summaries, for which no more of a line is read than its beginning.
+   */
   standsOut?: (entry: Entry) => boolean;
   /** Columns; what an entry says is cut to them. Default: as wide as it gets. */
   width?: number;
@@ -68,6 +71,7 @@ class Drawing {
   readonly #leafRow: number;
   readonly #shape: DrawnTree;
   readonly #labels: ReadonlyMap<string, { label: string }>;
+  readonly #labelled: ReadonlySet<number>;
   readonly #options: DrawOptions;
 
   constructor(tree: Tree, leafId: string | null, options: DrawOptions) {
@@ -76,6 +80,7 @@ class Drawing {
     this.#leafRow = drawnLeaf(tree, leafId);
     this.#shape = new DrawnTree(tree, this.#leafRow);
     this.#labels = labelsInForce(tree);
+    this.#labelled = new Set(Array.from(this.#labels.keys(), (id) => tree.index.rowOf(id)));
   }
 
   *lines(): Generator<string> {
@@ -148,10 +153,9 @@ class Drawing {
   }
 
   #standsOut(row: number): boolean {
-    const { standsOut = isLandmark } = this.#options;
-    if (row === this.#leafRow || this.#shape.straight(row) < 0) return true;
-    if (this.#labels.size > 0 && this.#labels.has(this.#tree.idAt(row))) return true;
-    return standsOut(this.#tree.entryAt(row));
+    if (row === this.#leafRow || this.#shape.straight(row) < 0 || this.#labelled.has(row)) return true;
+    const { standsOut } = this.#options;
+    return standsOut ? standsOut(this.#tree.entryAt(row)) : isLandmark(this.#tree, row);
   }
 
   #leafMark(): string {
@@ -168,5 +172,7 @@ const LEAST_ROOM = 8;
 
 const aside = (row: number, rails: string): Waiting => ({ row, first: `${rails}├─ `, rest: `${rails}│  ` });
 
-const isLandmark = (entry: Entry): boolean =>
-  isMessage(entry, "user") || compaction.is(entry) || branchSummary.is(entry);
+function isLandmark(tree: Tree, row: number): boolean {
+  const { type } = tree.kindAt(row);
+  return type === compaction.type || type === branchSummary.type || roleAt(tree, row) === "user";
+}

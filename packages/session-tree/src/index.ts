@@ -109,6 +109,7 @@ export type {
   UserTurn,
 } from "./request/turn.ts";
 export { bashExecutionText, branchSummaryText, compactionSummaryText } from "./request/wrapping.ts";
+export { roleAt } from "./role-at.ts";
 export type { SessionChange, SessionObserver } from "./session-change.ts";
 export type { SessionContext } from "./session-context.ts";
 export {

@@ -15,8 +15,8 @@ import { TreeIntake } from "./tree-intake.ts";
 /** How many parsed entries are kept at hand at least, and up to twice as many; those read first go first. */
 const BODIES_KEPT = 2_048;
 
-/** How much of a line is read to find its id; ids stand near the beginning, and the whole line is there if not. */
-const HEAD_BYTES = 256;
+/** How much of a line is read to find its id or its role, which stand near the beginning; the whole line is there if not. */
+const HEAD_BYTES = 400;
 
 /**
  * All entries of a log: where they are and how they hang together. Built by one pass over the bytes that parses next
@@ -147,12 +147,16 @@ export class Tree {
     return this.#reader.read(this.index.offset(row), this.index.lineLength(row));
   }
 
+  /** The first bytes of a row's line, at most 400. */
+  headAt(row: number): Uint8Array {
+    return this.#reader.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
+  }
+
   /** The id of a row; reads no more than the line's beginning where that is enough. */
   idAt(row: number): string {
     const kept = this.#bodyAtHand(row);
     if (kept) return kept.id;
-    const head = this.#reader.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
-    const id = idInHead(head, this.#scan);
+    const id = idInHead(this.headAt(row), this.#scan);
     // A line may have a second id further on, and be known by that.
     return id !== undefined && this.index.hasId(row, id) ? id : this.entryAt(row).id;
   }

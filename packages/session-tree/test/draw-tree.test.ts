@@ -1,4 +1,5 @@
-import { Tree } from "@espalier/session-tree";
+import { bytesView } from "@espalier/jsonl-stream";
+import { roleAt, Tree } from "@espalier/session-tree";
 import { type DrawOptions, drawTree, growEntries, growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -147,4 +148,26 @@ e1 (leaves out u1)`.trim(),
     expect(drawTree(tree)).toBe(drawTree(session));
     expect(growEntries("u1")).toHaveLength(1);
   });
+});
+
+test("a user's message stands out of a run wherever its line names the role, and whatever else it says", () => {
+  const message = (at: number, says: string) =>
+    `{"type":"message","id":"e${at}","parentId":${at === 0 ? null : `"e${at - 1}"`},"timestamp":"t","message":${says}}`;
+  const answer = '{"role":"assistant","content":"…"}';
+  const lines = [
+    '{"role":"user","content":"first"}',
+    answer,
+    `{"content":"${"x".repeat(500)}","role":"user"}`,
+    answer,
+    String.raw`{"content":"\"message\":{\"role\":\"user\"","role":"assistant"}`,
+    answer,
+    '{ "role" : "user", "content": "last" }',
+    answer,
+    answer,
+  ].map((says, at) => message(at, says));
+  const tree = new Tree(bytesView(Buffer.from(`${lines.join("\n")}\n`)));
+  expect(Array.from(lines, (_, row) => roleAt(tree, row)?.[0]).join("")).toBe("uauaaauaa");
+  expect(drawTree(tree, { fold: 0 })).toBe(
+    ["e0", "… 1 entry", "e2", "… 3 entries", "e6", "… 1 entry", "e8 *"].join("\n"),
+  );
 });

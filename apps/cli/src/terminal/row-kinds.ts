@@ -1,4 +1,4 @@
-import { branchSummary, compaction, message, type Tree } from "@espalier/session-tree";
+import { branchSummary, compaction, message, roleAt, type Tree } from "@espalier/session-tree";
 
 /** What a row is to a reader. */
 export type RowKind = "user" | "assistant" | "toolResult" | "compaction" | "branch" | "other" | "beside";
@@ -14,14 +14,6 @@ const KINDS: readonly (RowKind | undefined)[] = [
   "other",
   "beside",
 ];
-
-/** How much of a line is read to find the role of its message; it stands near the beginning, the line is parsed if not. */
-const HEAD_BYTES = 400;
-
-/** `"role":"user"` right behind the brace of `message`. Inside of a text the quotation marks would be escaped. */
-const ROLE = /"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
-
-const decoder = new TextDecoder("latin1");
 
 /**
  * What the rows of a tree are, found when somebody asks and kept: of a message no more is read than the head of its
@@ -57,14 +49,6 @@ function kindOfRow(tree: Tree, row: number): RowKind {
   if (kind.type === compaction.type) return "compaction";
   if (kind.type === branchSummary.type) return "branch";
   if (kind.type !== message.type) return kind.movesLeaf ? "other" : "beside";
-  const length = Math.min(HEAD_BYTES, tree.index.lineLength(row));
-  const head = decoder.decode(tree.view.read(tree.index.offset(row), length));
-  const role = ROLE.exec(head)?.[1] ?? roleInBody(tree, row);
+  const role = roleAt(tree, row);
   return role === "user" || role === "assistant" || role === "toolResult" ? role : "other";
-}
-
-function roleInBody(tree: Tree, row: number): string | undefined {
-  const entry = tree.entryAt(row);
-  const role: unknown = message.is(entry) ? entry.message?.role : undefined;
-  return typeof role === "string" ? role : undefined;
 }

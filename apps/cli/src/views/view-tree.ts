@@ -5,7 +5,6 @@ import {
   type DrawOptions,
   drawTreeLines,
   type Entry,
-  isMessage,
   message,
   tipRows,
 } from "@espalier/session-tree";
@@ -66,7 +65,6 @@ export function treeLines(
   const rails = ascii ? asciiRails : (text: string) => text;
   return drawTreeLines(session, {
     describe: describeEntry,
-    standsOut: isLandmark,
     ...options,
     colours: {
       active: (text) => text,
@@ -90,9 +88,6 @@ function kindName(entry: Entry): string {
   if (branchSummary.is(entry)) return `summary of ${entry.fromId.slice(0, ID_LENGTH)}`;
   return entry.type;
 }
-
-const isLandmark = (entry: Entry): boolean =>
-  isMessage(entry, "user") || compaction.is(entry) || branchSummary.is(entry);
 
 /** The lines of a drawing in characters that every terminal has. */
 function asciiRails(text: string): string {
