@@ -124,10 +124,10 @@ export const tasks = {
     return { ms, first: first.ms, entries: first.result.entries.length };
   },
 
-  async append({ folder, messages, batch, count, apart }) {
+  async append({ folder, messages, batch, count }) {
     const session = await newSession(folder);
     const batches = Array.from({ length: count }, (_, at) => batchOf(messages, at, batch));
-    const ms = await medianTime(count, (at) => session.append(batches[at].map(entryOf), FLUSH), { apart });
+    const ms = await medianTime(count, (at) => session.append(batches[at].map(entryOf), FLUSH));
     await session.close();
     return { ms };
   },

@@ -59,14 +59,14 @@ export const tasks = {
   },
 
   /** Makes the line and writes it, and looks at nothing. */
-  async append({ folder, messages, batch, count, apart }) {
+  async append({ folder, messages, batch, count }) {
     const fd = openSync(join(folder, "plain.jsonl"), "a");
     const appendBatch = (at) => {
       let text = "";
       for (let index = 0; index < batch; index++) text += lineOf(messages, at * batch + index);
       writeSync(fd, text);
     };
-    const ms = await medianTime(count, appendBatch, { apart });
+    const ms = await medianTime(count, appendBatch);
     closeSync(fd);
     return { ms };
   },

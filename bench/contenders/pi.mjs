@@ -52,7 +52,7 @@ export const tasks = {
     return { ms, entries: result.entries.length };
   },
 
-  async append({ folder, messages, batch, count, apart }) {
+  async append({ folder, messages, batch, count }) {
     const session = SessionManager.create("/", folder);
     const first = messages.find(({ role }) => role === "assistant");
     session.appendMessage(first);
@@ -60,7 +60,7 @@ export const tasks = {
       for (let index = 0; index < batch; index++)
         session.appendMessage(messages[(at * batch + index) % messages.length]);
     };
-    return { ms: await medianTime(count, appendBatch, { apart }) };
+    return { ms: await medianTime(count, appendBatch) };
   },
 
   /** Its agent has the messages at hand: making JSON of them is the least that a request takes. */

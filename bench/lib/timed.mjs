@@ -11,12 +11,10 @@ export async function timed(/** @type {() => any} */ work) {
  * The median time of many runs, for work too short to be timed alone.
  * @param {number} count
  * @param {(at: number) => any} work
- * @param {{ apart?: number }} [options] `apart`: milliseconds from one run to the next, spent awake (default none)
  */
-export async function medianTime(count, work, { apart = 0 } = {}) {
+export async function medianTime(count, work) {
   const times = [];
-  for (let at = 0, next = 0; at < count; at++, next = performance.now() + apart) {
-    while (performance.now() < next);
+  for (let at = 0; at < count; at++) {
     const start = performance.now();
     const result = work(at);
     // An await where there is no promise would cost as much as what is measured.

@@ -30,8 +30,6 @@ import { temporaryFolder } from "./temporary-folder.ts";
 const { path } = temporaryFolder();
 const write = (file: string): unknown => openAppendFile(file, { mode: "write", create: true });
 const read = (file: string): unknown => openAppendFile(file, { mode: "read" });
-/** Longer than nobody asks who stands at a path. */
-const pause = (): unknown => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5);
 const makeFifo = (name: string): unknown => execFileSync("sh", ["-c", 'mkfifo "$0"', name]);
 const doors = [write, read, openView];
 
@@ -181,7 +179,6 @@ describe("a file that is no longer what was opened is not written to", () => {
 
   test("removed, or renamed", () => {
     const { name, append, takeIn } = opened();
-    pause();
     renameSync(name, `${name}.old`);
     expect(failure(append).code).toBe("removed");
     expect(failure(takeIn).code).toBe("removed");
@@ -196,7 +193,6 @@ describe("a file that is no longer what was opened is not written to", () => {
     const { name, append, takeIn } = opened();
     linkSync(name, `${name}.v1`);
     writeFileSync(`${name}.new`, "one\ntwo\n");
-    pause();
     renameSync(`${name}.new`, name);
     expect(failure(append).code).toBe("changed");
     expect(failure(takeIn).code).toBe("changed");

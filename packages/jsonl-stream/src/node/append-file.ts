@@ -27,9 +27,8 @@ export interface AppendFileOptions {
  * A line file that several processes append to at once. All calls but `synced` are synchronous.
  *
  * `append` and `takeIn` first look whether this is still the file that was opened, and throw `removed`, `changed` or
- * `shrunk` if not; whether another file stands at the path by now, `append` asks once a millisecond. `append` has
- * written nothing then; only when another writer interfered does it look once more after its write, and an error of
- * that look leaves open whether the lines are in the file.
+ * `shrunk` if not. `append` has written nothing then; only when another writer interfered does it look once more
+ * after its write, and an error of that look leaves open whether the lines are in the file.
  */
 export interface AppendFile {
   /** Absolute. */

@@ -24,31 +24,19 @@ export function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8
   const from = tail.size;
   const own = withNewline(lines);
   const { length } = own;
-  if (length === 0 || !tail.isAsSeen) tail.look();
+  tail.look();
   if (length === 0) return { offset: tail.size, length, from, to: tail.size };
-  try {
-    const offset = writeUntilFound(descriptor, tail, own);
-    return { offset, length, from, to: tail.size };
-  } catch (error) {
-    // A part of them may stand in the file.
-    tail.doubt();
-    throw error;
-  }
-}
-
-/** Returns where the lines begin. */
-function writeUntilFound(descriptor: Descriptor, tail: FileTail, own: Uint8Array): number {
   for (let repeat = 0; repeat <= REPEATS; repeat += 1) {
     const clean = tail.clean && repeat === 0;
     const expected = clean ? tail.end : tail.end + 1;
     writeOnce(descriptor, clean ? own : behindNewline(own));
     if (holdsLines(descriptor, expected, own)) {
-      tail.advanceTo(expected + own.length, own);
-      return expected;
+      tail.advanceTo(expected + length, own);
+      return { offset: expected, length, from, to: tail.size };
     }
     const appended = tail.look();
     const offset = appended === null ? -1 : findLines(descriptor, appended, own);
-    if (offset >= 0) return offset;
+    if (offset >= 0) return { offset, length, from, to: tail.size };
   }
   const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
   throw new JsonlError("write-failed", message);

@@ -29,24 +29,15 @@ export class Descriptor {
 
   /** Fills `target` from `position` on, as far as the file goes, and returns how many bytes that were. */
   readInto(position: number, target: Uint8Array): number {
+    this.assertOpen();
     let done = 0;
     while (done < target.length) {
-      const count = this.readOnce(position + done, done === 0 ? target : target.subarray(done));
+      const length = Math.min(target.length - done, PIECE);
+      const count = this.#read(target, done, length, position + done);
       if (count === 0) break;
       done += count;
     }
     return done;
-  }
-
-  /** One call: what it gives may be less than there is. */
-  readOnce(position: number, target: Uint8Array): number {
-    this.assertOpen();
-    const length = Math.min(target.length, PIECE);
-    try {
-      return uninterrupted(() => this.calls.readSync(this.fd, target, 0, length, position));
-    } catch (error) {
-      throw new JsonlError("unreadable", `${this.path} cannot be read at offset ${position}.`, error);
-    }
   }
 
   /** The first `size` bytes of the file. */
@@ -81,5 +72,13 @@ export class Descriptor {
       this.#holds -= 1;
       if (this.#holds === 0 && !this.#open) closeFile(this.path, this.fd, this.calls);
     };
+  }
+
+  #read(target: Uint8Array, offset: number, length: number, position: number): number {
+    try {
+      return uninterrupted(() => this.calls.readSync(this.fd, target, offset, length, position));
+    } catch (error) {
+      throw new JsonlError("unreadable", `${this.path} cannot be read at offset ${position}.`, error);
+    }
   }
 }

@@ -18,15 +18,6 @@ const BLOCK = 1 << 16;
 /** Bytes before the end that are remembered, to know the file again: more than the end of any two entries shares. */
 const MARK = 32;
 
-/**
- * Milliseconds for which nobody asks again who stands at the path: asking costs more than the write behind it, and
- * whoever appends line after line would ask some hundred times in between. See decision 0017.
- */
-const LOOK_HOLDS = 1;
-
-/** Read into at each append, and by nobody in between: a mark, and the byte behind it, if there is one. */
-const scratch = Buffer.allocUnsafeSlow(MARK + 1);
-
 /** What is known of the end of a growing file: where its whole lines end, and where the file does. */
 export class FileTail {
   /** Where the whole lines end that were taken in. */
@@ -35,8 +26,6 @@ export class FileTail {
   end = 0;
   readonly #descriptor: Descriptor;
   readonly #identity: FileFacts;
-  /** When the last look was, by the clock that does not jump. */
-  #lookedAt = Number.NEGATIVE_INFINITY;
   /** The last bytes before `size`, as they were when it was set. */
   #mark: Uint8Array = new Uint8Array();
 
@@ -51,17 +40,6 @@ export class FileTail {
     return this.size === this.end;
   }
 
-  /** True when the file was looked at just now and still ends as it did: what a look would find is known. */
-  get isAsSeen(): boolean {
-    const holds = this.clean && performance.now() - this.#lookedAt < LOOK_HOLDS;
-    return holds && this.#findMark() === this.#mark.length;
-  }
-
-  /** What was written may stand in the file in part: the next append looks, whenever it comes. */
-  doubt(): void {
-    this.#lookedAt = Number.NEGATIVE_INFINITY;
-  }
-
   /**
    * Takes in the lines that became whole since the last look; null when there are none.
    *
@@ -70,16 +48,14 @@ export class FileTail {
   look(): Span | null {
     const { path } = this.#descriptor;
     const from = this.size;
-    const lookedAt = performance.now();
     const end = this.#currentEnd();
     if (end < from) {
       throw new JsonlError("shrunk", `${path} was shortened to ${end} bytes; restore it, or open it again.`);
     }
-    if (this.#findMark() < 0) {
+    if (end !== this.end && Buffer.compare(this.#before(from, this.#mark.length), this.#mark) !== 0) {
       throw new JsonlError("changed", `${path} was rewritten in place; open it again.`);
     }
     this.#moveTo(end);
-    this.#lookedAt = lookedAt;
     return this.size > from ? { from, to: this.size } : null;
   }
 
@@ -88,16 +64,6 @@ export class FileTail {
     this.size = offset;
     this.end = offset;
     this.#mark = lines.slice(-MARK);
-  }
-
-  /** How many bytes stand where the mark stood, at most one more than it has; -1 when it does not stand there. */
-  #findMark(): number {
-    const { length } = this.#mark;
-    const start = this.size - length;
-    const target = scratch.subarray(0, length + 1);
-    let found = this.#descriptor.readOnce(start, target);
-    if (found < length) found += this.#descriptor.readInto(start + found, target.subarray(found));
-    return found >= length && scratch.compare(this.#mark, 0, length, 0, length) === 0 ? found : -1;
   }
 
   /** One call tells who stands at the path and how long it is: a look is half of what a small append costs. */
