@@ -14,6 +14,7 @@ import { addDiff } from "./commands/diff.ts";
 import { addDoctor } from "./commands/doctor.ts";
 import { addExport } from "./commands/export.ts";
 import { addFork } from "./commands/fork.ts";
+import { addHide } from "./commands/hide.ts";
 import { addHistory } from "./commands/history.ts";
 import { addImport } from "./commands/import.ts";
 import { addLabel } from "./commands/label.ts";
@@ -54,6 +55,7 @@ const COMMANDS = [
   addLabel,
   addName,
   addPin,
+  addHide,
   addReplay,
   addCompact,
   addPolicies,

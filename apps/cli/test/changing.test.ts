@@ -184,3 +184,36 @@ test("delete removes a session and what lies beside it, and only when it is conf
   expect(value.deleted).toEqual([file]);
   expect(existsSync(file)).toBe(false);
 });
+
+test("hide keeps an entry from the model and --off brings it back; each appends one entry, or none where it was so", async () => {
+  const file = demoCopy();
+  const before = readFileSync(file);
+  const contextOf = async () => (await espalierJson(["context", file])).value;
+  const whole = await contextOf();
+  const [id] = whole.sources.slice(-1);
+  const { code, value } = await espalierJson(["hide", file, id.slice(0, 6)]);
+  expect({ code, value }).toEqual({ code: 0, value: { entryId: expect.any(String) } });
+  expect(linesOf(file).at(-1)).toMatchObject({ id: value.entryId, targetId: id, replacement: null });
+  expect(readFileSync(file).subarray(0, before.length).equals(before)).toBe(true);
+  const hidden = await contextOf();
+  expect(hidden.sources).toEqual(whole.sources.slice(0, -1));
+  const again = await espalier(["hide", file, id]);
+  expect(again.stdout).toBe(
+    `${id} is already hidden; the model reads ${hidden.tokens.toLocaleString("en")} tokens.\n`,
+  );
+  expect((await espalierJson(["hide", file, id, "--off"])).value.entryId).not.toBeNull();
+  expect((await espalierJson(["hide", file, id, "--off"])).value).toEqual({ entryId: null });
+  expect(await contextOf()).toMatchObject({ messages: whole.messages, tokens: whole.tokens });
+  await espalier(["undo", file]);
+  expect((await espalierJson(["undo", file])).value.leafId).toBe(whole.leafId);
+});
+
+test("what the model does not read cannot be hidden; the sentence says what can", async () => {
+  const file = demoCopy();
+  const { code, value } = await espalierJson(["hide", file, "before-cache"]);
+  expect(code).toBe(1);
+  expect(value.error).toMatchObject({
+    code: "not-in-context",
+    message: expect.stringMatching(/: hide that one|: navigate to/),
+  });
+});

@@ -1,8 +1,9 @@
 /**
  * What can go wrong above the tree, by name.
  *
- * - `nothing-to-undo`: no navigation, prompt or compaction to take back
+ * - `nothing-to-undo`: no navigation, prompt, compaction or hiding to take back
  * - `confirm`: something that cannot be taken back was not confirmed
+ * - `not-in-context`: an entry that the model does not read at the leaf, where only what it reads will do
  * - `not-text`: a label or name that is no text
  * - `cancelled`: an extension forbade it; `by` says which
  * - `stale`: the session went on while a summary was made of it
@@ -18,6 +19,7 @@ export type EngineErrorCode =
   | "cancelled"
   | "stale"
   | "nothing-to-merge"
+  | "not-in-context"
   | "not-text"
   | "damaged"
   | "bad-input"

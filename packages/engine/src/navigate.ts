@@ -137,7 +137,7 @@ export async function undo(session: SessionState): Promise<NavigateResult> {
   if (!act) {
     throw new EngineError(
       "nothing-to-undo",
-      "There is nothing to take back: no prompt or compaction on this path and no navigation before it.",
+      "There is nothing to take back: no prompt, compaction or hiding on this path and no navigation before it.",
     );
   }
   const targetId = core.placeOf(act.backTo);

@@ -1,6 +1,5 @@
 import {
   type CompactionEntry,
-  type ContextEdit,
   compaction,
   custom,
   type Entry,
@@ -10,6 +9,7 @@ import {
   pathRowsOf,
   type SessionTree,
 } from "@espalier/session-tree";
+import { editsOf } from "./edits-of.ts";
 
 /** The `customType` of entries that pin another one: it stays in the context, word for word, over compactions. */
 export const PIN = "espalier.pin";
@@ -53,23 +53,9 @@ function customEntries({ tree, leafId }: SessionTree): Entry[] {
 /** What an entry says on the leaf's path; empty when it was edited out. */
 function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
-  const edit = entry && editOf(session, id);
+  const edit = entry && editsOf(session, id).next().value;
   if (!entry || edit?.replacement === null) return "";
   return (kindOf(entry.type).toMessages?.(entry) ?? [])
     .map((message) => messageText(edit ? { ...message, ...(edit.replacement as object) } : message))
     .join("\n");
-}
-
-/** The newest edit of an entry on the leaf's path: only edits between the two are read. */
-function editOf({ window, tree }: SessionTree, id: string): ContextEdit | undefined {
-  if (window.leafId === null || !tree.has(id)) return undefined;
-  const target = tree.row(id);
-  for (let row = tree.row(window.leafId); row > target; row = tree.index.parent(row)) {
-    const kind = tree.kindAt(row);
-    if (!kind.edit) continue;
-    const entry = tree.entryAt(row);
-    const found = kind.problem?.(entry) ? undefined : kind.edit(entry);
-    if (found?.targetId === id) return found;
-  }
-  return undefined;
 }

@@ -40,6 +40,7 @@ import { EngineError } from "./engine-error.ts";
 import { fillMessages, type MessageDraft } from "./fill-message.ts";
 import { forceCompact } from "./force-compact.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
+import { planHiding } from "./hide-entry.ts";
 import { context, entryAppended, sessionShutdown } from "./hooks.ts";
 import { emptyHost } from "./load-extensions.ts";
 import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch.ts";
@@ -344,7 +345,7 @@ export class Session implements SessionState {
     return navigate(this, targetId, options);
   }
 
-  /** Takes back the newest navigation, prompt or `compact`; again, the one before. Throws `nothing-to-undo`. */
+  /** Takes back the newest navigation, prompt, `compact` or `hide`; again, the one before. Throws `nothing-to-undo`. */
   undo(): Promise<NavigateResult> {
     return undo(this);
   }
@@ -376,6 +377,19 @@ export class Session implements SessionState {
     if (!this.core.log.view) await this.load();
     this.tree.row(targetId);
     return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
+  }
+
+  /**
+   * Leaves an entry of the leaf's path out of the context from here on, or brings it back. Nothing is rewritten: above
+   * the edit, on other branches and in the file it stands as it stood. Returns the id of the entry that says so; null
+   * where it was so already, and nothing was written.
+   *
+   * @throws SessionTreeError `unknown-entry`; EngineError `not-in-context`: nothing that the model reads
+   */
+  async hide(targetId: string, hidden = true): Promise<string | null> {
+    if (!this.core.log.view) await this.load();
+    const edit = planHiding(this.core, targetId, hidden);
+    return edit ? this.#appendOne(edit) : null;
   }
 
   /** Plays the session back, entry by entry. */

@@ -2,6 +2,7 @@ import type { CompactionDetails } from "@espalier/compaction";
 import {
   branchSummary,
   compaction,
+  contextEdit,
   type Entry,
   isMessage,
   isOnPath,
@@ -11,7 +12,13 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 
-const ACTS: ReadonlySet<string> = new Set([leaf.type, branchSummary.type, compaction.type, "message"]);
+const ACTS: ReadonlySet<string> = new Set([
+  leaf.type,
+  branchSummary.type,
+  compaction.type,
+  contextEdit.type,
+  "message",
+]);
 
 /** The last thing somebody did that can be taken back. */
 export interface LastAct {
@@ -19,13 +26,13 @@ export interface LastAct {
   entryId: string;
   /** Where the leaf was before; null before the first entry. */
   backTo: string | null;
-  /** The text of the prompt that is taken back; null for a navigation or a compaction. */
+  /** The text of the prompt that is taken back; null for every other act. */
   editorText: string | null;
 }
 
 /**
- * Finds the newest navigation, or prompt or compaction on the leaf's path, that was not taken back yet. Compactions that
- * were made because the context was long are nobody's act. Undoing twice goes back two steps: an undo names what it
+ * Finds the newest navigation, or prompt, compaction or hiding on the leaf's path, that was not taken back yet.
+ * Compactions and edits that were made because the context was long are nobody's act. Undoing twice goes back two steps: an undo names what it
  * undid, and is itself no act.
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
@@ -48,8 +55,9 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
   return undefined;
 }
 
-/** Whether somebody asked for this compaction. Only ours say so: those of another program are passed over. */
+/** Whether somebody asked for this compaction or edit. Only ours say so: those of another program are passed over. */
 function isAskedFor(entry: Entry): boolean {
+  if (contextEdit.is(entry)) return entry.reason === "manual";
   if (!compaction.is(entry)) return false;
   return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
 }

@@ -7,7 +7,7 @@ import { viewArrival } from "../views/view-arrival.ts";
 export function addUndo(program: Command, shell: Shell): void {
   program
     .command("undo <session>")
-    .description("take back the newest prompt, navigation or compaction; again, the one before")
+    .description("take back the newest prompt, navigation, compaction or hiding; again, the one before")
     .addHelpText(
       "after",
       `

@@ -3,6 +3,8 @@ import { type ContextEdit, defineEntry, type Entry } from "../entry.ts";
 /** Changes what an earlier entry of the path says to the model from here on. */
 export interface ContextEditEntry extends Entry, ContextEdit {
   type: "context_edit";
+  /** That somebody asked for it, so that an undo takes it back; absent on what a program did by itself. */
+  reason?: "manual";
 }
 
 /** The kind of {@link ContextEditEntry}: says nothing itself. The newest edit of a target on a path counts. */

@@ -1,0 +1,231 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createSession, openSession, type Session } from "@espalier/engine";
+import {
+  anthropicFormat,
+  buildRequest,
+  type ContextMessage,
+  contextEdit,
+  custom,
+  customMessage,
+  messageText,
+  NO_RESULT,
+  openaiChatFormat,
+} from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import fc from "fast-check";
+import { afterEach, describe, expect, test } from "vitest";
+import { plant, turn, words } from "./build-session.ts";
+
+const folders: string[] = [];
+afterEach(() => {
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
+});
+
+const requestOf = (session: Session, at = session.leafId): string =>
+  JSON.stringify(buildRequest(session.contextAt(at), { format: anthropicFormat }));
+
+const idOf = (session: Session, text: string): string =>
+  session.getBranch().find((entry) => JSON.stringify(entry).includes(text))!.id;
+
+test("pictures of 20 MB that no provider takes are hidden by a call each, and the session works again", async () => {
+  const home = mkdtempSync(join(tmpdir(), "espalier-hide-"));
+  folders.push(home);
+  const store = fileStore({ home });
+  const session = await createSession({ store, compaction: { keepRecentTokens: 50 } });
+  const data = Buffer.alloc(10_000_000, "oversized").toString("base64");
+  const image = { type: "image" as const, data, mimeType: "image/png" };
+  const [, picture, another] = await session.appendMessages([
+    { role: "user", content: `What grows here? ${words(900)}` },
+    { role: "user", content: [image] },
+    { role: "user", content: [image, { type: "text", text: "And here?" }] },
+    { role: "assistant", content: `I cannot see it. ${words(900)}` },
+  ]);
+  expect(requestOf(session).length).toBeGreaterThan(20_000_000);
+  const { tokens } = session.context;
+  const before = readFileSync(session.file);
+
+  await session.hide(picture!.id);
+  const entryId = await session.hide(another!.id);
+  expect(session.leafId).toBe(entryId);
+  expect(requestOf(session).length).toBeLessThan(10_000);
+  expect(session.context.tokens).toBe(tokens - 2_400 - 3);
+  const after = readFileSync(session.file);
+  expect(after.subarray(0, before.length).equals(before)).toBe(true);
+  expect(after.length - before.length).toBeLessThan(600);
+
+  // Above the edit it is what it was, and hidden it stays: in a fork, after a restart, behind a compaction.
+  expect(session.contextAt(picture!.id).messages.at(-1)).toMatchObject({ content: [{ data }] });
+  await session.appendMessages(turn("later"));
+  const fork = await session.fork(session.leafId!);
+  const context = session.context.messages;
+  await session.close();
+  for (const ref of [session.file, fork.file]) {
+    const again = await openSession(ref, { store, compaction: { keepRecentTokens: 50 } });
+    expect(again.context.messages).toEqual(context);
+    expect(await again.compact()).toMatchObject({ eligible: true });
+    expect(requestOf(again)).not.toContain("image");
+    await again.navigate(picture!.id);
+    expect(again.context.messages.at(-1)).toMatchObject({ role: "user" });
+    await again.close();
+  }
+});
+
+describe("bringing back", () => {
+  test("everything an entry says comes back as it was, whatever says it", async () => {
+    const { session } = await plant({ turns: 3 });
+    await session.compact();
+    await session.appendMessages([
+      { role: "bashExecution", command: "ls", output: "seeds", exitCode: 0 },
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "two" },
+          { type: "text", text: "blocks" },
+        ],
+      },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: "Hm.", thinkingSignature: "s" },
+          { type: "toolCall", id: "c1", name: "read", arguments: { path: "a" } },
+        ],
+      },
+      {
+        role: "toolResult",
+        toolCallId: "c1",
+        content: [{ type: "image", data: "AAAA", mimeType: "image/png" }],
+      },
+    ]);
+    await session.append(customMessage.of({ customType: "weather", content: "It rains.", display: true }));
+    const { messages, sources, tokens } = structuredClone(session.context);
+    expect(new Set(messages.map(({ role }) => role))).toEqual(
+      new Set(["compactionSummary", "bashExecution", "user", "assistant", "toolResult", "custom"]),
+    );
+    for (const id of sources) {
+      await session.hide(id);
+      expect(session.context.sources).not.toContain(id);
+      await session.hide(id, false);
+    }
+    expect(session.context).toMatchObject({ messages, sources, tokens });
+  });
+
+  test("what was shortened before it was hidden comes back short", async () => {
+    const { session } = await plant({ turns: 1 });
+    const id = idOf(session, "Result 1-1");
+    await session.append(contextEdit.of({ targetId: id, replacement: { content: "Result, in short." } }));
+    await session.hide(id);
+    await session.hide(id, false);
+    const said = session.context.messages[session.context.sources.indexOf(id)]!;
+    expect(messageText(said)).toBe("Result, in short.");
+  });
+
+  test("what is so already costs no entry", async () => {
+    const { session } = await plant({ turns: 1 });
+    const id = idOf(session, "Answer 1");
+    expect(await session.hide(id, false)).toBeNull();
+    expect(await session.hide(id)).toEqual(session.leafId);
+    const length = session.getEntries().length;
+    expect(await session.hide(id)).toBeNull();
+    expect(session.getEntries()).toHaveLength(length);
+  });
+});
+
+test("what the model does not read cannot be hidden, and the sentence names the cure", async () => {
+  const { session } = await plant();
+  const [covered, answer] = [idOf(session, "Question 1"), idOf(session, "Answer 4")];
+  await session.label(answer, "here");
+  const label = session.getEntries().at(-1)!.id;
+  await session.compact();
+  const compacted = session.leafId!;
+  const [state] = await session.append(custom.of({ customType: "state", data: 1 }));
+  const refuses = async (id: string, code: string, sentence: string) => {
+    const length = session.getEntries().length;
+    const error = await session.hide(id).catch((reason: Error) => reason);
+    expect(error).toMatchObject({ code, message: expect.stringContaining(sentence) });
+    expect(session.getEntries()).toHaveLength(length);
+  };
+  await refuses("nobody", "unknown-entry", "nobody");
+  await refuses(label, "not-in-context", "(label) says nothing to it");
+  await refuses(
+    state!.id,
+    "not-in-context",
+    "(custom) says nothing to it: name an entry that the context lists",
+  );
+  const cure = `the compaction ${compacted} stands for ${covered} already: hide that one, or navigate to before it`;
+  await refuses(covered, "not-in-context", cure);
+  // As it says: before the compaction it can be hidden, and there it says so.
+  await session.navigate(answer);
+  expect(await session.hide(covered)).toBe(session.leafId);
+  await session.navigate(covered);
+  await session.appendMessages(turn("elsewhere"));
+  await refuses(answer, "not-in-context", "on another branch: navigate");
+});
+
+describe("requests", () => {
+  test("a hidden call takes its result along, and a hidden result leaves a call that is answered", async () => {
+    const { session } = await plant({ turns: 2 });
+    const [call, result] = [idOf(session, '"call-1-1","name"'), idOf(session, "Result 2-1")];
+    await session.hide(call);
+    expect(requestOf(session)).not.toContain("Result 1-1");
+    expect(requestOf(session)).not.toContain("call-1-1");
+    await session.hide(result);
+    expect(requestOf(session)).toContain(NO_RESULT);
+    expect(requestOf(session)).not.toContain("Result 2-1");
+    await session.hide(call, false);
+    await session.hide(result, false);
+    expect(requestOf(session)).toContain("Result 1-1");
+    expect(requestOf(session)).not.toContain(NO_RESULT);
+  });
+
+  test("whatever is hidden, each call has exactly its results and a user begins", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(11), { maxLength: 8 }), async (picks) => {
+        const { session } = await plant({ turns: 3 });
+        const said = [...session.context.sources];
+        for (const pick of picks) {
+          const id = said[pick % said.length]!;
+          await session.hide(id, session.context.sources.includes(id));
+        }
+        const { messages } = buildRequest(session.context, { format: openaiChatFormat }) as {
+          messages: { role: string; tool_calls?: { id: string }[]; tool_call_id?: string }[];
+        };
+        if (messages.length > 0) expect(messages[0]!.role).toBe("user");
+        const open = new Set<string>();
+        for (const { role, tool_calls: calls = [], tool_call_id: answered } of messages) {
+          if (role === "tool") expect(open.delete(answered!)).toBe(true);
+          else expect(open.size).toBe(0);
+          for (const { id } of calls) open.add(id);
+        }
+        expect(open.size).toBe(0);
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
+
+describe("taking it back", () => {
+  const texts = (messages: readonly ContextMessage[]) => messages.map(messageText).join("\n");
+
+  test("hiding and bringing back are acts of somebody: undo takes them back in their order", async () => {
+    const { session } = await plant({ turns: 1 });
+    const id = idOf(session, "Answer 1");
+    const leafId = session.leafId;
+    await session.hide(id);
+    const hidden = session.leafId;
+    await session.hide(id, false);
+    expect(await session.undo()).toMatchObject({ leafId: hidden, editorText: null });
+    expect(texts(session.context.messages)).not.toContain("Answer 1");
+    expect(await session.undo()).toMatchObject({ leafId });
+    expect(texts(session.context.messages)).toContain("Answer 1");
+    expect((await session.undo()).editorText).toMatch(/^Question 1/);
+  });
+
+  test("an edit that a program made is nobody's act", async () => {
+    const { session } = await plant({ turns: 1 });
+    const id = idOf(session, "Answer 1");
+    await session.append(contextEdit.of({ targetId: id, replacement: null }));
+    expect((await session.undo()).editorText).toMatch(/^Question 1/);
+  });
+});
