@@ -4,6 +4,7 @@ espalier search "virus scanner" .               # everything that was said, in e
 espalier diff session.jsonl progress-bar leaf   # two branches, from where they part
 espalier navigate session.jsonl works-offline --summarize # go back, and take the lesson along
 espalier undo session.jsonl                     # or not
+espalier hide session.jsonl works-offline       # leave an answer out of what the model reads
 espalier fork session.jsonl checkpoint --out mine.jsonl
 espalier policies session.jsonl                 # what each way of compacting would keep
 espalier replay session.jsonl --verify          # step by step, each built anew and compared

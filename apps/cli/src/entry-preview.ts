@@ -89,7 +89,7 @@ function gistOf(entry: Entry): string {
     const { targetId, replacement } = entry;
     return replacement === null
       ? `leaves out ${targetId}`
-      : `${targetId} becomes ${messageText({ role: "user", content: replacement.content, timestamp: 0 })}`;
+      : `${targetId} becomes ${messageGist({ role: "user", content: replacement.content, timestamp: 0 })}`;
   }
   const fields = entryFields(entry);
   const gist = GISTS[entry.type];

@@ -244,6 +244,12 @@ test.skipIf(!hasTmux)(
 
     const [first] = sessionsIn(home);
     const prompts = linesOf(first!).filter(({ message }) => (message as { role?: string })?.role === "user");
+    type(`/hide ${prompts[0]!["id"]}`);
+    await shows(/\S+ is hidden, and the model reads [\d,]+ tokens/);
+    type("/undo");
+    await expect
+      .poll(() => linesOf(first!).at(-1), { timeout: 60_000 })
+      .toMatchObject({ type: "leaf", undoes: expect.any(String) });
     type(`/fork ${prompts[1]!["id"]} --summarize`);
     await shows(/Forked to \S+/);
     await shows(/› Count for ever\.\s*$/);

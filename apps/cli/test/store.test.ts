@@ -168,6 +168,8 @@ describe.skipIf(!hasServer)("with --store", () => {
       ["label", ref, first!, "beginning"],
       ["name", ref, "The garden"],
       ["pin", ref, first!],
+      ["hide", ref, first!],
+      ["hide", ref, first!, "--off"],
       ["navigate", ref, "beginning"],
       ["undo", ref],
       ["fork", ref, "beginning"],

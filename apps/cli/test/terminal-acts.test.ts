@@ -1,6 +1,6 @@
 import type { ParentLink } from "@espalier/session-tree";
 import { expect, test } from "vitest";
-import { demoModel, Scratch } from "./terminal-scratch.ts";
+import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const opened = () => new Scratch().open(demoModel());
 
@@ -34,6 +34,29 @@ test("where a summary is billed it is asked for once more, and nowhere else", ()
   expect(scratch.effects).toEqual([]);
   scratch.keys("n", "g", "n");
   expect(scratch.effects).toHaveLength(1);
+});
+
+test("one key hides the entry under the cursor from the model, and shows it again; row and preview say so", () => {
+  const at = { timestamp: "2026-03-08T12:00:00.000Z", type: "message" };
+  const lines = [
+    { ...at, id: "picture", parentId: null, message: { role: "user", content: "A picture.", timestamp: 1 } },
+    { ...at, id: "prompt", parentId: "picture", message: { role: "user", content: "And?", timestamp: 2 } },
+  ];
+  const scratch = new Scratch().open(modelOf(lines)).keys("<", "H");
+  const act = { name: "hide", entryId: "picture", hidden: true } as const;
+  expect(scratch.effects).toEqual([{ type: "act", act }]);
+  expect(scratch.screen).not.toContain("hidden");
+  const edit = { ...at, type: "context_edit", id: "edit", parentId: "prompt", targetId: "picture" };
+  const grown = modelOf([...lines, { ...edit, replacement: null }]);
+  const outcome = { message: "Hidden from the model, which reads 1 token.", entryId: "picture" };
+  scratch.happen(
+    { type: "grown", ref: "/sessions/one.jsonl", model: grown },
+    { type: "acted", act, outcome },
+  );
+  expect(scratch.screen).toMatch(/▸○ you +A picture\. +hidden/);
+  expect(scratch.screen).toMatch(/you {2}picture · .* hidden from the model/);
+  scratch.keys("H");
+  expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { ...act, hidden: false } });
 });
 
 test("one thing at a time, and nothing where a session is only read", () => {

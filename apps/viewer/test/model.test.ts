@@ -135,6 +135,21 @@ describe("what else is told of a session", () => {
     expect([facts.leafId, facts.length]).toEqual(["b1", 8]);
   });
 
+  test("facts name edits with what they are of, and a row says what an edit does", () => {
+    const at = { timestamp: "", targetId: "u1" };
+    const edited = treeOf([
+      message("u1", null, "user", "Look at this."),
+      { type: "context_edit", id: "e1", parentId: "u1", ...at, replacement: null },
+      { type: "context_edit", id: "e2", parentId: "e1", ...at, replacement: { content: "A picture." } },
+      { type: "context_edit", id: "e3", parentId: "e2", ...at, targetId: "nobody", replacement: null },
+    ]);
+    expect(factsOf(edited).edits).toEqual([
+      { row: 1, targetRow: 0, hides: true },
+      { row: 2, targetRow: 0, hides: false },
+    ]);
+    expect([1, 2].map((row) => gistAt(edited, row).text)).toEqual(["u1 is left out", "u1 says: A picture."]);
+  });
+
   test("a compaction tells what it covered, what it kept, and the bite it took", () => {
     const view = compactionAt(tree, 4);
     expect([view.covered, view.kept, view.previousRow]).toEqual([[0, 1, 2], [3], -1]);

@@ -209,7 +209,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     expect(await selectedText(page)).toContain("A word from elsewhere.");
   });
 
-  test("with --write it labels, navigates, forks and compacts; without, there is nothing to press", async () => {
+  test("with --write it labels, hides, navigates, forks and compacts; without, there is nothing to press", async () => {
     const reading = await showDemo();
     await reading.waitForSelector(".entry.selected");
     expect(await reading.getByRole("button", { name: "Fork" }).count()).toBe(0);
@@ -238,6 +238,16 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await compacting.getByRole("button", { name: "Compact this session" }).click();
     await compacting.getByText("Nothing was done").waitFor();
     await compacting.getByRole("button", { name: "Close" }).click();
+
+    await page.getByRole("tree").focus();
+    await page.keyboard.press("ArrowUp");
+    await soon(() => selectedText(page)).toContain("ready for review");
+    const hiding = await act("Hide", "Hide this entry from the model");
+    await hiding.getByRole("button", { name: "Hide this entry from the model" }).click();
+    await page.locator(".entry.selected").getByText("hidden from the model").waitFor();
+    const showing = await act("Show", "Let the model read this entry again");
+    await showing.getByRole("button", { name: "Let the model read this entry again" }).click();
+    await page.locator(".entry.selected").getByRole("button", { name: "Hide" }).waitFor();
 
     await page.getByRole("tree").focus();
     await page.keyboard.press("[");

@@ -189,13 +189,17 @@ describe("what it changes", () => {
     expect((await post(writing, "constructor", {})).status).toBe(404);
   });
 
-  test("labels, navigates, forks and compacts, as the engine does", async () => {
+  test("labels, hides, navigates, forks and compacts, as the engine does", async () => {
     const [, labelled] = await linesOf(
       await post(writing, "label", { id: "foreign1", label: "from the page" }),
     );
     expect(labelled.result.entryId).toBeTypeOf("string");
     const [, forked] = await linesOf(await post(writing, "fork", { id: "foreign1" }));
     expect(forked.result.leafId).toBe("foreign1");
+    const [, hidden] = await linesOf(await post(writing, "hide", { id: "foreign1" }));
+    expect(hidden.result.entryId).toBeTypeOf("string");
+    const [, shown] = await linesOf(await post(writing, "show", { id: "foreign1" }));
+    expect(shown.result.entryId).toBeTypeOf("string");
     const [, moved] = await linesOf(await post(writing, "navigate", { id: "kpg9JT9KkzGf" }));
     expect(moved.result.editorText).toContain("I maintain tidepool");
     const [, compacted] = await linesOf(await post(writing, "compact", {}));

@@ -59,6 +59,7 @@ export {
   historyOf,
   isArchived,
   type ReadableSession,
+  rowsHidden,
   type SessionStats,
   statsOf,
   type UsageTotals,

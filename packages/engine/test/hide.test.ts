@@ -1,7 +1,14 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createSession, openSession, type Session } from "@espalier/engine";
+import {
+  archivedRows,
+  createSession,
+  isArchived,
+  openSession,
+  rowsHidden,
+  type Session,
+} from "@espalier/engine";
 import {
   anthropicFormat,
   buildRequest,
@@ -161,6 +168,18 @@ test("what the model does not read cannot be hidden, and the sentence names the 
   await session.navigate(covered);
   await session.appendMessages(turn("elsewhere"));
   await refuses(answer, "not-in-context", "on another branch: navigate");
+});
+
+test("what is hidden is not taken for what a summary stands for", async () => {
+  const { session } = await plant();
+  await session.compact();
+  const archived = archivedRows(session);
+  const id = session.context.sources[1]!;
+  expect(rowsHidden(session)).toEqual(new Set());
+  await session.hide(id);
+  expect(rowsHidden(session)).toEqual(new Set([session.tree.row(id)]));
+  expect(isArchived(session, id)).toBe(false);
+  expect(archivedRows(session).count).toBe(archived.count);
 });
 
 describe("requests", () => {

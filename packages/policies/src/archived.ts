@@ -1,4 +1,4 @@
-import { pathRowsOf, type Tree } from "@espalier/session-tree";
+import { contextEdit, type Entry, pathRowsOf, type Tree } from "@espalier/session-tree";
 import { type ReadableSession, saysSomething } from "./session-summary.ts";
 
 /**
@@ -27,7 +27,7 @@ export function archivedRows(
   const leafRow = leafId === null ? -1 : tree.row(leafId);
   const path = new Path(tree, leafRow);
   const { compactionRow, firstKeptRow } = newestCompaction(path);
-  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow);
+  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, isNobodysAct);
   const archived = new Uint8Array(compactionRow + 1);
   let count = 0;
   for (let row = compactionRow; row >= 0; row = tree.index.parent(row)) {
@@ -36,6 +36,19 @@ export function archivedRows(
     count++;
   }
   return { compactionRow, count, has: (row) => archived[row] === 1 };
+}
+
+/**
+ * Rows of a leaf's path (default: the session's) that would speak, had the newest edit of them not left them out, whoever
+ * left them out.
+ *
+ * @throws SessionTreeError `unknown-entry`
+ */
+export function rowsHidden(
+  { tree, leafId: leafOfSession }: ReadableSession,
+  leafId: string | null = leafOfSession,
+): ReadonlySet<number> {
+  return rowsLeftOut(new Path(tree, leafId === null ? -1 : tree.row(leafId)), 0, tree.length, () => true);
 }
 
 /** What only a summary speaks for, at one leaf. */
@@ -84,8 +97,16 @@ function newestCompaction(path: Path): { compactionRow: number; firstKeptRow: nu
   return { compactionRow: -1, firstKeptRow: -1 };
 }
 
-/** Rows between two that would speak, had the newest edit of them not left them out. */
-function rowsLeftOut(path: Path, from: number, to: number): ReadonlySet<number> {
+/** What somebody hid by hand is in no summary. */
+const isNobodysAct = (edit: Entry): boolean => !(contextEdit.is(edit) && edit.reason === "manual");
+
+/** Rows between two that would speak, had the newest edit of them, one that counts, not left them out. */
+function rowsLeftOut(
+  path: Path,
+  from: number,
+  to: number,
+  counts: (edit: Entry) => boolean,
+): ReadonlySet<number> {
   const leftOut = new Set<number>();
   const edited = new Set<number>();
   for (const row of path.changing) {
@@ -99,7 +120,7 @@ function rowsLeftOut(path: Path, from: number, to: number): ReadonlySet<number> 
     const target = path.rowAbove(targetId, row);
     if (target < from || target >= to || edited.has(target)) continue;
     edited.add(target);
-    if (replacement === null && saysSomething(path.tree, target)) leftOut.add(target);
+    if (replacement === null && counts(entry) && saysSomething(path.tree, target)) leftOut.add(target);
   }
   return leftOut;
 }

@@ -1,5 +1,5 @@
 export { activeMessages, countActive } from "./active-messages.ts";
-export { type ArchivedRows, archivedRows, isArchived } from "./archived.ts";
+export { type ArchivedRows, archivedRows, isArchived, rowsHidden } from "./archived.ts";
 export { type AskingOptions, askRepeatedly } from "./ask-repeatedly.ts";
 export { cleanupOffloadedFiles } from "./cleanup-offloaded-files.ts";
 export type { CompactOptions, CompactResult } from "./compact-result.ts";

@@ -1,4 +1,4 @@
-import { archivedRows } from "@espalier/policies";
+import { archivedRows, rowsHidden } from "@espalier/policies";
 import {
   compaction,
   contextEdit,
@@ -102,4 +102,23 @@ test("what is archived is told as if the whole path were read, and no message is
     { numRuns: 2_000 },
   );
   expect(withEdits).toBeGreaterThan(0);
+});
+
+test("what an edit hides is told as if the whole path were read, whether or not anything was compacted", async () => {
+  let found = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(seed, { minLength: 1, maxLength: 30 }), fc.nat(), async (seeds, at) => {
+      const tree = await treeOf(seeds.filter(({ is }) => is !== "compaction"));
+      fc.pre(tree.length > 0);
+      const leafRow = at % tree.length;
+      const path = pathRows(tree, leafRow).map((row) => tree.entryAt(row));
+      const isSaid = new Map(path.map((entry) => [entry.id, contextOfPath([entry]).messages.length > 0]));
+      const silent = projectPath(path).filter(({ entry, messages }) => isSaid.get(entry.id) && !messages[0]);
+      const hidden = rowsHidden({ tree, leafId: tree.idAt(leafRow) });
+      expect([...hidden].sort((a, b) => a - b)).toEqual(silent.map(({ entry }) => tree.row(entry.id)));
+      found += hidden.size;
+    }),
+    { numRuns: 500 },
+  );
+  expect(found).toBeGreaterThan(0);
 });

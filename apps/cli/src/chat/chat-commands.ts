@@ -4,6 +4,7 @@ import { promptText } from "@espalier/session-tree";
 import { anthropicModels } from "@espalier/summarizer";
 import { existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
+import { formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { viewContext } from "../views/view-context.ts";
@@ -79,6 +80,17 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
     },
   },
   {
+    name: "hide",
+    description: "Keep an entry from the model: /hide <id>",
+    async run(chat, reference) {
+      if (!reference) return chat.say("Say which one: /hide <id>; /context lists them.");
+      const id = existingEntry(chat.session, reference);
+      await chat.session.hide(id);
+      const { tokens } = chat.session.context;
+      chat.say(`${id} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo brings it back.`);
+    },
+  },
+  {
     name: "name",
     description: "Name the session; without a text, show its name",
     anytime: true,
@@ -98,7 +110,7 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
   },
   {
     name: "undo",
-    description: "Take back the newest prompt, to change it, or /compact",
+    description: "Take back the newest prompt, to change it, /compact or /hide",
     async run(chat) {
       const { editorText } = await chat.session.undo();
       chat.say("Taken back; it stays in the file as a branch of its own.");

@@ -17,6 +17,7 @@ const TITLES: Readonly<Record<Act["name"], string>> = {
   navigate: "going there",
   fork: "forking",
   label: "labelling",
+  hide: "changing what the model reads",
   rename: "naming",
   compact: "compacting",
   merge: "merging",
@@ -123,6 +124,10 @@ const setLabel = changes((state, tree, entryId) =>
   }),
 );
 
+const hide = changes((state, tree, entryId) =>
+  beginAct(state, { name: "hide", entryId, hidden: !tree.view.model.hiddenRows.has(tree.cursor) }),
+);
+
 const rename = changes((state, tree) =>
   next({
     ...state,
@@ -208,12 +213,13 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
   {
     keys: ["u"],
     shown: "u",
-    title: "undo the newest navigation, prompt or compaction",
+    title: "undo the newest navigation, prompt, compaction or hiding",
     hint: "undo",
     run: undo,
   },
   { keys: ["F"], shown: "F", title: "fork to a session of its own", hint: "fork", run: fork },
   { keys: ["l"], shown: "l", title: "label this entry", hint: "label", run: setLabel },
+  { keys: ["H"], shown: "H", title: "hide this entry from the model, or show it again", run: hide },
   { keys: ["R"], shown: "R", title: "name the session", run: rename },
   {
     keys: ["c"],

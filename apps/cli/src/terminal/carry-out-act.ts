@@ -46,6 +46,14 @@ const CARRIERS: { readonly [Name in Act["name"]]: Carrier<Name> } = {
       return { message: text === "" ? "The label is gone." : `Labelled ${text}.`, entryId };
     },
   },
+  hide: {
+    open: changing,
+    async run(session, { entryId, hidden }) {
+      await session.hide(entryId, hidden);
+      const what = hidden ? "Hidden from the model, which" : "Shown to the model again, which";
+      return { message: `${what} reads ${formatCount(session.context.tokens)} tokens.`, entryId };
+    },
+  },
   rename: {
     open: appendingBeside,
     async run(session, { text }) {

@@ -43,21 +43,29 @@ const HEADS: Readonly<Record<string, { title: string; style: Style }>> = {
   bashExecution: { title: "shell", style: "tool" },
 };
 
+/** What holds of an entry at the leaf, and does not stand in it. */
+interface EntryMarks {
+  label: string | undefined;
+  /** An edit keeps it from the model. */
+  isHidden: boolean;
+}
+
 /**
  * An entry for reading: who speaks and when, then what is said, as markdown; behind another one, unless it is a result,
  * an empty line comes first.
  */
 export function entryLines(
   entry: Entry,
-  label: string | undefined,
+  { label, isHidden }: EntryMarks,
   look: EntryLook,
   isBehind: boolean,
 ): Line[] {
-  const name = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
+  const marks = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
+  if (isHidden) marks.push(span("  hidden from the model", "summary"));
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
   const { title, style } = (said && HEADS[said.role]) ?? { title: kindTitle(entry), style: "summary" };
-  const heading = line(span(plainLine(title), style), span(`  ${facts}`, "dim"), ...name);
+  const heading = line(span(plainLine(title), style), span(`  ${facts}`, "dim"), ...marks);
   const lines = [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
   return isBehind && said?.role !== "toolResult" ? [EMPTY, ...lines] : lines;
 }

@@ -59,7 +59,8 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   while (laid.next < end && laid.lines.length < needed) {
     const row = rowAt(model, laid.next++);
     if (row !== cursor && model.kinds.of(row) === "beside") continue;
-    laid.lines.push(...entryLines(model.tree.entryAt(row), model.labels.get(row), look, row !== cursor));
+    const marks = { label: model.labels.get(row), isHidden: model.hiddenRows.has(row) };
+    laid.lines.push(...entryLines(model.tree.entryAt(row), marks, look, row !== cursor));
     if (laid.next === end && end - position >= RUN_SHOWN)
       laid.lines.push(line(span("… and so on; unfold the turn to read further", "dim")));
   }

@@ -39,6 +39,9 @@ const COUNTED = 1_000;
 /** The share of a line that rails may take; deeper branches are told by a number. */
 const RAILS_SHARE = 0.4;
 
+/** Columns from which on a row has room for a sentence beside what it says. */
+const WIDE = 100;
+
 export interface RowLook {
   columns: number;
   now: number;
@@ -61,7 +64,10 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
-    span(isActive ? (model.archived.has(row) ? "○ " : "● ") : "  ", isActive ? "leaf" : "dim"),
+    span(
+      isActive ? (model.archived.has(row) || model.hiddenRows.has(row) ? "○ " : "● ") : "  ",
+      isActive ? "leaf" : "dim",
+    ),
     span(rails(model, position, look.columns), "dim"),
     span(`${title.padEnd(KIND_WIDTH)} `, shown),
   ];
@@ -85,14 +91,16 @@ function rails({ order }: TreeModel, position: number, columns: number): string 
   return "│  ".repeat(depth - 1) + (begins ? "├─ " : "│  ");
 }
 
-/** What stands at the end of a row: a label, what is folded, the leaf. */
+/** What stands at the end of a row: a label, what is hidden or folded, the leaf. */
 function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
   const { model } = view;
   const spans: Span[] = [];
   const label = model.labels.get(row);
   if (label !== undefined) spans.push(span(` [${cutToColumns(plainLine(label), 24)}]`, "label"));
-  const hidden = hiddenCount(view, position, row);
-  if (hidden) spans.push(span(` ${hidden}`, "dim"));
+  if (model.hiddenRows.has(row))
+    spans.push(span(look.columns >= WIDE ? " hidden from the model" : " hidden", "summary"));
+  const folded = foldedCount(view, position, row);
+  if (folded) spans.push(span(` ${folded}`, "dim"));
   if (row === model.leafRow) spans.push(span(" *", "leaf"));
   if (look.columns >= 60) {
     const age = look.now - time;
@@ -102,7 +110,7 @@ function marks(view: TreeView, position: number, row: number, time: number, look
 }
 
 /** `▸12`: so many entries are folded here; `▾`: they are shown. */
-function hiddenCount(view: TreeView, position: number, row: number): string {
+function foldedCount(view: TreeView, position: number, row: number): string {
   const { model, filter } = view;
   if (view.folded.has(row)) {
     const count = (model.order.branchEnds.get(position) ?? position) - position - 1;

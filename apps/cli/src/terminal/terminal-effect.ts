@@ -3,6 +3,7 @@ export type Act =
   | { name: "navigate"; entryId: string | null; summarize: boolean; instructions?: string }
   | { name: "fork"; entryId: string; position: "at" | "before" }
   | { name: "label"; entryId: string; text: string }
+  | { name: "hide"; entryId: string; hidden: boolean }
   | { name: "rename"; text: string }
   | { name: "compact"; instructions?: string }
   | { name: "merge"; fromId: string; intoId?: string }

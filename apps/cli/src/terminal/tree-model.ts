@@ -1,4 +1,4 @@
-import { type ArchivedRows, archivedRows } from "@espalier/engine";
+import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine";
 import {
   compaction,
   type LabelInForce,
@@ -33,6 +33,8 @@ export interface TreeModel {
   readonly labels: ReadonlyMap<number, string>;
   /** Rows of the leaf's path that the model no longer reads: a compaction stands for them. */
   readonly archived: ArchivedRows;
+  /** Rows of the leaf's path that an edit keeps from the model. */
+  readonly hiddenRows: ReadonlySet<number>;
   /** Positions of compactions and labels, ascending: what a map of the whole shows. */
   readonly compactionPositions: readonly number[];
   readonly labelPositions: readonly number[];
@@ -67,6 +69,7 @@ export function treeModel(
     name: sessionName(tree),
     labels,
     archived: archivedRows({ tree, leafId }),
+    hiddenRows: rowsHidden({ tree, leafId }),
     compactionPositions: positionsOf(compactions),
     labelPositions: positionsOf(labels.keys()),
     isPartial,

@@ -1,8 +1,10 @@
 import {
   branchSummary,
+  type ContextEdit,
   type ContextMessage,
   compaction,
   contentBlocks,
+  contextEdit,
   type Entry,
   entryFields,
   estimateTokens,
@@ -101,11 +103,17 @@ export function gistOfCall({ arguments: given }: { arguments: unknown }): string
 
 function gistOfFields(entry: Entry): string {
   if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(String(entry.summary ?? ""));
+  if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) return gistOfEdit(entry);
   if (label.is(entry)) return String(entry.label ?? "");
   const texts = Object.values(entryFields(entry)).map((value) =>
     typeof value === "string" ? value : JSON.stringify(value),
   );
   return texts.join(" · ");
+}
+
+function gistOfEdit({ targetId, replacement }: ContextEdit): string {
+  if (replacement === null) return `${targetId} is left out`;
+  return `${targetId} says: ${gistOfMessage({ role: "user", content: replacement.content, timestamp: 0 })}`;
 }
 
 const withoutHeadings = (text: string): string => text.slice(0, 4_000).replace(/^#+ .*$/gm, " ");

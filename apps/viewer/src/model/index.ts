@@ -4,7 +4,7 @@ export { type ContextPiece, type ContextView, contextViewAt } from "./context-vi
 export { type EntryGist, gistAt, gistOfCall, oneLine, saidIn, usageOf } from "./entry-gist.ts";
 export { type FoundText, findText } from "./find-text.ts";
 export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export { type CompactionMark, factsOf, type SessionFacts } from "./session-facts.ts";
+export { type CompactionMark, type EditMark, factsOf, type SessionFacts } from "./session-facts.ts";
 export type { SessionReader } from "./session-reader.ts";
 export { type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
 export { originsOf, type SummaryOrigin } from "./summary-origin.ts";

@@ -1,6 +1,7 @@
 import {
   branchSummary,
   compaction,
+  contextEdit,
   labelsInForce,
   leafRowAt,
   rowsOf,
@@ -15,6 +16,14 @@ export interface CompactionMark {
   /** The first entry that stays visible beside it; its own row where it keeps nothing, or nothing that is there. */
   firstKeptRow: number;
   tokensBefore: number;
+}
+
+/** A change of what an entry says to the model, from its own place on. */
+export interface EditMark {
+  row: number;
+  targetRow: number;
+  /** It leaves the entry out; else it puts another content in the place of its own. */
+  hides: boolean;
 }
 
 /** What the tree of a session shows beside its entries. */
@@ -32,6 +41,7 @@ export interface SessionFacts {
   leafId: string | null;
   labels: { row: number; label: string }[];
   compactions: CompactionMark[];
+  edits: EditMark[];
   /** Branch summaries, and the end of the branch that each tells of. */
   summaries: { row: number; fromRow: number }[];
   /** Lines that are damaged or doubtful. */
@@ -56,6 +66,7 @@ export function factsOf(tree: Tree): SessionFacts {
       return row < 0 ? [] : [{ row, label }];
     }),
     compactions: [...compactionMarks(tree)],
+    edits: [...editMarks(tree)],
     summaries: [...rowsOf(tree, branchSummary.type)].flatMap(([row, entry]) => {
       const fromRow = branchSummary.is(entry) ? index.rowAbove(String(entry.fromId), row) : -1;
       return fromRow < 0 ? [] : [{ row, fromRow }];
@@ -70,5 +81,13 @@ function* compactionMarks(tree: Tree): Generator<CompactionMark> {
     if (!compaction.is(entry) || compaction.problem?.(entry)) continue;
     const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
     yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore: entry.tokensBefore };
+  }
+}
+
+function* editMarks(tree: Tree): Generator<EditMark> {
+  for (const [row, entry] of rowsOf(tree, contextEdit.type)) {
+    if (!contextEdit.is(entry) || contextEdit.problem?.(entry)) continue;
+    const targetRow = tree.index.rowAbove(entry.targetId, row);
+    if (targetRow >= 0) yield { row, targetRow, hides: entry.replacement === null };
   }
 }

@@ -59,6 +59,7 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
           results={pairs.results}
           isSelected={row === model.selected || pairs.resultsOf.get(row)?.has(model.selected) === true}
           isHidden={row < hidden && model.rows.kind(row) !== "c"}
+          isLeftOut={model.leftOut.has(row)}
           actions={actions}
         />
       ))}

@@ -116,7 +116,7 @@ function drawNode(
   const y = middleOf(line, window);
   const kind = rows.kind(row);
   const isActive = layout.active[row] === 1;
-  const isHidden = isActive && row < hiddenBefore && kind !== "c";
+  const isHidden = isActive && ((row < hiddenBefore && kind !== "c") || model.leftOut.has(row));
   const colour = colours.kinds[kind] ?? colours.faded;
   const size = Math.min(window.lineHeight / 2.6, kind === "u" ? 5.5 : kind === "c" || kind === "f" ? 6 : 3.5);
   canvas.fillStyle = isHidden ? colours.paper : colour;

@@ -1,4 +1,11 @@
-import { branchSummary, compaction, customMessage, type Entry, entryFields } from "@espalier/session-tree";
+import {
+  branchSummary,
+  compaction,
+  contextEdit,
+  customMessage,
+  type Entry,
+  entryFields,
+} from "@espalier/session-tree";
 import { saidIn, usageOf } from "../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../model/outline.ts";
 import { EntryTools } from "./entry-tools.tsx";
@@ -14,19 +21,22 @@ interface EntryCardProps {
   label: string | undefined;
   results: ReadonlyMap<string, FoundResult>;
   isSelected: boolean;
+  /** A compaction stands for it. */
   isHidden: boolean;
+  /** An edit keeps it from the model. */
+  isLeftOut: boolean;
   actions: ViewerActions;
 }
 
 /** An entry of the conversation. */
 export function EntryCard(props: EntryCardProps) {
-  const { row, entry, kind, label, isSelected, isHidden, actions } = props;
+  const { row, entry, kind, label, isSelected, isHidden, isLeftOut, actions } = props;
   const said = saidIn(entry);
   const usage = usageOf(entry);
   const model = said?.role === "assistant" ? said.model : undefined;
   const classes = ["entry", `kind-${kind === "?" ? "unknown" : kind}`];
   if (isSelected) classes.push("selected");
-  if (isHidden) classes.push("hidden-from-model");
+  if (isHidden || isLeftOut) classes.push("hidden-from-model");
   if (BRIEF.has(kind)) classes.push("brief");
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the tree has the keys for choosing an entry
@@ -43,12 +53,20 @@ export function EntryCard(props: EntryCardProps) {
         {label !== undefined && <span class="tag">{label}</span>}
         {model && <span class="quiet">{String(model)}</span>}
         {isHidden && <span class="quiet">· not read by the model any more</span>}
+        {isLeftOut && !isHidden && <span class="quiet">· hidden from the model</span>}
         <span class="grow" />
         {usage?.cost?.total ? <span class="quiet">{formatDollars(usage.cost.total)}</span> : null}
         <time class="quiet" dateTime={entry.timestamp}>
           {formatTime(entry.timestamp)}
         </time>
-        <EntryTools row={row} id={entry.id} kind={kind} actions={actions} />
+        <EntryTools
+          row={row}
+          id={entry.id}
+          kind={kind}
+          isSaid={!BRIEF.has(kind)}
+          isLeftOut={isLeftOut}
+          actions={actions}
+        />
       </header>
       <EntryBody {...props} />
     </article>
@@ -77,6 +95,16 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
             Inspect this compaction
           </button>
         )}
+      </>
+    );
+  }
+  if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) {
+    const { targetId, replacement } = entry;
+    if (replacement === null) return <PlainText text={`From here on the model does not read ${targetId}.`} />;
+    return (
+      <>
+        <PlainText text={`From here on ${targetId} says to the model:`} />
+        <MessageView message={{ role: "user", content: replacement.content, timestamp: 0 }} />
       </>
     );
   }

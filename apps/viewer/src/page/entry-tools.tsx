@@ -6,11 +6,15 @@ interface EntryToolsProps {
   row: number;
   id: string;
   kind: RowKind;
+  /** Whether such an entry says something to the model. */
+  isSaid: boolean;
+  /** An edit keeps it from the model. */
+  isLeftOut: boolean;
   actions: ViewerActions;
 }
 
 /** What can be done with an entry. */
-export function EntryTools({ row, id, kind, actions }: EntryToolsProps) {
+export function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsProps) {
   const [copied, setCopied] = useState(false);
   const copy = async () => {
     await navigator.clipboard.writeText(actions.linkTo(id));
@@ -46,6 +50,14 @@ export function EntryTools({ row, id, kind, actions }: EntryToolsProps) {
           <button type="button" onClick={() => actions.order({ act: "label", id, row })}>
             Label
           </button>
+          {isSaid && (
+            <button
+              type="button"
+              onClick={() => actions.order({ act: isLeftOut ? "show" : "hide", id, row })}
+            >
+              {isLeftOut ? "Show" : "Hide"}
+            </button>
+          )}
         </>
       )}
     </span>

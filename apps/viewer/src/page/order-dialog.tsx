@@ -13,8 +13,13 @@ const TITLES: Readonly<Record<Order["act"], string>> = {
   navigate: "Go on from this entry",
   fork: "Fork a new session here",
   label: "Label this entry",
+  hide: "Hide this entry from the model",
+  show: "Let the model read this entry again",
   compact: "Compact this session",
 };
+
+/** Acts that leave a branch, which a summary can tell of. */
+const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 
 /** Asks what a change still needs, carries it out, and says how far it is. */
 export function OrderDialog({ session, order, onDone }: OrderDialogProps) {
@@ -51,7 +56,7 @@ export function OrderDialog({ session, order, onDone }: OrderDialogProps) {
     <dialog ref={dialog} class="order" aria-label={TITLES[act]} onClose={() => onDone(order, undefined)}>
       <form onSubmit={run}>
         <h2>{TITLES[act]}</h2>
-        {act !== "label" && act !== "compact" && (
+        {LEAVES.has(act) && (
           <label>
             <input
               type="checkbox"

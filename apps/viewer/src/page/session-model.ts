@@ -26,6 +26,8 @@ export class SessionModel {
   layout: TreeLayout;
   path: number[] = [];
   labels = new Map<number, string>();
+  /** Rows of the path that an edit on it keeps from the model. */
+  readonly leftOut = new Set<number>();
   /** Dollars by line of the layout, once they are known. */
   lineCosts = new Float64Array(0);
   #costs: readonly [number, number][] = [];
@@ -173,7 +175,17 @@ export class SessionModel {
   #arrange(): void {
     this.path = this.rows.path(this.tip);
     this.layout = layOutTree(this.rows, this.#layoutOptions());
+    this.#markLeftOut();
     this.#sumCosts();
+  }
+
+  #markLeftOut(): void {
+    this.leftOut.clear();
+    for (const { row, targetRow, hides } of this.facts.edits) {
+      if (this.layout.active[row] !== 1 || this.layout.active[targetRow] !== 1) continue;
+      if (hides) this.leftOut.add(targetRow);
+      else this.leftOut.delete(targetRow);
+    }
   }
 
   #sumCosts(): void {

@@ -2,7 +2,7 @@ import type { Tab } from "./address.ts";
 
 /** What a change asks of the server. */
 export interface Order {
-  act: "navigate" | "fork" | "label" | "compact";
+  act: "navigate" | "fork" | "label" | "hide" | "show" | "compact";
   id: string;
   row: number;
 }

@@ -19,6 +19,8 @@ export const writeRoutes: Readonly<
   label: async (session, order) => ({
     entryId: await session.label(text(order, "id"), optional(order, "label")),
   }),
+  hide: async (session, order) => ({ entryId: await session.hide(text(order, "id")) }),
+  show: async (session, order) => ({ entryId: await session.hide(text(order, "id"), false) }),
   compact: (session, order, act) => {
     const { instructions } = telling(order);
     return session.compact({ ...act, ...(instructions === undefined ? {} : { instructions }) });

@@ -5,6 +5,7 @@ export {
   type HistoryQuery,
   isArchived,
   type ReadableSession,
+  rowsHidden,
 } from "@espalier/policies";
 export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./billed-calls.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
