@@ -10,6 +10,8 @@ import type { Usage } from "@espalier/session-tree";
  * - `already-running`: one compaction at a time
  * - `exhausted`: two automatic compactions in a row brought no answer of the model
  * - `over-window`: the request is larger than the model's window, and nothing that could be done helped
+ * - `over-bytes`: the request has more bytes than its provider takes, and nothing that could be done helped; `breakdown`
+ *   says how many each part takes
  * - `auto-off`: the model's window overflowed and nothing may compact by itself
  * - `invalid-answer`: an extension's answer that cannot stand
  */
@@ -20,6 +22,7 @@ export type CompactionErrorCode =
   | "already-running"
   | "exhausted"
   | "over-window"
+  | "over-bytes"
   | "auto-off"
   | "invalid-answer";
 
@@ -27,7 +30,7 @@ export type CompactionErrorCode =
 export class CompactionError extends Error {
   override readonly name = "CompactionError";
   readonly code: CompactionErrorCode;
-  /** What cannot shrink, in tokens. */
+  /** What cannot shrink, in tokens; in bytes for `over-bytes`. */
   readonly breakdown: Readonly<Record<string, number>> | undefined;
   /** What a provider billed although nothing was kept. */
   readonly usage: Usage | undefined;

@@ -58,6 +58,14 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   };
 }
 
+/** The item with the newest user message, when nobody has answered it. */
+export const waitingItem = ({
+  items,
+  latest,
+  isUnanswered,
+}: Pick<CompactionSpan, "items" | "latest" | "isUnanswered">): ProjectedEntry | undefined =>
+  isUnanswered ? items[latest!.at] : undefined;
+
 /** The newest user message among items, and where. */
 export function latestUserMessage(items: readonly ProjectedEntry[]): UserWords | undefined {
   const at = items.findLastIndex(({ messages }) => messages.some(({ role }) => role === "user"));

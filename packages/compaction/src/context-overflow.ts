@@ -1,5 +1,8 @@
 import type { ContextMessage, Usage } from "@espalier/session-tree";
 
+/** How providers and proxies say that the body of a request had too many bytes, whatever its tokens. */
+const TOO_MANY_BYTES = /request_too_large|request entity too large|payload too large/i;
+
 /**
  * How providers say that a request was longer than the model's window. Each has words of its own and none has a code
  * for it; the list is from their documented and observed messages.
@@ -7,7 +10,7 @@ import type { ContextMessage, Usage } from "@espalier/session-tree";
 const OVERFLOW_WORDS = [
   /prompt is too long/i,
   /input is too long/i,
-  /request_too_large/i,
+  TOO_MANY_BYTES,
   /exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context (?:length|window|size)/i,
   /maximum context length/i,
   /context[_ ]length[_ ]exceeded/i,
@@ -40,6 +43,12 @@ export function isContextOverflow(message: ContextMessage, contextWindow: number
   if (stopReason === "length") return usage?.output === 0 && sent === contextWindow;
   return stopReason === "error" && isOverflowTold(errorMessage);
 }
+
+/** Whether a request was refused for its bytes, as the answer to it tells. */
+export const isByteOverflow = (message: ContextMessage): boolean =>
+  message.role === "assistant" &&
+  message.stopReason === "error" &&
+  TOO_MANY_BYTES.test(message.errorMessage ?? "");
 
 const isOverflowTold = (words: string): boolean =>
   OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&

@@ -20,14 +20,21 @@ export type {
   NothingToCompact,
 } from "./compaction-plan.ts";
 export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./compaction-settings.ts";
-export { type CompactionSpan, latestUserMessage, readSpan, type UserWords } from "./compaction-span.ts";
-export { isContextOverflow } from "./context-overflow.ts";
+export {
+  type CompactionSpan,
+  latestUserMessage,
+  readSpan,
+  type UserWords,
+  waitingItem,
+} from "./compaction-span.ts";
+export { isByteOverflow, isContextOverflow } from "./context-overflow.ts";
 export { type CutItem, type CutPoint, cutAt, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
 export { type LearntWindows, learntWindows, windowInForce } from "./learnt-windows.ts";
 export { firstKeptProblem } from "./legal-first-kept.ts";
 export type { OffloadPlan } from "./offload-plan.ts";
 export { type OmittedEntries, omittedEntries } from "./omitted-entries.ts";
+export { excessBytes, pictureEdits } from "./picture-edits.ts";
 export { type FittedPlan, planAt, planSelection, type Selection } from "./plan-at.ts";
 export type { PlanConditions } from "./plan-conditions.ts";
 export type { CompactionInTheMaking, Policy, PolicyMoment, PolicySituation } from "./policy.ts";

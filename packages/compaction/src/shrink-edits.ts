@@ -7,12 +7,10 @@ import {
 import { cutText } from "@espalier/summarizer";
 import { commonLimit } from "./common-limit.ts";
 import type { CutItem } from "./cut-point.ts";
+import { withoutImage } from "./picture-edits.ts";
 
 /** Below this many tokens a result is not shortened further: head and tail would say nothing any more. */
 const SMALLEST_RESULT = 100;
-
-/** What stands in place of a picture that is left out. */
-const LEFT_OUT_IMAGE = "[image left out]";
 
 /**
  * Edits that bring what is kept down by at least `excess` tokens, if that can be done: the largest tool results are cut
@@ -72,9 +70,6 @@ function shrunk(message: ContextMessage, limit: number, estimate: (message: Cont
 
 const withContent = (message: ContextMessage, content: ContentBlock[]) =>
   ({ ...message, content }) as ContextMessage;
-
-const withoutImage = (block: ContentBlock): ContentBlock =>
-  block.type === "image" ? { type: "text", text: LEFT_OUT_IMAGE } : block;
 
 const shortened = (block: ContentBlock, share: number): ContentBlock =>
   block.type === "text" && share < 1

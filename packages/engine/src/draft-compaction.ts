@@ -1,16 +1,21 @@
 import {
   type CompactionDetails,
   CompactionError,
+  excessBytes,
   firstKeptProblem,
+  isByteOverflow,
   learntWindows,
+  pictureEdits,
   rangeOf,
   readSpan,
   sessionBeforeCompact,
   shrinkEdits,
   systemInForce,
   thresholdOf,
+  waitingItem,
 } from "@espalier/compaction";
 import {
+  CHARS_PER_TOKEN,
   type CompactionEntry,
   type ContextEdit,
   type ContextMessage,
@@ -18,7 +23,9 @@ import {
   contextEdit,
   contextOfPath,
   type Entry,
+  isMessage,
   type NewEntry,
+  totalBytes,
 } from "@espalier/session-tree";
 import { automaticInARow } from "./automatic-in-a-row.ts";
 import type { CompactionCandidate, CompactionRun } from "./compaction-run.ts";
@@ -115,11 +122,36 @@ function fittingEdits(
   const isBelow = plan.tokensAfter + situation.overheadTokens <= threshold;
   const most = (isBelow ? threshold : plan.settings.contextWindow) - situation.overheadTokens;
   const size = sizeWith(planned);
-  if (size <= most) return { edits: planned, tokensAfter: size };
-  const more = shrinkEdits(readSpan(pathWith(planned)).items, size - most, policy.estimate);
-  const replaced = new Set(more.map(({ targetId }) => targetId));
-  const edits = [...planned.filter(({ targetId }) => !replaced.has(targetId)), ...more];
-  return { edits, tokensAfter: sizeWith(edits) };
+  const shorter =
+    size <= most
+      ? planned
+      : replacing(planned, shrinkEdits(readSpan(pathWith(planned)).items, size - most, policy.estimate));
+  const edits = replacing(shorter, picturesToLose(run, pathWith(shorter)));
+  return { edits, tokensAfter: edits === planned ? size : sizeWith(edits) };
+}
+
+/** Edits of which the later ones stand in place of the earlier ones of the same entries. */
+function replacing(edits: ContextEdit[], later: readonly ContextEdit[]): ContextEdit[] {
+  if (later.length === 0) return edits;
+  const replaced = new Set(later.map(({ targetId }) => targetId));
+  return [...edits.filter(({ targetId }) => !replaced.has(targetId)), ...later];
+}
+
+/** Pictures with which the next request would have too many bytes; all of them where one was refused for its bytes. */
+function picturesToLose(
+  { session, situation, reason }: CompactionRun,
+  path: readonly Entry[],
+): ContextEdit[] {
+  const { window } = session.core;
+  const { messages } = contextOfPath(path, window.before);
+  const bytes = totalBytes(messages) + situation.overheadTokens * CHARS_PER_TOKEN;
+  const newest = window.entries.findLast((entry) => isMessage(entry, "assistant"));
+  const isRefused = reason === "overflow" && newest !== undefined && isByteOverflow(newest.message);
+  // What a proxy takes nobody has said: only without them is the request sure to go through.
+  const excess = isRefused ? Number.POSITIVE_INFINITY : excessBytes(bytes, situation.settings.requestBytes);
+  if (excess === 0) return [];
+  const span = readSpan(path);
+  return pictureEdits(span.items, excess, waitingItem(span));
 }
 
 /** What the compaction records of itself. */

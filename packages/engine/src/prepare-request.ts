@@ -1,13 +1,24 @@
-import { CompactionError, type NothingToCompact, tokenBudget, trustedTokens } from "@espalier/compaction";
+import { CompactionError, type NothingToCompact, tokenBudget } from "@espalier/compaction";
 import { summaryNote } from "@espalier/policies";
 import { type SessionContext, SessionTreeError } from "@espalier/session-tree";
 import { compactWhenDue } from "./compact-when-due.ts";
 import { reportFailure } from "./compaction-events.ts";
 import { situationOf } from "./compaction-request.ts";
 import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
+import { leaveOutPictures } from "./leave-out-pictures.ts";
 import { bringFilesHome, type OffloadedResults, offloadResults } from "./offload-results.ts";
 import { policyInForce } from "./policy-in-force.ts";
-import { overheadOf, type RequestExtras } from "./request-overhead.ts";
+import { overheadBytesOf, overheadOf, type RequestExtras } from "./request-overhead.ts";
+import {
+  isTooLarge,
+  overBytes,
+  overWindow,
+  type RequestLimits,
+  type RequestSize,
+  refuseLargeMessage,
+  requestSize,
+  windowFitting,
+} from "./request-size.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** What a request goes out with besides the context, and how a compaction before it is made. */
@@ -37,13 +48,14 @@ export interface PreparedSession extends SessionState {
 
 /**
  * Everything that happens before a request goes out, in order: files that the context refers to are there; large
- * results move to files; the policy is judged and compacts; what does not fit the model's window all the same is
- * compacted as the default policy does, or is an error; the policy and then the extensions shape what is sent.
+ * results move to files; the policy is judged and compacts; where the request has more bytes than its provider takes,
+ * the oldest pictures are left out; what does not fit the model's window or these bytes all the same is compacted as the
+ * default policy does, or is an error; the policy and then the extensions shape what is sent.
  *
  * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
- * as it is, as long as it fits the window. An abort, and a log that cannot be written, are thrown.
+ * as it is, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
- * @throws CompactionError `over-window`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError
+ * @throws CompactionError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError
  */
 export async function prepareRequest(
   session: PreparedSession,
@@ -52,7 +64,10 @@ export async function prepareRequest(
   const policy = policyInForce(session, options);
   const request = { ...options, policy, overheadTokens: overheadOf(policy, options) };
   const situation = () => situationOf(session, request);
-  const { autoCompact, contextWindow } = situation().settings;
+  const { autoCompact, contextWindow, requestBytes } = situation().settings;
+  const { overheadTokens } = request;
+  const overheadBytes = overheadBytesOf(options, overheadTokens);
+  const limits: RequestLimits = { contextWindow, requestBytes, overheadTokens, overheadBytes };
   const isJudgedNow = autoCompact && policy.judgedAt === "request";
   let failure: Error | null = null;
   const tried = async <Result>(act: () => Promise<Result | undefined>): Promise<Result | undefined> => {
@@ -70,12 +85,22 @@ export async function prepareRequest(
     ? await tried(() => compactWhenDue(session, { ...request, ...(offloaded ? { offloaded } : {}) }, compact))
     : undefined;
 
-  const size = () => trustedTokens(session.requestContext, request.overheadTokens);
-  if (failure && size() > contextWindow) throw failure;
+  const measured = () => requestSize(session.requestContext, limits);
+  let size = measured();
+  if (size.isOverBytes) {
+    refuseLargeMessage(session, size, limits);
+    if (autoCompact)
+      await tried(() => leaveOutPictures(session, session.requestContext, size.bytes, requestBytes));
+    size = measured();
+  }
+  if (failure && isTooLarge(size)) throw failure;
   // The first of the two may have joined a compaction that was under way.
-  for (let attempt = 0; attempt < 2 && size() > contextWindow; attempt++)
-    done = await compact({ ...request, policy: tokenBudget, reason: "threshold" });
-  if (size() > contextWindow) throw overWindow(size(), request.overheadTokens, contextWindow);
+  for (let attempt = 0; attempt < 2 && isTooLarge(size); attempt++) {
+    done = await compactToFit(size);
+    size = measured();
+  }
+  if (size.isOverWindow) throw overWindow(size, limits);
+  if (size.isOverBytes) throw overBytes(size, limits);
 
   const context = await session.contextToSend(options.signal);
   const system = [options.system, summaryNote(session.core.window.entries)].filter(Boolean).join("\n\n");
@@ -90,6 +115,17 @@ export async function prepareRequest(
   function compact(due: CompactSessionOptions) {
     return session.compact(due);
   }
+
+  async function compactToFit(before: RequestSize) {
+    const settings = { ...request.settings, contextWindow: windowFitting(before, limits) };
+    try {
+      return await compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
+    } catch (cause) {
+      const isIrreducible = cause instanceof CompactionError && cause.code === "irreducible";
+      // A window that was made for the bytes is none that anybody knows.
+      throw isIrreducible && before.isOverBytes ? overBytes(before, limits, { cause }) : cause;
+    }
+  }
 }
 
 /** What is thrown all the same: an abort, and trouble with the log, which is not the compaction's. */
@@ -97,12 +133,4 @@ function goOnWithout(session: SessionState, error: unknown, signal: AbortSignal 
   if (!(error instanceof Error) || error instanceof SessionTreeError || signal?.aborted) throw error;
   reportFailure(session, error);
   return error;
-}
-
-function overWindow(tokens: number, overheadTokens: number, contextWindow: number): CompactionError {
-  return new CompactionError(
-    "over-window",
-    `The request has about ${tokens} tokens, and the model reads ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
-    { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
-  );
 }

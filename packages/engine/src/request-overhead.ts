@@ -1,5 +1,5 @@
 import type { Policy } from "@espalier/compaction";
-import type { ToolDefinition } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, estimateBytes, type ToolDefinition } from "@espalier/session-tree";
 
 /** What goes out with every request besides the context. */
 export interface RequestExtras {
@@ -19,4 +19,10 @@ export function overheadOf(policy: Policy, { system, tools = [], overheadTokens 
     toolsAdded: [...tools],
     timestamp: 0,
   });
+}
+
+/** Bytes of system prompt and tools; where only their tokens are known, what these have at least. */
+export function overheadBytesOf({ system = "", tools = [] }: RequestExtras, overheadTokens: number): number {
+  const told = estimateBytes({ role: "system", content: system, toolsAdded: [...tools], timestamp: 0 });
+  return Math.max(told, overheadTokens * CHARS_PER_TOKEN);
 }

@@ -188,9 +188,9 @@ export class Session implements SessionState {
 
   /**
    * Everything that happens before a request goes out: results move to files, the policy compacts, and what is sent is
-   * shaped. Fails open, as long as the request fits the model's window.
+   * shaped. Fails open, as long as the request fits the model's window and the bytes that its provider takes.
    *
-   * @throws CompactionError `over-window` and as {@link compact}; SessionTreeError when the log cannot be written
+   * @throws CompactionError `over-window`, `over-bytes` and as {@link compact}; SessionTreeError when the log cannot be written
    */
   async prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
     await this.#settings.pending;

@@ -392,6 +392,7 @@ it("a session takes what was resolved", () => {
   expect(compaction).toEqual({
     autoCompact: true,
     contextWindow: 200_000,
+    requestBytes: 32_000_000,
     reserveTokens: 16_384,
     keepRecentTokens: 20_000,
   });

@@ -13,7 +13,9 @@ export interface EventPayloads {
   PROGRESS_UPDATE: { message: string };
   STATE_CHANGED:
     | { name: "session.compaction"; data: CompactionCounts }
-    | { name: "session.offload"; data: { offloadedCount: number; freedTokens: number } };
+    | { name: "session.offload"; data: { offloadedCount: number; freedTokens: number } }
+    /** Pictures were left out of so many messages, since the request had too many bytes. */
+    | { name: "session.pictures"; data: { messages: number } };
   ERROR: { name: string; message: string };
 }
 

@@ -187,6 +187,11 @@ const DRAWN: {
   offload_done(event) {
     this.note(viewOffloaded(event));
   },
+  pictures_left_out({ messages }) {
+    this.note(
+      `(pictures of ${formatMany(messages, "message")} are left out from now on: too many bytes for a request)`,
+    );
+  },
   compact_start({ message }) {
     this.busy(message);
   },

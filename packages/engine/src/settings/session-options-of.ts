@@ -6,10 +6,11 @@ export function sessionOptionsOf(
   settings: Settings,
 ): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction">> {
   const { policy, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
-  const { autoCompact, contextWindow, reserveTokens, keepRecentTokens, ...policySettings } = all;
+  const { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens, ...policySettings } =
+    all;
   return {
     policy,
     policySettings,
-    compaction: { autoCompact, contextWindow, reserveTokens, keepRecentTokens },
+    compaction: { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens },
   };
 }

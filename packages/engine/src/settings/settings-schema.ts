@@ -38,6 +38,7 @@ export const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}`, kind: "text" },
   autoCompact: yesOrNo,
   contextWindow: count(1_000),
+  requestBytes: count(1_000),
   reserveTokens: tokens(1),
   keepRecentTokens: tokens(1),
   summarizer: {

@@ -11,7 +11,7 @@ import {
 } from "@espalier/policies";
 import { POLICY_NAMES, type PolicyName } from "../policies.ts";
 
-/** All settings, resolved: sizes are tokens, thresholds of `pressure` percent. */
+/** All settings, resolved: sizes are tokens but for `requestBytes`, thresholds of `pressure` percent. */
 export interface Settings
   extends CompactionSettings,
     SlidingWindowSettings,
@@ -47,6 +47,7 @@ export const SETTINGS_KEYS: readonly SettingsKey[] = [
   "policy",
   "autoCompact",
   "contextWindow",
+  "requestBytes",
   "reserveTokens",
   "keepRecentTokens",
   "summarizer",
