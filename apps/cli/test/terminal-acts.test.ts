@@ -54,7 +54,7 @@ test("one key hides the entry under the cursor from the model, and shows it agai
     { type: "acted", act, outcome },
   );
   expect(scratch.screen).toMatch(/▸○ you +A picture\. +hidden/);
-  expect(scratch.screen).toMatch(/you {2}picture · .* hidden from the model/);
+  expect(scratch.screen).toMatch(/you {2}hidden from the model {2}picture ·/);
   scratch.keys("H");
   expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { ...act, hidden: false } });
 });

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import { openSession } from "@espalier/engine";
 import { hangingReply, startMessagesServer } from "@espalier/summarizer/testing";
 import { afterAll, expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+import { DEMO, demoCopy, espalier, espalierJson, linesOf, temporaryFolder } from "./espalier.ts";
 import { hasTmux, Tmux } from "./tmux.ts";
 
 const LARGE = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
@@ -131,6 +131,16 @@ test.skipIf(!hasTmux)("a prompt that is gone back to is written anew and appende
   const appended = now.find((entry: { id: string }) => entry.id === leafId);
   expect(appended).toMatchObject({ role: "user", parentId: prompt.parentId });
   expect(readFileSync(file, "utf8")).toContain("And on Solaris?");
+
+  // It is kept from the model by one key, and shown again by the same.
+  screen.keys("H");
+  await screen.shows("Hidden from the model, which reads");
+  const [hiding] = linesOf(file).slice(-1);
+  expect(hiding).toMatchObject({ type: "context_edit", targetId: leafId, replacement: null });
+  await screen.shows(/▸○ you .*Windows is red.* hidden /);
+  screen.keys("H");
+  await screen.shows("Shown to the model again");
+  await screen.shows(/▸● you .*Windows is red/);
 });
 
 test.skipIf(!hasTmux || !existsSync(LARGE))(

@@ -60,12 +60,12 @@ export function entryLines(
   look: EntryLook,
   isBehind: boolean,
 ): Line[] {
-  const marks = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
-  if (isHidden) marks.push(span("  hidden from the model", "summary"));
+  const name = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
+  const hidden = isHidden ? [span("  hidden from the model", "summary")] : [];
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
   const { title, style } = (said && HEADS[said.role]) ?? { title: kindTitle(entry), style: "summary" };
-  const heading = line(span(plainLine(title), style), span(`  ${facts}`, "dim"), ...marks);
+  const heading = line(span(plainLine(title), style), ...hidden, span(`  ${facts}`, "dim"), ...name);
   const lines = [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
   return isBehind && said?.role !== "toolResult" ? [EMPTY, ...lines] : lines;
 }
