@@ -1,6 +1,6 @@
 import { CompactionError } from "@espalier/compaction";
-import { type MessageDraft, POLICY_NAMES, type Session } from "@espalier/engine";
-import { anthropicFormat, buildRequest } from "@espalier/session-tree";
+import { type Extension, type MessageDraft, POLICY_NAMES, type Session } from "@espalier/engine";
+import { anthropicFormat, buildRequest, isMessage } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/summarizer/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -73,6 +73,18 @@ describe("where a request would have more bytes than its provider takes", () => 
     await session.close();
   });
 
+  test("those of the message that waits stay, although smaller ones have to go for it", async () => {
+    const session = await planted();
+    for (let at = 1; at <= 4; at++) await session.appendMessages(shown(`picture ${at}`, 20_000));
+    await session.appendMessages(shown("this one", 170_000).slice(0, 1));
+    const { json, bytes, compaction } = await requested(session);
+    expect(compaction).toBeNull();
+    expect(bytes).toBeLessThanOrEqual(MOST);
+    expect(picturesIn(json)).toBe(1);
+    expect(json).toContain(picture(170_000).data);
+    await session.close();
+  });
+
   test("words that are too many for it are compacted, although the window would hold them", async () => {
     const session = await planted({ compaction: { requestBytes: 40_000 } });
     for (let at = 1; at <= 12; at++)
@@ -115,7 +127,7 @@ describe("where a request would have more bytes than its provider takes", () => 
   });
 });
 
-describe("what cannot be helped is a typed error, and nothing is written", () => {
+describe("what cannot be helped is a typed error, and nothing goes out", () => {
   test("a newest message that has too many bytes by itself", async () => {
     const session = await planted();
     await session.appendMessages(shown("a picture", 50_000));
@@ -128,6 +140,28 @@ describe("what cannot be helped is a typed error, and nothing is written", () =>
       breakdown: { newestUserMessage: expect.any(Number), requestBytes: MOST },
     });
     expect(bytesOf(session).equals(before)).toBe(true);
+    await session.close();
+  });
+
+  test("words that an extension's compactions keep all the same", async () => {
+    let compactions = 0;
+    const keepMost: Extension = (api) => {
+      api.on("session_before_compact", ({ branchEntries }) => {
+        const asked = branchEntries.filter((entry) => isMessage(entry, "user"));
+        return { compaction: { summary: "So far.", firstKeptEntryId: asked[++compactions]!.id } };
+      });
+    };
+    const session = await planted({ extensions: [keepMost], compaction: { requestBytes: 20_000 } });
+    for (let at = 1; at <= 12; at++)
+      await session.appendMessages([
+        { role: "user", content: `Question ${at}. ${"pears ".repeat(500)}` },
+        { role: "assistant", content: `Answer ${at}.` },
+      ]);
+    await expect(session.prepareRequest()).rejects.toMatchObject({
+      code: "over-bytes",
+      breakdown: { context: expect.any(Number), systemAndTools: expect.any(Number), requestBytes: 20_000 },
+    });
+    expect(compactions).toBe(2);
     await session.close();
   });
 
@@ -144,6 +178,7 @@ describe("what cannot be helped is a typed error, and nothing is written", () =>
 test("property: whatever the sizes, what goes out is within both budgets, or there is a typed error", async () => {
   const turn = fc.record({
     words: fc.integer({ min: 1, max: 6_000 }),
+    word: fc.constantFrom("pears ", "数据", "\u0001"),
     pictures: fc.array(fc.integer({ min: 100, max: 30_000 }), { maxLength: 3 }),
     result: fc.integer({ min: 0, max: 40_000 }),
   });
@@ -154,13 +189,13 @@ test("property: whatever the sizes, what goes out is within both budgets, or the
       fc.integer({ min: 2_000, max: 100_000 }),
       fc.integer({ min: 2_000, max: 30_000 }),
       fc.constantFrom(...POLICY_NAMES),
-      fc.boolean(),
-      async (turns, requestBytes, contextWindow, policy, isWaiting) => {
+      fc.option(fc.nat(60_000)),
+      async (turns, requestBytes, contextWindow, policy, waiting) => {
         const compaction = { requestBytes, contextWindow, reserveTokens: 500, keepRecentTokens: 1_000 };
         const session = await planted({ policy, compaction });
-        for (const [at, { words, pictures, result }] of turns.entries()) {
+        for (const [at, { words, word, pictures, result }] of turns.entries()) {
           const content = [
-            { type: "text", text: `${at}: ${"pears ".repeat(words / 6)}` },
+            { type: "text", text: `${at}: ${word.repeat(words / word.length)}` },
             ...pictures.map(picture),
           ];
           const call = { type: "toolCall", id: `call-${at}`, name: "look", arguments: {} };
@@ -171,7 +206,8 @@ test("property: whatever the sizes, what goes out is within both budgets, or the
             { role: "assistant", content: `Done with ${at}.` },
           ]);
         }
-        if (isWaiting) await session.appendMessages([{ role: "user", content: "And now?" }]);
+        const asked = waiting === null ? [] : [{ role: "user", content: [picture(waiting)] }];
+        await session.appendMessages(asked);
         const before = bytesOf(session);
         try {
           const { bytes, context, problems } = await requested(session);
