@@ -382,9 +382,10 @@ export class Session implements SessionState {
   /**
    * Leaves an entry of the leaf's path out of the context from here on, or brings it back. Nothing is rewritten: above
    * the edit, on other branches and in the file it stands as it stood. Returns the id of the entry that says so; null
-   * where it was so already, and nothing was written.
+   * where it was so already, and nothing was written. What comes back is written once more; what another program wrote
+   * on a longer line than is written here (16 MiB) comes back by `undo` alone.
    *
-   * @throws SessionTreeError `unknown-entry`; EngineError `not-in-context`: nothing that the model reads
+   * @throws SessionTreeError `unknown-entry`, `invalid-entry` for such a line; EngineError `not-in-context`: nothing that the model reads
    */
   async hide(targetId: string, hidden = true): Promise<string | null> {
     if (!this.core.log.view) await this.load();

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -77,6 +77,31 @@ test("pictures of 20 MB that no provider takes are hidden by a call each, and th
     expect(again.context.messages.at(-1)).toMatchObject({ role: "user" });
     await again.close();
   }
+});
+
+test("a picture that another program wrote on a longer line than is written here is hidden too, and undo shows it", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "espalier-hide-"));
+  folders.push(folder);
+  const file = join(folder, "foreign.jsonl");
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  const data = Buffer.alloc(20_000_000, "oversized").toString("base64");
+  const said = (id: string, parentId: string | null, content: unknown) => ({
+    ...{ type: "message", id, parentId, timestamp },
+    message: { role: "user", content, timestamp: 1 },
+  });
+  const lines = [
+    { type: "session", version: 3, id: "foreign", timestamp, cwd: folder },
+    said("question", null, "What grows here?"),
+    said("picture", "question", [{ type: "image", data, mimeType: "image/png" }]),
+  ];
+  writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""), { mode: 0o600 });
+  const session = await openSession(file);
+  await session.hide("picture");
+  expect(requestOf(session).length).toBeLessThan(1_000);
+  await expect(session.hide("picture", false)).rejects.toMatchObject({ code: "invalid-entry" });
+  expect(await session.undo()).toMatchObject({ leafId: "picture" });
+  expect(session.context.messages.at(-1)).toMatchObject({ content: [{ data }] });
+  await session.close();
 });
 
 describe("bringing back", () => {
