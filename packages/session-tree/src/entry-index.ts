@@ -1,12 +1,13 @@
 import { resized } from "./column.ts";
 import type { IdHashes } from "./id-hashes.ts";
 import { IdTable } from "./id-table.ts";
+import { OffsetColumn } from "./offset-column.ts";
 import type { WaitingRows } from "./waiting-rows.ts";
 
 /** How much longer full columns become at most while a log is read, where its size says how many rows may follow. */
 const MOST_GROWTH = 32;
 
-/** How much longer they become at least: with the table of ids, a row then holds less than 48 bytes. */
+/** How much longer they become at least: with the table of ids, a row then holds less than 44 bytes. */
 const LEAST_GROWTH = 1.25;
 
 /** Rows that there is room for from the beginning, as in the table of ids. */
@@ -22,11 +23,11 @@ export const ROOT = -1;
 export const ORPHAN = -2;
 
 /**
- * Where every entry of a log is and what it follows, as columns of numbers: 35 to 47 bytes an entry, whatever it says.
+ * Where every entry of a log is and what it follows, as columns of numbers: 30 to 43 bytes an entry, whatever it says.
  * Rows are in file order and only ever added; a parent's row is always below its child's, so no walk can loop.
  */
 export class EntryIndex {
-  #offset = new Float64Array(FEWEST);
+  readonly #offset = new OffsetColumn(FEWEST);
   #length = new Uint32Array(FEWEST);
   #parent = new Int32Array(FEWEST);
   #kind = new Uint8Array(FEWEST);
@@ -45,7 +46,7 @@ export class EntryIndex {
 
   /** To be told when it was read: gives back room for rows that did not come. */
   settle(): void {
-    if (this.#offset.length > Math.max(this.#rows, FEWEST) * 1.5)
+    if (this.#offset.room > Math.max(this.#rows, FEWEST) * 1.5)
       this.#resize(Math.ceil(Math.max(this.#rows, FEWEST) * LEAST_GROWTH));
   }
 
@@ -56,7 +57,7 @@ export class EntryIndex {
 
   /** Byte offset of the row's line. */
   offset(row: number): number {
-    return this.#offset[row]!;
+    return this.#offset.at(row);
   }
 
   /** Bytes of the row's line, without its end. */
@@ -154,7 +155,7 @@ export class EntryIndex {
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number {
     const row = this.#rows++;
-    this.#offset[row] = offset;
+    this.#offset.set(row, offset);
     this.#length[row] = length;
     this.#parent[row] = parent;
     this.#kind[row] = kind;
@@ -162,7 +163,7 @@ export class EntryIndex {
     this.#ids.add();
     if (older >= 0) this.#addNamesake(older, row);
     // Behind the row, and not before it: the table of ids must not move between a search and what it was for.
-    if (this.#rows === this.#offset.length) this.#grow(offset + length);
+    if (this.#rows === this.#offset.room) this.#grow(offset + length);
     return row;
   }
 
@@ -207,7 +208,7 @@ export class EntryIndex {
   }
 
   #resize(rows: number): void {
-    this.#offset = resized(this.#offset, new Float64Array(rows));
+    this.#offset.resize(rows);
     this.#length = resized(this.#length, new Uint32Array(rows));
     this.#parent = resized(this.#parent, new Int32Array(rows));
     this.#kind = resized(this.#kind, new Uint8Array(rows));

@@ -1,0 +1,31 @@
+import { EntryIndex } from "@espalier/session-tree";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+
+const GIB = 2 ** 30;
+
+/** The offsets that an index tells of rows that were added at these. */
+function kept(offsets: readonly number[]): number[] {
+  const index = new EntryIndex();
+  for (const [row, offset] of offsets.entries()) {
+    const id = Buffer.from(String(row));
+    index.add(index.rowOfBytes(id, 0, id.length), row - 1, 1, offset, 1);
+  }
+  return offsets.map((_, row) => index.offset(row));
+}
+
+test("every row keeps its offset, however far apart the lines of a log are", () => {
+  const distance = fc.oneof(fc.integer({ min: 1, max: 4_096 }), fc.integer({ min: 1, max: 9 * GIB }));
+  fc.assert(
+    fc.property(fc.array(distance, { maxLength: 200 }), (distances) => {
+      const offsets: number[] = [];
+      for (const bytes of distances) offsets.push((offsets.at(-1) ?? 0) + bytes);
+      expect(kept(offsets)).toEqual(offsets);
+    }),
+  );
+});
+
+test("rows on either side of each 4 GiB are told from each other", () => {
+  const offsets = [0, 4 * GIB - 1, 4 * GIB, 12 * GIB - 1, 12 * GIB];
+  expect(kept(offsets)).toEqual(offsets);
+});
