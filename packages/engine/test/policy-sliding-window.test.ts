@@ -1,4 +1,4 @@
-import { createSession, openSession, type Session } from "@espalier/engine";
+import { type CreateOptions, createSession, openSession, type Session } from "@espalier/engine";
 import { slidingWindowState } from "@espalier/policies";
 import { compaction, memoryStore } from "@espalier/session-tree";
 import fc from "fast-check";
@@ -52,15 +52,12 @@ describe("the rhythm", () => {
 
 describe("one at a time", () => {
   const tight = { tailKeepSize: 4, contextSize: 8, compressionWindowSize: 2 };
+  const tightStage = (summarizer: HeldSummarizer, options: CreateOptions = {}) =>
+    stage({ policy: "sliding-window", policySettings: tight, summarizer, fallback: false, ...options });
 
   test("what is due meanwhile is remembered, and judged once more at the end", async () => {
     const summarizer = heldSummarizer();
-    const session = await stage({
-      policy: "sliding-window",
-      policySettings: tight,
-      summarizer,
-      fallback: false,
-    });
+    const session = await tightStage(summarizer);
     await say(session, 6);
     await settled(session, summarizer);
     expect(slidingWindowState(session)).toMatchObject({ isConsolidating: true, pendingConsolidation: false });
@@ -81,11 +78,7 @@ describe("one at a time", () => {
   test("a failed run moves nothing, is told of, and honours what is pending", async () => {
     const summarizer = heldSummarizer();
     const errors: string[] = [];
-    const session = await stage({
-      policy: "sliding-window",
-      policySettings: tight,
-      summarizer,
-      fallback: false,
+    const session = await tightStage(summarizer, {
       log: { warn: () => {}, error: (message) => void errors.push(message) },
     });
     await say(session, 6);
@@ -104,12 +97,7 @@ describe("one at a time", () => {
 
   test("meanwhile the conversation goes on, and a request carries at most contextSize messages", async () => {
     const summarizer = heldSummarizer();
-    const session = await stage({
-      policy: "sliding-window",
-      policySettings: tight,
-      summarizer,
-      fallback: false,
-    });
+    const session = await tightStage(summarizer);
     await say(session, 20);
     const { context } = await session.prepareRequest();
     expect(context.messages).toEqual(session.context.messages.slice(-8));
@@ -123,12 +111,7 @@ describe("one at a time", () => {
 
   test("closing waits for the run, and begins no other", async () => {
     const summarizer = heldSummarizer();
-    const session = await stage({
-      policy: "sliding-window",
-      policySettings: tight,
-      summarizer,
-      fallback: false,
-    });
+    const session = await tightStage(summarizer);
     await say(session, 6);
     await settled(session, summarizer);
     await say(session, 4, 6);

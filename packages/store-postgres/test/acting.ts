@@ -1,6 +1,6 @@
+import { testLine as line } from "@espalier/session-tree/testing";
 import { openPostgresStore } from "@espalier/store-postgres";
 import { Client } from "pg";
-import { line } from "./lines.ts";
 
 /** Appends one entry after the other while its connections are cut from the server's side. */
 export class Acting {

@@ -1,7 +1,7 @@
 import { custom, SessionTree } from "@espalier/session-tree";
+import { testHeader as header } from "@espalier/session-tree/testing";
 import { migrate, type PostgresStore, postgresStore } from "@espalier/store-postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { header } from "./lines.ts";
 import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
 
 let shared: SomeDatabase;

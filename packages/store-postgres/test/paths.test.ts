@@ -10,11 +10,10 @@ import {
   SessionTree,
   Tree,
 } from "@espalier/session-tree";
-import { growEntries } from "@espalier/session-tree/testing";
+import { growEntries, testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { type PostgresStore, postgresStore } from "@espalier/store-postgres";
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { header, line } from "./lines.ts";
 import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
 
 let shared: SomeDatabase;

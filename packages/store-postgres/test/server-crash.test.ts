@@ -1,8 +1,8 @@
 import { readPathWindow, SessionTree } from "@espalier/session-tree";
+import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { migratePostgres, openPostgresStore } from "@espalier/store-postgres";
 import { type PrivateServer, startPrivateServer } from "@espalier/store-postgres/testing";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { header, line } from "./lines.ts";
 import { hasServer } from "./some-database.ts";
 
 /** Crashes here; fifty and more are `npm run harness -- postgres`. */

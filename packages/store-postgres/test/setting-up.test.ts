@@ -3,6 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
+import { testHeader as header } from "@espalier/session-tree/testing";
 import {
   migrate,
   migratePostgres,
@@ -13,7 +14,6 @@ import {
 import { type PrivateServer, startPrivateServer } from "@espalier/store-postgres/testing";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { header } from "./lines.ts";
 import { hasServer } from "./some-database.ts";
 
 const PASSWORD = "sesame-0pen";

@@ -1,8 +1,7 @@
 import { SessionTree } from "@espalier/session-tree";
-import { growTree } from "@espalier/session-tree/testing";
+import { growTree, testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { type Database, type PostgresStore, postgresStore } from "@espalier/store-postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { header, line } from "./lines.ts";
 import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
 
 let shared: SomeDatabase;

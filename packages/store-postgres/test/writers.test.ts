@@ -1,8 +1,8 @@
 import { readPathWindow, SessionTree } from "@espalier/session-tree";
+import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import { postgresStore } from "@espalier/store-postgres";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Acting } from "./acting.ts";
-import { header, line } from "./lines.ts";
 import { freshNamespace, hasServer, type SomeDatabase, someDatabase } from "./some-database.ts";
 
 let shared: SomeDatabase;

@@ -1,5 +1,11 @@
 export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "../draw-tree.ts";
-export type { Expectation, StoreUnderTest, TestTools } from "./conformance/store-under-test.ts";
+export {
+  type Expectation,
+  header as testHeader,
+  line as testLine,
+  type StoreUnderTest,
+  type TestTools,
+} from "./conformance/store-under-test.ts";
 export { type Fault, type FaultPoint, faultStore } from "./fault-store.ts";
 export { type GrownTree, type GrowOptions, growEntries, growTree } from "./grow-tree.ts";
 export { storeConformance } from "./store-conformance.ts";

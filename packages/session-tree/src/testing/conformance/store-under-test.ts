@@ -44,6 +44,7 @@ export interface Trial {
   expect: TestTools["expect"];
 }
 
+/** The header of a session of the current format, as its fields say. */
 export const header = (id: string, fields: Partial<SessionHeader> = {}): SessionHeader => ({
   type: "session",
   version: 3,
@@ -53,7 +54,7 @@ export const header = (id: string, fields: Partial<SessionHeader> = {}): Session
   ...fields,
 });
 
-/** The line of a custom entry. */
+/** The line of a `custom` entry: a root where no parent is named; it says its id where nothing else is given. */
 export const line = (id: string, parentId: string | null = null, data: unknown = id): string =>
   JSON.stringify({
     type: "custom",
