@@ -34,7 +34,7 @@ const { values: given } = parseArgs({
 });
 const lines = await allLines(given.only?.split(","));
 if (!given.smoke && !given["as-is"]) installContenders(here("."));
-await bundleProject(here(".work/espalier.mjs"));
+await bundleProject(here(".work"));
 
 const sizes = given.sizes?.split(",").map(Number) ?? (given.smoke ? SMOKE_SIZES : SIZES);
 const folder = given.smoke ? join(given.folder, "smoke") : given.folder;

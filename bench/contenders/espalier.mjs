@@ -1,10 +1,15 @@
 // This project, built. Each task answers with what it measured.
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import * as project from "../.work/espalier.mjs";
+import * as sessionTree from "../.work/sessionTree.mjs";
+import * as sessionTreeNode from "../.work/sessionTreeNode.mjs";
 import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 
-const { branchSummary, engine, interopNode, policies, sessionTree, sessionTreeNode } = project;
+// Whoever uses more loads more: what a process holds is what its task needs.
+const loadEngine = () => import("../.work/engine.mjs");
+const loadInterop = () => import("../.work/interopNode.mjs");
+const loadPolicies = () => import("../.work/policies.mjs");
+const loadBranchSummary = () => import("../.work/branchSummary.mjs");
 const WARM_UP = 200;
 const STEPS = 500;
 /** Survives the end of the process; the default of a prompt is more. */
@@ -18,8 +23,12 @@ const openTree = async (path, mode = "read", leafId) =>
   );
 
 /** Wide enough that no compaction is ever due. */
-const openEngine = (path, options = {}) =>
-  engine.openSession(path, { home: dirname(path), compaction: { contextWindow: 1e9 }, ...options });
+const openEngine = async (path, options = {}) =>
+  (await loadEngine()).openSession(path, {
+    home: dirname(path),
+    compaction: { contextWindow: 1e9 },
+    ...options,
+  });
 
 const newSession = async (folder) => {
   const header = {
@@ -73,10 +82,11 @@ export const tasks = {
 
   /** Imports a session of another agent into an empty store. */
   async importFile({ path, home }) {
+    const { importSessions } = await loadInterop();
     const { ms, result } = await timed(async () => {
       const store = sessionTreeNode.fileStore({ home });
       let entries = 0;
-      for await (const report of interopNode.importSessions(path, { store })) entries += report.added;
+      for await (const report of importSessions(path, { store })) entries += report.added;
       return entries;
     });
     rmSync(home, { recursive: true, force: true });
@@ -118,8 +128,9 @@ export const tasks = {
   async collect({ path, from, to }) {
     const session = await openTree(path);
     const { tree } = session;
-    const first = await timed(() => branchSummary.collectEntriesForBranchSummary(tree, from, to));
-    const ms = await medianTime(20, () => branchSummary.collectEntriesForBranchSummary(tree, from, to));
+    const { collectEntriesForBranchSummary } = await loadBranchSummary();
+    const first = await timed(() => collectEntriesForBranchSummary(tree, from, to));
+    const ms = await medianTime(20, () => collectEntriesForBranchSummary(tree, from, to));
     await session.close();
     return { ms, first: first.ms, entries: first.result.entries.length };
   },
@@ -168,18 +179,20 @@ export const tasks = {
   },
 
   async list({ folder, home, first = Number.POSITIVE_INFINITY }) {
+    const { listSessions } = await loadEngine();
     const { ms, result } = await timed(async () => {
       let count = 0;
-      for await (const _ of engine.listSessions({ folder, home })) if (++count >= first) break;
+      for await (const _ of listSessions({ folder, home })) if (++count >= first) break;
       return count;
     });
     return { ms, sessions: result };
   },
 
   async search({ files, query }) {
+    const { searchSessions } = await loadEngine();
     const { ms, result } = await timed(async () => {
       let hits = 0;
-      for await (const _ of engine.searchSessions(query, { files })) hits++;
+      for await (const _ of searchSessions(query, { files })) hits++;
       return hits;
     });
     return { ms, hits: result };
@@ -203,7 +216,8 @@ export const tasks = {
     const messages = session.context.messages.slice(-count);
     const budget = session.context.tokens / 3;
     await session.close();
-    const prune = () => policies.HistoryPruner.prune(messages, budget).kept.length;
+    const { HistoryPruner } = await loadPolicies();
+    const prune = () => HistoryPruner.prune(messages, budget).kept.length;
     await medianTime(5, prune);
     return { ms: await medianTime(20, prune), messages: messages.length };
   },
@@ -242,8 +256,9 @@ export const tasks = {
   },
 
   async import({ path }) {
+    const { importSessions } = await loadInterop();
     const { ms } = await timed(async () => {
-      for await (const _ of interopNode.importSessions(path, { store: sessionTree.memoryStore() }));
+      for await (const _ of importSessions(path, { store: sessionTree.memoryStore() }));
     });
     return { ms, peak: peakMegabytes() };
   },

@@ -1,13 +1,16 @@
 // This project as it is published: compiled and bundled, nothing of it from source at run time.
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
-/** Bundles every public entry of every package; each becomes one export, named after it: `sessionTree`, `sessionTreeNode`. */
-export async function bundleProject(/** @type {string} */ outfile) {
+/**
+ * Bundles every public entry of every package into a file of its own, named after it: `sessionTree.mjs`,
+ * `sessionTreeNode.mjs`. What several need stands in files that they share.
+ */
+export async function bundleProject(/** @type {string} */ folder) {
   // The workspace's own esbuild: bench installs nothing that is already there.
   const { build } = await import(createRequire(join(root, "package.json")).resolve("esbuild"));
   const folders = readdirSync(join(root, "packages")).map((name) => join(root, "packages", name));
@@ -26,10 +29,12 @@ export async function bundleProject(/** @type {string} */ outfile) {
         .filter(({ path }) => existsSync(path))
     );
   });
-  const contents = entries.map(({ name, path }) => `export * as ${name} from ${JSON.stringify(path)};`);
+  rmSync(folder, { recursive: true, force: true });
   await build({
-    stdin: { contents: contents.join("\n"), resolveDir: root },
-    outfile,
+    entryPoints: Object.fromEntries(entries.map(({ name, path }) => [name, path])),
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    splitting: true,
     bundle: true,
     format: "esm",
     platform: "node",

@@ -9,7 +9,7 @@ const newerNode = join(bench, "node_modules/node/bin/node");
 
 /** Who takes part, and what must be installed for that. Missing ones are said to be missing, and nothing else fails. */
 const CONTENDERS = {
-  espalier: { needs: ".work/espalier.mjs" },
+  espalier: { needs: ".work/sessionTree.mjs" },
   limit: { needs: "package.json" },
   pi: { needs: "node_modules/@earendil-works/pi-coding-agent/package.json", needsNewerNode: true },
   langgraph: { needs: "node_modules/@langchain/langgraph-checkpoint/package.json" },

@@ -10,7 +10,7 @@ const MANY_TURNS = 3_500;
 const TIMES = 4;
 
 /** Megabytes of V8's heap: with more at hand it collects later, and the process says nothing of what is needed. */
-const HEAP = { old: 40, young: 4 };
+const HEAP = { old: 32, young: 4 };
 
 /** @type {import("../lib/line.mjs").Line} */
 export const line = {

@@ -12,15 +12,16 @@ export const line = {
   name: "postgres",
   title: "PostgreSQL, a server with fsync on, beside a bare INSERT and LangGraph's saver",
   async run(bench) {
-    const project = await import("../.work/espalier.mjs");
-    const { serverPrograms, startPrivateServer } = project.storePostgresTesting;
+    const { serverPrograms, startPrivateServer } = await import("../.work/storePostgresTesting.mjs");
     if (!serverPrograms()) return [{ work: "no PostgreSQL here", unit: "ms", figures: {}, goals: [] }];
     const server = await startPrivateServer({ settings: { fsync: "on" } });
     try {
-      const database = project.storePostgres.poolDatabase(server.url, "the bench's server");
-      await project.storePostgres.migrate(database);
-      const store = project.storePostgres.postgresStore(database, "bench");
-      const on = { bench, project, server, database, store };
+      const storePostgres = await import("../.work/storePostgres.mjs");
+      const sessionTree = await import("../.work/sessionTree.mjs");
+      const database = storePostgres.poolDatabase(server.url, "the bench's server");
+      await storePostgres.migrate(database);
+      const store = storePostgres.postgresStore(database, "bench");
+      const on = { bench, sessionTree, server, database, store };
       const rows = [await appendRow(on), ...(await lengthRows(on)), ...(await turnRows(on))];
       await store.close();
       return rows;
@@ -57,7 +58,7 @@ async function appendRow({ bench, database, store }) {
 }
 
 /** A context, and what a turn writes, behind few entries and behind a million. */
-async function lengthRows({ bench, project, database, store }) {
+async function lengthRows({ bench, sessionTree, database, store }) {
   const sizes = bench.isSmoke ? [100, 300] : [10_000, 1_000_000];
   const contexts = [];
   const written = [];
@@ -65,16 +66,16 @@ async function lengthRows({ bench, project, database, store }) {
     const ref = await longSession(database, store, size);
     contexts.push(
       await medianTime(bench.count(15, 1), async () => {
-        const { context } = await project.sessionTree.SessionTree.open(await store.open(ref, "read"));
+        const { context } = await sessionTree.SessionTree.open(await store.open(ref, "read"));
         if (context.messages.length === 0) throw new Error("There is nothing in the context.");
       }),
     );
-    const session = await project.sessionTree.SessionTree.open(await store.open(ref, "write"));
+    const session = await sessionTree.SessionTree.open(await store.open(ref, "write"));
     // The first change of a page after a checkpoint writes all of it, whatever the session is like.
     await database.query({ text: "CHECKPOINT" });
-    await turn(project, session);
+    await turn(sessionTree, session);
     const before = await walOf(database);
-    for (let at = 0; at < TURNS; at++) await turn(project, session);
+    for (let at = 0; at < TURNS; at++) await turn(sessionTree, session);
     written.push(((await walOf(database)) - before) / TURNS);
   }
   const [few, many] = sizes.map((size) => size.toLocaleString("en"));
@@ -97,7 +98,7 @@ async function lengthRows({ bench, project, database, store }) {
 }
 
 /** A prompt in, an answer out, each time from what the database says, in a conversation that grows. */
-async function turnRows({ bench, project, server, store }) {
+async function turnRows({ bench, sessionTree, server, store }) {
   const lengths = bench.isSmoke ? [10] : LENGTHS;
   const said = { message: { role: "user", content: [{ type: "text", text: text("why", 200) }] } };
   const answer = { message: { content: [{ type: "text", text: text("because", 400) }] } };
@@ -106,12 +107,12 @@ async function turnRows({ bench, project, server, store }) {
   let count = 0;
   for (const length of lengths) {
     const log = await store.open(ref, "write");
-    const session = await project.sessionTree.SessionTree.open(log);
-    for (; count < length; count += 2) await turn(project, session);
+    const session = await sessionTree.SessionTree.open(log);
+    for (; count < length; count += 2) await turn(sessionTree, session);
     const ms = await medianTime(TURNS, async () => {
-      const anew = await project.sessionTree.SessionTree.open(await store.open(ref, "write"));
+      const anew = await sessionTree.SessionTree.open(await store.open(ref, "write"));
       if (anew.context.messages.length < length) throw new Error("The context is not whole.");
-      await turn(project, anew);
+      await turn(sessionTree, anew);
     });
     count += 2 * TURNS;
     curve.push({ x: length, espalier: ms });
@@ -137,8 +138,8 @@ async function turnRows({ bench, project, server, store }) {
   ];
 }
 
-async function turn({ sessionTree }, session) {
-  const said = (message) => sessionTree.message.of({ message });
+async function turn({ message: kind }, session) {
+  const said = (message) => kind.of({ message });
   await session.append(
     said({ role: "user", content: [{ type: "text", text: text("why", 200) }], timestamp: 1 }),
   );
