@@ -1,4 +1,4 @@
-// This project, built. Each task answers with what it measured.
+// Over 250 lines because each task of this project, built, is a few of them, and answers with what it measured.
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as sessionTree from "../.work/sessionTree.mjs";
