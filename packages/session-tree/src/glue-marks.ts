@@ -1,64 +1,69 @@
-import { EntryScan, scanEntry } from "./entry-scan.ts";
-import { type Mark, MarkSearch } from "./mark-search.ts";
-
-const encoder = new TextEncoder();
-const QUOTE = 34;
-const TIMESTAMP = encoder.encode('"timestamp":"');
-const PARENT = encoder.encode('"parent');
-
-/** How far the end of a time stands behind its key: as `toISOString` writes it, it has 24 characters. */
-const DISTANCE = TIMESTAMP.length + "2026-01-05T09:00:00.000".length;
-
-/** `"timestamp":"…Z"`, by its Z: the rarest byte in what is said, so that most lines are covered in one go. */
-const time: Mark = {
-  sought: encoder.encode("Z"),
-  endsAt: (bytes, at) =>
-    bytes[at] === 90 && bytes[at + 1] === QUOTE && stands(TIMESTAMP, bytes, at - DISTANCE),
-};
-
-/** `"parentId":`, by its capital: quotes are everywhere, and this is found five times as fast as from its beginning. */
-const parent: Mark = {
-  sought: encoder.encode('Id":'),
-  endsAt: (bytes, at) => bytes[at + 1] === 100 && stands(PARENT, bytes, at - PARENT.length),
-};
-
-/** Where the time of the usual line ends, behind the comma after its three keys. */
-const OWN_TIME = 1 + DISTANCE;
-
 /**
  * Finds lines on which a second entry may stand: a write that was cut, and the next one glued to it. Every entry has one
- * `"parentId":` (inside a text its quotes are escaped, so it reads otherwise); a second one on the same line means that
- * the line has to be parsed to know. Where the line has its time as all programs write it that are known, the next one's
- * time is looked for instead: that takes a third.
+ * `"parentId":` (inside a text its quotes are escaped, so it reads otherwise); a second one on the same line means
+ * the line has to be parsed to know. The searches are native and cover each byte once, however many lines a block has.
  */
 export class GlueMarks {
-  readonly #times = new MarkSearch(time);
-  readonly #parents = new MarkSearch(parent);
+  #base = -1;
+  #from = 0;
+  #next = -1;
+  #block: Uint8Array = new Uint8Array();
+  #finder = finderOf(this.#block);
 
   /**
-   * True when a second entry may stand in `block[from, end)`, where `from` is behind the three keys of the first.
-   * `base` is the offset of the block's first byte in the log.
+   * True when `"parentId":` stands in `block[from, end)`. `base` is the offset of the block's first byte in the log: a
+   * block buffer is used again and again, and the last answer helps only within the same bytes.
    */
   between(block: Uint8Array, base: number, from: number, end: number): boolean {
-    const ownTime = from + OWN_TIME;
-    return time.endsAt(block, ownTime)
-      ? this.#times.between(block, base, ownTime + 1, end)
-      : this.#parents.between(block, base, from, end);
+    if (block !== this.#block) {
+      this.#block = block;
+      this.#finder = finderOf(block);
+      this.#base = -1;
+    }
+    if (base !== this.#base || from < this.#from || from > this.#next) {
+      this.#base = base;
+      this.#next = find(this.#finder, from);
+    }
+    this.#from = from;
+    return this.#next < end;
   }
 }
 
-/**
- * Whether readers that do not parse look for the second entry of a line, which begins at `start`: only then it counts, so
- * that all readers see the same entries.
- */
-export function isLookedFor(line: Uint8Array, start: number): boolean {
-  if (!new MarkSearch(parent).between(line, 0, start, line.length)) return false;
-  const scan = new EntryScan();
-  const isSure = scanEntry(line, 0, line.length, scan);
-  return !isSure || new GlueMarks().between(line, 0, scan.stop, line.length);
+/** True when bytes have the mark: what is found behind a torn line must, to be taken for an entry. */
+export function hasMark(bytes: Uint8Array): boolean {
+  return find(finderOf(bytes), 0) < bytes.length;
 }
 
-function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
-  for (let i = 0; i < word.length; i++) if (bytes[at + i] !== word[i]) return false;
-  return true;
+const encoder = new TextEncoder();
+const MARK = encoder.encode('"parentId":');
+
+/**
+ * What is searched for. A native search of a short text jumps from one of its first bytes to the next, and a capital I
+ * is rare where quotes are everywhere: this finds the mark five times as fast as the mark itself would.
+ */
+const RARE = encoder.encode('Id":');
+const RARE_AT = MARK.length - RARE.length;
+
+/** Node's Buffer searches natively for several bytes, a browser's Uint8Array for single ones only. */
+interface Finder extends ArrayLike<number> {
+  indexOf(sought: Uint8Array | number, from: number): number;
+}
+
+function finderOf(bytes: Uint8Array): Finder {
+  const buffer = globalThis.Buffer;
+  if (buffer === undefined) return bytes as Finder;
+  return buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+const rare: Uint8Array | number = globalThis.Buffer === undefined ? RARE[0]! : globalThis.Buffer.from(RARE);
+
+/** The position of the next mark at or behind `from`; beyond the bytes when there is none. */
+function find(finder: Finder, from: number): number {
+  for (let at = finder.indexOf(rare, from + RARE_AT); at >= 0; at = finder.indexOf(rare, at + RARE.length)) {
+    const start = at - RARE_AT;
+    let same = 0;
+    while (same < RARE_AT && finder[start + same] === MARK[same]) same++;
+    if (same === RARE_AT) return start;
+  }
+  return Number.POSITIVE_INFINITY;
 }

@@ -1,6 +1,6 @@
 import { parseLine, salvageLine } from "@espalier/jsonl-stream";
 import type { Entry } from "./entry.ts";
-import { isLookedFor } from "./glue-marks.ts";
+import { hasMark } from "./glue-marks.ts";
 import { parseHeader, type SessionHeader } from "./session-header.ts";
 
 /** What a line of a log turned out to be. Every line that is not blank is exactly one of the other three. */
@@ -17,7 +17,8 @@ export function readSessionLine(bytes: Uint8Array): SessionLine {
   if (parsed.ok) return judge(parsed.value, 0);
   if (parsed.problem.kind === "blank") return { is: "blank" };
   const salvaged = salvageLine(bytes);
-  if (salvaged && isLookedFor(bytes, salvaged.start)) {
+  // Only with the mark that readers look for without parsing, so that all of them see the same entries.
+  if (salvaged && hasMark(bytes.subarray(salvaged.start))) {
     const line = judge(salvaged.value, salvaged.start);
     if (line.is === "entry") return line;
   }

@@ -130,14 +130,8 @@ function isEntry(value: unknown): value is Json {
   );
 }
 
-/** The beginning of a line that has a time of 24 characters right behind its three keys. */
-const USUAL = String.raw`^\s*\{"type":"[ !#-\[\]-~]*","id":"[ !#-\[\]-~]+","parentId":(?:null|"[ !#-\[\]-~]*"),"timestamp":".{23}Z"`;
-const TIME = '"timestamp":".{23}Z"';
-
-/** An entry that stands behind a torn one and reaches to the end of the line; behind a usual one it has a time, too. */
+/** An entry that stands behind a torn one and reaches to the end of the line. */
 function salvage(content: string) {
-  if (new RegExp(USUAL, "s").test(content) && !new RegExp(`${USUAL}.*${TIME}`, "s").test(content))
-    return undefined;
   for (let from = content.indexOf('{"type":', 1); from > 0; from = content.indexOf('{"type":', from + 1)) {
     const suffix = content.slice(from);
     const entry = parse(suffix);
