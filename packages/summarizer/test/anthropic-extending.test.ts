@@ -147,4 +147,15 @@ describe("anthropicSummarizer extends the last request", () => {
     await summarizer.summarize(asked);
     expect(server.requests[0]).toMatchObject({ problems: [], body: { max_tokens: 6_000 } });
   });
+
+  it("unless the thinking that it fixes finds no room in what the window leaves", async () => {
+    const thinking = { type: "enabled", budget_tokens: 10_000 };
+    const { server, summarizer } = await extending({}, () => ({
+      body: { ...sent(), thinking },
+      inputTokens: 191_000,
+    }));
+    await summarizer.summarize({ ...asked, maxOutputTokens: 4_000 });
+    expect(server.requests[0]!.problems).toEqual([]);
+    expect(server.requests[0]!.body["messages"]).toHaveLength(1);
+  });
 });

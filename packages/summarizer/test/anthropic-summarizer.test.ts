@@ -1,4 +1,4 @@
-import { anthropicModels, withFitting, withRetry } from "@espalier/summarizer";
+import { anthropicModels, summarizeFitting, withFitting, withRetry } from "@espalier/summarizer";
 import {
   brokenReply,
   errorReply,
@@ -14,6 +14,10 @@ import { describe, expect, it } from "vitest";
 import { assistant, user } from "./build-messages.ts";
 import { request } from "./build-request.ts";
 import { start } from "./start-anthropic.ts";
+
+/** As dense as text can be: a token a byte. */
+const bytesOf = ({ messages, system }: Readonly<Record<string, unknown>>) =>
+  Buffer.byteLength(JSON.stringify([messages, system]));
 
 const asked = request([user("hi"), assistant("hello")]);
 
@@ -106,7 +110,7 @@ describe("anthropicSummarizer", () => {
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({ retryAfterMs: 7_000 });
   });
 
-  it("fails as connection where nobody listens, as unauthorized without a key, as timeout after its time", async () => {
+  it("fails as connection where nobody listens, as unauthorized with a wrong key, as timeout after its time", async () => {
     const { server, summarizer } = await start(hangingReply(), { timeoutMs: 50 });
     await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code: "timeout" });
     await server.close();
@@ -169,13 +173,23 @@ describe("anthropicSummarizer", () => {
       const { server, summarizer } = await start(
         textReply("S"),
         { contextWindow: 4_000 },
-        {
-          contextWindow: 4_000,
-          countTokens: ({ messages, system }) => Buffer.byteLength(JSON.stringify([messages, system])),
-        },
+        { contextWindow: 4_000, countTokens: bytesOf },
       );
       await summarizer.summarize({ ...asked, maxOutputTokens: 3_900 });
       expect(server.requests[0]!.body["max_tokens"]).toBeLessThan(3_400);
+    });
+
+    it("that has room for the thinking asked for, for which a history is split more", async () => {
+      const words = request(
+        Array.from({ length: 60 }, (_, index) => user(`${index} ${"word ".repeat(200)}`)),
+      );
+      const { server, summarizer } = await start(
+        textReply("S"),
+        { contextWindow: 16_000, parameters: { thinking: { type: "enabled", budget_tokens: 4_096 } } },
+        { contextWindow: 16_000, countTokens: bytesOf },
+      );
+      expect(await summarizeFitting(summarizer, words)).toMatchObject({ text: "S" });
+      expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
     });
 
     it("and none at all where it cannot fit", async () => {

@@ -28,7 +28,7 @@ export interface PlanOptions {
 /** A request ready to send. */
 export interface PlannedRequest {
   body: MessagesBody;
-  /** Tokens by which the prompt, with the least of an answer, may exceed the window; 0 when it fits. */
+  /** Tokens by which the prompt, with fixed thinking and the least of an answer, may exceed the window; 0 when it fits. */
   shortBy: number;
   /** The size of the prompt where the last request is extended, from the provider's own count of that; else undefined. */
   extendsTokens: number | undefined;
@@ -88,7 +88,9 @@ function withOutput(
 ): Pick<PlannedRequest, "body" | "shortBy"> {
   const left = options.contextWindow - promptTokens;
   const maxTokens = clampOutput(request.maxOutputTokens + thinkingTokens, options.maxOutputTokens, left);
-  const least = Math.min(request.maxOutputTokens, leastAnswer, options.maxOutputTokens);
+  // Thinking that the body fixes has to find room; what a model may think by itself takes what there is.
+  const shortest = Math.min(request.maxOutputTokens, leastAnswer) + thinkingBudget(body);
+  const least = Math.min(shortest, options.maxOutputTokens);
   return {
     body: { ...body, max_tokens: Math.max(1, maxTokens) },
     shortBy: Math.max(0, Math.ceil(least - left)),
