@@ -1,5 +1,6 @@
 import type { ContextMessage } from "@espalier/session-tree";
 import {
+  chainOf,
   type SummaryRequest,
   summarizeFitting,
   summaryPrompt,
@@ -141,6 +142,15 @@ describe("summarizeFitting", () => {
     const many = await summarizeFitting(bounding, request(long(90)));
     expect(few.omitted.chunks.length).toBeLessThan(many.omitted.chunks.length / 2);
     expect(counting.events.some((event) => event.startsWith("failure"))).toBe(false);
+  });
+
+  it("leaves a message that nothing makes small enough to whoever takes any size, when there is no other", async () => {
+    const calls = Array.from({ length: 400 }, (_, at) => ({ id: `${at}`, name: "read", arguments: { at } }));
+    const many = assistant("", calls);
+    await expect(summarizeFitting(strict("S"), request([many]))).rejects.toMatchObject({ code: "too-long" });
+    expect(await chainOf(strict("S")).summarize(request([many]))).toMatchObject({ source: "extractive" });
+    const beside = await summarizeFitting(strict("S"), request([user("go"), many]));
+    expect(beside).toMatchObject({ text: "S", omitted: { dropped: [1] } });
   });
 
   it("asks nobody where notes on the parts could not be combined afterwards", async () => {

@@ -14,7 +14,10 @@ const LEAST_ROOM = 100;
 /** A message with the tokens its rendering takes. */
 type SizedMessage = PlacedMessage & { size: number };
 
-/** Splits a request into parts that fit; the oldest messages beyond the most parts are dropped. */
+/**
+ * Splits a request into parts that fit; the oldest messages beyond the most parts are dropped.
+ * Throws `too-long` where not one message can be made small enough to be shown.
+ */
 export function splitRequest(
   request: SummaryRequest,
   options: FullFitOptions,
@@ -24,6 +27,12 @@ export function splitRequest(
   const limit = options.toolResultLimits.at(-1) ?? 0;
   const placed = request.messages.map((message, index) => shrink({ index, message }, limit, room, estimator));
   const shown = placed.filter((piece) => piece.text !== "" && piece.size <= room);
+  if (shown.length === 0) {
+    throw new SummarizerError(
+      "too-long",
+      `No message can be shortened to the ${Math.floor(room)} tokens that a window of ${options.contextWindow} leaves for the transcript; take a summarizer with a larger window.`,
+    );
+  }
   const packed = pack(steps(shown, room), room);
   const kept = packed.slice(-Math.max(1, maxChunks));
   const dropped = new Set(placed.filter(({ size }) => size > room).map(({ index }) => index));
