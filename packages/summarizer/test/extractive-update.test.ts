@@ -142,6 +142,36 @@ describe("a summary that is brought up to date again and again", () => {
     expect(text).not.toMatch(/secret-list|Never mind/);
   });
 
+  it("knows what was done now to a file that an earlier summary tells of", async () => {
+    const previousSummary = [
+      "## Goal",
+      "Move the billing service to Postgres.",
+      "## Progress",
+      "### In Progress",
+      "- Rewrite `pool.ts`",
+      "### Blocked",
+      "- Changing `src/db/pool.ts` failed: `no match`",
+      "## Critical Context",
+      "- `src/db/pool.ts` (changed 2×)",
+      "- `src/db/types.ts` (changed 1×)",
+    ].join("\n");
+    const { text } = await ask(
+      [
+        user("Now rewrite the pool and the types, please."),
+        ...edit("src/db/pool.ts", "export function createPool() {}"),
+        ...step("", "write", { path: "src/db/types.ts", content: "export type Row = object;" }, "ok"),
+        ...step("", "edit", { path: "src/db/types.ts", oldText: "Row", newText: "Rows" }, "no match", true),
+        assistant("The pool is rewritten, the types are not yet."),
+      ],
+      { previousSummary },
+    );
+    expect(section(text, "### Done")).toContain("- Rewrite `pool.ts`");
+    expect(section(text, "### In Progress")).toBe("(none)");
+    expect(section(text, "### Blocked")).toBe("- Changing `src/db/types.ts` failed: `no match`");
+    expect(section(text, "## Critical Context")).toContain("`src/db/pool.ts` (changed 3×)");
+    expect(section(text, "## Critical Context")).toContain("`src/db/types.ts` (changed 2×)");
+  });
+
   it("goes on with the beginning of a turn that an earlier summary tells of", async () => {
     const turn =
       "# Beginning of the current turn\n\n## Original Request\nAdd a dark theme\n\n## Early Progress\n- Wrote `src/dark.css`\n\n## Context for Suffix\n- (none)";

@@ -2,18 +2,24 @@ import type { Command } from "./command.ts";
 import type { Outcome } from "./outcome.ts";
 import type { CallDescription } from "./tool-call.ts";
 
+/** What was done to one file. */
 export interface FileWork {
   path: string;
   reads: number;
+  /** With those that an earlier summary tells of. */
   edits: number;
+  /** True where the messages made it; what an earlier summary tells of was there before. */
   created: boolean;
+  /** The newest message that has to do with it; -1 where only an earlier summary tells of it. */
   last: number;
   /** Why the last attempt to change it failed; undefined once one succeeded. */
   failure: string | undefined;
 }
 
+/** What came of one command. */
 export interface CommandWork extends Command {
   runs: number;
+  /** The message of the newest run. */
   last: number;
   /** How the last run ended, which is what counts: a later success settles an earlier failure. */
   failed: boolean;
@@ -23,7 +29,7 @@ export interface CommandWork extends Command {
 /** What calls did to files and which commands they ran, with the state each was left in. */
 export interface WorkLog {
   record(call: CallDescription, outcome: Outcome, message: number): void;
-  /** A file that an earlier summary tells of. */
+  /** A file that an earlier summary tells of, and how often it had been changed by then. */
   inherit(path: string, edits: number): void;
   files(): FileWork[];
   commands(): CommandWork[];
@@ -80,7 +86,9 @@ export function createWorkLog(): WorkLog {
       commands = newest(commands);
     },
     inherit(path, edits) {
-      fileAt(path, -1).edits += edits;
+      const file = files.get(path) ?? fileAt(path, -1);
+      file.edits += edits;
+      file.created = false;
     },
     files: () => [...files.values()],
     commands: () => [...commands.values()],
