@@ -1,4 +1,5 @@
 import type { ContextMessage } from "@espalier/session-tree";
+import { validAnswer } from "./await-answer.ts";
 import { summarizeFitting } from "./sizing/summarize-fitting.ts";
 import type {
   Summarizer,
@@ -8,7 +9,6 @@ import type {
   SummaryRequest,
 } from "./summarizer.ts";
 import { renderTranscript } from "./transcript.ts";
-import { validateSummary } from "./validate-summary.ts";
 
 /** How a summary is asked for, whatever feature asks. */
 export interface RequestSummaryOptions {
@@ -48,6 +48,5 @@ export async function requestSummary(
   const answer = Number.isFinite(summarizer.contextWindow)
     ? await summarizeFitting(summarizer, request, concurrency === undefined ? {} : { concurrency })
     : await summarizer.summarize(request);
-  validateSummary(answer, request);
-  return { ...answer, text: answer.text.trim() };
+  return { ...validAnswer(summarizer.name, answer, request), text: answer.text.trim() };
 }

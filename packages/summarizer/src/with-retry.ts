@@ -7,6 +7,9 @@ import { type FailedAttempt, isInvalidAnswer, isPassing, SummarizerError } from 
 
 const ABORT_GRACE_MS = 25;
 
+/** About 25 days. Timers take 32 bits; a larger number would fire at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** When a failed request is sent again. */
 export interface RetryOptions {
   /** Attempts in all, where trouble passes by itself: 3. */
@@ -15,7 +18,7 @@ export interface RetryOptions {
   delayMs?: (failure: number) => number;
   /** The longest wait that a provider may ask for; beyond it the error is thrown at once. 60,000. */
   longestRetryAfterMs?: number;
-  /** Milliseconds after which one attempt counts as failed: 600,000, as in the Anthropic SDK. */
+  /** Milliseconds after which one attempt counts as failed: 600,000, as in the Anthropic SDK. Infinity: never. */
   timeoutMs?: number;
   /** Whether an invalid answer is asked for once more, with a stricter sentence. True by default. */
   stricter?: boolean;
@@ -88,10 +91,11 @@ async function attempt(
 ): Promise<SummaryAnswer> {
   const { signal, abort, dispose } = linkedAbort(request.signal);
   let isLate = false;
-  const timer = setTimeout(() => {
+  const giveUp = () => {
     isLate = true;
     abort();
-  }, timeoutMs);
+  };
+  const timer = timeoutMs <= LONGEST_TIMER_MS ? setTimeout(giveUp, timeoutMs) : undefined;
   try {
     return await awaitAnswer(summarizer, { ...request, signal }, ABORT_GRACE_MS);
   } catch (thrown) {

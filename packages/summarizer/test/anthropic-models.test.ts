@@ -7,7 +7,8 @@ describe("anthropicModels", () => {
     expect(anthropicModel("claude-sonnet-4-5-20250929")).toBe(anthropicModels["claude-sonnet-4-5"]);
     expect(anthropicModel("claude-3-5-haiku-latest")).toBe(anthropicModels["claude-3-5-haiku"]);
     expect(anthropicModel("claude-opus-4@20250514")).toBe(anthropicModels["claude-opus-4"]);
-    expect(anthropicModel("my-model")).toEqual({ contextWindow: 200_000, maxOutputTokens: 8_192 });
+    for (const stranger of ["my-model", "constructor"])
+      expect(anthropicModel(stranger)).toEqual({ contextWindow: 200_000, maxOutputTokens: 8_192 });
   });
 
   it("knows the window of the model of a session, and guesses none", () => {

@@ -207,8 +207,6 @@ describe("the shape of a summary", () => {
     for (const messages of [invoiceSession(), []]) {
       const answer = await ask(messages, { purpose, sections });
       validateSummary(answer, { sections });
-      for (const heading of sections)
-        expect(section(answer.text, `## ${heading}`) || "###", heading).not.toBe("");
       expect(answer.text).not.toMatch(/^#+ .*\n+(?=## |$(?![\s\S]))/m);
     }
   });

@@ -120,6 +120,8 @@ describe("withRetry", () => {
   it("ends one attempt that takes too long, and the whole when it is aborted", async () => {
     const slow = retrying([hangingAnswer("for-ever"), good], { timeoutMs: 20 });
     expect((await slow.summarizer.summarize(asked)).attempts).toMatchObject([{ code: "timeout" }]);
+    const unhurried = retrying([{ text: good, delayMs: 20 }], { timeoutMs: Number.POSITIVE_INFINITY });
+    expect((await unhurried.summarizer.summarize(asked)).attempts).toBeUndefined();
 
     const controller = new AbortController();
     const waiting = withRetry(scriptedSummarizer(failingAnswer("overloaded", usage(4, 0))), {
@@ -233,8 +235,11 @@ describe("chainOf", () => {
   const repeated = (summarizer: Summarizer) => withRetry(summarizer, { sleep: async () => undefined });
 
   it("asks again, sizes, and lets the extractive one step in for what is too long alone", async () => {
-    const passing = scriptedSummarizer((_, n) => (n === 0 ? failingAnswer("overloaded") : { text: good }));
-    expect(await chainOf(passing, { repeated }).summarize(goal)).toMatchObject({ text: good });
+    const passing = scriptedSummarizer((_, n) => (n === 1 ? failingAnswer("overloaded") : { text: good }));
+    expect(await chainOf(passing, { repeated }).summarize(goal)).toMatchObject({
+      text: good,
+      attempts: [{ code: "overloaded" }],
+    });
     const tooLong = scriptedSummarizer(() => failingAnswer("too-long"));
     expect(await chainOf(tooLong, { repeated }).summarize(goal)).toMatchObject({ source: "extractive" });
     const refused = scriptedSummarizer(() => failingAnswer("unauthorized"));

@@ -87,7 +87,7 @@ const CURES: Partial<Record<SummarizerErrorCode, string>> = {
   timeout: "The provider took too long; try again or allow more time.",
   "too-long": "The request is larger than the model's window; take a model with a larger one.",
   unauthorized: "The provider refused the key or the account; check the key and its limits.",
-  "bad-request": "The provider refused the request.",
+  "bad-request": "The provider refused the request; check the name of the model and the parameters.",
   aborted: "The summary was aborted.",
   failed: "The request for a summary failed.",
 };

@@ -85,14 +85,15 @@ const UNKNOWN_ANTHROPIC_MODEL: AnthropicModel = { contextWindow: 200_000, maxOut
 
 /** What is known of a model; a date or `-latest` at the end of its id does not matter. */
 export function anthropicModel(id: string): AnthropicModel {
-  return anthropicModels[withoutDate(id)] ?? UNKNOWN_ANTHROPIC_MODEL;
+  return knownModel(id) ?? UNKNOWN_ANTHROPIC_MODEL;
 }
 
 /** The window of the model that a session names, in tokens; undefined where it is not known here. */
 export function contextWindowOf(model: Settings["model"]): number | undefined {
-  if (model?.provider !== "anthropic") return undefined;
-  const id = withoutDate(model.modelId);
-  return Object.hasOwn(anthropicModels, id) ? anthropicModels[id]!.contextWindow : undefined;
+  return model?.provider === "anthropic" ? knownModel(model.modelId)?.contextWindow : undefined;
 }
 
-const withoutDate = (id: string): string => id.replace(/[-@](?:\d{8}|latest)$/, "");
+function knownModel(id: string): AnthropicModel | undefined {
+  const name = id.replace(/[-@](?:\d{8}|latest)$/, "");
+  return Object.hasOwn(anthropicModels, name) ? anthropicModels[name] : undefined;
+}

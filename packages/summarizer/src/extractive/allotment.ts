@@ -13,6 +13,7 @@ const WEIGHTS: Record<WordPart, number> = {
   decisions: 5,
   nextSteps: 3,
 };
+
 /**
  * Of a summary's room, what words may take. Strings are found again almost in proportion to the room they get, while
  * words do their work in little more than one screen: in the longer summaries they get this share, in shorter ones

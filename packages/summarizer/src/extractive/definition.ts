@@ -5,11 +5,11 @@
 const PLACE = String.raw`^(?:[^\s:]{1,160}:)?(?:[ \t]{0,6}\d{1,6}(?:→|[:|\t])[ \t]?)?`;
 const MODIFIERS = String.raw`(?:(?:export|default|declare|public|private|protected|internal|static|async|abstract|final|override|readonly|unsafe|inline|pub(?:\([a-z]{1,10}\))?)[ \t]+)*`;
 const NAME = String.raw`([A-Za-z_$][\w$]{3,60})`;
-const keywords =
+const KEYWORDS =
   "class|interface|type|enum|struct|trait|protocol|function\\*?|func(?:[ \\t]*\\([^()\\n]{0,60}\\))?|fn|def|defp?|module|namespace|record|object|create table|CREATE TABLE";
 
 const DEFINITIONS = [
-  new RegExp(`${PLACE}[ \\t]{0,12}${MODIFIERS}(?:${keywords})[ \\t]+${NAME}`, "gm"),
+  new RegExp(`${PLACE}[ \\t]{0,12}${MODIFIERS}(?:${KEYWORDS})[ \\t]+${NAME}`, "gm"),
   new RegExp(`${PLACE}(?:export[ \\t]+)?(?:const|let|var|val)[ \\t]+${NAME}`, "gm"),
   new RegExp(
     `${PLACE}[ \\t]{1,4}${MODIFIERS}(?:[gs]et[ \\t]+)?${NAME}\\([^\\n;{}]{0,200}\\)[^\\n;{}=]{0,80}\\{[ \\t]*$`,

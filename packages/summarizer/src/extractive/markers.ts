@@ -17,7 +17,7 @@ const STRONG_RULE_WORDS = words(
   "mai|senza|preferisco|invece|devono|soltanto",
   "должен|должна|должны|никогда|всегда|нельзя|только|вместо|без|не надо",
 );
-const strongRuleCharacters =
+const STRONG_RULE_CHARACTERS =
   /必须|不要|不能|不得|禁止|总是|务必|只能|优先|必ず|しないで|禁止|ないでください|のみ|반드시|하지 ?마|항상|절대|금지/u;
 const WEAK_RULE_WORDS = words(
   "should(?:n['’]?t)?|keep|use|i don['’]?t like|rather|it(?:['’]s| is) important|remember",
@@ -28,7 +28,7 @@ const WEAK_RULE_CHARACTERS = /应该|需要|使用|请用|べき|使って|해�
 
 /** How much a sentence of the user reads like a rule that stays in force: 2 clearly, 1 perhaps, 0 not. */
 export function ruleStrength(sentence: string): 0 | 1 | 2 {
-  if (STRONG_RULE_WORDS.test(sentence) || strongRuleCharacters.test(sentence)) return 2;
+  if (STRONG_RULE_WORDS.test(sentence) || STRONG_RULE_CHARACTERS.test(sentence)) return 2;
   return WEAK_RULE_WORDS.test(sentence) || WEAK_RULE_CHARACTERS.test(sentence) ? 1 : 0;
 }
 

@@ -111,12 +111,13 @@ function openItems(facts: Facts): { done: string[]; open: string[] } {
     (turn) => turn.request === undefined,
   );
   const request = continued === undefined ? undefined : inheritedRequest(facts);
+  const begun = sameness((request ?? "").slice(0, 60));
   const finished = finishedTurns(facts).length;
   const changed = digest.work.files().filter((file) => file.edits > 0 && file.last >= 0);
   const result = { done: [] as string[], open: [] as string[] };
   for (const text of previous.lines.inProgress) {
     // The turn that goes on in the messages tells of itself.
-    if (request !== undefined && sameness(text).startsWith(sameness(request.slice(0, 60)))) continue;
+    if (begun !== "" && sameness(text).startsWith(begun)) continue;
     const touched = changed.some((file) => text.includes(file.path) || text.includes(basename(file.path)));
     if (finished > 0 && touched) result.done.push(text);
     else if (finished < STALE_AFTER) result.open.push(text);

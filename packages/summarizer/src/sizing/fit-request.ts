@@ -1,4 +1,4 @@
-import { renderMessage } from "../rendered-message.ts";
+import { DEFAULT_LIMITS, renderMessage } from "../rendered-message.ts";
 import type { SummaryRequest } from "../summarizer.ts";
 import { SummarizerError } from "../summarizer-error.ts";
 import { joinTranscript } from "../transcript.ts";
@@ -53,12 +53,9 @@ export function* wholeCandidates(request: SummaryRequest, options: FullFitOption
 }
 
 /** Every message with its place, rendered with its results cut to `limit`. */
-function placeMessages(request: SummaryRequest, limit: number, textLimit = Infinity): PlacedMessage[] {
-  return request.messages.map((message, index) => ({
-    index,
-    message,
-    ...renderMessage(message, { toolResultLimit: limit, textLimit }),
-  }));
+function placeMessages({ messages }: SummaryRequest, limit: number): PlacedMessage[] {
+  const limits = { ...DEFAULT_LIMITS, toolResultLimit: limit };
+  return messages.map((message, index) => ({ index, message, ...renderMessage(message, limits) }));
 }
 
 /**

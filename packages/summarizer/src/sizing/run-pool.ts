@@ -8,7 +8,7 @@ export async function runPool<T, R>(
   items: readonly T[],
   concurrency: number,
   parent: AbortSignal | undefined,
-  work: (item: T, signal: AbortSignal, index: number) => Promise<R>,
+  work: (item: T, signal: AbortSignal) => Promise<R>,
 ): Promise<R[]> {
   const results: R[] = new Array(items.length);
   const { signal, abort, dispose } = linkedAbort(parent);
@@ -18,7 +18,7 @@ export async function runPool<T, R>(
     while (next < items.length && !failure) {
       const index = next++;
       try {
-        results[index] = await work(items[index]!, signal, index);
+        results[index] = await work(items[index]!, signal);
       } catch (error) {
         failure ??= { error };
         abort(error);

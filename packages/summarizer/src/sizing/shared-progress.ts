@@ -6,12 +6,9 @@ export interface SharedProgress {
   next(): Pick<SummaryRequest, "onProgress">;
 }
 
-export function sharedProgress(
-  report: ((progress: SummaryProgress) => void) | undefined,
-  now: () => number = Date.now,
-): SharedProgress {
+export function sharedProgress(report: ((progress: SummaryProgress) => void) | undefined): SharedProgress {
   if (!report) return { next: () => ({}) };
-  const startedAt = now();
+  const startedAt = Date.now();
   const tokens: number[] = [];
   return {
     next() {
@@ -21,7 +18,7 @@ export function sharedProgress(
           tokens[call] = outputTokens;
           report({
             outputTokens: tokens.reduce((sum, count) => sum + count, 0),
-            elapsedMs: now() - startedAt,
+            elapsedMs: Date.now() - startedAt,
           });
         },
       };
