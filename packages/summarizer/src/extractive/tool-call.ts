@@ -1,4 +1,6 @@
 import type { ToolCallBlock } from "@espalier/session-tree";
+import { patchedFiles } from "../files/patched-files.ts";
+import { PATH_FIELDS } from "../files/path-fields.ts";
 import { type Command, readCommand } from "./command.ts";
 
 /** What a call was made for. Read from the arguments first, from the tool's name where they leave it open. */
@@ -19,17 +21,6 @@ export interface CallDescription {
   plan: PlanItem[];
 }
 
-const PATH_KEYS = [
-  "path",
-  "file_path",
-  "filePath",
-  "filepath",
-  "file",
-  "filename",
-  "notebook_path",
-  "target_file",
-  "absolute_path",
-];
 const COMMAND_KEYS = ["command", "cmd", "script"];
 /** The verbs of file tools that put what they do into an argument called `command`. */
 const FILE_VERBS: Record<string, CallPurpose> = {
@@ -45,7 +36,7 @@ export function describeCall(call: ToolCallBlock): CallDescription {
   const given: unknown = call.arguments;
   const values = isRecord(given) ? given : {};
   const name = typeof call.name === "string" ? call.name.toLowerCase() : "";
-  const paths = PATH_KEYS.flatMap((key) => pathOf(values[key]));
+  const paths = PATH_FIELDS.flatMap((key) => pathOf(values[key]));
   const plan = planOf(values);
   if (plan.length > 0) return { purpose: "plan", paths: [], command: undefined, plan };
 
@@ -54,7 +45,11 @@ export function describeCall(call: ToolCallBlock): CallDescription {
     return { purpose: FILE_VERBS[line]!, paths, command: undefined, plan };
   }
   const patch = [line, values["patch"], values["input"], values["diff"]].find(isPatch);
-  if (patch !== undefined) return { purpose: "edit", paths: patchedPaths(patch), command: undefined, plan };
+  if (patch !== undefined) {
+    const { written = [], edited = [] } = patchedFiles(patch);
+    const patched = [...new Set([...written, ...edited])];
+    return { purpose: "edit", paths: patched.flatMap(pathOf), command: undefined, plan };
+  }
   if (line !== undefined) {
     const command = readCommand(line);
     const purpose = command.reads ? "read" : "run";
@@ -92,13 +87,6 @@ function commandOf(value: unknown): string | undefined {
 
 function isPatch(value: unknown): value is string {
   return typeof value === "string" && /^\*\*\* (?:Update|Add|Delete) File: /m.test(value);
-}
-
-function patchedPaths(patch: string): string[] {
-  const paths = [...patch.matchAll(/^\*\*\* (?:Update|Add|Delete) File: (.{1,300})$/gm)].map((match) =>
-    match[1]!.trim(),
-  );
-  return [...new Set(paths)];
 }
 
 /** Files that a shell command plainly writes: `> file`, `tee file`, `sed -i … file`. */

@@ -1,23 +1,10 @@
 import type { FileTool, TouchedFiles } from "./file-tool.ts";
 import { patchedFiles } from "./patched-files.ts";
+import { PATH_FIELDS } from "./path-fields.ts";
 
 type Arguments = Readonly<Record<string, unknown>>;
 
-/** Names under which tools take the path of one file, and lists of several. */
-const PATH_FIELDS = [
-  "path",
-  "file_path",
-  "filePath",
-  "file",
-  "filename",
-  "file_name",
-  "target_file",
-  "targetFile",
-  "absolute_path",
-  "notebook_path",
-  "relative_path",
-  "uri",
-];
+/** Names under which tools take the paths of several files. */
 const LIST_FIELDS = ["paths", "files", "file_paths", "filePaths"];
 
 /** Every path that the usual fields of arguments name. */
