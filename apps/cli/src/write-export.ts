@@ -48,10 +48,18 @@ function replace(file: string, chunks: Iterable<Uint8Array>): void {
   }
 }
 
+/** Lines that are looked at to tell a session, of which the first ones may be damaged or missing. */
+const LOOKED_AT = 20;
+
 function holdsSession(file: string): boolean {
   const view = openView(file);
   try {
-    for (const { bytes } of scanLines(view)) return readSessionLine(bytes).is === "header";
+    let looked = 0;
+    for (const { bytes } of scanLines(view)) {
+      const { is } = readSessionLine(bytes);
+      if (is === "header" || is === "entry") return true;
+      if (++looked === LOOKED_AT) break;
+    }
     return false;
   } finally {
     view.close();

@@ -65,13 +65,18 @@ test("a copy as JSON Lines opens as the session it is of, and --at takes one pat
 
 test("a session is never written over, nor is anything that is no file", async () => {
   const session = demoCopy();
-  const before = stateOf(session);
-  for (const out of [session, join(session, "..")]) {
-    const { code, value } = await espalierJson(["export", session, "--format", "markdown", "--out", out]);
-    expect(code).toBe(1);
-    expect(value.error).toMatchObject({ code: "exists", message: expect.stringContaining("--out") });
+  // One is a session also where its beginning is damaged, or was never there.
+  const torn = sessionOf('{"type":"session","versi', "", said("e1", null, "one"));
+  const headless = sessionOf(said("e1", null, "one"));
+  for (const file of [session, torn, headless]) {
+    const before = stateOf(file);
+    for (const out of [file, join(file, "..")]) {
+      const { code, value } = await espalierJson(["export", file, "--format", "markdown", "--out", out]);
+      expect(code).toBe(1);
+      expect(value.error).toMatchObject({ code: "exists", message: expect.stringContaining("--out") });
+    }
+    expect(stateOf(file)).toBe(before);
   }
-  expect(stateOf(session)).toBe(before);
 });
 
 test("what fails leaves no file", async () => {

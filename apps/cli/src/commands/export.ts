@@ -7,7 +7,7 @@ import { entryNamed } from "../entry-reference.ts";
 import { exportHtml } from "../export-html.ts";
 import { formatMany } from "../numbers.ts";
 import { reading, warnOfDamage } from "../opening.ts";
-import { plainLine } from "../plain-text.ts";
+import { plainLine, plainText } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { writeExport } from "../write-export.ts";
@@ -59,7 +59,9 @@ Examples:
         const pieces = await exported(session, options);
         const { out } = options;
         if (out === undefined && !shell.json) {
-          for (const piece of pieces) await shell.output.write(piece);
+          // On a screen it is for a person; anywhere else it is the document itself.
+          const isScreen = Number.isFinite(shell.columns);
+          for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
           return;
         }
         const file = out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[options.format]}`;
