@@ -38,6 +38,18 @@ describe("what could stand at the end of a line", () => {
     expect(await offered("--extension", "./")).toEqual([":files"]);
   });
 
+  test("is a file where a place is, or sessions to be copied or imported", async () => {
+    for (const words of [
+      ["copy", ""],
+      ["copy", DEMO, ""],
+      ["import", "./"],
+      ["serve", ""],
+      ["list", ""],
+    ])
+      expect(await offered(...words)).toEqual([":files"]);
+    expect(await offered("merge", DEMO, "before")).toEqual(["before-cache"]);
+  });
+
   test("is an entry of the session that was named: by label, by word, by the beginning of its id", async () => {
     const file = demoCopy();
     await espalier(["label", file, "leaf", "tests-pass"]);
@@ -85,6 +97,18 @@ describe("bash", () => {
     expect(tab(folder, "repl")).toEqual(["replay"]);
     expect(tab(folder, "tree", "--on-busy", "re")).toEqual(["read-only"]);
     expect(tab(folder, "tree", "two")).toEqual(["two words.jsonl"]);
+  });
+
+  test("puts a label on the line as one word, of which nothing runs", async () => {
+    const folder = temporaryFolder();
+    const file = demoCopy();
+    const label = "done $(touch ran); `touch ran`";
+    await espalier(["label", file, "leaf", label]);
+    const [word = "", ...others] = tab(folder, "navigate", file, "done");
+    expect(others).toEqual([]);
+    const said = execFileSync("bash", ["-c", `printf %s ${word}`], { cwd: folder, encoding: "utf8" });
+    expect(said).toBe(label);
+    expect(existsSync(join(folder, "ran"))).toBe(false);
   });
 
   test("runs nothing of what is being typed", () => {

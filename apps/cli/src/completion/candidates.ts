@@ -2,7 +2,7 @@ import { listSessions, openSession, openStore } from "@espalier/engine";
 import { labelsInForce } from "@espalier/session-tree";
 import type { Argument, Command, Option } from "commander";
 import { storeOf } from "../opening.ts";
-import { plainLine } from "../plain-text.ts";
+import { plainLine, plainText } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 
 /** A word that could stand where the cursor is. */
@@ -24,7 +24,7 @@ const OFFERED = 50;
 const ID_BEGINNING = 2;
 
 const NAMES_ENTRY: ReadonlySet<string> = new Set(["id", "from", "a", "b", "into", "at", "until"]);
-const NAMES_FILE: ReadonlySet<string> = new Set(["file", "folder", "path", "out", "dir", "to"]);
+const NAMES_FILE: ReadonlySet<string> = new Set(["file", "folder", "place", "what", "out", "from", "to"]);
 
 /**
  * What can stand for the last of `words`, the words after `espalier` up to the cursor: the last is empty when a new word
@@ -48,8 +48,12 @@ export async function completionOf(
       : command === program
         ? { candidates: commandsOf(program), files: false }
         : await argumentsOf(command, given, typed, place);
-  return { ...offered, candidates: offered.candidates.filter(({ value }) => value.startsWith(typed)) };
+  return { ...offered, candidates: offered.candidates.filter(({ value }) => isOffered(value, typed)) };
 }
+
+/** Whether a word goes on from what is typed and can stand on a line as it is. */
+const isOffered = (value: string, typed: string): boolean =>
+  value.startsWith(typed) && plainText(value) === value && !/[\t\n]/.test(value);
 
 type StorePlace = ReturnType<typeof storeOf>;
 

@@ -4,6 +4,8 @@
  *
  * The words go over as they are, never through `eval`: a half-typed `$(…)` must not run. That is why these few lines are
  * ours: the libraries for it evaluate the line, or offer no files beside their own candidates.
+ *
+ * What comes back is somebody's text, such as a label: it is put on the line quoted, which zsh and fish do by themselves.
  */
 const BASH = `# espalier completion for bash: eval "$(espalier completion bash)"
 _espalier() {
@@ -14,7 +16,8 @@ _espalier() {
       compopt -o filenames 2>/dev/null
       while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$current")
     else
-      COMPREPLY+=("\${line%%$'\\t'*}")
+      printf -v line %q "\${line%%$'\\t'*}"
+      COMPREPLY+=("$line")
     fi
   done < <(espalier complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
