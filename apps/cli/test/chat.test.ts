@@ -1,4 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -20,6 +21,7 @@ import {
   linesOf,
   said,
   sessionOf,
+  start,
   temporaryFolder,
 } from "./espalier.ts";
 
@@ -115,6 +117,29 @@ test("--print answers one prompt, with tools, and --json tells the events; the k
   expect(sessionsIn(home)).toHaveLength(1);
   expect(statSync(file!).mode & 0o777).toBe(0o600);
   expect(JSON.stringify([linesOf(file!), told.values])).not.toContain(KEY);
+});
+
+test("--json tells an event when it happens, and ends without a word where nobody reads them any more", async () => {
+  const home = place();
+  const env = environmentOf(home, await claude());
+  const child = await start(["chat", "--print", "Count for ever.", "--json"], { env, cwd: home });
+  let [stdout, stderr] = ["", ""];
+  child.stderr.on("data", (piece) => {
+    stderr += piece;
+  });
+  child.stdin.end();
+  const begins = new Promise<void>((resolve) => {
+    child.stdout.on("data", (piece) => {
+      stdout += piece;
+      if (stdout.includes("I begin to count")) resolve();
+    });
+  });
+  await begins;
+  expect(stdout.split("\n")[0]).toContain('"agent_start"');
+  const ended = once(child, "close");
+  child.stdout.destroy();
+  child.kill("SIGINT");
+  expect({ code: (await ended)[0], stderr }).toEqual({ code: 0, stderr: "" });
 });
 
 test("--print says in one sentence why there is no answer, and nothing that was said to the model", async () => {

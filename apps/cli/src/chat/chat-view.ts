@@ -1,7 +1,7 @@
 import type { Agent, AgentEvent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
 import { type AssistantMessage, type Entry, messageText, type ToolCallBlock } from "@espalier/session-tree";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatCost, formatCount, formatMany } from "../numbers.ts";
 import { cutLine, plainLine, plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
 
@@ -68,7 +68,7 @@ export function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_
 export function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
   const { modelId } = model;
   const share = Math.round((contextTokens / contextWindow) * 100);
-  return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · $${cost.toFixed(4)}`;
+  return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${formatCost(cost)}`;
 }
 
 /** What a compaction that was asked for came to. */

@@ -71,6 +71,21 @@ export async function openConversation(
     onBusy: shell.globals.onBusy ?? "error",
   };
   const session = await (ref === undefined ? createSession(options) : openSession(ref, options));
+  try {
+    return { session, agent: await agentOn(session, shell, choices, settings), choices };
+  } catch (error) {
+    await session.close();
+    throw error;
+  }
+}
+
+/** The agent of a session: who answers, with which tools, and where they may read. */
+async function agentOn(
+  session: Session,
+  shell: Shell,
+  choices: ChatChoices,
+  settings: ResolvedSettings | undefined,
+): Promise<Agent> {
   const model = anthropicModel({
     model: choices.model ?? modelOf(session),
     ...windowSaid(settings),
@@ -89,7 +104,7 @@ export async function openConversation(
   const { model: before } = session.context;
   const isKnown = before?.provider === model.provider && before.modelId === model.modelId;
   if (choices.model !== undefined && !isKnown) await agent.setModel(model);
-  return { session, agent, choices };
+  return agent;
 }
 
 /** The settings that would be in force. Throws EngineError `settings` for choices that do not go together. */

@@ -1,3 +1,4 @@
+import type { Agent } from "@espalier/agent";
 import { listSessions } from "@espalier/engine";
 import { messageText } from "@espalier/session-tree";
 import type { Command } from "commander";
@@ -5,6 +6,7 @@ import { runChat } from "../chat/chat-loop.ts";
 import { toldBy } from "../chat/chat-view.ts";
 import { type ChatChoices, openConversation } from "../chat/conversation.ts";
 import { CommandError } from "../failure.ts";
+import { jsonLine } from "../json-pieces.ts";
 import { renderMarkdown } from "../markdown/render-markdown.ts";
 import { storeOf } from "../opening.ts";
 import type { Shell } from "../shell.ts";
@@ -59,8 +61,7 @@ async function answerOne(
   const interrupt = () => agent.abort();
   process.on("SIGINT", interrupt);
   try {
-    if (shell.json) agent.on((event) => void shell.output.writeLine(JSON.stringify(event)));
-    const answer = await agent.run(prompt);
+    const answer = await (shell.json ? toldRun(shell, agent, prompt) : agent.run(prompt));
     if (!answer || answer.stopReason === "aborted")
       throw new CommandError("aborted", "The answer was aborted.");
     if (answer.stopReason === "error")
@@ -72,6 +73,21 @@ async function answerOne(
   } finally {
     process.off("SIGINT", interrupt);
     await session.close();
+  }
+}
+
+/** A run of which every event is printed when it happens. Where nobody reads them any more, it ends. */
+async function toldRun({ output }: Shell, agent: Agent, prompt: string) {
+  let told = Promise.resolve();
+  agent.on((event) => {
+    const line = jsonLine(event);
+    told = told.then(() => output.writeLine(line)).then(() => output.flush());
+    told.catch(() => agent.abort());
+  });
+  try {
+    return await agent.run(prompt);
+  } finally {
+    await told;
   }
 }
 
