@@ -42,6 +42,12 @@ export function formatCost(dollars: number): string {
   return `$${dollars.toFixed(dollars !== 0 && dollars < 1 ? 4 : 2)}`;
 }
 
+/** The same where there is little room: "-", "<$0.01", "$1.50". */
+export function formatShortCost(dollars: number): string {
+  if (dollars === 0) return "-";
+  return dollars < 0.01 ? "<$0.01" : `$${dollars.toFixed(2)}`;
+}
+
 /** 1534 milliseconds as "1.5 s". */
 export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1_000).toFixed(1)} s`;

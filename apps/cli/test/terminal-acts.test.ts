@@ -107,6 +107,31 @@ test("two places are compared: one that was marked, or the leaf", () => {
   expect(scratch.effects.at(-1)).toMatchObject({ b: here });
 });
 
+test("the first row of a branch stands for all of it, where branches are compared and merged", () => {
+  const at = { timestamp: "2026-03-08T12:00:00.000Z" };
+  const said = (id: string, parentId: string | null) => ({
+    ...at,
+    ...{ type: "message", id, parentId, message: { role: "user", content: id, timestamp: 1 } },
+  });
+  const model = modelOf([
+    said("question", null),
+    { ...at, type: "model_change", id: "change", parentId: "question", provider: "p", modelId: "m" },
+    said("left", "change"),
+    said("leftlast", "left"),
+    said("path", "question"),
+    said("pathlast", "path"),
+  ]);
+  const begun = new Scratch().open(model).keys("<", "]", "]");
+  expect(begun.selected).toContain("p/m");
+  begun.keys("d");
+  expect(begun.effects.at(-1)).toEqual({ type: "compare", a: "leftlast", b: "pathlast" });
+  begun.happen({ type: "told", message: "" }).keys("M", "m");
+  expect(begun.effects.at(-1)).toEqual({ type: "act", act: { name: "merge", fromId: "leftlast" } });
+  // Marked, it is all of the branch too; any other row is its own place.
+  begun.happen({ type: "told", message: "" }).keys("m", "down", "d");
+  expect(begun.effects.at(-1)).toEqual({ type: "compare", a: "left", b: "leftlast" });
+});
+
 test("the list searches as one types, by name at once and over everything said, and opens what is chosen", () => {
   const scratch = new Scratch();
   const session = (ref: string, name: string | null, modified: string, parent: ParentLink | null = null) => ({

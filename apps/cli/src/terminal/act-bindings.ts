@@ -5,6 +5,7 @@ import { line, span } from "./frame.ts";
 import { type Choice, type Next, next, type TerminalState, type TreeState } from "./state.ts";
 import type { Act, TerminalEffect } from "./terminal-effect.ts";
 import { textField } from "./text-field.ts";
+import { branchMeantBy } from "./tree-rows.ts";
 
 type ActBinding = Binding<TreeState>;
 
@@ -46,6 +47,10 @@ const changes =
 
 const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
   cursor < 0 ? undefined : view.model.tree.idAt(cursor);
+
+/** The branch that a row stands for: its first row says no more of it than that it begins. */
+const branchAt = ({ view: { model } }: TreeState, row: number): string =>
+  model.tree.idAt(branchMeantBy(model, row));
 
 const entryAtCursor = ({ cursor, view }: TreeState) =>
   cursor < 0 ? undefined : view.model.tree.entryAt(cursor);
@@ -139,12 +144,12 @@ const rename = changes((state, tree) =>
 
 const compact = changes((state) => begin(state, "planning a compaction", { type: "plan" }));
 
-const merge = changes((state, tree, entryId) => {
+const merge = changes((state, tree) => {
   const { model } = tree.view;
   if (model.order.shape.isActive(tree.cursor))
     return refused(state, "This is on the path already; merge from another branch.");
   const choice = summarised(tree, "m", "bring its conclusion to the leaf", (closed) =>
-    beginAct(closed, { name: "merge", fromId: entryId }),
+    beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
   );
   return next({
     ...state,
@@ -160,8 +165,8 @@ const undo = changes((state) => beginAct(state, { name: "undo" }));
 
 const compare: ActBinding["run"] = (state, tree) => {
   const { model } = tree.view;
-  const here = idAtCursor(tree);
-  const other = tree.mark === undefined ? model.leafId : model.tree.idAt(tree.mark);
+  const here = tree.cursor < 0 ? undefined : branchAt(tree, tree.cursor);
+  const other = tree.mark === undefined ? model.leafId : branchAt(tree, tree.mark);
   if (here === undefined || other === null || here === other)
     return refused(state, "Two places are compared: mark one with m, then press d on another.");
   return begin(state, "comparing", { type: "compare", a: here, b: other });

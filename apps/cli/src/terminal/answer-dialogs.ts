@@ -2,14 +2,13 @@ import type { CompactionPreparation } from "@espalier/compaction";
 import type { BranchComparison, BranchSide } from "@espalier/engine";
 import { previewEntry } from "../entry-preview.ts";
 import { wrapped } from "../markdown/markdown-look.ts";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatCount, formatMany, formatShortCost } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
 import { viewPlan } from "../views/view-compaction.ts";
 import { beginAct } from "./act-bindings.ts";
 import { askText, dialog } from "./dialog.ts";
 import { beside, EMPTY, type Line, line, span } from "./frame.ts";
-import { formatCost } from "./path-usage.ts";
 import { type Choice, type Dialog, next, type TerminalState, type TreeState } from "./state.ts";
 import type { Act } from "./terminal-effect.ts";
 import { textField } from "./text-field.ts";
@@ -102,7 +101,7 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
   });
   return [
     line(span(cut(plainLine(`${leafId ?? "the start"}${name ? ` [${name}]` : ""}`)), "strong")),
-    line(cut(`${formatMany(messages, "message")}, ${formatMany(tokens, "token")}, ${formatCost(cost)}`)),
+    line(cut(`${formatMany(messages, "message")}, ${formatMany(tokens, "token")}, ${formatShortCost(cost)}`)),
     line(span(cut(`${formatMany(files.length, "file")}${files.length > 0 ? ":" : ""}`), "dim")),
     ...files.slice(0, FILES_SHOWN).map((file) => line(span(cut(plainLine(`  ${file}`)), "code"))),
     ...(files.length > FILES_SHOWN

@@ -2,6 +2,7 @@ import type { ActOptions, Session } from "@espalier/engine";
 import { formatCount } from "../numbers.ts";
 import { appendingBeside, changing, summarizing } from "../opening.ts";
 import type { Shell } from "../shell.ts";
+import { FORBIDDEN } from "../views/view-arrival.ts";
 import type { Act } from "./terminal-effect.ts";
 import type { ActOutcome } from "./terminal-event.ts";
 
@@ -10,8 +11,6 @@ interface Carrier<Name extends Act["name"]> {
   open: typeof changing;
   run: (session: Session, act: Extract<Act, { name: Name }>, options: ActOptions) => Promise<ActOutcome>;
 }
-
-const CANCELLED: ActOutcome = { message: "An extension forbade it; nothing has changed." };
 
 const editable = (editorText: string | null): Pick<ActOutcome, "editorText"> =>
   editorText === null ? {} : { editorText };
@@ -25,7 +24,7 @@ const CARRIERS: { readonly [Name in Act["name"]]: Carrier<Name> } = {
         ...asked,
         ...options,
       });
-      if (cancelled) return CANCELLED;
+      if (cancelled) return { message: FORBIDDEN };
       const where = leafId === null ? "from its start" : "from here";
       const told = summaryEntryId === null ? "" : ", told what was left";
       const message = `The session goes on ${where}${told}; the model reads ${formatCount(session.context.tokens)} tokens.`;

@@ -38,7 +38,8 @@ const CONTROLS: Readonly<Record<string, string>> = {
 };
 
 const ESCAPE = "\u001b";
-const PASTE_BEGINS = `${ESCAPE}[200~`;
+/** What a terminal sends in front of what is pasted. */
+export const PASTE_BEGINS = `${ESCAPE}[200~`;
 const PASTE_ENDS = `${ESCAPE}[201~`;
 
 /** A whole sequence behind an escape: `[`, parameters and a last byte, or `O` and one character. */

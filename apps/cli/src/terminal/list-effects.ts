@@ -1,6 +1,6 @@
 import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
 import { billedCallAt } from "@espalier/engine/reading";
-import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
+import { type SessionStore, SessionTreeError, Tree, tipRows } from "@espalier/session-tree";
 import { storeInUse, storeOf } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 import { LatestTask } from "./latest-task.ts";
@@ -69,7 +69,7 @@ export class ListEffects {
     this.#searching.begin(async (signal) => {
       const hits: FoundText[] = [];
       let told = Date.now();
-      const onSkipped = () => undefined;
+      const onSkipped = (_file: string, { message }: Error) => this.#dispatch({ type: "warned", message });
       const asked = { ...storeOf(this.#shell), limit: MOST_HITS, signal, onSkipped };
       for await (const hit of searchSessions(query, asked)) {
         hits.push(hit);
@@ -107,7 +107,8 @@ async function factsOf(
   signal: AbortSignal,
 ): Promise<SessionFacts | undefined> {
   const pause = pauses(signal);
-  const log = await store.open(ref, "read");
+  const log = await store.open(ref, "read").catch(goneSince);
+  if (!log) return undefined;
   try {
     if (bytes > (log.view ? MOST_BYTES : MOST_FETCHED)) return undefined;
     const view = await log.load();
@@ -122,4 +123,9 @@ async function factsOf(
   } finally {
     await log.close();
   }
+}
+
+/** A session that was removed after it was listed has no facts, and keeps none from the others. */
+function goneSince(error: unknown): undefined {
+  if (!(error instanceof SessionTreeError && error.code === "not-found")) throw error;
 }

@@ -1,6 +1,6 @@
 import { addBill, billedCallAt, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import { compaction, pathRows, type Tree } from "@espalier/session-tree";
-import { formatCount, formatMany, formatTime } from "../numbers.ts";
+import { formatCount, formatMany, formatShortCost, formatTime } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
 import { EMPTY, type Line, line, span } from "./frame.ts";
@@ -59,17 +59,13 @@ export async function readPathUsage(
   };
 }
 
-/** US dollars, with as many digits as say something. */
-export const formatCost = (cost: number): string =>
-  cost === 0 ? "-" : cost < 0.01 ? "<$0.01" : `$${cost.toFixed(2)}`;
-
 /** The usage of a path on a screen. */
 export function usageLines({ entries, total, groups, compactions }: PathUsage, columns: number): Line[] {
   const cut = (text: string) => cutToColumns(text, columns);
   const heading = line(
     span(`${formatMany(entries, "entry", "entries")} to here`, "strong"),
     span(
-      `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatCost(total.cost)}`,
+      `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`,
     ),
   );
   if (total.calls === 0) return [heading, line(span("Nothing on this path says what it cost.", "dim"))];
@@ -100,7 +96,7 @@ const totals = (name: string, sum: UsageTotals): string =>
     formatCount(sum.input),
     formatCount(sum.output),
     formatCount(sum.cacheRead + sum.cacheWrite),
-    formatCost(sum.cost),
+    formatShortCost(sum.cost),
   );
 
 const row = (name: string, ...cells: readonly string[]): string =>

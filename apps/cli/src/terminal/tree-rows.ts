@@ -86,6 +86,14 @@ export function runEnd(model: TreeModel, head: number, most = Number.POSITIVE_IN
   return at;
 }
 
+/** The row that is meant where branches are: of one with which a branch begins that stands aside, the end of that branch. */
+export function branchMeantBy({ order }: TreeModel, row: number): number {
+  if (!order.branchEnds.has(order.positions[row] ?? -1)) return row;
+  let end = row;
+  for (let at = row; at >= 0; at = order.shape.straight(at)) end = at;
+  return end;
+}
+
 const SHOWS: Readonly<Record<Exclude<TreeFilter, "turns">, (model: TreeModel, position: number) => boolean>> =
   {
     talk: (model, position) => {

@@ -8,6 +8,10 @@ const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?1000h${ESC}?1006h${ESC}?2004h${ESC}2
 const LEAVE = `${ESC}?2004l${ESC}?1006l${ESC}?1000l${ESC}?25h${ESC}0m${ESC}?1049l`;
 const CLEAR = `${ESC}2J${ESC}H`;
 
+/** Milliseconds between two tries to write to a terminal that is busy. */
+const BUSY = 2;
+const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
+
 /** A terminal as a screen of ours; `leave` gives it back as it was, whatever happened. */
 export class Tty {
   readonly #input: ReadStream;
@@ -66,10 +70,10 @@ export class Tty {
         done += writeSync(this.#output.fd, bytes, done);
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException;
-        // A terminal that is busy takes the rest in a moment; one that is gone never does.
-        if (code === "EAGAIN") continue;
+        // A terminal that is gone takes nothing any more; one that is busy takes the rest in a moment.
         if (code === "EIO" || code === "EPIPE") return;
-        throw error;
+        if (code !== "EAGAIN") throw error;
+        Atomics.wait(SLEEPER, 0, 0, BUSY);
       }
     }
   }

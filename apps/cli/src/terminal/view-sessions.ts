@@ -1,11 +1,10 @@
 import type { ListedSession } from "@espalier/engine";
-import { formatAge, formatBytes, formatCount } from "../numbers.ts";
+import { formatAge, formatBytes, formatCount, formatShortCost } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
 import { cutToColumns, padToColumns } from "../text-columns.ts";
 import { fitLines, type Line, line, type Span, selectLine, span } from "./frame.ts";
 import { bodyHeight } from "./layout.ts";
 import { matchedSpans } from "./matched-spans.ts";
-import { formatCost } from "./path-usage.ts";
 import { projectOf, type SessionsRow, sessionsRows, titleOf } from "./sessions-rows.ts";
 import type { TerminalState } from "./state.ts";
 import type { SessionFacts } from "./terminal-event.ts";
@@ -110,7 +109,7 @@ function listedLine(
     formatBytes(session.bytes).padStart(7),
     (facts ? formatCount(facts.branches) : "·").padStart(8),
     formatAge(Math.max(0, now - Date.parse(session.modified))).padStart(8),
-    (facts ? formatCost(facts.cost) : "·").padStart(7),
+    (facts ? formatShortCost(facts.cost) : "·").padStart(7),
   ];
   const title = padToColumns(cutToColumns(titleOf(session), room), room);
   return [

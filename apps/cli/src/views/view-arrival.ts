@@ -2,13 +2,16 @@ import type { NavigateResult, Session } from "@espalier/engine";
 import { formatMany } from "../numbers.ts";
 import { plainText } from "../plain-text.ts";
 
+/** What is said where an extension cancelled. */
+export const FORBIDDEN = "An extension forbade it; nothing has changed.";
+
 /** Where the leaf is after it moved, and what the model reads there. */
 export function* viewArrival(
   session: Session,
   { leafId, summaryEntryId, editorText, cancelled }: NavigateResult,
 ): Generator<string> {
   if (cancelled) {
-    yield "An extension forbade it; nothing has changed.";
+    yield FORBIDDEN;
     return;
   }
   const { messages, tokens } = session.context;

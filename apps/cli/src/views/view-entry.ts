@@ -7,7 +7,7 @@ import {
   message,
   type StoredMessage,
 } from "@espalier/session-tree";
-import { formatMany, formatTime } from "../numbers.ts";
+import { formatCost, formatMany, formatTime } from "../numbers.ts";
 import { plainLine, plainText } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { allLines } from "./message-block.ts";
@@ -51,7 +51,7 @@ function factsOf(said: StoredMessage): string[] {
     if (said.errorMessage) facts.push(said.errorMessage);
     const cost = said.usage?.cost?.total;
     if (said.usage)
-      facts.push(`${said.usage.input} in, ${said.usage.output} out${cost ? `, $${cost.toFixed(4)}` : ""}`);
+      facts.push(`${said.usage.input} in, ${said.usage.output} out${cost ? `, ${formatCost(cost)}` : ""}`);
   }
   if (said.role === "toolResult") facts.push(`${said.toolName}${said.isError ? ", an error" : ""}`);
   return facts;
