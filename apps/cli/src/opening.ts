@@ -57,9 +57,6 @@ export function planning<Result>(
   });
 }
 
-/** Milliseconds that a command waits for another one which writes the same session. */
-const WAIT = 2_000;
-
 /** Opens a session to change it, with its extensions, and lets go of it when `change` is done. */
 export function changing<Result>(
   shell: Shell,
@@ -67,12 +64,20 @@ export function changing<Result>(
   change: (session: Session) => Promise<Result>,
   options: OpenOptions & Reach = {},
 ): Promise<Result> {
-  const { onBusy = "error" } = shell.globals;
-  const held = { discoverExtensions: true, onBusy, waitMs: WAIT, settle: settledBy(shell) };
-  return using(ref, { ...heard(shell), ...held, ...options }, async (session) => {
+  return using(ref, { ...toChange(shell), ...options }, async (session) => {
     if (session.heldBy) shell.complain(`Another process writes ${ref}; this goes on with ${session.file}.`);
     return await change(session);
   });
+}
+
+/** Milliseconds that a change waits for another one of the same session. */
+const WAIT = 2_000;
+
+/** How a session is opened to be changed: with its extensions, the settings in force, and its lease. */
+export function toChange(shell: Shell, summarizes = false): OpenOptions & Reach {
+  const { onBusy = "error" } = shell.globals;
+  const settle = settledBy(shell, { summarizes });
+  return { ...heard(shell), discoverExtensions: true, onBusy, waitMs: WAIT, settle };
 }
 
 /** As {@link changing}, for what stands beside the conversation: it is appended whoever else writes the session. */

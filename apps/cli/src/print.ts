@@ -1,4 +1,5 @@
 import { jsonLine, jsonPieces } from "./json-pieces.ts";
+import { styledText } from "./plain-text.ts";
 import type { Shell } from "./shell.ts";
 
 /** Prints an answer: the value with `--json`, else what people read. */
@@ -15,9 +16,15 @@ export async function printJson({ output }: Shell, value: object): Promise<void>
 
 /** Prints one step of a stream: the value on a line of its own with `--json`, else a line that people read. */
 export async function printStep({ json, output }: Shell, value: object, people: () => string): Promise<void> {
-  await output.writeLine(json ? jsonLine(value) : people());
+  if (json) await output.writeLine(jsonLine(value));
+  else await printLine({ output }, people());
 }
 
-export async function printLines({ output }: Shell, lines: Iterable<string>): Promise<void> {
-  for (const line of lines) await output.writeLine(line);
+export async function printLines(shell: Pick<Shell, "output">, lines: Iterable<string>): Promise<void> {
+  for (const line of lines) await printLine(shell, line);
+}
+
+/** Prints a line for people. All of them go out here: ids and names in them are of whoever wrote the session. */
+export async function printLine({ output }: Pick<Shell, "output">, line: string): Promise<void> {
+  await output.writeLine(styledText(line));
 }

@@ -91,6 +91,7 @@ describe("diff", () => {
     expect(stdout).toContain("They have no entry in common.");
     expect(stdout).toMatch(/^entries +\d+ +0$/m);
     expect(stdout).toContain("Only on the branch of start:\n  nothing\n");
+    expect(stdout).toMatch(/^Only on the branch of RiocuZcfSLbB:\n {2}\w{12} \w+ {2}\S/m);
     expect((await espalierJson(["diff", DEMO, "nobody", "leaf"])).value.error.code).toBe("unknown-entry");
   });
 });

@@ -165,7 +165,7 @@ test.each([
 test("the demo plays on what an import makes of another agent's session, and leaves that as it is", async () => {
   const file = write(join(temporaryFolder(), "theirs.jsonl"), claudeSession("/garden"));
   const before = stateOf(file);
-  const { code, stdout } = await espalier(["demo", file]);
+  const { code, stdout } = await espalier(["demo", file], { env: { TMPDIR: temporaryFolder() } });
   expect(code).toBe(0);
   expect(stdout).toContain("a session of Claude Code");
   expect(stdout).toContain("Which way is up?");

@@ -1,6 +1,10 @@
 import { chmodSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { openSession } from "@espalier/engine";
+import picocolors from "picocolors";
+import stringWidth from "string-width";
 import { expect, test } from "vitest";
+import { viewStep } from "../src/views/view-step.ts";
 import {
   DEMO,
   demoCopy,
@@ -26,6 +30,22 @@ test("replay tells each step: the entry, the leaf, the size of the context", asy
     contextTokens: 3_857,
   });
   expect(values.at(-1)).toMatchObject({ leafId: "2ur7kch3b1oZ", contextMessages: 62, contextTokens: 12_234 });
+});
+
+test("a step of a replay is one line of a terminal, whatever ids and types a session has", async () => {
+  const long = "x".repeat(40);
+  const file = sessionOf(HEADER, said(long, null, "one ".repeat(100)), {
+    ...{ type: `${long}\u001b[2J`, id: "e2", parentId: long, timestamp: HEADER.timestamp },
+  });
+  for (const path of [DEMO, file]) {
+    const session = await openSession(path, { mode: "read" });
+    for (const step of session.replay({})) {
+      const line = viewStep(session, step, { colours: picocolors.createColors(false), columns: 100 });
+      expect(stringWidth(line)).toBeLessThanOrEqual(100);
+      expect(line).not.toContain("\u001b");
+    }
+    await session.close();
+  }
 });
 
 test("replay --verify finds each step the same when it is built anew", async () => {

@@ -138,6 +138,8 @@ test("what a session says cannot act on the terminal", async () => {
     { type: "label", id: "l1", parentId: "e1", timestamp: "", targetId: "e1", label: nasty },
     { type: "session_info", id: "n1", parentId: "e1", timestamp: "", name: nasty },
     { type: "custom", id: "c1", parentId: "e1", timestamp: "", customType: nasty, data: nasty },
+    { type: nasty, id: `t1${nasty}`, parentId: "c1", timestamp: nasty },
+    said(`e2${nasty}`, `t1${nasty}`, "hello"),
   );
   const runs = await Promise.all([
     espalier(["tree", file]),
@@ -147,10 +149,20 @@ test("what a session says cannot act on the terminal", async () => {
     espalier(["replay", file]),
     espalier(["list", file.replace(/\/[^/]*$/, "")]),
     espalier(["show", file, nasty]),
+    espalier(["diff", file, "leaf", "start"]),
+    espalier(["history", file, "hello"]),
+    espalier(["search", "hello", file]),
+    espalier(["hide", file, "leaf"]),
+    espalier(["undo", file]),
+    espalier(["fork", file, "leaf"]),
+    ...["tree", "context", "replay"].map((command) => espalier([command, file, "--json"])),
   ]);
   for (const { stdout, stderr } of runs)
     expect(stdout + stderr).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202e\u2066]/);
   for (const { stdout } of runs.slice(0, 3)) expect(stdout).toContain("text");
+  // What JSON escapes is still there.
+  const { value } = await espalierJson(["context", file, "--at", "e1"]);
+  expect(value.messages[0].content).toBe(nasty);
 });
 
 test("commands that only read leave bytes and times as they are", async () => {

@@ -1,4 +1,5 @@
 import { createInterface, type Interface } from "node:readline";
+import { styledText } from "../plain-text.ts";
 import { columnsOf } from "../text-columns.ts";
 import { asOneLine, asTyped, PASTE_MODE, pastedAsOneLine } from "./pasted-input.ts";
 
@@ -72,13 +73,14 @@ export class ChatScreen {
 
   /** Says something that stays. */
   say(text: string): void {
-    if (this.#isOpen) this.#draw(`${text}\n`);
-    else this.#output.write(`${text}\n`);
+    const said = `${styledText(text)}\n`;
+    if (this.#isOpen) this.#draw(said);
+    else this.#output.write(said);
   }
 
   /** Shows these rows above the line to type in, instead of those before. None may be wider than the terminal. */
   show(rows: readonly string[]): void {
-    this.#live = rows.slice(-this.liveRows);
+    this.#live = rows.slice(-this.liveRows).map(styledText);
     if (this.#isOpen) this.#draw("");
   }
 

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { parseCount } from "../count-option.ts";
 import { jsonLine } from "../json-pieces.ts";
 import { reading } from "../opening.ts";
+import { printLines } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { viewHistory } from "../views/view-history.ts";
 
@@ -24,10 +25,7 @@ Examples:
     .action((ref: string, query: string, { limit }: { limit?: number }) =>
       reading(shell, ref, async (session) => {
         const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
-        if (!shell.json) {
-          for (const line of viewHistory(hits, shell)) await shell.output.writeLine(line);
-          return;
-        }
+        if (!shell.json) return printLines(shell, viewHistory(hits, shell));
         for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
       }),
     );

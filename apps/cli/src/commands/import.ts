@@ -9,7 +9,7 @@ import {
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { storeInUse } from "../opening.ts";
-import { printStep } from "../print.ts";
+import { printLines, printStep } from "../print.ts";
 import { startProgress } from "../progress.ts";
 import { readySummarizer } from "../ready-summarizer.ts";
 import type { Shell } from "../shell.ts";
@@ -43,7 +43,7 @@ Examples:
           "not-found",
           `No session of ${what} worked in ${process.cwd()}; --all imports those of all folders.`,
         );
-      if (!shell.json) for (const line of viewImports(reports, shell)) await shell.output.writeLine(line);
+      if (!shell.json) await printLines(shell, viewImports(reports, shell));
       if (reports.every(({ status }) => status === "skipped")) shell.exitCode = 1;
     });
 }

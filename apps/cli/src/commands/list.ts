@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { jsonLine } from "../json-pieces.ts";
 import { storeOf } from "../opening.ts";
+import { printLine } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { viewList } from "../views/view-list.ts";
 
@@ -26,7 +27,7 @@ export function addList(program: Command, shell: Shell): void {
         ...asked,
       });
       if (!shell.json) {
-        for await (const line of viewList(sessions, shell)) await shell.output.writeLine(line);
+        for await (const line of viewList(sessions, shell)) await printLine(shell, line);
         return;
       }
       for await (const session of sessions)

@@ -1,14 +1,13 @@
 import { setTimeout } from "node:timers/promises";
-import { paced, type ReplayStep, type Session } from "@espalier/engine";
+import { paced, type Session } from "@espalier/engine";
 import { type Command, InvalidArgumentError } from "commander";
-import { previewEntry } from "../entry-preview.ts";
 import { existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
 import { reading, warnOfDamage } from "../opening.ts";
-import { printStep } from "../print.ts";
+import { printLine, printStep } from "../print.ts";
 import type { Shell } from "../shell.ts";
-import { cutToColumns } from "../text-columns.ts";
+import { viewStep } from "../views/view-step.ts";
 
 interface ReplayOptions {
   until?: string;
@@ -43,7 +42,7 @@ Examples:
             "verify",
             `${formatMany(differing, "step")} of ${formatCount(steps)} differ from what was built anew.`,
           );
-        if (!shell.json) await shell.output.writeLine(closingLine(steps, options));
+        if (!shell.json) await printLine(shell, closingLine(steps, options));
       }),
     );
 }
@@ -60,34 +59,11 @@ async function play(shell: Shell, session: Session, { until, speed, verify = fal
   for await (const step of speed === undefined ? steps : paced(steps, session.tree, speed, setTimeout)) {
     played.steps++;
     if (step.verified === false) played.differing++;
-    await printStep(shell, step, () => viewStep(shell, session, step));
+    await printStep(shell, step, () => viewStep(session, step, shell));
     // Whoever watches a paced replay wants to see each step when it happens.
     if (speed !== undefined) await shell.output.flush();
   }
   return played;
-}
-
-/** Columns of a step's type; a longer one is cut. */
-const TYPE_WIDTH = 14;
-
-/** What stands before the preview of a step. */
-const FACTS_WIDTH = 64;
-
-function viewStep({ colours, columns }: Shell, session: Session, step: ReplayStep): string {
-  const { seq, entryId, type, leafId, contextMessages, contextTokens, verified } = step;
-  const facts = [
-    formatCount(seq).padStart(6),
-    entryId.padEnd(12),
-    type.slice(0, TYPE_WIDTH).padEnd(TYPE_WIDTH),
-    `${formatCount(contextMessages).padStart(5)} messages`,
-    `${formatCount(contextTokens).padStart(9)} tokens`,
-  ].join(" ");
-  const moved = leafId === entryId ? "" : ` leaf ${leafId ?? "before the first entry"}`;
-  const entry = session.getEntry(entryId);
-  const preview = (entry && previewEntry(entry)) ?? "";
-  const text = cutToColumns(`${moved} ${preview}`.trim(), Math.max(10, columns - FACTS_WIDTH));
-  const mark = verified === false ? colours.red(" differs") : "";
-  return `${facts}${mark}  ${colours.dim(text)}`;
 }
 
 function parseSpeed(text: string): number {

@@ -4,8 +4,8 @@ import { type SearchOptions, searchSessions } from "@espalier/engine";
 import type { Command } from "commander";
 import { parseCount } from "../count-option.ts";
 import { CommandError } from "../failure.ts";
-import { jsonLine } from "../json-pieces.ts";
 import { storeOf } from "../opening.ts";
+import { printLine, printStep } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { viewHit } from "../views/view-hit.ts";
 
@@ -26,7 +26,8 @@ export function addSearch(program: Command, shell: Shell): void {
       "after",
       `
 The query is literal text. Messages are searched, calls with their arguments, results and summaries, on all branches
-and behind compactions, but not what a model thought; the newest sessions come first. Instead of a folder, one session's file can be named.
+and behind compactions, but not what a model thought; the newest sessions come first. Instead of a folder, one session's
+file can be named.
 
 Examples:
   espalier search "disk full"
@@ -42,12 +43,11 @@ Examples:
       let count = 0;
       for await (const hit of found) {
         count++;
-        if (shell.json) await shell.output.writeLine(jsonLine({ ...hit, sessionId: hit.sessionId || null }));
-        else await shell.output.writeLine(viewHit(hit, shell));
+        await printStep(shell, { ...hit, sessionId: hit.sessionId || null }, () => viewHit(hit, shell));
         // Who waits at a terminal sees what was found while the search goes on.
         if (Number.isFinite(shell.columns)) await shell.output.flush();
       }
-      if (count === 0 && !shell.json) await shell.output.writeLine("Nothing was found.");
+      if (count === 0 && !shell.json) await printLine(shell, "Nothing was found.");
     });
 }
 

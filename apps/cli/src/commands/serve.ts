@@ -4,7 +4,7 @@ import { listSessions, openSession, searchSessions } from "@espalier/engine";
 import type { ViewerSessions } from "@espalier/viewer";
 import { type Command, InvalidArgumentError } from "commander";
 import { CommandError } from "../failure.ts";
-import { heard, settledBy, storeOf } from "../opening.ts";
+import { heard, storeOf, toChange } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { VIEWER_PAGE } from "../viewer-page.ts";
@@ -57,20 +57,10 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
     },
     read: (ref) => openSession(ref, { ...heard(shell), mode: "read" }),
     write: (ref, { beside }) =>
-      openSession(ref, {
-        ...heard(shell),
-        discoverExtensions: true,
-        onBusy: shell.globals.onBusy ?? "error",
-        waitMs: WAIT,
-        settle: settledBy(shell, { summarizes: !beside }),
-        ...(beside ? { lease: false } : {}),
-      }),
+      openSession(ref, { ...toChange(shell, !beside), ...(beside ? { lease: false } : {}) }),
     search: (query, signal) => searchSessions(query, { ...where, signal, limit: MOST_HITS }),
   };
 }
-
-/** Milliseconds that a change waits for a command which writes the same session. */
-const WAIT = 2_000;
 
 /** Hits that one search gives. */
 const MOST_HITS = 500;

@@ -1,5 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import { jsonLine } from "../json-pieces.ts";
+import { printLine, printLines } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
 /** Milliseconds a reader gets for each step on a terminal. */
@@ -31,9 +32,9 @@ export function openStage(shell: Shell): DemoStage {
       step++;
       if (json) return output.writeLine(jsonLine({ step, title, ...facts }));
       if (step > 1 && isTerminal) await setTimeout(PAUSE);
-      await output.writeLine(`\n${colours.bold(colours.cyan(`${step}. ${title}`))}`);
-      await output.writeLine(`   ${colours.italic(notice)}\n`);
-      for (const line of lines) await output.writeLine(line);
+      await printLine(shell, `\n${colours.bold(colours.cyan(`${step}. ${title}`))}`);
+      await printLine(shell, `   ${colours.italic(notice)}\n`);
+      await printLines(shell, lines);
       await output.flush();
     },
   };

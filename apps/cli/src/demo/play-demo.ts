@@ -2,6 +2,7 @@ import { DEFAULT_SETTINGS, openSession } from "@espalier/engine";
 import { CommandError } from "../failure.ts";
 import { reading, storeOf, summarizerOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
+import { printLine } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { copiesInFolder, copiesInStore, type DemoCopies } from "./demo-copies.ts";
 import { demoPlace } from "./demo-place.ts";
@@ -27,7 +28,7 @@ export async function playDemo(shell: Shell, ref: string, name?: string): Promis
   if (!store) await reading(shell, ref, async () => undefined);
   const copies = store ? await copiesInStore(store, ref, name !== undefined) : copiesInFolder(ref);
   const before = await copies.original();
-  if (!shell.json) await shell.output.writeLine(`Everything happens to a copy of ${called}.`);
+  if (!shell.json) await printLine(shell, `Everything happens to a copy of ${called}.`);
   const stage = openStage(shell);
   try {
     await playSteps(shell, stage, copies);

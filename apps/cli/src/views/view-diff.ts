@@ -45,12 +45,12 @@ function* sideLines(
   yield "";
   yield colours.bold(`Only on the branch of ${leafId ?? "start"}:`);
   if (entryIds.length === 0) yield "  nothing";
-  for (const id of entryIds) yield entryLine(session, id, width);
+  for (const id of entryIds) yield `  ${entryLine(session, id, width - 2)}`;
   for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
 }
 
 function entryLine(session: Session, id: string, width: number): string {
   const entry = session.getEntry(id)!;
   const role = (entry as { message?: { role?: string } }).message?.role ?? entry.type;
-  return cutToColumns(plainLine(`${id} ${role}  ${previewEntry(entry) ?? ""}`).padStart(2), width);
+  return cutToColumns(`${plainLine(`${id} ${role}`)}  ${previewEntry(entry) ?? ""}`, width);
 }
