@@ -2,7 +2,7 @@
 export interface OffloadStorage {
   /** Where a text is kept, or would be; the same text, the same path. */
   pathFor(text: string): string;
-  /** Whether a path is one of this storage, whether or not there is a file. Other paths are never read or removed. */
+  /** Whether a path is one that {@link pathFor} gives, whether or not there is a file. Other paths are never read. */
   owns(path: string): boolean;
   /** Whether there is a file at a path. */
   has(path: string): Promise<boolean>;
@@ -10,8 +10,8 @@ export interface OffloadStorage {
   write(text: string): Promise<string>;
   /** The text at a path; undefined when it is gone or cannot be read. */
   read(path: string): Promise<string | undefined>;
-  /** Throws when the file cannot be removed. */
+  /** Removes one of the paths that {@link list} told of; throws when that cannot be done. */
   remove(path: string): Promise<void>;
-  /** Paths of everything kept. */
+  /** Paths of everything kept, and of what a writer that died left behind. */
   list(): Promise<string[]>;
 }

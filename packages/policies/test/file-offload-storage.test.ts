@@ -42,6 +42,16 @@ test("writing a text again writes nothing, and leaves no draft", async () => {
   expect(readdirSync(folder)).toHaveLength(1);
 });
 
+test("a text that is written twice at the same time is there once, whole", async () => {
+  const folder = newFolder();
+  const storage = fileOffloadStorage(folder);
+  const text = "the same result\n".repeat(100_000);
+  const paths = await Promise.all(Array.from({ length: 8 }, () => storage.write(text)));
+  expect(new Set(paths)).toEqual(new Set([storage.pathFor(text)]));
+  expect(await storage.read(paths[0]!)).toBe(text);
+  expect(readdirSync(folder)).toHaveLength(1);
+});
+
 test("a file that was cut short is written whole again", async () => {
   const storage = fileOffloadStorage(newFolder());
   const path = await storage.write("the whole text");

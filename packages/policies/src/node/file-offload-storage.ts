@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
-import { lstat, mkdir, open, readdir, rename, rm, unlink } from "node:fs/promises";
+import { lstat, mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { createId } from "@espalier/session-tree";
 import type { OffloadStorage } from "../offload-storage.ts";
 import { PolicyError } from "../policy-error.ts";
 
@@ -9,7 +10,7 @@ import { PolicyError } from "../policy-error.ts";
 const LEFTOVER_AGE_MS = 60_000;
 
 const RESULT = /^[0-9a-f]{64}\.txt$/;
-const LEFTOVER = /^[0-9a-f]{64}\.txt\.\d+\.tmp$/;
+const LEFTOVER = /^[0-9a-f]{64}\.txt\.[0-9A-Za-z]+\.tmp$/;
 
 /**
  * Results in files of mode 0600 in a folder of mode 0700, named by the SHA-256 of their text. A file appears under its
@@ -20,30 +21,32 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
   const pathFor = (text: string) =>
     join(folder, `${createHash("sha256").update(text.toWellFormed()).digest("hex")}.txt`);
   const owns = (path: string) => RESULT.test(path.slice(-68)) && path === join(folder, path.slice(-68));
+  const read = async (path: string) => {
+    if (!owns(path) || !(await isFolder(folder))) return undefined;
+    const text = await textIn(path);
+    return text !== undefined && pathFor(text) === path ? text : undefined;
+  };
   return {
     pathFor,
     owns,
+    read,
     has: async (path) => (await isFolder(folder)) && (await factsOf(path))?.isFile() === true,
     async write(text) {
       const path = pathFor(text);
       const bytes = Buffer.from(text.toWellFormed());
-      if ((await this.read(path)) !== undefined) return path;
+      if ((await read(path)) !== undefined) return path;
       await mkdir(folder, { recursive: true, mode: 0o700 });
       if (!(await isFolder(folder)))
         throw new PolicyError(
           "no-storage",
           `${folder} is a link, which is not followed; put a folder there.`,
         );
-      const draft = `${path}.${process.pid}.tmp`;
+      // The same text may be on its way here twice: each writes a draft of its own, and the last one to be done stands.
+      const draft = `${path}.${createId()}.tmp`;
       await writeSynced(draft, bytes);
       await rename(draft, path);
       await syncFolder(folder);
       return path;
-    },
-    async read(path) {
-      if (!owns(path) || !(await isFolder(folder))) return undefined;
-      const text = await textIn(path);
-      return text !== undefined && pathFor(text) === path ? text : undefined;
     },
     async remove(path) {
       await unlink(path);
@@ -62,7 +65,6 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
 }
 
 async function writeSynced(path: string, bytes: Buffer): Promise<void> {
-  await rm(path, { force: true });
   const file = await open(path, "wx", 0o600);
   try {
     await file.writeFile(bytes);
