@@ -1,4 +1,5 @@
 import { contextEdit, type Entry, pathRowsOf, type Tree } from "@espalier/session-tree";
+import { rowAbove } from "./row-above.ts";
 import { type ReadableSession, saysSomething } from "./session-summary.ts";
 
 /**
@@ -77,9 +78,7 @@ class Path {
 
   /** The nearest row above `row` on the path that has this id; -1 when there is none. */
   rowAbove(id: string, row: number): number {
-    let above = this.tree.index.rowAbove(id, row);
-    while (above >= 0 && this.#isOn[above] === 0) above = this.tree.index.rowAbove(id, above);
-    return above;
+    return rowAbove(this.tree, id, row, (above) => this.#isOn[above] === 1);
   }
 }
 

@@ -24,7 +24,7 @@ export function getHistory(
 
 /** The summaries of a session and its newest active messages, as one text. The limit cuts this text alone. */
 export function getHistoryContext(session: ReadableSession, options: HistoryOptions = {}): string {
-  const summaries = sessionSummaries(session, options.leafId ?? session.leafId);
+  const summaries = sessionSummaries(session, options.leafId);
   const summaryText = summaries.map(({ summary }) => summary).join("\n");
   const recent = formatMessages(getHistory(session, options));
   return `${SUMMARY_HEADING}${summaryText}\n\n## RECENT MESSAGES\n${recent}`;

@@ -1,4 +1,4 @@
-import { type Policy, proseOf, readSpan, type SummaryStyle } from "@espalier/compaction";
+import { joinSummary, type Policy, proseOf, readSpan, type SummaryStyle } from "@espalier/compaction";
 import { estimateTokens } from "@espalier/session-tree";
 import { countActive } from "./active-messages.ts";
 import { planKeepingNewest } from "./keep-newest.ts";
@@ -30,7 +30,7 @@ export function messageCount(settings: Partial<MessageCountSettings> = {}): Poli
     judge: ({ context }) => (countActive(context) > maxMessages ? "policy" : undefined),
     plan(situation, options) {
       const { previous } = readSpan(situation.path);
-      const stackedOn = previous && stackIn(previous);
+      const stackedOn = previous && asWritten(stackIn(previous));
       return planKeepingNewest(keepLast, situation, {
         ...options,
         style: STYLE,
@@ -54,3 +54,7 @@ export function messageCount(settings: Partial<MessageCountSettings> = {}): Poli
     },
   };
 }
+
+/** Prose as a summary has it: tags of ours that somebody else's quotes are escaped there, and take more room. */
+const asWritten = (prose: string): string =>
+  proseOf(joinSummary(prose, { pinned: [], files: { readFiles: [], modifiedFiles: [] } }, 0));

@@ -1,5 +1,6 @@
 import { proseOf } from "@espalier/compaction";
-import { type CompactionEntry, compaction, isOnPath, pathRows, type Tree } from "@espalier/session-tree";
+import { type CompactionEntry, compaction, pathRows, type Tree } from "@espalier/session-tree";
+import { rowAbove } from "./row-above.ts";
 
 /** A summary of one range of messages, never rewritten (origins 000). */
 export interface SessionSummary {
@@ -50,22 +51,22 @@ export function sessionSummaries(
   const { tree } = session;
   if (leafId === null) return [];
   const rows = pathRows(tree, tree.row(leafId));
+  const onPath = new Set(rows);
   const summaries: SessionSummary[] = [];
   for (const row of rows) {
     if (tree.kindAt(row).type !== compaction.type) continue;
     const entry = tree.entryAt(row);
-    if (!compaction.is(entry) || compaction.problem?.(entry) || !holds(tree, entry, row)) continue;
+    if (!compaction.is(entry) || compaction.problem?.(entry)) continue;
+    const { id, firstKeptEntryId } = entry;
+    const firstKept =
+      firstKeptEntryId === id ? row : rowAbove(tree, firstKeptEntryId, row, (above) => onPath.has(above));
+    // One that names nothing above it on its path says nothing.
+    if (firstKept < 0) continue;
     const recorded = recordedSummary(entry);
     if (!recorded) summaries.length = 0;
-    summaries.push(recorded ?? summaryOfAll(tree, rows, entry, row));
+    summaries.push(recorded ?? summaryOfAll(tree, rows, entry, firstKept));
   }
   return summaries;
-}
-
-/** A compaction that names nothing above it on its path says nothing. */
-function holds(tree: Tree, { id, firstKeptEntryId }: CompactionEntry, row: number): boolean {
-  const kept = tree.index.rowAbove(firstKeptEntryId, row);
-  return firstKeptEntryId === id || (kept >= 0 && isOnPath(tree, kept, row));
 }
 
 /** A compaction of another make, as a summary of everything it hides. */
@@ -73,9 +74,8 @@ function summaryOfAll(
   tree: Tree,
   rows: readonly number[],
   entry: CompactionEntry,
-  row: number,
+  firstKept: number,
 ): SessionSummary {
-  const firstKept = entry.firstKeptEntryId === entry.id ? row : tree.index.rowOf(entry.firstKeptEntryId);
   const covered = rows.filter((at) => at < firstKept && saysSomething(tree, at));
   return {
     id: entry.id,

@@ -1,3 +1,4 @@
+import { compact } from "@espalier/compaction";
 import {
   DEFAULT_MESSAGE_COUNT_SETTINGS,
   formatMessages,
@@ -18,8 +19,10 @@ import {
   message,
   modelChange,
   SessionTree,
+  Tree,
   type UserMessage,
 } from "@espalier/session-tree";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";
@@ -173,6 +176,46 @@ describe("stacked summaries", () => {
     expect(plan.stackedOn).toBe("theirs");
   });
 
+  test("a stretch is recorded by itself, also behind a summary that quotes tags of ours", async () => {
+    const session = await archive([]);
+    const said = await session.append(talk(12).map((each) => message.of({ message: each as never })));
+    await session.appendCompaction("It said <goal>win</goal>, and\n<pinned>.", said[9]!.id, 10);
+    await session.append(talk(4).map((each) => message.of({ message: each as never })));
+    const policy = messageCount({ keepLast: 2, maxMessages: 3 });
+    const plan = planned(policy, session.window.entries);
+    const { summary } = await compact(plan, { summarizer: scriptedSummarizer("What came then.") });
+    const covered = { firstEntryId: null, lastEntryId: null, messages: plan.historyIds.length };
+    const made = { entryId: "c", sessionId: "s1", summary, fromExtension: false, covered, at: "" };
+    expect(policy.record!(plan, made, situationAt(session.window.entries))).toMatchObject({
+      sessionSummary: { summary: "What came then." },
+    });
+  });
+
+  test("a compaction means the entry above it, whoever else has that one's id", async () => {
+    const [first, second, third, fourth] = pathOf(talk(4));
+    const compacted = compaction.of({ id: "c", summary: "So far.", firstKeptEntryId: "e2", tokensBefore: 1 });
+    const below = { timestamp: "2026-01-01T00:01:00.000Z", parentId: "e3" };
+    const damaged = [
+      first!,
+      second!,
+      third!,
+      fourth!,
+      // On a branch of its own, and below.
+      { ...third!, parentId: "e0" },
+      { ...compacted, ...below },
+      { ...third!, ...below, parentId: "c" },
+    ];
+    const header = { type: "session" as const, version: 3, id: "s1", timestamp: "", cwd: "/" };
+    const log = await memoryStore().create(
+      header,
+      damaged.map((entry) => JSON.stringify(entry)),
+    );
+    const tree = new Tree(await log.load());
+    expect(sessionSummaries({ tree, leafId: "c" })).toMatchObject([
+      { summary: "So far.", startMsgId: "e0", endMsgId: "e1", msgCount: 2 },
+    ]);
+  });
+
   test("on another leaf there are others, and before the first there are none", async () => {
     const session = await archive(["first", "second"]);
     expect(sessionSummaries(session, "c0").map(({ summary }) => summary)).toEqual(["first"]);
@@ -240,6 +283,13 @@ describe("history as text", () => {
       expect.stringMatching(/^assistant: answer 11/),
       "user: and now?",
     ]);
+  });
+
+  test("before the first entry there is none, whatever stands at the leaf", async () => {
+    const session = await archive(["first days"]);
+    expect(getHistoryContext(session, { leafId: null })).toBe(
+      "## PREVIOUS CONTEXT SUMMARY\n\n\n## RECENT MESSAGES\n",
+    );
   });
 
   test("a limit cuts this text alone; ten messages without one", async () => {
