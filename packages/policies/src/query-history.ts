@@ -6,7 +6,10 @@ import { type ReadableSession, saysSomething } from "./session-summary.ts";
 export interface HistoryQuery {
   /** Words that must all stand in an entry, in any case and order; without them every entry of the range is found. */
   query?: string;
-  /** Two entries of one path, ends included; default: its root, and the leaf. Without a range all branches are searched. */
+  /**
+   * Two entries of one path, ends included; default: its root, and the leaf. Where `from` is not above `to` it is `from`
+   * alone. Without a range all branches are searched.
+   */
   range?: { from?: string; to?: string };
   /** The newest entries found, at most. Default 10. */
   limit?: number;
@@ -63,7 +66,7 @@ function rowsNewestFirst(session: ReadableSession, range: HistoryQuery["range"])
   const from = range.from === undefined ? 0 : tree.row(range.from);
   const end = range.to ?? leafId;
   const rows = end === null ? [] : pathRows(tree, tree.row(end)).filter((row) => row >= from);
-  // An entry that is not above the end means that the range was given from another branch: its own path then.
+  // Of two branches there is no stretch: what is left is the entry that was named.
   const isAbove = range.from === undefined || rows[0] === from;
   return (isAbove ? rows : [from]).reverse();
 }

@@ -19,7 +19,7 @@ export async function restoreOffloadedContent(
   );
 }
 
-/** The paths among messages that {@link restoreOffloadedContent} would read. */
+/** The paths that messages name; {@link restoreOffloadedContent} reads those of its storage. */
 export function offloadedPaths(messages: readonly ContextMessage[]): string[] {
   return messages.map(offloadedPath).filter((path) => path !== undefined);
 }
