@@ -40,7 +40,7 @@ export function summaryParts(preparation: CompactionPreparation): SummaryPart[] 
   if (hasHistory)
     parts.push({ part: "history", messages: messagesToSummarize, ids: historyIds, ask: history });
   if (!hasTurnPrefix) return parts;
-  // The turn of the previous summary is still going on: its beginning is brought up to date instead of told twice.
+  // The previous summary tells of the beginning of a turn already: it is brought up to date, instead of telling of two.
   if (!hasHistory && previousSummary?.includes(TURN_HEADING)) {
     return [{ part: "history", messages: turnPrefixMessages, ids: turnPrefixIds, ask: history }];
   }

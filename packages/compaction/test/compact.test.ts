@@ -103,6 +103,24 @@ describe("a split turn", () => {
   });
 });
 
+test("a summary that tells of a turn's beginning is brought up to date instead of telling of a second one", async () => {
+  const path = new PathBuilder();
+  path.user("first");
+  const kept = path.user("the turn");
+  path.compaction(
+    kept,
+    "The summary of old.\n\n---\n\n# Beginning of the current turn\n\n## Original Request\nfirst",
+  );
+  path.answer("one");
+  path.answer(words(10));
+  const plan = planned(path, { keepRecentTokens: 10 });
+  expect(plan).toMatchObject({ historyIds: [], turnPrefixIds: ["e2", "e4"] });
+  const summarizer = scriptedSummarizer(answerTo);
+  const { prose } = await compact(plan, { summarizer });
+  expect(summarizer.requests).toMatchObject([{ purpose: "history", previousSummary: plan.previousSummary }]);
+  expect(prose).not.toContain("# Beginning of the current turn");
+});
+
 describe("an update", () => {
   test("sends the update prompt, the prose of the old summary and only what is new", async () => {
     const path = new PathBuilder();
