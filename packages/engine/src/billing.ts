@@ -1,15 +1,21 @@
 import { CompactionError } from "@espalier/compaction";
-import { type NewEntry, type Usage, type UsageEntry, usage } from "@espalier/session-tree";
+import { type Usage, usage } from "@espalier/session-tree";
 import { type Summarizer, SummarizerError } from "@espalier/summarizer";
 import type { SessionState } from "./session-state.ts";
+
+/** Who was asked for a summary; one who does not say which model he asks is billed by his own name. */
+export type Asked = Pick<Summarizer, "name" | "model">;
 
 /** For what a provider is asked, and who asks it. */
 export interface BilledWork {
   /** The kind of the `usage` entry. */
   kind: "compaction" | "branch_summary";
   /** Who was asked, once it is known that something was billed for nothing. */
-  asked: () => Pick<Summarizer, "name" | "model">;
+  asked: () => Asked;
 }
+
+/** The first of the extensions whose words a summary holds, as the one who was asked for it. */
+export const ownerAsked = ([name = "extension"]: readonly string[] = []): Asked => ({ name });
 
 /**
  * Does work that a provider may bill. What it bills stands in the entry that the work ends in; when there is none, in
@@ -29,7 +35,7 @@ export async function accounted<Result>(
     });
   } catch (error) {
     const bill = billOf(error) ?? billed;
-    if (bill) await session.core.append(billedEntry(kind, asked(), bill));
+    if (bill) await recordBill(session, kind, asked(), bill);
     throw error;
   }
 }
@@ -38,11 +44,12 @@ function billOf(error: unknown): Usage | undefined {
   return error instanceof SummarizerError || error instanceof CompactionError ? error.usage : undefined;
 }
 
-/** A summarizer that does not say which model it asks is billed by its own name. */
-function billedEntry(
-  kind: string,
-  { name, model = { provider: name, modelId: name } }: Pick<Summarizer, "name" | "model">,
+/** Appends the `usage` entry for what was billed for nothing. */
+export async function recordBill(
+  { core }: SessionState,
+  kind: BilledWork["kind"],
+  { name, model = { provider: name, modelId: name } }: Asked,
   billed: Usage,
-): NewEntry<UsageEntry> {
-  return usage.of({ kind, provider: model.provider, model: model.modelId, usage: billed });
+): Promise<void> {
+  await core.append(usage.of({ kind, provider: model.provider, model: model.modelId, usage: billed }));
 }

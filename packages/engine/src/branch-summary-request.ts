@@ -8,7 +8,7 @@ import {
 import { omittedEntries } from "@espalier/compaction";
 import type { Usage } from "@espalier/session-tree";
 import { fileLists, recordedFiles, type Summarizer, SummarizerError } from "@espalier/summarizer";
-import type { BilledWork } from "./billing.ts";
+import { type BilledWork, ownerAsked } from "./billing.ts";
 import { situationOf, toolsOf } from "./compaction-request.ts";
 import type { ActOptions, SessionState } from "./session-state.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizer-chain.ts";
@@ -33,9 +33,17 @@ export interface BranchSummaryFields {
   fromHook?: boolean;
 }
 
-/** For what a provider is asked, in terms of what it bills. */
-export function branchWork(session: SessionState, { summarizer }: BranchSummaryRequest): BilledWork {
-  return { kind: "branch_summary", asked: () => summarizer ?? session.options.summarizer ?? EXTRACTIVE };
+/**
+ * For what a provider is asked, in terms of what it bills.
+ * @param owners the extensions that wrote the summary; undefined where the core has it made
+ */
+export function branchWork(
+  session: SessionState,
+  { summarizer }: BranchSummaryRequest,
+  owners?: readonly string[],
+): BilledWork {
+  const asked = owners ? ownerAsked(owners) : (summarizer ?? session.options.summarizer ?? EXTRACTIVE);
+  return { kind: "branch_summary", asked: () => asked };
 }
 
 /** What is thrown when the caller's signal fires before anything is in the log. */

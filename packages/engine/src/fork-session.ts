@@ -22,6 +22,7 @@ import {
 } from "./branch-summary-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { cancelledBy } from "./engine-error.ts";
+import { oneLine } from "./one-line.ts";
 import { preparedEntries } from "./prepared-entries.ts";
 import type { SessionState } from "./session-state.ts";
 import { tellHandlers } from "./tell-handlers.ts";
@@ -85,14 +86,15 @@ export async function forkSession(
   );
   if (decision.aborted) throw abortedAct("fork");
   if (decision.cancelled) throw cancelledBy("fork", decision.cancelled);
-  const result = await accounted(session, branchWork(session, options), async (bill) => {
+  const work = branchWork(session, options, decision.owners.summary);
+  const result = await accounted(session, work, async (bill) => {
     const summary = await summarizeBranch(session, left, decision.answer, { ...options, signal });
     bill(summary?.usage);
     const additions = await additionsTo(
       session,
       plan,
       summary && { fromId: oldLeafId ?? "", ...summary },
-      decision.answer.label,
+      oneLine(decision.answer.label ?? ""),
     );
     if (signal.aborted) throw abortedAct("fork");
     return writeFork(session, { ...plan, additions }, options.out);
@@ -109,7 +111,7 @@ async function additionsTo(
   session: SessionState,
   { leafId: copiedLeafId, additions }: ForkPlan,
   summary: (BranchSummaryFields & { fromId: string }) | undefined,
-  labelText: string | undefined,
+  labelText: string,
 ): Promise<Entry[]> {
   const timestamp = new Date().toISOString();
   const added = <Drafted extends NewEntry>(draft: Drafted, parentId: string | null) =>

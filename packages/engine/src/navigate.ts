@@ -1,4 +1,9 @@
-import { planBranchSummary, sessionBeforeFork, sessionNavigate } from "@espalier/branch-summary";
+import {
+  type NavigateEvent,
+  planBranchSummary,
+  sessionBeforeFork,
+  sessionNavigate,
+} from "@espalier/branch-summary";
 import { branchSummary, createId, label, leaf, type NewEntry, promptText } from "@espalier/session-tree";
 import { accounted } from "./billing.ts";
 import {
@@ -11,13 +16,14 @@ import {
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { branchWentOn, EngineError } from "./engine-error.ts";
 import { restoreFiles } from "./offloaded-files.ts";
+import { oneLine } from "./one-line.ts";
 import type { SessionState } from "./session-state.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 import { lastAct } from "./undo.ts";
 
 /** Whether what is left behind is told where one arrives, and which label the place gets. */
 export interface NavigateOptions extends BranchSummaryRequest {
-  /** A label for the place arrived at. */
+  /** A label for the place arrived at, as one line; blanks alone are none. */
   label?: string;
 }
 
@@ -66,9 +72,9 @@ export async function navigate(
   if (decision.aborted) throw abortedAct("navigation");
   if (decision.cancelled)
     return { leafId: core.leafId, summaryEntryId: null, editorText: null, cancelled: true };
-  const labelText = options.label ?? decision.answer.label;
+  const labelText = oneLine(options.label ?? decision.answer.label ?? "");
   const arrival = { ...destination, targetId, oldLeafId, labelText, signal };
-  return accounted(session, branchWork(session, options), async (bill) => {
+  return accounted(session, branchWork(session, options, decision.owners.summary), async (bill) => {
     const summary = await summarizeBranch(session, plan, decision.answer, { ...options, signal });
     bill(summary?.usage);
     return arrive(session, arrival, summary);
@@ -80,7 +86,8 @@ interface Arrival {
   editorText: string | null;
   targetId: string | null;
   oldLeafId: string | null;
-  labelText: string | undefined;
+  /** Empty where the place gets no label. */
+  labelText: string;
   signal: AbortSignal;
 }
 
@@ -103,17 +110,15 @@ async function arrive(
   };
   check();
   if (entries.length > 0) await session.appendChecked(entries, check);
-  await restoreFiles(session);
   const summaryEntryId = summary ? id : null;
-  const { leafId } = core;
-  const fromExtension = summary?.fromHook ?? false;
-  await tellHandlers(session, sessionNavigate, {
-    oldLeafId,
-    newLeafId: leafId,
-    summaryEntryId,
-    fromExtension,
-  });
-  return { leafId, summaryEntryId, editorText, cancelled: false };
+  await arrived(session, { oldLeafId, summaryEntryId, fromExtension: summary?.fromHook ?? false });
+  return { leafId: core.leafId, summaryEntryId, editorText, cancelled: false };
+}
+
+/** What follows every move of the leaf: files that the context there refers to, and word to the extensions. */
+async function arrived(session: SessionState, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
+  await restoreFiles(session);
+  await tellHandlers(session, sessionNavigate, { ...event, newLeafId: session.core.leafId });
 }
 
 /** Where going to an entry leads: before a message that can be written anew, else to the entry itself. */
@@ -140,8 +145,9 @@ export async function undo(session: SessionState): Promise<NavigateResult> {
       "There is nothing to take back: no prompt, compaction or hiding on this path and no navigation before it.",
     );
   }
+  const oldLeafId = core.leafId;
   const targetId = core.placeOf(act.backTo);
   await core.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
-  await restoreFiles(session);
+  await arrived(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
   return { leafId: core.leafId, summaryEntryId: null, editorText: act.editorText, cancelled: false };
 }

@@ -9,9 +9,9 @@ import {
 } from "@espalier/compaction";
 import type { Decision } from "@espalier/extensions";
 import { createId, SessionTreeError } from "@espalier/session-tree";
-import { type Summarizer, SummarizerError } from "@espalier/summarizer";
+import { SummarizerError } from "@espalier/summarizer";
 import { refuseAfterTwo } from "./automatic-in-a-row.ts";
-import { accounted } from "./billing.ts";
+import { type Asked, accounted, ownerAsked, recordBill } from "./billing.ts";
 import { type CommittedCompaction, commitCompaction } from "./commit-compaction.ts";
 import { proposedCandidate, summarizedCandidate } from "./compaction-candidate.ts";
 import { announceCompaction, announceResult } from "./compaction-events.ts";
@@ -22,6 +22,7 @@ import { contextForHandlers } from "./context-for-handlers.ts";
 import { draftCompaction } from "./draft-compaction.ts";
 import { cancelledBy } from "./engine-error.ts";
 import { removeUnusedFiles } from "./offloaded-files.ts";
+import { policyInForce } from "./policy-in-force.ts";
 import { refuseStale } from "./refuse-stale.ts";
 import type { SessionState } from "./session-state.ts";
 import { EXTRACTIVE } from "./summarizer-chain.ts";
@@ -69,8 +70,12 @@ export async function runCompaction(
   return result;
 }
 
-/** {@link prepareRun}, at once; only where that asks for what is not within reach yet, the whole log is fetched. */
+/**
+ * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root, and
+ * where the plan asks for what is not within reach yet.
+ */
 async function preparedRun(session: SessionState, options: CompactSessionOptions) {
+  if (policyInForce(session, options).record && !session.core.log.view) await session.core.load();
   try {
     return prepareRun(session, options);
   } catch (error) {
@@ -111,23 +116,28 @@ function refuseUnwanted(
 /** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
-  let asked: Summarizer | undefined;
-  return accounted(session, { kind: "compaction", asked: () => asked ?? EXTRACTIVE }, async (bill) => {
+  let asked: Asked = EXTRACTIVE;
+  return accounted(session, { kind: "compaction", asked: () => asked }, async (bill) => {
     if (run.signal.aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
     const { answer, owners, cancelled, aborted } = await askExtensions(run);
     if (aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
     if (cancelled) throw cancelledBy("compaction", cancelled);
     if (answer.compaction) {
-      bill(answer.compaction.usage);
+      const { usage } = answer.compaction;
+      asked = ownerAsked(owners.compaction);
+      bill(usage);
       refuseStale(run);
       const candidate = proposedCandidate(run, answer.compaction);
       const { problem } = draftCompaction(run, candidate);
       if (!problem) return commitCompaction(run, candidate);
       reportRefused(session, owners.compaction ?? [], problem);
+      bill(undefined);
+      if (usage) await recordBill(session, "compaction", asked, usage);
     }
     const instructions = [options.instructions, answer.instructions].filter(Boolean).join("\n\n");
-    asked = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
-    return commitCompaction(run, await summarizedCandidate(run, asked, instructions, bill));
+    const summarizer = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
+    asked = summarizer ?? EXTRACTIVE;
+    return commitCompaction(run, await summarizedCandidate(run, summarizer, instructions, bill));
   });
 }
 

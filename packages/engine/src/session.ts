@@ -47,6 +47,7 @@ import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch
 import { modelInForce } from "./model-in-force.ts";
 import { type NavigateOptions, type NavigateResult, navigate, undo } from "./navigate.ts";
 import { offloadStorageOf } from "./offload-storage-of.ts";
+import { oneLine } from "./one-line.ts";
 import { PIN, pinnedOn } from "./pins.ts";
 import { type PreparedRequest, prepareRequest, type RequestPreparation } from "./prepare-request.ts";
 import { preparedEntries } from "./prepared-entries.ts";
@@ -57,6 +58,9 @@ import type { EngineHost, SessionOptions, SessionState } from "./session-state.t
 import { SettingsInForce, type Settle } from "./settings/settings-in-force.ts";
 import { shapedContext } from "./shaped-context.ts";
 import { tellHandlers } from "./tell-handlers.ts";
+
+/** So often closing waits once more for what began meanwhile: who answers every entry by another one is never done. */
+const CLOSING_ROUNDS = 10;
 
 /**
  * An open session: what an agent embeds and every shell acts through. Reading is synchronous; whatever changes the
@@ -364,12 +368,12 @@ export class Session implements SessionState {
   async label(targetId: string, text?: string): Promise<string> {
     if (!this.core.log.view) await this.load();
     this.tree.row(targetId);
-    return this.#appendOne(label.of({ targetId, ...(text ? { label: oneLine(text, "label") } : {}) }));
+    return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
   }
 
   /** Names the session. Returns the id of the entry that says so. */
   async rename(name: string): Promise<string> {
-    return this.#appendOne(sessionInfo.of({ name: oneLine(name, "name") }));
+    return this.#appendOne(sessionInfo.of({ name: shownLine(name, "name") }));
   }
 
   /** Keeps an entry in the context, word for word, over compactions; or no longer. Returns the id of the pin's entry. */
@@ -416,10 +420,11 @@ export class Session implements SessionState {
   /** Waits for what is under way, and lets go of the session. */
   async close(): Promise<void> {
     this.#background.stop();
-    await Promise.allSettled(this.#endings);
+    await this.#comeToRest();
     const { id, file } = this;
     try {
       await tellHandlers(this, sessionShutdown, { sessionId: id, file });
+      await this.#comeToRest();
       await this.core.close();
     } finally {
       await this.lease?.release();
@@ -438,6 +443,12 @@ export class Session implements SessionState {
     const ended = () => this.#endings.delete(ending);
     ending.then(ended, ended);
     return ending;
+  }
+
+  /** What ends may have begun something more: an entry that is written begins what its mirrors do. */
+  async #comeToRest(): Promise<void> {
+    for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
+      await Promise.allSettled(this.#endings);
   }
 
   async #appendOne(entry: NewEntry): Promise<string> {
@@ -464,9 +475,9 @@ export class Session implements SessionState {
   }
 }
 
-/** Labels and names are one line that a list can show. */
-function oneLine(text: string, what: string): string {
-  const line = text.replace(/\s+/g, " ").trim();
+/** The line by which labels and names are shown. */
+function shownLine(text: string, what: string): string {
+  const line = oneLine(text);
   if (line === "") throw new EngineError("not-text", `The ${what} is empty; give it at least one character.`);
   return line;
 }

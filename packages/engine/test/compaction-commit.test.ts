@@ -167,7 +167,11 @@ describe("right before the write", () => {
     release();
     await appending;
     expect((await running).error).toMatchObject({ code: "aborted" });
-    expect(addedSince(session, before).map(({ type }) => type)).toEqual(["message", "usage"]);
+    // Nobody was asked but the extension, which has no name.
+    expect(addedSince(session, before)).toMatchObject([
+      { type: "message" },
+      { type: "usage", provider: "extension", usage: { input: 3 } },
+    ]);
   });
 
   test("an abort that comes after it changes nothing any more", async () => {

@@ -138,6 +138,23 @@ describe("entry_appended", () => {
     expect(mirror).toEqual(ids);
   });
 
+  test("closing waits too for mirrors of what is written while it waits, and by handlers that are told of it", async () => {
+    const mirror: string[] = [];
+    const { session } = await plantWith((api) => {
+      const notes = api.state("notes", { initial: "" });
+      api.on("entry_appended", async ({ entry }) => {
+        await new Promise((resolve) => setTimeout(resolve, 20));
+        mirror.push(entry.id);
+      });
+      api.on("session_shutdown", async () => void (await notes.append("good night")));
+    });
+    void session.compact();
+    await session.close();
+    const entries = session.getEntries();
+    expect(entries.slice(-2).map(({ type }) => type)).toEqual(["compaction", "custom"]);
+    expect(mirror).toEqual(entries.map(({ id }) => id));
+  });
+
   test("a mirror that fails or hangs stops nothing", async () => {
     const { session, reports } = await plantWith((api) => {
       api.on("entry_appended", () => Promise.reject(new Error("no mirror")), { critical: true });

@@ -185,6 +185,24 @@ describe("the names that the Pi agent has for it", () => {
   });
 });
 
+test("an undo moves the leaf too, and extensions are told", async () => {
+  const told: object[] = [];
+  const { session, path } = await planted((api) => {
+    api.on("session_navigate", (event) => void told.push({ ...event }));
+  });
+  const leafId = session.leafId;
+  await session.undo();
+  expect(told).toMatchObject([
+    {
+      type: "session_navigate",
+      oldLeafId: leafId,
+      newLeafId: path[7]!.id,
+      summaryEntryId: null,
+      fromExtension: false,
+    },
+  ]);
+});
+
 test("after it happened, extensions are told once", async () => {
   const told: object[] = [];
   const { session, path } = await planted((api) => {

@@ -1,4 +1,4 @@
-import type { NavigateResult, Session } from "@espalier/engine";
+import { type NavigateResult, openSession, type Session } from "@espalier/engine";
 import { branchSummary } from "@espalier/session-tree";
 import {
   failingAnswer,
@@ -229,6 +229,21 @@ describe("a label for the place arrived at", () => {
     expect(addedSince(session, before).map(({ type }) => type)).toEqual(["branch_summary", "label"]);
     expect(session.getLabel(summaryEntryId!)).toBe("second try");
     expect(session.leafId).toBe(summaryEntryId);
+  });
+
+  test("is one line that a list can show, as any label; blanks are none", async () => {
+    const { session, store, path } = await planted({
+      extensions: [(api) => void api.on("session_before_fork", () => ({ label: " third\n try " }))],
+    });
+    await session.navigate(path[3]!.id, { label: "second\n\ttry " });
+    expect(session.getLabel(path[3]!.id)).toBe("second try");
+    await session.navigate(path[7]!.id);
+    expect(session.getLabel(path[7]!.id)).toBe("third try");
+    const { file } = await session.fork(path[5]!.id);
+    const fork = await openSession(file, { store, mode: "read" });
+    expect(fork.getLabel(path[5]!.id)).toBe("third try");
+    await session.navigate(path[9]!.id, { label: " \n" });
+    expect(session.getLabel(path[9]!.id)).toBeUndefined();
   });
 
   test("is given also where one is already", async () => {

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openSession } from "@espalier/engine";
+import { compactSession, openSession } from "@espalier/engine";
 import { type SessionStore, Tree } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
@@ -102,6 +102,25 @@ function distantStore(near: SessionStore): { store: SessionStore; loads: () => n
   };
   return { store: { ...near, open }, loads: () => loads };
 }
+
+test("a policy that counts from the root has the log fetched for it, whoever asks for it by name", async () => {
+  const { session, store: near } = await plant({ turns: 6 });
+  await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
+  await session.appendMessages([...turn("7"), ...turn("8")]);
+  await session.close();
+  const { store, loads } = distantStore(near);
+  const summarizer = scriptedSummarizer(soundAnswer);
+  const policySettings = { tailKeepSize: 4, contextSize: 8 };
+  const ours = await openSession(session.file, { store, summarizer, policySettings });
+  expect(await ours.compact({ policy: "sliding-window" })).toMatchObject({ eligible: true });
+  expect(loads()).toBe(1);
+  expect(ours.getEntry(ours.leafId!)).toMatchObject({ details: { lastConsolidated: 28 } });
+  await ours.appendMessages(turn("9"));
+  await ours.close();
+  const again = await openSession(session.file, { store, summarizer });
+  expect(await compactSession(again, { keepLast: 4 })).toMatchObject({ msgCount: 4 });
+  await again.close();
+});
 
 test("a log that is somewhere else is fetched only where the end of the path does not say enough", async () => {
   const { session, store: near } = await plant({ turns: 6 });

@@ -1,5 +1,6 @@
-import { openSession, type Session } from "@espalier/engine";
-import { isMessage, type Usage } from "@espalier/session-tree";
+import { type Policy, tokenBudget } from "@espalier/compaction";
+import { type EspalierApi, openSession, type Session } from "@espalier/engine";
+import { estimateTokens, isMessage, type Usage, usage } from "@espalier/session-tree";
 import {
   emptyAnswer,
   failingAnswer,
@@ -55,6 +56,29 @@ describe("every call to a model is counted once", () => {
     expect(costOf(session, ...opened)).toBe(1_000_000 + total() - 2 ** 5);
     // Sums over the session alone lack what only a fork has, and nothing else.
     expect(costOf(...opened)).toBeLessThan(costOf(session, ...opened));
+  });
+
+  test("what an extension spent is billed by its name, also where its summary is refused or cannot be written", async () => {
+    const { summarizer, total } = meteredSummarizer();
+    const spending = (api: EspalierApi) => {
+      api.on("session_before_compact", () => ({ compaction: { summary: "Mine.", usage: billed(7) } }));
+      api.on("session_before_fork", () => ({ summary: { summary: "Mine.", usage: billed(5) } }));
+    };
+    const policy: Policy = {
+      ...tokenBudget,
+      estimate: (message) => (JSON.stringify(message).includes("Mine.") ? 100_000 : estimateTokens(message)),
+    };
+    const { session } = await plant({ turns: 4, summarizer, extensions: [spending], policy });
+    const [first] = session.getBranch();
+    expect(await session.compact()).toMatchObject({ source: "scripted", usage: { input: total() } });
+    const out = session.file;
+    await expect(session.fork(first!.id, { summarize: true, out })).rejects.toMatchObject({ code: "exists" });
+    expect(session.getEntries().filter((entry) => usage.is(entry))).toMatchObject([
+      { kind: "compaction", provider: "spending", model: "spending", usage: { input: 7 } },
+      { kind: "branch_summary", provider: "spending", model: "spending", usage: { input: 5 } },
+    ]);
+    expect(costOf(session)).toBe(total() + 7 + 5);
+    await session.close();
   });
 
   test("property: whatever fails, and however often", async () => {
