@@ -3,6 +3,7 @@ import type { ByteView } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   type SessionIssueKind,
+  type SessionLease,
   type SessionLog,
   type SessionStore,
   SessionTreeError,
@@ -66,8 +67,7 @@ export async function copySession(
       sha256,
     };
   } finally {
-    await copy.log.close();
-    await copy.release();
+    await letGo(copy);
   }
 }
 
@@ -96,9 +96,17 @@ const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]
 
 interface BegunCopy {
   log: SessionLog;
+  lease: SessionLease;
   /** Bytes that were written to begin it. */
   begun: number;
-  release(): Promise<void>;
+}
+
+async function letGo({ log, lease }: Pick<BegunCopy, "log" | "lease">): Promise<void> {
+  try {
+    await log.close();
+  } finally {
+    await lease.release();
+  }
 }
 
 /** The copy as far as it is there, or a new one with the first lines. */
@@ -110,14 +118,13 @@ async function begunCopy(
 ): Promise<BegunCopy> {
   const there = await existing(target, ref ?? source.header!.id);
   if (there && (there.header?.id === source.header!.id || there.ref === ref)) {
-    const lease = await target.lease(there.ref, { waitMs: WAIT_MS });
+    const lease = await leaseOf(target, there);
     try {
       await there.takeIn();
       assertBeginning(there, await standing(there), view);
-      return { log: there, begun: 0, release: () => lease.release() };
+      return { log: there, lease, begun: 0 };
     } catch (error) {
-      await there.close();
-      await lease.release();
+      await letGo({ log: there, lease });
       throw error;
     }
   }
@@ -127,8 +134,16 @@ async function begunCopy(
   // An append would bring an old format to the current one, so all of it has to be there at once.
   const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
   const log = await target.create(decoder.decode(header), lines, ref);
-  const lease = await target.lease(log.ref, { waitMs: WAIT_MS });
-  return { log, begun: (await standing(log)).size, release: () => lease.release() };
+  return { log, lease: await leaseOf(target, log), begun: (await standing(log)).size };
+}
+
+async function leaseOf(target: SessionStore, log: SessionLog): Promise<SessionLease> {
+  try {
+    return await target.lease(log.ref, { waitMs: WAIT_MS });
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
 }
 
 async function existing(target: SessionStore, ref: string): Promise<SessionLog | undefined> {

@@ -42,7 +42,8 @@ export async function holdSession(
   try {
     return { lease: await store.lease(ref, { waitMs }) };
   } catch (error) {
-    if (!(error instanceof SessionTreeError && error.code === "busy") || onBusy === "error") throw error;
-    return error.holder ? { heldBy: error.holder } : {};
+    const heldBy = error instanceof SessionTreeError && error.code === "busy" ? error.holder : undefined;
+    if (onBusy === "error" || !heldBy) throw error;
+    return { heldBy };
   }
 }

@@ -3,6 +3,7 @@ import {
   FORMAT_VERSION,
   type OpenMode,
   type SessionHeader,
+  type SessionLease,
   type SessionLog,
   type SessionStore,
   SessionTree,
@@ -129,7 +130,16 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     ...(options.parent ? { parent: options.parent } : {}),
   };
   const log = await store.create(header, [], options.file);
-  return begin(log, store, options, { lease: await store.lease(log.ref) });
+  return begin(log, store, options, { lease: await leaseOf(log, store) });
+}
+
+async function leaseOf(log: SessionLog, store: SessionStore): Promise<SessionLease> {
+  try {
+    return await store.lease(log.ref);
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
 }
 
 /**
@@ -173,8 +183,11 @@ async function begin(
     );
     return session;
   } catch (error) {
-    await log.close();
-    await hold.lease?.release();
+    try {
+      await log.close();
+    } finally {
+      await hold.lease?.release();
+    }
     throw error;
   }
 }

@@ -1,8 +1,9 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createSession, deleteSession, openSession } from "@espalier/engine";
-import { memoryStore } from "@espalier/session-tree";
+import { copySession, createSession, deleteSession, openSession } from "@espalier/engine";
+import { memoryStore, type SessionLog, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
 import { afterAll, beforeEach, expect, test } from "vitest";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
@@ -100,6 +101,35 @@ test("an opening that fails holds nothing", async () => {
     code: "unknown-entry",
   });
   await (await openSession(file, { home })).close();
+});
+
+test("a lease that cannot be had for no known reason is an error, whatever is done about others who write", async () => {
+  const near = fileStore({ home });
+  const refused = new SessionTreeError("busy", "Somebody writes it; nobody knows who.");
+  const closed: string[] = [];
+  const watched = (log: SessionLog): SessionLog =>
+    new Proxy(log, {
+      get(_, key) {
+        if (key === "close") closed.push(log.ref);
+        const value: unknown = Reflect.get(log, key, log);
+        return typeof value === "function" ? value.bind(log) : value;
+      },
+    });
+  const store: SessionStore = {
+    ...near,
+    lease: () => Promise.reject(refused),
+    create: async (...given) => watched(await near.create(...given)),
+    open: async (...given) => watched(await near.open(...given)),
+  };
+  for (const onBusy of ["error", "read-only", "fork", "share"] as const)
+    await expect(openSession(file, { store, onBusy })).rejects.toBe(refused);
+  // Nothing stays open where the lease of what was just made cannot be had.
+  const made = join(home, "made.jsonl");
+  await expect(createSession({ store, file: made })).rejects.toBe(refused);
+  const source = await near.open(file, "read");
+  for (const copy of [join(home, "copy.jsonl"), join(home, "copy.jsonl")])
+    await expect(copySession(source, store, copy)).rejects.toBe(refused);
+  expect(closed).toEqual([made, join(home, "copy.jsonl"), join(home, "copy.jsonl")]);
 });
 
 test("a store in memory has leases of its own", async () => {
