@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { compareBranches, historyOf, statsOf } from "@espalier/engine/reading";
-import { isMessage, type Usage } from "@espalier/session-tree";
+import { compaction, isMessage, type Usage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { build } from "esbuild";
 import fc from "fast-check";
@@ -108,6 +108,27 @@ describe("what a session cost", () => {
       path: { calls: 0, cost: 0 },
       compactions: [{ onPath: false }],
     });
+  });
+
+  test("what is no number costs nothing, wherever it is summed", async () => {
+    const { session } = await plant({ turns: 1 });
+    const start = session.leafId;
+    const cost = { total: "0.25" } as unknown as { total: number };
+    await session.appendMessages([
+      { role: "assistant", content: "odd", usage: { ...billed(1), cost } },
+      { role: "assistant", content: "dear", usage: billed(3) },
+    ]);
+    const { id } = session.getBranch().at(-1)!;
+    await session.append(
+      compaction.of({
+        summary: "So far.",
+        firstKeptEntryId: id,
+        tokensBefore: 1,
+        usage: { ...billed(1), cost },
+      }),
+    );
+    expect(compareBranches(session.tree, start, session.leafId).b.cost).toBe(3);
+    expect(statsOf(session.tree)).toMatchObject({ total: { calls: 3, cost: 3 }, compactions: [{ cost: 0 }] });
   });
 
   test("property: the sums are those of the entries, and each branch has those of its path", async () => {

@@ -47,8 +47,11 @@ export function addBill(sum: UsageTotals, usage: Usage): void {
   sum.cacheRead += amount(usage.cacheRead);
   sum.cacheWrite += amount(usage.cacheWrite);
   sum.totalTokens += amount(usageTokens(usage));
-  sum.cost += amount(usage.cost?.total);
+  sum.cost += costOf(usage);
 }
+
+/** What a call cost in US dollars; nothing where nobody said so in a number. */
+export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
 
 /** The call that the entry of a row carries the bill of; undefined where nothing was billed. */
 export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
@@ -58,8 +61,7 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   if (tree.index.rowOf(entry.id) !== row) return undefined;
   const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
   const { usage } = bill;
-  if (!isUsage(usage) || (amount(usageTokens(usage)) === 0 && amount(usage.cost?.total) === 0))
-    return undefined;
+  if (!isUsage(usage) || (amount(usageTokens(usage)) === 0 && costOf(usage) === 0)) return undefined;
   return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
 }
 

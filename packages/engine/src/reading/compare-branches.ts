@@ -7,7 +7,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
-import { billedCallAt } from "./billed-calls.ts";
+import { billedCallAt, costOf } from "./billed-calls.ts";
 
 /** What a branch has that another one has not: everything below their deepest common entry. */
 export interface BranchSide {
@@ -69,7 +69,7 @@ function sideOf(tree: Tree, leafRow: number, ancestor: number, tools?: readonly 
     entryIds: rows.map((row) => tree.idAt(row)),
     messages: messages.length,
     tokens: estimateTotal(messages),
-    cost: rows.reduce((sum, row) => sum + (billedCallAt(tree, row)?.usage.cost?.total ?? 0), 0),
+    cost: rows.reduce((sum, row) => sum + costOf(billedCallAt(tree, row)?.usage), 0),
     files: [...new Set([...read, ...written, ...edited])].sort(),
   };
 }

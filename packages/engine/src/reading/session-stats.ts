@@ -1,5 +1,12 @@
 import { type CompactionEntry, compaction, leafOf, type Tree, tipRows } from "@espalier/session-tree";
-import { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./billed-calls.ts";
+import {
+  addBill,
+  type BilledCall,
+  billedCallAt,
+  costOf,
+  nothingBilled,
+  type UsageTotals,
+} from "./billed-calls.ts";
 
 /** What a session cost, and how it was compacted. */
 export interface SessionStats {
@@ -76,7 +83,7 @@ function compactionStats(
     durationMs: numberIn(details["durationMs"]),
     policy: textIn(details["policy"]),
     source: textIn(details["source"]) ?? (entry.fromHook ? "extension" : null),
-    cost: call?.usage.cost?.total ?? 0,
+    cost: costOf(call?.usage),
     onPath,
   };
 }
