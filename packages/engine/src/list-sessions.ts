@@ -1,3 +1,4 @@
+import { resolve, sep } from "node:path";
 import type { SessionListing, SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { espalierHome, piSessions, sessionFolders } from "./home.ts";
@@ -33,6 +34,8 @@ export async function* listSessions(options: ListOptions = {}): AsyncGenerator<L
   for await (const listing of (store ?? fileStore({ home, folders })).list()) {
     if (!subAgents && listing.parent?.kind === "subagent") continue;
     if (parent !== undefined && !listing.parent?.sessionId.startsWith(parent)) continue;
-    yield { ...listing, agent: !store && listing.ref.startsWith(pi) ? "pi" : "espalier" };
+    yield { ...listing, agent: !store && isWithin(pi, listing.ref) ? "pi" : "espalier" };
   }
 }
+
+const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -11,9 +11,10 @@ const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session
 test.skipIf(!existsSync(corpus))(
   "a real session is compacted, and going back before it brings the old context",
   async () => {
-    const path = join(mkdtempSync(join(tmpdir(), "espalier-")), "session.jsonl");
+    const folder = mkdtempSync(join(tmpdir(), "espalier-"));
+    const path = join(folder, "session.jsonl");
     copyFileSync(corpus, path);
-    const session = await openSession(path);
+    const session = await openSession(path, { home: folder });
     const before = structuredClone(session.context);
     const leafId = session.leafId;
     const result = await session.compact();
@@ -23,11 +24,13 @@ test.skipIf(!existsSync(corpus))(
     expect(session.context.messages[0]).toMatchObject({ role: "compactionSummary" });
     const request = buildRequest(session.context, { format: anthropicFormat });
     expect(request.messages[0]?.role).toBe("user");
-    const reopened = await openSession(path, { mode: "read" });
+    const reopened = await openSession(path, { home: folder, mode: "read" });
     expect(reopened.context).toEqual(session.context);
     await session.navigate(leafId);
     expect(session.context).toEqual(before);
-    const text = readFileSync(path, "utf8");
-    expect(text.endsWith("\n")).toBe(true);
+    expect(readFileSync(path, "utf8").endsWith("\n")).toBe(true);
+    await session.close();
+    await reopened.close();
+    rmSync(folder, { recursive: true });
   },
 );

@@ -2,10 +2,16 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createSession, deleteSession, listSessions, openSession } from "@espalier/engine";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 
 const folder = mkdtempSync(join(tmpdir(), "espalier-"));
-afterAll(() => rmSync(folder, { recursive: true }));
+/** Sessions that whoever runs this has with the Pi agent are none of its business. */
+const pi = join(folder, "pi");
+beforeAll(() => vi.stubEnv("PI_CODING_AGENT_DIR", pi));
+afterAll(() => {
+  vi.unstubAllEnvs();
+  rmSync(folder, { recursive: true });
+});
 
 const newHome = (): string => mkdtempSync(join(folder, "home-"));
 
@@ -86,4 +92,15 @@ test("the run of a sub-agent is a session of its own: its length is not its pare
   expect(orphan.header?.parent).toEqual(link);
   expect(orphan.context.messages).toHaveLength(50);
   await orphan.close();
+});
+
+test("whose sessions are listed is told by the folder they lie in, not by one whose name begins alike", async () => {
+  const home = newHome();
+  const own = await createSession({ home, file: join(pi, "sessions", "theirs.jsonl") });
+  const beside = await createSession({ home, file: join(pi, "sessions-of-old", "ours.jsonl") });
+  for (const session of [own, beside]) await session.close();
+  const agents: Record<string, string> = {};
+  for await (const { id, agent } of listSessions({ home, folder: pi })) agents[id] = agent;
+  expect(agents).toEqual({ [own.id]: "pi", [beside.id]: "espalier" });
+  rmSync(pi, { recursive: true });
 });
