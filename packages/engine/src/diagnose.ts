@@ -1,4 +1,4 @@
-import { forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
+import { forEachLine, forEachLineBackward, LINE_LIMITS } from "@espalier/jsonl-stream";
 import {
   DAMAGED,
   isDamage,
@@ -8,9 +8,6 @@ import {
   type SessionLog,
   Tree,
 } from "@espalier/session-tree";
-
-/** Bytes of a line above which it is mentioned: what a writer of ours refuses. */
-const LARGE_LINE = 16 * 1024 * 1024;
 
 /** Bytes of a log above which it is mentioned. */
 const LARGE_LOG = 256 * 1024 * 1024;
@@ -50,7 +47,8 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
         });
       }
     }
-    if (length > LARGE_LINE)
+    // A writer of ours refuses such a line.
+    if (length > LINE_LIMITS.bytes)
       issues.push({
         kind: "large-line",
         line: null,

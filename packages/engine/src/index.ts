@@ -5,7 +5,6 @@ export {
 } from "@espalier/policies";
 export { automaticInARow } from "./automatic-in-a-row.ts";
 export type { BranchSummaryRequest } from "./branch-summary-request.ts";
-
 export { type CompactSessionByCountOptions, compactSession } from "./compact-session.ts";
 export type { CompactionRequest } from "./compaction-request.ts";
 export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";

@@ -1,7 +1,10 @@
 import { statSync } from "node:fs";
 import { dirname, isAbsolute } from "node:path";
 
-/** Whether other users of this machine may read a session's file: its rights and those of its folder let them. False for a name in a store. */
+/**
+ * Whether other users of this machine may read a session's file: its rights and those of its folder let them. False for
+ * a name in a store.
+ */
 export function othersMayRead(file: string): boolean {
   if (process.platform === "win32" || !isAbsolute(file)) return false;
   const facts = statSync(file, { throwIfNoEntry: false });

@@ -64,7 +64,7 @@ export interface SessionState {
   readonly store: SessionStore;
   readonly host: EngineHost;
   readonly options: SessionOptions;
-  /** The policy that the session was opened with. */
+  /** When to compact and what to keep, as the settings of the model in force say. */
   readonly policy: Policy;
   readonly events: EventBus;
   readonly log: PolicyLog;

@@ -1,8 +1,8 @@
 import { type ContextMessage, estimateTotal, type SessionContext } from "@espalier/session-tree";
 
 /**
- * A context whose messages a policy or an extension changed. Messages it left alone keep their source; from the first change on,
- * what was signed over the old prefix cannot be sent back.
+ * A context whose messages a policy or an extension changed. Messages that were left alone keep their source; from the
+ * first change on, what was signed over the old prefix cannot be sent back.
  */
 export function shapedContext(context: SessionContext, messages: readonly ContextMessage[]): SessionContext {
   const isSame =

@@ -1,6 +1,6 @@
-import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { createId } from "@espalier/session-tree";
 import { EngineError } from "./engine-error.ts";
 import { espalierHome } from "./home.ts";
 
@@ -38,7 +38,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
   };
   const write = (folders: readonly string[]) => {
     mkdirSync(home, { recursive: true, mode: 0o700 });
-    const draft = `${file}.${createHash("sha256").update(String(process.hrtime.bigint())).digest("hex").slice(0, 8)}.tmp`;
+    const draft = `${file}.${createId()}.tmp`;
     writeFileSync(draft, `${JSON.stringify(folders, null, 2)}\n`, { mode: 0o600, flag: "wx" });
     renameSync(draft, file);
   };

@@ -32,8 +32,8 @@ export interface LastAct {
 
 /**
  * Finds the newest navigation, or prompt, compaction or hiding on the leaf's path, that was not taken back yet.
- * Compactions and edits that were made because the context was long are nobody's act. Undoing twice goes back two steps: an undo names what it
- * undid, and is itself no act.
+ * Compactions and edits that were made because the context was long are nobody's act. Undoing twice goes back two steps:
+ * an undo names what it undid, and is itself no act.
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
   const leafRow = leafId === null ? -1 : tree.row(leafId);

@@ -2,7 +2,7 @@ import { type Entry, kindOf, messageText, toolCalls } from "@espalier/session-tr
 
 /** What was said in an entry: whose words they are, and the words. */
 export interface EntryTexts {
-  /** The role of its message; the type of an entry that speaks otherwise is told by the role it takes in a context. */
+  /** The role of its message; of a summary, and whatever else speaks, the role that it takes in a context. */
   role: string;
   /** Its text, then for each call the tool's name and every text among the arguments. */
   texts: string[];
