@@ -37,14 +37,22 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
 
   const api = app.basePath(`/${token}`);
   // Events are sent as they come; a compressor would hold them back.
-  api.get("/api/sessions/:key/events", (context) =>
-    streamSSE(context, async (stream) => {
-      const ending = new AbortController();
-      stream.onAbort(() => ending.abort());
-      for await (const pulse of watchSession(open, context.req.param("key"), ending.signal))
-        await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
-    }),
-  );
+  api.get("/api/sessions/:key/events", async (context) => {
+    const key = context.req.param("key");
+    // Whoever watches a session that is not there is told so, instead of a stream that ends.
+    await open.reader(key);
+    return streamSSE(
+      context,
+      async (stream) => {
+        const ending = new AbortController();
+        stream.onAbort(() => ending.abort());
+        for await (const pulse of watchSession(open, key, ending.signal))
+          await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
+      },
+      // A session that is gone ends its events: whoever asks again is told why.
+      async () => undefined,
+    );
+  });
   api.post("/api/sessions/:key/:act", async (context) => {
     const act = Object.hasOwn(writeRoutes, context.req.param("act"))
       ? writeRoutes[context.req.param("act")]
