@@ -23,9 +23,12 @@ export class Scratch {
     return join(this.folder, name);
   }
 
-  /** Serves what is in the folder. */
-  async serve(page: string, options: { write?: boolean } = {}): Promise<ViewerServer> {
-    const server = await serveViewer({ sessions: sessionsIn(this.folder), page, ...options });
+  /** Serves what is in the folder; `read` opens its sessions in a way of its own. */
+  async serve(
+    page: string,
+    { write = false, ...own }: { write?: boolean; read?: ViewerSessions["read"] } = {},
+  ): Promise<ViewerServer> {
+    const server = await serveViewer({ sessions: { ...sessionsIn(this.folder), ...own }, page, write });
     this.#servers.push(server);
     return server;
   }

@@ -1,7 +1,8 @@
-import { appendFileSync, rmSync, writeFileSync } from "node:fs";
-import { openSession } from "@espalier/engine";
+import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { openSession, type Session } from "@espalier/engine";
 import { TreeReader } from "@espalier/viewer/model";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { DEMO, Scratch } from "./scratch.ts";
 
 const scratch = new Scratch();
@@ -119,6 +120,37 @@ describe("what it answers", () => {
     rmSync(copy);
   });
 
+  test("is of the file that is there now, when another one was put in its place", async () => {
+    const replaced = scratch.copy(DEMO, "replaced.jsonl");
+    const listed = (await (await get("api/sessions")).json()) as { key: string; file: string }[];
+    const facts = `api/sessions/${encodeURIComponent(listed.find((session) => session.file === replaced)!.key)}/facts`;
+    expect((await get(facts)).status).toBe(200);
+    const beside = scratch.path("beside.jsonl");
+    writeFileSync(beside, `${readFileSync(DEMO, "utf8").split("\n").slice(0, 61).join("\n")}\n`);
+    renameSync(beside, replaced);
+    expect(await (await get(facts)).json()).toMatchObject({ length: 60 });
+    rmSync(replaced);
+  });
+
+  test("is opened anew once when a session fails, although several requests find that out one after the other", async () => {
+    const opened: Session[] = [];
+    const read = async (ref: string) => {
+      const session = await openSession(ref, { mode: "read" });
+      opened.push(session);
+      if (opened.length > 1) return session;
+      let asked = 0;
+      vi.spyOn(session.core, "refresh").mockImplementation(async () => {
+        await pause(40 * asked++);
+        throw new Error("The file is another one.");
+      });
+      return session;
+    };
+    const { url: failing } = await scratch.serve(page, { read });
+    const answers = await Promise.all([1, 2, 3].map(() => fetch(`${failing}api/sessions/${KEY}/facts`)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(opened).toHaveLength(2);
+  });
+
   test("is compressed for who takes it", async () => {
     const answer = await get(`api/sessions/${KEY}/outline?from=0&to=1000`, { "accept-encoding": "gzip" });
     expect(answer.headers.get("content-encoding")).toBe("gzip");
@@ -129,6 +161,7 @@ describe("what it answers", () => {
       [`api/sessions/${KEY}/nothing`, 404, "not-found"],
       [`api/sessions/${KEY}/constructor`, 404, "not-found"],
       ["api/sessions/nobody/facts", 404, "not-found"],
+      ["api/sessions/nobody/events", 404, "not-found"],
       [`api/sessions/${KEY}/context?row=99999`, 404, "unknown-entry"],
       [`api/sessions/${KEY}/context?row=x`, 400, "bad-request"],
       [`api/sessions/${KEY}/gists?from=0&to=99999`, 400, "bad-request"],

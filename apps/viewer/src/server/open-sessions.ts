@@ -65,19 +65,26 @@ export class OpenSessions {
 
   async #current(key: string): Promise<Session> {
     const ref = await this.refOf(key);
+    const opening = this.#opening(ref);
     try {
-      return await this.#refreshed(ref);
+      return await this.#refreshed(opening);
     } catch {
       // The file may have been replaced or shortened since it was opened: what is there now counts, or its own error.
-      await this.#forget(ref);
-      return await this.#refreshed(ref);
+      // Others may have seen that too, and have opened it anew by now.
+      if (this.#open.get(ref) === opening) await this.#forget(ref);
+      return await this.#refreshed(this.#opening(ref));
     }
   }
 
-  async #refreshed(ref: string): Promise<Session> {
+  /** The session, opened if it is not; it is then the one that was asked for last. */
+  #opening(ref: string): Promise<Session> {
     const opening = this.#open.get(ref) ?? this.#sessions.read(ref);
     this.#open.delete(ref);
     this.#open.set(ref, opening);
+    return opening;
+  }
+
+  async #refreshed(opening: Promise<Session>): Promise<Session> {
     const session = await opening;
     await session.core.load();
     await session.core.refresh();
