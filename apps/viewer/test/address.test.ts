@@ -2,7 +2,11 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { formatAddress, parseAddress, TABS } from "../src/page/address.ts";
 
-const name = fc.string({ minLength: 1, maxLength: 20, unit: fc.constantFrom(..."abcXYZ019._~-@ /") });
+const name = fc.string({
+  minLength: 1,
+  maxLength: 20,
+  unit: fc.constantFrom(..."abcXYZ019._~-@ /%äé日🌊\ufeff"),
+});
 
 test("an address leads back to what it was made of", () => {
   const parts = fc.record(

@@ -44,9 +44,11 @@ export function parseAddress(hash: string): Address {
   };
 }
 
-/** Somebody may have typed the address: what is no escape stands for itself. */
+/** Somebody may have typed the address: what is no escape stands for itself, and bytes that are no UTF-8 for U+FFFD. */
 function decoded(text: string): string {
-  return text.replace(/%[0-9a-f]{2}/gi, (escaped) =>
-    String.fromCharCode(Number.parseInt(escaped.slice(1), 16)),
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (escaped) =>
+    new TextDecoder("utf-8", { ignoreBOM: true }).decode(
+      Uint8Array.from(escaped.slice(1).split("%"), (byte) => Number.parseInt(byte, 16)),
+    ),
   );
 }

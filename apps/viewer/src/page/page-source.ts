@@ -57,7 +57,9 @@ export function localSource(): LocalSource {
     sessions,
     list: async () => sessions,
     async open(key) {
-      const reader = readers.get(key) ?? [...readers.values()][0];
+      // An address may come from where the one session has another key: with a server, or in a file without an id.
+      const [only] = readers.size === 1 ? readers.values() : [];
+      const reader = readers.get(key) ?? only;
       if (reader) return reader;
       throw new AnswerError("not-found", "This page has no such session; drop its file onto it.");
     },
@@ -70,16 +72,13 @@ export function localSource(): LocalSource {
         );
       const reader = new TreeReader(tree);
       const facts = await reader.facts();
-      const key = facts.id || name;
+      // Well-formed, as an address has to be.
+      const key = (facts.id || name).toWellFormed();
       readers.set(key, reader);
       const listed = { key, id: facts.id, file: name, cwd: facts.cwd, name: facts.name, bytes: bytes.length };
       const known = sessions.findIndex((session) => session.key === key);
       if (known >= 0) sessions.splice(known, 1);
-      sessions.unshift({
-        ...listed,
-        firstMessage: null,
-        modified: facts.created,
-      });
+      sessions.unshift({ ...listed, firstMessage: null, modified: facts.created });
       return key;
     },
   };
