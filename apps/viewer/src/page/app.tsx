@@ -17,6 +17,7 @@ interface AppProps {
 export function App({ served, local }: AppProps) {
   const [address, setAddress] = useState<Address>(() => parseAddress(location.hash));
   const [trouble, setTrouble] = useState("");
+  const [dropped, setDropped] = useState(0);
   const theme = useTheme();
   useEffect(() => {
     const follow = () => setAddress(parseAddress(location.hash));
@@ -27,6 +28,7 @@ export function App({ served, local }: AppProps) {
     try {
       const key = await local.add(file.name, new Uint8Array(await file.arrayBuffer()));
       setTrouble("");
+      setDropped((count) => count + 1);
       location.hash = formatAddress({ session: key, tab: "conversation" });
       setAddress(parseAddress(location.hash));
     } catch (error) {
@@ -49,7 +51,8 @@ export function App({ served, local }: AppProps) {
       )}
       {session !== null ? (
         <OpenedSession
-          key={session}
+          // A file that is dropped again may have grown since.
+          key={`${session} ${isLocal ? dropped : ""}`}
           source={source}
           session={session}
           address={{ ...address, session }}

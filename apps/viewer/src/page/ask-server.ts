@@ -12,59 +12,68 @@ export class AnswerError extends Error {
 export async function ask<Answer>(
   path: string,
   parameters: Readonly<Record<string, string | number>> = {},
-  order?: object,
 ): Promise<Answer> {
-  const response = await send(path, parameters, order);
+  const query = new URLSearchParams(Object.entries(parameters).map(([name, value]) => [name, String(value)]));
+  const response = await send(query.size === 0 ? path : `${path}?${query}`, {});
   return (await response.json()) as Answer;
 }
 
-/** An order that takes its time: tells how far it is, answers with its result. */
+/**
+ * An order that takes its time: tells how far it is, answers with its result.
+ * @throws AnswerError with the server's sentence, `aborted` when `signal` stopped it, or `offline`
+ */
 export async function order<Result>(
   path: string,
   body: object,
   onProgress: (outputTokens: number) => void,
   signal: AbortSignal,
 ): Promise<Result> {
-  const response = await send(path, {}, body, signal);
-  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    const lines = (rest + part.value).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      const said = JSON.parse(line) as {
-        progress?: { outputTokens: number };
-        result?: Result;
-        error?: { code: string; message: string };
-      };
-      if (said.progress) onProgress(said.progress.outputTokens);
-      if (said.error) throw new AnswerError(said.error.code, said.error.message);
-      if ("result" in said) return said.result as Result;
-    }
+  const response = await send(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+  for await (const line of linesOf(response, signal)) {
+    const said = JSON.parse(line) as {
+      progress?: { outputTokens: number };
+      result?: Result;
+      error?: { code: string; message: string };
+    };
+    if (said.progress) onProgress(said.progress.outputTokens);
+    if (said.error) throw new AnswerError(said.error.code, said.error.message);
+    if ("result" in said) return said.result as Result;
   }
-  throw new AnswerError("offline", "The server stopped before it was done; nothing was changed.");
+  throw new AnswerError("offline", CUT_OFF);
 }
 
-async function send(
-  path: string,
-  parameters: Readonly<Record<string, string | number>>,
-  order?: object,
-  signal?: AbortSignal,
-): Promise<Response> {
-  const query = new URLSearchParams(Object.entries(parameters).map(([name, value]) => [name, String(value)]));
-  const address = query.size === 0 ? path : `${path}?${query}`;
-  const options: RequestInit = order
-    ? { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(order) }
-    : {};
-  const response = await fetch(address, { ...options, ...(signal ? { signal } : {}) }).catch(
-    (cause: unknown) => {
-      if (signal?.aborted) throw new AnswerError("aborted", "Stopped; nothing was changed.", { cause });
-      throw new AnswerError("offline", "The server does not answer; is `espalier serve` still running?", {
-        cause,
-      });
-    },
-  );
+async function* linesOf(response: Response, signal: AbortSignal): AsyncGenerator<string> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const read = () =>
+    reader.read().catch((cause: unknown) => {
+      throw signal.aborted ? stopped(cause) : new AnswerError("offline", CUT_OFF, { cause });
+    });
+  let rest = "";
+  for (let part = await read(); !part.done; part = await read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+}
+
+async function send(address: string, options: RequestInit): Promise<Response> {
+  const response = await fetch(address, options).catch((cause: unknown) => {
+    throw options.signal?.aborted ? stopped(cause) : new AnswerError("offline", NO_ANSWER, { cause });
+  });
   if (response.ok) return response;
   const { error } = (await response.json()) as { error: { code: string; message: string } };
   throw new AnswerError(error.code, error.message);
 }
+
+const NO_ANSWER = "The server does not answer; is `espalier serve` still running?";
+
+const CUT_OFF = "The server was gone before it said that it is done; the tree shows whether it was.";
+
+/** Who stops may be late by a moment: what was done by then is in the session. */
+const stopped = (cause: unknown): AnswerError =>
+  new AnswerError("aborted", "Stopped. What was not done by then is not done.", { cause });
