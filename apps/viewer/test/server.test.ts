@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { openSession, type Session } from "@espalier/engine";
 import { TreeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { RemoteReader } from "../src/page/remote-reader.ts";
 import { DEMO, Scratch } from "./scratch.ts";
 
 const scratch = new Scratch();
@@ -11,6 +12,7 @@ let url = "";
 let writing = "";
 let file = "";
 const KEY = "LTfrBGnUynOG";
+const { fetch } = globalThis;
 
 beforeAll(async () => {
   writeFileSync(page, '<!--policy--><style>a{}</style><!--session--><script type="module">1</script>');
@@ -99,6 +101,16 @@ describe("what it answers", () => {
       const answer = await get(`api/sessions/${KEY}/${path}`);
       expect([path, await answer.json()]).toEqual([path, JSON.parse(JSON.stringify(await expected))]);
     }
+    await session.close();
+  });
+
+  test("comes in parts where a page asks for many entries", async () => {
+    // A page's addresses are relative to its own.
+    vi.stubGlobal("fetch", (path: string) => fetch(`${url}${path}`));
+    const rows = Array.from({ length: 4_500 }, (_, at) => at % 200);
+    const entries = await new RemoteReader(KEY).entries(rows).finally(() => vi.unstubAllGlobals());
+    const session = await openSession(file, { mode: "read" });
+    expect(entries).toEqual(await new TreeReader(session.tree).entries(rows));
     await session.close();
   });
 

@@ -134,7 +134,8 @@ function followSession(session: string, model: SessionModel): () => void {
     events = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
     events.addEventListener("pulse", (event) => {
       const { length } = JSON.parse(event.data) as { length: number };
-      if (length !== model.facts.length) void model.grow();
+      // What fails now is made up for by the next pulse, which comes as soon as the server is there again.
+      if (length !== model.facts.length) model.grow().catch(() => undefined);
     });
   };
   turn();

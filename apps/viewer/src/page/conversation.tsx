@@ -5,7 +5,6 @@ import { EntryCard } from "./entry-card.tsx";
 import type { FoundResult } from "./message-view.tsx";
 import { useAnswer } from "./observe.ts";
 import type { SessionModel } from "./session-model.ts";
-import { hiddenBefore } from "./tree-panel.tsx";
 import type { ViewerActions } from "./viewer-actions.ts";
 
 /** Entries that are there at first, before and after the one that is looked at; and with each step further. */
@@ -39,7 +38,6 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
   useScrollTo(scroller, model.selected, isWhole);
   if (error) return <p class="failure">{error.message}</p>;
   const pairs = pairResults(answer?.taken ?? []);
-  const hidden = hiddenBefore(model);
   return (
     <div class="conversation" ref={scroller} role="log" aria-label="Conversation" aria-live="off">
       {isWhole && from > 0 && (
@@ -58,7 +56,7 @@ export function Conversation({ model, rows, actions }: ConversationProps) {
           label={model.labels.get(row)}
           results={pairs.results}
           isSelected={row === model.selected || pairs.resultsOf.get(row)?.has(model.selected) === true}
-          isHidden={row < hidden && model.rows.kind(row) !== "c"}
+          isHidden={model.isHidden(row)}
           isLeftOut={model.leftOut.has(row)}
           actions={actions}
         />

@@ -24,13 +24,11 @@ export function drawLanes(
   model: SessionModel,
   colours: TreeColours,
   window: LaneWindow,
-  hiddenBefore: number,
 ): void {
   canvas.lineCap = "round";
   for (let line = window.from; line < window.to; line++) drawRails(canvas, model, colours, window, line);
   drawArrows(canvas, model, colours, window);
-  for (let line = window.from; line < window.to; line++)
-    drawNode(canvas, model, colours, window, line, hiddenBefore);
+  for (let line = window.from; line < window.to; line++) drawNode(canvas, model, colours, window, line);
 }
 
 const middleOf = (line: number, { from, top, lineHeight }: LaneWindow): number =>
@@ -108,7 +106,6 @@ function drawNode(
   colours: TreeColours,
   window: LaneWindow,
   line: number,
-  hiddenBefore: number,
 ): void {
   const { layout, rows } = model;
   const row = layout.rows[line]!;
@@ -116,7 +113,7 @@ function drawNode(
   const y = middleOf(line, window);
   const kind = rows.kind(row);
   const isActive = layout.active[row] === 1;
-  const isHidden = isActive && ((row < hiddenBefore && kind !== "c") || model.leftOut.has(row));
+  const isHidden = model.isHidden(row) || model.leftOut.has(row);
   const colour = colours.kinds[kind] ?? colours.faded;
   const size = Math.min(window.lineHeight / 2.6, kind === "u" ? 5.5 : kind === "c" || kind === "f" ? 6 : 3.5);
   canvas.fillStyle = isHidden ? colours.paper : colour;

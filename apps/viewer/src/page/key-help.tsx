@@ -2,8 +2,9 @@ import { useEffect, useRef } from "preact/hooks";
 
 const KEYS: readonly [string, string][] = [
   ["↑ ↓  j k", "the entry before, the one after"],
-  ["← →", "to where the branch parted; into a run"],
+  ["← →", "the entry that this one follows; into a run"],
   ["[  ]", "the compaction before, the one after"],
+  ["PgUp  PgDn", "a screen up, a screen down"],
   ["Home  End", "the first entry, the last"],
   ["Ctrl + wheel", "zoom the tree"],
   ["1 … 5", "conversation, what the model reads, compactions, usage, compare"],

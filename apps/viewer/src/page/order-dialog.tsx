@@ -18,6 +18,16 @@ const TITLES: Readonly<Record<Order["act"], string>> = {
   compact: "Compact this session",
 };
 
+interface OrderState {
+  running?: AbortController;
+  /** Written by a model so far. */
+  tokens: number;
+  /** What is to be read; empty for nothing. */
+  said: string;
+  /** It was carried out: once is enough. */
+  isDone?: boolean;
+}
+
 /** Acts that leave a branch, which a summary can tell of. */
 const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 
@@ -27,10 +37,7 @@ export function OrderDialog({ session, order, onDone }: OrderDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const [words, setWords] = useState("");
   const [summarize, setSummarize] = useState(false);
-  const [state, setState] = useState<{ running?: AbortController; tokens: number; said: string }>({
-    tokens: 0,
-    said: "",
-  });
+  const [state, setState] = useState<OrderState>({ tokens: 0, said: "" });
   useEffect(() => dialog.current!.showModal(), []);
   const run = async (event: Event) => {
     event.preventDefault();
@@ -47,13 +54,18 @@ export function OrderDialog({ session, order, onDone }: OrderDialogProps) {
       );
       const said = saidOf(act, result);
       if (said === "") onDone(order, result);
-      else setState({ tokens: 0, said });
+      else setState({ tokens: 0, said, isDone: true });
     } catch (error) {
       setState({ tokens: 0, said: error instanceof Error ? error.message : String(error) });
     }
   };
+  // Escape closes a dialog without asking: what runs in it then stops, as by its button.
+  const close = () => {
+    state.running?.abort();
+    onDone(order, undefined);
+  };
   return (
-    <dialog ref={dialog} class="order" aria-label={TITLES[act]} onClose={() => onDone(order, undefined)}>
+    <dialog ref={dialog} class="order" aria-label={TITLES[act]} onClose={close}>
       <form onSubmit={run}>
         <h2>{TITLES[act]}</h2>
         {LEAVES.has(act) && (
@@ -79,13 +91,10 @@ export function OrderDialog({ session, order, onDone }: OrderDialogProps) {
         )}
         {state.said !== "" && <p role="alert">{state.said}</p>}
         <div class="buttons">
-          <button
-            type="button"
-            onClick={() => (state.running ? state.running.abort() : onDone(order, undefined))}
-          >
+          <button type="button" onClick={() => (state.running ? state.running.abort() : close())}>
             {state.running ? "Stop" : "Close"}
           </button>
-          <button type="submit" class="primary" disabled={state.running !== undefined}>
+          <button type="submit" class="primary" disabled={state.running !== undefined || state.isDone}>
             {TITLES[act]}
           </button>
         </div>

@@ -12,6 +12,9 @@ import type { Spending } from "../model/spending.ts";
 import type { SummaryOrigin } from "../model/summary-origin.ts";
 import { ask } from "./ask-server.ts";
 
+/** Rows that one address names: servers take addresses of 16 KB with everything around them. */
+const ROWS = 500;
+
 /** Reads a session over HTTP: each method is an address of the same name. */
 export class RemoteReader implements SessionReader {
   readonly #base: string;
@@ -34,7 +37,13 @@ export class RemoteReader implements SessionReader {
   }
 
   async entries(rows: readonly number[]): Promise<Entry[]> {
-    return rows.length === 0 ? [] : ask(`${this.#base}/entries`, { rows: rows.join(",") });
+    const parts = Array.from({ length: Math.ceil(rows.length / ROWS) }, (_, at) =>
+      rows.slice(at * ROWS, (at + 1) * ROWS),
+    );
+    const read = await Promise.all(
+      parts.map((part) => ask<Entry[]>(`${this.#base}/entries`, { rows: part.join(",") })),
+    );
+    return read.flat();
   }
 
   async rowOf(id: string): Promise<number> {

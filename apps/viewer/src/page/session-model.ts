@@ -9,7 +9,7 @@ import { type LayoutOptions, layOutTree, type TreeLayout } from "./tree-layout.t
 const OUTLINE_RANGE = 200_000;
 const GIST_RANGE = 128;
 
-/** Entries kept at hand; those that came first go first. */
+/** Entries kept at hand, and all of those that were asked for last; the others go, the longest unused first. */
 const ENTRIES_KEPT = 600;
 
 /** What a page knows of the session it shows: everything of its shape, and of its entries what somebody looked at. */
@@ -28,6 +28,8 @@ export class SessionModel {
   labels = new Map<number, string>();
   /** Rows of the path that an edit on it keeps from the model. */
   readonly leftOut = new Set<number>();
+  /** The row before which the newest compaction of the path hides what stands there; 0 when there is none. */
+  #hiddenBefore = 0;
   /** Dollars by line of the layout, once they are known. */
   lineCosts = new Float64Array(0);
   #costs: readonly [number, number][] = [];
@@ -35,6 +37,8 @@ export class SessionModel {
   readonly #asked = new Set<number>();
   readonly #entries = new Map<number, Entry>();
   readonly #observers = new Set<() => void>();
+  #growing: Promise<void> = Promise.resolve();
+  #next: Promise<void> | undefined;
 
   private constructor(reader: SessionReader, facts: SessionFacts) {
     this.reader = reader;
@@ -48,7 +52,7 @@ export class SessionModel {
     const [facts, outline] = await Promise.all([reader.facts(), reader.outline(0, OUTLINE_RANGE)]);
     const model = new SessionModel(reader, facts);
     model.rows.add(outline);
-    await model.#readOutline();
+    await model.#readOutline(facts);
     model.tip = model.facts.leafRow;
     model.selected = model.tip;
     model.#arrange();
@@ -63,7 +67,8 @@ export class SessionModel {
 
   /** Looks at an entry. One that is not on the path shown brings its own branch, to its end. */
   select(row: number): void {
-    if (row < 0 || row >= this.rows.length || !this.rows.kindAt(row).movesLeaf) return;
+    const isThere = row >= 0 && row < this.rows.length;
+    if (!isThere || !this.rows.kindAt(row).movesLeaf) return;
     this.selected = row;
     if (this.layout.active[row] !== 1) {
       this.tip = this.#endOf(row);
@@ -95,14 +100,34 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Takes in what the session has grown by; who looked at its leaf goes on looking at it. */
-  async grow(): Promise<void> {
+  /** Whether a compaction of the path stands for an entry of it, which the model then does not read any more. */
+  isHidden(row: number): boolean {
+    return this.layout.active[row] === 1 && row < this.#hiddenBefore && this.rows.kind(row) !== "c";
+  }
+
+  /**
+   * Takes in what the session has grown by; who looked at its leaf goes on looking at it. One at a time, since each goes
+   * on from where the one before ended; who asks meanwhile gets the next one, which sees all that is there by then.
+   */
+  grow(): Promise<void> {
+    this.#next ??= this.#growing.then(() => {
+      this.#next = undefined;
+      const growing = this.#takeIn();
+      // Whoever asked is told of its failure; the next one tries again.
+      this.#growing = growing.catch(() => undefined);
+      return growing;
+    });
+    return this.#next;
+  }
+
+  async #takeIn(): Promise<void> {
     const followed = this.tip === this.facts.leafRow;
     const atEnd = this.selected === this.tip;
-    this.facts = await this.reader.facts();
-    await this.#readOutline();
+    const facts = await this.reader.facts();
+    await this.#readOutline(facts);
+    this.facts = facts;
     if (followed) {
-      this.tip = this.facts.leafRow;
+      this.tip = facts.leafRow;
       if (atEnd || !this.rows.path(this.tip).includes(this.selected)) this.selected = this.tip;
     }
     this.#arrange();
@@ -121,14 +146,20 @@ export class SessionModel {
   /** Entries, as they stand in the log. */
   async entries(rows: readonly number[]): Promise<Entry[]> {
     const missing = rows.filter((row) => !this.#entries.has(row));
-    for (const [at, entry] of (await this.reader.entries(missing)).entries())
-      this.#entries.set(missing[at]!, entry);
-    const found = rows.map((row) => this.#entries.get(row)!);
+    const read = await this.reader.entries(missing);
+    const found = new Map(read.map((entry, at) => [missing[at]!, entry]));
+    for (const row of rows) {
+      const entry = found.get(row) ?? this.#entries.get(row)!;
+      found.set(row, entry);
+      // What was asked for now goes last.
+      this.#entries.delete(row);
+      this.#entries.set(row, entry);
+    }
     for (const row of this.#entries.keys()) {
-      if (this.#entries.size <= ENTRIES_KEPT) break;
+      if (this.#entries.size <= Math.max(ENTRIES_KEPT, rows.length)) break;
       this.#entries.delete(row);
     }
-    return found;
+    return rows.map((row) => found.get(row)!);
   }
 
   /** Reads what each entry cost, so that the tree can show it. */
@@ -138,20 +169,20 @@ export class SessionModel {
     this.#tell();
   }
 
-  async #readOutline(): Promise<void> {
-    const { length } = this.facts;
+  async #readOutline({ length, labels }: SessionFacts): Promise<void> {
     while (this.rows.length < length) {
       const from = this.rows.length;
       this.rows.add(await this.reader.outline(from, Math.min(length, from + OUTLINE_RANGE)));
       if (this.rows.length === from) break;
     }
-    this.labels = new Map(this.facts.labels.map(({ row, label }) => [row, label]));
+    this.labels = new Map(labels.map(({ row, label }) => [row, label]));
   }
 
   async #readGists(range: number): Promise<void> {
     this.#asked.add(range);
     const from = range * GIST_RANGE;
-    const gists = await this.reader.gists(from, from + GIST_RANGE);
+    // What could not be read is asked for again when it is drawn again.
+    const gists = await this.reader.gists(from, from + GIST_RANGE).catch(() => []);
     for (const gist of gists) this.#gists.set(gist.row, gist);
     // The last range of a session that grows is asked for again.
     if (gists.length < GIST_RANGE) this.#asked.delete(range);
@@ -175,14 +206,16 @@ export class SessionModel {
   #arrange(): void {
     this.path = this.rows.path(this.tip);
     this.layout = layOutTree(this.rows, this.#layoutOptions());
-    this.#markLeftOut();
+    this.#markHidden();
     this.#sumCosts();
   }
 
-  #markLeftOut(): void {
+  #markHidden(): void {
+    const isActive = (row: number) => this.layout.active[row] === 1;
+    this.#hiddenBefore = this.facts.compactions.findLast(({ row }) => isActive(row))?.firstKeptRow ?? 0;
     this.leftOut.clear();
     for (const { row, targetRow, hides } of this.facts.edits) {
-      if (this.layout.active[row] !== 1 || this.layout.active[targetRow] !== 1) continue;
+      if (!isActive(row) || !isActive(targetRow)) continue;
       if (hides) this.leftOut.add(targetRow);
       else this.leftOut.delete(targetRow);
     }

@@ -1,9 +1,13 @@
 import type { SessionModel } from "./session-model.ts";
 
-/** The line that a key leads to from another; -1 where it did something else, undefined for keys that mean nothing here. */
+/**
+ * The line that a key leads to from another; -1 where it did something else, undefined for keys that mean nothing here.
+ * `page` is how many lines are in sight.
+ */
 export function stepInTree(key: string, model: SessionModel, line: number, page: number): number | undefined {
   const { layout, facts } = model;
   const last = layout.rows.length - 1;
+  if (last < 0) return undefined;
   const within = (at: number) => Math.max(0, Math.min(last, at));
   switch (key) {
     case "ArrowDown":

@@ -65,6 +65,8 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
   }, [model.selected, model.tip, model.fold, lineHeight]);
 
   const press = (event: KeyboardEvent) => {
+    // With these, a key is the browser's own.
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
     const line = stepInTree(event.key, model, selectedLine, Math.floor(view.height / lineHeight));
     if (line === undefined) return;
     event.preventDefault();
@@ -163,16 +165,10 @@ function LaneCanvas({ model, theme, size, lines }: LaneCanvasProps) {
     drawing.setTransform(pixels, 0, 0, pixels, 0, 0);
     drawing.clearRect(0, 0, size.width, size.height);
     colours.current ??= readColours(canvas);
-    drawLanes(drawing, model, colours.current, lines, hiddenBefore(model));
+    drawLanes(drawing, model, colours.current, lines);
     drawCovered(drawing, model, colours.current, lines);
     // For who measures how long the first sight of a session takes.
     if (performance.getEntriesByName(PAINTED).length === 0) performance.mark(PAINTED);
   });
   return <canvas ref={element} style={{ width: `${size.width}px`, height: `${size.height}px` }} />;
-}
-
-/** The row before which the newest compaction of the path hides what stands there; 0 when there is none. */
-export function hiddenBefore({ facts, layout }: SessionModel): number {
-  const newest = facts.compactions.findLast(({ row }) => layout.active[row] === 1);
-  return newest ? newest.firstKeptRow : 0;
 }

@@ -1,0 +1,126 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { createSession, type Session } from "@espalier/engine";
+import { memoryStore, type Tree } from "@espalier/session-tree";
+import { TreeReader } from "@espalier/viewer/model";
+import { expect, test } from "vitest";
+import { SessionModel } from "../src/page/session-model.ts";
+import { stepInTree } from "../src/page/tree-keys.ts";
+import { treeOf } from "./arbitrary-tree.ts";
+
+const message = (id: string, parentId: string | null, content = id) => ({
+  type: "message",
+  id,
+  parentId,
+  timestamp: "",
+  message: { role: "user", content, timestamp: 1 },
+});
+
+const chain = (length: number): Tree =>
+  treeOf(Array.from({ length }, (_, at) => message(`u${at}`, at === 0 ? null : `u${at - 1}`)));
+
+/** Reads a session as a server far away does: what is asked for takes its time. */
+class SlowReader extends TreeReader {
+  override async facts() {
+    await pause(30);
+    return super.facts();
+  }
+
+  override async outline(from: number, to: number) {
+    await pause(30);
+    return super.outline(from, to);
+  }
+}
+
+const newSession = async (): Promise<Session> => {
+  const session = await createSession({ store: memoryStore() });
+  await session.appendMessages([{ role: "user", content: "first" }]);
+  return session;
+};
+
+const say = (session: Session) => session.appendMessages([{ role: "user", content: "more" }]);
+
+test("whoever looks at the leaf goes on looking at it, however fast the session grows", async () => {
+  const session = await newSession();
+  const model = await SessionModel.open(new SlowReader(session.tree));
+  for (let round = 0; round < 5; round++) {
+    await say(session);
+    const first = model.grow();
+    // The one knows by now how far the session goes, and has not read it yet.
+    await pause(40);
+    await say(session);
+    await Promise.all([first, model.grow(), model.grow()]);
+    expect([model.rows.length, model.tip, model.selected]).toEqual([
+      session.tree.length,
+      model.facts.leafRow,
+      model.facts.leafRow,
+    ]);
+    expect(model.facts.leafId).toBe(session.leafId);
+  }
+  await session.close();
+});
+
+test("a growth that could not be read is read with the next one", async () => {
+  const session = await newSession();
+  const reader = new TreeReader(session.tree);
+  const model = await SessionModel.open(reader);
+  await say(session);
+  const { outline } = reader;
+  reader.outline = () => Promise.reject(new Error("offline"));
+  await expect(model.grow()).rejects.toThrow("offline");
+  expect(model.facts.length).toBe(1);
+  reader.outline = outline;
+  await model.grow();
+  expect([model.facts.length, model.rows.length, model.tip]).toEqual([2, 2, 1]);
+  await session.close();
+});
+
+test("a conversation that is read on from end to end asks for each entry once", async () => {
+  const tree = chain(1_500);
+  const reader = new TreeReader(tree);
+  const model = await SessionModel.open(reader);
+  const asked: number[] = [];
+  const { entries } = reader;
+  reader.entries = (rows) => {
+    asked.push(...rows);
+    return entries.call(reader, rows);
+  };
+  for (let to = 24; to <= tree.length; to += 24) {
+    const rows = Array.from({ length: to }, (_, row) => row);
+    expect((await model.entries(rows)).map(({ id }) => id)).toEqual(rows.map((row) => `u${row}`));
+  }
+  expect(asked.length).toBe(new Set(asked).size);
+});
+
+test("a compaction hides what stands before it on its own path, and nothing on another branch", async () => {
+  const tree = treeOf([
+    message("u1", null),
+    message("left", "u1"),
+    message("u2", "u1"),
+    message("kept", "u2"),
+    {
+      type: "compaction",
+      id: "k",
+      parentId: "kept",
+      timestamp: "",
+      summary: "So far.",
+      firstKeptEntryId: "kept",
+      tokensBefore: 9,
+    },
+    message("u3", "k"),
+  ]);
+  const model = await SessionModel.open(new TreeReader(tree));
+  const hidden = () =>
+    Array.from({ length: tree.length }, (_, row) => row).filter((row) => model.isHidden(row));
+  expect(hidden().map((row) => tree.idAt(row))).toEqual(["u1", "u2"]);
+  model.select(1);
+  expect(hidden()).toEqual([]);
+});
+
+test("in a session without entries no key and no row leads anywhere", async () => {
+  const model = await SessionModel.open(new TreeReader(treeOf([])));
+  for (const key of ["ArrowDown", "ArrowUp", "Home", "End", "]", "ArrowRight"])
+    expect(stepInTree(key, model, -1, 10)).toBeUndefined();
+  model.select(0);
+  model.select(model.path[0]!);
+  expect(model.selected).toBe(-1);
+});
