@@ -58,6 +58,7 @@ export function writeAttackSession(file: string): number {
       provider: attack,
       stopReason: "error",
       errorMessage: attack,
+      usage: { input: attack, output: attack, cost: { total: attack } },
       content: [
         { type: "thinking", thinking: attack },
         { type: "text", text: attack },
@@ -100,7 +101,8 @@ export function writeAttackSession(file: string): number {
       firstKeptEntryId: "x0",
       tokensBefore: 1,
       summary: attack,
-      details: { policy: attack, source: attack },
+      details: { policy: attack, source: attack, durationMs: attack, model: attack, reason: { attack } },
+      usage: { input: attack, cost: attack },
     });
     add({ type: "custom", customType: attack, data: { __proto__: null, attack } });
     add({ type: attack, attack });

@@ -176,10 +176,10 @@ describe("what else is told of a session", () => {
     expect([{ source: "extractive" }, { source: "extension" }, undefined].map(promptsBy)).toEqual([0, 0, 0]);
   });
 
-  test("a line of a summary leads to the entry that said it", () => {
-    expect(originsOf(tree, 4, "- The cache is in src/harbour.ts")[0]?.row).toBe(1);
-    expect(originsOf(tree, 4, "- xyzzy")).toEqual([]);
-    expect(originsOf(tree, 4, "…")).toEqual([]);
+  test("a line of a summary leads to the entry that said it", async () => {
+    expect((await originsOf(tree, 4, "- The cache is in src/harbour.ts"))[0]?.row).toBe(1);
+    expect(await originsOf(tree, 4, "- xyzzy")).toEqual([]);
+    expect(await originsOf(tree, 4, "…")).toEqual([]);
   });
 
   test("costs are those of the entries, and their sum", async () => {
@@ -191,9 +191,47 @@ describe("what else is told of a session", () => {
     expect(points.at(-1)?.cost).toBe(0.75);
   });
 
-  test("a text is found whatever its case, newest first", () => {
-    expect(findText(tree, "RENAME").map(({ row }) => row)).toEqual([3, 2]);
-    expect(findText(tree, " ")).toEqual([]);
+  test("a bill that another program wrote is read as far as it is one", () => {
+    const odd = { usage: { input: "many", output: {}, cost: { total: "dear" } } };
+    const billed = treeOf([
+      message("a", null, "assistant", "Hm.", odd),
+      {
+        type: "compaction",
+        id: "c",
+        parentId: "a",
+        timestamp: "",
+        summary: "S",
+        firstKeptEntryId: "c",
+        ...odd,
+      },
+      message("b", "c", "assistant", "Hm.", { usage: { output: 5, cost: null } }),
+      { type: "message", id: "d", parentId: "b", timestamp: "", message: null },
+    ]);
+    for (let row = 0; row < billed.length; row++) expect(gistAt(billed, row).cost).toBe(0);
+    const { cost, usage } = compactionAt(billed, 1);
+    expect([cost, usage]).toEqual([null, { input: 0, output: 0 }]);
+  });
+
+  test("a text is found whatever its case and whoever says it, newest first", async () => {
+    const rowsWith = async (query: string, where = tree) =>
+      (await findText(where, query)).map(({ row }) => row);
+    expect(await rowsWith("RENAME")).toEqual([3, 2]);
+    expect(await rowsWith("tried")).toEqual([7]);
+    expect(await rowsWith("in SRC/harbour")).toEqual([4, 1]);
+    expect(await rowsWith(" ")).toEqual([]);
+    const call = { type: "toolCall", id: "t", name: "grep", arguments: { pattern: "lighthouse" } };
+    const others = treeOf([
+      message("a", null, "assistant", "", { content: [call] }),
+      {
+        type: "custom_message",
+        id: "x",
+        parentId: "a",
+        timestamp: "",
+        customType: "n",
+        content: "A lighthouse.",
+      },
+    ]);
+    expect(await rowsWith("lighthouse", others)).toEqual([1, 0]);
   });
 
   test("an entry in a line is one line without what would steer the eye", () => {

@@ -14,7 +14,7 @@ import {
   SessionTreeError,
   type Tree,
 } from "@espalier/session-tree";
-import { usageOf } from "./entry-gist.ts";
+import { billOf } from "./entry-bill.ts";
 import { addTokens, noTokens, type TokenCounts } from "./token-kinds.ts";
 
 /** All there is to know of a compaction. */
@@ -39,8 +39,9 @@ export interface CompactionView {
    * the engine was asked: an extension wrote the summary, it was made from the messages, or another program made it.
    */
   prompts: string[] | null;
-  /** US dollars; null where nothing was billed. */
+  /** US dollars; null where nobody said what it cost. */
   cost: number | null;
+  /** Tokens; null where nothing was billed. */
   usage: { input: number; output: number } | null;
   /** What it recorded of itself; programs other than the engine record less, or nothing. */
   details: Partial<CompactionDetails>;
@@ -54,7 +55,7 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
   const before = spanBefore(tree, row);
   const keptFrom = before.rows.findIndex((at) => tree.idAt(at) === entry.firstKeptEntryId);
   const cut = keptFrom < 0 ? before.rows.length : keptFrom;
-  const usage = usageOf(entry);
+  const bill = billOf(entry);
   return {
     row,
     id: entry.id,
@@ -67,8 +68,8 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
     kept: before.rows.slice(cut),
     previousRow: before.previousRow,
     prompts: promptsOf(entry, before.previousRow >= 0),
-    cost: usage?.cost?.total ?? null,
-    usage: usage ? { input: usage.input, output: usage.output } : null,
+    cost: bill?.cost || null,
+    usage: bill ? { input: bill.input, output: bill.output } : null,
     details: detailsOf(entry),
   };
 }

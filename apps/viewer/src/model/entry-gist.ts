@@ -14,8 +14,8 @@ import {
   messageText,
   type Tree,
   toolCalls,
-  type Usage,
 } from "@espalier/session-tree";
+import { billOf } from "./entry-bill.ts";
 
 /** An entry in a line: what a row of the tree shows. */
 export interface EntryGist {
@@ -46,17 +46,10 @@ export function gistAt(tree: Tree, row: number): EntryGist {
     text: oneLine(said ? gistOfMessage(said) : gistOfFields(entry)),
     tools: toolsOf(said),
     tokens: tokensOf(entry),
-    cost: usageOf(entry)?.cost?.total ?? 0,
+    cost: billOf(entry)?.cost ?? 0,
     timestamp: entry.timestamp,
     failed: isFailed(said),
   };
-}
-
-/** What a provider billed for an entry, whatever its kind. */
-export function usageOf(entry: Entry): Usage | undefined {
-  const { usage, message: said } = entry as { usage?: unknown; message?: { usage?: unknown } };
-  const found = usage ?? said?.usage;
-  return typeof found === "object" && found !== null ? (found as Usage) : undefined;
 }
 
 /** The message an entry holds; undefined for an entry of another kind, or one whose message is none. */

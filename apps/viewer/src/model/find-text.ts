@@ -1,5 +1,7 @@
-import { branchSummary, compaction, messageText, type Tree, toolCalls } from "@espalier/session-tree";
-import { oneLine, saidIn } from "./entry-gist.ts";
+import type { Tree } from "@espalier/session-tree";
+import { Breath } from "./breath.ts";
+import { oneLine } from "./entry-gist.ts";
+import { textOfEntry } from "./entry-text.ts";
 
 /** A place in a session where a text stands. */
 export interface FoundText {
@@ -10,22 +12,20 @@ export interface FoundText {
 /** Places that are told at the most. */
 const MOST = 200;
 
-/** Entries in which a text stands, whatever its case, newest first. */
-export function findText(tree: Tree, query: string, most = MOST): FoundText[] {
+/** Characters of a snippet before the text, and from it on. */
+const BEFORE = 40;
+const AFTER = 160;
+
+/** Entries in which a text stands, whatever its case, newest first, 200 at the most. */
+export async function findText(tree: Tree, query: string): Promise<FoundText[]> {
   const wanted = query.toLowerCase().trim();
   const found: FoundText[] = [];
-  for (let row = tree.length - 1; wanted !== "" && row >= 0 && found.length < most; row--) {
-    const text = textAt(tree, row);
+  const breath = new Breath();
+  for (let row = tree.length - 1; wanted !== "" && row >= 0 && found.length < MOST; row--) {
+    const text = textOfEntry(tree.entryAt(row));
     const at = text.toLowerCase().indexOf(wanted);
-    if (at >= 0) found.push({ row, snippet: oneLine(text.slice(Math.max(0, at - 40), at + 160)) });
+    if (at >= 0) found.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
+    await breath.take();
   }
   return found;
-}
-
-function textAt(tree: Tree, row: number): string {
-  const entry = tree.entryAt(row);
-  if (compaction.is(entry) || branchSummary.is(entry)) return String(entry.summary ?? "");
-  const said = saidIn(entry);
-  if (!said) return "";
-  return [messageText(said), ...toolCalls(said).map((call) => JSON.stringify(call.arguments))].join("\n");
 }

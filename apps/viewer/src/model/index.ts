@@ -1,7 +1,8 @@
 export { type CompactionView, compactionAt } from "./compaction-view.ts";
 export { type ContextGrowth, type GrowthPoint, growthTo } from "./context-growth.ts";
 export { type ContextPiece, type ContextView, contextViewAt } from "./context-view.ts";
-export { type EntryGist, gistAt, gistOfCall, oneLine, saidIn, usageOf } from "./entry-gist.ts";
+export { billOf } from "./entry-bill.ts";
+export { type EntryGist, gistAt, gistOfCall, oneLine, saidIn } from "./entry-gist.ts";
 export { type FoundText, findText } from "./find-text.ts";
 export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
 export { type CompactionMark, type EditMark, factsOf, type SessionFacts } from "./session-facts.ts";

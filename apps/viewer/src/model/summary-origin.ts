@@ -1,6 +1,8 @@
-import { type Entry, messageText, type Tree, toolCalls } from "@espalier/session-tree";
+import type { Tree } from "@espalier/session-tree";
+import { Breath } from "./breath.ts";
 import { compactionAt } from "./compaction-view.ts";
-import { oneLine, saidIn } from "./entry-gist.ts";
+import { oneLine } from "./entry-gist.ts";
+import { textOfEntry } from "./entry-text.ts";
 
 /** An entry that a line of a summary may have come from. */
 export interface SummaryOrigin {
@@ -11,8 +13,9 @@ export interface SummaryOrigin {
   snippet: string;
 }
 
-/** Origins that are told at the most. */
+/** Origins that are told at the most, and the score below which none is. */
 const BEST = 5;
+const LEAST = 0.15;
 
 /** Words that stand in nearly every text tell nothing. */
 const SHORTEST_WORD = 3;
@@ -29,29 +32,52 @@ const SNIPPET = 160;
  * that share its words, weighed by how rare a word is among them. Where the summary goes on from an older one, what
  * that one covered is looked at too.
  */
-export function originsOf(tree: Tree, compactionRow: number, line: string): SummaryOrigin[] {
+export async function originsOf(tree: Tree, compactionRow: number, line: string): Promise<SummaryOrigin[]> {
   const words = [...new Set(wordsOf(line))];
   if (words.length === 0) return [];
-  const texts = coveredRows(tree, compactionRow).map((row) => ({ row, text: textOf(tree.entryAt(row)) }));
-  const found = texts.map(({ row, text }) => ({ row, text, has: new Set(wordsOf(text)) }));
-  const weights = new Map(
-    words.map((word) => {
-      const seen = found.reduce((sum, { has }) => sum + (has.has(word) ? 1 : 0), 0);
-      const telling = NAME.test(word) ? NAME_WEIGHT : 1;
-      return [word, telling * Math.log(1 + found.length / (1 + seen))] as const;
-    }),
-  );
-  const whole = [...weights.values()].reduce((sum, weight) => sum + weight, 0);
+  const found = await sharersOf(tree, coveredRows(tree, compactionRow), words);
+  const weights = weightsOf(words, found);
+  const whole = words.reduce((sum, word) => sum + weights.get(word)!, 0);
   return found
-    .map(({ row, text, has }) => {
-      const shared = words.filter((word) => has.has(word));
+    .map(({ row, text, shared }) => {
       const score = shared.reduce((sum, word) => sum + weights.get(word)!, 0) / whole;
       const rarest = shared.toSorted((a, b) => weights.get(b)! - weights.get(a)!)[0];
       return { row, score, snippet: rarest === undefined ? "" : around(text, rarest) };
     })
-    .filter(({ score }) => score > 0.15)
+    .filter(({ score }) => score > LEAST)
     .toSorted((a, b) => b.score - a.score || a.row - b.row)
     .slice(0, BEST);
+}
+
+/** An entry, and which of the words that are looked for it has. */
+interface Sharer {
+  row: number;
+  text: string;
+  shared: string[];
+}
+
+async function sharersOf(tree: Tree, rows: readonly number[], words: readonly string[]): Promise<Sharer[]> {
+  const sharers: Sharer[] = [];
+  const breath = new Breath();
+  for (const row of rows) {
+    const text = textOfEntry(tree.entryAt(row));
+    const has = new Set(wordsOf(text));
+    sharers.push({ row, text, shared: words.filter((word) => has.has(word)) });
+    await breath.take();
+  }
+  return sharers;
+}
+
+/** What each word tells: the rarer it is among the entries, the more. */
+function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<string, number> {
+  const seen = new Map<string, number>();
+  for (const { shared } of sharers) for (const word of shared) seen.set(word, (seen.get(word) ?? 0) + 1);
+  return new Map(
+    words.map((word) => {
+      const telling = NAME.test(word) ? NAME_WEIGHT : 1;
+      return [word, telling * Math.log(1 + sharers.length / (1 + (seen.get(word) ?? 0)))];
+    }),
+  );
 }
 
 function coveredRows(tree: Tree, compactionRow: number): number[] {
@@ -70,14 +96,6 @@ const wordsOf = (text: string): string[] =>
     .split(/[^\p{L}\p{N}_.$/-]+/u)
     .map((word) => word.replace(/^[./-]+|[./-]+$/g, ""))
     .filter((word) => word.length >= SHORTEST_WORD);
-
-/** Everything an entry says, arguments of calls among it. */
-function textOf(entry: Entry): string {
-  const said = saidIn(entry);
-  if (!said) return "";
-  const calls = toolCalls(said).map((call) => `${call.name} ${JSON.stringify(call.arguments)}`);
-  return [messageText(said), ...calls].join("\n");
-}
 
 function around(text: string, word: string): string {
   const at = Math.max(0, text.toLowerCase().indexOf(word));

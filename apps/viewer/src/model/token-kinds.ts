@@ -30,16 +30,16 @@ const OF_ROLES: Readonly<Record<string, TokenKind>> = {
 };
 
 /**
- * Adds the estimate of one message, `estimateTokens`, to the counts, divided by kind; the parts add up to the whole, since what
- * is left over by rounding counts as the message's own text. `sign` -1 takes it away.
+ * Adds the estimate of one message, `estimateTokens`, to the counts, divided by kind; returns it. The parts add up to the
+ * whole, since what is left over by rounding counts as the message's own text.
  */
-export function addTokens(counts: TokenCounts, message: ContextMessage, sign: 1 | -1 = 1): number {
+export function addTokens(counts: TokenCounts, message: ContextMessage): number {
   const total = estimateTokens(message);
   let rest = total;
   const take = (kind: TokenKind, tokens: number) => {
     const taken = Math.min(tokens, rest);
     rest -= taken;
-    counts[TOKEN_KINDS.indexOf(kind)]! += sign * taken;
+    counts[TOKEN_KINDS.indexOf(kind)]! += taken;
   };
   for (const block of contentBlocks(message as { content?: unknown })) {
     if (block.type === "image") take("image", IMAGE_TOKENS);

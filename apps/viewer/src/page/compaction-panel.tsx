@@ -7,6 +7,7 @@ import type { SessionModel } from "./session-model.ts";
 import { SummaryLines } from "./summary-lines.tsx";
 import { TokenBar } from "./token-bar.tsx";
 import type { ViewerActions } from "./viewer-actions.ts";
+import { visibleControls } from "./visible-controls.ts";
 
 interface CompactionPanelProps {
   model: SessionModel;
@@ -88,15 +89,16 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
 
 function Facts({ view }: { view: CompactionView }) {
   const { details, timestamp, cost, usage, covered, kept } = view;
+  const { reason, policy, source, model, durationMs } = details;
   const facts: [string, string][] = [
     ["When", formatTime(timestamp)],
-    ["Why", details.reason ?? ""],
-    ["Policy", details.policy ?? ""],
-    ["Written by", details.source ?? ""],
-    ["Model", details.model ? `${details.model.provider}/${details.model.modelId}` : ""],
+    ["Why", textIn(reason)],
+    ["Policy", textIn(policy)],
+    ["Written by", textIn(source)],
+    ["Model", model?.modelId ? `${textIn(model.provider)}/${textIn(model.modelId)}` : ""],
     ["Cost", cost === null ? "" : formatDollars(cost)],
     ["Billed", usage ? `${formatTokens(usage.input)} in, ${formatTokens(usage.output)} out` : ""],
-    ["Took", details.durationMs === undefined ? "" : `${(details.durationMs / 1_000).toFixed(1)} s`],
+    ["Took", typeof durationMs === "number" ? `${(durationMs / 1_000).toFixed(1)} s` : ""],
     ["Covered", formatCount(covered.length, "entry", "entries")],
     ["Kept", formatCount(kept.length, "entry", "entries")],
     ["Cut", details.isSplitTurn ? "inside a turn" : ""],
@@ -114,6 +116,9 @@ function Facts({ view }: { view: CompactionView }) {
     </dl>
   );
 }
+
+/** Any program may have written the details: what is no text there is none. */
+const textIn = (value: unknown): string => (typeof value === "string" ? visibleControls(value) : "");
 
 interface EntryListProps {
   title: string;

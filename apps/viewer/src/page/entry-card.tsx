@@ -6,7 +6,8 @@ import {
   type Entry,
   entryFields,
 } from "@espalier/session-tree";
-import { saidIn, usageOf } from "../model/entry-gist.ts";
+import { billOf } from "../model/entry-bill.ts";
+import { saidIn } from "../model/entry-gist.ts";
 import { ROW_KINDS, type RowKind } from "../model/outline.ts";
 import { EntryTools } from "./entry-tools.tsx";
 import { formatDollars, formatTime } from "./format-numbers.ts";
@@ -32,7 +33,7 @@ interface EntryCardProps {
 export function EntryCard(props: EntryCardProps) {
   const { row, entry, kind, label, isSelected, isHidden, isLeftOut, actions } = props;
   const said = saidIn(entry);
-  const usage = usageOf(entry);
+  const cost = billOf(entry)?.cost ?? 0;
   const model = said?.role === "assistant" ? said.model : undefined;
   const classes = ["entry", `kind-${kind === "?" ? "unknown" : kind}`];
   if (isSelected) classes.push("selected");
@@ -55,7 +56,7 @@ export function EntryCard(props: EntryCardProps) {
         {isHidden && <span class="quiet">· not read by the model any more</span>}
         {isLeftOut && !isHidden && <span class="quiet">· hidden from the model</span>}
         <span class="grow" />
-        {usage?.cost?.total ? <span class="quiet">{formatDollars(usage.cost.total)}</span> : null}
+        {cost > 0 && <span class="quiet">{formatDollars(cost)}</span>}
         <time class="quiet" dateTime={entry.timestamp}>
           {formatTime(entry.timestamp)}
         </time>
