@@ -96,6 +96,33 @@ describe("what the model reads", () => {
   });
 });
 
+test("of a path with many bites each one is told, and what stands between them all the same", async () => {
+  const said = (id: number, parent: number | null) => ({
+    type: "message",
+    id: `e${id}`,
+    parentId: parent === null ? null : `e${parent}`,
+    timestamp: "",
+    message: { role: "user", content: "word ".repeat(8), timestamp: 1 },
+  });
+  const edits = 1_500;
+  const lines: object[] = [said(0, null)];
+  for (let at = 1; at <= edits; at++)
+    lines.push({
+      type: "context_edit",
+      id: `e${at}`,
+      parentId: `e${at - 1}`,
+      timestamp: "",
+      targetId: "e0",
+      replacement: { content: `edit ${at}` },
+    });
+  for (let at = edits + 1; at <= edits + 600; at++) lines.push(said(at, at - 1));
+  const { points } = await growthTo(treeOf(lines), lines.length - 1);
+  const places = points.map(({ at }) => at);
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect(points.filter(({ bite }) => bite)).toHaveLength(edits + 1);
+  expect(points.filter(({ bite }) => !bite)).toHaveLength(600);
+});
+
 describe("what else is told of a session", () => {
   const message = (id: string, parentId: string | null, role: string, text: string, more: object = {}) => ({
     type: "message",

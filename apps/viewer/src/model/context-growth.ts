@@ -25,14 +25,14 @@ export interface GrowthPoint {
 export interface ContextGrowth {
   /** Entries on the path. */
   steps: number;
-  /** Up to about 2,000 points: the first, the last, both sides of every bite, and what stands evenly between. */
+  /** The first, the last, both sides of every bite, and up to 2,000 that stand evenly between. */
   points: GrowthPoint[];
   /** The window of the model at the end, in tokens; null where it is not known. */
   window: number | null;
 }
 
-/** Points between bites, at the most; with more of them, every other one goes. */
-const POINTS = 2_000;
+/** Points that stand evenly, at the most; with more of them, every other one goes. */
+const EVEN_POINTS = 2_000;
 
 /** One walk along each tree: a session that grows is walked on from where it ended before. */
 const walks = new WeakMap<Tree, Promise<Walked>>();
@@ -68,7 +68,10 @@ async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undef
 class GrowthWalk {
   steps = 0;
   #row = -1;
+  /** Every so many entries a point is kept. */
   #stride = 1;
+  /** How many points are kept for that alone. */
+  #even = 0;
   #points: GrowthPoint[] = [];
   #context: SessionContext = contextOfPath([]);
   #tokens: TokenCounts = noTokens();
@@ -83,16 +86,23 @@ class GrowthWalk {
     const said = this.#context.messages.length;
     const before = { row: this.#row, at: at - 1, tokens: this.#tokens, bite: true } as const;
     this.#row = row;
-    const extends_ = extendContext(this.#context, tree.entryAt(row));
-    if (!extends_) this.#context = contextAt(tree, row);
-    this.#tokens = extends_ ? [...this.#tokens] : noTokens();
-    for (const message of this.#context.messages.slice(extends_ ? said : 0)) addTokens(this.#tokens, message);
-    if (!extends_) {
-      if (this.#points.at(-1)?.at === at - 1) this.#points.pop();
-      if (at > 0) this.#points.push(before);
+    const goesOn = extendContext(this.#context, tree.entryAt(row));
+    if (!goesOn) this.#context = contextAt(tree, row);
+    this.#tokens = goesOn ? [...this.#tokens] : noTokens();
+    for (const message of this.#context.messages.slice(goesOn ? said : 0)) addTokens(this.#tokens, message);
+    if (goesOn) {
+      if (at % this.#stride !== 0) return;
+      this.#points.push(this.#here(at, false));
+      if (++this.#even > EVEN_POINTS) this.#thin();
+      return;
     }
-    if (!extends_ || at % this.#stride === 0) this.#points.push(this.#here(at, !extends_));
-    if (this.#points.length > POINTS) this.#thin();
+    const last = this.#points.at(-1);
+    if (last?.at === at - 1) {
+      this.#points.pop();
+      if (!last.bite) this.#even--;
+    }
+    if (at > 0) this.#points.push(before);
+    this.#points.push(this.#here(at, true));
   }
 
   growth(): ContextGrowth {
@@ -110,9 +120,9 @@ class GrowthWalk {
   }
 
   #thin(): void {
-    // Where bites are what there is so many of, they stay.
     this.#stride *= 2;
     this.#points = this.#points.filter(({ at, bite }) => bite || at % this.#stride === 0);
+    this.#even = this.#points.filter(({ bite }) => !bite).length;
   }
 }
 

@@ -15,10 +15,12 @@ interface EntryToolsProps {
 
 /** What can be done with an entry. */
 export function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryToolsProps) {
-  const [copied, setCopied] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard.writeText(actions.linkTo(id));
-    setCopied(true);
+  const [copied, setCopied] = useState("");
+  const copy = () => {
+    navigator.clipboard.writeText(actions.linkTo(id)).then(
+      () => setCopied("Copied"),
+      () => setCopied("The browser forbids it"),
+    );
   };
   const stop = (event: Event) => event.stopPropagation();
   return (
@@ -32,7 +34,7 @@ export function EntryTools({ row, id, kind, isSaid, isLeftOut, actions }: EntryT
         Compare
       </button>
       <button type="button" title={`Copy the address of entry ${id}`} onClick={copy}>
-        {copied ? "Copied" : "Link"}
+        {copied || "Link"}
       </button>
       {kind === "c" && (
         <button type="button" onClick={() => actions.inspect(row)}>

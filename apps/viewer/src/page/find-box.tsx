@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { FoundText } from "../model/find-text.ts";
-import { useAnswer } from "./observe.ts";
+import { TYPING, useAnswer } from "./observe.ts";
 import type { SessionModel } from "./session-model.ts";
 
 interface FindBoxProps {
@@ -12,11 +12,14 @@ interface FindBoxProps {
 export function FindBox({ model, select }: FindBoxProps) {
   const [query, setQuery] = useState("");
   const wanted = query.trim();
-  const { answer } = useAnswer<FoundText[]>(
-    async () => (wanted.length < 2 ? [] : model.reader.find(wanted)),
+  const { answer, error } = useAnswer<{ query: string; found: FoundText[] }>(
+    async () => ({ query: wanted, found: wanted.length < 2 ? [] : await model.reader.find(wanted) }),
     [model, wanted, model.rows.length],
+    TYPING,
   );
-  const found = wanted.length < 2 ? [] : (answer ?? []);
+  // What was found for the letters before stays in sight until more is known.
+  const found = wanted.length < 2 ? [] : (answer?.found ?? []);
+  const isFresh = answer?.query === wanted;
   return (
     <search class="find">
       <input
@@ -29,10 +32,10 @@ export function FindBox({ model, select }: FindBoxProps) {
         onKeyDown={(event) => {
           if (event.key === "Escape") setQuery("");
           const [first] = found;
-          if (event.key === "Enter" && first) select(first.row);
+          if (event.key === "Enter" && first && isFresh) select(first.row);
         }}
       />
-      {wanted.length >= 2 && answer && (
+      {wanted.length >= 2 && (answer || error) && (
         <ul class="found">
           {found.map(({ row, snippet }) => (
             <li key={row}>
@@ -48,7 +51,8 @@ export function FindBox({ model, select }: FindBoxProps) {
               </button>
             </li>
           ))}
-          {found.length === 0 && <li class="quiet">Nothing here says this.</li>}
+          {error && <li class="failure">{error.message}</li>}
+          {isFresh && found.length === 0 && <li class="quiet">Nothing here says this.</li>}
         </ul>
       )}
     </search>

@@ -1,12 +1,12 @@
 const whole = new Intl.NumberFormat("en");
 
-/** `1,234`, `12.3k`, `1.2M`. */
+/** `1,234`, `12.3k`, `1.23M`. */
 export function formatTokens(tokens: number): string {
   if (tokens < 10_000) return whole.format(tokens);
   return tokens < 1_000_000 ? `${(tokens / 1_000).toFixed(1)}k` : `${(tokens / 1_000_000).toFixed(2)}M`;
 }
 
-/** `$0.013`, `$1.20`; nothing for nothing. */
+/** `$0.0130`, `$1.20`; nothing for nothing. */
 export function formatDollars(dollars: number): string {
   if (dollars === 0) return "";
   return dollars < 0.1 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { formatAddress } from "./address.ts";
 import { ask } from "./ask-server.ts";
 import { formatBytes, formatTime } from "./format-numbers.ts";
-import { useAnswer } from "./observe.ts";
+import { TYPING, useAnswer } from "./observe.ts";
 import type { PageSource, ShownSession } from "./page-source.ts";
 
 /** A place where a text stands, in any session. */
@@ -23,7 +23,8 @@ export function SessionList({ source }: { source: PageSource }) {
   const [query, setQuery] = useState("");
   const [shown, setShown] = useState(FIRST_SHOWN);
   const wanted = query.trim().toLowerCase();
-  const { answer: sessions = [], error } = useAnswer(() => source.list(), [source]);
+  const { answer, error } = useAnswer(() => source.list(), [source]);
+  const sessions = answer ?? [];
   const named = sessions.filter((session) => wordsOf(session).includes(wanted));
   return (
     <main class="session-list">
@@ -51,7 +52,11 @@ export function SessionList({ source }: { source: PageSource }) {
         ))}
       </ul>
       {error && <p class="failure">{error.message}</p>}
-      {sessions.length > 0 && named.length === 0 && <p class="quiet">No session is named like this.</p>}
+      {answer && named.length === 0 && (
+        <p class="quiet">
+          {answer.length === 0 ? "There are no sessions here." : "No session is named like this."}
+        </p>
+      )}
       {named.length > shown && (
         <button type="button" class="more" onClick={() => setShown(shown + 500)}>
           Show more of {named.length}
@@ -65,7 +70,7 @@ const wordsOf = ({ name, firstMessage, id, cwd }: ShownSession): string =>
   [name, firstMessage, id, cwd].join("\n").toLowerCase();
 
 function Hits({ query, sessions }: { query: string; sessions: readonly ShownSession[] }) {
-  const { answer, error } = useAnswer(() => later(() => ask<Hit[]>("api/search", { q: query })), [query]);
+  const { answer, error } = useAnswer(() => ask<Hit[]>("api/search", { q: query }), [query], TYPING);
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet">Searching…</p>;
   return (
@@ -90,16 +95,4 @@ function Hits({ query, sessions }: { query: string; sessions: readonly ShownSess
 function titleOf(sessions: readonly ShownSession[], key: string): string {
   const session = sessions.find((candidate) => candidate.key === key);
   return session?.name ?? session?.firstMessage ?? key;
-}
-
-/** Milliseconds that somebody who types is given to go on. */
-const TYPING = 180;
-
-let newest = 0;
-
-async function later<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-  const mine = ++newest;
-  await new Promise((resolve) => setTimeout(resolve, TYPING));
-  // Somebody typed on: this answer is for nobody.
-  return mine === newest ? ask() : new Promise<Answer>(() => undefined);
 }

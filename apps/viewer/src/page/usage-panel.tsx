@@ -35,7 +35,9 @@ export function UsagePanel({ model }: { model: SessionModel }) {
         <Fact name="From the cache" value={`${formatTokens(last.cached)} tokens`} />
         <Fact name="Written" value={`${formatTokens(last.output)} tokens`} />
       </dl>
-      <Plot title="Dollars" points={points} values={[{ name: "cost", of: (point) => point.cost }]} />
+      {last.cost > 0 && (
+        <Plot title="Dollars" points={points} values={[{ name: "cost", of: (point) => point.cost }]} />
+      )}
       <Plot
         title="Tokens"
         points={points}
@@ -51,7 +53,7 @@ export function UsagePanel({ model }: { model: SessionModel }) {
       />
       <Bills
         title="By kind"
-        bills={stats.kinds.map((bill) => ({ ...bill, name: bill.kind.replace("_", " ") }))}
+        bills={stats.kinds.map((bill) => ({ ...bill, name: bill.kind.replaceAll("_", " ") }))}
       />
     </div>
   );

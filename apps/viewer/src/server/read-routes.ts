@@ -9,7 +9,7 @@ export const readRoutes: Readonly<Record<string, (reader: SessionReader, query: 
   {
     facts: (reader) => reader.facts(),
     outline: (reader, query) => reader.outline(whole(query, "from"), whole(query, "to")),
-    gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", 5_000)),
+    gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", MOST_GISTS)),
     entries: (reader, query) => reader.entries(listed(query, "rows")),
     row: async (reader, query) => ({ row: await reader.rowOf(text(query, "id")) }),
     context: (reader, query) => reader.context(whole(query, "row", -1)),
@@ -22,7 +22,8 @@ export const readRoutes: Readonly<Record<string, (reader: SessionReader, query: 
     compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
   };
 
-/** Rows that one request may ask for. */
+/** Rows whose gists one request may ask for, and whose entries. */
+const MOST_GISTS = 5_000;
 const MOST_ROWS = 2_000;
 
 function text(query: Query, name: string): string {
