@@ -1,4 +1,4 @@
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createSession, type Extension, type Session, type SessionOptions } from "@espalier/engine";
@@ -6,6 +6,7 @@ import { createSession, type Extension, type Session, type SessionOptions } from
 /** A session in a folder of its own, with a few turns in which files are read and edited. */
 export async function conversation(extension: Extension, options: SessionOptions = {}): Promise<Session> {
   const folder = mkdtempSync(join(tmpdir(), "espalier-example-"));
+  process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const session = await createSession({ ...options, home: folder, cwd: folder, extensions: [extension] });
   for (let turn = 1; turn <= 6; turn++) {
     const file = `src/part-${turn}.ts`;

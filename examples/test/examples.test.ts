@@ -1,7 +1,13 @@
-import { readdirSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
+
+// What an example removes when its process ends, a test has to remove itself.
+const work = mkdtempSync(join(tmpdir(), "espalier-examples-"));
+process.env["TMPDIR"] = work;
+afterAll(() => rmSync(work, { recursive: true }));
 
 const folder = join(import.meta.dirname, "..");
 /** Needs a model to talk to, and has a test of its own. */
