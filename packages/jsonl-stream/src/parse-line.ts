@@ -1,3 +1,4 @@
+import { decodeText } from "./decode-text.ts";
 import { contentStart } from "./line-content.ts";
 
 /** Why a line is no JSON value. Says nothing of what the line holds. */
@@ -20,8 +21,6 @@ export type ParsedLine = { ok: true; value: unknown } | { ok: false; problem: Li
 /** V8's longest string, in characters; no line of more bytes is decoded. */
 export const LONGEST_PARSED = 0x1fffffe8;
 
-const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
 const MESSAGES: Record<LineProblem["kind"], string> = {
   blank: "The line is blank.",
   "nul-bytes": "The line holds NUL bytes, as a power cut leaves them.",
@@ -35,13 +34,8 @@ export function parseLine(bytes: Uint8Array): ParsedLine {
   if (bytes.length === 0) return problem("blank", bytes);
   if (bytes.length > LONGEST_PARSED) return problem("too-long", bytes);
   const start = contentStart(bytes, 0, bytes.length);
-  let text: string;
-  try {
-    text = decoder.decode(start === 0 ? bytes : bytes.subarray(start));
-  } catch {
-    // The decoder's error says no more than this.
-    return problem(bytes.includes(0) ? "nul-bytes" : "invalid-utf8", bytes);
-  }
+  const text = decodeText(start === 0 ? bytes : bytes.subarray(start));
+  if (text === undefined) return problem(bytes.includes(0) ? "nul-bytes" : "invalid-utf8", bytes);
   try {
     return { ok: true, value: JSON.parse(text) };
   } catch {

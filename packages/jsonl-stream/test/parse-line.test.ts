@@ -24,6 +24,29 @@ describe("parsing a line", () => {
     }
   });
 
+  test("a character that stands for lost bytes is one, and lost bytes are none", () => {
+    const strict = new TextDecoder("utf-8", { fatal: true });
+    const isText = (line: Uint8Array): boolean => {
+      try {
+        return strict.decode(line) !== undefined;
+      } catch {
+        return false;
+      }
+    };
+    const piece = fc.oneof(
+      fc.constantFrom("\ufffd", "é", "漢", "🙂", "a").map(bytes),
+      fc.uint8Array({ minLength: 1, maxLength: 3, min: 0x80 }),
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 6 }), (pieces) => {
+        const line = Uint8Array.from([0x22, ...pieces.flatMap((each) => [...each]), 0x22]);
+        const told = isText(line) ? { ok: true, value: strict.decode(line).slice(1, -1) } : { ok: false };
+        expect(parseLine(line)).toMatchObject(told);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
   test("U+2028 inside a string is a character like any other", () => {
     expect(parseLine(bytes('"a\u2028b"'))).toEqual({ ok: true, value: "a\u2028b" });
   });

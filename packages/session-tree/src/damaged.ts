@@ -12,9 +12,6 @@ export function placeholder(bytes: Uint8Array, scan: EntryScan): Entry {
 export const idIn = (bytes: Uint8Array, { idStart, idEnd }: EntryScan): string =>
   decode(bytes, idStart, idEnd);
 
-export const typeIn = (bytes: Uint8Array, { typeStart, typeEnd }: EntryScan): string =>
-  decode(bytes, typeStart, typeEnd);
-
 const parentIn = (bytes: Uint8Array, { parentStart, parentEnd }: EntryScan): string | null =>
   parentStart < 0 ? null : decode(bytes, parentStart, parentEnd);
 

@@ -1,4 +1,4 @@
-import type { ContextEdit, Entry } from "./entry.ts";
+import type { ContextEdit, Entry, EntryKind } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 
 /** What a path's compactions and edits come to. References that name nothing above them on the path count for nothing. */
@@ -15,6 +15,8 @@ export interface PathFacts {
 
 /** Reads a path once, root first. */
 export function readPathFacts(path: readonly Entry[]): PathFacts {
+  // Most paths have neither, and to remember where each id of a long one stands takes longer than to see that.
+  if (!path.some(({ type }) => refersBack(kindOf(type)))) return NO_FACTS;
   const above = new Map<string, number>();
   const edits = new Map<number, ContextEdit["replacement"]>();
   const reaches: { from: number; to: number }[] = [];
@@ -23,7 +25,7 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
   for (let at = 0; at < path.length; at++) {
     const entry = path[at]!;
     const kind = kindOf(entry.type);
-    if ((kind.firstKept || kind.edit) && !kind.problem?.(entry)) {
+    if (refersBack(kind) && !kind.problem?.(entry)) {
       if (kind.firstKept) {
         const firstKept = kind.firstKept(entry);
         const kept = firstKept === entry.id ? at : above.get(firstKept);
@@ -46,6 +48,11 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
   const visible = ({ from }: { from: number }) => from >= keptFrom || from === compactedAt;
   return { compactedAt, keptFrom, edits, editReaches: reaches.filter(visible) };
 }
+
+/** Whether an entry says something of one above it. */
+const refersBack = (kind: EntryKind): boolean => kind.firstKept !== undefined || kind.edit !== undefined;
+
+const NO_FACTS: PathFacts = { compactedAt: -1, keptFrom: 0, edits: new Map(), editReaches: [] };
 
 /**
  * For each position: whether something before it in the context changed after it was said. A compaction changes what

@@ -1,5 +1,5 @@
 import { type ByteView, forEachLineBackward } from "@espalier/jsonl-stream";
-import { idIn, placeholder, typeIn } from "./damaged.ts";
+import { placeholder } from "./damaged.ts";
 import type { Entry, EntryKind } from "./entry.ts";
 import { entryKinds, kindOf } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
@@ -9,6 +9,7 @@ import { leafRowAt, movingRow } from "./leaf.ts";
 import { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
 import { readSessionLine } from "./session-line.ts";
+import { spellsText } from "./spells.ts";
 import { Tree } from "./tree.ts";
 import { WantedId } from "./wanted-id.ts";
 
@@ -70,15 +71,16 @@ class PathReader {
     const kind = isLegible ? kindIn(block, scan.typeStart, scan.typeEnd) : NO_ENTRY;
     if (isOnPath && kind !== NO_ENTRY && !this.#builder.needs(entryKinds[kind]!.type))
       return this.#pass(block, scan);
-    const type = kind === NO_ENTRY ? HEADER : typeIn(block, scan);
     const line = readSessionLine(block.subarray(start, end));
     if (line.is === "header" || line.is === "blank") return true;
     // Parsing finds something else than scanning where a key stands twice.
-    const isSame = (entry: Entry) => entry.type === type && entry.id === idIn(block, scan);
+    const isSame = ({ type, id }: Entry) =>
+      spellsText(block, scan.typeStart, scan.typeEnd, type) &&
+      spellsText(block, scan.idStart, scan.idEnd, id);
     if (line.is === "entry" && (!isSure || isSame(line.entry)))
       return this.#takeEntry(line.entry, kindOf(line.entry.type));
     // A line whose beginning can be read keeps its place on the path and says nothing.
-    return type === HEADER || this.#takeEntry(placeholder(block, scan), kindOf(type));
+    return kind === NO_ENTRY || this.#takeEntry(placeholder(block, scan), entryKinds[kind]!);
   }
 
   #takeEntry(entry: Entry, kind: EntryKind): boolean {
@@ -114,8 +116,6 @@ class PathReader {
     return { ...this.#builder.finish(this.#leafId), readFrom: this.#readFrom };
   }
 }
-
-const HEADER = "session";
 
 /** What `kindIn` says of the type of a header; of a line that cannot be read, too. */
 const NO_ENTRY = -1;
