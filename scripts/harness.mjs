@@ -1,6 +1,7 @@
 // Runs one long trial of the durability contract: npm run harness -- <name> [--short] [--seed N] [--count N] [--store NAME].
 // Prints one line of JSON; exit 1 when something broke the contract.
 import { spawnSync } from "node:child_process";
+import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { root } from "./tools.mjs";
@@ -17,4 +18,5 @@ await build({
   logLevel: "error",
 });
 const { status } = spawnSync(process.execPath, [program, ...process.argv.slice(2)], { stdio: "inherit" });
+rmSync(program, { force: true });
 process.exitCode = status ?? 1;

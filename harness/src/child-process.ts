@@ -21,7 +21,7 @@ export class Child {
     this.process = options.shell
       ? spawn("sh", ["-c", `${options.shell}; exec "$0" "$@"`, process.execPath, ...own], { stdio })
       : spawn(process.execPath, own, { stdio });
-    this.process.stdout!.on("data", (data: Buffer) => this.#hear(data.toString()));
+    this.process.stdout!.setEncoding("utf8").on("data", (text: string) => this.#hear(text));
     // A child that was killed does not read what is still said to it.
     this.process.stdin!.on("error", () => undefined);
     this.over = once(this.process, "close");

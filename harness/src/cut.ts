@@ -3,14 +3,14 @@ import { join } from "node:path";
 import { diagnose } from "@espalier/engine";
 import { custom, readSessionLine, type SessionStore, SessionTree } from "@espalier/session-tree";
 import { Findings, type Harness } from "./harness.ts";
-import { conversation, sessionBytes } from "./new-session.ts";
+import { chainOf, sessionBytes } from "./new-session.ts";
 import { storeNamed } from "./store-named.ts";
 
 /** Every byte of the last record cut: what is before it is there, the loss is named, and the next append is clean. */
 export const cut: Harness = async ({ store: storeName, folder, isShort }) => {
   const findings = new Findings();
   const store = storeNamed(storeName, folder);
-  const entries = conversation(12);
+  const entries = chainOf(12);
   const whole = sessionBytes(entries);
   const begin = whole.lastIndexOf(10, whole.length - 2) + 1;
   for (let end = begin; end < whole.length; end += isShort ? 3 : 1) {

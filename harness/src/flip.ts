@@ -1,14 +1,14 @@
 import { diagnose } from "@espalier/engine";
 import { custom, memoryLog, readSessionLine, SessionTree } from "@espalier/session-tree";
 import { Findings, type Harness } from "./harness.ts";
-import { conversation, sessionBytes } from "./new-session.ts";
+import { chainOf, sessionBytes } from "./new-session.ts";
 import { SeededRandom } from "./seeded-random.ts";
 
 /** Every single byte of a 200-line file flipped: what was not touched is there, damage is named, the next append is clean. */
 export const flip: Harness = async ({ seed, isShort }) => {
   const findings = new Findings();
   const random = new SeededRandom(seed);
-  const entries = conversation(199);
+  const entries = chainOf(199);
   const whole = sessionBytes(entries);
   const ends: number[] = [];
   for (let at = whole.indexOf(10); at >= 0; at = whole.indexOf(10, at + 1)) ends.push(at);

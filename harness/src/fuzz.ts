@@ -4,7 +4,7 @@ import { diagnose } from "@espalier/engine";
 import { memoryLog, SessionTree, SessionTreeError } from "@espalier/session-tree";
 import { Findings, type Harness } from "./harness.ts";
 import { mutate } from "./mutations.ts";
-import { conversation, sessionBytes } from "./new-session.ts";
+import { chainOf, sessionBytes } from "./new-session.ts";
 import { SeededRandom } from "./seeded-random.ts";
 
 /** Milliseconds a file of 100 KB may take. */
@@ -108,7 +108,7 @@ function pieceOf(lines: readonly string[], random: SeededRandom): string[] {
 
 /** Real sessions where the corpus lies beside the repository; else made ones. */
 function realSessions(findings: Findings): Buffer[] {
-  const made = [sessionBytes(conversation(60))];
+  const made = [sessionBytes(chainOf(60))];
   const corpus = ["../shared/corpus/pi", "../../shared/corpus/pi"]
     .map((path) => resolve(path))
     .find((path) => existsSync(path));

@@ -11,8 +11,8 @@ export const headerOf = (id: string): SessionHeader => ({
   cwd: "/garden",
 });
 
-/** The entries of a conversation of `count` turns, one under the other. */
-export function conversation(count: number): Entry[] {
+/** So many entries, one under the other: by turns a question, and a shell run. */
+export function chainOf(count: number): Entry[] {
   return Array.from({ length: count }, (_, at) => {
     const isUser = at % 2 === 0;
     const said = isUser

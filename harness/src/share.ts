@@ -29,11 +29,11 @@ const SHORT: readonly Form[] = [
 /** Several processes append to one session, and one of them is killed every second and begins again. */
 export const share: Harness = async (options) => {
   const findings = new Findings();
-  for (const form of options.isShort ? SHORT : LONG) await one(options, form, findings);
+  for (const form of options.isShort ? SHORT : LONG) await shareOne(options, form, findings);
   return findings;
 };
 
-async function one(options: HarnessOptions, form: Form, findings: Findings): Promise<void> {
+async function shareOne(options: HarnessOptions, form: Form, findings: Findings): Promise<void> {
   const random = new SeededRandom(options.seed);
   const file = writeSession(join(options.folder, `shared-${form.largest}.jsonl`));
   const acked = new Set<string>();
@@ -75,10 +75,10 @@ async function one(options: HarnessOptions, form: Form, findings: Findings): Pro
   await killing;
   findings.count(`acked, ${form.name}`, acked.size);
   findings.count(`kills, ${form.name}`, kills);
-  count(findings, form, file, acked, kills);
+  judge(findings, form, file, acked, kills);
 }
 
-function count(
+function judge(
   findings: Findings,
   form: Form,
   file: string,
