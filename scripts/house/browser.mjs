@@ -1,30 +1,34 @@
-// Root entries that a browser loads must not reach Node by a static import; a dynamic import or a type may.
+// Entries that a browser loads must not reach Node by a static import; a dynamic import or a type may.
 import { resolveImport, sourceEntries } from "./resolve.mjs";
 
-const browserSafe = [
-  "packages/jsonl-stream",
-  "packages/session-tree",
-  "packages/summarizer",
-  "packages/extensions",
-  "packages/compaction",
-  "packages/branch-summary",
-  "packages/interop",
-];
+/** @type {Record<string, string>} by folder, the entry that a browser loads */
+const browserSafe = {
+  "packages/jsonl-stream": ".",
+  "packages/session-tree": ".",
+  "packages/summarizer": ".",
+  "packages/extensions": ".",
+  "packages/compaction": ".",
+  "packages/branch-summary": ".",
+  "packages/interop": ".",
+  "packages/policies": ".",
+  "packages/engine": "./reading",
+  "apps/viewer": "./model",
+};
 
 /** @returns {string[]} the shortest way to each Node module, one sentence per module and package */
 export function checkBrowser(/** @type {import("./workspace.mjs").Workspace} */ workspace) {
   const files = new Map(workspace.packages.flatMap((owner) => owner.files).map((file) => [file.path, file]));
-  return workspace.packages
-    .filter(({ folder }) => browserSafe.includes(folder))
-    .flatMap((owner) => {
-      const entry = sourceEntries(owner)["."];
-      if (!entry)
-        return [`${owner.folder} has no root entry: give "exports" a "." that points at src/index.ts.`];
-      return nodeModulesFrom(workspace, files, entry).map(
-        ({ builtin, way }) =>
-          `${owner.name} runs in a browser, but its root entry reaches ${builtin} by ${way.join(" → ")}: move that to the ./node entry.`,
-      );
-    });
+  return workspace.packages.flatMap((owner) => {
+    const door = browserSafe[owner.folder];
+    if (door === undefined) return [];
+    const entry = sourceEntries(owner)[door];
+    if (!entry) return [`${owner.folder} has no entry "${door}", which browsers load: give "exports" one.`];
+    const cure = door === "." ? "move that to the ./node entry" : "leave that to another entry";
+    return nodeModulesFrom(workspace, files, entry).map(
+      ({ builtin, way }) =>
+        `${owner.name} runs in a browser, but its ${door === "." ? "root entry" : `entry ${door}`} reaches ${builtin} by ${way.join(" → ")}: ${cure}.`,
+    );
+  });
 }
 
 function nodeModulesFrom(

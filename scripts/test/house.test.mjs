@@ -136,6 +136,26 @@ test("a root entry for browsers does not reach Node, not even through another pa
   expect(found.filter((line) => line.startsWith("@espalier/compaction runs in a browser"))).toHaveLength(1);
 });
 
+test("an entry beside the root that browsers load is held to the same, and has to be there", () => {
+  const manifest = JSON.parse(library("engine"));
+  const engine = {
+    "packages/engine/src/index.ts": `export { read } from "./read.ts";\n`,
+    "packages/engine/src/read.ts": `import { readFileSync } from "node:fs";\nexport const read = readFileSync;\n`,
+    "packages/engine/src/reading/index.ts": `export { read } from "../read.ts";\n`,
+  };
+  expect(violations({ ...engine, "packages/engine/package.json": JSON.stringify(manifest) })).toEqual([
+    'packages/engine has no entry "./reading", which browsers load: give "exports" one.',
+  ]);
+  manifest.exports["./reading"] = "./src/reading/index.ts";
+  manifest.publishConfig.exports["./reading"] = {
+    types: "./dist/reading/index.d.ts",
+    default: "./dist/reading/index.js",
+  };
+  expect(violations({ ...engine, "packages/engine/package.json": JSON.stringify(manifest) })).toEqual([
+    "@espalier/engine runs in a browser, but its entry ./reading reaches node:fs by packages/engine/src/reading/index.ts → packages/engine/src/read.ts: leave that to another entry.",
+  ]);
+});
+
 test("a root entry for browsers may name Node's types and load Node late", () => {
   expect(
     violations({
