@@ -4,6 +4,11 @@ import assert from "node:assert/strict";
 
 const BESIDE = new Set(["label", "session_info", "usage", "leaf"]);
 
+const EVERY_TYPE = (
+  "message compaction branch_summary custom custom_message context_edit label model_change thinking_level_change " +
+  "session_info usage leaf"
+).split(" ");
+
 /** Throws an AssertionError that names the entry when the session is not sound. */
 export function checkSession(text) {
   assert.ok(
@@ -54,7 +59,7 @@ function checkTree(entries, byId) {
 
 /** Each answer that did not fail is followed by the results of its calls, in order, and by nothing else. */
 function checkCalls(entries) {
-  const children = Map.groupBy?.(entries, ({ parentId }) => parentId) ?? group(entries);
+  const children = byParent(entries);
   const interrupted = [];
   for (const entry of entries) {
     if (entry.message?.role !== "assistant") continue;
@@ -82,7 +87,7 @@ function checkCalls(entries) {
   );
 }
 
-function group(entries) {
+function byParent(entries) {
   const children = new Map();
   for (const entry of entries) children.set(entry.parentId, [...(children.get(entry.parentId) ?? []), entry]);
   return children;
@@ -110,17 +115,7 @@ function checkReferences(entry, byId) {
 
 function checkContents(text, entries) {
   const types = new Set(entries.map(({ type }) => type));
-  const expected = [
-    "message",
-    "compaction",
-    "branch_summary",
-    "custom",
-    "custom_message",
-    "context_edit",
-    "label",
-  ];
-  expected.push("model_change", "thinking_level_change", "session_info", "usage", "leaf");
-  for (const type of expected) assert.ok(types.has(type), `There is an entry of type ${type}.`);
+  for (const type of EVERY_TYPE) assert.ok(types.has(type), `There is an entry of type ${type}.`);
   assert.ok(entries.length >= 160, `At least 160 entries, not ${entries.length}.`);
   const size = Buffer.byteLength(text);
   assert.ok(size > 150_000 && size < 400_000, `150 to 400 KB, not ${size} bytes.`);
