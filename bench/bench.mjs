@@ -6,7 +6,7 @@
 //   node bench.mjs --smoke                a few seconds: does everything run? Installs nothing, writes no results
 //   node bench.mjs --keep                 leaves the generated files for the next run
 //   node bench.mjs --as-is                installs nothing: who is missing is said to be missing
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, cpus, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,6 +16,7 @@ import { bundleProject } from "./lib/bundle.mjs";
 import { benchNodeVersion } from "./lib/contender.mjs";
 import { installContenders } from "./lib/install.mjs";
 import { allLines } from "./lib/lines.mjs";
+import { readResults, resultsPath } from "./lib/results.mjs";
 import { tableOf, verdictOf } from "./lib/table.mjs";
 
 const SIZES = [1_000, 10_000, 100_000, 1_000_000];
@@ -63,9 +64,8 @@ if (!given.keep) rmSync(folder, { recursive: true, force: true });
 
 /** Lines that were not measured keep what they were last time. */
 function write(fresh) {
-  const path = here("results.json");
-  const old = readResults(path);
-  const byName = new Map([...old.lines, ...fresh].map((each) => [each.name, each]));
+  const old = readResults()?.lines ?? [];
+  const byName = new Map([...old, ...fresh].map((each) => [each.name, each]));
   const machine = {
     node: benchNodeVersion(),
     cpu: cpus()[0]?.model ?? "unknown",
@@ -73,15 +73,6 @@ function write(fresh) {
     date: new Date().toISOString().slice(0, 10),
     seconds: Math.round((performance.now() - started) / 1000),
   };
-  writeFileSync(path, `${JSON.stringify({ machine, lines: [...byName.values()] }, undefined, 1)}\n`);
-  console.error(`Written: ${path}`);
-}
-
-function readResults(path) {
-  try {
-    return JSON.parse(readFileSync(path, "utf8"));
-  } catch (error) {
-    if (error.code === "ENOENT") return { lines: [] };
-    throw error;
-  }
+  writeFileSync(resultsPath, `${JSON.stringify({ machine, lines: [...byName.values()] }, undefined, 1)}\n`);
+  console.error(`Written: ${resultsPath}`);
 }

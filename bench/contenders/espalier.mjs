@@ -254,12 +254,4 @@ export const tasks = {
     await session.close();
     return { ms, entries: length, messages: messages.length, peak: peakMegabytes() };
   },
-
-  async import({ path }) {
-    const { importSessions } = await loadInterop();
-    const { ms } = await timed(async () => {
-      for await (const _ of importSessions(path, { store: sessionTree.memoryStore() }));
-    });
-    return { ms, peak: peakMegabytes() };
-  },
 };

@@ -7,7 +7,6 @@ import {
   fsyncSync,
   openSync,
   readdirSync,
-  readFileSync,
   readSync,
   statSync,
   writeSync,
@@ -132,17 +131,6 @@ export const tasks = {
       return stdout.split("\n").reduce((sum, line) => sum + Number(line.split(":").at(-1) || 0), 0);
     });
     return { ms, hits: result };
-  },
-
-  /** Parses every line of a file and writes it again as JSON, in memory. */
-  async reserialise({ path }) {
-    const { ms, result } = await timed(() => {
-      let length = 0;
-      for (const line of readFileSync(path, "utf8").split("\n"))
-        if (line !== "") length += JSON.stringify(JSON.parse(line)).length;
-      return length;
-    });
-    return { ms, length: result };
   },
 
   /** Reads a file in blocks, parses each line, and writes it anew. */

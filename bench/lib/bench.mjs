@@ -2,6 +2,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { startContender, whyMissing } from "./contender.mjs";
+import { median } from "./median.mjs";
 import { sessionFile } from "./session-file.mjs";
 import { sessionFolder } from "./session-folder.mjs";
 
@@ -123,10 +124,4 @@ function medians(/** @type {Record<string, unknown>[]} */ answers) {
   const [first = {}] = answers;
   const keys = Object.keys(first).filter((key) => typeof first[key] === "number");
   return Object.fromEntries(keys.map((key) => [key, median(answers.map((answer) => Number(answer[key])))]));
-}
-
-export function median(/** @type {number[]} */ values) {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }

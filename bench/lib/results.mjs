@@ -1,14 +1,15 @@
-// What the last full run measured.
+// What was measured last, line by line.
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
-const path = new URL("../results.json", import.meta.url);
+export const resultsPath = fileURLToPath(new URL("../results.json", import.meta.url));
 
 /** @typedef {{ machine: Record<string, string | number>, lines: { name: string, title: string, rows: import("./line.mjs").Row[] }[] }} Results */
 
 /** @returns {Results | undefined} undefined before the first run */
 export function readResults() {
   try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    return JSON.parse(readFileSync(resultsPath, "utf8"));
   } catch (error) {
     if (/** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT") return undefined;
     throw error;

@@ -28,7 +28,7 @@ const RESULT = { typical: 900, spread: 1.45, most: 100_000 };
  */
 export class SessionLines {
   entries = 0;
-  /** Ids of entries on the path of the leaf, one in a thousand, and the newest. */
+  /** One entry in a thousand, branches that were left included. */
   landmarks = [];
   compactions = 0;
   #random;

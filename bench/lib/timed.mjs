@@ -1,4 +1,5 @@
 // Milliseconds of work, by the clock that does not jump.
+import { median } from "./median.mjs";
 
 /** @returns {Promise<{ ms: number, result: any }>} */
 export async function timed(/** @type {() => any} */ work) {
@@ -21,8 +22,7 @@ export async function medianTime(count, work) {
     if (result instanceof Promise) await result;
     times.push(performance.now() - start);
   }
-  times.sort((a, b) => a - b);
-  return times[count >> 1];
+  return median(times);
 }
 
 /** Megabytes that a process holds at most so far. */

@@ -1,4 +1,5 @@
 import { atMost, ratio, within } from "../lib/goal.mjs";
+import { median } from "../lib/median.mjs";
 import { medianTime } from "../lib/timed.mjs";
 
 const APPENDS = 300;
@@ -48,7 +49,7 @@ async function appendRow({ bench, database, store }) {
       database.query({ name: "bare", text: "INSERT INTO bare (body) VALUES ($1)" }, [body]),
     );
   }
-  const [espalier, limit] = [times.espalier, times.limit].map(middle);
+  const [espalier, limit] = [times.espalier, times.limit].map(median);
   return {
     work: "one append, on disk when it answers",
     unit: "ms",
@@ -216,5 +217,3 @@ const entryLine = (id, parentId, data) =>
     customType: "made",
     data,
   });
-
-const middle = (times) => times.sort((a, b) => a - b)[times.length >> 1];

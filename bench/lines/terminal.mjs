@@ -6,6 +6,7 @@ import { Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { atMost } from "../lib/goal.mjs";
+import { median } from "../lib/median.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const START = join(root, "scripts/espalier.mjs");
@@ -191,9 +192,4 @@ function writable(/** @type {{ columns: number, rows: number }} */ size) {
 function percentile(/** @type {number[]} */ numbers, /** @type {number} */ share) {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
-}
-
-function median(/** @type {number[]} */ numbers) {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)];
 }

@@ -6,6 +6,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { atLeast, atMost } from "../lib/goal.mjs";
+import { median } from "../lib/median.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const BROWSER = "/usr/bin/chromium";
@@ -57,10 +58,10 @@ async function measured(/** @type {import("../lib/bench.mjs").Bench} */ bench) {
   try {
     const sights = [];
     for (let round = 0; round < 3; round++) sights.push(await firstSight(browser, path));
-    const paints = sights.map(({ paint }) => paint).sort((a, b) => a - b);
-    const words = sights.map((sight) => sight.words).sort((a, b) => a - b);
-    const { frame, worst, page } = sights[2] ?? {};
-    return { paint: paints[1], words: words[1], frame, worst, page };
+    const { frame, worst, page } = sights.at(-1) ?? {};
+    const paint = median(sights.map((sight) => sight.paint));
+    const words = median(sights.map((sight) => sight.words));
+    return { paint, words, frame, worst, page };
   } finally {
     await browser.close();
   }
@@ -88,12 +89,11 @@ async function firstSight(
     const frames = await page.evaluate(panned, FRAMES);
     await context.close();
     const html = await (await fetch(url)).text();
-    frames.sort((/** @type {number} */ a, /** @type {number} */ b) => a - b);
     return {
       paint,
       words,
-      frame: frames[frames.length >> 1],
-      worst: frames.at(-1),
+      frame: median(frames),
+      worst: Math.max(...frames),
       page: gzipSync(html).length / 1_000,
     };
   } finally {
