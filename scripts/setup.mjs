@@ -2,11 +2,11 @@
 // A second run costs a fraction of a second: pnpm compares the lockfile with what is installed and returns.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { root } from "./tools.mjs";
+import { fileURLToPath } from "node:url";
 
-const { packageManager } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
-const local = join(root, "node_modules/.bin/pnpm");
+const root = fileURLToPath(new URL("..", import.meta.url));
+const { packageManager } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+const local = fileURLToPath(new URL("../node_modules/.bin/pnpm", import.meta.url));
 const install = ["install", "--frozen-lockfile", "--reporter=silent"];
 const [command, args] = existsSync(local) ? [local, install] : ["npx", ["--yes", packageManager, ...install]];
 // Everything pnpm says goes to stderr, so that a command's own output stays alone on stdout.
