@@ -75,7 +75,7 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
         yield piece;
       }
       const message = await answering.finalMessage();
-      lastRequest = { body };
+      lastRequest = { body, ...countOf(message.usage) };
       const stopReason = STOP_REASONS[message.stop_reason ?? ""] ?? "stop";
       const words = stopReason === "error" ? `The model stopped: ${message.stop_reason}.` : undefined;
       yield answer(message.content.flatMap(toBlock), message.usage, stopReason, words);
@@ -139,6 +139,14 @@ const STOP_REASONS: Readonly<Record<string, StopReason>> = {
   model_context_window_exceeded: "length",
   refusal: "error",
 };
+
+/** The prompt as its provider counted it, which tells whether an instruction more still fits; nothing where it did not. */
+function countOf(reported: ReportedUsage): Pick<LastRequest, "inputTokens"> {
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported;
+  const inputTokens =
+    (input_tokens ?? 0) + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
+  return inputTokens > 0 ? { inputTokens } : {};
+}
 
 function toBlock(block: Anthropic.ContentBlock): AssistantBlock[] {
   if (block.type === "text") return [{ type: "text", text: block.text }];
