@@ -23,6 +23,13 @@ import { type TurnStage, takeTurn } from "./turn.ts";
 import { TurnTaking } from "./turn-taking.ts";
 import { isAbort } from "./until-aborted.ts";
 
+/** A run that is going on. */
+interface Run {
+  readonly controller: AbortController;
+  /** The newest answer of this run. */
+  last: AssistantMessage | null;
+}
+
 /** A reference agent: a session, a model and tools; what they do together is one function, `takeTurn`. */
 export class Agent {
   /** The session that the agent was made with. */
@@ -35,9 +42,8 @@ export class Agent {
   readonly #turns = new TurnTaking();
   readonly #stage: TurnStage;
   #model: Model;
-  #run: AbortController | undefined;
+  #run: Run | undefined;
   #compaction: AbortController | undefined;
-  #last: AssistantMessage | null = null;
 
   constructor(options: AgentOptions) {
     this.session = options.session;
@@ -134,7 +140,7 @@ export class Agent {
   abort(what: "active" | "all" = "active"): void {
     const isCompacting = this.#compaction !== undefined;
     this.#compaction?.abort();
-    if (what === "all" || !isCompacting) this.#run?.abort();
+    if (what === "all" || !isCompacting) this.#run?.controller.abort();
   }
 
   /**
@@ -143,7 +149,7 @@ export class Agent {
    */
   async forceCompact(instructions?: string): Promise<CompactResult> {
     const controller = new AbortController();
-    const during = this.#run?.signal;
+    const during = this.#run?.controller.signal;
     const wish = instructions ? { instructions } : {};
     return this.#turns.take(async () => {
       this.#compaction = controller;
@@ -163,25 +169,27 @@ export class Agent {
 
   /** A run from its beginning to its end, however it ends. */
   async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
-    const controller = new AbortController();
-    this.#run = controller;
-    this.#last = null;
+    const run: Run = { controller: new AbortController(), last: null };
+    const { signal } = run.controller;
+    this.#run = run;
     this.#tell({ type: "agent_start" });
     try {
       this.#log.begin();
       // Calls that an earlier process left without a result get one: they are never run again by themselves.
       await this.#log.append(refusedResults(openCalls(this.session.context.messages), INTERRUPTED));
+      // What was said before this prompt stands before it, also when it is still on its way to the log.
+      await this.#queue.settled();
       await this.#log.append([...this.#queue.toDeliver(), ...prompt]);
       if (isAnswered(this.session.context.messages)) return null;
-      return await this.#loop(options, controller.signal);
+      return await this.#loop(options, signal);
     } catch (error) {
-      if (!isAbort(error, controller.signal)) throw error;
+      if (!isAbort(error, signal)) throw error;
       return null;
     } finally {
-      if (this.#run === controller) this.#run = undefined;
+      if (this.#run === run) this.#run = undefined;
       if (!this.isRunning) this.#log.end();
       const { messages } = this.session.context;
-      this.#tell({ type: "agent_end", lastAssistantMessage: this.#last, messages });
+      this.#tell({ type: "agent_end", lastAssistantMessage: run.last, messages });
     }
   }
 
@@ -194,7 +202,9 @@ export class Agent {
       if (signal.aborted || answer.stopReason === "aborted" || answer.stopReason === "error") return answer;
       if (next === "tools" && ++asked >= maxIterations) throw new MaxIterations(maxIterations);
 
-      await this.#queue.settled();
+      // Until nothing is on its way: a request for what is said just now would go out without it.
+      do await this.#queue.settled();
+      while (this.#queue.isAdding);
       if (this.#queue.isEmpty && next !== "tools") {
         // In one step with the look at the queue: what is said from now on is a run of its own.
         this.#run = undefined;
@@ -210,7 +220,7 @@ export class Agent {
   }
 
   #tell(event: AgentEvent): void {
-    if (event.type === "answer") this.#last = event.message;
+    if (event.type === "answer" && this.#run) this.#run.last = event.message;
     for (const listener of this.#listeners) listener(event);
   }
 }

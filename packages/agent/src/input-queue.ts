@@ -32,9 +32,14 @@ export class InputQueue {
       .filter(({ entryId }) => this.#session.getEntry(entryId) === undefined);
   }
 
+  /** Whether something is on its way to the log. */
+  get isAdding(): boolean {
+    return this.#adding > 0;
+  }
+
   /** Whether nothing waits and nothing is on its way to the log. */
   get isEmpty(): boolean {
-    return this.#adding === 0 && this.waiting.length === 0;
+    return !this.isAdding && this.waiting.length === 0;
   }
 
   /** Answers when the input is on disk. */

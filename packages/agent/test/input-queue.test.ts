@@ -1,6 +1,7 @@
 import { createAgent } from "@espalier/agent";
 import { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
 import { createSession, openSession, type Session } from "@espalier/engine";
+import { memoryStore } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { quiet, textsOf, until, workingFolder } from "./stage.ts";
@@ -75,6 +76,35 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
     }),
     { numRuns: 40, endOnFailure: true },
   );
+});
+
+test("what is said in the moment in which a run ends is asked with its words, by that run or by one of its own", async () => {
+  for (let steps = 0; steps < 60; steps++) {
+    const session = await createSession({ store: memoryStore(), log: quiet });
+    const model = scriptedModel([{ text: "Pears." }, { text: "Plums." }]);
+    const agent = createAgent({ session, model });
+    let late: Promise<unknown> | undefined;
+    const ends: unknown[] = [];
+    agent.on((event) => {
+      if (event.type === "agent_end") ends.push(event.lastAssistantMessage?.content);
+    });
+    agent.on(async ({ type }) => {
+      if (type !== "answer" || late) return;
+      late = Promise.resolve();
+      for (let step = 0; step < steps; step++) await undefined;
+      late = agent.run("And there?");
+    });
+    await agent.run("What grows here?");
+    await until(() => model.requests.length >= 2 && !agent.isRunning);
+    await late;
+    const newest = model.requests.map(({ messages }) => JSON.stringify(messages.at(-1)));
+    expect(newest, `${steps}`).toEqual([
+      expect.stringContaining("What grows here?"),
+      expect.stringContaining("And there?"),
+    ]);
+    expect(agent.queued).toEqual([]);
+    expect(ends, `${steps}`).not.toContain(undefined);
+  }
 });
 
 function unlessAborted(error: { code?: unknown }): void {
