@@ -1,6 +1,6 @@
 import { type AgentEvent, createAgent, INTERRUPTED, type Model, NOT_RUN, QUEUED } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
-import { createSession, openSession } from "@espalier/engine";
+import { createSession, defineExtension, openSession } from "@espalier/engine";
 import { isCustom } from "@espalier/session-tree";
 import { extractiveSummarizer } from "@espalier/summarizer";
 import {
@@ -262,6 +262,36 @@ test("who goes elsewhere during an answer is not dragged back, and the answer is
   expect(session.context.messages).toHaveLength(2);
   expect(await agent.run("Third?")).toMatchObject({ stopReason: "stop" });
   expect(requests.at(-1)!.problems).toEqual([]);
+});
+
+test("a compaction that keeps nothing leaves the run where it is", async () => {
+  const { url, requests } = await server({
+    reply: (_, n) => textReply("Pears.", { delayMs: n === 2 ? 200 : 0 }),
+  });
+  const forgetful = defineExtension((api) => {
+    api.on("session_before_compact", ({ compactionId }) => ({
+      compaction: { summary: "They asked what grows here.", firstKeptEntryId: compactionId },
+    }));
+  });
+  const { agent, session } = await stage({
+    url,
+    contextWindow: 60_000,
+    open: { extensions: [forgetful] },
+  });
+  await session.appendMessages([
+    { role: "user", content: "Remember. ".repeat(10_000) },
+    { role: "assistant", content: "I do. ".repeat(20_000) },
+  ]);
+  expect(await agent.run("What grows here?")).toMatchObject({ stopReason: "stop" });
+  const path = session.getBranch().map(({ type }) => type);
+  expect(path).toEqual(["message", "message", "message", "compaction", "custom", "message"]);
+  expect(JSON.stringify(requests.at(-1)!.body)).toContain("They asked what grows here.");
+
+  // Whoever really goes elsewhere is told so all the same.
+  const run = agent.run("And there?");
+  await until(() => requests.length === 2);
+  await session.core.moveTo(null);
+  await expect(run).rejects.toMatchObject({ code: "moved" });
 });
 
 test("a compaction that is asked for during a run waits for its turn", async () => {
