@@ -4,6 +4,7 @@ import type { CompactResult } from "@espalier/policies";
 import {
   type AssistantMessage,
   type ContextMessage,
+  type Entry,
   message,
   modelChange,
   type NewEntry,
@@ -179,7 +180,7 @@ export class Agent {
       await this.#log.append(refusedResults(openCalls(this.session.context.messages), INTERRUPTED));
       // What was said before this prompt stands before it, also when it is still on its way to the log.
       await this.#queue.settled();
-      await this.#log.append([...this.#queue.toDeliver(), ...prompt]);
+      await this.#deliver(...prompt);
       if (isAnswered(this.session.context.messages)) return null;
       return await this.#loop(options, signal);
     } catch (error) {
@@ -210,9 +211,15 @@ export class Agent {
         this.#run = undefined;
         return answer;
       }
-      const delivered = await this.#log.append(this.#queue.toDeliver());
-      if (delivered.length > 0) asked = 0;
+      if ((await this.#deliver()).length > 0) asked = 0;
     }
+  }
+
+  /** Puts what waits into the log as messages, and what is said now behind it. */
+  async #deliver(...prompt: NewEntry[]): Promise<Entry[]> {
+    const appended = await this.#log.append([...this.#queue.toDeliver(), ...prompt]);
+    this.#queue.delivered(appended);
+    return appended;
   }
 
   get #limits(): Limits {

@@ -1,5 +1,6 @@
 import type { Session } from "@espalier/engine";
 import { createId, custom, type Entry, isCustom, message, type NewEntry } from "@espalier/session-tree";
+import { isOnLeafPath, isOutOfSight } from "./on-leaf-path.ts";
 
 /** The `customType` of input that waits for its turn. */
 export const QUEUED = "espalier.queued";
@@ -17,6 +18,8 @@ export interface QueuedInput {
  */
 export class InputQueue {
   readonly #session: Session;
+  /** What was said here and was not delivered: a compaction may hide it from what is read of the path. */
+  readonly #said = new Set<Entry>();
   #adding = 0;
   #added: Promise<unknown> = Promise.resolve();
 
@@ -27,9 +30,10 @@ export class InputQueue {
   /** What waits on the leaf's path. */
   get waiting(): QueuedInput[] {
     const { id, core } = this.#session;
-    return core.window.entries
+    const hidden = [...this.#said].filter((entry) => isOutOfSight(core, entry.id) && this.#isOnPath(entry));
+    return [...hidden, ...core.window.entries]
       .flatMap((entry) => queuedInput(entry, id) ?? [])
-      .filter(({ entryId }) => this.#session.getEntry(entryId) === undefined);
+      .filter(({ entryId }) => !this.#isDelivered(entryId));
   }
 
   /** Whether something is on its way to the log. */
@@ -51,12 +55,17 @@ export class InputQueue {
       () => this.#adding--,
       () => this.#adding--,
     );
-    await adding;
+    for (const entry of await adding) this.#said.add(entry);
   }
 
-  /** Waits for what is on its way to the log. */
+  /**
+   * Waits for what is on its way to the log; where something waits in a log that lies elsewhere, until all of that is
+   * within reach, which alone can tell what was delivered on another branch.
+   */
   async settled(): Promise<void> {
     await this.#added;
+    const { core } = this.#session;
+    if (!core.log.view && this.waiting.length > 0) await core.load();
   }
 
   /** What waits, as messages to append: their ids make sure that each counts once. */
@@ -64,6 +73,24 @@ export class InputQueue {
     return this.waiting.map(({ entryId, text }) =>
       message.of({ id: entryId, message: { role: "user", content: text, timestamp: Date.now() } }),
     );
+  }
+
+  /** Forgets what was delivered by these entries. */
+  delivered(entries: readonly Entry[]): void {
+    const ids = new Set(entries.map(({ id }) => id));
+    for (const entry of this.#said)
+      if (ids.has(queuedInput(entry, this.#session.id)?.entryId ?? "")) this.#said.delete(entry);
+  }
+
+  /** Whoever leaves a path has the whole tree within reach. */
+  #isOnPath({ id }: Entry): boolean {
+    const { core } = this.#session;
+    return !core.log.view || isOnLeafPath(core, id);
+  }
+
+  #isDelivered(entryId: string): boolean {
+    const { core } = this.#session;
+    return core.log.view ? core.tree.has(entryId) : core.window.entries.some(({ id }) => id === entryId);
   }
 }
 

@@ -1,9 +1,7 @@
 import type { Session } from "@espalier/engine";
-import { type Entry, isOnPath, leaf, type NewEntry, type PathWindow } from "@espalier/session-tree";
+import { type Entry, leaf, type NewEntry } from "@espalier/session-tree";
 import { AgentError } from "./agent-error.ts";
-
-const isInWindow = ({ entries }: PathWindow, wanted: string): boolean =>
-  entries.some(({ id }) => id === wanted);
+import { isOnLeafPath, isOutOfSight } from "./on-leaf-path.ts";
 
 /** What a run writes: each entry under the one before, whatever others append between. */
 export class RunLog {
@@ -33,11 +31,13 @@ export class RunLog {
   async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
     const [first, ...rest] = drafts;
     if (!first) return [];
-    if (this.#isOutOfSight()) await this.#session.core.load();
-    const isHere = this.#isOnPath();
-    const { leafId } = this.#session;
+    const { core } = this.#session;
+    const place = this.#place;
+    if (place && isOutOfSight(core, place)) await core.load();
+    const isHere = !place || isOnLeafPath(core, place);
+    const { leafId } = core;
     const stay = leaf.of({ parentId: leafId, targetId: leafId });
-    const entries = isHere ? drafts : [{ ...first, parentId: this.#place ?? null }, ...rest, stay];
+    const entries = isHere ? drafts : [{ ...first, parentId: place ?? null }, ...rest, stay];
     const appended = await this.#session.append(entries, durability ? { durability } : {});
     for (const entry of appended) this.#tell(entry);
     if (!isHere) {
@@ -47,19 +47,5 @@ export class RunLog {
     }
     if (this.#place !== undefined) this.#place = appended.at(-1)!.id;
     return appended;
-  }
-
-  /** Whether only the whole tree can tell: the run may stand behind a compaction that keeps nothing of it. */
-  #isOutOfSight(): boolean {
-    const { window } = this.#session.core;
-    return !!this.#place && !window.complete && !isInWindow(window, this.#place);
-  }
-
-  #isOnPath(): boolean {
-    const { core, leafId } = this.#session;
-    const place = this.#place;
-    if (!place || isInWindow(core.window, place)) return true;
-    if (core.window.complete || leafId === null) return false;
-    return isOnPath(core.tree, core.tree.row(place), core.tree.row(leafId));
   }
 }

@@ -1,7 +1,7 @@
 import { createAgent } from "@espalier/agent";
 import { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
-import { createSession, openSession, type Session } from "@espalier/engine";
-import { memoryStore } from "@espalier/session-tree";
+import { createSession, defineExtension, openSession, type Session } from "@espalier/engine";
+import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { quiet, textsOf, until, workingFolder } from "./stage.ts";
@@ -105,6 +105,67 @@ test("what is said in the moment in which a run ends is asked with its words, by
     expect(agent.queued).toEqual([]);
     expect(ends, `${steps}`).not.toContain(undefined);
   }
+});
+
+/** A store whose sessions lie elsewhere: all of one is within reach only when it was asked for. */
+function farStore(): SessionStore {
+  const store = memoryStore();
+  const far = (log: SessionLog): SessionLog => {
+    let isLoaded = false;
+    return new Proxy(log, {
+      get: (target, name) => {
+        if (name === "view" && !isLoaded) return undefined;
+        if (name === "load") isLoaded = true;
+        const value: unknown = Reflect.get(target, name);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  };
+  return {
+    ...store,
+    create: async (...given) => far(await store.create(...given)),
+    open: async (...given) => far(await store.open(...given)),
+  };
+}
+
+test("what is said during a run is delivered in a session that lies elsewhere too", async () => {
+  const store = farStore();
+  const session = await createSession({ store, log: quiet });
+  const model = scriptedModel([{ text: "Pears.", delayMs: 50 }, { text: "Plums." }]);
+  const agent = createAgent({ session, model });
+  const run = agent.run("What grows here?");
+  await until(() => model.requests.length === 1);
+  expect(session.core.log.view).toBe(undefined);
+  await agent.run("And there?");
+  expect(agent.queued).toHaveLength(1);
+  expect(await run).toMatchObject({ content: [{ text: "Plums." }] });
+  expect(agent.queued).toEqual([]);
+});
+
+test("what waits is delivered although a compaction kept nothing of the path that it waits on", async () => {
+  const forgetful = defineExtension((api) => {
+    api.on("session_before_compact", ({ compactionId }) => ({
+      compaction: { summary: "They asked what grows here.", firstKeptEntryId: compactionId },
+    }));
+  });
+  const session = await createSession({
+    store: memoryStore(),
+    log: quiet,
+    extensions: [forgetful],
+    compaction: { keepRecentTokens: 100 },
+  });
+  const model = scriptedModel([
+    { text: "Pears. ".repeat(100), inputTokens: 190_000, delayMs: 50 },
+    { text: "Plums." },
+  ]);
+  const agent = createAgent({ session, model });
+  const run = agent.run("What grows here?");
+  await until(() => model.requests.length === 1);
+  await agent.run("And there?");
+  expect(await run).toMatchObject({ content: [{ text: "Plums." }] });
+  expect(JSON.stringify(model.requests[1])).toContain("They asked what grows here.");
+  expect(JSON.stringify(model.requests[1]!.messages.at(-1))).toContain("And there?");
+  expect(agent.queued).toEqual([]);
 });
 
 function unlessAborted(error: { code?: unknown }): void {
