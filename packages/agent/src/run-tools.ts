@@ -28,7 +28,7 @@ export async function runTool(
   const { signal } = context;
   if (signal.aborted) return refused(call, NOT_RUN);
   const tool = tools.find(({ name }) => name === call.name);
-  const names = tools.map(({ name }) => name).join(", ");
+  const names = tools.map(({ name }) => name).join(", ") || "none";
   if (!tool) return refused(call, `There is no tool ${call.name}. There are: ${names}.`);
   let isRunning = false;
   try {

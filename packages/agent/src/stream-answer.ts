@@ -4,7 +4,7 @@ import { addPiece } from "./partial-answer.ts";
 import { untilAborted } from "./until-aborted.ts";
 
 /** How long a model may take to end by itself after an abort, in milliseconds: it knows best what it was billed. */
-const GRACE = 300;
+const GRACE_MS = 300;
 
 /**
  * Streams one answer, telling of its pieces. Whatever happens becomes an answer: what a model throws one of
@@ -18,10 +18,11 @@ export async function streamAnswer(
 ): Promise<AssistantMessage> {
   const { signal } = options;
   const content: AssistantBlock[] = [];
+  let events: AsyncIterator<ModelEvent> | undefined;
   try {
-    const events = model.stream(request, options)[Symbol.asyncIterator]();
+    events = model.stream(request, options)[Symbol.asyncIterator]();
     for (;;) {
-      const { value, done } = await untilAborted(events.next(), signal, GRACE);
+      const { value, done } = await untilAborted(events.next(), signal, GRACE_MS);
       if (done) throw new Error(`The model ${model.modelId} ended without an answer.`);
       if (value.type === "answer") return value.message;
       addPiece(content, value);
@@ -38,6 +39,9 @@ export async function streamAnswer(
       errorMessage: signal.aborted ? ABORTED : error instanceof Error ? error.message : String(error),
       timestamp: Date.now(),
     };
+  } finally {
+    // Nobody listens from here on. A model that hears of nothing is not waited for, and how it ends changes nothing.
+    events?.return?.().catch(() => undefined);
   }
 }
 

@@ -163,6 +163,35 @@ test("an abort ends the wait before a request is sent again", REPEATED, async ()
   expect(asked).toBe(1);
 });
 
+test("a model ends with its answer, and with the run whose listener fails on a piece of it", async () => {
+  const cwd = workingFolder();
+  const session = await createSession({ cwd, home: cwd, log: quiet });
+  const ended: string[] = [];
+  const model: Model = {
+    ...scriptedModel([]),
+    async *stream(request, options) {
+      try {
+        yield* scriptedModel([{ text: "Pears." }]).stream(request as never, options);
+      } finally {
+        ended.push("here");
+      }
+    },
+  };
+  const agent = createAgent({ session, model });
+  await agent.run("What grows here?");
+  await until(() => ended.length === 1);
+  const stop = agent.on(({ type }) => {
+    if (type === "text") throw new Error("The screen is gone.");
+  });
+  expect(await agent.run("And there?")).toMatchObject({
+    stopReason: "error",
+    errorMessage: "The screen is gone.",
+  });
+  stop();
+  await until(() => ended.length === 2);
+  await session.close();
+});
+
 test("a connection that breaks keeps the text there was, as a failed answer, and the next prompt goes on", async () => {
   let asked = 0;
   const { url, requests } = await server({
