@@ -1,10 +1,7 @@
-import { symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { afterAnswer, listFilesTool, readFileTool, searchTextTool } from "@espalier/agent";
+import { afterAnswer } from "@espalier/agent";
 import { DEFAULT_COMPACTION_SETTINGS } from "@espalier/compaction";
 import type { AssistantMessage } from "@espalier/session-tree";
 import { expect, test } from "vitest";
-import { workingFolder } from "./stage.ts";
 
 const model = { provider: "anthropic", modelId: "claude-haiku-4-5" };
 const TOO_LONG = "400 prompt is too long: 200001 tokens > 200000 maximum";
@@ -80,39 +77,4 @@ test.each([
 test("where nothing may compact by itself, a full context triggers nothing", () => {
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, autoCompact: false };
   expect(afterAnswer(answer({}), model, FULL + 1, settings)).toBe("nothing");
-});
-
-test("tools read nothing outside the folders they are given, whatever leads there", async () => {
-  const cwd = workingFolder();
-  const outside = workingFolder();
-  writeFileSync(join(outside, "secret.txt"), "the key is under the pot\n");
-  symlinkSync(join(outside, "secret.txt"), join(cwd, "link.txt"));
-  symlinkSync(outside, join(cwd, "linked"));
-  const context = { cwd, signal: new AbortController().signal };
-  const read = readFileTool([cwd]);
-  const ways = [
-    "link.txt",
-    "linked/secret.txt",
-    join(outside, "secret.txt"),
-    `../${outside.split("/").at(-1)}/secret.txt`,
-    "/etc/passwd",
-  ];
-  for (const path of ways)
-    await expect(read.run({ path }, context), path).rejects.toThrow("outside the working folder");
-  for (const path of ["..", dirname(cwd), "linked"]) {
-    await expect(listFilesTool([cwd]).run({ path }, context), path).rejects.toThrow(
-      "outside the working folder",
-    );
-    await expect(searchTextTool([cwd]).run({ text: "key", path }, context), path).rejects.toThrow(
-      "outside the working folder",
-    );
-  }
-  expect(await searchTextTool([cwd]).run({ text: "the key" }, context)).toBe('No line contains "the key".');
-  expect(await read.run({ path: "garden/../garden/notes.txt" }, context)).toContain("The pears are ripe.");
-  expect(await read.run({ path: join(outside, "secret.txt") }, context).catch(() => "refused")).toBe(
-    "refused",
-  );
-  expect(await readFileTool([cwd, outside]).run({ path: join(outside, "secret.txt") }, context)).toContain(
-    "pot",
-  );
 });

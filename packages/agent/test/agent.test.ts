@@ -1,13 +1,13 @@
-import { mkdtempSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createAgent, readFileTool } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
 import { createSession, openSession } from "@espalier/engine";
 import { expect, test } from "vitest";
+import { workingFolder } from "./stage.ts";
 
 test("a prompt goes out, tools run, and the answer is in the session when the run ends", async () => {
-  const cwd = mkdtempSync(join(tmpdir(), "espalier-agent-"));
+  const cwd = workingFolder();
   writeFileSync(join(cwd, "notes.txt"), "the tide is high");
   const session = await createSession({ cwd, home: cwd });
   const model = scriptedModel([

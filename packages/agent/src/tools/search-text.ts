@@ -31,31 +31,44 @@ export function searchTextTool(folders: readonly string[]): Tool {
       const wanted = String(text).toLowerCase();
       if (wanted === "") throw new Error("`text` is empty; say what to find.");
       const start = await inside(folders, String(path));
+      const home = await inside(folders, ".");
       const matches: string[] = [];
-      for await (const file of filesBelow(start, context)) {
-        for (const match of await matchesIn(file, wanted)) {
-          matches.push(`${relative(folders[0] ?? start, file)}:${match}`);
+      let unread = 0;
+      const readable: Readable = (reading, instead) =>
+        reading.catch(() => {
+          unread++;
+          return instead;
+        });
+      for await (const file of filesBelow(start, context, readable)) {
+        for (const match of await readable(matchesIn(file, wanted), [])) {
+          matches.push(`${relative(home, file)}:${match}`);
           if (matches.length === MOST_MATCHES)
             return `${matches.join("\n")}\n[more matches: narrow the text or the path]`;
         }
       }
-      return matches.join("\n") || `No line contains ${JSON.stringify(text)}.`;
+      const found = matches.join("\n") || `No line contains ${JSON.stringify(text)}.`;
+      return unread > 0 ? `${found}\n[${unread} files or folders could not be read]` : found;
     },
   };
 }
 
+/** What could be read, or `instead`: one file that is somebody else's must not end a search. */
+type Readable = <Found>(reading: Promise<Found>, instead: Found) => Promise<Found>;
+
 /** Without recursion and without following links. */
-async function* filesBelow(start: string, { signal }: ToolContext): AsyncGenerator<string> {
+async function* filesBelow(
+  start: string,
+  { signal }: ToolContext,
+  readable: Readable,
+): AsyncGenerator<string> {
   if ((await stat(start)).isFile()) {
     yield start;
     return;
   }
   const folders = [start];
   for (let folder = folders.pop(); folder !== undefined && !signal.aborted; folder = folders.pop()) {
-    const entries = (await readdir(folder, { withFileTypes: true })).sort((a, b) =>
-      a.name < b.name ? -1 : 1,
-    );
-    for (const entry of entries) {
+    const entries = await readable(readdir(folder, { withFileTypes: true }), []);
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
       if (entry.isFile()) yield join(folder, entry.name);
       else if (entry.isDirectory() && !PASSED_OVER.has(entry.name)) folders.push(join(folder, entry.name));
     }

@@ -1,0 +1,78 @@
+import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { listFilesTool, readFileTool, searchTextTool } from "@espalier/agent";
+import { expect, test } from "vitest";
+import { workingFolder } from "./stage.ts";
+
+const contextIn = (cwd: string) => ({ cwd, signal: new AbortController().signal });
+
+test("tools read nothing outside the folders they are given, whatever leads there", async () => {
+  const cwd = workingFolder();
+  const outside = workingFolder();
+  writeFileSync(join(outside, "secret.txt"), "the key is under the pot\n");
+  symlinkSync(join(outside, "secret.txt"), join(cwd, "link.txt"));
+  symlinkSync(outside, join(cwd, "linked"));
+  const context = contextIn(cwd);
+  const read = readFileTool([cwd]);
+  const ways = [
+    "link.txt",
+    "linked/secret.txt",
+    join(outside, "secret.txt"),
+    `../${outside.split("/").at(-1)}/secret.txt`,
+    "/etc/passwd",
+  ];
+  for (const path of ways)
+    await expect(read.run({ path }, context), path).rejects.toThrow("outside the working folder");
+  for (const path of ["..", dirname(cwd), "linked"]) {
+    await expect(listFilesTool([cwd]).run({ path }, context), path).rejects.toThrow(
+      "outside the working folder",
+    );
+    await expect(searchTextTool([cwd]).run({ text: "key", path }, context), path).rejects.toThrow(
+      "outside the working folder",
+    );
+  }
+  expect(await searchTextTool([cwd]).run({ text: "the key" }, context)).toBe('No line contains "the key".');
+  expect(await read.run({ path: "garden/../garden/notes.txt" }, context)).toContain("The pears are ripe.");
+  expect(await read.run({ path: join(outside, "secret.txt") }, context).catch(() => "refused")).toBe(
+    "refused",
+  );
+  expect(await readFileTool([cwd, outside]).run({ path: join(outside, "secret.txt") }, context)).toContain(
+    "pot",
+  );
+});
+
+test("what a search finds is named from the working folder, also where a link leads there", async () => {
+  const real = workingFolder();
+  const cwd = join(workingFolder(), "work");
+  symlinkSync(real, cwd);
+  const found = await searchTextTool([cwd]).run({ text: "PEARS" }, contextIn(cwd));
+  expect(found).toBe("garden/notes.txt:1: The pears are ripe.");
+});
+
+test.skipIf(process.getuid?.() === 0)("a search tells of what it may not read, and goes on", async () => {
+  const cwd = workingFolder();
+  writeFileSync(join(cwd, "closed.txt"), "The pears are hidden.\n", { mode: 0 });
+  mkdirSync(join(cwd, "closed"), { mode: 0 });
+  const found = await searchTextTool([cwd]).run({ text: "pears" }, contextIn(cwd));
+  expect(found).toBe("garden/notes.txt:1: The pears are ripe.\n[2 files or folders could not be read]");
+});
+
+test("a long file is read in parts, and a folder is no file", async () => {
+  const cwd = workingFolder();
+  writeFileSync(join(cwd, "long.txt"), Array.from({ length: 5 }, (_, at) => `line ${at + 1}`).join("\n"));
+  const read = readFileTool([cwd]);
+  expect(await read.run({ path: "long.txt", offset: 2, limit: 2 }, contextIn(cwd))).toBe(
+    "2\tline 2\n3\tline 3\n[2 more lines]",
+  );
+  await expect(read.run({ path: "garden" }, contextIn(cwd))).rejects.toThrow("list_files");
+  await expect(read.run({ path: "nothing" }, contextIn(cwd))).rejects.toThrow("no file or folder nothing");
+});
+
+test("a folder is listed with its folders marked, and an empty one says so", async () => {
+  const cwd = workingFolder();
+  mkdirSync(join(cwd, "empty"));
+  const list = listFilesTool([cwd]);
+  expect(await list.run({}, contextIn(cwd))).toBe("empty/\ngarden/");
+  expect(await list.run({ path: "empty" }, contextIn(cwd))).toBe("(empty)");
+  await expect(list.run({ path: "garden/notes.txt" }, contextIn(cwd))).rejects.toThrow("read_file");
+});
