@@ -31,21 +31,31 @@ export async function createSession(
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   // An iterable may answer only once, so it is read once, whatever becomes of the connection.
   const rows = rowsOf(lineOf(header), lines);
+  const made = await madeOnce(database, place, async (connection) => {
+    await insertSession(connection, namespace, place);
+    const extent = await insertAll(connection, place, rows);
+    return { extent, isPlain: rows.every((row) => row.isPlain) };
+  });
+  return { place, header: parsedHeader(header), ...made };
+}
+
+/** What a session is when it has been made. */
+type Made = Pick<FoundSession, "extent" | "isPlain">;
+
+/** Makes a session in one transaction, once however often the connection is lost over it. */
+export function madeOnce(
+  database: Database,
+  place: SessionPlace,
+  make: (connection: Connection) => Promise<Made>,
+): Promise<Made> {
   return persistently(database, async (attempt) => {
-    if (attempt > 1) {
-      const made = await ownSession(database, place);
-      if (made) return { place, header: parsedHeader(header), ...made };
-    }
-    const made = await database.transaction(async (connection) => {
-      await insertSession(connection, namespace, place);
-      return insertAll(connection, place, rows);
-    });
-    return { place, header: parsedHeader(header), extent: made, isPlain: rows.every((row) => row.isPlain) };
+    const made = attempt > 1 ? await ownSession(database, place) : undefined;
+    return made ?? database.transaction(make);
   });
 }
 
-/** Whether an attempt whose end nobody heard of has made the session. */
-async function ownSession(database: Database, { key, made }: SessionPlace) {
+/** What an attempt whose end nobody heard of has made. */
+async function ownSession(database: Database, { key, made }: SessionPlace): Promise<Made | undefined> {
   const [row] = await database.query<{ lines: string; bytes: string; plain: boolean }>(
     {
       text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",

@@ -8,7 +8,7 @@ export interface Statement {
 
 /** What statements are sent through. */
 export interface Connection {
-  /** Rows as objects. @throws PostgresStoreError `refused`, `unreachable`, `timeout`, `not-migrated` */
+  /** Rows as objects. @throws PostgresStoreError `refused`, `unreachable`, `timeout`, `not-migrated`, `closed` */
   query<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
 

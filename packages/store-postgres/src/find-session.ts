@@ -19,9 +19,12 @@ const FIND = {
     LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0 WHERE s.key = $1`,
 };
 
+/** Sessions that are named where one was meant. */
+const NAMED = 3;
+
 const NEAR = {
   text: `SELECT ref FROM espalier.session
-    WHERE namespace = $1 AND original_of IS NULL AND ref COLLATE "C" >= $2 AND starts_with(ref, $2) ORDER BY ref LIMIT 4`,
+    WHERE namespace = $1 AND original_of IS NULL AND ref COLLATE "C" >= $2 AND starts_with(ref, $2) ORDER BY ref LIMIT ${NAMED + 1}`,
 };
 
 /**
@@ -31,15 +34,20 @@ const NEAR = {
 export async function findSession(database: Database, namespace: string, ref: string): Promise<FoundSession> {
   const named = await sessionNamed(database, namespace, ref);
   if (named) return named;
-  const near = ref === "" ? [] : await database.query<{ ref: string }>(NEAR, [namespace, ref]);
-  if (near.length === 1) return findSession(database, namespace, near[0]!.ref);
-  const names = near.slice(0, 3).map((each) => each.ref);
+  const near = ref === "" ? [] : await namesNear(database, namespace, ref);
+  if (near.length === 1) return findSession(database, namespace, near[0]!);
+  const names = near.length > NAMED ? [...near.slice(0, NAMED), "…"] : near;
   throw new SessionTreeError(
     "not-found",
     names.length > 0
-      ? `Several sessions have a name that begins with ${ref}: ${names.join(", ")}, …; give more of it.`
+      ? `Several sessions have a name that begins with ${ref}: ${names.join(", ")}; give more of it.`
       : `There is no session ${JSON.stringify(ref)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
   );
+}
+
+async function namesNear(database: Database, namespace: string, ref: string): Promise<string[]> {
+  const near = await persistently(database, () => database.query<{ ref: string }>(NEAR, [namespace, ref]));
+  return near.map((each) => each.ref);
 }
 
 /** The session of just this name. */

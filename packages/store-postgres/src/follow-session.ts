@@ -1,6 +1,7 @@
 import type { Database, ReservedConnection } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
 import { channelOf } from "./hints.ts";
+import { asTroubleOfSession } from "./log-errors.ts";
 import { persistently } from "./persistently.ts";
 
 /** How to follow a session. */
@@ -33,6 +34,8 @@ const LOOK = {
 /**
  * The lines of a session as they come, in order, each once. A hint of the writer ends the wait; a look every `pollMs`
  * finds what no hint told of.
+ *
+ * @throws SessionTreeError `unreadable`
  */
 export async function* followSession(
   database: Database,
@@ -45,7 +48,10 @@ export async function* followSession(
   try {
     while (!signal?.aborted) {
       await bell.listen(database, channelOf(key));
-      const lines = await persistently(database, () => database.query<FetchedLine>(LOOK, [key, position]));
+      const values = [key, position];
+      const lines = await asTroubleOfSession("unreadable", () =>
+        persistently(database, () => database.query<FetchedLine>(LOOK, values)),
+      );
       for (const line of lines) {
         yield { position, line: bytesOfLine(line) };
         position++;
@@ -80,6 +86,8 @@ class Bell {
         this.#connection = undefined;
       });
       await connection.query({ text: `LISTEN ${channel}` });
+      // No hint comes any more: a look, and a new connection.
+      void connection.over.then(this.#rings);
     } catch {
       // A hint only saves time. What really keeps us from the database is told by the look that follows.
       await this.#connection?.release();

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { formatLine } from "@espalier/jsonl-stream";
 import type { ForkPlan, SessionHeader } from "@espalier/session-tree";
-import { insertSession } from "./create-session.ts";
+import { insertSession, madeOnce } from "./create-session.ts";
 import type { Connection, Database } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
 import type { FoundSession } from "./found-session.ts";
@@ -51,7 +51,7 @@ const TELLING = {
  * Makes a fork of a plain session by copying inside the database; only what is new goes over the wire.
  * @throws SessionTreeError `exists`; PostgresStoreError
  */
-export function forkInside(
+export async function forkInside(
   database: Database,
   namespace: string,
   source: SessionPlace,
@@ -60,7 +60,7 @@ export function forkInside(
   { leafId, additions }: ForkPlan,
 ): Promise<FoundSession> {
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
-  return database.transaction(async (connection) => {
+  const made = madeOnce(database, place, async (connection) => {
     await insertSession(connection, namespace, place);
     await insertLines(connection, place, [rowOfHeader(formatLine(header))]);
     const values = [source.key, leafId, place.key];
@@ -73,8 +73,9 @@ export function forkInside(
       const length = rows.reduce((sum, row) => sum + row.bytes.length + 1, 0);
       extent = { lines: lines + rows.length, bytes: bytes + length };
     }
-    return { place, header, extent, isPlain: true };
+    return { extent, isPlain: true };
   });
+  return { place, header, ...(await made) };
 }
 
 async function tell(connection: Connection, { key }: SessionPlace): Promise<void> {

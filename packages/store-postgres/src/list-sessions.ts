@@ -2,6 +2,8 @@ import type { SessionListing } from "@espalier/session-tree";
 import type { Database } from "./database.ts";
 import type { FetchedLine } from "./fetch-lines.ts";
 import { headerOf } from "./find-session.ts";
+import { asTroubleOfSession } from "./log-errors.ts";
+import { persistently } from "./persistently.ts";
 
 /** Sessions that one statement lists. */
 const PAGE = 200;
@@ -28,11 +30,19 @@ const LIST = {
     ORDER BY s.modified DESC, s.ref DESC LIMIT ${PAGE}`,
 };
 
-/** Sessions, the one written last first. One that is written while they are listed is not listed twice. */
+/**
+ * Sessions, the one written last first. One that is written while they are listed is not listed twice, and not at all
+ * where it would have come later.
+ *
+ * @throws SessionTreeError `unreadable`
+ */
 export async function* listSessions(database: Database, namespace: string): AsyncGenerator<SessionListing> {
   let before: [string, string] = ["infinity", ""];
   for (;;) {
-    const rows = await database.query<ListedRow>(LIST, [namespace, ...before]);
+    const values = [namespace, ...before];
+    const rows = await asTroubleOfSession("unreadable", () =>
+      persistently(database, () => database.query<ListedRow>(LIST, values)),
+    );
     for (const row of rows) yield listing(row);
     const last = rows.at(-1);
     if (!last || rows.length < PAGE) return;

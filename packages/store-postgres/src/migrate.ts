@@ -1,6 +1,7 @@
 import type { Connection, Database } from "./database.ts";
 import { notMigrated } from "./database-errors.ts";
 import { migrations } from "./migrations/migrations.ts";
+import { persistently } from "./persistently.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
 
 /** What bringing the tables up to date came to. */
@@ -47,7 +48,7 @@ export async function migrate(database: Database): Promise<MigrationReport> {
 
 /** @throws PostgresStoreError `not-migrated`, `newer`, and what keeps us from asking */
 export async function checkVersion(database: Database): Promise<void> {
-  const current = await versionOf(database);
+  const current = await persistently(database, () => versionOf(database));
   if (current < newest()) throw notMigrated(database.place);
   if (current > newest()) throw newer(database.place, current);
 }

@@ -106,6 +106,7 @@ class PoolDatabase implements Database {
   }
 
   async reserve(): Promise<ReservedConnection> {
+    this.#assertOpen();
     const client = this.#createClient();
     const over = new Promise<void>((resolve) => {
       client.on("error", () => resolve());
@@ -116,6 +117,8 @@ class PoolDatabase implements Database {
       await client.query(PINNED);
       await client.query(KEEPALIVES);
     } catch (error) {
+      // Half a connection is none, and would keep the program from ending.
+      void client.end().catch(() => undefined);
       throw asStoreError(error, this.place);
     }
     const { query } = new ClientConnection(client, this.place);
@@ -132,7 +135,13 @@ class PoolDatabase implements Database {
     return this.#closing;
   }
 
+  #assertOpen(): void {
+    if (!this.#closing) return;
+    throw new PostgresStoreError("closed", `${this.place} was closed by this program; open it again.`);
+  }
+
   async #connect(): Promise<PoolClient> {
+    this.#assertOpen();
     try {
       return await this.#pool.connect();
     } catch (error) {

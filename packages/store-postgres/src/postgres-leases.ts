@@ -173,17 +173,28 @@ interface Life {
 async function beginLife(database: Database, ended: () => Promise<void>): Promise<Life> {
   const connection: ReservedConnection = await database.reserve();
   const lock = `${randomInt(2 ** 47)}`;
-  const [row] = await connection.query<{ backend: number }>(
-    { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
-    [lock],
-  );
+  const backend = await lockWith(connection, lock);
   let isOver = false;
   void connection.over.then(() => {
     isOver = true;
     // At once: whoever looks meanwhile takes the owner for gone. Where it fails, the next beat makes up for it.
     void ended().catch(() => undefined);
   });
-  return { lock, backend: Number(row!.backend), isOver: () => isOver, end: () => connection.release() };
+  return { lock, backend, isOver: () => isOver, end: () => connection.release() };
+}
+
+/** Takes a lock that lives as long as a connection; answers with the server's number for that. */
+async function lockWith(connection: ReservedConnection, lock: string): Promise<number> {
+  try {
+    const [row] = await connection.query<{ backend: number }>(
+      { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
+      [lock],
+    );
+    return Number(row!.backend);
+  } catch (error) {
+    await connection.release();
+    throw error;
+  }
 }
 
 function busy(ref: string, { pid, host, since }: Holder): SessionTreeError {

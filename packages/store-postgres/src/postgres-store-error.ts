@@ -8,6 +8,7 @@
  * - `refused`: the server does not let us in, or answers a statement with an error; `sqlState` says which
  * - `unreachable`: no connection, or one that was lost: what was under way may have happened or not
  * - `timeout`: a statement took longer than it may, and was taken back
+ * - `closed`: this program has ended its connections
  */
 export type PostgresStoreErrorCode =
   | "address"
@@ -16,7 +17,8 @@ export type PostgresStoreErrorCode =
   | "unsuitable"
   | "refused"
   | "unreachable"
-  | "timeout";
+  | "timeout"
+  | "closed";
 
 /** The one error class of this package. No message of it, and nothing behind it, holds a password. */
 export class PostgresStoreError extends Error {

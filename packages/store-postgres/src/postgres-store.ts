@@ -19,7 +19,7 @@ import { checkNamespace } from "./store-address.ts";
 export interface PostgresStore extends SessionStore {
   /** Whose sessions these are: no call reaches those of another namespace. */
   readonly namespace: string;
-  /** The lines of a session as they come. Throws SessionTreeError `not-found`. */
+  /** The lines of a session as they come. Throws SessionTreeError `not-found`, `unreadable`. */
   follow(ref: string, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for what is under way and ends the connections. */
   close(): Promise<void>;

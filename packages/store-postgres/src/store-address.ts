@@ -24,7 +24,8 @@ export function isPostgresAddress(text: string): boolean {
 /** @throws PostgresStoreError `address`; the message holds nothing of the address, which may hold a password */
 export function parseStoreAddress(text: string): StoreAddress {
   const url = isPostgresAddress(text) && URL.canParse(text) ? new URL(text) : undefined;
-  if (!url) {
+  const database = url && decoded(url.pathname);
+  if (!url || database === undefined) {
     throw new PostgresStoreError(
       "address",
       "The address of the database cannot be read; write postgres://user@host:5432/database, and characters such as @ or / in a password as %40 or %2F.",
@@ -44,8 +45,18 @@ export function parseStoreAddress(text: string): StoreAddress {
   return {
     connectionString: url.href,
     namespace,
-    place: `postgres://${host}${decodeURIComponent(url.pathname)}`,
+    place: `postgres://${host}${database}`,
   };
+}
+
+/** What stands behind `%`; undefined where that is nothing. */
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // The cause holds what may be a password; that nothing can be read is all there is to say.
+    return undefined;
+  }
 }
 
 /** Modes by which PostgreSQL's own programs would take any certificate, or any name in it. */

@@ -237,7 +237,23 @@ describe.skipIf(!hasServer)("setting up", () => {
   });
 
   test("an address that cannot be read is refused before anything is sent", () => {
-    for (const address of ["", "postgres", "http://localhost/x", "postgres://[x"])
+    for (const address of ["", "postgres", "http://localhost/x", "postgres://[x", "postgres://localhost/%zz"])
       expect(() => openPostgresStore(address)).toThrow(PostgresStoreError);
+  });
+
+  test("what was closed says so at once", async () => {
+    const address = databaseNamed("closing");
+    await asOperator("CREATE DATABASE closing");
+    await migratePostgres(address);
+    const store = openPostgresStore(address, { reconnectMs: 3_600_000 });
+    const log = await store.create(header("s1"));
+    await store.close();
+    for (const call of [
+      () => store.open("s1", "read"),
+      () => store.lease("s1"),
+      () => log.append(["{}"]),
+      () => log.takeIn(),
+    ])
+      await expect(call()).rejects.toMatchObject({ name: "PostgresStoreError", code: "closed" });
   });
 });

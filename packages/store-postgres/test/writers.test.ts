@@ -120,6 +120,26 @@ describe.skipIf(!hasServer)("on a server", () => {
     await store.close();
   });
 
+  test("who follows is told without waiting for the next look although the connection that hears was cut", async () => {
+    const store = postgresStore(shared.open(), freshNamespace());
+    const log = await store.create(header("s1"));
+    const lines = store.follow(log.ref, { pollMs: 3_600_000 });
+    const database = shared.open();
+    const listening = () =>
+      database.query<{ pid: number }>({
+        text: "SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND state = 'idle'",
+      });
+    const next = lines.next();
+    let heard: { pid: number }[] = [];
+    while (heard.length === 0) heard = await listening();
+    const [{ pid }] = heard as [{ pid: number }];
+    await database.query({ text: "SELECT pg_terminate_backend($1)" }, [pid]);
+    await log.append([line("a")]);
+    expect((await next).value).toMatchObject({ position: 1 });
+    await lines.return(undefined);
+    await Promise.all([store.close(), database.close()]);
+  });
+
   test("a client that is killed between the commit and the answer appends again, and nothing is there twice", async () => {
     const namespace = freshNamespace();
     const store = postgresStore(shared.open(), namespace);

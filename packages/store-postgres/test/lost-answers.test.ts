@@ -1,0 +1,137 @@
+import { custom, forkHeader, forkLines, planFork, SessionTree, Tree } from "@espalier/session-tree";
+import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
+import { type Database, PostgresStoreError, postgresStore } from "@espalier/store-postgres";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
+
+let shared: SomeDatabase;
+beforeAll(async () => {
+  shared = await someDatabase();
+});
+afterAll(() => shared.remove());
+
+/** A database with something of its own. */
+const like = (database: Database, own: Partial<Database>): Database => ({
+  place: database.place,
+  reconnectMs: 10_000,
+  query: (statement, values) => database.query(statement, values),
+  transaction: (act) => database.transaction(act),
+  reserve: () => database.reserve(),
+  close: () => database.close(),
+  ...own,
+});
+
+const lost = () => new PostgresStoreError("unreachable", "The answer was lost on its way.");
+
+/** The first transaction is committed, and its answer is lost. */
+function losing(database: Database): Database {
+  let isLost = false;
+  return like(database, {
+    async transaction(act) {
+      const result = await database.transaction(act);
+      if (isLost) return result;
+      isLost = true;
+      throw lost();
+    },
+  });
+}
+
+const idsOf = (tree: Tree) => [...tree.ids()];
+
+test("a session whose making was committed unheard is made once", async () => {
+  const store = postgresStore(losing(shared.open()), freshNamespace());
+  const log = await store.create(header("s1"), [line("a"), line("b", "a")]);
+  expect(idsOf(new Tree(await log.load()))).toEqual(["a", "b"]);
+  await store.close();
+});
+
+test("a fork inside the database whose making was committed unheard is made once", async () => {
+  const namespace = freshNamespace();
+  const source = await postgresStore(shared.open(), namespace).create(header("s1"), [
+    line("a"),
+    line("b", "a"),
+  ]);
+  const tree = new Tree(await source.load());
+  const plan = planFork(tree, "a");
+  const made = forkHeader(source.header!, source.ref, plan.leafId, "2026-01-02T00:00:00.000Z");
+  const store = postgresStore(losing(shared.open()), namespace);
+  const fork = await store.create(made, forkLines(tree, plan));
+  expect(idsOf(new Tree(await fork.load()))).toEqual(["a"]);
+  const session = await SessionTree.open(fork);
+  await session.append(custom.of({ customType: "test" }));
+  expect(session.window.entries).toHaveLength(2);
+  await store.close();
+});
+
+test("a session of an old format that became current unheard goes on", async () => {
+  const store = postgresStore(losing(shared.open()), freshNamespace());
+  const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
+  // Making it takes the first transaction.
+  const log = await store.create(old, ['{"type":"custom","customType":"test","timestamp":"t"}']);
+  const again = postgresStore(losing(shared.open()), store.namespace);
+  const session = await SessionTree.open(await again.open(log.ref, "write"));
+  await session.append(custom.of({ customType: "test" }));
+  expect(session.window.entries).toHaveLength(2);
+  await Promise.all([store.close(), again.close()]);
+});
+
+test("sessions are listed and found by the beginning of their names although an answer is lost", async () => {
+  const namespace = freshNamespace();
+  await postgresStore(shared.open(), namespace).create(header("pear"));
+  const database = shared.open();
+  const seen = new Set<string>();
+  const store = postgresStore(
+    like(database, {
+      async query(statement, values) {
+        if (seen.has(statement.text)) return database.query(statement, values);
+        seen.add(statement.text);
+        throw lost();
+      },
+    }),
+    namespace,
+  );
+  const refs: string[] = [];
+  for await (const { ref } of store.list()) refs.push(ref);
+  expect(refs).toEqual(["pear"]);
+  expect((await store.open("pe", "read")).ref).toBe("pear");
+  await store.close();
+});
+
+test("a listing that the connection is lost for is trouble of what is read, as any reading is", async () => {
+  const database = shared.open();
+  const store = postgresStore(
+    like(database, {
+      reconnectMs: 0,
+      query: (statement, values) =>
+        statement.text.includes("ORDER BY s.modified")
+          ? Promise.reject(lost())
+          : database.query(statement, values),
+    }),
+    freshNamespace(),
+  );
+  await expect(store.list()[Symbol.asyncIterator]().next()).rejects.toMatchObject({
+    name: "SessionTreeError",
+    code: "unreadable",
+  });
+  await store.close();
+});
+
+test("a connection on which no lease can live is given back", async () => {
+  const database = shared.open();
+  let released = 0;
+  const store = postgresStore(
+    like(database, {
+      reserve: async () => ({
+        query: () => Promise.reject(new PostgresStoreError("refused", "No locks today.")),
+        hear: () => undefined,
+        over: new Promise(() => undefined),
+        release: async () => void released++,
+      }),
+    }),
+    freshNamespace(),
+  );
+  await store.create(header("s1"));
+  await expect(store.lease("s1")).rejects.toMatchObject({ code: "refused" });
+  expect(released).toBe(1);
+  await store.close();
+});
