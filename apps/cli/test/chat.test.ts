@@ -1,4 +1,3 @@
-import { execFileSync, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,7 +12,6 @@ import {
 } from "@espalier/summarizer/testing";
 import { afterAll, expect, test } from "vitest";
 import {
-  bundled,
   demoCopy,
   espalier,
   espalierJson,
@@ -24,6 +22,7 @@ import {
   start,
   temporaryFolder,
 } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 const endings: (() => unknown)[] = [];
 afterAll(async () => {
@@ -183,42 +182,19 @@ test("a session whose folder is gone says so, and goes on", async () => {
   expect(stderr).toContain("The folder of this session, /home/ada/tidepool, is not there");
 });
 
-const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
-if (!hasTmux) console.warn("tmux is not installed: the chat is not driven in a terminal.");
-
-/** A chat in a terminal of its own, and what is on its screen. */
-async function terminal(name: string, home: string, server: MessagesServer, file = "") {
-  const socket = `espalier-${name}-${process.pid}`;
-  const tmux = (...parameters: string[]) =>
-    execFileSync("tmux", ["-L", socket, ...parameters], { encoding: "utf8" });
-  const env = Object.entries({ NO_COLOR: "1", ...environmentOf(home, server) }).map((pair) => pair.join("="));
-  const chat = `${process.execPath} ${await bundled()} chat ${file}`;
-  const command = `cd ${home} && env ${env.join(" ")} ${chat}; echo "left with $?"; cat`;
-  tmux("-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "50", command);
-  endings.push(() => tmux("kill-server"));
-  const screen = () => tmux("capture-pane", "-p", "-J", "-S", "-300");
+/** A chat in a terminal, and what it shows. */
+async function terminal(home: string, server: MessagesServer, ...session: string[]) {
+  const env = environmentOf(home, server);
+  const tmux = await Tmux.run(["chat", ...session], { columns: 120, rows: 50, cwd: home, env });
   return {
-    screen,
-    keys: (...keys: string[]) => tmux("send-keys", ...keys),
-    paste(text: string) {
-      tmux("set-buffer", text);
-      tmux("paste-buffer", "-p");
-    },
-    type(text: string) {
-      tmux("send-keys", "-l", text);
-      tmux("send-keys", "Enter");
-    },
+    tmux,
     /** Waits for a text, and, where something was going on, until it is over. */
-    async shows(text: string | RegExp, { idle = false } = {}) {
-      const end = Date.now() + 60_000;
-      for (;;) {
-        const seen = screen();
+    shows: (text: string | RegExp, { idle = false } = {}) =>
+      tmux.until(() => {
+        const seen = tmux.history;
         const isThere = typeof text === "string" ? seen.includes(text) : text.test(seen);
-        if (isThere && !(idle && seen.includes(" s · Ctrl-C ends it"))) return;
-        if (Date.now() > end) throw new Error(`The screen never showed ${text}:\n${seen}`);
-        await new Promise((resolve) => setTimeout(resolve, 50));
-      }
-    },
+        return isThere && !(idle && seen.includes(" s · Ctrl-C ends it"));
+      }, `${text}`),
   };
 }
 
@@ -227,84 +203,84 @@ test.skipIf(!hasTmux)(
   async () => {
     const home = place();
     const server = await claude();
-    const { shows, type, keys, screen } = await terminal("acts", home, server);
+    const { tmux, shows } = await terminal(home, server);
 
     await shows("/help lists the commands.");
-    type("What do the notes say?");
+    tmux.type("What do the notes say?");
     await shows("• read_file path=notes.txt");
     await shows("The notes say that the **tide** is high.");
     await shows(/claude-\S+ · [\d,]+ of [\d,]+ tokens \(\d+ %\) · \$\d/);
-    type("/help");
+    tmux.type("/help");
     await shows("/compact         Compress conversation history");
-    type("/compact");
+    tmux.type("/compact");
     await shows("Nothing to compact");
-    type("/nothing");
+    tmux.type("/nothing");
     await shows("There is no command /nothing; /help lists them.");
 
-    type("Count for ever.");
+    tmux.type("Count for ever.");
     await shows("I begin to count");
     await shows("Ctrl-C ends it");
-    type("In short, please.");
+    tmux.type("In short, please.");
     await shows("waits: In short, please.");
-    type("/label in between");
+    tmux.type("/label in between");
     await shows("An answer is on its way");
-    keys("C-c");
+    tmux.keys("C-c");
     await shows("(aborted)", { idle: true });
-    type("/continue");
+    tmux.type("/continue");
     await shows("› In short, please.");
     await shows("Ebb. Flood.", { idle: true });
 
-    type("/undo");
+    tmux.type("/undo");
     await shows("Taken back");
     await shows(/› In short, please\.\s*$/);
-    keys("C-c");
-    type("/label aborted");
+    tmux.keys("C-c");
+    tmux.type("/label aborted");
     await shows(/Labelled \S+: aborted/);
-    type("/name Tides");
+    tmux.type("/name Tides");
     await shows("The session is called Tides");
-    type("/tree");
+    tmux.type("/tree");
     await shows(/Tides .*\n.*entries · 1 branch/);
-    type("/context");
+    tmux.type("/context");
     await shows("What the model reads at");
 
     const [first] = sessionsIn(home);
     const prompts = linesOf(first!).filter(({ message }) => (message as { role?: string })?.role === "user");
-    type(`/hide ${prompts[0]!["id"]}`);
+    tmux.type(`/hide ${prompts[0]!["id"]}`);
     await shows(/\S+ is hidden, and the model reads [\d,]+ tokens/);
-    type("/undo");
+    tmux.type("/undo");
     await expect
       .poll(() => linesOf(first!).at(-1), { timeout: 60_000 })
       .toMatchObject({ type: "leaf", undoes: expect.any(String) });
-    type(`/fork ${prompts[1]!["id"]} --summarize`);
+    tmux.type(`/fork ${prompts[1]!["id"]} --summarize`);
     await shows(/Forked to \S+/);
     await shows(/› Count for ever\.\s*$/);
-    keys("C-c");
+    tmux.keys("C-c");
     expect(sessionsIn(home)).toHaveLength(2);
 
-    type("/policy");
+    tmux.type("/policy");
     await shows("The policy is token-budget");
-    type("/policy nonsense");
+    tmux.type("/policy nonsense");
     await shows("There is no policy nonsense; take one of token-budget");
-    type("/policy pressure");
+    tmux.type("/policy pressure");
     await shows("The policy is pressure, for as long as this chat goes on");
-    type("/policy token-budget");
+    tmux.type("/policy token-budget");
     await shows("The policy is token-budget, for as long");
-    type("/model claude-haiku-4-5");
+    tmux.type("/model claude-haiku-4-5");
     await shows(/claude-haiku-4-5 · [\d,]+ of 200,000 tokens/);
 
     for (const word of ["One", "Two", "Three", "Four", "Five"]) {
-      type(`${word} more tale, please.`);
+      tmux.type(`${word} more tale, please.`);
       await shows(new RegExp(`${word} more tale[\\s\\S]*The end\\.\\s+claude`), { idle: true });
     }
-    type("/compact the waves");
+    tmux.type("/compact the waves");
     await shows(/✅ Compacted: [\d,]+ → [\d,]+ tokens/);
     await shows(/ {3}Freed [\d,]+ tokens, removed 0 offloaded files/);
-    type("Do the impossible.");
+    tmux.type("Do the impossible.");
     await shows("400 that cannot be answered (/continue asks again)", { idle: true });
-    type("/quit");
-    await shows("left with 0");
+    tmux.type("/quit");
+    await shows(`${Tmux.LEFT} 0`);
     await shows(/To go on: espalier chat \S+/);
-    expect(screen()).not.toContain(KEY);
+    expect(tmux.history).not.toContain(KEY);
     expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
     expect(server.failures).toEqual([]);
     const asked = server.requests.filter(({ body }) => JSON.stringify(body["system"]).includes("terminal"));
@@ -330,28 +306,28 @@ test.skipIf(!hasTmux)(
           : textReply("Waves come and go. ".repeat(300)),
     });
     endings.push(server.close);
-    const { shows, type, keys, paste, screen } = await terminal("fails", home, server);
+    const { tmux, shows } = await terminal(home, server);
     await shows("/help lists the commands.");
-    paste("first line\nsecond line");
+    tmux.paste("first line\nsecond line");
     await shows("› first line ⏎ second line");
-    keys("Enter");
+    tmux.keys("Enter");
     await shows(/Waves come[\s\S]*claude/);
-    type("And again?");
+    tmux.type("And again?");
     await shows(/And again\?[\s\S]*Waves come[\s\S]*claude/);
     mayAnswer = false;
     const [file] = sessionsIn(home);
-    type("/compact");
+    tmux.type("/compact");
     await shows(/❌ Compaction failed, history unchanged\n {3}\S+/);
-    expect(screen().match(/history unchanged/g)).toHaveLength(1);
+    expect(tmux.history.match(/history unchanged/g)).toHaveLength(1);
     expect(linesOf(file!).some((line) => line["type"] === "compaction")).toBe(false);
     const said = linesOf(file!).flatMap(({ message }) =>
       (message as { role?: string })?.role === "user" ? [(message as { content: unknown }).content] : [],
     );
     expect(said[0]).toBe("first line\nsecond line");
-    keys("C-c");
+    tmux.keys("C-c");
     await shows("Press Ctrl-C again to leave.");
-    keys("C-c");
-    await shows("left with 0");
+    tmux.keys("C-c");
+    await shows(`${Tmux.LEFT} 0`);
   },
   120_000,
 );
@@ -370,10 +346,10 @@ test.skipIf(!hasTmux)(
       },
     });
     endings.push(server.close);
-    const { shows, type, keys, screen } = await terminal("forks", home, server);
+    const { tmux, shows } = await terminal(home, server);
     await shows("/help lists the commands.");
     for (const word of ["One", "Two"]) {
-      type(`${word} tale, please.`);
+      tmux.type(`${word} tale, please.`);
       await shows(new RegExp(`› ${word} tale[\\s\\S]*Waves come`), { idle: true });
     }
     const [file] = sessionsIn(home);
@@ -383,31 +359,31 @@ test.skipIf(!hasTmux)(
     )!["id"];
 
     const asked = server.requests.length;
-    type(`/fork ${answer} --summarize`);
+    tmux.type(`/fork ${answer} --summarize`);
     await shows("summarises what the fork leaves out");
     // Not before the summary is on its way.
     const asks = () => server.requests.length > asked;
     for (const end = Date.now() + 60_000; !asks() && Date.now() < end; )
       await new Promise((resolve) => setTimeout(resolve, 20));
     expect(asks()).toBe(true);
-    keys("C-c");
+    tmux.keys("C-c");
     await shows("Fork aborted, nothing was made", { idle: true });
-    expect(screen()).not.toContain("Forked to");
+    expect(tmux.history).not.toContain("Forked to");
     expect(sessionsIn(home)).toEqual([file]);
     expect(readFileSync(file!).equals(before)).toBe(true);
 
     hangs = false;
-    type("Three tales, please.");
+    tmux.type("Three tales, please.");
     await shows(/› Three tales[\s\S]*Waves come/, { idle: true });
-    type(`/fork ${answer} --summarize`);
+    tmux.type(`/fork ${answer} --summarize`);
     await shows(/Forked to \S+/, { idle: true });
     const [made] = sessionsIn(home).filter((one) => one !== file);
     expect(linesOf(made!).find((line) => line["type"] === "branch_summary")).toMatchObject({
       summary: expect.stringContaining("Tell tales."),
       details: { source: "anthropic" },
     });
-    keys("C-d");
-    await shows("left with 0");
+    tmux.keys("C-d");
+    await shows(`${Tmux.LEFT} 0`);
   },
   120_000,
 );
@@ -424,15 +400,15 @@ test.skipIf(!hasTmux)(
       customType: "espalier.sent",
       data: { leafId: "u1", model: "claude-haiku-4-5" },
     });
-    const { shows, type, keys } = await terminal("stands", home, await claude(), file);
+    const { tmux, shows } = await terminal(home, await claude(), file);
     await shows("› In short?");
     await shows("nothing is known of its answer; it may have been billed");
-    type("/continue");
+    tmux.type("/continue");
     await shows("Ebb. Flood.", { idle: true });
-    type("/continue");
+    tmux.type("/continue");
     await shows("the last word is an answer");
-    keys("C-d");
-    await shows("left with 0");
+    tmux.keys("C-d");
+    await shows(`${Tmux.LEFT} 0`);
     expect(
       linesOf(file).filter(({ message }) => (message as { role?: string })?.role === "user"),
     ).toHaveLength(1);

@@ -9,7 +9,7 @@ export const hasTmux = spawnSync("tmux", ["-V"]).status === 0;
 if (!hasTmux) console.warn("tmux is not installed: what only a terminal shows is not tested.");
 
 /** Milliseconds that a busy machine may take. */
-const PATIENCE = 45_000;
+const PATIENCE = 60_000;
 
 export interface TmuxOptions {
   columns?: number;
@@ -34,7 +34,6 @@ export class Tmux {
     const { columns = 80, rows = 24, env = {}, cwd = temporaryFolder() } = options;
     const screen = new Tmux();
     screens.push(screen);
-    const set = Object.entries({ NO_COLOR: "1", ...env }).map(([name, value]) => `export ${name}='${value}'`);
     const { ANTHROPIC_API_KEY: _key, CI: _ci, ...rest } = process.env;
     execFileSync(
       "tmux",
@@ -51,15 +50,20 @@ export class Tmux {
         String(rows),
         "bash --norc --noprofile -i",
       ],
-      { env: { ...rest, PS1: "$ " }, cwd },
+      { env: { ...rest, PS1: "$ ", NO_COLOR: "1", ...env }, cwd },
     );
     const quoted = [process.execPath, await bundled(), ...parameters].map((one) => `'${one}'`).join(" ");
-    screen.type(`${set.join("; ")}; cd '${cwd}'; clear; ${quoted}; echo ${Tmux.LEFT} $?`);
+    screen.type(`clear; ${quoted}; echo ${Tmux.LEFT} $?`);
     return screen;
   }
 
   get screen(): string {
     return this.#tmux("capture-pane", "-p");
+  }
+
+  /** The screen, and what was scrolled off it. Broken lines are whole. */
+  get history(): string {
+    return this.#tmux("capture-pane", "-p", "-J", "-S", "-300");
   }
 
   /** The screen with colours, as escape sequences. */
@@ -110,6 +114,12 @@ export class Tmux {
   type(text: string): void {
     this.write(text);
     this.keys("Enter");
+  }
+
+  /** Pastes a text, as a terminal does that says so. */
+  paste(text: string): void {
+    this.#tmux("set-buffer", text);
+    this.#tmux("paste-buffer", "-p");
   }
 
   resize(columns: number, rows: number): void {
