@@ -85,6 +85,14 @@ test("a text that comes back is written anew, over several lines, and appended",
   });
 });
 
+test("the text that a fork hands back is there to be changed, also when the whole of the fork has come", () => {
+  const scratch = new Scratch().open(demoModel(), { editorText: "Do it" });
+  scratch.type(" again").open(demoModel());
+  expect(scratch.screen).toContain("Do it again");
+  scratch.keys("ctrl-s");
+  expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { name: "append", text: "Do it again" } });
+});
+
 test("where somebody else writes, one may wait, only read, fork or share, and sharing is remembered", () => {
   const act = { name: "undo" } as const;
   const busy = () => opened().keys("u").happen({ type: "busy", act, holder: "Process 1 writes it." });

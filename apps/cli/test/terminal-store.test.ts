@@ -111,3 +111,26 @@ test("that a session is fetched is said while it is, and what it grows by arrive
   );
   effects.close();
 });
+
+test("a session that one has left before it came is not shown", async () => {
+  const near = memoryStore();
+  const [left, wanted] = [await written(near, "Left"), await written(near, "Wanted")];
+  const opened: string[] = [];
+  const effects = new SessionEffects(
+    distant(near),
+    (event) => {
+      if (event.type === "opened") opened.push(event.ref);
+    },
+    async () => ({ name: "extractive", isBilled: false }),
+    (error) => {
+      throw error;
+    },
+  );
+  effects.open(left, {});
+  effects.close();
+  effects.open(left, {});
+  effects.open(wanted, {});
+  await vi.waitFor(() => expect(opened).toHaveLength(2), PATIENCE);
+  expect(opened).toEqual([wanted, wanted]);
+  effects.close();
+});

@@ -67,11 +67,13 @@ export class SessionEffects {
     this.#reading.begin((signal) => this.#load(ref, opening, signal));
   }
 
-  async #load(ref: string, { entryId, editorText }: Opening, signal?: AbortSignal): Promise<void> {
+  async #load(ref: string, { entryId, editorText }: Opening, signal: AbortSignal): Promise<void> {
     const log = await storeInUse(this.#shell).open(ref, "read");
     // Of a store all of it has to come here first.
     if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
     await log.load();
+    // Who has gone elsewhere meanwhile is not taken back.
+    if (signal.aborted) return log.close();
     const reader = new SessionReader(log, pauses(signal));
     const begun = reader.begin();
     await this.#replace(reader);
@@ -85,7 +87,7 @@ export class SessionEffects {
     this.#dispatch({ ...opened, writer: nobody, model: begun, entryId, editorText });
     const model = await reader.complete();
     const writer = await this.#writer();
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     // A place that the end of the log does not have is gone to when all of it is there.
     const place = begun.isPartial ? entryId : undefined;
     this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
@@ -137,7 +139,8 @@ export class SessionEffects {
 
   /** Takes in what is new. Whoever asks while that goes on is told when it is done, and looked again for. */
   async refresh(): Promise<void> {
-    await this.#refreshing;
+    // That one failed is told to whoever asked for it.
+    await this.#refreshing?.catch(() => undefined);
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;
     });
@@ -167,7 +170,8 @@ export class SessionEffects {
       if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
     } catch (error) {
       if (!isReplaced(error) || this.#reader !== reader) throw error;
-      await this.#load(ref, {});
+      this.open(ref, {});
+      await this.#reading.settled();
     }
   }
 

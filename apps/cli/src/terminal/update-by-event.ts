@@ -90,6 +90,13 @@ export function updateByEvent(state: TerminalState, event: OtherEvent): Next {
   return handle(state, event);
 }
 
+/** Nothing that is asked, said or done. */
+const CLOSED: Pick<TerminalState, "dialog" | "notice" | "work"> = {
+  dialog: undefined,
+  notice: undefined,
+  work: undefined,
+};
+
 function opened(state: TerminalState, event: Extract<OtherEvent, { type: "opened" }>): Next {
   const { ref, cwd, readOnly, writer, model, entryId } = event;
   const before = state.tree?.ref === ref ? state.tree : undefined;
@@ -118,10 +125,10 @@ function opened(state: TerminalState, event: Extract<OtherEvent, { type: "opened
   const row = wanted >= 0 ? wanted : before ? tree.cursor : model.leafRow;
   const position = row < 0 ? -1 : (model.order.positions[row] ?? -1);
   const placed = position < 0 ? moveTo(state, tree, -1) : revealed(state, tree, position);
-  const dialog = event.editorText === undefined ? undefined : editorDialog(event.editorText);
-  // That it was being fetched is over.
-  const notice = before ? state.notice : undefined;
-  return next({ ...state, dialog, notice, work: undefined, tree: placed });
+  // When all of a session is there that was shown from its end, what one does in it goes on; with another one all begins anew.
+  const { dialog, notice, work } = before ? state : CLOSED;
+  const shown = event.editorText === undefined ? dialog : editorDialog(event.editorText);
+  return next({ ...state, dialog: shown, notice, work, tree: placed });
 }
 
 /** The tree at another length of the log: who looked at the leaf still does, and everything else stays. */
