@@ -17,6 +17,9 @@ import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 const BLOCK = 1 << 20;
 let counter = 0;
 
+/** Memory from a place on into which the system copies fastest: 16 bytes into a page, where it would begin, it takes twice as long. */
+const blockToRead = () => Buffer.from(new ArrayBuffer(BLOCK + 64), 48, BLOCK);
+
 export const tasks = {
   /** Reads lines of a file, those that touch in one go, and parses them. */
   async parse({ path, spans }) {
@@ -45,7 +48,7 @@ export const tasks = {
     const { ms, result } = await timed(() => {
       const fd = openSync(path, "r");
       const { size } = fstatSync(fd);
-      const block = Buffer.allocUnsafe(BLOCK);
+      const block = blockToRead();
       let lines = 0;
       for (let offset = 0; offset < size; offset += BLOCK) {
         const part = block.subarray(0, readSync(fd, block, 0, BLOCK, offset));
@@ -102,7 +105,7 @@ export const tasks = {
     const { ms } = await timed(() => {
       const from = openSync(path, "r");
       const to = openSync(join(folder, `copy-${counter++}.jsonl`), "w");
-      const block = Buffer.allocUnsafe(BLOCK);
+      const block = blockToRead();
       for (let length = readSync(from, block); length > 0; length = readSync(from, block))
         writeSync(to, block, 0, length);
       fsyncSync(to);

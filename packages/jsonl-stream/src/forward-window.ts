@@ -1,10 +1,12 @@
 import type { ByteView } from "./byte-view.ts";
-import { fill, finderOf, firstBlock, GROWTH, LINE_FEED, type WindowRange } from "./line-window.ts";
+import type { LineFinder } from "./line-finder.ts";
+import { fill, firstBlock, GROWTH, LINE_FEED, searchable, type WindowRange } from "./line-window.ts";
+import { NewlineFinder } from "./newline-finder.ts";
 
 /**
  * Whole lines in a reused block, moved from the beginning of a range to its end. Each byte is read once (twice what
  * lies beyond the cut of a line longer than `longest`). The bytes after a block's last newline are carried to the
- * front; a line longer than the block makes it grow.
+ * front; a line longer than the block makes it grow until that line is through.
  */
 export class ForwardWindow {
   block: Uint8Array;
@@ -13,7 +15,12 @@ export class ForwardWindow {
   /** Where the block begins in the view. */
   offset: number;
   #cutTerminated = false;
-  #finder: Uint8Array;
+  /** The block, as it is searched fastest. */
+  #bytes: Uint8Array;
+  readonly #firstBlock: Uint8Array;
+  /** A larger block that was needed once, for the next line that needs one. */
+  #spare: Uint8Array | undefined;
+  readonly #finder: LineFinder;
   /** Bytes of the block in use: the window, then what was read beyond it. */
   #filled = 0;
   #position: number;
@@ -25,21 +32,28 @@ export class ForwardWindow {
     this.#range = range;
     this.#position = range.low;
     this.offset = range.low;
-    this.block = firstBlock(range);
-    this.#finder = finderOf(this.block);
+    this.#finder = range.finder ?? new NewlineFinder();
+    this.#firstBlock = firstBlock(range);
+    this.block = this.#firstBlock;
+    this.#bytes = searchable(this.block);
   }
 
   /** Moves on to the next lines; false when there are none. */
   advance(): boolean {
+    const isMore = this.#fillOn();
+    if (isMore) this.#finder.look(this.block, 0, this.end);
+    return isMore;
+  }
+
+  #fillOn(): boolean {
     const { high, blockSize, longest } = this.#range;
-    this.block.copyWithin(0, this.end, this.#filled);
-    this.#filled -= this.end;
+    this.#carry();
     this.offset = this.#position - this.#filled;
     this.#cutTerminated = false;
     while (this.#position < high) {
       if (this.#filled === this.block.length && !this.#grow(longest)) return this.#cut();
       const room = Math.min(this.block.length - this.#filled, high - this.#position, blockSize);
-      const fresh = this.#finder.subarray(this.#filled, this.#filled + room);
+      const fresh = this.#bytes.subarray(this.#filled, this.#filled + room);
       fill(this.#view, this.#position, fresh);
       const last = fresh.lastIndexOf(LINE_FEED);
       this.end = this.#filled + last + 1;
@@ -53,8 +67,7 @@ export class ForwardWindow {
 
   /** Where the line that begins at `start` stops: at its newline, or at the window's end. */
   lineStop(start: number): number {
-    const found = this.#finder.indexOf(LINE_FEED, start);
-    return found >= 0 && found < this.end ? found : this.end;
+    return this.#finder.stopOf(start);
   }
 
   /** Whether the line that stops at `stop` has its newline. */
@@ -62,19 +75,35 @@ export class ForwardWindow {
     return stop < this.end || this.#cutTerminated;
   }
 
+  /** Takes what was read beyond the window to the front: of the first block again, where a larger one is needed no more. */
+  #carry(): void {
+    const carried = this.#filled - this.end;
+    if (this.block !== this.#firstBlock && carried <= this.#firstBlock.length / 2) {
+      this.#firstBlock.set(this.block.subarray(this.end, this.#filled));
+      this.#spare = this.block;
+      this.#use(this.#firstBlock);
+    } else this.block.copyWithin(0, this.end, this.#filled);
+    this.#filled = carried;
+  }
+
   #grow(most: number): boolean {
     if (this.block.length >= most) return false;
-    const larger = new Uint8Array(Math.min(this.block.length * GROWTH, most));
+    const length = Math.min(this.block.length * GROWTH, most);
+    const larger = this.#spare && this.#spare.length >= length ? this.#spare : new Uint8Array(length);
     larger.set(this.block);
-    this.block = larger;
-    this.#finder = finderOf(larger);
+    this.#use(larger);
     return true;
+  }
+
+  #use(block: Uint8Array): void {
+    this.block = block;
+    this.#bytes = searchable(block);
   }
 
   /** Hands out the line's `longest` bytes in the block, which may be all of it, and moves behind its newline. */
   #cut(): boolean {
     const { high, blockSize, longest } = this.#range;
-    const scratch = finderOf(new Uint8Array(blockSize));
+    const scratch = searchable(new Uint8Array(blockSize));
     while (this.#position < high && !this.#cutTerminated) {
       const part = scratch.subarray(0, Math.min(scratch.length, high - this.#position));
       fill(this.#view, this.#position, part);

@@ -9,7 +9,9 @@ export {
 } from "./for-each-line-backward.ts";
 export { formatLine } from "./format-line.ts";
 export { JsonlError, type JsonlErrorCode } from "./jsonl-error.ts";
+export type { LineFinder } from "./line-finder.ts";
 export type { ScanOptions } from "./line-window.ts";
+export { NewlineFinder } from "./newline-finder.ts";
 export { type LineProblem, LONGEST_PARSED, type ParsedLine, parseLine } from "./parse-line.ts";
 export { type Salvaged, salvageLine } from "./salvage-line.ts";
 export { type Line, type NumberedLine, scanLines, scanLinesBackward } from "./scan-lines.ts";

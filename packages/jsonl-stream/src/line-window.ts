@@ -1,5 +1,7 @@
 import type { ByteView } from "./byte-view.ts";
 import { JsonlError } from "./jsonl-error.ts";
+import type { LineFinder } from "./line-finder.ts";
+import { readBuffer } from "./read-buffer.ts";
 
 /** The newline byte: the only thing that ends a line. */
 export const LINE_FEED = 10;
@@ -16,6 +18,8 @@ export interface ScanOptions {
    * memory. Default 1 GiB, twice what can be parsed; at least `blockSize`.
    */
   longest?: number;
+  /** What finds the lines in the blocks that are read. Default a {@link NewlineFinder}; for one walk at a time. */
+  finder?: LineFinder;
 }
 
 /** {@link ScanOptions} with everything decided, and the part of the view to walk. */
@@ -24,22 +28,31 @@ export interface WindowRange {
   high: number;
   blockSize: number;
   longest: number;
+  finder: LineFinder | undefined;
 }
 
 /** Decides what options leave open; a range reaches no further than the view. */
 export function windowRange(view: ByteView, low = 0, high = view.size, options: ScanOptions): WindowRange {
   const blockSize = Math.max(1, options.blockSize ?? 1 << 20);
   const longest = Math.max(blockSize, options.longest ?? 1 << 30);
-  return { low: Math.max(0, low), high: Math.min(high, view.size), blockSize, longest };
+  return {
+    low: Math.max(0, low),
+    high: Math.min(high, view.size),
+    blockSize,
+    longest,
+    finder: options.finder,
+  };
 }
 
-/** A block for a range: never larger than what there is to read. */
-export function firstBlock({ low, high, blockSize }: WindowRange): Uint8Array {
-  return new Uint8Array(Math.max(1, Math.min(blockSize, high - low)));
+/** A block for a range: never larger than what there is to read, and in the finder's memory where it has room for it. */
+export function firstBlock({ low, high, blockSize, finder }: WindowRange): Uint8Array {
+  const length = Math.max(1, Math.min(blockSize, high - low));
+  const memory = finder?.memory;
+  return memory && length <= memory.length ? memory.subarray(0, length) : readBuffer(length);
 }
 
 /** The same memory with the fastest search for a byte: Node's Buffer has memchr, browsers only what Uint8Array has. */
-export function finderOf(block: Uint8Array): Uint8Array {
+export function searchable(block: Uint8Array): Uint8Array {
   const buffer = globalThis.Buffer;
   return buffer === undefined ? block : buffer.from(block.buffer, block.byteOffset, block.byteLength);
 }

@@ -124,6 +124,14 @@ export class EntryIndex {
   }
 
   /**
+   * What a hash of an id has to begin with to be one of this index.
+   * @internal
+   */
+  get hashSeed(): number {
+    return this.#ids.seed;
+  }
+
+  /**
    * Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}.
    * @internal
    */

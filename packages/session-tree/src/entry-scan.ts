@@ -110,9 +110,10 @@ export function scanEntry(
 }
 
 const encoder = new TextEncoder();
-const BEFORE_TYPE = encoder.encode('{"type":"');
-const BEFORE_ID = encoder.encode('","id":"');
-const BEFORE_PARENT = encoder.encode('","parentId":"');
+/** What stands before the three values of a usual line. */
+export const BEFORE_TYPE = encoder.encode('{"type":"');
+export const BEFORE_ID = encoder.encode('","id":"');
+export const BEFORE_PARENT = encoder.encode('","parentId":"');
 
 /**
  * The way of nearly every line: the three keys first, without spaces, in the order in which Pi and we write them. False

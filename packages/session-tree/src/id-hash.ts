@@ -1,13 +1,14 @@
 /** 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. */
 export class IdHash {
-  readonly #seed = (Math.random() * 0x1_0000_0000) | 0;
+  /** What all hashes of this one begin with. */
+  readonly seed = (Math.random() * 0x1_0000_0000) | 0;
   /** The hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
   low = 0;
   high = 0;
 
   /** Hashes the id in `bytes[start, end)` into {@link low} and {@link high}. */
   hash(bytes: Uint8Array, start: number, end: number): void {
-    let low = this.#seed ^ (end - start);
+    let low = this.seed ^ (end - start);
     let high = ~low;
     // Two bytes at a time: each step waits for the one before it.
     for (let at = start; at < end; at += 2) {
@@ -20,7 +21,7 @@ export class IdHash {
 
   /** Hashes the UTF-8 bytes of an id. Of nearly every one these are its code units: encoding would cost more than all the rest. */
   hashText(id: string): void {
-    let low = this.#seed ^ id.length;
+    let low = this.seed ^ id.length;
     let high = ~low;
     for (let at = 0; at < id.length; at += 2) {
       const first = id.charCodeAt(at);

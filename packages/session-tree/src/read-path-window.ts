@@ -11,6 +11,7 @@ import { pathWindowAt } from "./path-window-at.ts";
 import { readSessionLine } from "./session-line.ts";
 import { spellsText } from "./spells.ts";
 import { Tree } from "./tree.ts";
+import { UsualLines } from "./usual-lines.ts";
 import { WantedId } from "./wanted-id.ts";
 
 /**
@@ -23,12 +24,16 @@ import { WantedId } from "./wanted-id.ts";
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const reader = new PathReader(leafId);
-  forEachLineBackward(
-    view,
-    (block, start, end, offset, terminated) =>
-      reader.take(block, start, end, offset, terminated) ? undefined : false,
-    { blockSize: BLOCK },
-  );
+  try {
+    forEachLineBackward(
+      view,
+      (block, start, end, offset, terminated) =>
+        reader.take(block, start, end, offset, terminated) ? undefined : false,
+      { blockSize: BLOCK, finder: reader.usual },
+    );
+  } finally {
+    reader.usual.release();
+  }
   if (!reader.leafWasMissing) return reader.finish();
   // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
   const tree = new Tree(view);
@@ -40,6 +45,7 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
 const BLOCK = 1 << 18;
 
 class PathReader {
+  readonly usual = new UsualLines();
   readonly #scan = new EntryScan();
   readonly #marks = new GlueMarks();
   readonly #builder = new PathWindowBuilder();
@@ -64,8 +70,10 @@ class PathReader {
     this.#readFrom = offset;
     if (start === end) return true;
     const scan = this.#scan;
-    const isLegible = terminated && scanEntry(block, start, end, scan);
-    const isSure = isLegible && !this.#marks.between(block, offset - start, scan.stop, end);
+    const { isUsual } = this.usual;
+    if (isUsual) this.usual.scanInto(scan, start);
+    const isLegible = isUsual || (terminated && scanEntry(block, start, end, scan));
+    const isSure = isUsual || (isLegible && !this.#marks.between(block, offset - start, scan.stop, end));
     const isOnPath = isSure && this.#started;
     if (isOnPath && !this.#wanted.isIn(block, scan.idStart, scan.idEnd)) return true;
     const kind = isLegible ? kindIn(block, scan.typeStart, scan.typeEnd) : NO_ENTRY;

@@ -1,4 +1,4 @@
-import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
+import { type ByteView, forEachLine, type LineVisitor } from "@espalier/jsonl-stream";
 import { idIn } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
 import { type EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
@@ -9,6 +9,7 @@ import { kindIn } from "./kind-in-bytes.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
 import { readSessionLine } from "./session-line.ts";
+import { UsualLines } from "./usual-lines.ts";
 import { WaitingRows } from "./waiting-rows.ts";
 
 const encoder = new TextEncoder();
@@ -24,6 +25,7 @@ export class TreeIntake {
   readonly #marks = new GlueMarks();
   readonly #waiting = new WaitingRows();
   #view!: ByteView;
+  #usual!: UsualLines;
   /** Where the next call goes on: behind the last line that has an end. */
   #offset = 0;
   #nextLine = 1;
@@ -48,20 +50,22 @@ export class TreeIntake {
     let nextLine = this.#nextLine;
     this.#waiting.count = 0;
     this.#index.expect(view.size);
-    forEachLine(
-      view,
-      (block, start, end, offset, line, terminated) => {
-        if (terminated) nextLine = line + 1;
-        else tail = offset;
-        if (terminated && this.#takeFast(block, start, end, offset, line)) return;
-        this.#addWaiting();
-        this.#line = line;
-        // The byte order mark that a log may begin with is no part of its first line.
-        if (end > start)
-          this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
-      },
-      { from, lineNumber: this.#nextLine },
-    );
+    this.#usual = new UsualLines(this.#index.hashSeed);
+    const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
+      if (terminated) nextLine = line + 1;
+      else tail = offset;
+      if (terminated && this.#takeFast(block, start, end, offset, line)) return;
+      this.#addWaiting();
+      this.#line = line;
+      // The byte order mark that a log may begin with is no part of its first line.
+      if (end > start)
+        this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
+    };
+    try {
+      forEachLine(view, visit, { from, lineNumber: this.#nextLine, finder: this.#usual });
+    } finally {
+      this.#usual.release();
+    }
     this.#addWaiting();
     this.#nextLine = nextLine;
     this.#offset = tail < 0 ? view.size : tail;
@@ -70,13 +74,12 @@ export class TreeIntake {
 
   /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
   #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
+    if (this.#usable === 0) return false;
     const scan = this.#scan;
-    if (
-      this.#usable === 0 ||
-      !scanEntry(block, start, end, scan) ||
-      this.#marks.between(block, offset - start, scan.stop, end)
-    )
-      return false;
+    const { isUsual } = this.#usual;
+    if (isUsual) this.#usual.scanInto(scan, start);
+    else if (!scanEntry(block, start, end, scan)) return false;
+    else if (this.#marks.between(block, offset - start, scan.stop, end)) return false;
     const kind = kindIn(block, scan.typeStart, scan.typeEnd);
     if (kind < 0) return false;
     const rows = this.#waiting;
@@ -85,12 +88,17 @@ export class TreeIntake {
     rows.offset[at] = offset;
     rows.length[at] = end - start;
     rows.kind[at] = kind;
-    this.#index.hashInto(rows.ids, at, block, scan.idStart, scan.idEnd);
     rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
-    if (scan.parentStart >= 0)
-      this.#index.hashInto(rows.parents, at, block, scan.parentStart, scan.parentEnd);
+    if (isUsual) this.#usual.hashesInto(rows.ids, rows.parents, at);
+    else this.#hashIds(rows, at, block);
     if (rows.isFull) this.#addWaiting();
     return true;
+  }
+
+  #hashIds(rows: WaitingRows, at: number, block: Uint8Array): void {
+    const { idStart, idEnd, parentStart, parentEnd } = this.#scan;
+    this.#index.hashInto(rows.ids, at, block, idStart, idEnd);
+    if (parentStart >= 0) this.#index.hashInto(rows.parents, at, block, parentStart, parentEnd);
   }
 
   /** Adds the rows that were found fast; to be called before another is added. */

@@ -1,0 +1,105 @@
+import { execFileSync } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { type ByteView, bytesView } from "@espalier/jsonl-stream";
+import { readPathWindow, Tree } from "@espalier/session-tree";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { bytesOf, damagedLog } from "./arbitrary-damage.ts";
+import { HEADER } from "./arbitrary-log.ts";
+import { readNaively } from "./naive-log.ts";
+
+const RUNS = { numRuns: Number(process.env["FUZZ"] ?? 500) };
+
+/** What a tree knows of its rows without reading what they say. */
+const rowsOf = (tree: Tree) =>
+  Array.from({ length: tree.length }, (_, row) => [
+    tree.idAt(row),
+    tree.index.offset(row),
+    tree.index.lineLength(row),
+    tree.index.parent(row),
+    tree.index.kind(row),
+  ]);
+
+const windowIds = (view: ByteView) => readPathWindow(view).entries.map(({ id }) => id);
+
+/** A view of which something else is read each time it is itself: that cannot use the memory that this walk has. */
+function interrupted<Read>(bytes: Uint8Array, read: (view: ByteView) => Read, within: Read[]): ByteView {
+  const view = bytesView(bytes);
+  return {
+    ...view,
+    size: view.size,
+    read: (offset, length) => view.read(offset, length),
+    readInto: (offset, target) => {
+      within.push(read(bytesView(bytes)));
+      return view.readInto(offset, target);
+    },
+  };
+}
+
+const message = (id: string, parentId: string, text: string) =>
+  `${JSON.stringify({ type: "message", id, parentId, timestamp: "2026-01-05T09:00:00.000Z", message: { role: "user", content: text } })}\n`;
+
+test("the code that is run is what its source says", () => {
+  const script = fileURLToPath(new URL("../../../scripts/compile-usual-lines.mjs", import.meta.url));
+  expect(() => execFileSync(process.execPath, [script, "--check"], { stdio: "pipe" })).not.toThrow();
+});
+
+test("a log that is read while another is being read gives the same tree", () => {
+  fc.assert(
+    fc.property(damagedLog({ inOrder: false }), (log) => {
+      const within: Tree[] = [];
+      const bytes = bytesOf(log);
+      const tree = new Tree(interrupted(bytes, (view) => new Tree(view), within));
+      expect(within.length).toBeGreaterThan(bytes.length > 0 ? 0 : -1);
+      for (const other of within) {
+        expect(rowsOf(other)).toEqual(rowsOf(tree));
+        expect(other.issues).toEqual(tree.issues);
+        expect(other.lastRow).toBe(tree.lastRow);
+      }
+    }),
+    RUNS,
+  );
+});
+
+test("a path that is read while another is being read is the same path", () => {
+  fc.assert(
+    fc.property(damagedLog({ inOrder: false }), (log) => {
+      const within: string[][] = [];
+      const ids = windowIds(interrupted(bytesOf(log), windowIds, within));
+      for (const other of within) expect(other).toEqual(ids);
+    }),
+    RUNS,
+  );
+});
+
+test("an entry glued behind a line that was cut is found wherever in a block it stands, and at any distance from its mark", () => {
+  const whole = message("c", "b", "glued");
+  fc.assert(
+    fc.property(fc.nat({ max: 200 }), fc.nat({ max: 300 }), fc.nat({ max: 4_000 }), (before, cut, within) => {
+      const torn = message("b", "a", "I".repeat(within)).slice(0, 60 + Math.min(cut, within));
+      const log = `${HEADER}\n${" ".repeat(before)}\n${message("a", "", "x")}${message("b", "a", "y")}${torn}${whole}${message("d", "c", "z")}`;
+      const tree = new Tree(bytesView(bytesOf(log)));
+      expect([...tree.ids()]).toEqual(["a", "b", "c", "d"]);
+      expect(windowIds(bytesView(bytesOf(log)))).toEqual(["a", "b", "c", "d"]);
+    }),
+    RUNS,
+  );
+});
+
+test("lines longer than a block, and more lines than a block has room for, are read like any other", () => {
+  const lines = [`${HEADER}\n`, message("a", "", "x")];
+  for (let at = 0; at < 300; at++) {
+    const parent = at === 0 ? "a" : `e${at - 1}`;
+    const length = at === 50 || at === 52 ? 1_500_000 : at === 120 ? 9_000_000 : (at * 977) % 30_000;
+    lines.push(message(`e${at}`, parent, "I said: Id".repeat(length / 10)));
+    if (at === 200) lines.push("\n".repeat(70_000));
+    if (at === 210) lines.push(message("torn", "e0", "cut").slice(0, 70));
+  }
+  const bytes = bytesOf(lines.join(""));
+  const tree = new Tree(bytesView(bytes));
+  const naive = readNaively(bytes);
+  expect(rowsOf(tree).map(([id, offset, , parent]) => [id, offset, parent])).toEqual(
+    naive.rows.map(({ id, offset, parent }) => [id, offset, parent]),
+  );
+  expect(windowIds(bytesView(bytes))).toEqual(["a", ...Array.from({ length: 300 }, (_, at) => `e${at}`)]);
+});
