@@ -24,16 +24,13 @@ export interface UsualLinesMemory {
   parents: { low: Int32Array; high: Int32Array };
 }
 
-/** One for all walks, as most of them follow each other. `undefined` while nobody asked, null where there can be none. */
+/** One for all walks, as most of them follow each other; undefined while nobody asked, null where there can be none. */
 let memory: UsualLinesMemory | null | undefined;
 let isTaken = false;
 
-/**
- * The memory, for one walk at a time; undefined while another has it, and where there is none: in a browser, whose page
- * need not allow code that is compiled on the way.
- */
+/** The memory, for one walk at a time; undefined while another has it, and where there can be none. */
 export function takeUsualLinesMemory(): UsualLinesMemory | undefined {
-  if (memory === undefined) memory = globalThis.Buffer === undefined ? null : instantiate();
+  if (memory === undefined) memory = instantiate();
   if (isTaken || memory === null) return undefined;
   isTaken = true;
   return memory;
@@ -50,9 +47,23 @@ declare const WebAssembly: {
   Instance: new (module: object) => { exports: object };
 };
 
-function instantiate(): UsualLinesMemory {
+/**
+ * Null in a browser, whose page need not allow code that is compiled on the way; where a program runs without WebAssembly;
+ * and where its address space is limited to less than the runtime sets aside for such a memory, 10 GB. The same lines
+ * are read without it, so nobody has to be told.
+ */
+function instantiate(): UsualLinesMemory | null {
+  if (globalThis.Buffer === undefined) return null;
   const code = Uint8Array.from(atob(USUAL_LINES_CODE), (character) => character.charCodeAt(0));
-  const { exports } = new WebAssembly.Instance(new WebAssembly.Module(code));
+  try {
+    return memoryOf(new WebAssembly.Instance(new WebAssembly.Module(code)).exports);
+  } catch (problem) {
+    if (problem instanceof ReferenceError || problem instanceof RangeError) return null;
+    throw problem;
+  }
+}
+
+function memoryOf(exports: object): UsualLinesMemory {
   const { memory, find } = exports as { memory: { buffer: ArrayBuffer }; find: UsualLinesMemory["find"] };
   const column = (at: number) => new Int32Array(memory.buffer, COLUMNS_AT + at * MOST_LINES * 4, MOST_LINES);
   return {

@@ -1,7 +1,11 @@
 import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ByteView, bytesView } from "@espalier/jsonl-stream";
 import { readPathWindow, Tree } from "@espalier/session-tree";
+import { build } from "esbuild";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bytesOf, damagedLog } from "./arbitrary-damage.ts";
@@ -42,6 +46,36 @@ const message = (id: string, parentId: string, text: string) =>
 test("the code that is run is what its source says", () => {
   const script = fileURLToPath(new URL("../../../scripts/compile-usual-lines.mjs", import.meta.url));
   expect(() => execFileSync(process.execPath, [script, "--check"], { stdio: "pipe" })).not.toThrow();
+});
+
+test.each([
+  ["where programs run without WebAssembly", "node --jitless"],
+  ["where a program's address space is limited", "ulimit -v 6000000 && node"],
+])("a log is read %s", async (_where, command) => {
+  const folder = mkdtempSync(join(tmpdir(), "usual-lines-"));
+  const bundle = join(folder, "read.mjs");
+  await build({
+    stdin: {
+      contents: `import { bytesView } from "@espalier/jsonl-stream";
+        import { readPathWindow, Tree } from "@espalier/session-tree";
+        import { readFileSync } from "node:fs";
+        const view = bytesView(readFileSync(process.argv[2]));
+        console.log([...new Tree(view).ids(), ...readPathWindow(view).entries.map(({ id }) => id)].join(" "));`,
+      resolveDir: import.meta.dirname,
+    },
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    outfile: bundle,
+  });
+  const log = join(folder, "log.jsonl");
+  writeFileSync(
+    log,
+    `${HEADER}\n${message("a", "", "x")}${message("b", "a", "y").slice(0, 70)}${message("c", "a", "z")}`,
+  );
+  const said = execFileSync("bash", ["-c", `${command} "$0" "$1"`, bundle, log], { encoding: "utf8" });
+  expect(said.trim()).toBe("a c a c");
+  rmSync(folder, { recursive: true });
 });
 
 test("a log that is read while another is being read gives the same tree", () => {
