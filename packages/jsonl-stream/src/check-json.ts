@@ -39,7 +39,8 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
           `${showPlace(parent, key)} is nested deeper than ${depth}, or in itself; flatten it.`,
         );
       }
-      size += 2;
+      // The opening bracket: the closing one is counted as if it were a comma behind the last item.
+      size += 1;
       open.push(place);
     }
     if (size > bytes) throw lineTooLong(bytes);

@@ -1,4 +1,5 @@
 import { parseLine } from "./parse-line.ts";
+import { isSpace } from "./skip-value.ts";
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -50,7 +51,6 @@ function startOfLastValue(bytes: Uint8Array): number {
 }
 
 const isClosing = (byte: number): boolean => byte === 0x7d || byte === 0x5d;
-const isSpace = (byte: number): boolean => byte === SPACE || byte === 0x0d || byte === 0x0a || byte === 0x09;
 const isOpening = (byte: number): boolean => byte === 0x7b || byte === 0x5b;
 
 function backslashesBefore(bytes: Uint8Array, at: number): number {

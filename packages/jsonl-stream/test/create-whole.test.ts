@@ -57,8 +57,10 @@ describe("creating a whole file", () => {
     expect(text(name)).toBe("0123456789\n");
   });
 
-  test("a folder that is missing is named", () => {
+  test("a folder that is missing, or is a file, is named", () => {
     expect(failure(() => createWhole(path("no/such/file"), chunks("x\n"))).code).toBe("not-found");
+    writeFileSync(path("a file"), "");
+    expect(failure(() => createWhole(path("a file/file"), chunks("x\n"))).code).toBe("not-found");
   });
 });
 

@@ -1,16 +1,7 @@
 import { checkJson, encodeLines, formatLine, JsonlError, LINE_LIMITS } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-
-const failure = (run: () => unknown): JsonlError => {
-  try {
-    run();
-  } catch (error) {
-    if (error instanceof JsonlError) return error;
-    throw error;
-  }
-  throw new Error("nothing was thrown");
-};
+import { failure } from "./failure.ts";
 
 const nested = (depth: number): unknown => {
   let value: unknown = [];
@@ -134,6 +125,19 @@ describe("formatting a line", () => {
     expect(formatLine("x".repeat(LINE_LIMITS.bytes - 2))).toHaveLength(16 * 1024 * 1024);
     expect(failure(() => formatLine("x".repeat(LINE_LIMITS.bytes - 1))).code).toBe("line-too-long");
     expect(failure(() => formatLine("\0".repeat(3_000_000))).code).toBe("line-too-long");
+  });
+
+  test("the length limit is exact for every JSON value, however much of its text is brackets", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ noUnicodeString: false }), (value) => {
+        const text = JSON.stringify(value);
+        fc.pre(!text.includes('"__proto__":') && text.isWellFormed());
+        const bytes = Buffer.byteLength(text);
+        expect(formatLine(value, { bytes })).toBe(text);
+        expect(failure(() => formatLine(value, { bytes: bytes - 1 })).code).toBe("line-too-long");
+      }),
+      { numRuns: 500 },
+    );
   });
 
   test("an object referred to again and again is given up early", () => {

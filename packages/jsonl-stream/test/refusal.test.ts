@@ -132,6 +132,8 @@ describe("what is no regular file of our own is refused in one sentence", () => 
     );
     expect(failure(() => openView(path("missing"))).code).toBe("not-found");
     expect(failure(() => write(path("missing/file"))).code).toBe("not-found");
+    writeFileSync(path("file"), "");
+    for (const open of doors) expect(failure(() => open(path("file/file"))).code).toBe("not-found");
     expect(existsSync(path("missing"))).toBe(false);
   });
 

@@ -33,7 +33,7 @@ test("a value that is cut has no end, also where a quote stands behind the cut",
     fc.property(value, fc.nat(1_000), (given, cut) => {
       const bytes = new TextEncoder().encode(`${JSON.stringify(given)}"",`);
       const length = bytes.length - 3;
-      expect(skipValue(bytes, 0, 1 + (cut % length) - 1)).toBe(-1);
+      expect(skipValue(bytes, 0, cut % length)).toBe(-1);
     }),
     { numRuns: 500 },
   );

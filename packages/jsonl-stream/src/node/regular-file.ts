@@ -3,7 +3,7 @@ import { JsonlError } from "../jsonl-error.ts";
 import { closeFile } from "./close-file.ts";
 import type { FileCalls, FileFacts } from "./file-calls.ts";
 import { checkKind, checkOwner } from "./file-kind.ts";
-import { systemCode, uninterrupted } from "./system-error.ts";
+import { isNoFolder, systemCode, uninterrupted } from "./system-error.ts";
 
 /** How a file is opened. `write` means to append, and to read. */
 export type OpenMode = "read" | "write";
@@ -69,7 +69,7 @@ function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
 
 function openError(path: string, mode: OpenMode, error: unknown): JsonlError {
   const code = systemCode(error);
-  if (code === "ENOENT")
+  if (isNoFolder(error))
     return new JsonlError(
       "not-found",
       `There is no file ${path}; make its folder first, if it is to be made.`,

@@ -3,6 +3,12 @@ export function systemCode(error: unknown): string | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
 }
 
+/** True when a folder of the path is missing, or is a file. */
+export function isNoFolder(error: unknown): boolean {
+  const code = systemCode(error);
+  return code === "ENOENT" || code === "ENOTDIR";
+}
+
 /** How often an interrupted call is made again: enough for any burst of signals, and no endless loop. */
 const ATTEMPTS = 100;
 

@@ -1,5 +1,5 @@
 import { JsonlError } from "../jsonl-error.ts";
-import { systemCode } from "./system-error.ts";
+import { isNoFolder, systemCode } from "./system-error.ts";
 
 /** Makes a call whose failure means that the file at `path` is not written, and says so. */
 export function writingCall<T>(path: string, call: () => T): T {
@@ -9,7 +9,7 @@ export function writingCall<T>(path: string, call: () => T): T {
     if (error instanceof JsonlError) throw error;
     const code = systemCode(error);
     if (code === "EEXIST") throw alreadyThere(path, error);
-    if (code === "ENOENT")
+    if (isNoFolder(error))
       throw new JsonlError("not-found", `There is no folder for ${path}; create it first.`, error);
     throw new JsonlError("write-failed", `${path} could not be written (${code ?? "see cause"}).`, error);
   }
