@@ -233,7 +233,7 @@ export class SessionTree {
     const window = isThere ? this.window : windowAt(this.log, () => this.tree, leafId);
     // No pause where there need not be one: nobody shall see the leaf on its way.
     if (!isThere) this.#path.jump(window instanceof Promise ? await window : window);
-    // Told when everything is in its place: an observer may look at the session, or fail.
+    // Told when everything is in its place: an observer may look at the session.
     if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
     this.#tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
   }
@@ -245,6 +245,14 @@ export class SessionTree {
   }
 
   #tell(change: SessionChange): void {
-    for (const observer of this.#observers) observer(change);
+    for (const observer of this.#observers)
+      try {
+        observer(change);
+      } catch (error) {
+        // It is no failure of the append, which is in the log by now, and the others are to be told.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
   }
 }

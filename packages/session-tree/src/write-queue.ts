@@ -21,7 +21,7 @@ export interface WriteJob<Result> {
   keep: boolean;
 }
 
-/** What happens to a queue besides what its promises say. */
+/** What happens to a queue besides what its promises say. Neither may throw: the queue has nobody to tell. */
 export interface QueueEvents {
   failed(error: SessionTreeError, queued: { entries: number; bytes: number }): void;
   /** The first write that worked again; `drained` counts the kept entries that it and those behind it wrote. */
@@ -88,7 +88,9 @@ export class WriteQueue {
 
   /** Tries once more; what still cannot be written is given up, and its promises say why. */
   async close(): Promise<void> {
-    await this.#run();
+    // What was added at the last moment has begun work of its own.
+    do await this.#run();
+    while (this.#running);
     clearTimeout(this.#timer);
     for (const job of this.#waiting.splice(0)) job.reject(this.#failure);
   }
@@ -104,21 +106,22 @@ export class WriteQueue {
     clearTimeout(this.#timer);
     try {
       for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
+        let result: unknown;
         try {
-          const result = await job.write();
-          this.#waiting.shift();
-          if (this.#failure && job.keep) this.#drained += job.entries;
-          job.resolve(result);
-          if (this.#failure && !this.#waiting.some(({ keep }) => keep)) this.#recover();
+          result = await job.write();
         } catch (error) {
-          if (!(error instanceof SessionTreeError && PASSING.has(error.code))) {
+          if (error instanceof SessionTreeError && PASSING.has(error.code)) {
+            this.#fail(error);
+            if (this.#waiting.length > 0) return;
+          } else {
             this.#waiting.shift();
             job.reject(error);
-            continue;
           }
-          this.#fail(error);
-          if (this.#waiting.length > 0) return;
+          continue;
         }
+        this.#waiting.shift();
+        job.resolve(result);
+        if (this.#failure) this.#goOn(job);
       }
     } finally {
       // In one step with the look that found nothing more: what is added from now on begins work of its own.
@@ -148,7 +151,10 @@ export class WriteQueue {
     this.#events.failed(error, kept);
   }
 
-  #recover(): void {
+  /** Behind a failure, a job was written: when it was the last of the kept ones, writing works again. */
+  #goOn(job: Waiting): void {
+    if (job.keep) this.#drained += job.entries;
+    if (this.#waiting.some(({ keep }) => keep)) return;
     const drained = this.#drained;
     this.#failure = undefined;
     this.#drained = 0;

@@ -198,6 +198,26 @@ describe("whoever observes a session", () => {
     ]);
   });
 
+  test("may fail: the append has succeeded, the others are told, and the error is thrown by itself", async () => {
+    const { session } = await growTree("u1 > a1");
+    const told: string[] = [];
+    session.subscribe(({ type }) => {
+      throw new Error(`not prepared for ${type}`);
+    });
+    session.subscribe(({ type }) => told.push(type));
+    const runner = process.listeners("uncaughtException");
+    process.removeAllListeners("uncaughtException");
+    const uncaught = new Promise<Error>((resolve) => process.once("uncaughtException", resolve));
+    try {
+      const [entry] = await session.append(said("one"));
+      expect(session.leafId).toBe(entry!.id);
+      expect(told).toEqual(["appended"]);
+      expect((await uncaught).message).toBe("not prepared for appended");
+    } finally {
+      for (const listener of runner) process.on("uncaughtException", listener);
+    }
+  });
+
   test("is told what others appended, at a look or before an append of one's own", async () => {
     const { session, store, ref } = await growTree("u1 > a1", { store: memoryStore() });
     const other = await SessionTree.open(await store.open(ref, "write"));

@@ -181,6 +181,24 @@ test("closing tries once more, and what is still not written is rejected", async
   expect(await stored()).toEqual([]);
 });
 
+test("an append that is asked for while the session closes is written, or says that it is closed", async () => {
+  for (let at = 0; at < 20; at++) {
+    const { session, state } = await failingSession();
+    // Behind a failure, too: that one is not the reason of this one.
+    state.failure = "short-write";
+    await session.append(note("a")).catch(() => undefined);
+    state.failure = undefined;
+    const closed = session.close();
+    for (let step = 0; step < at; step++) await undefined;
+    const outcome = await session.append(note("b")).then(
+      () => "written",
+      (error: SessionTreeError) => error.code,
+    );
+    expect(["written", "closed"]).toContain(outcome);
+    await closed;
+  }
+});
+
 test("entries count before the disk has them, and are acknowledged when it has", async () => {
   const { session, state } = await failingSession();
   let sync: () => void = () => undefined;
