@@ -15,9 +15,10 @@ import { pathOf } from "./path.ts";
 import type { PathWindow } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
 import { type PreparedAppend, prepareAppend } from "./prepare-append.ts";
-import type { SessionChange, SessionObserver } from "./session-change.ts";
+import type { SessionObserver } from "./session-change.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { SessionHeader } from "./session-header.ts";
+import { SessionObservers } from "./session-observers.ts";
 import type { SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { Tree } from "./tree.ts";
@@ -34,10 +35,10 @@ export class SessionTree {
   readonly #path: LeafPath;
   #tree: Tree | undefined;
   readonly #queue = new WriteQueue({
-    failed: (error, queued) => this.#tell({ type: "persist_failed", error, queued }),
-    recovered: (drained) => this.#tell({ type: "persist_recovered", drained }),
+    failed: (error, queued) => this.#observers.tell({ type: "persist_failed", error, queued }),
+    recovered: (drained) => this.#observers.tell({ type: "persist_recovered", drained }),
   });
-  readonly #observers = new Set<SessionObserver>();
+  readonly #observers = new SessionObservers();
   #prepare: EntryPreparation | undefined;
   #admit = (): void => {};
 
@@ -52,15 +53,11 @@ export class SessionTree {
    */
   static async open(log: SessionLog, leafId?: string): Promise<SessionTree> {
     const session = new SessionTree(log, await log.readPath(leafId));
-    if (!log.header && session.leafId === null) {
-      if ((await session.load()).length === 0) {
-        throw new SessionTreeError(
-          "not-a-session",
-          `${log.ref} has no line that is a session header or an entry; is it a session file?`,
-        );
-      }
-    }
-    return session;
+    if (log.header || session.leafId !== null || (await session.load()).length > 0) return session;
+    throw new SessionTreeError(
+      "not-a-session",
+      `${log.ref} has no line that is a session header or an entry; is it a session file?`,
+    );
   }
 
   /** The header; undefined for a log that has none, which is only read. */
@@ -124,22 +121,7 @@ export class SessionTree {
    */
   async append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
     const batch = (Array.isArray(drafts) ? drafts : [drafts]) as readonly NewEntry[];
-    this.#admit();
-    let prepared: PreparedAppend | undefined;
-    await this.#queue.add({
-      keep: options.onFailure === "queue",
-      entries: batch.length,
-      measureBytes: () => jsonLength(batch),
-      // What is written again is the same: a part of it may stand in the log already.
-      write: async () => {
-        prepared ??= await this.#prepared(batch);
-        await this.#write(prepared);
-      },
-    });
-    const { entries } = prepared!;
-    if ((options.durability ?? strictestDurability(entries)) === "fsync" && entries.length > 0)
-      await this.log.flush();
-    return entries;
+    return this.#inTurn(() => batch, batch.length, options);
   }
 
   /** What is kept because writing fails; see `onFailure` of an append. */
@@ -167,17 +149,21 @@ export class SessionTree {
   /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
   async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
     if (!this.log.view) await this.log.load();
-    const fromId = this.leafId ?? "";
-    const parentId = this.placeOf(targetId);
-    const fields = { parentId, fromId, summary, ...(details === undefined ? {} : { details }) };
-    return (await this.append(branchSummary.of(fields)))[0]!.id;
+    const draft = () => {
+      const place = { parentId: this.placeOf(targetId), fromId: this.leafId ?? "" };
+      return [branchSummary.of({ ...place, summary, ...(details === undefined ? {} : { details }) })];
+    };
+    return (await this.#inTurn(draft, 1))[0]!.id;
   }
 
   /** Moves the leaf to an entry (for one that cannot be a leaf: its nearest ancestor that can), or before the first. */
   async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
     if (!this.log.view) await this.log.load();
-    const targetId = this.placeOf(id);
-    if (targetId !== this.leafId) await this.append(leaf.of({ parentId: targetId, targetId, ...options }));
+    const draft = () => {
+      const targetId = this.placeOf(id);
+      return targetId === this.leafId ? [] : [leaf.of({ parentId: targetId, targetId, ...options })];
+    };
+    await this.#inTurn(draft, 1);
   }
 
   /** The id of the place where the leaf comes to stand when it is moved to `id`. Throws `unknown-entry`. */
@@ -202,14 +188,13 @@ export class SessionTree {
 
   /** Tells `observer` of every change from now on; returns the function that ends it. */
   subscribe(observer: SessionObserver): () => void {
-    this.#observers.add(observer);
-    return () => this.#observers.delete(observer);
+    return this.#observers.add(observer);
   }
 
   /** Takes in what others appended. Our leaf stays where it is. */
   async refresh(): Promise<void> {
     const grown = await this.log.takeIn();
-    if (grown) this.#tell({ type: "foreign", ...grown });
+    if (grown) this.#observers.tell({ type: "foreign", ...grown });
   }
 
   /** Waits for appends under way and closes the log. What could not be written until then is rejected. */
@@ -218,8 +203,28 @@ export class SessionTree {
     await this.log.close();
   }
 
+  /** Appends what is drafted when its turn has come: appends before it may have moved the leaf. */
+  async #inTurn(draft: () => readonly NewEntry[], count: number, options: AppendOptions = {}) {
+    this.#admit();
+    let prepared: PreparedAppend | undefined;
+    await this.#queue.add({
+      keep: options.onFailure === "queue",
+      entries: count,
+      measureBytes: () => jsonLength(draft()),
+      // What is written again is the same: a part of it may stand in the log already.
+      write: async () => {
+        prepared ??= await this.#prepared(draft());
+        await this.#write(prepared);
+      },
+    });
+    const { entries } = prepared!;
+    if ((options.durability ?? strictestDurability(entries)) === "fsync" && entries.length > 0)
+      await this.log.flush();
+    return entries;
+  }
+
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
-    assertWritable(this.log);
+    if (drafts.length > 0) assertWritable(this.log);
     const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
     return withinReach(this.log, () => prepareAppend(given, appendSite(this)));
   }
@@ -228,31 +233,14 @@ export class SessionTree {
     if (entries.length === 0) return;
     const at = await this.log.append(lines);
     const previousLeafId = this.leafId;
-    if (this.#tree) this.#remember(entries);
+    // It learns of the new rows from the log, and keeps the bodies that are at hand anyway.
+    if (this.#tree) this.tree.remember(entries);
     const isThere = this.#path.follow(entries, leafId);
     const window = isThere ? this.window : windowAt(this.log, () => this.tree, leafId);
     // No pause where there need not be one: nobody shall see the leaf on its way.
     if (!isThere) this.#path.jump(window instanceof Promise ? await window : window);
     // Told when everything is in its place: an observer may look at the session.
-    if (at.from < at.offset) this.#tell({ type: "foreign", from: at.from, to: at.offset });
-    this.#tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
-  }
-
-  /** The tree learns of the new rows from the log, and keeps the bodies that are at hand anyway. */
-  #remember(entries: readonly Entry[]): void {
-    const { tree } = this;
-    for (const entry of entries) tree.remember(tree.index.rowOf(entry.id), entry);
-  }
-
-  #tell(change: SessionChange): void {
-    for (const observer of this.#observers)
-      try {
-        observer(change);
-      } catch (error) {
-        // It is no failure of the append, which is in the log by now, and the others are to be told.
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
+    if (at.from < at.offset) this.#observers.tell({ type: "foreign", from: at.from, to: at.offset });
+    this.#observers.tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
   }
 }

@@ -120,7 +120,7 @@ export class Tree {
     if (kept) return kept;
     const line = readSessionLine(this.bytesAt(row));
     const entry = line.is === "entry" && this.#isOfRow(line.entry, row) ? line.entry : this.#placeholder(row);
-    this.remember(row, entry);
+    this.#keepAtHand(row, entry);
     return entry;
   }
 
@@ -129,8 +129,12 @@ export class Tree {
     return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
   }
 
-  /** Keeps an entry at hand that was just made or read, so that its line need not be read again. */
-  remember(row: number, entry: Entry): void {
+  /** Keeps entries at hand that were just appended, so that their lines need not be read. */
+  remember(entries: readonly Entry[]): void {
+    for (const entry of entries) this.#keepAtHand(this.index.rowOf(entry.id), entry);
+  }
+
+  #keepAtHand(row: number, entry: Entry): void {
     if (this.#bodies.size >= BODIES_KEPT) {
       this.#olderBodies = this.#bodies;
       this.#bodies = new Map();

@@ -157,6 +157,19 @@ describe("moving the leaf", () => {
     expect((await session.log.load()).size).toBe(size);
   });
 
+  test("takes its turn behind appends that nobody waited for", async () => {
+    const { session } = await growTree("u1 > a1 > u2 > a2");
+    const appended = session.append(said("on"));
+    await session.moveTo("a2");
+    await appended;
+    expect(session.leafId).toBe("a2");
+    const [again] = await Promise.all([
+      session.append(said("on")),
+      session.branchWithSummary("a1", "so far"),
+    ]);
+    expect(session.getBranch().at(-1)).toMatchObject({ fromId: again[0]!.id, parentId: "a1" });
+  });
+
   test("before the first entry makes the next one a root", async () => {
     const { session } = await growTree("u1 > a1");
     await session.moveTo(null);
