@@ -274,6 +274,18 @@ describe("what a store makes", () => {
     }
   });
 
+  test("is refused in a sentence where its folder cannot be made, or is none", async () => {
+    const home = file("x", "no folder");
+    const unmakeable = await refusal(() => fileStore({ home }).create(JSON.parse(HEADER)));
+    expect(unmakeable.code).toBe("write-failed");
+    expect(unmakeable.message).toContain("ENOTDIR");
+    const list = async () => {
+      for await (const listing of fileStore({ home, folders: [home] }).list())
+        expect(listing).toBe("nothing");
+    };
+    expect((await refusal(list)).code).toBe("unreadable");
+  });
+
   test("never stands outside its home, whatever the id", async () => {
     const store = fileStore({ home: join(folder, "home") });
     for (const id of ["../../evil", "a/b", ".hidden", "", "x".repeat(200), "a\u0000b"]) {

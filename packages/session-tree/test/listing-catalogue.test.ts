@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import {
   message,
@@ -141,4 +141,53 @@ test("a list goes into folders, through links to folders as well, and past links
   symlinkSync(join(sessions, "circle"), join(sessions, "circle"));
   symlinkSync(join(home, "nothing"), join(sessions, "dangling"));
   expect((await listed()).map(({ id }) => id).sort()).toEqual(["one", "two"]);
+});
+
+test("a folder is listed once, whatever leads back to it, and where it lies by itself", async () => {
+  const one = await made("one");
+  const sessions = join(home, "sessions");
+  for (const name of ["0", "around", "~"]) symlinkSync(sessions, join(sessions, name));
+  symlinkSync(join(one, ".."), join(sessions, "1"));
+  expect((await listed()).map(({ ref }) => ref)).toEqual([one]);
+  const store = fileStore({ home, folders: [sessions, join(one, ".."), join(sessions, "around")] });
+  const refs: string[] = [];
+  for await (const { ref } of store.list()) refs.push(ref);
+  expect(refs).toHaveLength(1);
+  await (await store.open("on", "read")).close();
+});
+
+test("what a list names opens from every working folder", async () => {
+  const one = await made("one");
+  for (const options of [{ home: relative(".", home) }, { home, folders: [relative(".", join(one, ".."))] }])
+    for await (const { ref } of fileStore(options).list()) expect(ref).toBe(one);
+});
+
+test("a file that cannot be read to its end is passed over, and let go of", async () => {
+  await made("one");
+  await made("two");
+  const open = new Set<number>();
+  let reads = 0;
+  const calls: FileCalls = {
+    ...nodeFileCalls,
+    openSync(...call) {
+      const fd = nodeFileCalls.openSync(...call);
+      open.add(fd);
+      reads = 0;
+      return fd;
+    },
+    closeSync(fd) {
+      open.delete(fd);
+      nodeFileCalls.closeSync(fd);
+    },
+    // Opening a file reads its end and its header.
+    readSync(...call) {
+      reads += 1;
+      if (reads > 3) throw Object.assign(new Error("EIO"), { code: "EIO" });
+      return nodeFileCalls.readSync(...call);
+    },
+  };
+  expect(await listed(calls)).toEqual([]);
+  expect(open).toEqual(new Set());
+  expect(reads).toBe(4);
+  expect(await listed()).toHaveLength(2);
 });

@@ -147,7 +147,9 @@ function busy(path: string, { pid, host, since }: Lease): SessionTreeError {
 function leaseError(path: string, cause: unknown): SessionTreeError {
   const { code } = cause as NodeJS.ErrnoException;
   if (code === "ENOENT")
-    return new SessionTreeError("not-found", `There is no folder for ${path}.`, { cause });
+    return new SessionTreeError("not-found", `${path} is gone, or its folder is; name one that is there.`, {
+      cause,
+    });
   const message = `The lease of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
   return new SessionTreeError("write-failed", message, { cause });
 }

@@ -1,5 +1,5 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, type Stats, statSync } from "node:fs";
-import { dirname, join, resolve, sep } from "node:path";
+import { existsSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import type { FileCalls } from "@espalier/jsonl-stream/node";
 import { parsedHeader } from "../given-header.ts";
 import { listingOf } from "../listing.ts";
@@ -10,6 +10,7 @@ import { leaseFiles, takeFileLease } from "./file-lease.ts";
 import { FileLog } from "./file-log.ts";
 import { ListingCatalogue } from "./listing-catalogue.ts";
 import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
+import { isBelow, makeFolder, sessionFiles } from "./session-folders.ts";
 
 /** Where the store keeps and looks for sessions. */
 export interface FileStoreOptions {
@@ -23,7 +24,9 @@ export interface FileStoreOptions {
 
 /** Sessions in files, mode 0600 in folders of mode 0700. */
 export function fileStore(options: FileStoreOptions): SessionStore {
-  const { home, folders = [join(home, "sessions")], calls } = options;
+  const { calls } = options;
+  const home = resolve(options.home);
+  const folders = (options.folders ?? [join(home, "sessions")]).map((folder) => resolve(folder));
   return {
     async create(header, lines = [], ref) {
       const path = ref === undefined ? sessionPath(home, parsedHeader(header)) : resolve(ref);
@@ -33,7 +36,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     async open(ref, mode): Promise<SessionLog> {
       const path = findSession(ref, folders);
       // What is the store's is its owner's alone; a file that lies elsewhere may be shared on purpose.
-      return FileLog.open(path, mode, calls, { tighten: path.startsWith(resolve(home, "sessions") + sep) });
+      return FileLog.open(path, mode, calls, { tighten: isBelow(path, [join(home, "sessions")]) });
     },
     async *list(): AsyncGenerator<SessionListing> {
       const catalogue = new ListingCatalogue(home);
@@ -41,7 +44,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       try {
         for (const { path, facts } of files) {
           const known = catalogue.find(path, facts);
-          const listing = known ?? listFile(path, facts.mtimeMs, calls);
+          const listing = known ?? (await listFile(path, facts.mtimeMs, calls));
           if (listing && !known) catalogue.set(path, facts, listing);
           if (listing) yield listing;
         }
@@ -78,26 +81,22 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   };
 }
 
-/** Makes a folder and what is above it, for its owner alone whatever the umask is. */
-function makeFolder(folder: string): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-}
-
 /** The file that a path or a session id names. */
 function findSession(ref: string, folders: readonly string[]): string {
   if (existsSync(ref) || ref.includes("/") || ref.includes("\\") || ref.endsWith(".jsonl"))
     return resolve(ref);
-  const matches = folders
-    .flatMap((folder) => (ref === "" ? [] : filesBelow(folder)))
-    .filter(({ path }) => idInFileName(path)?.startsWith(ref));
+  const matches = (ref === "" ? [] : sessionFiles(folders)).filter(({ path }) =>
+    idInFileName(path)?.startsWith(ref),
+  );
   const exact = matches.find(({ path }) => idInFileName(path) === ref);
   if (exact) return exact.path;
   if (matches.length === 1) return matches[0]!.path;
   if (matches.length > 1) {
     const ids = matches.slice(0, 3).map(({ path }) => idInFileName(path));
+    if (matches.length > ids.length) ids.push("…");
     throw new SessionTreeError(
       "not-found",
-      `${matches.length} sessions have an id that begins with ${ref}: ${ids.join(", ")}, …; give more of it.`,
+      `${matches.length} sessions have an id that begins with ${ref}: ${ids.join(", ")}; give more of it.`,
     );
   }
   throw new SessionTreeError(
@@ -106,51 +105,21 @@ function findSession(ref: string, folders: readonly string[]): string {
   );
 }
 
-/** The files in these folders, and below them, that are sessions by their name: newest first, none of them opened. */
-export function sessionFiles(folders: readonly string[]): SessionFile[] {
-  return folders.flatMap(filesBelow).sort((a, b) => b.facts.mtimeMs - a.facts.mtimeMs);
-}
-
-/** A file, and how long and old it was when it was looked at. */
-export interface SessionFile {
-  path: string;
-  facts: Stats;
-}
-
-const isBelow = (path: string, folders: readonly string[]): boolean =>
-  folders.some((folder) => path.startsWith(join(folder, sep)));
-
-/** Folder by folder: reading a whole tree by one call asks the system of every file in it whether it is a folder. */
-function filesBelow(folder: string): SessionFile[] {
-  if (!existsSync(folder)) return [];
-  const prefix = join(folder, sep);
-  return readdirSync(folder, { withFileTypes: true }).flatMap((file) => {
-    const path = prefix + file.name;
-    if (file.isDirectory() || (file.isSymbolicLink() && isFolder(path))) return filesBelow(path);
-    if (!file.isFile() || !file.name.endsWith(".jsonl")) return [];
-    // It may have been removed since the folder was read.
-    const facts = statSync(path, { throwIfNoEntry: false });
-    return facts ? [{ path, facts }] : [];
-  });
-}
-
-/** Whether a link leads to a folder: sessions may lie elsewhere. One that leads nowhere, or in a circle, does not. */
-const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
-
 /** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */
-function listFile(path: string, modified: number, calls?: FileCalls): SessionListing | undefined {
-  let log: FileLog;
+async function listFile(
+  path: string,
+  modified: number,
+  calls?: FileCalls,
+): Promise<SessionListing | undefined> {
+  let log: FileLog | undefined;
   try {
     log = FileLog.open(path, "read", calls);
+    const at = { ref: path, modified: new Date(modified).toISOString(), bytes: log.upgraded?.original.size };
+    return listingOf(log.view, at);
   } catch (error) {
     if (error instanceof SessionTreeError) return undefined;
     throw error;
+  } finally {
+    await log?.close();
   }
-  const listing = listingOf(log.view, {
-    ref: path,
-    modified: new Date(modified).toISOString(),
-    bytes: log.upgraded?.original.size,
-  });
-  void log.close();
-  return listing;
 }

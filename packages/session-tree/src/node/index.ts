@@ -1,5 +1,5 @@
 export { FileLog } from "./file-log.ts";
-export { type FileStoreOptions, fileStore, type SessionFile, sessionFiles } from "./file-store.ts";
+export { type FileStoreOptions, fileStore } from "./file-store.ts";
 export {
   idInFileName,
   offloadFolder,
@@ -8,3 +8,4 @@ export {
   sessionFileName,
   sessionPath,
 } from "./session-files.ts";
+export { type SessionFile, sessionFiles } from "./session-folders.ts";

@@ -52,5 +52,5 @@ export function offloadFolder(path: string): string {
 
 /** Everything that belongs to a session: its file, and what may lie beside it; the lease aside, which comes and goes. */
 export function sessionBelongings(path: string): string[] {
-  return [path, offloadFolder(path), `${path}.index`, `${path}.v1`, `${path}.v2`];
+  return [path, offloadFolder(path), `${path}.v1`, `${path}.v2`];
 }
