@@ -136,7 +136,7 @@ describe("formatting a line", () => {
         expect(formatLine(value, { bytes })).toBe(text);
         expect(failure(() => formatLine(value, { bytes: bytes - 1 })).code).toBe("line-too-long");
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 

@@ -6,6 +6,7 @@ import {
   OPENING,
   openaiChatFormat,
   openaiResponsesFormat,
+  type RequestFormat,
   requestFormats,
   SessionTreeError,
 } from "@espalier/session-tree";
@@ -344,6 +345,20 @@ describe("calls and results", () => {
     expect(input(null)).toHaveProperty("input", {});
     expect(input("ls")).toHaveProperty("input", { value: "ls" });
     expect(input([1])).toHaveProperty("input", { value: [1] });
+  });
+
+  it("arguments and schemas that are nested too deeply to be written are left out", () => {
+    const deep = JSON.parse(`${'{"a":['.repeat(20_000)}${"]}".repeat(20_000)}`);
+    const history = [
+      { role: "system", content: "", toolsAdded: [{ name: "read", parameters: deep }] },
+      user("go"),
+      says(calls("a", deep)),
+    ];
+    for (const format of Object.values<RequestFormat<unknown>>(requestFormats)) {
+      const request = JSON.stringify(buildRequest(contextOf(history), { format }));
+      expect(request).toContain("[Arguments left out: nested too deeply]");
+      expect(request).toContain('{"type":"object","properties":{}}');
+    }
   });
 
   it("a result that says nothing says that", () => {

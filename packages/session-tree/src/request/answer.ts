@@ -54,5 +54,5 @@ export function answerBlocks(answer: AssistantMessage, options: AnswerOptions): 
 /** Arguments as the object that providers ask for: missing ones are `{}`, anything else becomes `{value}`. */
 function toolInput(stored: unknown): Record<string, unknown> {
   const input = wellFormedJson(stored ?? {});
-  return isRecord(input) ? input : { value: input };
+  return isRecord(input) ? input : { value: input ?? "[Arguments left out: nested too deeply]" };
 }

@@ -78,7 +78,7 @@ function healedTool(tool: unknown, nameLength: number): HealedTool {
 
 /** Providers refuse a schema that is not of an object, OpenAI one without `properties`. */
 function objectSchema(stored: unknown): Record<string, unknown> {
-  const schema = isRecord(stored) ? wellFormedJson(stored) : {};
+  const schema = (isRecord(stored) && wellFormedJson(stored)) || {};
   const { properties } = schema;
   if (schema["type"] === "object" && isRecord(properties)) return schema;
   return { ...schema, type: "object", properties: isRecord(properties) ? properties : {} };

@@ -4,9 +4,19 @@
  */
 const ESCAPE = /\\(?:(ud[89a-f][0-9a-f]{2})|[\s\S])/g;
 
-/** The same JSON value with lone surrogates, in keys too, replaced by U+FFFD; the value itself when it has none. */
-export function wellFormedJson<Value>(value: Value): Value {
-  const json = JSON.stringify(value);
+/**
+ * The same JSON value with lone surrogates, in keys too, replaced by U+FFFD; the value itself when it has none. Undefined
+ * for a value that is nested too deeply to be written: a line of that depth can be read, a request cannot be sent.
+ */
+export function wellFormedJson<Value>(value: Value): Value | undefined {
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(value);
+  } catch (error) {
+    // The engine's stack ends at a depth of about 4,000.
+    if (!(error instanceof RangeError)) throw error;
+    return undefined;
+  }
   if (!json?.includes("\\ud")) return value;
   return JSON.parse(json.replace(ESCAPE, (sequence, surrogate) => (surrogate ? "\ufffd" : sequence)));
 }
