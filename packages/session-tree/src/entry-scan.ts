@@ -41,72 +41,16 @@ export function scanEntry(
   found: EntryScan,
   isHead = false,
 ): boolean {
+  if (!isHead && !endsInBrace(bytes, start, end)) return false;
+  const at = skipSpace(bytes, start, end);
+  if (bytes[at] !== OPEN_BRACE) return false;
+  return scanUsualOrder(bytes, at, end, found) || scanAnyOrder(bytes, at + 1, end, found);
+}
+
+function endsInBrace(bytes: Uint8Array, start: number, end: number): boolean {
   let last = end - 1;
   while (last > start && isSpace(bytes[last]!)) last--;
-  if (!isHead && bytes[last] !== CLOSE_BRACE) return false;
-  let at = skipSpace(bytes, start, end);
-  if (bytes[at] !== OPEN_BRACE) return false;
-  if (scanUsualOrder(bytes, at, end, found)) return true;
-  at++;
-  let seen = 0;
-  for (;;) {
-    at = skipSpace(bytes, at, end);
-    if (bytes[at] !== QUOTE) return false;
-    const keyStart = at + 1;
-    at = keyStart;
-    while (at < end && bytes[at] !== QUOTE) {
-      if (bytes[at] === BACKSLASH) return false;
-      at++;
-    }
-    const key = keyOf(bytes, keyStart, at);
-    at = skipSpace(bytes, at + 1, end);
-    if (bytes[at] !== COLON) return false;
-    at = skipSpace(bytes, at + 1, end);
-    if (key === OTHER) {
-      at = skipValue(bytes, at, end);
-      if (at < 0) return false;
-    } else {
-      // A key that comes twice is for the parser, which lets the last one win.
-      if (seen & key) return false;
-      seen |= key;
-      const isNull = bytes[at] !== QUOTE;
-      const valueStart = isNull ? at : at + 1;
-      if (isNull) {
-        // Only a parent may be null; whatever else stands here is for the parser to judge.
-        if (key !== PARENT || !isNullLiteral(bytes, at, end)) return false;
-        at += 4;
-      } else {
-        at = valueStart;
-        while (at < end && bytes[at] !== QUOTE) {
-          // Beyond ASCII, two byte sequences could be one string after decoding replaced what is damaged.
-          if (bytes[at] === BACKSLASH || bytes[at]! > 126 || bytes[at]! < 32) return false;
-          at++;
-        }
-        if (at >= end) return false;
-      }
-      if (key === TYPE) {
-        found.typeStart = valueStart;
-        found.typeEnd = at;
-      } else if (key === ID) {
-        if (at === valueStart) return false;
-        found.idStart = valueStart;
-        found.idEnd = at;
-      } else {
-        found.parentStart = isNull ? -1 : valueStart;
-        found.parentEnd = isNull ? -1 : at;
-      }
-      if (!isNull) at++;
-      if (seen === ALL) {
-        found.stop = at;
-        // What ends a text early, or late, is seen by what follows it.
-        const next = bytes[skipSpace(bytes, at, end)];
-        return next === COMMA || next === CLOSE_BRACE;
-      }
-    }
-    at = skipSpace(bytes, at, end);
-    if (bytes[at] !== COMMA) return false;
-    at++;
-  }
+  return bytes[last] === CLOSE_BRACE;
 }
 
 const encoder = new TextEncoder();
@@ -164,20 +108,72 @@ const ID = 2;
 const PARENT = 4;
 const ALL = TYPE | ID | PARENT;
 
+/** Key by key, from the first one at or behind `at`. */
+function scanAnyOrder(bytes: Uint8Array, at: number, end: number, found: EntryScan): boolean {
+  for (let seen = 0; ; at++) {
+    const keyStart = skipSpace(bytes, at, end) + 1;
+    const keyEnd = endOfKey(bytes, keyStart, end);
+    if (keyEnd < 0) return false;
+    const key = keyOf(bytes, keyStart, keyEnd);
+    // A key that comes twice is for the parser, which lets the last one win.
+    if (seen & key) return false;
+    seen |= key;
+    at = skipSpace(bytes, keyEnd + 1, end);
+    if (bytes[at] !== COLON) return false;
+    at = skipSpace(bytes, at + 1, end);
+    at = key === OTHER ? skipValue(bytes, at, end) : takeValue(key, bytes, at, end, found);
+    if (at < 0) return false;
+    if (seen === ALL) found.stop = at;
+    at = skipSpace(bytes, at, end);
+    // What ends a text early, or late, is seen by what follows it.
+    if (seen === ALL) return bytes[at] === COMMA || bytes[at] === CLOSE_BRACE;
+    if (bytes[at] !== COMMA) return false;
+  }
+}
+
+/** The closing quote of the key that begins at `start`; -1 where there is no key, or one with an escape. */
+function endOfKey(bytes: Uint8Array, start: number, end: number): number {
+  if (bytes[start - 1] !== QUOTE) return -1;
+  let at = start;
+  while (at < end && bytes[at] !== QUOTE) if (bytes[at++] === BACKSLASH) return -1;
+  return at;
+}
+
+const TYPE_KEY = encoder.encode("type");
+const PARENT_KEY = encoder.encode("parentId");
+const NULL = encoder.encode("null");
+
 /** Which of the three keys `bytes[start, end)` spells. */
 function keyOf(bytes: Uint8Array, start: number, end: number): number {
   const length = end - start;
   if (length === 2) return bytes[start] === 105 && bytes[start + 1] === 100 ? ID : OTHER;
-  if (length === 4) return spells(bytes, start, "type") ? TYPE : OTHER;
-  if (length === 8) return spells(bytes, start, "parentId") ? PARENT : OTHER;
+  if (length === 4) return stands(TYPE_KEY, bytes, start) ? TYPE : OTHER;
+  if (length === 8) return stands(PARENT_KEY, bytes, start) ? PARENT : OTHER;
   return OTHER;
 }
 
-function spells(bytes: Uint8Array, start: number, word: string): boolean {
-  for (let i = 0; i < word.length; i++) if (bytes[start + i] !== word.charCodeAt(i)) return false;
-  return true;
-}
-
-function isNullLiteral(bytes: Uint8Array, at: number, end: number): boolean {
-  return at + 4 <= end && spells(bytes, at, "null");
+/** Notes where the value of one of the three stands; returns the position behind it, -1 for one that the parser has to judge. */
+function takeValue(key: number, bytes: Uint8Array, at: number, end: number, found: EntryScan): number {
+  if (key === PARENT && at + NULL.length <= end && stands(NULL, bytes, at)) {
+    found.parentStart = -1;
+    found.parentEnd = -1;
+    return at + NULL.length;
+  }
+  if (bytes[at] !== QUOTE) return -1;
+  const valueStart = at + 1;
+  // Beyond ASCII, two byte sequences could be one string after decoding replaced what is damaged.
+  const valueEnd = plainEnd(bytes, valueStart, end);
+  if (valueEnd >= end || bytes[valueEnd] !== QUOTE) return -1;
+  if (key === TYPE) {
+    found.typeStart = valueStart;
+    found.typeEnd = valueEnd;
+  } else if (key === ID) {
+    if (valueEnd === valueStart) return -1;
+    found.idStart = valueStart;
+    found.idEnd = valueEnd;
+  } else {
+    found.parentStart = valueStart;
+    found.parentEnd = valueEnd;
+  }
+  return valueEnd + 1;
 }
