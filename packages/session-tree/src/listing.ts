@@ -48,7 +48,9 @@ export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefi
 
 /** A message as a list shows it: the beginning of its text. */
 export function listedMessage({ message }: MessageEntry): string {
-  return Array.from(messageText(message)).slice(0, FIRST_MESSAGE_LENGTH).join("");
+  // No character has more than two code units: of a text of megabytes no more is taken apart.
+  const beginning = messageText(message).slice(0, 2 * FIRST_MESSAGE_LENGTH);
+  return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("");
 }
 
 function readHead(view: ByteView) {
@@ -59,7 +61,8 @@ function readHead(view: ByteView) {
     view,
     (block, start, end, offset) => {
       const line = readSessionLine(block.subarray(start, end));
-      if (line.is === "header") header ??= line.header;
+      // As for who opens it: behind an entry there is none.
+      if (line.is === "header" && !hasEntries) header ??= line.header;
       else if (line.is === "entry") hasEntries = true;
       if (line.is === "entry" && isMessage(line.entry, "user")) {
         firstMessage = listedMessage(line.entry);

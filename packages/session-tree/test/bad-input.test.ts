@@ -12,7 +12,15 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { contextEdit, label, leaf, message, SessionTree, SessionTreeError } from "@espalier/session-tree";
+import {
+  contextEdit,
+  label,
+  leaf,
+  message,
+  type SessionListing,
+  SessionTree,
+  SessionTreeError,
+} from "@espalier/session-tree";
 import { FileLog, fileStore } from "@espalier/session-tree/node";
 import { growEntries } from "@espalier/session-tree/testing";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -129,6 +137,15 @@ describe("a session that is only read", () => {
     ]);
     expect((await refusal(() => opened.append(hello))).code).toBe("no-header");
     expect((await refusal(() => opened.moveTo("u1"))).code).toBe("no-header");
+  });
+
+  test("with its header behind an entry has none, for who lists it as for who opens it", async () => {
+    const [first, ...others] = linesOf("u1 > a1");
+    const path = file(`${[first, HEADER, ...others].join("\n")}\n`);
+    expect((await session(path)).id).toBe("");
+    const listings: SessionListing[] = [];
+    for await (const each of fileStore({ home: folder, folders: [folder] }).list()) listings.push(each);
+    expect(listings).toMatchObject([{ ref: path, id: "", cwd: "", firstMessage: "u1" }]);
   });
 
   test("of a newer version opens, and is not written", async () => {
