@@ -49,6 +49,8 @@ export interface EntryBehaviour<E extends Entry> {
   edit?(entry: E): ContextEdit;
   /** The settings that hold from this entry on; an absent key leaves what held before. */
   settings?(entry: E): Partial<Settings>;
+  /** The settings that entries of this kind may name: who looks for one far up a path reads no others. Default: none. */
+  mayName?: readonly (keyof Settings)[];
   /** For an entry that sets the leaf elsewhere: where to. */
   leafTarget?(entry: E): string | null;
   /**

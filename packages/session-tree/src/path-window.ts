@@ -1,5 +1,5 @@
 import type { Entry, Settings } from "./entry.ts";
-import { kindOf } from "./entry-kinds.ts";
+import { entryKinds, kindOf } from "./entry-kinds.ts";
 import { readPathFacts } from "./path-facts.ts";
 import { settingsAlong, settingsIn } from "./settings.ts";
 
@@ -94,5 +94,9 @@ export function narrowWindow(window: PathWindow): PathWindow {
 }
 
 /** Types that can name a thinking level, and types that can name a model. */
-const THINKING_TYPES: ReadonlySet<string> = new Set(["thinking_level_change", "compaction"]);
-const MODEL_TYPES: ReadonlySet<string> = new Set(["message", "model_change", "compaction"]);
+const THINKING_TYPES = typesNaming("thinkingLevel");
+const MODEL_TYPES = typesNaming("model");
+
+function typesNaming(setting: keyof Settings): ReadonlySet<string> {
+  return new Set(entryKinds.filter(({ mayName }) => mayName?.includes(setting)).map(({ type }) => type));
+}

@@ -32,6 +32,7 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
     },
   ],
   firstKept: (entry) => entry.firstKeptEntryId,
+  mayName: ["model", "thinkingLevel"],
   settings: (entry) => recordedSettings(entry.details),
   durability: () => "fsync",
   problem: (entry) =>

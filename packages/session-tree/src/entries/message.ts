@@ -16,6 +16,7 @@ export interface MessageEntry extends Entry {
 export const message = defineEntry<MessageEntry>("message", {
   movesLeaf: true,
   toMessages: (entry) => [withContent(entry.message)],
+  mayName: ["model"],
   settings: (entry) => (entry.message.role === "assistant" ? modelOf(entry.message) : {}),
   durability: ({ message: { role } }) => (role === "user" || role === "assistant" ? "fsync" : "flush"),
   problem: (entry) =>

@@ -10,6 +10,7 @@ export interface ModelChangeEntry extends Entry {
 /** The kind of {@link ModelChangeEntry}: a setting of the path, silent to the model. */
 export const modelChange = defineEntry<ModelChangeEntry>("model_change", {
   movesLeaf: true,
+  mayName: ["model"],
   settings: ({ provider, modelId }) => ({ model: { provider, modelId } }),
   problem: ({ provider, modelId }) =>
     typeof provider === "string" && typeof modelId === "string"

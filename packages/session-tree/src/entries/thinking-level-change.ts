@@ -10,6 +10,7 @@ export interface ThinkingLevelChangeEntry extends Entry {
 /** The kind of {@link ThinkingLevelChangeEntry}: a setting of the path, silent to the model. */
 export const thinkingLevelChange = defineEntry<ThinkingLevelChangeEntry>("thinking_level_change", {
   movesLeaf: true,
+  mayName: ["thinkingLevel"],
   settings: ({ thinkingLevel }) => ({ thinkingLevel }),
   problem: ({ thinkingLevel }) =>
     typeof thinkingLevel === "string" ? undefined : "`thinkingLevel` is missing",
