@@ -128,22 +128,21 @@ function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null)
   for (const row of rows) copied[row] = 1;
   const said = saidByCopies(tree, rows);
   const additions: Entry[] = [];
-  const add = (fields: Record<string, unknown>, timestamp: string) =>
-    additions.push({ ...fields, id: createId(), parentId: leafId, timestamp } as unknown as Entry);
+  const add = (type: string, fields: Record<string, unknown>, timestamp: string) =>
+    additions.push({ type, id: createId(), parentId: leafId, timestamp, ...fields } as Entry);
   for (const [targetId, inForce] of labelsInForce(tree)) {
     if (!isCopied(tree, targetId, copied)) continue;
     if (copied[inForce.row] === 0 || said.labels.get(targetId) !== inForce.label) {
-      add({ type: label.type, targetId, label: inForce.label }, inForce.timestamp);
+      add(label.type, { targetId, label: inForce.label }, inForce.timestamp);
     }
     said.labels.delete(targetId);
   }
   // A copied line may set a label that was cleared since, in a line that is not copied.
   for (const targetId of said.labels.keys())
-    if (isCopied(tree, targetId, copied))
-      add({ type: label.type, targetId }, tree.entryAt(tree.lastRow).timestamp);
+    if (isCopied(tree, targetId, copied)) add(label.type, { targetId }, tree.entryAt(tree.lastRow).timestamp);
   const named = nameEntry(tree);
   if (named && (named.name ?? "") !== (said.name ?? ""))
-    add({ type: sessionInfo.type, name: named.name ?? "" }, named.timestamp);
+    add(sessionInfo.type, { name: named.name ?? "" }, named.timestamp);
   return additions;
 }
 

@@ -10,8 +10,7 @@ export function headerLine(header: SessionHeader | string): string {
 /** A header that may be given as its line. Throws `invalid-entry` for a line that is none. */
 export function parsedHeader(header: SessionHeader | string): SessionHeader {
   if (typeof header !== "string") return header;
-  // A byte order mark is part of the line, and of nothing that it says.
-  const line = parseLine(new TextEncoder().encode(header.replace(/^\ufeff/, "")));
+  const line = parseLine(new TextEncoder().encode(header));
   const parsed = line.ok ? parseHeader(line.value) : undefined;
   if (parsed) return parsed;
   throw new SessionTreeError("invalid-entry", "The first line of a session has to be its header.");

@@ -29,7 +29,7 @@ export function deriveId(sessionId: string, lineNumber: number): string {
     high = Math.imul(high ^ (code + 0x9e3779b9), 0x85ebca6b) ^ (high >>> 13);
   }
   let rest = (BigInt(mix(high)) << 32n) | BigInt(mix(low ^ high));
-  // Two halves of 64 bits would end after 11 characters; the line number fills what is left, which also keeps lines apart.
+  // 64 bits end after 11 characters. The line number fills what is left, and keeps lines apart.
   rest = rest * 4_294_967_296n + BigInt(lineNumber >>> 0);
   let id = "";
   for (let i = 0; i < ID_LENGTH; i++) {

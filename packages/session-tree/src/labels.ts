@@ -1,7 +1,7 @@
 import { label } from "./entries/label.ts";
 import { type SessionInfoEntry, sessionInfo } from "./entries/session-info.ts";
 import type { Entry } from "./entry.ts";
-import { entryKinds } from "./entry-kinds.ts";
+import { kindCode } from "./entry-kinds.ts";
 import type { Tree } from "./tree.ts";
 
 /** A label in force. */
@@ -32,7 +32,7 @@ export function sessionName(tree: Tree): string | undefined {
 
 /** The entry that gave the session its name, or took it away. */
 export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
-  const code = entryKinds.findIndex((kind) => kind.type === sessionInfo.type);
+  const code = kindCode(sessionInfo.type);
   for (let row = tree.length - 1; row >= 0; row--) {
     if (tree.index.kind(row) !== code) continue;
     const entry = tree.entryAt(row);
@@ -41,10 +41,12 @@ export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
   return undefined;
 }
 
-/** All rows of a known type with their entries, in file order; only their lines are read. */
+/** All rows of a type with their entries, in file order; of a known type, only their lines are read. */
 export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
-  const code = entryKinds.findIndex((kind) => kind.type === type);
+  const code = kindCode(type);
   for (let row = 0; row < tree.length; row++) {
-    if (tree.index.kind(row) === code) yield [row, tree.entryAt(row)];
+    if (tree.index.kind(row) !== code) continue;
+    const entry = tree.entryAt(row);
+    if (entry.type === type) yield [row, entry];
   }
 }

@@ -207,6 +207,11 @@ export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
 export function messageText(message: ContextMessage): string {
   if (message.role === "bashExecution") return `${message.command ?? ""}\n${message.output ?? ""}`;
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
+  return contentText(message);
+}
+
+/** The text blocks of a content, joined by newlines. */
+export function contentText(message: { content?: unknown }): string {
   return contentBlocks(message)
     .flatMap((block) => (block.type === "text" && typeof block.text === "string" ? [block.text] : []))
     .join("\n");

@@ -35,7 +35,7 @@ export type SessionIssueKind =
 /** One thing that is wrong, and where. Messages never quote what the line says. */
 export interface SessionIssue {
   kind: SessionIssueKind;
-  /** From 1; null where only the end of the file was read. */
+  /** From 1; null where lines were not counted, as for a reference that names nothing. */
   line: number | null;
   /** Of the line's first byte. */
   offset: number;

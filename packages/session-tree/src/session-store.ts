@@ -60,7 +60,7 @@ export interface SessionLog {
    * @throws SessionTreeError `sync-failed`, which is final for this opening; `read-only`, `closed`
    */
   flush(): Promise<void>;
-  /** Gives the log back; what was appended stays readable. Every later call throws `closed`. */
+  /** Gives the log back. An append throws `closed` from then on, and whatever else is asked of it may. */
   close(): Promise<void>;
 }
 

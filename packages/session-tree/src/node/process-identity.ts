@@ -39,7 +39,7 @@ export function mayBeRunning(other: ProcessIdentity): boolean {
   if (other.pidSpace !== own.pidSpace) return true;
   if (!exists(other.pid)) return false;
   const start = startOf(other.pid);
-  // Gone in between, or a zombie: `exists` says yes until somebody asks for its exit code.
+  // Gone in between, or nothing here says when processes were started.
   if (start === null) return other.processStart === null || exists(other.pid);
   return other.processStart === null || other.processStart === start;
 }
