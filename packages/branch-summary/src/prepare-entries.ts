@@ -59,11 +59,15 @@ export function prepareBranchEntries(
   };
 }
 
-/** Whether a compaction is followed by edits that leave entries out: what those said stands in its summary alone. */
+/**
+ * Whether a compaction is followed by edits that leave entries out: what those said stands in its summary alone. What
+ * somebody hid by hand stands in none.
+ */
 function hasTakenOut(entries: readonly Entry[]): boolean {
   return entries.some((entry, at) => {
     const next = entries[at + 1];
-    return compaction.is(entry) && next !== undefined && contextEdit.is(next) && next.replacement === null;
+    if (!compaction.is(entry) || next === undefined || !contextEdit.is(next)) return false;
+    return next.replacement === null && next.reason !== "manual";
   });
 }
 

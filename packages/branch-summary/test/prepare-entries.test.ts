@@ -80,6 +80,13 @@ describe("through a compaction", () => {
     const middle = `${before} > k1(u1 "summary") > e1(a1) > e2(u2) > u3`;
     expect(sources(middle)).toBe("k1 u1 a2 u3");
   });
+
+  test("one behind which somebody hid an entry by hand is told by the messages: no summary has what was hidden", () => {
+    const hidden = growEntries(`${before} > k1(u2 "summary") > e1(a2) > u3`).map((entry) =>
+      entry.id === "e1" ? { ...entry, reason: "manual" } : entry,
+    );
+    expect(told(hidden).sources).toEqual(["u1", "a1", "u2", "u3"]);
+  });
 });
 
 describe("files", () => {
