@@ -50,12 +50,14 @@ function customEntries({ tree, leafId }: SessionTree): Entry[] {
   return Array.from(rows, (row) => tree.entryAt(row));
 }
 
-/** What an entry says on the leaf's path; empty when it was edited out. */
+/** What an entry says on the leaf's path; empty when it was edited out, or cannot be used. */
 function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
   const edit = entry && editsOf(session, id).next().value;
   if (!entry || edit?.replacement === null) return "";
-  return (kindOf(entry.type).toMessages?.(entry) ?? [])
+  const kind = kindOf(entry.type);
+  if (kind.problem?.(entry)) return "";
+  return (kind.toMessages?.(entry) ?? [])
     .map((message) => messageText(edit ? { ...message, ...(edit.replacement as object) } : message))
     .join("\n");
 }

@@ -1,4 +1,4 @@
-import type { Session } from "@espalier/engine";
+import { openSession, type Session } from "@espalier/engine";
 import { contextEdit, isMessage } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
@@ -299,5 +299,20 @@ describe("what is written", () => {
     expect(await compactWith("8")).toContain(`<pinned>\n[${question!.id}] Only this.\n</pinned>`);
     await session.pin(question!.id, false);
     expect(await compactWith("9")).not.toContain("<pinned>");
+  });
+
+  test("a pinned entry that cannot be used keeps nobody from compacting", async () => {
+    const { session, store } = await plant();
+    await session.pin(session.leafId!);
+    await session.close();
+    const lines = Buffer.from(bytesOf(session)).toString().trimEnd().split("\n");
+    const pinned = lines.findLastIndex((line) => line.includes("Answer 4"));
+    lines[pinned] = lines[pinned]!.replace('"message":{', '"msg":{');
+    const { file } = session;
+    await store.delete(file);
+    await (await store.create(lines[0]!, lines.slice(1), file)).close();
+    const damaged = await openSession(file, { store, compaction: { keepRecentTokens: 60 } });
+    expect(await damaged.compact()).toMatchObject({ eligible: true });
+    await damaged.close();
   });
 });
