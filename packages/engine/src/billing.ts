@@ -35,7 +35,8 @@ export async function accounted<Result>(
     });
   } catch (error) {
     const bill = billOf(error) ?? billed;
-    if (bill) await recordBill(session, kind, asked(), bill);
+    // A fork can be made of a session that is only read: its bill is in the error alone.
+    if (bill && !session.isReadOnly) await recordBill(session, kind, asked(), bill);
     throw error;
   }
 }

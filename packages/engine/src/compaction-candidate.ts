@@ -134,6 +134,6 @@ function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
   const tokens = charsEstimator.text(candidate.summary);
   if (tokens > most)
-    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} of prose were asked for; nothing was written.`;
+    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} of prose were asked for; nothing was written. Try again, or take another summarizer.`;
   return draftCompaction(run, candidate).problem;
 }

@@ -57,7 +57,7 @@ export async function copySession(
     if (digestOf(await standing(copy.log)) !== sha256)
       throw new SessionTreeError(
         "changed",
-        `${copy.log.ref} was written by somebody else while it was copied.`,
+        `${copy.log.ref} was written by somebody else while it was copied; copy it to another place.`,
       );
     return {
       file: copy.log.ref,

@@ -8,6 +8,7 @@ import {
   summarizeBranch,
 } from "./branch-summary-request.ts";
 import { branchWentOn, EngineError } from "./engine-error.ts";
+import { refuseReadOnly } from "./refuse-read-only.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** Where a conclusion is brought, and how it is summarised. */
@@ -58,6 +59,7 @@ export async function mergeBranch(
       `The branch of ${JSON.stringify(fromId)} has nothing that is not here already.`,
     );
   }
+  refuseReadOnly(session);
   const { signal = new AbortController().signal } = options;
   return accounted(session, branchWork(session, options), async (bill) => {
     const asked = { ...options, summarize: true, signal, purpose: "merge" as const };

@@ -17,6 +17,7 @@ import { contextForHandlers } from "./context-for-handlers.ts";
 import { branchWentOn, EngineError } from "./engine-error.ts";
 import { restoreFiles } from "./offloaded-files.ts";
 import { oneLine } from "./one-line.ts";
+import { refuseReadOnly } from "./refuse-read-only.ts";
 import type { SessionState } from "./session-state.ts";
 import { tellHandlers } from "./tell-handlers.ts";
 import { lastAct } from "./undo.ts";
@@ -50,6 +51,7 @@ export async function navigate(
   options: NavigateOptions = {},
 ): Promise<NavigateResult> {
   const { core } = session;
+  if (options.summarize) refuseReadOnly(session);
   await core.load();
   const oldLeafId = core.leafId;
   const destination = destinationOf(session, targetId);

@@ -2,6 +2,7 @@ import type { OffloadPlan, Policy, PolicySituation } from "@espalier/compaction"
 import { EventType } from "@espalier/policies";
 import { contextEdit } from "@espalier/session-tree";
 import { inTurn, writeMissingFiles } from "./offloaded-files.ts";
+import { refuseReadOnly } from "./refuse-read-only.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** What was moved to files before a request. */
@@ -29,6 +30,7 @@ export async function offloadResults(
   }
   const { files, edits, ...counts } = plan;
   if (edits.length > 0) {
+    refuseReadOnly(session);
     await inTurn(session, async () => {
       for (const { text } of files) await offloadStorage.write(text);
       await session.core.append(edits.map((edit) => contextEdit.of(edit)));

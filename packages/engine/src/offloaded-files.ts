@@ -10,12 +10,13 @@ import { contextEdit, type NewEntry, pathWindowAt, tipRows } from "@espalier/ses
 import type { SessionState } from "./session-state.ts";
 
 /**
- * Writes again, from the log, every file that the context at the leaf refers to and that is gone. Returns edits for
- * references to files that lie elsewhere, as after a fork or a move: their content lies in a file of ours now.
+ * Writes again, from the log, every file that the context at the leaf refers to and that is gone; none for who only
+ * reads. Returns edits for references to files that lie elsewhere, as after a fork or a move: their content lies in a
+ * file of ours now.
  */
 export async function writeMissingFiles(session: SessionState): Promise<NewEntry[]> {
-  const { core, offloadStorage } = session;
-  if (!offloadStorage) return [];
+  const { core, offloadStorage, isReadOnly } = session;
+  if (!offloadStorage || isReadOnly) return [];
   const lost: OffloadedEntry[] = [];
   for (const entry of offloadedEntries(core.window.entries)) {
     const isThere = offloadStorage.owns(entry.path) && (await offloadStorage.has(entry.path));

@@ -170,12 +170,13 @@ async function begin(
     if (settle) session.settleBy(async (modelOf) => withoutExtensions(await settle(modelOf)));
     session.lease = hold.lease;
     session.heldBy = hold.heldBy;
+    session.isReadOnly =
+      options.mode === "read" || (hold.heldBy !== undefined && options.onBusy === "read-only");
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that judge every append, ask about the session without waiting for it.
     const isAsked = Object.values(engineHooks).some((hook) => session.host.has(hook));
     if (!log.view && (given.whole || isAsked || session.policy.judgedAt === "append")) await core.load();
-    const isReadOnly = options.mode === "read" || (hold.heldBy && options.onBusy === "read-only");
-    if (!isReadOnly) await restoreFiles(session);
+    await restoreFiles(session);
     await session.host.notify(
       sessionStart,
       { sessionId: session.id, file: session.file },

@@ -34,7 +34,7 @@ export interface PreparedRequest {
   offloaded: OffloadedResults | null;
   /** The compaction that came before; null for none. */
   compaction: CompactionResult | null;
-  /** Why a compaction that was due did not come about although the request can go out; null otherwise. */
+  /** Why something that was due (files, a compaction) did not come about although the request can go out; null otherwise. */
   failure: Error | null;
 }
 

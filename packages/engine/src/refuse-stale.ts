@@ -16,5 +16,8 @@ export function refuseStale({ session, plan, signal }: CompactionRun): void {
   if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
     throw new CompactionError("stale", "Another compaction came first; nothing was written.");
   if (planned < 0)
-    throw new CompactionError("stale", "The branch was left while it was compacted; nothing was written.");
+    throw new CompactionError(
+      "stale",
+      "The branch was left while it was compacted; nothing was written. Go back to it and compact again.",
+    );
 }

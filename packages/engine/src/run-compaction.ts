@@ -23,6 +23,7 @@ import { draftCompaction } from "./draft-compaction.ts";
 import { cancelledBy } from "./engine-error.ts";
 import { removeUnusedFiles } from "./offloaded-files.ts";
 import { policyInForce } from "./policy-in-force.ts";
+import { refuseReadOnly } from "./refuse-read-only.ts";
 import { refuseStale } from "./refuse-stale.ts";
 import type { SessionState } from "./session-state.ts";
 import { EXTRACTIVE } from "./summarizer-chain.ts";
@@ -92,6 +93,7 @@ function prepareRun(session: SessionState, options: CompactSessionOptions): Comp
   refuseUnwanted(session, options, reason);
   const { policy, situation, plan } = planOf(session, options);
   if (!plan.eligible) return plan;
+  refuseReadOnly(session);
   refuseAfterTwo(session, reason, {
     contextTokens: situation.context.tokens,
     overhead: situation.overheadTokens,

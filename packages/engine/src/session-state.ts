@@ -70,6 +70,8 @@ export interface SessionState {
   readonly log: PolicyLog;
   /** Undefined for a session that is no file, where none was given. */
   readonly offloadStorage: OffloadStorage | undefined;
+  /** True where nothing is written, whatever is called. */
+  readonly isReadOnly: boolean;
   /** Epoch milliseconds. */
   now(): number;
   /**

@@ -80,6 +80,9 @@ export class Session implements SessionState {
   heldBy: LeaseHolder | undefined;
   /** Given back when the session is closed. */
   lease: SessionLease | undefined;
+  /** Set where the session was opened to be read. */
+  isReadOnly = false;
+  #closing: Promise<void> | undefined;
   #compaction: Promise<CompactionResult | NothingToCompact> | undefined;
   /** What is waited for before the session is let go of: compactions to their last event, mirrors to their last entry. */
   readonly #endings = new Set<Promise<unknown>>();
@@ -417,8 +420,13 @@ export class Session implements SessionState {
     return this.core.subscribe(observer);
   }
 
-  /** Waits for what is under way, and lets go of the session. */
-  async close(): Promise<void> {
+  /** Waits for what is under way, and lets go of the session. A second call waits for the first. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     this.#background.stop();
     await this.#comeToRest();
     const { id, file } = this;

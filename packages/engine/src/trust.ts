@@ -1,5 +1,5 @@
 import { existsSync, mkdirSync, readFileSync, realpathSync, renameSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { createId } from "@espalier/session-tree";
 import { EngineError } from "./engine-error.ts";
 import { espalierHome } from "./home.ts";
@@ -52,7 +52,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
       if (!folders.includes(real)) write([...folders, real].sort());
     },
     revoke(folder) {
-      const real = existsSync(folder) ? realpathSync(folder) : folder;
+      const real = existsSync(folder) ? realpathSync(folder) : resolve(folder);
       write(read().filter((trusted) => trusted !== real));
     },
     list: read,

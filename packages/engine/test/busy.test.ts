@@ -4,7 +4,9 @@ import { join } from "node:path";
 import { copySession, createSession, deleteSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { afterAll, beforeEach, expect, test } from "vitest";
+import { billed, plant, turn } from "./build-session.ts";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
 afterAll(() => rmSync(home, { recursive: true }));
@@ -46,6 +48,38 @@ test("where somebody writes, one may read", async () => {
   await second.close();
   await first.rename("still ours");
   await first.close();
+});
+
+test("who only reads asks nobody for what could not be written", async () => {
+  const { session, store } = await plant();
+  const [, second] = session.getBranch();
+  const main = session.leafId!;
+  await session.navigate(second!.id);
+  await session.appendMessages(turn("side"));
+  await session.close();
+  const summarizer = scriptedSummarizer(failingAnswer("unauthorized", billed(3)));
+  const compaction = { keepRecentTokens: 20 };
+  const reader = await openSession(session.file, {
+    store,
+    mode: "read",
+    leafId: main,
+    summarizer,
+    compaction,
+  });
+  expect(reader.planCompaction()).toMatchObject({ eligible: true });
+  for (const act of [
+    () => reader.compact(),
+    () => reader.navigate(second!.id, { summarize: true }),
+    () => reader.merge(session.leafId!),
+  ])
+    await expect(act()).rejects.toMatchObject({ code: "read-only" });
+  expect(summarizer.requests).toEqual([]);
+  // A fork is written elsewhere; what it was billed for nothing is in its error.
+  await expect(reader.fork(second!.id, { summarize: true, fallback: false })).rejects.toMatchObject({
+    code: "unauthorized",
+    usage: { input: 3 },
+  });
+  await reader.close();
 });
 
 test("where somebody writes, one may fork and write that", async () => {

@@ -304,6 +304,8 @@ describe("session_start and session_shutdown", () => {
     const which = { sessionId: session.id, file: session.file };
     expect(told).toEqual([{ type: "session_start", ...which }]);
     await session.close();
+    // Who closes a closed session is not heard twice.
+    await session.close();
     expect(told).toEqual([
       { type: "session_start", ...which },
       { type: "session_shutdown", ...which },

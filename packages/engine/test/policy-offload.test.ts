@@ -233,7 +233,21 @@ describe("a compaction", () => {
     for (const path of referencesIn(reopened.context.messages)) expect(existsSync(path)).toBe(true);
     await reopened.close();
     rmSync(folderOf(session), { recursive: true });
-    await (await openSession(session.file, { mode: "read" })).close();
+    const reading = await openSession(session.file, { mode: "read" });
+    await reading.navigate(reading.leafId);
+    expect(await reading.prepareRequest()).toMatchObject({ failure: null });
+    await reading.close();
+    expect(existsSync(folderOf(session))).toBe(false);
+  });
+
+  test("who only reads moves nothing to files", async () => {
+    const session = await stage();
+    await useTool(session, "one", 6_000);
+    await session.close();
+    const policySettings = { offloadThreshold: 100 };
+    const reading = await openSession(session.file, { ...OFFLOAD, policySettings, mode: "read" });
+    await expect(reading.prepareRequest()).rejects.toMatchObject({ code: "read-only" });
+    await reading.close();
     expect(existsSync(folderOf(session))).toBe(false);
   });
 
