@@ -42,7 +42,9 @@ function asked(
   style?: SummaryStyle,
 ): Summarizer {
   if (!style?.attempts) return withRetry(shown, sleep ? { sleep } : {});
-  return askRepeatedly(shown, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
+  // Asked once, for the time that one request may take.
+  const limited = withRetry(shown, { attempts: 1, stricter: false });
+  return askRepeatedly(limited, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
 }
 
 /** The summarizer that needs no network. */

@@ -10,9 +10,9 @@ import {
   messageText,
 } from "@espalier/session-tree";
 import { offloadFolder } from "@espalier/session-tree/node";
-import { cutOffAnswer, failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
-import { describe, expect, test } from "vitest";
-import { COMPACT_SUMMARY, say, stage } from "./policy-stage.ts";
+import { cutOffAnswer, failingAnswer, hangingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test, vi } from "vitest";
+import { COMPACT_SUMMARY, say, stage, until } from "./policy-stage.ts";
 
 /** A window of 20,000 tokens of which 4,000 are kept for the answer. */
 const compaction = { contextWindow: 20_000, reserveTokens: 4_000 };
@@ -287,6 +287,24 @@ describe("a compaction", () => {
     expect(waits).toEqual([1_000, 2_000]);
     expect(session.context).toEqual(context);
     expect(filesOf(session)).toHaveLength(2);
+    await session.close();
+  });
+
+  test("a summarizer that never answers is given up after its time, as often as the policy asks", async () => {
+    const summarizer = scriptedSummarizer(hangingAnswer("for-ever"));
+    const session = await moved({ summarizer, fallback: true, sleep: async () => {} });
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    try {
+      const running = session.compact();
+      for (let attempt = 1; attempt <= 3; attempt++) {
+        await until(() => summarizer.requests.length === attempt);
+        await vi.advanceTimersByTimeAsync(600_000 + 1_000);
+      }
+      expect(await running).toMatchObject({ source: "extractive" });
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(summarizer.requests).toHaveLength(3);
     await session.close();
   });
 
