@@ -1,11 +1,5 @@
-import {
-  type ContextMessage,
-  type Entry,
-  estimateTokens,
-  kindOf,
-  projectPath,
-  toolCalls,
-} from "@espalier/session-tree";
+import { type ContextMessage, type Entry, estimateTokens, kindOf, projectPath } from "@espalier/session-tree";
+import { openPairs } from "./open-pairs.ts";
 
 /** Where a path is cut. Indexes into the entries that were given. */
 export interface CutPoint {
@@ -78,27 +72,13 @@ const KEEP_ALL: CutPoint = { firstKeptIndex: 0, turnStartIndex: -1, isSplitTurn:
 
 /**
  * For each item, 1 where the path may be cut before it: at a message that can stand first, and not between a call and
- * the last of its results. A call without results binds nothing.
+ * the last of its results.
  */
 export function legalCuts(items: readonly CutItem[]): Uint8Array {
-  const callAt = new Map<string, number>();
-  // How many pairs begin to, or cease to, hold the items from here on together.
-  const change = new Int32Array(items.length + 1);
-  for (let at = 0; at < items.length; at++) {
-    for (const message of items[at]!.messages) {
-      for (const { id } of toolCalls(message)) callAt.set(id, at);
-      const call = message.role === "toolResult" ? callAt.get(message.toolCallId) : undefined;
-      if (call === undefined) continue;
-      change[call + 1]!++;
-      change[at + 1]!--;
-    }
-  }
+  const open = openPairs(items.map(({ messages }) => messages));
   const legal = new Uint8Array(items.length);
-  let pairs = 0;
-  for (let at = 0; at < items.length; at++) {
-    pairs += change[at]!;
-    legal[at] = pairs === 0 && items[at]!.messages.some(canBeFirst) ? 1 : 0;
-  }
+  for (const [at, { messages }] of items.entries())
+    if (open[at] === 0 && messages.some(canBeFirst)) legal[at] = 1;
   return legal;
 }
 

@@ -34,6 +34,7 @@ export { type LearntWindows, learntWindows, windowInForce } from "./learnt-windo
 export { firstKeptProblem } from "./legal-first-kept.ts";
 export type { OffloadPlan } from "./offload-plan.ts";
 export { type OmittedEntries, omittedEntries } from "./omitted-entries.ts";
+export { openPairs } from "./open-pairs.ts";
 export { excessBytes, pictureEdits } from "./picture-edits.ts";
 export { type FittedPlan, planAt, planSelection, type Selection } from "./plan-at.ts";
 export type { PlanConditions } from "./plan-conditions.ts";

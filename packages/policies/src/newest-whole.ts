@@ -1,4 +1,5 @@
-import { type ContextMessage, type SessionContext, toolCalls } from "@espalier/session-tree";
+import { openPairs } from "@espalier/compaction";
+import type { ContextMessage, SessionContext } from "@espalier/session-tree";
 import { activeMessages } from "./active-messages.ts";
 
 /**
@@ -18,23 +19,8 @@ export function newestWhole(
 
 /** The first place from `from` on that lies between no call and its results, else the last one before. */
 function firstWhole(messages: readonly ContextMessage[], from: number): number {
-  const open = openPairs(messages);
+  const open = openPairs(messages.map((message) => [message]));
   for (let at = from; at < messages.length; at++) if (open[at] === 0) return at;
   for (let at = from; at > 0; at--) if (open[at] === 0) return at;
   return 0;
-}
-
-/** For each place, how many calls before it have a result at it or behind it. */
-function openPairs(messages: readonly ContextMessage[]): Int32Array {
-  const change = new Int32Array(messages.length + 1);
-  const callAt = new Map<string, number>();
-  messages.forEach((message, at) => {
-    for (const { id } of toolCalls(message)) callAt.set(id, at);
-    const call = message.role === "toolResult" ? callAt.get(message.toolCallId) : undefined;
-    if (call === undefined) return;
-    change[call + 1]!++;
-    change[at + 1]!--;
-  });
-  for (let at = 1; at < change.length; at++) change[at]! += change[at - 1]!;
-  return change;
 }
