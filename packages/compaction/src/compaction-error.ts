@@ -13,7 +13,6 @@ import type { Usage } from "@espalier/session-tree";
  * - `over-bytes`: the request has more bytes than its provider takes, and nothing that could be done helped; `breakdown`
  *   says how many each part takes
  * - `auto-off`: the model's window overflowed and nothing may compact by itself
- * - `invalid-answer`: an extension's answer that cannot stand
  */
 export type CompactionErrorCode =
   | "no-smaller"
@@ -23,8 +22,7 @@ export type CompactionErrorCode =
   | "exhausted"
   | "over-window"
   | "over-bytes"
-  | "auto-off"
-  | "invalid-answer";
+  | "auto-off";
 
 /** The one error class of this package. A summarizer's failure stays a `SummarizerError`. */
 export class CompactionError extends Error {

@@ -2,7 +2,6 @@
  * What can go wrong above the tree, by name.
  *
  * - `nothing-to-undo`: no navigation, prompt, compaction or hiding to take back
- * - `confirm`: something that cannot be taken back was not confirmed
  * - `not-in-context`: an entry that the model does not read at the leaf, where only what it reads will do
  * - `not-text`: a label or name that is no text
  * - `cancelled`: an extension forbade it; `by` says which
@@ -15,7 +14,6 @@
  */
 export type EngineErrorCode =
   | "nothing-to-undo"
-  | "confirm"
   | "cancelled"
   | "stale"
   | "nothing-to-merge"
