@@ -8,11 +8,14 @@ import {
   type StopReason,
 } from "@espalier/session-tree";
 import {
+  type AnthropicAccess,
+  anthropicClient,
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
   anthropicModel as knownModel,
   type LastRequest,
   type ReportedUsage,
+  thinkingBudget,
   toUsage,
 } from "@espalier/summarizer";
 import type { Model, ModelEvent, StreamOptions } from "./model.ts";
@@ -23,18 +26,12 @@ import { ABORTED } from "./stream-answer.ts";
 export const DEFAULT_MODEL = DEFAULT_ANTHROPIC_MODEL;
 
 /** Which Claude, reached how. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
-export interface AnthropicModelOptions {
+export interface AnthropicModelOptions extends AnthropicAccess {
   /** Default {@link DEFAULT_MODEL}. */
   model?: string;
-  /** The SDK reads `ANTHROPIC_API_KEY` where this is absent. */
-  apiKey?: string;
-  /** The SDK reads `ANTHROPIC_BASE_URL` where this is absent. */
-  baseURL?: string;
-  /** A client of `@anthropic-ai/sdk`; otherwise one is made with the first request. */
-  client?: Anthropic;
   /** Tokens; from the catalogue of models where absent. */
   contextWindow?: number;
-  /** More fields of the request, such as `thinking`. */
+  /** More fields of the request, such as `thinking`; the tokens that this fixes come on top of the answer's. */
   parameters?: Readonly<Record<string, unknown>>;
 }
 
@@ -43,12 +40,12 @@ const USUAL_OUTPUT = 16_384;
 
 /** Claude through `@anthropic-ai/sdk`, streamed. The prefix of the conversation is marked for the provider's cache. */
 export function anthropicModel(options: AnthropicModelOptions = {}): Model<AnthropicRequest> {
-  const modelId = options.model ?? DEFAULT_MODEL;
+  const { model: modelId = DEFAULT_MODEL, contextWindow, parameters = {}, ...access } = options;
   const known = knownModel(modelId);
-  let loading: Promise<Anthropic> | undefined;
   let lastRequest: LastRequest | undefined;
   const writer = new RequestWriter();
-  const client = () => (loading ??= options.client ? Promise.resolve(options.client) : loadClient(options));
+  const client = anthropicClient(access);
+  const thinkingTokens = thinkingBudget(parameters);
 
   async function* stream(
     request: AnthropicRequest,
@@ -58,10 +55,10 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
     let usage: ReportedUsage = {};
     try {
       const body = {
-        ...options.parameters,
+        ...parameters,
         ...cacheMarked(request),
         model: modelId,
-        max_tokens: Math.min(maxOutputTokens ?? USUAL_OUTPUT, known.maxOutputTokens),
+        max_tokens: Math.min((maxOutputTokens ?? USUAL_OUTPUT) + thinkingTokens, known.maxOutputTokens),
       };
       const answering = (await client()).messages.stream(body as Anthropic.MessageStreamParams, {
         signal,
@@ -87,7 +84,7 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
 
   /** A long conversation is not made JSON anew for each of its requests. The client of another cloud reads the body itself. */
   function written(body: object) {
-    if (options.client) return {};
+    if (access.client) return {};
     return { body: writer.write({ ...body, stream: true }), headers: { "content-type": "application/json" } };
   }
 
@@ -114,21 +111,13 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
   return {
     provider: "anthropic",
     modelId,
-    contextWindow: options.contextWindow ?? known.contextWindow,
+    contextWindow: contextWindow ?? known.contextWindow,
     maxOutputTokens: known.maxOutputTokens,
     format: nativeFormats.anthropic,
-    summarizer: anthropicSummarizer({
-      ...clientOptions(options),
-      model: modelId,
-      lastRequest: () => lastRequest,
-    }),
+    // The same one is asked for answers and for summaries.
+    summarizer: anthropicSummarizer({ ...access, model: modelId, lastRequest: () => lastRequest }),
     stream,
   };
-}
-
-async function loadClient({ apiKey, baseURL }: AnthropicModelOptions): Promise<Anthropic> {
-  const { default: Sdk } = await import("@anthropic-ai/sdk");
-  return new Sdk({ ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) });
 }
 
 const STOP_REASONS: Readonly<Record<string, StopReason>> = {
@@ -174,11 +163,6 @@ function wordsOf(error: unknown): string {
   // A proxy says this in words of its own.
   if (status === 413 && !words.includes("request_too_large")) return `request_too_large: ${words}`;
   return status === undefined || words.startsWith(`${status}`) ? words : `${status} ${words}`;
-}
-
-/** Who is asked: the same for answers and for summaries. */
-function clientOptions({ apiKey, baseURL, client }: AnthropicModelOptions) {
-  return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}), ...(client ? { client } : {}) };
 }
 
 /**

@@ -21,7 +21,7 @@ export function judgeAnswer(
   hook: DecideHook,
   payload: object,
   given: unknown,
-  alias: HookAlias | null = null,
+  alias: HookAlias | null,
 ): JudgedAnswer {
   const refuse = (reason: string, error?: unknown): JudgedAnswer => ({ kind: "refused", reason, error });
   if (given === undefined || given === null) return { kind: "fields", fields: {}, unknown: [] };

@@ -58,7 +58,7 @@ function readChange<Value, Field extends string>(
     if (replacement) work.draft[field] = replacement[1];
     const after = work.finish();
     // An arrow function may return what it happened to assign; that is no answer if the draft was changed.
-    if (!replacement && given.length > 0 && after === before) return refuse(`It has no "${field}".`);
+    if (!replacement && given.length > 0 && after === before) return refuse(`it has no "${field}".`);
     const value = deepFreeze(after[field]) as Value;
     const reason = hook.validate?.(value);
     return reason === undefined ? { kind: "changed", value } : refuse(reason);

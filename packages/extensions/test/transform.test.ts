@@ -151,6 +151,7 @@ it("an answer without the field is refused, unless the draft was changed and the
   const after = await host.transform(letter, written(), context);
   expect(after.lines[0]?.text).toBe("new");
   expect(reports).toMatchObject([{ kind: "invalid-answer", owners: ["wrong"] }]);
+  expect(reports[0]?.message).toBe('The answer of wrong to letter was refused: it has no "letter".');
 });
 
 it("an answer that hides a draft where it cannot be resolved is refused and leaves the value whole", async () => {

@@ -1,3 +1,4 @@
+export { type AnthropicAccess, anthropicClient } from "./anthropic/anthropic-client.ts";
 export {
   type AnthropicModel,
   type AnthropicPrices,
@@ -5,7 +6,7 @@ export {
   anthropicModels,
   contextWindowOf,
 } from "./anthropic/anthropic-models.ts";
-export type { LastRequest, SentBody } from "./anthropic/anthropic-request.ts";
+export { type LastRequest, type SentBody, thinkingBudget } from "./anthropic/anthropic-request.ts";
 export {
   type AnthropicSummarizer,
   type AnthropicSummarizerOptions,

@@ -34,13 +34,14 @@ async function isFile(path: string): Promise<boolean> {
   try {
     return (await stat(path)).isFile();
   } catch (error) {
-    // Also a file where a folder would have to be, and a link that leads nowhere.
-    if (codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR") return false;
-    throw new ExtensionError("unreadable-folder", `${path} cannot be looked at: ${describeThrown(error)}.`, {
-      cause: error,
-    });
+    if (NOTHING_THERE.has(codeOf(error))) return false;
+    const message = `${path} cannot be looked at: ${describeThrown(error)}; make it readable, or take it away.`;
+    throw new ExtensionError("unreadable-folder", message, { cause: error });
   }
 }
+
+/** Nothing of that name; a file where a folder would have to be; a link that leads to itself. */
+const NOTHING_THERE: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && "code" in error ? error.code : undefined;

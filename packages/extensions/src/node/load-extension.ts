@@ -4,7 +4,7 @@ import { systemClock } from "../clock.ts";
 import { describeThrown, ExtensionError } from "../extension-error.ts";
 import type { ExtensionSetup } from "../host.ts";
 import { callWithin } from "../limited-call.ts";
-import { HANDLER_LIMIT_MS } from "../time-limit.ts";
+import { HANDLER_LIMIT_MS, refuseTimeLimit } from "../time-limit.ts";
 import { refuseForeignPackages } from "./foreign-package.ts";
 
 /** What a module is loaded with. */
@@ -37,8 +37,10 @@ export async function loadExtension(
   options: LoadExtensionOptions = {},
 ): Promise<LoadedExtension> {
   const owner = resolve(file);
-  await checkFile(owner);
   const { virtualModules = {}, cacheDir, timeoutMs = HANDLER_LIMIT_MS } = options;
+  const refusal = refuseTimeLimit(timeoutMs);
+  if (refusal) throw new ExtensionError("load-failed", `${owner} is to be loaded with ${refusal}`, { owner });
+  await checkFile(owner);
   // Loaded here: a command that runs no extension does not wait for the translator.
   const { createJiti } = await import("jiti");
   const jiti = createJiti(import.meta.url, {

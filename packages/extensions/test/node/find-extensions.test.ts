@@ -39,10 +39,11 @@ it("modules and folders with an index.ts are found, in the order of their names"
   ]);
 });
 
-it("a link counts as what it leads to; one that leads nowhere is passed over", async () => {
+it("a link counts as what it leads to; one that leads nowhere, or to itself, is passed over", async () => {
   write("elsewhere/real.ts");
   symlinkSync(join(folder, "elsewhere/real.ts"), join(folder, "linked.ts"));
   symlinkSync(join(folder, "gone.ts"), join(folder, "dangling.ts"));
+  symlinkSync(join(folder, "circle.ts"), join(folder, "circle.ts"));
   expect(await findExtensions(folder)).toEqual([join(folder, "linked.ts")]);
 });
 

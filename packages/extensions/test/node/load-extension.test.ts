@@ -170,6 +170,14 @@ it("a module that never finishes loading is given up", async () => {
   });
 });
 
+it("a limit that no timer takes is refused, not taken for none", async () => {
+  const file = write("quick.ts", "export default () => {};");
+  await expect(loadExtension(file, { timeoutMs: Number.POSITIVE_INFINITY })).rejects.toMatchObject({
+    code: "load-failed",
+    message: expect.stringContaining("give milliseconds between 1 and"),
+  });
+});
+
 it("the stack of an error names the line of the TypeScript file", async () => {
   const file = write(
     "line.ts",

@@ -5,6 +5,7 @@ import type { Summarizer, SummaryAnswer, SummaryRequest, SummaryStopReason } fro
 import { SummarizerError } from "../summarizer-error.ts";
 import { summaryPrompt } from "../summary-prompt.ts";
 import { upperBoundEstimator } from "../tokens/upper-bound-estimator.ts";
+import { type AnthropicAccess, anthropicClient } from "./anthropic-client.ts";
 import { fromAnthropicError } from "./anthropic-failure.ts";
 import { type AnthropicModel, anthropicModel } from "./anthropic-models.ts";
 import { type LastRequest, type MessagesBody, thinkingBudget } from "./anthropic-request.ts";
@@ -15,13 +16,7 @@ import { type PlanOptions, planAnthropicRequest } from "./plan-anthropic-request
 export const DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-5-5";
 
 /** Which Claude, reached how, and what it is sent. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
-export interface AnthropicSummarizerOptions {
-  /** A client of `@anthropic-ai/sdk`; otherwise one is made of `apiKey` and `baseURL` with the first request. */
-  client?: Anthropic;
-  /** The SDK reads `ANTHROPIC_API_KEY` where this is absent. */
-  apiKey?: string;
-  /** The SDK reads `ANTHROPIC_BASE_URL` where this is absent. */
-  baseURL?: string;
+export interface AnthropicSummarizerOptions extends AnthropicAccess {
   /** {@link DEFAULT_ANTHROPIC_MODEL} where absent. */
   model?: string;
   /** Tokens; from the catalogue of models where absent, 200,000 for a model that is not in it. */
@@ -75,8 +70,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
   };
   // A request that was counted to see whether it fits is mostly sent next, and must not be counted again.
   let lastCount = { prompt: "", tokens: 0 };
-  let loading: Promise<Anthropic> | undefined;
-  const client = () => (loading ??= options.client ? Promise.resolve(options.client) : loadClient(options));
+  const client = anthropicClient(options);
 
   async function countTokens(request: SummaryRequest): Promise<number> {
     const { body: planned } = planAnthropicRequest(request, plan, 0);
@@ -98,7 +92,8 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     const { body, extendsTokens } = planAnthropicRequest(request, plan, 0);
     if (extendsTokens !== undefined) return extendsTokens;
     if (options.countTokens === false || sizeOf(body) > LARGEST_COUNTED) return undefined;
-    const prompt = summaryPrompt(request).user;
+    const { system, user } = summaryPrompt(request);
+    const prompt = `${system}\n${user}`;
     if (lastCount.prompt === prompt) return lastCount.tokens;
     try {
       const tokens = await countTokens(request);
@@ -185,12 +180,6 @@ const STOP_REASONS: Record<string, SummaryStopReason> = {
   tool_use: "toolUse",
   refusal: "refusal",
 };
-
-async function loadClient(options: AnthropicSummarizerOptions): Promise<Anthropic> {
-  const { default: Client } = await import("@anthropic-ai/sdk");
-  const { apiKey, baseURL } = options;
-  return new Client({ ...(apiKey !== undefined && { apiKey }), ...(baseURL !== undefined && { baseURL }) });
-}
 
 function callSettings(request: SummaryRequest, options: AnthropicSummarizerOptions) {
   const { maxRetries = 0, timeoutMs } = options;
