@@ -204,7 +204,7 @@ function withStoreErrors<Result>(make: () => Result, place: string): Result {
     return make();
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
-    const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}).`;
+    const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}); see that the files they name can be read.`;
     throw new PostgresStoreError("address", message);
   }
 }

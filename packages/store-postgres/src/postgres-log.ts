@@ -94,9 +94,9 @@ export class PostgresLog implements SessionLog {
       const { start, end, isWhole } = await asTroubleOfSession("write-failed", () =>
         appendLines(this.#database, this.#place, rows),
       );
+      this.#isPlain &&= rows.every(({ isPlain }) => isPlain);
       const isOnlyOwn = isWhole && start.lines === this.#seen.lines;
       await asTroubleOfSession("unreadable", () => this.#see(end, isOnlyOwn ? rows : undefined));
-      this.#isPlain &&= rows.every(({ isPlain }) => isPlain);
       this.#appended();
       const offset = Math.max(start.bytes, from);
       return { offset, length: end.bytes - offset, from, to: end.bytes };

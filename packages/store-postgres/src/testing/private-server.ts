@@ -47,24 +47,27 @@ export async function startPrivateServer({
   const programs = serverPrograms();
   if (!programs)
     throw new Error("There is no PostgreSQL server on this machine; install Debian's `postgresql`.");
+  const port = await freePort();
   const folder = mkdtempSync(join(tmpdir(), "espalier-postgres-"));
   const data = join(folder, "data");
   mkdirSync(data);
-  const identity = ownerOf(folder, data);
-  execFileSync(
-    join(programs, "initdb"),
-    ["-D", data, "-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"],
-    { stdio: ["ignore", "ignore", "inherit"], ...identity },
-  );
-  const port = await freePort();
   const url = `postgres://${USER}@127.0.0.1:${port}/postgres`;
   const all = { fsync: "off", ...settings };
   const options = Object.entries(all).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
   let running: ChildProcess | undefined;
+  let identity: ReturnType<typeof ownerOf> = {};
+  const prepare = () => {
+    identity = ownerOf(folder, data);
+    execFileSync(
+      join(programs, "initdb"),
+      ["-D", data, "-U", USER, "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"],
+      { stdio: ["ignore", "ignore", "inherit"], ...identity },
+    );
+  };
   const stop = async (signal: NodeJS.Signals) => {
     const child = running;
     running = undefined;
-    if (!child || child.exitCode !== null) return;
+    if (!child || hasEnded(child)) return;
     const over = new Promise((resolve) => child.once("exit", resolve));
     child.kill(signal);
     await over;
@@ -87,6 +90,7 @@ export async function startPrivateServer({
     rmSync(folder, { recursive: true, force: true });
   };
   try {
+    prepare();
     await start();
   } catch (error) {
     await remove();
@@ -119,6 +123,9 @@ function freePort(): Promise<number> {
 /** Milliseconds a server may take to start: it may have to recover, on a machine with other things to do. */
 const START_MS = 60_000;
 
+const hasEnded = ({ exitCode, signalCode }: ChildProcess): boolean =>
+  exitCode !== null || signalCode !== null;
+
 async function untilAnswering(url: string, child: ChildProcess): Promise<void> {
   const deadline = performance.now() + START_MS;
   for (;;) {
@@ -129,7 +136,7 @@ async function untilAnswering(url: string, child: ChildProcess): Promise<void> {
       await client.end();
       return;
     } catch (error) {
-      if (child.exitCode !== null) throw new Error("The server ended by itself.", { cause: error });
+      if (hasEnded(child)) throw new Error("The server ended by itself.", { cause: error });
       if (performance.now() > deadline) throw error;
       await setTimeout(50);
     }
