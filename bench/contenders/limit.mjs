@@ -5,6 +5,7 @@ import {
   fdatasyncSync,
   fstatSync,
   fsyncSync,
+  lstatSync,
   openSync,
   readdirSync,
   readSync,
@@ -69,6 +70,27 @@ export const tasks = {
       writeSync(fd, text);
     };
     const ms = await medianTime(count, appendBatch);
+    closeSync(fd);
+    return { ms };
+  },
+
+  /** The same with the two calls that keep what an append promises: who stands at the path, and whether the line is there. */
+  async keptAppend({ folder, messages, batch, count }) {
+    const path = join(folder, "kept.jsonl");
+    const fd = openSync(path, "a+");
+    const found = Buffer.allocUnsafeSlow(1 << 16);
+    const ms = await medianTime(count, (at) => {
+      const { size } = lstatSync(path);
+      let text = "";
+      for (let index = 0; index < batch; index++) text += lineOf(messages, at * batch + index);
+      const lines = Buffer.from(text);
+      writeSync(fd, lines);
+      for (let done = 0; done < lines.length; done += found.length) {
+        const length = readSync(fd, found, 0, Math.min(found.length, lines.length - done), size + done);
+        if (found.compare(lines, done, done + length, 0, length) !== 0)
+          throw new Error("The line is not there.");
+      }
+    });
     closeSync(fd);
     return { ms };
   },
