@@ -39,7 +39,8 @@ export class Scratch {
   }
 }
 
-function sessionsIn(folder: string): ViewerSessions {
+/** All sessions in a folder. */
+export function sessionsIn(folder: string): ViewerSessions {
   return {
     list: () => listSessions({ folder, subAgents: true }),
     read: (ref) => openSession(ref, { mode: "read" }),

@@ -11,14 +11,21 @@ export interface ListedForPage extends Omit<ListedSession, "ref"> {
   file: string;
 }
 
-/** How many sessions are kept open; the one that was asked for longest ago goes first. */
+/** How many sessions are kept open that nobody reads; the one that was asked for longest ago goes first. */
 const KEPT = 24;
+
+/** A session that is open, or being opened. */
+interface Opened {
+  session: Promise<Session>;
+  /** How many read it at the moment; with none it may be closed. */
+  readers: number;
+}
 
 /** Sessions by the key that pages know them by, opened when they are asked for, and as long as the server runs. */
 export class OpenSessions {
   readonly #sessions: ViewerSessions;
   readonly #refs = new Map<string, string>();
-  readonly #open = new Map<string, Promise<Session>>();
+  readonly #open = new Map<string, Opened>();
 
   constructor(sessions: ViewerSessions) {
     this.#sessions = sessions;
@@ -49,56 +56,81 @@ export class OpenSessions {
     return ref;
   }
 
-  /** Reads a session as it is now, with what others appended. */
-  async reader(key: string): Promise<TreeReader> {
-    const session = await this.#current(key);
-    return new TreeReader(session.tree);
-  }
-
-  async close(): Promise<void> {
-    const opened = await Promise.allSettled(this.#open.values());
-    this.#open.clear();
-    await Promise.all(
-      opened.map((result) => (result.status === "fulfilled" ? result.value.close() : undefined)),
-    );
-  }
-
-  async #current(key: string): Promise<Session> {
+  /**
+   * Has something read of a session as it is now, with what others appended; it is not closed before that is done.
+   * @throws ViewerError `not-found`; what opening it, or `read`, throws
+   */
+  async read<Result>(key: string, read: (reader: TreeReader) => Result | Promise<Result>): Promise<Result> {
     const ref = await this.refOf(key);
-    const opening = this.#opening(ref);
+    const opened = await this.#current(ref);
     try {
-      return await this.#refreshed(opening);
-    } catch {
-      // The file may have been replaced or shortened since it was opened: what is there now counts, or its own error.
-      // Others may have seen that too, and have opened it anew by now.
-      if (this.#open.get(ref) === opening) await this.#forget(ref);
-      return await this.#refreshed(this.#opening(ref));
+      return await read(new TreeReader((await opened.session).tree));
+    } finally {
+      await this.#leave(ref, opened);
     }
   }
 
-  /** The session, opened if it is not; it is then the one that was asked for last. */
-  #opening(ref: string): Promise<Session> {
-    const opening = this.#open.get(ref) ?? this.#sessions.read(ref);
-    this.#open.delete(ref);
-    this.#open.set(ref, opening);
-    return opening;
+  /** Ends all of them; whoever still reads is told that the session was closed. */
+  async close(): Promise<void> {
+    const opened = [...this.#open.values()];
+    this.#open.clear();
+    await Promise.all(opened.map(closeOpened));
   }
 
-  async #refreshed(opening: Promise<Session>): Promise<Session> {
-    const session = await opening;
-    await session.core.load();
-    await session.core.refresh();
-    const [oldest] = this.#open.keys();
-    if (this.#open.size > KEPT && oldest !== undefined) await this.#forget(oldest);
-    return session;
+  async #current(ref: string): Promise<Opened> {
+    const opened = this.#enter(ref);
+    try {
+      return await refreshed(opened);
+    } catch {
+      // The file may have been replaced or shortened since it was opened: what is there now counts, or its own error.
+      // Others may have seen that too, and have opened it anew by now.
+      if (this.#open.get(ref) === opened) this.#open.delete(ref);
+      await this.#leave(ref, opened);
+    }
+    const anew = this.#enter(ref);
+    try {
+      return await refreshed(anew);
+    } catch (error) {
+      await this.#leave(ref, anew);
+      throw error;
+    }
   }
 
-  async #forget(ref: string): Promise<void> {
-    const opening = this.#open.get(ref);
+  /** The session, opened if it is not; it is then the one that was asked for last, and is read by one more. */
+  #enter(ref: string): Opened {
+    const opened = this.#open.get(ref) ?? { session: this.#sessions.read(ref), readers: 0 };
+    opened.readers++;
     this.#open.delete(ref);
-    const [opened] = await Promise.allSettled([opening]);
-    if (opened.status === "fulfilled") await opened.value?.close();
+    this.#open.set(ref, opened);
+    return opened;
   }
+
+  /** One reader less; closes what nobody reads and is too much, or has been replaced. */
+  async #leave(ref: string, opened: Opened): Promise<void> {
+    opened.readers--;
+    const ended: Opened[] = [];
+    if (opened.readers === 0 && this.#open.get(ref) !== opened) ended.push(opened);
+    for (const [unread, each] of this.#open) {
+      if (this.#open.size <= KEPT) break;
+      if (each.readers > 0) continue;
+      this.#open.delete(unread);
+      ended.push(each);
+    }
+    await Promise.all(ended.map(closeOpened));
+  }
+}
+
+async function refreshed(opened: Opened): Promise<Opened> {
+  const { core } = await opened.session;
+  await core.load();
+  await core.refresh();
+  return opened;
+}
+
+/** One that could not be opened has nothing to close: whoever asked for it was told. */
+async function closeOpened({ session }: Opened): Promise<void> {
+  const [opening] = await Promise.allSettled([session]);
+  if (opening.status === "fulfilled") await opening.value.close();
 }
 
 const digestOf = (ref: string): string => createHash("sha256").update(ref).digest("hex").slice(0, 12);

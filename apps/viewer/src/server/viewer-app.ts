@@ -40,7 +40,7 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
   api.get("/api/sessions/:key/events", async (context) => {
     const key = context.req.param("key");
     // Whoever watches a session that is not there is told so, instead of a stream that ends.
-    await open.reader(key);
+    await open.read(key, () => undefined);
     return streamSSE(
       context,
       async (stream) => {
@@ -99,8 +99,10 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
     const what = context.req.param("what");
     const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
     if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
-    const reader = await open.reader(context.req.param("key"));
-    return context.json((await read(reader, (name) => context.req.query(name))) as object);
+    const answer = await open.read(context.req.param("key"), (reader) =>
+      read(reader, (name) => context.req.query(name)),
+    );
+    return context.json(answer as object);
   });
   return app;
 }

@@ -21,9 +21,12 @@ export async function* watchSession(
 ): AsyncGenerator<SessionPulse> {
   let told = -1;
   while (!signal.aborted) {
-    const { tree } = await sessions.reader(key);
-    if (tree.length !== told) yield { length: tree.length, leafRow: leafRowAt(tree, tree.lastRow) };
-    told = tree.length;
+    const pulse = await sessions.read(key, ({ tree }) => ({
+      length: tree.length,
+      leafRow: leafRowAt(tree, tree.lastRow),
+    }));
+    if (pulse.length !== told) yield pulse;
+    told = pulse.length;
     // Ending is no failure: the loop's condition says so.
     await pause(INTERVAL, undefined, { signal }).catch(() => undefined);
   }
