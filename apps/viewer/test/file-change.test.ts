@@ -20,6 +20,21 @@ test("a change is found however a tool calls what it replaces", () => {
   }
 });
 
+test("a text of which nearly every line has changed is told as out and in, and not looked through for what stayed", () => {
+  const lines = (letters: string, length: number) =>
+    Array.from({ length }, (_, at) => letters[(at * at) % letters.length]).join("\n");
+  const change = { path: "a.ts", oldText: lines("abcdefg", 9_000), newText: lines("zyxwvu", 9_000) };
+  const [signs] = fileChangeIn(change)!.parts.map((part) => part.map(({ sign }) => sign).join(""));
+  expect(signs).toBe("-".repeat(9_000) + "+".repeat(9_000));
+  const few = { path: "a.ts", oldText: lines("abcdefg", 9_000), newText: `new\n${lines("abcdefg", 9_000)}` };
+  expect(fileChangeIn(few)!.parts[0]!.filter(({ sign }) => sign !== " ")).toEqual([
+    { sign: "+", text: "new" },
+  ]);
+  const mixed = lines("aaabbb", 2_000).replaceAll("b", "c");
+  const many = fileChangeIn({ path: "a.ts", oldText: lines("aaabbb", 2_000), newText: mixed })!.parts[0]!;
+  expect(many.some(({ sign }) => sign === " ")).toBe(false);
+});
+
 test("arguments that tell of no change are none", () => {
   for (const given of [
     null,

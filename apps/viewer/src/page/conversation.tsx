@@ -2,9 +2,9 @@ import { type Entry, toolCalls } from "@espalier/session-tree";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { saidIn } from "../model/entry-gist.ts";
 import { EntryCard } from "./entry-card.tsx";
-import type { FoundResult } from "./message-view.tsx";
 import { useAnswer } from "./observe.ts";
 import type { SessionModel } from "./session-model.ts";
+import type { FoundResult } from "./tool-call.tsx";
 import type { ViewerActions } from "./viewer-actions.ts";
 
 /** Entries that are there at first, before and after the one that is looked at; and with each step further. */
@@ -93,7 +93,7 @@ function pairResults(taken: readonly TakenEntry[]) {
     if (said?.role !== "toolResult") return true;
     const caller = callers.get(said.toolCallId);
     if (caller === undefined || results.has(said.toolCallId)) return true;
-    results.set(said.toolCallId, { row, entry, message: said });
+    results.set(said.toolCallId, { row, message: said });
     resultsOf.set(caller, (resultsOf.get(caller) ?? new Set()).add(row));
     return false;
   });

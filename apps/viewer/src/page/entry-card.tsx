@@ -12,7 +12,8 @@ import { ROW_KINDS, type RowKind } from "../model/outline.ts";
 import { EntryTools } from "./entry-tools.tsx";
 import { formatDollars, formatTime } from "./format-numbers.ts";
 import { Markdown, PlainText } from "./markdown.tsx";
-import { type FoundResult, MessageView } from "./message-view.tsx";
+import { MessageView } from "./message-view.tsx";
+import type { FoundResult } from "./tool-call.tsx";
 import type { ViewerActions } from "./viewer-actions.ts";
 
 interface EntryCardProps {

@@ -24,6 +24,9 @@ const PAIRS = [
 /** Longer texts are not compared line by line. */
 const LONGEST = 40_000;
 
+/** Nor are texts of which more lines have changed: finding what stayed takes time by the square of that. */
+const MOST_CHANGED = 500;
+
 /** The change that a call asks for, whatever the tool is called; undefined when its arguments tell of none. */
 export function fileChangeIn(given: unknown): FileChange | undefined {
   if (!isRecord(given)) return undefined;
@@ -54,10 +57,10 @@ function pairIn(edit: Readonly<Record<string, unknown>>): [string, string] | und
 }
 
 function comparedLines(before: string, after: string): ChangedLine[] {
-  if (before.length + after.length > LONGEST) return [...signed("-", before), ...signed("+", after)];
-  return diffLines(before, after).flatMap(({ value, added, removed }) =>
-    signed(added ? "+" : removed ? "-" : " ", value),
-  );
+  const isShort = before.length + after.length <= LONGEST;
+  const compared = isShort ? diffLines(before, after, { maxEditLength: MOST_CHANGED }) : undefined;
+  if (!compared) return [...signed("-", before), ...signed("+", after)];
+  return compared.flatMap(({ value, added, removed }) => signed(added ? "+" : removed ? "-" : " ", value));
 }
 
 const signed = (sign: ChangedLine["sign"], text: string): ChangedLine[] =>

@@ -4,19 +4,10 @@ import {
   type ContentBlock,
   type ContextMessage,
   contentBlocks,
-  type Entry,
-  type ToolResultMessage,
 } from "@espalier/session-tree";
 import { Markdown, PlainText } from "./markdown.tsx";
 import { Picture } from "./picture.tsx";
-import { ToolCall, ToolResult } from "./tool-call.tsx";
-
-/** A result that was found for a call. */
-export interface FoundResult {
-  row: number;
-  entry: Entry;
-  message: ToolResultMessage;
-}
+import { type FoundResult, ToolCall, ToolResult } from "./tool-call.tsx";
 
 interface MessageViewProps {
   message: ContextMessage;

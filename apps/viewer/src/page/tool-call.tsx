@@ -1,8 +1,13 @@
-import type { ContentBlock, Entry, ToolCallBlock, ToolResultMessage } from "@espalier/session-tree";
-import { contentBlocks } from "@espalier/session-tree";
+import {
+  type ContentBlock,
+  contentBlocks,
+  type ToolCallBlock,
+  type ToolResultMessage,
+} from "@espalier/session-tree";
+import { useMemo } from "preact/hooks";
 import { gistOfCall } from "../model/entry-gist.ts";
 import { DiffView } from "./diff-view.tsx";
-import { fileChangeIn, patchLines } from "./file-change.ts";
+import { type FileChange, fileChangeIn, patchLines } from "./file-change.ts";
 import { languageOf } from "./highlight.ts";
 import { PlainText } from "./markdown.tsx";
 import { Picture } from "./picture.tsx";
@@ -10,12 +15,18 @@ import { visibleControls } from "./visible-controls.ts";
 
 interface ToolCallProps {
   call: ToolCallBlock;
-  result: { row: number; entry: Entry; message: ToolResultMessage } | undefined;
+  result: FoundResult | undefined;
+}
+
+/** A result that was found for a call. */
+export interface FoundResult {
+  row: number;
+  message: ToolResultMessage;
 }
 
 /** A call and its result, as one thing: what was asked on the first line, the rest when somebody wants to see it. */
 export function ToolCall({ call, result }: ToolCallProps) {
-  const change = fileChangeIn(call.arguments);
+  const change = useMemo(() => fileChangeIn(call.arguments), [call]);
   const failed = result?.message.isError === true;
   return (
     <details
@@ -29,14 +40,13 @@ export function ToolCall({ call, result }: ToolCallProps) {
         {failed && <span class="tag bad">failed</span>}
         {result === undefined && <span class="tag">no result</span>}
       </summary>
-      <CallArguments call={call} result={result} />
+      <CallArguments call={call} result={result} change={change} />
       {result && <ToolResult message={result.message} hasChange={change !== undefined} />}
     </details>
   );
 }
 
-function CallArguments({ call, result }: ToolCallProps) {
-  const change = fileChangeIn(call.arguments);
+function CallArguments({ call, result, change }: ToolCallProps & { change: FileChange | undefined }) {
   if (change) {
     const patch = patchIn(result?.message.details);
     if (patch !== undefined) return <DiffView lines={patchLines(patch)} />;
