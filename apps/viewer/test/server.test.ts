@@ -251,6 +251,10 @@ describe("what it changes", () => {
     expect(compacted.result.eligible).toBe(false);
     const [, failed] = await linesOf(await post(writing, "navigate", { id: "nobody" }));
     expect(failed.error.code).toBe("unknown-entry");
+    const [refused] = (
+      await linesOf(await post(writing, "fork", { id: "foreign1", position: "behind" }))
+    ).slice(-1);
+    expect(refused.error.code).toBe("bad-request");
     const session = await openSession(file, { mode: "read" });
     expect(session.getLabel("foreign1")).toBe("from the page");
     await session.close();

@@ -102,6 +102,9 @@ const KEYS_BEFORE = encoder.encode('"message":');
 const KEYS_AFTER = encoder.encode('{"role":"');
 const ROLES = Object.keys(OF_ROLES).map((role) => ({ role, bytes: encoder.encode(`${role}"`) }));
 
+/** Bytes of the longest beginning of a message that says its role. */
+const LONGEST_ROLE = KEYS_AFTER.length + Math.max(...ROLES.map(({ bytes }) => bytes.length));
+
 /** Reads roles from the beginnings of lines, a large piece of the log at a time. */
 class LineHeads {
   readonly #tree: Tree;
@@ -127,7 +130,8 @@ class LineHeads {
     // The first object inside the line. A brace in a text may come before it: then these keys are not around it, since a
     // quote inside a text is escaped.
     const brace = this.#block.indexOf(BRACE, at + 1);
-    if (brace < 0 || brace > at + length) return undefined;
+    // What stands behind the head in the block need not be of this line, nor of this block.
+    if (brace < 0 || brace + LONGEST_ROLE > at + length) return undefined;
     if (!this.#hasAt(brace - KEYS_BEFORE.length, KEYS_BEFORE) || !this.#hasAt(brace, KEYS_AFTER))
       return undefined;
     const role = brace + KEYS_AFTER.length;

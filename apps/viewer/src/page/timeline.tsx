@@ -31,6 +31,7 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
   const [plays, setPlays] = useState(false);
   const { path } = model;
   const at = Math.max(0, path.indexOf(model.selected));
+  const step = path.length === 0 ? 0 : at + 1;
   useEffect(() => {
     if (!plays) return;
     const stride = Math.max(1, Math.ceil((path.length * STEP) / LONGEST));
@@ -45,7 +46,7 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
   const known = growth?.window ?? undefined;
   const window = chosenWindow ?? known ?? ASSUMED_WINDOW;
   const share = Math.round((total / window) * 100);
-  const said = `Step ${at + 1} of ${path.length}, ${formatTokens(total)} tokens, ${share} % of the window`;
+  const said = `Step ${step} of ${path.length}, ${formatTokens(total)} tokens, ${share} % of the window`;
   return (
     <section class="timeline" aria-label="Replay">
       <div class="timeline-tools">
@@ -80,7 +81,7 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
         </select>
         <span class="grow" />
         <span class="quiet">
-          step {at + 1} of {path.length}
+          step {step} of {path.length}
         </span>
       </div>
       <div class="timeline-chart">

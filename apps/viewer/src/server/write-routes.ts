@@ -14,7 +14,7 @@ export const writeRoutes: Readonly<
     session.fork(text(order, "id"), {
       ...act,
       ...telling(order),
-      position: order["position"] === "before" ? "before" : "at",
+      position: positionIn(order),
     }),
   label: async (session, order) => ({
     entryId: await session.label(text(order, "id"), optional(order, "label")),
@@ -30,6 +30,12 @@ export const writeRoutes: Readonly<
 function telling(order: Order): { summarize: boolean; instructions?: string } {
   const instructions = optional(order, "instructions");
   return { summarize: order["summarize"] === true, ...(instructions ? { instructions } : {}) };
+}
+
+function positionIn(order: Order): "at" | "before" {
+  const position = optional(order, "position") ?? "at";
+  if (position === "at" || position === "before") return position;
+  throw new ViewerError("bad-request", '`position` is "at" or "before".');
 }
 
 function text(order: Order, name: string): string {
