@@ -2,19 +2,16 @@ import {
   espalierHome,
   type OpenOptions,
   openSession,
-  type ResolvedSettings,
-  resolvePolicy,
-  resolveSettings,
-  resolveSummarizer,
   type Session,
-  type Settings,
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
-import { FORMAT_VERSION, type SessionIssue, type SessionStore } from "@espalier/session-tree";
+import type { SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { refuseForeign } from "./foreign-session.ts";
-import { formatBytes } from "./numbers.ts";
+import { readingTrace } from "./reading-trace.ts";
+import { warnOfHeader } from "./session-warnings.ts";
+import { settingsInForce, settledBy } from "./settings-in-force.ts";
 import type { Shell } from "./shell.ts";
 
 /** How much of a session a command needs. */
@@ -98,72 +95,6 @@ export function summarizing<Result>(
   return changing(shell, ref, change, { settle: settledBy(shell, { summarizes: true }) });
 }
 
-/**
- * The settings in force here, what the command line says above them; `modelOf` names the model whose own settings
- * count. The project is the folder in which the command runs.
- *
- * @param above what stands above all else
- */
-export function settingsInForce(
-  { globals }: Pick<Shell, "globals">,
-  modelOf: () => string | undefined = () => undefined,
-  above: Partial<Settings> = {},
-): Promise<ResolvedSettings> {
-  const { summarizer, fallback } = globals;
-  const flags = {
-    ...(summarizer === undefined ? {} : { summarizer }),
-    ...(fallback === undefined ? {} : { fallback }),
-    ...above,
-  };
-  return resolveSettings({ flags, model: modelOf });
-}
-
-/**
- * Brings the settings in force into the session that is opened. Who writes its summaries is found only for what
- * `summarizes`, and where the policy compacts behind an append: nobody needs a key to give an entry a label.
- */
-export function settledBy(
-  shell: Shell,
-  { summarizes = false }: { summarizes?: boolean } = {},
-): NonNullable<OpenOptions["settle"]> {
-  return async (modelOf) => settled(shell, await settingsInForce(shell, modelOf), summarizes);
-}
-
-/** What settings make of a session; says which of them do not count. */
-export function settled(
-  shell: Shell,
-  { values, ignored }: Pick<ResolvedSettings, "values" | "ignored">,
-  summarizes: boolean,
-) {
-  for (const sentence of ignored) shell.complain(sentence);
-  return {
-    ...sessionOptionsOf(values),
-    extensions: [...values.extensions, ...(shell.globals.extension ?? [])],
-    ...(summarizes || compactsBehindAppends(values) ? summarizerOf(shell, values) : {}),
-  };
-}
-
-const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
-  autoCompact && resolvePolicy(policy).judgedAt === "append";
-
-/**
- * Who writes summaries: the one that was named, else the one of the settings, else the usual one. One that the command
- * line names fails with its own error unless a fallback is wanted.
- */
-export function summarizerOf(
-  { globals }: Pick<Shell, "globals">,
-  settings: Pick<Settings, "summarizer" | "model" | "fallback">,
-): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
-  const name = globals.summarizer ?? settings.summarizer ?? (canAskClaude() ? "anthropic" : "extractive");
-  const { model } = settings;
-  return {
-    summarizer: resolveSummarizer(name === "anthropic" && model !== undefined ? `anthropic:${model}` : name),
-    fallback: globals.fallback ?? settings.fallback ?? globals.summarizer === undefined,
-  };
-}
-
-const canAskClaude = (): boolean => Boolean(process.env["ANTHROPIC_API_KEY"]);
-
 /** What a command needs to know of extensions, and where they can say something. */
 export function heard(shell: Shell): OpenOptions & Reach {
   return {
@@ -208,35 +139,3 @@ async function using<Result>(
     await session.close();
   }
 }
-
-/** How much of the log the context at its leaf took: the path, read backwards, and whether that led to the first line. */
-function readingTrace({ core, file }: Session): string {
-  const size = core.log.view?.size;
-  const { readFrom, complete } = core.window;
-  if (size === undefined || readFrom === undefined)
-    return `The path of ${file} was given by its store, or by an index of the whole.`;
-  const read = `${formatBytes(size - readFrom)} of ${formatBytes(size)}`;
-  return complete
-    ? `Read ${read} of ${file}, once: the path leads to its root.`
-    : `Read ${read} of ${file}, from its end: a compaction stands for the rest.`;
-}
-
-function warnOfHeader(shell: Shell, { header, file }: Session): void {
-  if (!header) shell.complain(`${file} has no session header; it is only read.`);
-  else if (header.version > FORMAT_VERSION) {
-    shell.complain(
-      `${file} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
-    );
-  }
-}
-
-/** Says in one sentence that lines of the session cannot be used. */
-export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly SessionIssue[]): void {
-  const lines = new Set(issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
-  if (lines === 0) return;
-  const are = lines === 1 ? "1 line is" : `${lines} lines are`;
-  shell.complain(`${are} damaged; \`espalier doctor ${file}\` says where.`);
-}
-
-/** What a reader of the tree should know; duplicates and missing ends lose nothing. */
-const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);

@@ -1,5 +1,5 @@
 import { chainOf, type Summarizer } from "@espalier/summarizer";
-import { settingsInForce, summarizerOf } from "./opening.ts";
+import { settingsInForce, summarizerOf } from "./settings-in-force.ts";
 import type { Shell } from "./shell.ts";
 
 /** The summarizer in force, made ready for any number of messages. */

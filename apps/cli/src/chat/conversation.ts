@@ -19,7 +19,8 @@ import {
   type Session,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
-import { heard, settingsInForce, settled } from "../opening.ts";
+import { heard } from "../opening.ts";
+import { settingsInForce, settled } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 
 /** What was chosen for this conversation, above all settings. */

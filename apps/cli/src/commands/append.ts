@@ -6,8 +6,9 @@ import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { filledMessages } from "../filled-messages.ts";
 import { formatMany } from "../numbers.ts";
-import { changing, heard, settledBy } from "../opening.ts";
+import { changing, heard } from "../opening.ts";
 import { print } from "../print.ts";
+import { settledBy } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 import { readStdinLines, type StdinLine } from "../stdin-lines.ts";
 

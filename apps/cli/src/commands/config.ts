@@ -1,7 +1,7 @@
 import { settingsJsonSchema } from "@espalier/engine";
 import type { Command } from "commander";
-import { settingsInForce } from "../opening.ts";
 import { print } from "../print.ts";
+import { settingsInForce } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 import { viewSettings } from "../views/view-settings.ts";
 

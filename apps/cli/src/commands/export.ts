@@ -6,9 +6,10 @@ import { type Command, Option } from "commander";
 import { entryNamed } from "../entry-reference.ts";
 import { exportHtml } from "../export-html.ts";
 import { formatMany } from "../numbers.ts";
-import { reading, warnOfDamage } from "../opening.ts";
+import { reading } from "../opening.ts";
 import { plainLine, plainText } from "../plain-text.ts";
 import { print } from "../print.ts";
+import { warnOfDamage } from "../session-warnings.ts";
 import type { Shell } from "../shell.ts";
 import { writeExport } from "../write-export.ts";
 

@@ -4,8 +4,9 @@ import { type Command, InvalidArgumentError } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
-import { reading, warnOfDamage } from "../opening.ts";
+import { reading } from "../opening.ts";
 import { printLine, printStep } from "../print.ts";
+import { warnOfDamage } from "../session-warnings.ts";
 import type { Shell } from "../shell.ts";
 import { viewStep } from "../views/view-step.ts";
 

@@ -58,12 +58,9 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
     read: (ref) => openSession(ref, { ...heard(shell), mode: "read" }),
     write: (ref, { beside }) =>
       openSession(ref, { ...toChange(shell, !beside), ...(beside ? { lease: false } : {}) }),
-    search: (query, signal) => searchSessions(query, { ...where, signal, limit: MOST_HITS }),
+    search: (query, signal) => searchSessions(query, { ...where, signal }),
   };
 }
-
-/** Hits that one search gives. */
-const MOST_HITS = 500;
 
 const untilInterrupted = (): Promise<void> =>
   new Promise((end) => {

@@ -1,8 +1,9 @@
 import type { Session } from "@espalier/engine";
 import type { SessionIssue } from "@espalier/session-tree";
 import type { Command } from "commander";
-import { reading, warnOfDamage } from "../opening.ts";
+import { reading } from "../opening.ts";
 import { printJson, printLines } from "../print.ts";
+import { warnOfDamage } from "../session-warnings.ts";
 import type { Shell } from "../shell.ts";
 import { treeEntries } from "../tree-entries.ts";
 import { type ViewTreeOptions, viewTree } from "../views/view-tree.ts";

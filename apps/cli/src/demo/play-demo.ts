@@ -1,8 +1,9 @@
 import { DEFAULT_SETTINGS, openSession } from "@espalier/engine";
 import { CommandError } from "../failure.ts";
-import { reading, storeOf, summarizerOf } from "../opening.ts";
+import { reading, storeOf } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import { printLine } from "../print.ts";
+import { summarizerOf } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 import { copiesInFolder, copiesInStore, type DemoCopies } from "./demo-copies.ts";
 import { demoPlace } from "./demo-place.ts";
