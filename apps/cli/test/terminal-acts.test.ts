@@ -65,6 +65,11 @@ test("one thing at a time, and nothing where a session is only read", () => {
   scratch.keys("u");
   expect(scratch.effects).toHaveLength(1);
   expect(scratch.screen).toContain("One thing at a time: taking back.");
+  // To write an export is another thing; to compare, and what goes wrong while one reads, ends nothing.
+  expect(scratch.keys("e").screen).toContain("One thing at a time: taking back.");
+  scratch.keys("<", "}", "d").happen({ type: "failed", message: "It cannot be read.", wasWork: false });
+  expect(scratch.effects.at(-1)).toMatchObject({ type: "compare" });
+  expect(scratch.state.work).toMatchObject({ title: "taking back" });
   const reader = new Scratch().open(demoModel(), { readOnly: "This file cannot be written by you." });
   expect(reader.keys("l").screen).toContain("This file cannot be written by you.");
   expect(reader.state.dialog).toBeUndefined();

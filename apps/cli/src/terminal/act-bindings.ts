@@ -34,16 +34,20 @@ export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "shar
 const refused = (state: TerminalState, text: string): Next =>
   next({ ...state, notice: { text, isError: true } });
 
-/** A key that changes the session: not while another one does, and not where it is only read. */
-const changes =
+/** A key that begins something at an entry: not while something else is being done. */
+const begins =
   (run: (state: TerminalState, tree: TreeState, entryId: string) => Next): ActBinding["run"] =>
   (state, tree) => {
     if (state.work) return refused(state, `One thing at a time: ${state.work.title}. Esc ends it.`);
-    if (tree.readOnly !== undefined) return refused(state, tree.readOnly);
     const entryId = idAtCursor(tree);
-    if (entryId === undefined) return refused(state, "There is no entry here.");
-    return run(state, tree, entryId);
+    return entryId === undefined ? refused(state, "There is no entry here.") : run(state, tree, entryId);
   };
+
+/** A key that changes the session: not where it is only read. */
+const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
+  begins((state, tree, entryId) =>
+    tree.readOnly === undefined ? run(state, tree, entryId) : refused(state, tree.readOnly),
+  );
 
 const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
   cursor < 0 ? undefined : view.model.tree.idAt(cursor);
@@ -169,7 +173,7 @@ const compare: ActBinding["run"] = (state, tree) => {
   const other = tree.mark === undefined ? model.leafId : branchAt(tree, tree.mark);
   if (here === undefined || other === null || here === other)
     return refused(state, "Two places are compared: mark one with m, then press d on another.");
-  return begin(state, "comparing", { type: "compare", a: here, b: other });
+  return next(state, { type: "compare", a: here, b: other });
 };
 
 const mark: ActBinding["run"] = (state, tree) =>
@@ -192,9 +196,7 @@ const copyId: ActBinding["run"] = (state, tree) => {
   return id === undefined ? next(state) : next(state, { type: "copy", text: id, what: id });
 };
 
-const exportHere: ActBinding["run"] = (state, tree) => {
-  const entryId = idAtCursor(tree);
-  if (entryId === undefined) return refused(state, "There is nothing to export.");
+const exportHere = begins((state, _, entryId) => {
   const written = (format: "markdown" | "json") => (closed: TerminalState) =>
     begin(closed, "exporting", { type: "export", entryId, format });
   return next({
@@ -204,7 +206,7 @@ const exportHere: ActBinding["run"] = (state, tree) => {
       { key: "j", title: "the whole session, as JSON", run: written("json") },
     ]),
   });
-};
+});
 
 /** Everything one can do to a session or take out of it, in the order of the help. */
 export const ACT_BINDINGS: readonly ActBinding[] = [

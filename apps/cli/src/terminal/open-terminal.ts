@@ -26,10 +26,11 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
   const isColoured = shell.colours.isColorSupported;
   const terminal = new Terminal(firstState(tty.size, { now: Date.now(), isColoured }));
   const dispatch = terminal.dispatch.bind(terminal);
-  const failed = (error: unknown) => dispatch({ type: "failed", message: failureOf(error).message });
-  const lists = new ListEffects(shell, dispatch, failed);
-  const sessions = new SessionEffects(shell, dispatch, () => acts.writer(), failed);
-  const acts = new ActEffects(shell, dispatch, () => sessions.refresh(), failed);
+  const failed = (wasWork: boolean) => (error: unknown) =>
+    dispatch({ type: "failed", message: failureOf(error).message, wasWork });
+  const lists = new ListEffects(shell, dispatch, failed(false));
+  const sessions = new SessionEffects(shell, dispatch, () => acts.writer(), failed(false));
+  const acts = new ActEffects(shell, dispatch, () => sessions.refresh(), failed(true));
 
   const drawing = new Drawing(tty, terminal, { colours: isColoured, ascii });
   const ends = endWith(drawing);

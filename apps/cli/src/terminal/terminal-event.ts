@@ -48,7 +48,8 @@ export type TerminalEvent =
   /** An act is in the session. */
   | { type: "acted"; act: Act; outcome: ActOutcome }
   | { type: "busy"; act: Act; holder: string }
-  | { type: "failed"; message: string }
+  /** Something went wrong: the work that is going on, or what was read beside it. */
+  | { type: "failed"; message: string; wasWork: boolean }
   | { type: "told"; message: string }
   /** Something to know of what still goes on. */
   | { type: "warned"; message: string };

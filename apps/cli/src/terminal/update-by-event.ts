@@ -70,17 +70,16 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     if (!plan.eligible) return next(say(done, plan.reason));
     return next(state.tree ? { ...done, dialog: planDialog(state.tree, plan, instructions) } : done);
   },
-  compared(state, { comparison }) {
-    const done = { ...state, work: undefined };
-    return next(state.tree ? { ...done, dialog: comparisonDialog(state.tree, comparison) } : done);
-  },
+  compared: (state, { comparison }) =>
+    next(state.tree ? { ...state, dialog: comparisonDialog(state.tree, comparison) } : state),
   progress: (state, { tokens }) =>
     next(
       state.work ? { ...state, work: { ...state.work, tokens: Math.max(state.work.tokens, tokens) } } : state,
     ),
   acted,
   busy: (state, { act, holder }) => next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
-  failed: (state, { message }) => next(say({ ...state, work: undefined }, message, true)),
+  failed: (state, { message, wasWork }) =>
+    next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
   told: (state, { message }) => next(say({ ...state, work: undefined }, message)),
   warned: (state, { message }) => next(say(state, message)),
 };
