@@ -1,6 +1,8 @@
 import { createSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
+import { createShell } from "../src/shell.ts";
+import { ActEffects } from "../src/terminal/act-effects.ts";
 import { ListEffects } from "../src/terminal/list-effects.ts";
 import { SessionEffects } from "../src/terminal/session-effects.ts";
 import type { TerminalEvent } from "../src/terminal/terminal-event.ts";
@@ -133,4 +135,27 @@ test("a session that one has left before it came is not shown", async () => {
   await vi.waitFor(() => expect(opened).toHaveLength(2), PATIENCE);
   expect(opened).toEqual([wanted, wanted]);
   effects.close();
+});
+
+test("work that fails after it was ended is over all the same", async () => {
+  const events: TerminalEvent[] = [];
+  const effects = new ActEffects(
+    { ...createShell([]), store: memoryStore() },
+    (event) => events.push(event),
+    async () => undefined,
+    (error) => {
+      throw error;
+    },
+  );
+  for (const begin of [
+    () => effects.plan("nowhere", undefined),
+    () => effects.export("nowhere", { type: "export", entryId: null, format: "json" }),
+    () => effects.act("nowhere", { name: "undo" }, undefined),
+  ]) {
+    begin();
+    effects.abort();
+    await effects.end();
+  }
+  const told = { type: "told", message: "Ended; the session goes on where it was." };
+  expect(events).toEqual([told, told, told]);
 });

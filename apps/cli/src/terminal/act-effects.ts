@@ -38,8 +38,7 @@ export class ActEffects {
 
   act(ref: string, act: Act, onBusy: "fork" | "share" | undefined): void {
     const globals = { ...this.#shell.globals, ...(onBusy ? { onBusy } : {}) };
-    // An act that was ended tells so itself, when it has settled.
-    this.#acting.begin(async (signal) => {
+    this.#begin(async (signal) => {
       try {
         const outcome = await carryOutAct({ ...this.#shell, globals }, ref, act, {
           signal,
@@ -48,24 +47,22 @@ export class ActEffects {
         await this.#refresh();
         this.#dispatch({ type: "acted", act, outcome });
       } catch (error) {
-        if (signal.aborted)
-          this.#dispatch({ type: "told", message: "Ended; the session goes on where it was." });
-        else if (error instanceof SessionTreeError && error.code === "busy")
-          this.#dispatch({ type: "busy", act, holder: error.message });
-        else throw error;
+        const isBusy = error instanceof SessionTreeError && error.code === "busy";
+        if (signal.aborted || !isBusy) throw error;
+        this.#dispatch({ type: "busy", act, holder: error.message });
       }
     });
   }
 
   plan(ref: string, instructions: string | undefined): void {
-    this.#acting.begin(async () => {
+    this.#begin(async () => {
       const plan = await planning(this.#shell, ref, async (session) => session.planCompaction());
       this.#dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
     });
   }
 
   export(ref: string, { entryId, format }: Export): void {
-    this.#acting.begin(() =>
+    this.#begin(() =>
       reading(this.#shell, ref, async (session) => {
         const name = `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`;
         const at = format === "markdown" ? { at: entryId } : {};
@@ -76,6 +73,18 @@ export class ActEffects {
         });
       }),
     );
+  }
+
+  /** Work that was ended tells so when it has settled. */
+  #begin(work: (signal: AbortSignal) => Promise<void>): void {
+    this.#acting.begin(async (signal) => {
+      try {
+        await work(signal);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        this.#dispatch({ type: "told", message: "Ended; the session goes on where it was." });
+      }
+    });
   }
 
   abort(): void {
