@@ -1,6 +1,7 @@
 // Over 250 lines because each task of this project, built, is a few of them, and answers with what it measured.
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { nodeFileCalls } from "../.work/jsonlStreamNode.mjs";
 import * as sessionTree from "../.work/sessionTree.mjs";
 import * as sessionTreeNode from "../.work/sessionTreeNode.mjs";
 import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
@@ -170,12 +171,23 @@ export const tasks = {
     return { ms };
   },
 
+  /** `synced`: what of it is the wait for the disk. The file is removed, so that all who copy find the same room. */
   async fork({ path, leaf, folder }) {
-    const session = await openEngine(path, { mode: "read" });
+    let synced = 0;
+    const fsyncSync = (fd) => {
+      const start = performance.now();
+      nodeFileCalls.fsyncSync(fd);
+      synced += performance.now() - start;
+    };
+    const store = sessionTreeNode.fileStore({ home: folder, calls: { ...nodeFileCalls, fsyncSync } });
+    const session = await openEngine(path, { mode: "read", store });
     session.tree;
-    const { ms } = await timed(() => session.fork(leaf, { out: join(folder, `fork-${counter++}.jsonl`) }));
+    const { ms, result } = await timed(() =>
+      session.fork(leaf, { out: join(folder, `fork-${counter++}.jsonl`) }),
+    );
     await session.close();
-    return { ms };
+    rmSync(result.file);
+    return { ms, synced, unsynced: ms - synced };
   },
 
   async list({ folder, home, first = Number.POSITIVE_INFINITY }) {

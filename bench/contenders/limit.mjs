@@ -9,6 +9,7 @@ import {
   openSync,
   readdirSync,
   readSync,
+  rmSync,
   statSync,
   writeSync,
 } from "node:fs";
@@ -122,19 +123,21 @@ export const tasks = {
     return { ms };
   },
 
-  /** Copies a file in blocks of 1 MB, and syncs it as a fork is synced. */
+  /** Copies a file in blocks of 1 MB, and syncs it as a fork is synced; `synced`: what of it is the wait for the disk. */
   async copy({ path, folder }) {
-    const { ms } = await timed(() => {
-      const from = openSync(path, "r");
-      const to = openSync(join(folder, `copy-${counter++}.jsonl`), "w");
+    const copy = join(folder, `copy-${counter++}.jsonl`);
+    const from = openSync(path, "r");
+    const to = openSync(copy, "w");
+    const written = await timed(() => {
       const block = blockToRead();
       for (let length = readSync(from, block); length > 0; length = readSync(from, block))
         writeSync(to, block, 0, length);
-      fsyncSync(to);
-      closeSync(to);
-      closeSync(from);
     });
-    return { ms };
+    const synced = await timed(() => fsyncSync(to));
+    closeSync(to);
+    closeSync(from);
+    rmSync(copy);
+    return { ms: written.ms + synced.ms, synced: synced.ms, unsynced: written.ms };
   },
 
   /** Reads the folder and asks the system for the size and time of every file. */

@@ -1,4 +1,5 @@
 // The Pi coding agent, through the modules it is made of: its command starts much more than the session.
+import { rmSync } from "node:fs";
 import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
 
 const dist = new URL("../node_modules/@earendil-works/pi-coding-agent/dist/core/", import.meta.url);
@@ -78,7 +79,8 @@ export const tasks = {
 
   async fork({ path, leaf, folder }) {
     const session = SessionManager.open(path, folder);
-    const { ms } = await timed(() => session.createBranchedSession(leaf));
+    const { ms, result } = await timed(() => session.createBranchedSession(leaf));
+    rmSync(result);
     return { ms };
   },
 

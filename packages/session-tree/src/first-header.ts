@@ -2,6 +2,9 @@ import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "./session-header.ts";
 import { readSessionLine } from "./session-line.ts";
 
+/** Bytes read at a time: a header has some hundred, and every log that is opened is asked for it. */
+const BLOCK = 4 * 1024;
+
 /** The header of a log: its first usable line. A torn or foreign line before it does not hide it; an entry means there is none. */
 export function firstHeader(view: ByteView): SessionHeader | undefined {
   let header: SessionHeader | undefined;
@@ -12,7 +15,7 @@ export function firstHeader(view: ByteView): SessionHeader | undefined {
       if (line.is === "header") header = line.header;
       return line.is === "header" || line.is === "entry" ? false : undefined;
     },
-    { blockSize: 64 * 1024 },
+    { blockSize: BLOCK },
   );
   return header;
 }

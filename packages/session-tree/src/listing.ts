@@ -3,11 +3,13 @@ import { compaction } from "./entries/compaction.ts";
 import { isMessage, type MessageEntry } from "./entries/message.ts";
 import { sessionInfo } from "./entries/session-info.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
+import { GlueMarks } from "./glue-marks.ts";
 import { messageText } from "./message.ts";
 import type { SessionHeader } from "./session-header.ts";
 import { readSessionLine } from "./session-line.ts";
 import type { SessionListing } from "./session-store.ts";
 import { spells } from "./spells.ts";
+import { UsualLines } from "./usual-lines.ts";
 
 /** Characters of the first message that a list shows. */
 const FIRST_MESSAGE_LENGTH = 200;
@@ -15,8 +17,11 @@ const FIRST_MESSAGE_LENGTH = 200;
 /** How far into a log the first user message is looked for. */
 const HEAD_BYTES = 256 * 1024;
 
-/** Bytes read at a time: where every file is read for itself, touching a larger block anew costs more than reading. */
+/** Bytes read at a time from the end: what was just read is then still where the processor has it at hand. */
 const BLOCK = 64 * 1024;
+
+/** Bytes read at a time where a log begins: mostly the first user message is among them. */
+const HEAD_BLOCK = 16 * 1024;
 
 /** What a list shows that is not said in the log. */
 export interface ListedAt {
@@ -32,7 +37,16 @@ export interface ListedAt {
  * search from its end. Undefined when the log has no header and no entry.
  */
 export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
-  const head = readHead(view);
+  const usual = new UsualLines();
+  try {
+    return listingBy(usual, view, at);
+  } finally {
+    usual.release();
+  }
+}
+
+function listingBy(usual: UsualLines, view: ByteView, at: ListedAt): SessionListing | undefined {
+  const head = readHead(usual, view);
   if (!head.header && !head.hasEntries) return undefined;
   return {
     id: head.header?.id ?? "",
@@ -42,7 +56,7 @@ export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefi
     modified: at.modified,
     bytes: at.bytes ?? view.size,
     parent: head.header?.parent ?? null,
-    ...readTail(view),
+    ...readTail(usual, view),
   };
 }
 
@@ -53,7 +67,7 @@ export function listedMessage({ message }: MessageEntry): string {
   return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("");
 }
 
-function readHead(view: ByteView) {
+function readHead(usual: UsualLines, view: ByteView) {
   let header: SessionHeader | undefined;
   let firstMessage: string | null = null;
   let hasEntries = false;
@@ -70,23 +84,31 @@ function readHead(view: ByteView) {
       }
       return offset > HEAD_BYTES ? false : undefined;
     },
-    { blockSize: BLOCK },
+    { blockSize: HEAD_BLOCK, finder: usual },
   );
   return { header, firstMessage, hasEntries };
 }
 
-function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "lastCompaction"> {
+function readTail(
+  usual: UsualLines,
+  view: ByteView,
+): Pick<SessionListing, "name" | "updatedAt" | "lastCompaction"> {
   const found = {
     name: undefined as string | undefined,
     updatedAt: null as string | null,
     lastCompaction: null as string | null,
   };
   const scan = new EntryScan();
+  const marks = new GlueMarks();
   forEachLineBackward(
     view,
-    (block, start, end) => {
+    (block, start, end, offset) => {
       if (start === end) return undefined;
-      const isSure = scanEntry(block, start, end, scan);
+      const { isUsual } = usual;
+      if (isUsual) usual.scanInto(scan, start);
+      const isSure =
+        isUsual ||
+        (scanEntry(block, start, end, scan) && !marks.between(block, offset - start, scan.stop, end));
       const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
       if (isSure && found.updatedAt !== null && !isSought) return undefined;
       const line = readSessionLine(block.subarray(start, end));
@@ -98,7 +120,7 @@ function readTail(view: ByteView): Pick<SessionListing, "name" | "updatedAt" | "
       if (compaction.is(entry)) found.lastCompaction ??= time;
       return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
     },
-    { blockSize: BLOCK },
+    { blockSize: BLOCK, finder: usual },
   );
   return { ...found, name: found.name || null };
 }

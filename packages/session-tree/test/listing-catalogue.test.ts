@@ -1,4 +1,5 @@
 import {
+  appendFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -57,6 +58,15 @@ const nothingOpens: FileCalls = {
     throw new Error("There are no descriptors left.");
   },
 };
+
+test("a name that was glued to a line that was cut is told", async () => {
+  const timestamp = "2026-01-01T00:00:00.000Z";
+  const cut = '{"type":"message","id":"cut","parentId":null,"time';
+  const named = { type: "session_info", id: "named", parentId: null, timestamp, name: "glued" };
+  const later = { ...said("later"), id: "later", parentId: "named", timestamp };
+  appendFileSync(await made("a"), `${cut}${JSON.stringify(named)}\n${JSON.stringify(later)}\n`);
+  expect((await listed()).map(({ name }) => name)).toEqual(["glued"]);
+});
 
 test("a second list opens no file that is as it was, and says the same", async () => {
   await made("one");

@@ -12,7 +12,10 @@ export interface Span {
   to: number;
 }
 
-/** Bytes searched at a time for the last newline. */
+/** Bytes searched for the last newline at first: nearly every file ends with one. */
+const FIRST_BLOCK = 1 << 9;
+
+/** Bytes searched at a time where a file ends with a line that is torn, or not yet whole. */
 const BLOCK = 1 << 16;
 
 /** Bytes before the end that are remembered, to know the file again: more than the end of any two entries shares. */
@@ -98,12 +101,14 @@ export class FileTail {
   }
 
   #lastLineFeed(from: number, to: number): number {
-    const block = Buffer.allocUnsafe(Math.min(BLOCK, to - from));
-    for (let stop = to; stop > from; stop -= block.length) {
+    let block = Buffer.allocUnsafe(Math.min(FIRST_BLOCK, to - from));
+    for (let stop = to; stop > from; ) {
       const start = Math.max(from, stop - block.length);
       const count = this.#descriptor.readInto(start, block.subarray(0, stop - start));
       const found = block.subarray(0, count).lastIndexOf(LINE_FEED);
       if (found >= 0) return start + found;
+      stop = start;
+      if (block.length < BLOCK) block = Buffer.allocUnsafe(Math.min(BLOCK, stop - from));
     }
     return -1;
   }
