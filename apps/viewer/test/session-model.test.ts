@@ -116,6 +116,27 @@ test("a compaction hides what stands before it on its own path, and nothing on a
   expect(hidden()).toEqual([]);
 });
 
+test("what is shown ends in an entry of the conversation, and what is looked at is on its path", async () => {
+  const tree = treeOf([
+    message("u1", null),
+    message("left", "u1"),
+    message("u2", "u1"),
+    { type: "label", id: "l", parentId: "u2", timestamp: "", targetId: "u1", label: "begin" },
+    message("u3", "l"),
+  ]);
+  const model = await SessionModel.open(new TreeReader(tree));
+  const shown = () => [model.tip, model.selected].map((row) => (row < 0 ? null : tree.idAt(row)));
+  expect(shown()).toEqual(["u3", "u3"]);
+  model.show(2, 0);
+  expect(shown()).toEqual(["u2", "u1"]);
+  model.show(2, 1);
+  expect(shown()).toEqual(["u2", "u2"]);
+  model.show(3);
+  expect(shown()).toEqual(["u2", "u2"]);
+  model.show(-1);
+  expect(shown()).toEqual([null, null]);
+});
+
 test("in a session without entries no key and no row leads anywhere", async () => {
   const model = await SessionModel.open(new TreeReader(treeOf([])));
   for (const key of ["ArrowDown", "ArrowUp", "Home", "End", "]", "ArrowRight"])

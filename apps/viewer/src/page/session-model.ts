@@ -77,12 +77,13 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Shows the path to an entry and nothing beyond. */
-  show(tip: number, selected = tip): void {
-    if (tip >= this.rows.length) return;
-    this.tip = tip;
-    this.selected = selected;
+  /** Shows the path to an entry and nothing beyond; looks at its end where `selected` is not on it. */
+  show(end: number, selected = end): void {
+    if (end >= this.rows.length) return;
+    // An entry that stands beside the conversation ends no path: the one above it does.
+    this.tip = this.rows.path(end).at(-1) ?? -1;
     this.#arrange();
+    this.selected = this.path.includes(selected) ? selected : this.tip;
     this.#tell();
   }
 

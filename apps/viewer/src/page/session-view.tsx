@@ -179,17 +179,25 @@ function addressOf(model: SessionModel, session: string | null, other: number): 
   };
 }
 
-/** Goes to what the address names, whenever it names something else. */
+/** Goes to what the address names, whenever it names something else than what is looked at. */
 function useAddress(model: SessionModel, address: Address, setOther: (row: number) => void): void {
   const { branch, entry, other } = address;
   useEffect(() => {
     const find = async (id: string | undefined) => (id === undefined ? -1 : model.reader.rowOf(id));
-    void (async () => {
-      const [end, row, second] = await Promise.all([find(branch), find(entry), find(other)]);
+    const here = addressOf(model, null, -1);
+    const isHere = here.entry === entry && here.branch === branch;
+    const go = async () => {
+      const [end, row, second] = await Promise.all([
+        isHere ? -1 : find(branch),
+        isHere ? -1 : find(entry),
+        find(other),
+      ]);
       if (end >= 0) model.show(end, row >= 0 ? row : end);
       else if (row >= 0) model.select(row);
       if (second >= 0) setOther(second);
-    })();
+    };
+    // Where the server does not answer, the page stays where it is; its panels say so.
+    go().catch(() => undefined);
   }, [model, branch, entry, other]);
 }
 

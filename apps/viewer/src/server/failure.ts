@@ -6,6 +6,7 @@ export interface FailureAnswer {
 
 const STATUS: Readonly<Record<string, FailureAnswer["status"]>> = {
   "bad-request": 400,
+  "bad-input": 400,
   "invalid-entry": 400,
   "not-text": 400,
   forbidden: 403,

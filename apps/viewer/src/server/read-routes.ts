@@ -33,8 +33,8 @@ function text(query: Query, name: string): string {
 }
 
 function whole(query: Query, name: string, least = 0): number {
-  const value = Number(text(query, name));
-  if (Number.isSafeInteger(value) && value >= least) return value;
+  const value = text(query, name);
+  if (/^-?\d{1,15}$/.test(value) && Number(value) >= least) return Number(value);
   throw new ViewerError("bad-request", `\`${name}\` is a whole number from ${least} up.`);
 }
 
