@@ -1,17 +1,13 @@
 import { SessionTreeError } from "@espalier/session-tree";
 import type { Connection, Database } from "./database.ts";
-import { gone, insertLines } from "./insert-lines.ts";
+import { gone, type Inserted, insertLines } from "./insert-lines.ts";
 import type { LineRow } from "./line-row.ts";
 import { persistently } from "./persistently.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
-import type { Extent, SessionPlace } from "./session-place.ts";
+import { type ExtentRow, extentOf, type SessionPlace } from "./session-place.ts";
 
-/** What an append did. */
-export interface Appended {
-  /** Where the own lines that were not there before begin; the end, where all were there. */
-  start: Extent;
-  /** What the session has behind them. */
-  end: Extent;
+/** What an append did: where the lines begin that it wrote, or, where all were there already, those. */
+export interface Appended extends Inserted {
   /** Whether this call wrote all of the lines, and nothing was there already. */
   isWhole: boolean;
 }
@@ -31,7 +27,7 @@ export async function appendLines(
   try {
     return await persistently(database, async () => {
       try {
-        return wholly(await insertLines(database, place, rows), rows);
+        return { ...(await insertLines(database, place, rows)), isWhole: true };
       } catch (error) {
         if (!breaks(error, "line_id")) throw error;
         return await database.transaction((connection) => appendMissing(connection, place, rows));
@@ -51,7 +47,7 @@ async function appendMissing(
 ): Promise<Appended> {
   const { key, ref, made } = place;
   // Nobody appends from here to the commit: what is not there now is not there when it is inserted.
-  const [held] = await connection.query<{ lines: string; bytes: string }>(
+  const [held] = await connection.query<ExtentRow>(
     {
       text: "SELECT lines, bytes FROM espalier.session WHERE key = $1 AND made = $2 FOR UPDATE",
     },
@@ -72,17 +68,10 @@ async function appendMissing(
     else if (there !== row.text) throw duplicate(row.id!);
     if (row.id !== null) taken.set(row.id, row.text);
   }
-  if (missing.length > 0)
-    return { ...wholly(await insertLines(connection, place, missing), missing), isWhole: false };
+  if (missing.length > 0) return { ...(await insertLines(connection, place, missing)), isWhole: false };
   const first = Math.min(...found.map(({ position }) => Number(position)));
   const start = Math.min(...found.map(({ at }) => Number(at)));
-  const end = { lines: Number(held.lines), bytes: Number(held.bytes) };
-  return { start: { lines: first, bytes: start }, end, isWhole: false };
-}
-
-function wholly(start: Extent, rows: readonly LineRow[]): Appended {
-  const bytes = rows.reduce((sum, row) => sum + row.bytes.length + 1, 0);
-  return { start, end: { lines: start.lines + rows.length, bytes: start.bytes + bytes }, isWhole: true };
+  return { start: { lines: first, bytes: start }, end: extentOf(held), isWhole: false };
 }
 
 const breaks = (error: unknown, constraint: string): boolean =>

@@ -7,7 +7,7 @@ import { insertLines } from "./insert-lines.ts";
 import type { LineRow } from "./line-row.ts";
 import { persistently } from "./persistently.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
-import { type Extent, type SessionPlace, sessionKey } from "./session-place.ts";
+import { type Extent, type ExtentRow, extentOf, type SessionPlace, sessionKey } from "./session-place.ts";
 import { rowsOf } from "./session-rows.ts";
 
 /** Lines and bytes of one statement while a session is made. */
@@ -56,13 +56,13 @@ export function madeOnce(
 
 /** What an attempt whose end nobody heard of has made. */
 async function ownSession(database: Database, { key, made }: SessionPlace): Promise<Made | undefined> {
-  const [row] = await database.query<{ lines: string; bytes: string; plain: boolean }>(
+  const [row] = await database.query<ExtentRow & { plain: boolean }>(
     {
       text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
     },
     [key, made],
   );
-  return row && { extent: { lines: Number(row.lines), bytes: Number(row.bytes) }, isPlain: row.plain };
+  return row && { extent: extentOf(row), isPlain: row.plain };
 }
 
 /** Rules that a session breaks whose name is taken. */
@@ -93,12 +93,8 @@ export async function insertAll(
   place: SessionPlace,
   rows: readonly LineRow[],
 ): Promise<Extent> {
-  const extent = { lines: 0, bytes: 0 };
-  for (const batch of batches(rows)) {
-    const { lines, bytes } = await insertLines(connection, place, batch);
-    extent.lines = lines + batch.length;
-    extent.bytes = bytes + batch.reduce((sum, row) => sum + row.bytes.length + 1, 0);
-  }
+  let extent: Extent = { lines: 0, bytes: 0 };
+  for (const batch of batches(rows)) extent = (await insertLines(connection, place, batch)).end;
   return extent;
 }
 

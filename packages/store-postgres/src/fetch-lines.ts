@@ -1,4 +1,5 @@
 import type { GrowingBytes } from "@espalier/session-tree";
+import { addLine } from "./add-line.ts";
 import type { Database } from "./database.ts";
 import { gone } from "./insert-lines.ts";
 import { persistently } from "./persistently.ts";
@@ -50,10 +51,7 @@ export async function fetchInto(
   to: Extent,
 ): Promise<void> {
   for await (const lines of fetchLines(database, place, from, to)) {
-    for (const line of lines) {
-      bytes.add(line);
-      bytes.add(LINE_FEED);
-    }
+    for (const line of lines) addLine(bytes, line);
   }
 }
 
@@ -62,4 +60,3 @@ export function bytesOfLine({ line, raw }: FetchedLine): Uint8Array {
 }
 
 const encoder = new TextEncoder();
-const LINE_FEED = Uint8Array.of(10);

@@ -3,13 +3,11 @@ import type { Database } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
 import type { FoundSession } from "./found-session.ts";
 import { persistently } from "./persistently.ts";
-import { sessionKey } from "./session-place.ts";
+import { type ExtentRow, extentOf, sessionKey } from "./session-place.ts";
 
-interface FoundRow extends FetchedLine {
+interface FoundRow extends FetchedLine, ExtentRow {
   ref: string;
   made: string;
-  lines: string;
-  bytes: string;
   plain: boolean;
 }
 
@@ -66,7 +64,7 @@ function found(namespace: string, row: FoundRow): FoundSession {
   return {
     place: { key: sessionKey(namespace, row.ref), ref: row.ref, made: row.made },
     header: headerOf(row),
-    extent: { lines: Number(row.lines), bytes: Number(row.bytes) },
+    extent: extentOf(row),
     isPlain: row.plain,
   };
 }

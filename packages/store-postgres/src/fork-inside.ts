@@ -8,7 +8,7 @@ import type { FoundSession } from "./found-session.ts";
 import { insertLines } from "./insert-lines.ts";
 import { rowOfHeader, rowOfLine } from "./line-row.ts";
 import { factsOf } from "./session-facts.ts";
-import { type Extent, type SessionPlace, sessionKey } from "./session-place.ts";
+import { type ExtentRow, extentOf, type SessionPlace, sessionKey } from "./session-place.ts";
 
 /** Copies the lines of a path behind the header, in their order; positions and bytes are counted anew. */
 const COPY = {
@@ -64,16 +64,11 @@ export async function forkInside(
     await insertSession(connection, namespace, place);
     await insertLines(connection, place, [rowOfHeader(formatLine(header))]);
     const values = [source.key, leafId, place.key];
-    const [copied] = await connection.query<{ lines: string; bytes: string }>(COPY, values);
-    let extent: Extent = { lines: Number(copied!.lines), bytes: Number(copied!.bytes) };
+    const [copied] = await connection.query<ExtentRow>(COPY, values);
     await tell(connection, place);
-    if (additions.length > 0) {
-      const rows = additions.map((entry) => rowOfLine(formatLine(entry)));
-      const { lines, bytes } = await insertLines(connection, place, rows);
-      const length = rows.reduce((sum, row) => sum + row.bytes.length + 1, 0);
-      extent = { lines: lines + rows.length, bytes: bytes + length };
-    }
-    return { extent, isPlain: true };
+    const rows = additions.map((entry) => rowOfLine(formatLine(entry)));
+    const added = rows.length > 0 ? await insertLines(connection, place, rows) : undefined;
+    return { extent: added?.end ?? extentOf(copied!), isPlain: true };
   });
   return { place, header, ...(await made) };
 }

@@ -2,7 +2,7 @@ import { SessionTreeError } from "@espalier/session-tree";
 import type { Connection } from "./database.ts";
 import type { LineRow } from "./line-row.ts";
 import { factsOf } from "./session-facts.ts";
-import type { Extent, SessionPlace } from "./session-place.ts";
+import { type Extent, extentOf, type SessionPlace } from "./session-place.ts";
 
 /**
  * Counts lines into their session and inserts them, in one statement. The session's row is the counter: who updates it
@@ -27,15 +27,23 @@ const INSERT = {
   SELECT first_line, first_byte FROM counter`,
 };
 
+/** Where lines were put. */
+export interface Inserted {
+  /** What the session had before them. */
+  start: Extent;
+  /** What it has with them. */
+  end: Extent;
+}
+
 /**
- * Adds lines behind the last one; answers what was there before them.
+ * Adds lines behind the last one.
  * @throws PostgresStoreError `refused` with a `constraint`; SessionTreeError `removed`
  */
 export async function insertLines(
   connection: Connection,
   { key, ref, made }: SessionPlace,
   rows: readonly LineRow[],
-): Promise<Extent> {
+): Promise<Inserted> {
   const facts = factsOf(rows);
   const starts: number[] = [];
   let bytes = 0;
@@ -63,7 +71,8 @@ export async function insertLines(
     rows.map(({ raw }) => raw),
   ]);
   if (!counter) throw gone(ref);
-  return { lines: Number(counter.first_line), bytes: Number(counter.first_byte) };
+  const start = extentOf({ lines: counter.first_line, bytes: counter.first_byte });
+  return { start, end: { lines: start.lines + rows.length, bytes: start.bytes + bytes } };
 }
 
 /** The error for a session that is not there any more, or is another one by now. */

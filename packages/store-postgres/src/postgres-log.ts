@@ -12,6 +12,7 @@ import {
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
+import { addLine } from "./add-line.ts";
 import { appendLines } from "./append-lines.ts";
 import type { Database } from "./database.ts";
 import { fetchInto } from "./fetch-lines.ts";
@@ -21,7 +22,7 @@ import { type LineRow, rowOfLine } from "./line-row.ts";
 import { asTroubleOfSession } from "./log-errors.ts";
 import { persistently } from "./persistently.ts";
 import { readPath } from "./read-path.ts";
-import type { Extent, SessionPlace } from "./session-place.ts";
+import { type Extent, type ExtentRow, extentOf, type SessionPlace } from "./session-place.ts";
 import { replaced, upgradeSession } from "./upgrade-session.ts";
 
 const EXTENT = {
@@ -108,13 +109,13 @@ export class PostgresLog implements SessionLog {
       asTroubleOfSession("unreadable", async () => {
         const { key, ref, made } = this.#place;
         const [row] = await persistently(this.#database, () =>
-          this.#database.query<{ lines: string; bytes: string; plain: boolean }>(EXTENT, [key, made]),
+          this.#database.query<ExtentRow & { plain: boolean }>(EXTENT, [key, made]),
         );
         if (!row) throw this.#isOld ? replaced(ref) : gone(ref);
         if (this.#isOld) return null;
         const { bytes: from } = this.#seen;
-        await this.#see({ lines: Number(row.lines), bytes: Number(row.bytes) });
         this.#isPlain = row.plain;
+        await this.#see(extentOf(row));
         return this.#seen.bytes > from ? { from, to: this.#seen.bytes } : null;
       }),
     );
@@ -172,10 +173,7 @@ export class PostgresLog implements SessionLog {
     // What a failed call had fetched already stands behind what counts as seen.
     if (bytes && bytes.size > this.#seen.bytes) this.#bytes = undefined;
     else if (bytes && own) {
-      for (const row of own) {
-        bytes.add(row.bytes);
-        bytes.add(LINE_FEED);
-      }
+      for (const row of own) addLine(bytes, row.bytes);
     } else if (bytes) await fetchInto(bytes, this.#database, this.#place, this.#seen, end);
     this.#seen = end;
   }
@@ -209,4 +207,3 @@ function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
 }
 
 const closed = () => new SessionTreeError("closed", "The session was closed; open it again to write.");
-const LINE_FEED = Uint8Array.of(10);

@@ -22,3 +22,14 @@ export interface Extent {
   lines: number;
   bytes: number;
 }
+
+/** An extent as the database tells of it, where numbers of 64 bits are texts. */
+export interface ExtentRow {
+  lines: string;
+  bytes: string;
+}
+
+export const extentOf = ({ lines, bytes }: ExtentRow): Extent => ({
+  lines: Number(lines),
+  bytes: Number(bytes),
+});

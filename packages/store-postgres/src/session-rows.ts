@@ -6,6 +6,7 @@ import {
   type SessionHeader,
   upgradeLog,
 } from "@espalier/session-tree";
+import { addLine } from "./add-line.ts";
 import { type LineRow, rowOfHeader, rowOfLine } from "./line-row.ts";
 
 /**
@@ -23,10 +24,7 @@ export function rowsOf(header: string, lines: Iterable<string | Uint8Array>): Li
 /** What lines of an old format read as, line for line. */
 function upgraded(stored: readonly LineRow[], header: SessionHeader): ByteView {
   const bytes = new GrowingBytes(new Uint8Array());
-  for (const row of stored) {
-    bytes.add(row.bytes);
-    bytes.add(LINE_FEED);
-  }
+  for (const row of stored) addLine(bytes, row.bytes);
   return upgradeLog(bytes.view(), header)!.view;
 }
 
@@ -66,4 +64,3 @@ function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
 }
 
 const decoder = new TextDecoder();
-const LINE_FEED = Uint8Array.of(10);

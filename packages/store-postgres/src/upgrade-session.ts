@@ -3,7 +3,14 @@ import { SessionTreeError, type UpgradedLog } from "@espalier/session-tree";
 import { insertAll, insertSession } from "./create-session.ts";
 import type { Connection, Database } from "./database.ts";
 import { persistently } from "./persistently.ts";
-import { type Extent, namespaceOf, type SessionPlace, sessionKey } from "./session-place.ts";
+import {
+  type Extent,
+  type ExtentRow,
+  extentOf,
+  namespaceOf,
+  type SessionPlace,
+  sessionKey,
+} from "./session-place.ts";
 import { currentRows } from "./session-rows.ts";
 
 /** A session that was brought to the current format. */
@@ -64,11 +71,11 @@ export function upgradeSession(
 
 /** The session's row, which nobody else changes until the commit. */
 async function held(connection: Connection, key: string) {
-  const [row] = await connection.query<{ made: string; lines: string; bytes: string }>(
+  const [row] = await connection.query<ExtentRow & { made: string }>(
     { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },
     [key],
   );
-  return row && { made: row.made, extent: { lines: Number(row.lines), bytes: Number(row.bytes) } };
+  return row && { made: row.made, extent: extentOf(row) };
 }
 
 /** The error for a session of an old format that is not what was read of it any more. */
