@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { sentEntry } from "@espalier/engine";
 import { type AssistantMessage, message, type ToolCallBlock } from "@espalier/session-tree";
 import { afterAnswer, isWhole } from "./after-answer.ts";
@@ -11,7 +12,6 @@ import type { RunLog } from "./run-log.ts";
 import { CUT_OFF, callsOf, refusedResults, runTool } from "./run-tools.ts";
 import { streamAnswer } from "./stream-answer.ts";
 import { turnRequest } from "./turn-request.ts";
-import { untilAborted } from "./until-aborted.ts";
 
 /** What a turn works with. Model, limits and size may be others from one moment to the next. */
 export interface TurnStage {
@@ -61,7 +61,8 @@ export async function takeTurn(stage: TurnStage, overflows: number, signal: Abor
     await recoverFromOverflow(session, log, { answer, entry: entry!, overflows }, limits, signal);
     const { overflowRetryDelayMs: afterMs = 100 } = options;
     tell({ type: "retry", afterMs });
-    await untilAborted(new Promise((resolve) => setTimeout(resolve, afterMs)), signal);
+    // It ends by itself or by an abort, whose reason is what is thrown.
+    await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
     return { answer, next: "overflow" };
   }
 

@@ -27,7 +27,8 @@ export function awaitAnswer(
     };
     if (signal?.aborted) return reject(abortError(signal));
     signal?.addEventListener("abort", onAbort, { once: true });
-    summarizer.summarize(request).then(
+    // Inside a promise, one that throws at once and one that rejects are the same.
+    new Promise<SummaryAnswer>((answered) => answered(summarizer.summarize(request))).then(
       (answer) =>
         settle(() => (signal?.aborted ? reject(unwanted(answer, summarizer, signal)) : resolve(answer))),
       (thrown: unknown) => settle(() => reject(failure(thrown, summarizer, signal))),

@@ -1,7 +1,7 @@
 import { awaitAnswer, validAnswer, withSummarize } from "./await-answer.ts";
 import { attemptsOf, toSummarizerError, withAttempts } from "./failed-attempt.ts";
 import type { Summarizer, SummaryAnswer, SummaryRequest } from "./summarizer.ts";
-import type { FailedAttempt, SummarizerErrorCode } from "./summarizer-error.ts";
+import type { FailedAttempt, SummarizerError, SummarizerErrorCode } from "./summarizer-error.ts";
 
 const ABORT_GRACE_MS = 100;
 
@@ -31,12 +31,13 @@ function chain(
 }
 
 async function askInOrder(
-  summarizers: readonly Summarizer[],
+  summarizers: readonly [Summarizer, ...Summarizer[]],
   goesOn: (code: SummarizerErrorCode) => boolean,
   request: SummaryRequest,
 ): Promise<SummaryAnswer> {
   const failed: FailedAttempt[] = [];
-  for (const [place, summarizer] of summarizers.entries()) {
+  let last: SummarizerError | undefined;
+  for (const summarizer of summarizers) {
     try {
       const answer = validAnswer(
         summarizer.name,
@@ -50,11 +51,10 @@ async function askInOrder(
         ...(attempts.length > 0 && { attempts }),
       };
     } catch (thrown) {
-      const error = toSummarizerError(thrown, summarizer.name, request.signal);
-      failed.push(...attemptsOf(summarizer.name, error));
-      const isLast = place === summarizers.length - 1;
-      if (isLast || error.code === "aborted" || !goesOn(error.code)) throw withAttempts(error, failed);
+      last = toSummarizerError(thrown, summarizer.name, request.signal);
+      failed.push(...attemptsOf(summarizer.name, last));
+      if (last.code === "aborted" || !goesOn(last.code)) break;
     }
   }
-  throw new RangeError("A chain has at least one summarizer.");
+  throw withAttempts(last!, failed);
 }

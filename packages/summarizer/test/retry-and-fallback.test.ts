@@ -132,6 +132,19 @@ describe("withRetry", () => {
     await expect(running).rejects.toMatchObject({ code: "aborted", usage: { input: 4 } });
   });
 
+  it("takes what is thrown at once for a failure like any other", async () => {
+    const hasty: Summarizer = {
+      ...scriptedSummarizer(good, { name: "hasty" }),
+      summarize: () => {
+        throw new TypeError("no key");
+      },
+    };
+    await expect(withRetry(hasty).summarize(asked)).rejects.toMatchObject({
+      code: "failed",
+      attempts: [{ name: "hasty", message: 'The summarizer "hasty" failed: no key' }],
+    });
+  });
+
   it("keeps what an attempt was billed until it was aborted", async () => {
     const controller = new AbortController();
     const summarizer = withRetry({

@@ -149,8 +149,10 @@ describe("summarizeFitting", () => {
     const many = assistant("", calls);
     await expect(summarizeFitting(strict("S"), request([many]))).rejects.toMatchObject({ code: "too-long" });
     expect(await chainOf(strict("S")).summarize(request([many]))).toMatchObject({ source: "extractive" });
-    const beside = await summarizeFitting(strict("S"), request([user("go"), many]));
+    const strictly = strict("S");
+    const beside = await summarizeFitting(strictly, request([user("go"), many]));
     expect(beside).toMatchObject({ text: "S", omitted: { dropped: [1] } });
+    expect(strictly.requests[0]!.transcript).toContain("<note>1 message is not shown</note>");
   });
 
   it("asks nobody where notes on the parts could not be combined afterwards", async () => {

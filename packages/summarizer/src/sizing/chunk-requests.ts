@@ -65,7 +65,8 @@ function partRequest(
   dropped: ReadonlySet<number>,
   options: FullFitOptions,
 ): SummaryRequest {
-  const note = at === 0 && dropped.size > 0 ? `${dropped.size} messages are not shown` : undefined;
+  const missing = dropped.size === 1 ? "1 message is" : `${dropped.size} messages are`;
+  const note = at === 0 && dropped.size > 0 ? `${missing} not shown` : undefined;
   const { previousSummary, systemPrompt, ...rest } = request;
   const { output, prompt } = roomFor(request, options);
   return {
