@@ -1,3 +1,5 @@
+import { splitsPair } from "./code-points.ts";
+
 /** Where a cut text keeps its characters: at the beginning, or half at each end. */
 export type CutShape = "head" | "head-tail";
 
@@ -30,12 +32,4 @@ export function cut(text: string, limit: number, shape: CutShape = "head"): Cut 
 /** {@link cut} without the count. */
 export function cutText(text: string, limit: number, shape: CutShape = "head"): string {
   return cut(text, limit, shape).text;
-}
-
-/** True when a cut before `index` would separate the two halves of a code point. */
-function splitsPair(text: string, index: number): boolean {
-  if (index <= 0 || index >= text.length) return false;
-  const before = text.charCodeAt(index - 1);
-  const after = text.charCodeAt(index);
-  return before >= 0xd800 && before <= 0xdbff && after >= 0xdc00 && after <= 0xdfff;
 }

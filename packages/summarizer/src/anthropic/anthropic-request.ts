@@ -1,4 +1,5 @@
 import { type ContextMessage, messageText, toolCalls } from "@espalier/session-tree";
+import { isRecord } from "../is-record.ts";
 import { renderMessage } from "../rendered-message.ts";
 import type { SummaryRequest } from "../summarizer.ts";
 import { summaryPrompt, summaryTask } from "../summary-prompt.ts";
@@ -125,6 +126,3 @@ export function thinkingBudget(fields: Readonly<Record<string, unknown>>): numbe
   const budget = isRecord(thinking) ? thinking["budget_tokens"] : undefined;
   return typeof budget === "number" && budget > 0 ? budget : 0;
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null;

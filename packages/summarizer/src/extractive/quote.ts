@@ -1,3 +1,5 @@
+import { splitsPair } from "../code-points.ts";
+
 /**
  * Foreign words in a summary. Everything that this summarizer did not say itself stands between quotation marks or in a
  * code span, on one line, so that no heading, tag or list item inside it can become part of the summary's structure.
@@ -68,9 +70,7 @@ function closeCodeSpan(text: string): string {
 
 /** The first `length` UTF-16 units, one fewer where that would cut a surrogate pair. */
 export function wholeCodePoints(text: string, length: number): string {
-  const last = text.charCodeAt(length - 1);
-  const cutsPair = length < text.length && last >= 0xd800 && last <= 0xdbff;
-  return text.slice(0, cutsPair ? length - 1 : length);
+  return text.slice(0, splitsPair(text, length) ? length - 1 : length);
 }
 
 /** The words as they were said, on one line between quotation marks, at most `maximum` units with the marks. */

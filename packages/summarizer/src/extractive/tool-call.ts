@@ -1,6 +1,7 @@
 import type { ToolCallBlock } from "@espalier/session-tree";
 import { patchedFiles } from "../files/patched-files.ts";
 import { PATH_FIELDS } from "../files/path-fields.ts";
+import { isRecord } from "../is-record.ts";
 import { type Command, readCommand } from "./command.ts";
 
 /** What a call was made for. Read from the arguments first, from the tool's name where they leave it open. */
@@ -64,10 +65,6 @@ function purposeByName(name: string, values: Record<string, unknown>): CallPurpo
   if (/write|create|save/.test(name)) return "write";
   if (/read|view|open|cat|grep|glob|find|search|list|^ls$|fetch/.test(name)) return "read";
   return "other";
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function pathOf(value: unknown): string[] {

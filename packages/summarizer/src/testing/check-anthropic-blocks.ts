@@ -1,4 +1,5 @@
-import { isRecord, type Problems, unknownFields } from "./request-shape.ts";
+import { isRecord } from "../is-record.ts";
+import { type Problems, unknownFields } from "./request-shape.ts";
 
 type Block = Record<string, unknown>;
 

@@ -1,6 +1,7 @@
+import { isRecord } from "../is-record.ts";
 import { checkBlock, checkCacheMarkers } from "./check-anthropic-blocks.ts";
 import { checkToolPairs } from "./check-anthropic-pairs.ts";
-import { type CheckedTurn, isRecord, type Problems, unknownFields } from "./request-shape.ts";
+import { type CheckedTurn, type Problems, unknownFields } from "./request-shape.ts";
 
 /** What is checked beyond the rules that hold for every request. */
 export interface CheckOptions {

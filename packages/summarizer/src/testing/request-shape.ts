@@ -1,9 +1,6 @@
 /** Sentences about what is wrong, in the order in which it was found. */
 export type Problems = string[];
 
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** The API refuses fields that it does not know. */
 export function unknownFields(
   value: Record<string, unknown>,

@@ -1,3 +1,4 @@
+import { isHighSurrogate, isLowSurrogate } from "../code-points.ts";
 import { messageParts } from "./message-parts.ts";
 import type { TokenEstimator } from "./token-estimator.ts";
 
@@ -46,6 +47,3 @@ function utf8Length(text: string): number {
   }
   return bytes;
 }
-
-const isHighSurrogate = (unit: number) => unit >= 0xd800 && unit <= 0xdbff;
-const isLowSurrogate = (unit: number) => unit >= 0xdc00 && unit <= 0xdfff;
