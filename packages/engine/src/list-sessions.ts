@@ -1,4 +1,4 @@
-import { resolve, sep } from "node:path";
+import { isAbsolute, resolve, sep } from "node:path";
 import type { SessionListing, SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { espalierHome, piSessions, sessionFolders } from "./home.ts";
@@ -29,13 +29,17 @@ export interface ListOptions {
 /** Sessions, newest first. */
 export async function* listSessions(options: ListOptions = {}): AsyncGenerator<ListedSession> {
   const { folder, home = espalierHome(), store, parent, subAgents = parent !== undefined } = options;
-  const pi = piSessions();
+  const isOfPi = withinFolder(piSessions());
   const folders = folder === undefined ? sessionFolders(home) : [folder];
   for await (const listing of (store ?? fileStore({ home, folders })).list()) {
     if (!subAgents && listing.parent?.kind === "subagent") continue;
     if (parent !== undefined && !listing.parent?.sessionId.startsWith(parent)) continue;
-    yield { ...listing, agent: !store && isWithin(pi, listing.ref) ? "pi" : "espalier" };
+    yield { ...listing, agent: !store && isOfPi(listing.ref) ? "pi" : "espalier" };
   }
 }
 
-const isWithin = (folder: string, file: string): boolean => resolve(file).startsWith(resolve(folder) + sep);
+/** Asked of every session of a list: only a path that is relative to where one stands has to be resolved for it. */
+function withinFolder(folder: string): (file: string) => boolean {
+  const beginning = resolve(folder) + sep;
+  return (file) => (isAbsolute(file) ? file : resolve(file)).startsWith(beginning);
+}
