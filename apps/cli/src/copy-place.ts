@@ -32,7 +32,8 @@ export async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> 
   }
   if (DATABASE.test(word)) {
     const [address, ref = ""] = word.split("#", 2) as [string, string?];
-    return inStore(await openStore(address), decodeURIComponent(ref));
+    const name = decoded(ref);
+    return inStore(await openStore(address), name);
   }
   const home = espalierHome();
   if (!isFolder(word)) return { store: fileStore({ home }), ref: word, nameOf: () => undefined };
@@ -42,6 +43,15 @@ export async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> 
     ref: undefined,
     nameOf: (header) => join(folder, sessionFileName(header)),
   };
+}
+
+function decoded(ref: string): string {
+  try {
+    return decodeURIComponent(ref);
+  } catch (cause) {
+    const message = `#${ref} is no name of a session as addresses write it: a % in it is %25.`;
+    throw new CommandError("usage", message, { cause });
+  }
 }
 
 const inStore = (store: SessionStore, ref: string): CopyPlace => ({

@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { expect, test } from "vitest";
-import { DEMO, espalier, espalierJson, HEADER, said, sessionOf, start } from "./espalier.ts";
+import { DEMO, espalier, espalierJson, HEADER, said, sessionOf, start, temporaryFolder } from "./espalier.ts";
 
 test("wrong usage is one sentence on stderr and exit 2, with --json an error object", async () => {
   const wrong = [
@@ -22,6 +22,20 @@ test("wrong usage is one sentence on stderr and exit 2, with --json an error obj
       expect(program).toMatchObject({ code: 2, stderr: "", value: { error: { code: "usage" } } });
     }),
   );
+});
+
+test("places that make no sense are wrong usage, and the sentence says what would", async () => {
+  const folder = temporaryFolder();
+  const places = [
+    [["list", DEMO], "espalier tree"],
+    [["copy", folder, `${folder}/`], "another place"],
+    [["copy", "postgres://localhost/x#%zz", folder], "%25"],
+  ] as const;
+  for (const [parameters, cure] of places) {
+    const { code, value } = await espalierJson(parameters);
+    expect({ code, usage: value.error.code }).toEqual({ code: 2, usage: "usage" });
+    expect(value.error.message).toContain(cure);
+  }
 });
 
 test("--json stands before the command or behind it", async () => {

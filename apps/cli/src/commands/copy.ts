@@ -1,3 +1,4 @@
+import { existsSync, realpathSync } from "node:fs";
 import { copySession } from "@espalier/engine";
 import { SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
@@ -24,6 +25,8 @@ Examples:
   espalier copy ~/.espalier/sessions/ "postgres://localhost/agents?namespace=me"`,
     )
     .action(async (from: string, to: string) => {
+      if (isSameFolder(from, to))
+        throw new CommandError("usage", `${to} is where these sessions are already; name another place.`);
       const source = await copyPlace(shell, from);
       const target = await copyPlace(shell, to);
       if (source.ref === undefined && target.ref !== undefined)
@@ -32,6 +35,10 @@ Examples:
       for await (const { ref } of source.store.list()) await copyOrComplain(shell, source, ref, target);
     });
 }
+
+/** A folder copied to itself would have each session that is called otherwise twice. */
+const isSameFolder = (from: string, to: string): boolean =>
+  existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);
 
 async function copyOne(shell: Shell, source: CopyPlace, ref: string, target: CopyPlace): Promise<void> {
   const log = await source.store.open(ref, "read");

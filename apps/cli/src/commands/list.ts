@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { type ListedSession, type ListOptions, listSessions } from "@espalier/engine";
 import type { Command } from "commander";
@@ -22,6 +22,11 @@ export function addList(program: Command, shell: Shell): void {
     .action(async (folder: string | undefined, asked: Pick<ListOptions, "subAgents" | "parent">) => {
       if (folder !== undefined && !existsSync(folder))
         throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
+      if (folder !== undefined && !statSync(folder).isDirectory())
+        throw new CommandError(
+          "usage",
+          `${folder} is no folder; \`espalier tree ${folder}\` shows a session.`,
+        );
       const sessions = listSessions({
         ...(folder === undefined ? storeOf(shell) : { folder: resolve(folder) }),
         ...asked,
