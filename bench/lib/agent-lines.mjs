@@ -1,4 +1,4 @@
-// Sessions as Claude Code and Codex leave them: turns of a prompt, thinking, calls and results, in the sizes of real
+// Sessions as Claude Code, Codex and Pi leave them: turns of a prompt, thinking, calls and results, in the sizes of real
 // ones, with the bookkeeping that stands between, a compaction now and then, and what the agent says to its own screen.
 import { textPool } from "./pool.mjs";
 import { randomFrom } from "./random.mjs";
@@ -35,6 +35,11 @@ class Voice {
     return new Date(this.#time).toISOString();
   }
 
+  /** The time of what was said last, epoch milliseconds. */
+  get ms() {
+    return this.#time;
+  }
+
   id() {
     const number = (++this.#ids).toString(16).padStart(12, "0");
     return `57b7506c-3608-4b14-97be-${number}`;
@@ -42,7 +47,12 @@ class Voice {
 }
 
 /** @type {Record<string, (turns: number) => Generator<object>>} */
-export const agentLines = { "claude-code": claudeCodeLines, codex: codexLines };
+export const agentLines = {
+  "claude-code": claudeCodeLines,
+  codex: codexLines,
+  pi: piLines,
+  "pi of format 1": firstPiLines,
+};
 
 function* claudeCodeLines(turns) {
   const voice = new Voice();
@@ -144,5 +154,52 @@ function* codexLines(turns) {
     yield said("assistant", "output_text", text);
     yield line("event_msg", { type: "agent_message", message: text });
     if (turn % TURNS_UNTIL_COMPACTION === 0) yield line("compacted", { message: voice.text(6_000) });
+  }
+}
+
+function* piLines(turns) {
+  const voice = new Voice();
+  yield { type: "session", version: 3, id: SESSION, timestamp: voice.now(), cwd: CWD };
+  let parentId = null;
+  const entry = (type, fields) => {
+    const id = voice.id();
+    const line = { type, id, parentId, timestamp: voice.now(), ...fields };
+    parentId = id;
+    return line;
+  };
+  const message = (role, fields) => entry("message", { message: { role, ...fields, timestamp: voice.ms } });
+  const answer = (content, stopReason) => {
+    const cost = { input: 0.009, output: 0.002, cacheRead: 0.006, cacheWrite: 0, total: 0.017 };
+    const usage = { input: 3000, output: 120, cacheRead: 20_000, cacheWrite: 0, totalTokens: 23_120, cost };
+    const model = { api: "anthropic-messages", provider: "anthropic", model: "claude-sonnet-4-5" };
+    return message("assistant", { content, ...model, usage, stopReason });
+  };
+  for (let turn = 1; turn <= turns; turn++) {
+    yield message("user", { content: voice.text(200) });
+    for (let calls = voice.calls; calls > 0; calls--) {
+      const id = `toolu_${voice.id()}`;
+      const thinking = { type: "thinking", thinking: voice.text(400), thinkingSignature: SIGNATURE };
+      const call = { type: "toolCall", id, name: "bash", arguments: { command: voice.text(120) } };
+      yield answer([thinking, call], "toolUse");
+      const content = [{ type: "text", text: voice.text(1_200) }];
+      yield message("toolResult", { toolCallId: id, toolName: "bash", content, isError: false });
+    }
+    yield answer([{ type: "text", text: voice.text(900) }], "stop");
+    if (turn % TURNS_UNTIL_COMPACTION === 0)
+      yield entry("compaction", {
+        summary: voice.text(6_000),
+        firstKeptEntryId: parentId,
+        tokensBefore: 160_000,
+      });
+  }
+}
+
+/** The same as it was written first: without ids, and what a compaction keeps named by its line. */
+function* firstPiLines(turns) {
+  let lines = 0;
+  for (const { version: _version, parentId: _parent, firstKeptEntryId, ...line } of piLines(turns)) {
+    if (line.type !== "session") delete line.id;
+    yield firstKeptEntryId === undefined ? line : { ...line, firstKeptEntryIndex: lines - 1 };
+    lines++;
   }
 }

@@ -2,6 +2,7 @@ import type { Entry, SessionHeader } from "@espalier/session-tree";
 import type { ImportIssues } from "./import-issue.ts";
 import type { SourceFile } from "./import-source.ts";
 import type { ScratchSpace } from "./scratch/scratch-space.ts";
+import type { SessionCounts } from "./session-counts.ts";
 
 /** What an earlier import made of a message. */
 export interface KnownEntry {
@@ -38,6 +39,8 @@ export interface SessionDraft {
   readonly lines: number;
   /** Where the source stands; null before the first entry, undefined until all entries have been read. */
   readonly leafId: string | null | undefined;
+  /** What is in lines that are copied; complete with them. Undefined where entries are made, who writes them counts. */
+  readonly counts?: SessionCounts | undefined;
   /** The session's first line. May read a good deal, of other files too: to be asked for when it is needed. */
   header(): SessionHeader;
   /**

@@ -19,27 +19,23 @@ buildSync({
   outfile: program,
 });
 
-/** Short lines: whatever is kept of each weighs most. */
-const TURNS = 25_000;
+/** How many times as long the longer of two files is. */
 const TIMES = 4;
 
 /** Megabytes of the heap. With more at hand it is collected later, and the process says nothing of what is needed. */
 const HEAP = ["--max-old-space-size=40", "--max-semi-space-size=2"];
 
-/** What may come and go from one run to the next. A table of the lines in memory takes 25 MB more, at least. */
+/** What may come and go from one run to the next, in MB. What kept a number of each line in memory took 16 more, at least. */
 const NOISE = 12;
 
-function peakOf(path: string): { entries: number; megabytes: number } {
-  const told = execFileSync(process.execPath, [...HEAP, program, path, scratchFolder()], {
-    encoding: "utf8",
-  });
+function peakOf(path: string, home: string): { entries: number; megabytes: number } {
+  const told = execFileSync(process.execPath, [...HEAP, program, path, home], { encoding: "utf8" });
   return JSON.parse(told);
 }
 
-/** Writes a long file, a piece at a time. */
-function writeLong(name: string, lines: Iterable<Line>): string {
-  const path = join(scratchFolder(), name);
-  const file = openSync(path, "w");
+/** Writes lines behind those of a file, a piece at a time. */
+function writeLong(path: string, lines: Iterable<Line>): string {
+  const file = openSync(path, "a");
   let waiting = "";
   for (const line of lines) {
     waiting += `${JSON.stringify(line)}\n`;
@@ -52,39 +48,73 @@ function writeLong(name: string, lines: Iterable<Line>): string {
   return path;
 }
 
-function* claudeCodeLines(turns: number): Generator<Line> {
-  let parent: string | null = null;
-  for (let turn = 0; turn < turns; turn++) {
-    yield user(`prompt-${turn}`, parent);
+/** Short lines, so that whatever is kept of each weighs most: two entries a turn. */
+type Turns = (from: number, to: number) => Iterable<Line>;
+
+function* claudeCodeTurns(from: number, to: number): Generator<Line> {
+  for (let turn = from; turn < to; turn++) {
+    yield user(`prompt-${turn}`, turn === 0 ? null : `answer-${turn - 1}`);
     yield answer(`answer-${turn}`, `prompt-${turn}`);
-    parent = `answer-${turn}`;
   }
 }
 
-function* codexLines(turns: number): Generator<Line> {
-  const rollout = new Rollout().meta();
-  for (let turn = 0; turn < turns; turn++) {
+function* codexTurns(from: number, to: number): Generator<Line> {
+  const rollout = from === 0 ? new Rollout().meta() : new Rollout();
+  for (let turn = from; turn < to; turn++) {
     rollout.items(message("user", `prompt ${turn}`), message("assistant", `answer ${turn}`));
     yield* rollout.lines.splice(0);
   }
 }
 
-test.each([
-  ["Claude Code", `${SESSION}.jsonl`, claudeCodeLines],
-  ["Codex", rolloutName(), codexLines],
+const piTurns = (version: 1 | 3) =>
+  function* (from: number, to: number): Generator<Line> {
+    const timestamp = "2026-11-21T20:00:00.000Z";
+    if (from === 0) yield { type: "session", version, id: SESSION, timestamp, cwd: "/" };
+    // The first version has no ids.
+    const place = (id: string, parentId: string | null) => (version === 1 ? {} : { id, parentId });
+    for (let turn = from; turn < to; turn++) {
+      const [prompt, said] = [`prompt-${turn}`, { type: "text", text: "yes" }];
+      const before = turn === 0 ? null : `answer-${turn - 1}`;
+      yield {
+        type: "message",
+        ...place(prompt, before),
+        timestamp,
+        message: { role: "user", content: "so?" },
+      };
+      yield {
+        type: "message",
+        ...place(`answer-${turn}`, prompt),
+        timestamp,
+        message: { role: "assistant", content: [said] },
+      };
+    }
+  };
+
+test.each<[string, string, number, Turns]>([
+  ["Claude Code", `${SESSION}.jsonl`, 25_000, claudeCodeTurns],
+  ["Codex", rolloutName(), 25_000, codexTurns],
+  ["Pi, format 1", "first.jsonl", 20_000, piTurns(1)],
+  ["Pi, format 3", "third.jsonl", 80_000, piTurns(3)],
 ])(
-  "an import of %s takes the same memory for four times the lines",
-  (_agent, name, lines) => {
-    const short = peakOf(writeLong(name, lines(TURNS)));
-    const long = peakOf(writeLong(name, lines(TURNS * TIMES)));
-    expect(long.entries - short.entries).toBe(TURNS * (TIMES - 1) * 2);
-    expect(long.megabytes - short.megabytes).toBeLessThan(NOISE);
+  "an import of %s takes the same memory for four times the lines, and so does the import of what was added",
+  (_agent, name, turns, lines) => {
+    const [short, long] = [turns, turns * TIMES].map((length) => {
+      const home = scratchFolder();
+      const path = writeLong(join(scratchFolder(), name), lines(0, length));
+      const whole = peakOf(path, home);
+      expect(whole.entries).toBeGreaterThanOrEqual(length * 2);
+      writeLong(path, lines(length, length + 1));
+      const added = peakOf(path, home);
+      expect(added.entries).toBe(2);
+      return [whole.megabytes, added.megabytes];
+    }) as [number[], number[]];
+    for (const [at, megabytes] of long.entries()) expect(megabytes - short[at]!).toBeLessThan(NOISE);
   },
   300_000,
 );
 
 test("an import that finds no room for what it has to remember names the folder, and ends", () => {
-  const path = writeLong(`${SESSION}.jsonl`, claudeCodeLines(TURNS * TIMES));
+  const path = writeLong(join(scratchFolder(), `${SESSION}.jsonl`), claudeCodeTurns(0, 100_000));
   const missing = join(scratchFolder(), "missing");
   const env = { ...process.env, TMPDIR: missing, TEMP: missing };
   const { status, stderr } = spawnSync(process.execPath, [program, path, scratchFolder()], {

@@ -1,7 +1,7 @@
 import type { Entry } from "./entry.ts";
-import { ORPHAN, ROOT } from "./entry-index.ts";
 import { kindOf } from "./entry-kinds.ts";
 import type { EntryRows } from "./leaf.ts";
+import { ORPHAN, ROOT } from "./row-index.ts";
 
 /** Entries at hand, in file order, as rows. A reference means the nearest entry above the one that refers. */
 export class ArrayRows implements EntryRows {

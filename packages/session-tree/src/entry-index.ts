@@ -2,6 +2,7 @@ import { resized } from "./column.ts";
 import type { IdHashes } from "./id-hashes.ts";
 import { IdTable } from "./id-table.ts";
 import { OffsetColumn } from "./offset-column.ts";
+import { ROOT, type RowIndex } from "./row-index.ts";
 import type { WaitingRows } from "./waiting-rows.ts";
 
 /** How much longer full columns become at most while a log is read, where its size says how many rows may follow. */
@@ -16,17 +17,8 @@ const FEWEST = 64;
 /** Room left for rows that are shorter than those before. */
 const MARGIN = 1.02;
 
-/** The parent of a root. */
-export const ROOT = -1;
-
-/** The parent of an entry whose parent is not above it: a root too, and reported. */
-export const ORPHAN = -2;
-
-/**
- * Where every entry of a log is and what it follows, as columns of numbers: 30 to 43 bytes an entry, whatever it says.
- * Rows are in file order and only ever added; a parent's row is always below its child's, so no walk can loop.
- */
-export class EntryIndex {
+/** The rows of a log as columns of numbers in memory: 30 to 43 bytes an entry, whatever it says. */
+export class EntryIndex implements RowIndex {
   readonly #offset = new OffsetColumn(FEWEST);
   #length = new Uint32Array(FEWEST);
   #parent = new Int32Array(FEWEST);

@@ -28,15 +28,22 @@ export function deriveId(sessionId: string, lineNumber: number): string {
     low = Math.imul(low ^ code, 0x01000193);
     high = Math.imul(high ^ (code + 0x9e3779b9), 0x85ebca6b) ^ (high >>> 13);
   }
-  let rest = (BigInt(mix(high)) << 32n) | BigInt(mix(low ^ high));
   // 64 bits end after 11 characters. The line number fills what is left, and keeps lines apart.
-  rest = rest * 4_294_967_296n + BigInt(lineNumber >>> 0);
+  const rest = [mix(high), mix(low ^ high), lineNumber >>> 0];
   let id = "";
-  for (let i = 0; i < ID_LENGTH; i++) {
-    id += ALPHABET[Number(rest % 62n)];
-    rest /= 62n;
-  }
+  for (let i = 0; i < ID_LENGTH; i++) id += ALPHABET[divide(rest, ALPHABET.length)];
   return id;
+}
+
+/** Divides a number of several times 32 bits, the highest first, and returns what is left over. */
+function divide(words: number[], by: number): number {
+  let left = 0;
+  for (let at = 0; at < words.length; at++) {
+    const value = left * 2 ** 32 + words[at]!;
+    words[at] = Math.floor(value / by);
+    left = value % by;
+  }
+  return left;
 }
 
 /** The finaliser of MurmurHash3: every input bit reaches every output bit. */

@@ -22,16 +22,19 @@ export { type UsageEntry, usage } from "./entries/usage.ts";
 export type { ContextEdit, Entry, EntryBehaviour, EntryKind, FilledIn, NewEntry, Settings } from "./entry.ts";
 export { defineEntry } from "./entry.ts";
 export { entryFields } from "./entry-fields.ts";
-export { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
+export { EntryIndex } from "./entry-index.ts";
 export { entryKinds, kindOf } from "./entry-kinds.ts";
 export type { EntryPreparation } from "./entry-preparation.ts";
 export { EntryScan, scanEntry } from "./entry-scan.ts";
 export { ForkLines, type ForkPlan, type ForkPosition, forkHeader, forkLines, planFork } from "./fork.ts";
 export { headerLine, parsedHeader } from "./given-header.ts";
 export { GrowingBytes } from "./growing-bytes.ts";
+export { IdHash } from "./id-hash.ts";
+export type { IdHashes } from "./id-hashes.ts";
 export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
 export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
 export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";
+export { type LineUpgrade, lineUpgrade, type UpgradeMemory } from "./line-upgrade.ts";
 export { listedMessage } from "./listing.ts";
 export { memoryLog } from "./memory-log.ts";
 export { memoryStore } from "./memory-store.ts";
@@ -111,6 +114,7 @@ export type {
 } from "./request/turn.ts";
 export { bashExecutionText, branchSummaryText, compactionSummaryText } from "./request/wrapping.ts";
 export { roleAt } from "./role-at.ts";
+export { ORPHAN, ROOT, type RowIndex } from "./row-index.ts";
 export type { SessionChange, SessionObserver } from "./session-change.ts";
 export type { SessionContext } from "./session-context.ts";
 export {
@@ -138,6 +142,8 @@ export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-erro
 export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
 export { Tree } from "./tree.ts";
+export { type LinesAgain, TreeIntake } from "./tree-intake.ts";
 export { type UpgradedLog, upgradeLog } from "./upgrade.ts";
+export type { WaitingRows } from "./waiting-rows.ts";
 export { QUEUE_LIMITS, type QueueLimits } from "./write-queue.ts";
 export { WRITER } from "./writer.ts";

@@ -1,5 +1,5 @@
 import type { Entry, EntryKind } from "./entry.ts";
-import { ORPHAN, ROOT } from "./entry-index.ts";
+import { ORPHAN, ROOT } from "./row-index.ts";
 import type { Tree } from "./tree.ts";
 
 /** Entries in file order, as the rules of the leaf need them: a `Tree` is one. */

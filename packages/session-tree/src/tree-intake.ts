@@ -1,11 +1,11 @@
 import { type ByteView, forEachLine, type LineVisitor } from "@espalier/jsonl-stream";
 import { idIn } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
-import { type EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
 import { entryKinds, kindCode } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { GlueMarks } from "./glue-marks.ts";
 import { kindIn } from "./kind-in-bytes.ts";
+import { ORPHAN, ROOT, type RowIndex } from "./row-index.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
 import { readSessionLine } from "./session-line.ts";
@@ -14,18 +14,24 @@ import { WaitingRows } from "./waiting-rows.ts";
 
 const encoder = new TextEncoder();
 
+/** Gives bytes of lines again that were taken, by offset and length as they were taken. */
+export type LinesAgain = Pick<ByteView, "read">;
+
+const NO_LINES: LinesAgain = { read: () => new Uint8Array() };
+
 /** Takes lines into an index, in file order, and notes what is wrong with them. */
 export class TreeIntake {
   header: SessionHeader | undefined;
   /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
   lastRow = -1;
   readonly issues: SessionIssue[] = [];
-  readonly #index: EntryIndex;
+  readonly #index: RowIndex;
   readonly #scan = new EntryScan();
   readonly #marks = new GlueMarks();
   readonly #waiting = new WaitingRows();
-  #view!: ByteView;
-  #usual!: UsualLines;
+  #lines: LinesAgain;
+  /** While a view is walked. */
+  #usual: UsualLines | undefined;
   /** Where the next call goes on: behind the last line that has an end. */
   #offset = 0;
   #nextLine = 1;
@@ -36,13 +42,15 @@ export class TreeIntake {
   /** Where the header begins; -1 while there is none. */
   #headerOffset = -1;
 
-  constructor(index: EntryIndex) {
+  /** @param lines the log of which {@link take} is given the lines; {@link takeIn} brings its own */
+  constructor(index: RowIndex, lines: LinesAgain = NO_LINES) {
     this.#index = index;
+    this.#lines = lines;
   }
 
   /** Takes in what `view` has beyond what was taken before. */
   takeIn(view: ByteView): void {
-    this.#view = view;
+    this.#lines = view;
     const from = this.#offset;
     // A tail without an end is looked at again when the log has grown: it may be whole by now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
@@ -54,21 +62,38 @@ export class TreeIntake {
     const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
       if (terminated) nextLine = line + 1;
       else tail = offset;
-      if (terminated && this.#takeFast(block, start, end, offset, line)) return;
-      this.#addWaiting();
-      this.#line = line;
-      // The byte order mark that a log may begin with is no part of its first line.
-      if (end > start)
-        this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
+      this.take(block, start, end, offset, line, terminated);
     };
     try {
       forEachLine(view, visit, { from, lineNumber: this.#nextLine, finder: this.#usual });
     } finally {
       this.#usual.release();
+      this.#usual = undefined;
     }
-    this.#addWaiting();
+    this.settle();
     this.#nextLine = nextLine;
     this.#offset = tail < 0 ? view.size : tail;
+  }
+
+  /** Takes the next line, given as `forEachLine` gives them. For who has lines one by one: {@link settle} ends it. */
+  take(
+    block: Uint8Array,
+    start: number,
+    end: number,
+    offset: number,
+    line: number,
+    terminated: boolean,
+  ): void {
+    if (terminated && this.#takeFast(block, start, end, offset, line)) return;
+    this.#addWaiting();
+    this.#line = line;
+    // The byte order mark that a log may begin with is no part of its first line.
+    if (end > start) this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
+  }
+
+  /** To be called when all lines there are were taken: what is told of them is complete then. */
+  settle(): void {
+    this.#addWaiting();
     this.#index.settle();
   }
 
@@ -76,8 +101,8 @@ export class TreeIntake {
   #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
     if (this.#usable === 0) return false;
     const scan = this.#scan;
-    const { isUsual } = this.#usual;
-    if (isUsual) this.#usual.scanInto(scan, start);
+    const usual = this.#usual?.isUsual ? this.#usual : undefined;
+    if (usual) usual.scanInto(scan, start);
     else if (!scanEntry(block, start, end, scan)) return false;
     else if (this.#marks.between(block, offset - start, scan.stop, end)) return false;
     const kind = kindIn(block, scan.typeStart, scan.typeEnd);
@@ -89,7 +114,7 @@ export class TreeIntake {
     rows.length[at] = end - start;
     rows.kind[at] = kind;
     rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
-    if (isUsual) this.#usual.hashesInto(rows.ids, rows.parents, at);
+    if (usual) usual.hashesInto(rows.ids, rows.parents, at);
     else this.#hashIds(rows, at, block);
     if (rows.isFull) this.#addWaiting();
     return true;
@@ -219,7 +244,7 @@ export class TreeIntake {
 
   /** The id of a line that was found fast, and so will be again. */
   #idAt(offset: number, length: number): string {
-    const bytes = this.#view.read(offset, length);
+    const bytes = this.#lines.read(offset, length);
     scanEntry(bytes, 0, bytes.length, this.#scan);
     return idIn(bytes, this.#scan);
   }
@@ -227,8 +252,8 @@ export class TreeIntake {
   /** Whether the line at `offset` is that of a row again, and means the same: not where its parent is another one by now. */
   #isRepeated(row: number, parent: number, kind: number, offset: number, length: number): boolean {
     if (this.#index.lineLength(row) !== length || this.#index.parent(row) !== parent) return false;
-    const before = this.#view.read(this.#index.offset(row), length);
-    const here = this.#view.read(offset, length);
+    const before = this.#lines.read(this.#index.offset(row), length);
+    const here = this.#lines.read(offset, length);
     if (!before.every((byte, i) => byte === here[i])) return false;
     const { leafTarget } = entryKinds[kind]!;
     if (!leafTarget || parent >= 0) return true;

@@ -1,11 +1,12 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import { DAMAGED, idIn, placeholder } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
-import { EntryIndex, ORPHAN, ROOT } from "./entry-index.ts";
+import { EntryIndex } from "./entry-index.ts";
 import { entryKinds, kindCode } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { findNear } from "./near-ids.ts";
 import { NearReader } from "./near-reader.ts";
+import { ORPHAN, ROOT, type RowIndex } from "./row-index.ts";
 import type { SessionHeader } from "./session-header.ts";
 import type { SessionIssue } from "./session-issue.ts";
 import { readSessionLine } from "./session-line.ts";
@@ -27,8 +28,8 @@ const HEAD_BYTES = 400;
  */
 export class Tree {
   /** Where each entry is and how they hang together, in columns of numbers by row. */
-  readonly index = new EntryIndex();
-  readonly #intake = new TreeIntake(this.index);
+  readonly index: RowIndex;
+  readonly #intake: TreeIntake;
   /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
   #bodies = new Map<number, Entry>();
   #olderBodies = new Map<number, Entry>();
@@ -36,7 +37,10 @@ export class Tree {
   #view: ByteView;
   #reader: NearReader;
 
-  constructor(view: ByteView) {
+  /** @param index where the rows are kept, empty; default: in memory */
+  constructor(view: ByteView, index: RowIndex = new EntryIndex()) {
+    this.index = index;
+    this.#intake = new TreeIntake(index);
     this.#view = view;
     this.#reader = new NearReader(view);
     this.#intake.takeIn(view);

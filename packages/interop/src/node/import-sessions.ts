@@ -58,7 +58,7 @@ export async function* importSessions(
   try {
     const planned = planImport(what, files, env, scratch);
     const redactor = redact ? new Redactor(redact) : undefined;
-    const to = { store, redactor, catalogue: await SessionCatalogue.open(store, planned.length) };
+    const to = { store, redactor, scratch, catalogue: await SessionCatalogue.open(store, planned.length) };
     for (const [index, file] of planned.entries()) {
       onProgress?.({ path: file.path, index, total: planned.length });
       yield* importFile(file, files, to, options);

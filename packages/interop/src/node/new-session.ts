@@ -1,24 +1,26 @@
 import { type Entry, kindOf, type Redactor } from "@espalier/session-tree";
 import type { SessionDraft } from "../import-draft.ts";
+import { CountingEntries, type SessionCounts } from "../session-counts.ts";
 import { type DraftWriting, draftLine, leafBehind, leafLine } from "./draft-lines.ts";
-import { CountingEntries } from "./session-counts.ts";
 
 /** A session that is written for the first time: its lines one at a time, counted as they go. */
 export class NewSession {
-  readonly counts = new CountingEntries();
-  /** True when lines are copied as they are: of those only the number is counted. */
-  isCopied = false;
+  readonly #written = new CountingEntries();
   readonly #draft: SessionDraft;
   readonly #items: Generator<Entry | Uint8Array, void>;
   /** Items that were looked at before they are written. */
   readonly #first: (Entry | Uint8Array)[] = [];
-
   readonly #redactor: Redactor | undefined;
 
   constructor(draft: SessionDraft, { redactor, summaries }: DraftWriting) {
     this.#draft = draft;
     this.#redactor = redactor;
     this.#items = draft.entries(summaries ? { summaries } : {});
+  }
+
+  /** What is in it; complete with the lines. Lines that are copied are counted by who copies them. */
+  get counts(): SessionCounts {
+    return this.#draft.counts ?? this.#written;
   }
 
   /** Whether anything is said in it; a session of notes alone is none. */
@@ -36,11 +38,9 @@ export class NewSession {
     for (const items of [this.#first, this.#items]) {
       for (const item of items) {
         if (item instanceof Uint8Array) {
-          this.isCopied = true;
-          this.counts.entries++;
           yield item;
         } else {
-          this.counts.add(item);
+          this.#written.add(item);
           leafId = leafBehind(item, leafId);
           yield draftLine(item, this.#draft, this.#redactor);
         }
@@ -48,7 +48,7 @@ export class NewSession {
     }
     const { leafId: target } = this.#draft;
     if (target === undefined || target === leafId) return;
-    this.counts.entries++;
+    this.#written.entries++;
     yield leafLine(target);
   }
 }

@@ -1,9 +1,21 @@
-import { type Entry, readSessionLine, type SessionLog, SessionTree, type Tree } from "@espalier/session-tree";
-import type { KnownEntry, SessionDraft } from "../import-draft.ts";
+import { type Entry, readSessionLine, type SessionLog } from "@espalier/session-tree";
+import type { SessionDraft } from "../import-draft.ts";
+import { ScratchArea } from "../scratch/scratch-area.ts";
+import type { ScratchSpace } from "../scratch/scratch-space.ts";
+import { AddedEntries } from "./added-entries.ts";
 import { type DraftWriting, draftLine, leafBehind, leafLine } from "./draft-lines.ts";
+import type { WrittenSession } from "./written-session.ts";
 
 /** Characters of lines that are appended at a time. */
 const BATCH = 1 << 20;
+
+/** A session that grows. */
+export interface Growing {
+  log: SessionLog;
+  /** What stands in it. */
+  session: WrittenSession;
+  scratch: ScratchSpace;
+}
 
 /**
  * Appends the entries that are not there yet, and returns how many lines that were. The leaf follows the source, unless
@@ -11,48 +23,48 @@ const BATCH = 1 << 20;
  */
 export async function updateSession(
   draft: SessionDraft,
-  log: SessionLog,
+  { log, session, scratch }: Growing,
   { redactor, summaries }: DraftWriting,
 ): Promise<number> {
-  const session = await SessionTree.open(log);
-  const tree = await session.load();
-  const before = session.leafId;
-  const appender = new Appender(log);
-  /** Times of the entries that are new, by id. */
-  const added = new Map<string, string>();
-  let standsInSource = before === null;
-  let leafId = before;
-  const options = { known: (id: string) => knownEntry(tree, id), ...(summaries ? { summaries } : {}) };
-  for (const item of draft.entries(options)) {
-    const entry = item instanceof Uint8Array ? entryIn(item) : item;
-    if (!entry) continue;
-    standsInSource ||= entry.id === before;
-    if (tree.has(entry.id) || added.has(entry.id)) continue;
-    added.set(entry.id, entry.timestamp);
-    leafId = leafBehind(entry, leafId);
-    await appender.add(item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor));
+  const area = new ScratchArea(scratch);
+  try {
+    const before = session.leafId;
+    const appender = new Appender(log);
+    const added = new AddedEntries(area);
+    let standsInSource = before === null;
+    let leafId = before;
+    const options = { known: (id: string) => session.known(id), ...(summaries ? { summaries } : {}) };
+    for (const item of draft.entries(options)) {
+      const entry = item instanceof Uint8Array ? entryIn(item) : item;
+      if (!entry) continue;
+      standsInSource ||= entry.id === before;
+      if (session.has(entry.id) || added.has(entry.id)) continue;
+      added.add(entry.id, timeIn(entry.timestamp));
+      leafId = leafBehind(entry, leafId);
+      await appender.add(
+        item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor),
+      );
+    }
+    const timeOf = (id: string) => added.timeOf(id) ?? timeIn(session.timeOf(id));
+    // Several files can tell of one session: the newest says where it stands.
+    const isNews = () =>
+      timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
+    const target = standsInSource || isNews() ? draft.leafId : before;
+    // Copied lines say themselves where they stand.
+    if (added.length > 0 && target !== undefined && target !== leafId) await appender.add(leafLine(target));
+    await appender.flush();
+    return appender.lines;
+  } finally {
+    area.close();
   }
-  const timeOf = (id: string | null | undefined) =>
-    added.get(id ?? "") ?? tree.getEntry(id ?? "")?.timestamp ?? "";
-  // Several files can tell of one session: the newest says where it stands.
-  const isNews = () => timeOf(draft.leafId) >= timeOf(before) && draft.isElsewhere(before ?? "");
-  const target = standsInSource || isNews() ? draft.leafId : before;
-  // Copied lines say themselves where they stand.
-  if (added.size > 0 && target !== undefined && target !== leafId) await appender.add(leafLine(target));
-  await appender.flush();
-  return appender.lines;
 }
 
 const decoder = new TextDecoder();
 
-/** What is there of an entry. */
-function knownEntry(tree: Tree, id: string): KnownEntry | undefined {
-  const entry = tree.getEntry(id) as
-    | (Entry & { sourceLines?: unknown; message?: { usage?: unknown } })
-    | undefined;
-  if (!entry) return undefined;
-  const { sourceLines, message } = entry;
-  return { lines: typeof sourceLines === "number" ? sourceLines : 1, isBilled: message?.usage !== undefined };
+/** Epoch milliseconds; of what cannot be read: before everything. */
+function timeIn(timestamp: string | undefined): number {
+  const time = Date.parse(timestamp ?? "");
+  return Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time;
 }
 
 function entryIn(bytes: Uint8Array): Entry | undefined {

@@ -1,27 +1,29 @@
-import { type SessionLog, type SessionStore, Tree } from "@espalier/session-tree";
+import type { SessionLog, SessionStore } from "@espalier/session-tree";
 import type { SessionDraft } from "../import-draft.ts";
+import type { ScratchSpace } from "../scratch/scratch-space.ts";
+import type { SessionCounts } from "../session-counts.ts";
 import type { DraftWriting } from "./draft-lines.ts";
 import { type ImportReport, skippedReport } from "./import-report.ts";
 import { NewSession } from "./new-session.ts";
 import type { SessionCatalogue } from "./session-catalogue.ts";
-import { countTree, type SessionCounts } from "./session-counts.ts";
 import { updateSession } from "./update-session.ts";
+import { WrittenSession } from "./written-session.ts";
 
 /** Where drafts are written. */
 export interface Destination extends DraftWriting {
   store: SessionStore;
   catalogue: SessionCatalogue;
+  /** Room for what is remembered of a session that is here already. */
+  scratch: ScratchSpace;
 }
 
 /** Writes a session, or what is new of it. */
 export async function writeDraft(draft: SessionDraft, to: Destination): Promise<ImportReport> {
   const { id, log } = await to.catalogue.find(draft);
   if (!log) return create(draft, id, to);
-  if (log.header?.importedFrom?.digest === draft.source.digest()) return report(draft, log, "unchanged", 0);
+  if (log.header?.importedFrom?.digest === draft.source.digest()) return update(draft, log, to, false);
   await log.close();
-  const grown = await to.store.open(log.ref, "write");
-  const added = await updateSession(draft, grown, to);
-  return report(draft, grown, added > 0 ? "updated" : "unchanged", added);
+  return update(draft, await to.store.open(log.ref, "write"), to, true);
 }
 
 async function create(draft: SessionDraft, id: string, to: Destination): Promise<ImportReport> {
@@ -33,24 +35,42 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   }
   const log = await to.store.create({ ...draft.header(), id }, session.lines());
   to.catalogue.add(id, log.ref);
-  return report(draft, log, "created", session.counts.entries, session.isCopied ? undefined : session.counts);
+  await log.close();
+  const { counts } = session;
+  return report(draft, log, "created", counts.entries, counts);
 }
 
-/** @param counted what is known of the session without reading it again */
-async function report(
+/** @param isGrown whether the source is another one than the session was made of */
+async function update(
   draft: SessionDraft,
   log: SessionLog,
+  to: Destination,
+  isGrown: boolean,
+): Promise<ImportReport> {
+  const session = new WrittenSession(await log.load(), to.scratch);
+  try {
+    const { scratch } = to;
+    const added = isGrown ? await updateSession(draft, { log, session, scratch }, to) : 0;
+    if (added > 0) session.takeIn(await log.load());
+    return report(draft, log, added > 0 ? "updated" : "unchanged", added, session.count());
+  } finally {
+    session.close();
+    await log.close();
+  }
+}
+
+function report(
+  draft: SessionDraft,
+  { ref, header }: SessionLog,
   status: ImportReport["status"],
   added: number,
-  counted?: SessionCounts,
-): Promise<ImportReport> {
-  const { entries, branches, compactions } = counted ?? countTree(new Tree(await log.load()));
-  await log.close();
+  { entries, branches, compactions }: SessionCounts,
+): ImportReport {
   return {
     source: draft.source.path,
     agent: draft.agent,
-    file: log.ref,
-    sessionId: log.header?.id ?? draft.sessionId,
+    file: ref,
+    sessionId: header?.id ?? draft.sessionId,
     status,
     entries,
     added,

@@ -1,28 +1,35 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
+  type LinesAgain,
+  type LineUpgrade,
+  lineUpgrade,
   parseHeader,
   type SessionHeader,
   type SessionIssue,
-  Tree,
-  upgradeLog,
+  TreeIntake,
 } from "@espalier/session-tree";
-import type { SessionDraft, SessionImporter } from "../import-draft.ts";
+import { ALONE, type SessionDraft, type SessionImporter } from "../import-draft.ts";
 import { sessionIdFromSource } from "../import-ids.ts";
 import { type ImportIssueKind, ImportIssues } from "../import-issue.ts";
 import { type SourceFile, sourceName } from "../import-source.ts";
+import { ScratchArea } from "../scratch/scratch-area.ts";
+import { ScratchIndex } from "../scratch/scratch-index.ts";
+import { ScratchSpace } from "../scratch/scratch-space.ts";
+import { countRows, type SessionCounts } from "../session-counts.ts";
+import { ScratchUpgradeMemory } from "./upgrade-memory.ts";
 
 /**
  * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`), whose format is ours: lines are copied as they
- * are, those of versions 1 and 2 upgraded. A file of an old version is held in memory meanwhile.
+ * are, those of versions 1 and 2 upgraded.
  */
-export function piImporter(): SessionImporter {
+export function piImporter({ scratch = new ScratchSpace() } = ALONE): SessionImporter {
   return {
     agent: "pi",
     recognises: (line) => parseHeader(line) !== undefined,
     *read(source): Generator<SessionDraft, void> {
       const header = firstHeader(source.view);
-      if (header) yield new PiDraft(source, header);
+      if (header) yield new PiDraft(source, header, scratch);
     },
   };
 }
@@ -35,11 +42,14 @@ class PiDraft implements SessionDraft {
   lines = 0;
   /** Where the copied lines say. */
   readonly leafId = undefined;
+  counts: SessionCounts | undefined;
   readonly #header: SessionHeader;
+  readonly #scratch: ScratchSpace;
 
-  constructor(source: SourceFile, header: SessionHeader) {
+  constructor(source: SourceFile, header: SessionHeader, scratch: ScratchSpace) {
     this.source = source;
     this.#header = header;
+    this.#scratch = scratch;
     this.sourceId = header.id === "" ? sourceName(source.path) : header.id;
   }
 
@@ -68,19 +78,49 @@ class PiDraft implements SessionDraft {
 
   *entries(): Generator<Uint8Array, void> {
     const { view } = this.source;
-    const upgraded = upgradeLog(view, this.#header)?.view ?? view;
-    for (const issue of new Tree(upgraded).issues) this.#tell(issue);
-    let hasHeader = false;
-    for (const { bytes } of scanLines(upgraded)) {
-      if (bytes.every(isSpace)) continue;
-      this.lines++;
-      if (!hasHeader && isHeader(bytes)) hasHeader = true;
-      else yield bytes.slice();
+    const area = new ScratchArea(this.#scratch);
+    try {
+      const index = new ScratchIndex(area);
+      const upgrade = lineUpgrade(this.#header, new ScratchUpgradeMemory(area));
+      const intake = new TreeIntake(index, upgrade ? this.#linesAgain(upgrade) : view);
+      let hasHeader = false;
+      this.lines = 0;
+      for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
+        const bytes = upgrade?.(line, lineNumber) ?? line;
+        intake.take(bytes, 0, bytes.length, offset, lineNumber, terminated);
+        if (intake.issues.length > 0) for (const issue of intake.issues.splice(0)) this.#tell(issue);
+        if (bytes.every(isSpace)) continue;
+        this.lines++;
+        if (!hasHeader && isHeader(bytes)) hasHeader = true;
+        else yield bytes === line ? bytes.slice() : bytes;
+      }
+      intake.settle();
+      for (const issue of intake.issues) this.#tell(issue);
+      this.counts = countRows(index, area);
+    } finally {
+      area.close();
     }
   }
 
   isElsewhere(): boolean {
     return false;
+  }
+
+  /**
+   * Lines as they were taken. Those of version 1 that are asked for again brought their ids with them, and stayed as they
+   * were; so did all that cannot be parsed.
+   */
+  #linesAgain(upgrade: LineUpgrade): LinesAgain {
+    const { view } = this.source;
+    const isWhole = (offset: number) => offset === 0 || view.read(offset - 1, 1)[0] === LINE_FEED;
+    return {
+      read: (offset, length) => {
+        const [line] = scanLines(view, { from: offset, blockSize: 1 << 16 });
+        const { bytes } = line!;
+        const taken = this.#header.version === 2 && isWhole(offset) ? upgrade(bytes, 0) : bytes;
+        return taken.slice(0, length);
+      },
+    };
   }
 
   #tell({ kind, line, message, id }: SessionIssue): void {
@@ -116,5 +156,7 @@ function isHeader(bytes: Uint8Array): boolean {
   const parsed = parseLine(bytes);
   return parsed.ok && parseHeader(parsed.value) !== undefined;
 }
+
+const LINE_FEED = 10;
 
 const isSpace = (byte: number): boolean => byte === 32 || byte === 9 || byte === 13;

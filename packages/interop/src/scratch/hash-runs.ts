@@ -10,7 +10,10 @@ const FEWEST = 64;
 /** How many sorted runs there are at most: they are read side by side. */
 const MOST_RUNS = 64;
 
-/** 64 bits of hash, as `IdHash` has them. */
+/** So many sorted runs are searched one by one; where there are more, they are merged first. */
+const MOST_SEARCHED = 8;
+
+/** 64 bits of hash, as `IdHash` has them. The upper half is spread evenly: where one stands among sorted ones can be guessed. */
 export interface Hash {
   high: number;
   low: number;
@@ -49,7 +52,11 @@ export class HashRuns {
   }
 
   /** The first row that was added with this hash; -1 when there is none. */
-  find({ high, low }: Hash): number {
+  find(hash: Hash): number {
+    if (this.#runs.length > MOST_SEARCHED) this.settle();
+    // Kept without a sign, so that they can be sorted as numbers.
+    const high = hash.high >>> 0;
+    const low = hash.low >>> 0;
     for (const run of this.#runs) {
       for (let at = firstAt(run, high); at < run.length && run.high.get(at) === high; at++)
         if (run.low.get(at) === low) return run.row.get(at);

@@ -5,8 +5,8 @@ const PLACES = 1 << 13;
 
 /** The rows of late by hash. Each hash has one place, and whoever comes later takes it. */
 export class RecentRows {
-  readonly #high = new Uint32Array(PLACES);
-  readonly #low = new Uint32Array(PLACES);
+  readonly #high = new Int32Array(PLACES);
+  readonly #low = new Int32Array(PLACES);
   readonly #row = new Int32Array(PLACES).fill(-1);
 
   /** -1 when it is not, or no more, there. */

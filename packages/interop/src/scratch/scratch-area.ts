@@ -1,4 +1,4 @@
-import { IdHash } from "./id-hash.ts";
+import { IdHash } from "@espalier/session-tree";
 import { type Cells, ScratchColumn } from "./scratch-column.ts";
 import type { ScratchSpace } from "./scratch-space.ts";
 
@@ -20,6 +20,11 @@ export class ScratchArea {
   /** The same, of numbers without a sign. */
   words(): ScratchColumn<Uint32Array> {
     return this.#add(new ScratchColumn(this.#space, Uint32Array, 0));
+  }
+
+  /** A column of bytes. */
+  bytes(): ScratchColumn<Uint8Array> {
+    return this.#add(new ScratchColumn(this.#space, Uint8Array, 0));
   }
 
   /** A column of 64 bits a row: numbers beyond 2 ** 32, as offsets in files are. */

@@ -1,7 +1,7 @@
 import { PAGE_BYTES, type Page, type ScratchSpace } from "./scratch-space.ts";
 
 /** What the cells of a column are kept in. */
-export type Cells = Int32Array | Uint32Array | Float64Array;
+export type Cells = Uint8Array | Int32Array | Uint32Array | Float64Array;
 
 type CellsOf<Of extends Cells> = {
   new (buffer: ArrayBuffer): Of;

@@ -1,0 +1,145 @@
+import { type PageFile, piImporter, ScratchSpace } from "@espalier/interop";
+import { bytesView, scanLines } from "@espalier/jsonl-stream";
+import { compaction, deriveId, parseHeader, Tree, tipRows, upgradeLog } from "@espalier/session-tree";
+import fc from "fast-check";
+import { expect, test } from "vitest";
+
+/** What a report says of what a tree finds. */
+const TOLD = new Map<string, string>([
+  ["corrupt", "unreadable-content"],
+  ["torn-tail", "unreadable-content"],
+  ["salvaged", "salvaged"],
+  ["duplicate-id", "duplicate-id"],
+  ["orphan", "phantom-parent"],
+]);
+
+const SESSION = "d703a1a9-1b7b-4fb1-b512-c9738b1fe617";
+const TIME = "2026-11-21T20:00:00.000Z";
+
+/** Lines of a file of Pi by their numbers: each number is a line, out of few ids, so that ids meet in every way. */
+function linesOf(version: number, numbers: readonly number[], ids: number): string[] {
+  const header = { type: "session", version, id: SESSION, timestamp: TIME, cwd: "/" };
+  const lines = [JSON.stringify(version === 1 ? { ...header, version: undefined } : header)];
+  for (const number of numbers) lines.push(lineOf(version, number, ids, lines));
+  return lines;
+}
+
+function lineOf(version: number, number: number, ids: number, above: readonly string[]): string {
+  const [id, parent] = [`e${number % ids}`, `e${(number >>> 7) % (ids + 1)}`];
+  // Files of the first version have no ids, but for lines that others wrote; those may have what we would derive.
+  const own = version === 1 && number % 2 === 0 ? deriveId(SESSION, number % 50) : id;
+  const places =
+    version === 1 && number % 5 > 1 ? {} : { id: own, parentId: number % 11 === 0 ? null : parent };
+  const role = number % 3 === 0 ? "hookMessage" : "user";
+  const said = {
+    type: "message",
+    ...places,
+    timestamp: TIME,
+    message: { role, content: `${number % 7}`, timestamp: 1 },
+  };
+  switch ((number >>> 3) % 14) {
+    case 0:
+      return JSON.stringify({ type: "label", ...places, timestamp: TIME, targetId: id, label: "mark" });
+    case 1:
+      return JSON.stringify({ type: "leaf", ...places, timestamp: TIME, targetId: id });
+    case 2: {
+      const fields = { timestamp: TIME, summary: "s", firstKeptEntryIndex: number % 40, tokensBefore: 1 };
+      return JSON.stringify({ type: "compaction", ...places, ...fields });
+    }
+    case 3:
+      return JSON.stringify(said).slice(0, number % 60);
+    case 4:
+      // A line that was cut, and another one behind it.
+      return `${JSON.stringify(said).slice(0, number % 40)}${JSON.stringify(said)}`;
+    case 5:
+      return above[number % above.length]!;
+    case 6:
+      return " ".repeat(number % 3);
+    case 7:
+      return JSON.stringify({ ...said, message: undefined, big: "1e999" }).replace('"1e999"', "1e999");
+    case 8:
+      return '{"type":"message","id":"e1","parentId":"e0","message":{"role":"user","content":"\xff';
+    case 9:
+      return JSON.stringify({ first: 1, ...said, weird: "\ud800", nothing: null });
+    default:
+      return JSON.stringify(said);
+  }
+}
+
+/** What the importer gives for a file, and what a tree in memory says of the same. */
+function bothWays(text: string, scratch: ScratchSpace) {
+  const view = bytesView(new TextEncoder().encode(text));
+  const source = { path: "s.jsonl", view, digest: () => "" };
+  const [draft] = piImporter({ files: [], open: () => undefined, scratch }).read(source);
+  const decoder = new TextDecoder();
+  const copied = Array.from(draft!.entries(), (bytes) => decoder.decode(bytes as Uint8Array));
+  const [first] = scanLines(view);
+  const upgraded = upgradeLog(view, parseHeader(JSON.parse(decoder.decode(first!.bytes))))?.view ?? view;
+  const lines = Array.from(scanLines(upgraded), ({ bytes }) => decoder.decode(bytes));
+  const tree = new Tree(upgraded);
+  const issues = tree.issues.flatMap(({ kind, line }) =>
+    TOLD.has(kind) ? [`${line} ${TOLD.get(kind)}`] : [],
+  );
+  const compactions = Array.from(tree.entries()).filter(({ type }) => type === compaction.type).length;
+  return {
+    draft: { lines: copied, issues: toldOf(draft!.issues.list()), counts: draft!.counts },
+    tree: {
+      lines: lines.slice(1).filter((line) => line.trim() !== ""),
+      issues: issues.sort(),
+      counts: { entries: tree.length, branches: tipRows(tree).length, compactions },
+    },
+  };
+}
+
+/** Each line and kind of a report. */
+function toldOf(issues: readonly { kind: string; lines: string }[]): string[] {
+  return issues
+    .flatMap(({ kind, lines }) =>
+      lines.split(", ").flatMap((run) => {
+        const [from, to = from] = run.split("-").map(Number);
+        return Array.from({ length: to! - from! + 1 }, (_, at) => `${from! + at} ${kind}`);
+      }),
+    )
+    .sort();
+}
+
+/** Pages in memory that are where a file would be. */
+function pageFile(): PageFile {
+  const pages = new Map<number, Uint8Array>();
+  return {
+    read: (slot, page) => page.set(pages.get(slot)!),
+    write: (slot, page) => void pages.set(slot, page.slice()),
+    close: () => pages.clear(),
+  };
+}
+
+const versions = fc.constantFrom(1, 2, 3);
+
+test("a file of any version, however it is damaged, gives the lines, the report and the counts that its tree has", () => {
+  const file = fc.tuple(versions, fc.array(fc.nat()), fc.integer({ min: 1, max: 30 }), fc.nat(200));
+  fc.assert(
+    fc.property(file, ([version, numbers, ids, cut]) => {
+      const text = `${linesOf(version, numbers, ids).join("\n")}\n`;
+      const { draft, tree } = bothWays(
+        text.slice(0, Math.max(text.indexOf("\n"), text.length - cut)),
+        new ScratchSpace(),
+      );
+      expect(draft).toEqual(tree);
+    }),
+    { numRuns: 300 },
+  );
+});
+
+test.each([1, 2, 3])("a long file of version %i gives the same with a single page in memory", (version) => {
+  let number = 7;
+  const numbers = Array.from({ length: 20_000 }, () => {
+    number = (Math.imul(number, 1_103_515_245) + 12_345) >>> 0;
+    return number >>> 1;
+  });
+  const scratch = new ScratchSpace(pageFile, 1);
+  const { draft, tree } = bothWays(linesOf(version, numbers, 9_000).join("\n"), scratch);
+  scratch.close();
+  expect(draft.counts).toEqual(tree.counts);
+  expect(draft.issues).toEqual(tree.issues);
+  expect(draft.lines).toEqual(tree.lines);
+});

@@ -1,0 +1,154 @@
+import { formatLine, JsonlError, parseLine } from "@espalier/jsonl-stream";
+import { deriveId } from "./identifier.ts";
+import { FORMAT_VERSION, parseHeader, type SessionHeader } from "./session-header.ts";
+
+/** Gives the next line of a log as format 3 has it: the bytes themselves, where nothing changes. */
+export type LineUpgrade = (bytes: Uint8Array, lineNumber: number) => Uint8Array;
+
+/** What upgrading a log of version 1 has to remember of its lines. */
+export interface UpgradeMemory {
+  /** Lines that could be parsed, so far. */
+  readonly length: number;
+  /** Adds the next line that could be parsed, with the id of its entry; undefined where it is none. */
+  add(id: string | undefined): void;
+  /** What was added at a place, from 0. */
+  idAt(place: number): string | undefined;
+  /** Notes an id that a line brought with it. */
+  take(id: string): void;
+  /** Whether a line brought this id with it. */
+  isTaken(id: string): boolean;
+}
+
+/**
+ * Brings the lines of an old log to the current version, one by one from its first: the same ids each time, derived
+ * from session id and line number. Undefined for a log that is not old.
+ *
+ * @param memory what is remembered of the lines above; default: an array and a set
+ */
+export function lineUpgrade(
+  { version, id }: SessionHeader,
+  memory: UpgradeMemory = arrayMemory(),
+): LineUpgrade | undefined {
+  if (version >= FORMAT_VERSION) return undefined;
+  const upgrade = version < 2 ? fromFirst(id, memory) : fromSecond;
+  return (bytes, lineNumber) => {
+    const parsed = parseLine(bytes);
+    const upgraded = parsed.ok ? upgrade(parsed.value, lineNumber) : undefined;
+    return upgraded === undefined ? bytes : encoder.encode(upgraded);
+  };
+}
+
+const encoder = new TextEncoder();
+const NO_LIMITS = { bytes: Number.POSITIVE_INFINITY, depth: Number.POSITIVE_INFINITY };
+
+function arrayMemory(): UpgradeMemory {
+  const ids: (string | undefined)[] = [];
+  const taken = new Set<string>();
+  return {
+    get length() {
+      return ids.length;
+    },
+    add: (id) => void ids.push(id),
+    idAt: (place) => ids[place],
+    take: (id) => void taken.add(id),
+    isTaken: (id) => taken.has(id),
+  };
+}
+
+/** The text of a line in the current version; undefined for a line that stays as it is. */
+type UpgradeValue = (value: unknown, lineNumber: number) => string | undefined;
+
+/** Version 1: no ids and no parents, one chain; a compaction names its first kept line by its place among the good ones. */
+function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
+  let parentId: string | null = null;
+  return (value, lineNumber) => {
+    const header = parseHeader(value);
+    if (!isEntry(value) || header) {
+      memory.add(undefined);
+      return header && memory.length === 1 ? lineOf({ ...header, version: FORMAT_VERSION }) : undefined;
+    }
+    // A line with ids is none of an old file: the header lost its version. Others know the entry by its id.
+    if (hasIds(value)) {
+      memory.add(value.id);
+      memory.take(value.id);
+      parentId = value.id;
+      return undefined;
+    }
+    const id = freshId(sessionId, lineNumber, memory);
+    const line = usualLine(value, id, parentId) ?? unusualLine(value, id, parentId, memory);
+    memory.add(line === undefined ? undefined : id);
+    if (line !== undefined) parentId = id;
+    return line;
+  };
+}
+
+/**
+ * The line of an entry with id and parent behind the type, where a reader that looks for these three finds them soonest:
+ * what {@link unusualLine} gives, without a copy of what the entry says. Undefined for what has to be looked at closely.
+ */
+function usualLine(value: OldEntry, id: string, parentId: string | null): string | undefined {
+  const { type } = value;
+  if (Object.keys(value)[0] !== "type" || "id" in value || "parentId" in value) return undefined;
+  if (type === "compaction" || withoutHooks(value) !== value) return undefined;
+  const text = JSON.stringify(value);
+  // What can be parsed and not written shows in the text: half of a pair, a forbidden key, a number beyond all numbers.
+  if (text.includes("\\ud") || text.includes("__proto__") || text.includes("null")) return undefined;
+  const head = `{"type":${JSON.stringify(type)}`;
+  return `${head},"id":${JSON.stringify(id)},"parentId":${JSON.stringify(parentId)}${text.slice(head.length)}`;
+}
+
+function unusualLine(value: OldEntry, id: string, parentId: string | null, memory: UpgradeMemory) {
+  const first = { type: value.type, id, parentId };
+  return lineOf({ ...first, ...withoutHooks(value), ...first, ...firstKeptOf(value, id, memory) });
+}
+
+/** @param ownId the id that the compaction itself gets: an index can name it, too */
+function firstKeptOf({ type, firstKeptEntryIndex: index }: OldEntry, ownId: string, memory: UpgradeMemory) {
+  if (type !== "compaction" || typeof index !== "number") return {};
+  const kept = index === memory.length ? ownId : isPlace(index, memory) ? memory.idAt(index) : undefined;
+  return { firstKeptEntryIndex: undefined, ...(kept === undefined ? {} : { firstKeptEntryId: kept }) };
+}
+
+const isPlace = (index: number, { length }: UpgradeMemory): boolean =>
+  Number.isInteger(index) && index >= 0 && index < length;
+
+/** Derived ids keep apart by themselves, as random ones do; what has to be made way for are ids that lines brought. */
+function freshId(sessionId: string, lineNumber: number, memory: UpgradeMemory): string {
+  let id = deriveId(sessionId, lineNumber);
+  for (let round = 1; memory.isTaken(id); round++) id = deriveId(`${sessionId}#${round}`, lineNumber);
+  return id;
+}
+
+/** Version 2: messages of extensions had the role `hookMessage`. */
+const fromSecond: UpgradeValue = (value) => {
+  const header = parseHeader(value);
+  if (header) return lineOf({ ...header, version: FORMAT_VERSION });
+  if (!isEntry(value)) return undefined;
+  const renamed = withoutHooks(value);
+  return renamed === value ? undefined : lineOf(renamed);
+};
+
+type OldEntry = { type: string; message?: { role?: unknown } | null; [field: string]: unknown };
+
+const hasIds = (entry: OldEntry): entry is OldEntry & { id: string } =>
+  typeof entry["id"] === "string" &&
+  entry["id"] !== "" &&
+  (entry["parentId"] === null || typeof entry["parentId"] === "string");
+
+const isEntry = (value: unknown): value is OldEntry =>
+  typeof value === "object" && value !== null && typeof (value as OldEntry).type === "string";
+
+function withoutHooks(entry: OldEntry): OldEntry {
+  if (entry.type !== "message" || entry.message?.role !== "hookMessage") return entry;
+  return { ...entry, message: { ...entry.message, role: "custom" } };
+}
+
+/** A value that was read and cannot be written (a key `__proto__`, nested too deep for the engine) leaves its line as it is. */
+function lineOf(value: unknown): string | undefined {
+  try {
+    return formatLine(value, NO_LIMITS);
+  } catch (error) {
+    if (error instanceof JsonlError || error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
