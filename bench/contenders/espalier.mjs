@@ -81,8 +81,8 @@ export const tasks = {
     return { ms, entries: length, bytesPerEntry: byteLength / length, peak };
   },
 
-  /** Imports a session of another agent into an empty store. */
-  async importFile({ path, home }) {
+  /** Imports a session of another agent into a store, which is removed unless another import goes on with it. */
+  async importFile({ path, home, isKept = false }) {
     const { importSessions } = await loadInterop();
     const { ms, result } = await timed(async () => {
       const store = sessionTreeNode.fileStore({ home });
@@ -90,7 +90,7 @@ export const tasks = {
       for await (const report of importSessions(path, { store })) entries += report.added;
       return entries;
     });
-    rmSync(home, { recursive: true, force: true });
+    if (!isKept) rmSync(home, { recursive: true, force: true });
     return { ms, entries: result, peak: peakMegabytes() };
   },
 

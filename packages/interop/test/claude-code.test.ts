@@ -210,6 +210,29 @@ describe("messages of Claude Code", () => {
     ]);
     expect(entryWith(entries, "r1").message.details).toEqual({ stdout: "hi", interrupted: false });
   });
+
+  test.each([
+    ["one for each result stands with its own", [{ a: 1 }, { b: 2 }], [{ a: 1 }, { b: 2 }], []],
+    ["one for all stands with the last, and it is told", { c: 3 }, [undefined, { c: 3 }], ["3"]],
+  ])("of structured copies for several results of a line, %s", async (_name, toolUseResult, kept, told) => {
+    const blocks = ["c1", "c2"].map((id) => ({ type: "tool_result", tool_use_id: id, content: id }));
+    const { entries, report } = await read([
+      user("u1", null),
+      answer("a1", "u1", call("c1"), { id: "m1", stop: "tool_use" }),
+      user("r1", "a1", blocks, { toolUseResult }),
+      answer("a2", "r1", call("c2"), { id: "m2" }),
+    ]);
+    const results = entries.map(({ message }) => message).filter((message) => message?.role === "toolResult");
+    expect(results.map(({ toolCallId }) => toolCallId)).toEqual(["c1", "c2"]);
+    expect(results.map(({ details }) => details)).toEqual(kept);
+    expect(report.issues.flatMap(({ kind, lines }) => (kind === "content" ? [lines] : []))).toEqual(told);
+  });
+
+  test("what cannot be kept of a message is told with every line it stood in", async () => {
+    const odd = (at: number) => answer(`a${at}`, `u${at}`, { type: "text", text: "yes", cache_control: {} });
+    const { report } = await read([user("u1", null), odd(1), user("u2", "a1"), odd(2)]);
+    expect(report.issues).toMatchObject([{ kind: "content", count: 2, lines: "2, 4" }]);
+  });
 });
 
 describe("what stands beside the conversation", () => {

@@ -71,7 +71,6 @@ export class Conversation {
         else if (this.#run === this.#file.runs.runOf(row) && this.#table.kind(row) === LineKind.aside)
           yield this.#aside(row);
       }
-      this.#bodies.tellContentIssues();
       this.leafId = this.#leaf();
     } finally {
       this.#area.close();
@@ -133,6 +132,7 @@ export class Conversation {
     this.#trunk.at(line?.["timestamp"]);
     const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
     const bodies = this.#bodies.bodies(row, lines, this.#trunk.time.ms);
+    this.#bodies.tellContentIssues();
     const ids = lineIds(id, bodies.length);
     const shoots = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#trunk), id);
     for (const [at, body] of bodies.entries()) shoots.push({ id: ids[at]!, body });

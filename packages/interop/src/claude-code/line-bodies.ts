@@ -78,10 +78,13 @@ export class LineBodies {
     return 0;
   }
 
-  /** Hands on what was noticed inside messages. */
+  /** Hands on what was noticed inside the messages that were read last. */
   tellContentIssues(): void {
-    for (const { path, message } of this.#hearing.content.list())
+    const { content } = this.#hearing;
+    if (content.isEmpty) return;
+    for (const { path, message } of content.list())
       this.#issues.add("content", Number.parseInt(path, 10), message);
+    this.#hearing.content = new FormatIssues();
   }
 
   #answer(row: number, lines: readonly Line[], place: string, timestamp: number): EntryBody {

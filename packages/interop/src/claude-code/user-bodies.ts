@@ -20,13 +20,23 @@ export function userBodies(line: Line, place: string, timestamp: number, hearing
   if (!Array.isArray(content)) return [saidBody(line, readContent(content ?? [], place, issues), timestamp)];
   const bodies: EntryBody[] = [];
   const said: ContentBlock[] = [];
-  const details = content.filter(isResult).length === 1 ? line["toolUseResult"] : undefined;
+  const details = resultDetails(line["toolUseResult"], content.filter(isResult).length, place, issues);
   for (const [block, at] of blocksOf(content, place, issues)) {
-    if (isResult(block)) bodies.push(resultBody(block, at, timestamp, hearing, details));
+    if (isResult(block)) bodies.push(resultBody(block, at, timestamp, hearing, details[bodies.length]));
     else for (const read of readBlock(block, at, issues)) said.push(read);
   }
   if (said.length > 0 || bodies.length === 0) bodies.push(saidBody(line, said as UserContent, timestamp));
   return bodies;
+}
+
+/** The structured copy that a line has beside its results: for each result what belongs to it. */
+function resultDetails(copy: unknown, results: number, place: string, issues: FormatIssues): unknown[] {
+  if (copy === undefined || results === 0) return [];
+  if (results === 1) return [copy];
+  if (Array.isArray(copy) && copy.length === results) return copy;
+  const message = "One `toolUseResult` is for several results; it is kept with the last of them.";
+  issues.add("changed", "toolUseResult", place, message);
+  return [...Array.from({ length: results - 1 }), copy];
 }
 
 /** True for a line that answers a call. */

@@ -37,7 +37,8 @@ export class ThreadHistory {
   #answer: OpenAnswer | undefined;
   #loose: LooseBill | undefined;
   readonly #issues: ImportIssues;
-  readonly #content = new FormatIssues();
+  /** What was noticed inside the line that is being read. */
+  #content = new FormatIssues();
 
   constructor(issues: ImportIssues, options: DraftOptions, area: ScratchArea) {
     this.trail = new Trail(area);
@@ -47,6 +48,7 @@ export class ThreadHistory {
 
   /** Turns to the next line. */
   begin(line: Pick<LogicalLine, "seed" | "timestamp" | "lineNumber">): void {
+    this.#tellContentIssues();
     this.#seed = line.seed;
     this.#id = undefined;
     this.time = readTime(line.timestamp, this.time);
@@ -147,9 +149,12 @@ export class ThreadHistory {
   *end(): Generator<Entry, void> {
     yield* this.flush();
     yield* this.settle();
-    for (const { path, message } of this.#content.list()) {
-      const line = Number.parseInt(path, 10);
-      if (line > 0) this.#issues.add("content", line, message);
-    }
+    this.#tellContentIssues();
+  }
+
+  #tellContentIssues(): void {
+    if (this.#content.isEmpty) return;
+    for (const { message } of this.#content.list()) this.note("content", message);
+    this.#content = new FormatIssues();
   }
 }

@@ -48,6 +48,10 @@ export class FormatIssues {
     this.add("opaque", field, path, `A ${field} is kept as it is; only its own format sees it again.`);
   }
 
+  get isEmpty(): boolean {
+    return this.#issues.size === 0;
+  }
+
   list(): FormatIssue[] {
     return [...this.#issues.values()];
   }
