@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { isMessage } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import {
   answer,
@@ -222,7 +223,7 @@ describe("messages of Claude Code", () => {
       user("r1", "a1", blocks, { toolUseResult }),
       answer("a2", "r1", call("c2"), { id: "m2" }),
     ]);
-    const results = entries.map(({ message }) => message).filter((message) => message?.role === "toolResult");
+    const results = entries.flatMap((entry) => (isMessage(entry, "toolResult") ? [entry.message] : []));
     expect(results.map(({ toolCallId }) => toolCallId)).toEqual(["c1", "c2"]);
     expect(results.map(({ details }) => details)).toEqual(kept);
     expect(report.issues.flatMap(({ kind, lines }) => (kind === "content" ? [lines] : []))).toEqual(told);

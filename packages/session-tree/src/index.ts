@@ -34,7 +34,9 @@ export type { IdHashes } from "./id-hashes.ts";
 export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
 export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
 export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";
+export { LineIntake } from "./line-intake.ts";
 export { type LineUpgrade, lineUpgrade, type UpgradeMemory } from "./line-upgrade.ts";
+export type { LinesAgain } from "./lines-again.ts";
 export { listedMessage } from "./listing.ts";
 export { memoryLog } from "./memory-log.ts";
 export { memoryStore } from "./memory-store.ts";
@@ -142,7 +144,6 @@ export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-erro
 export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
 export { Tree } from "./tree.ts";
-export { type LinesAgain, TreeIntake } from "./tree-intake.ts";
 export { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 export type { WaitingRows } from "./waiting-rows.ts";
 export { QUEUE_LIMITS, type QueueLimits } from "./write-queue.ts";

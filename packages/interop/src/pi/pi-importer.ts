@@ -1,13 +1,13 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
+  LineIntake,
   type LinesAgain,
   type LineUpgrade,
   lineUpgrade,
   parseHeader,
   type SessionHeader,
   type SessionIssue,
-  TreeIntake,
 } from "@espalier/session-tree";
 import { ALONE, type SessionDraft, type SessionImporter } from "../import-draft.ts";
 import { sessionIdFromSource } from "../import-ids.ts";
@@ -82,7 +82,7 @@ class PiDraft implements SessionDraft {
     try {
       const index = new ScratchIndex(area);
       const upgrade = lineUpgrade(this.#header, new ScratchUpgradeMemory(area));
-      const intake = new TreeIntake(index, upgrade ? this.#linesAgain(upgrade) : view);
+      const intake = new LineIntake(index, upgrade ? this.#linesAgain(upgrade) : view);
       let hasHeader = false;
       this.lines = 0;
       for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
