@@ -90,11 +90,22 @@ function usualLine(value: OldEntry, id: string, parentId: string | null): string
   const { type } = value;
   if (Object.keys(value)[0] !== "type" || "id" in value || "parentId" in value) return undefined;
   if (type === "compaction" || withoutHooks(value) !== value) return undefined;
-  const text = JSON.stringify(value);
-  // What can be parsed and not written shows in the text: half of a pair, a forbidden key, a number beyond all numbers.
-  if (text.includes("\\ud") || text.includes("__proto__") || text.includes("null")) return undefined;
+  const text = soundText(value);
+  if (text === undefined) return undefined;
   const head = `{"type":${JSON.stringify(type)}`;
   return `${head},"id":${JSON.stringify(id)},"parentId":${JSON.stringify(parentId)}${text.slice(head.length)}`;
+}
+
+/** The JSON of a value that was parsed; undefined where it may be none that can be written. */
+function soundText(value: OldEntry): string | undefined {
+  try {
+    const text = JSON.stringify(value);
+    // What cannot be written shows: half of a pair, a forbidden key, and a number beyond all numbers, which reads as null.
+    return /\\ud|__proto__|null/.test(text) ? undefined : text;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined; // nested deeper than the engine can write
+    throw error;
+  }
 }
 
 function unusualLine(value: OldEntry, id: string, parentId: string | null, memory: UpgradeMemory) {
