@@ -49,8 +49,15 @@ export function madeOnce(
   make: (connection: Connection) => Promise<Made>,
 ): Promise<Made> {
   return persistently(database, async (attempt) => {
-    const made = attempt > 1 ? await ownSession(database, place) : undefined;
-    return made ?? database.transaction(make);
+    try {
+      return await database.transaction(make);
+    } catch (error) {
+      // The name may be taken by an attempt before, whose end nobody heard of.
+      const isTaken = error instanceof SessionTreeError && error.code === "exists";
+      const own = isTaken && attempt > 1 ? await ownSession(database, place) : undefined;
+      if (!own) throw error;
+      return own;
+    }
   });
 }
 

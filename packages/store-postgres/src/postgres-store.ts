@@ -19,7 +19,10 @@ import { checkNamespace } from "./store-address.ts";
 export interface PostgresStore extends SessionStore {
   /** Whose sessions these are: no call reaches those of another namespace. */
   readonly namespace: string;
-  /** The lines of a session as they come. Throws SessionTreeError `not-found`, `unreadable`. */
+  /**
+   * The lines of a session as they come; of one that is removed meanwhile nothing more comes.
+   * Throws SessionTreeError `not-found`, `unreadable`.
+   */
   follow(ref: string, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for what is under way and ends the connections. */
   close(): Promise<void>;

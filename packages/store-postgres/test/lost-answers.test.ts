@@ -45,6 +45,35 @@ test("a session whose making was committed unheard is made once", async () => {
   await store.close();
 });
 
+test("a session whose making is still on its way when it is tried again is made once", async () => {
+  const database = shared.open();
+  let slow: Promise<unknown> | undefined;
+  const store = postgresStore(
+    like(database, {
+      async transaction(act) {
+        if (slow) return database.transaction(act);
+        let begun = () => {};
+        const isBegun = new Promise<void>((resolve) => {
+          begun = resolve;
+        });
+        slow = database.transaction(async (connection) => {
+          const result = await act(connection);
+          begun();
+          await new Promise((resolve) => setTimeout(resolve, 300));
+          return result;
+        });
+        await isBegun;
+        throw lost();
+      },
+    }),
+    freshNamespace(),
+  );
+  const log = await store.create(header("s1"), [line("a")]);
+  await slow;
+  expect(idsOf(new Tree(await log.load()))).toEqual(["a"]);
+  await store.close();
+});
+
 test("a fork inside the database whose making was committed unheard is made once", async () => {
   const namespace = freshNamespace();
   const source = await postgresStore(shared.open(), namespace).create(header("s1"), [
