@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { resolve } from "node:path";
+import { agentOfFile } from "@espalier/interop/node";
 import { scanLines } from "@espalier/jsonl-stream";
 import { createWhole, openView } from "@espalier/jsonl-stream/node";
 import { readSessionLine } from "@espalier/session-tree";
@@ -51,7 +52,9 @@ function replace(file: string, chunks: Iterable<Uint8Array>): void {
 /** Lines that are looked at to tell a session, of which the first ones may be damaged or missing. */
 const LOOKED_AT = 20;
 
+/** Of this program or of another agent. */
 function holdsSession(file: string): boolean {
+  if (agentOfFile(file)) return true;
   const view = openView(file);
   try {
     let looked = 0;

@@ -63,6 +63,17 @@ test("a copy as JSON Lines opens as the session it is of, and --at takes one pat
   expect(path.stdout.split("\n").length).toBeLessThan(linesOf(DEMO).length);
 });
 
+test("a session of another agent is not written over either", async () => {
+  const theirs = sessionOf({
+    ...{ type: "user", uuid: "u1", parentUuid: null, sessionId: "s1", timestamp: HEADER.timestamp, cwd: "/" },
+    message: { role: "user", content: "Which way is up?" },
+  });
+  const before = stateOf(theirs);
+  const { value } = await espalierJson(["export", DEMO, "--format", "markdown", "--out", theirs]);
+  expect(value.error).toMatchObject({ code: "exists" });
+  expect(stateOf(theirs)).toBe(before);
+});
+
 test("a session is never written over, nor is anything that is no file", async () => {
   const session = demoCopy();
   // One is a session also where its beginning is damaged, or was never there.
