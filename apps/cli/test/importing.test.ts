@@ -1,5 +1,5 @@
 // `import`: sessions of other agents, from where those agents keep them.
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
@@ -165,9 +165,14 @@ test.each([
 test("the demo plays on what an import makes of another agent's session, and leaves that as it is", async () => {
   const file = write(join(temporaryFolder(), "theirs.jsonl"), claudeSession("/garden"));
   const before = stateOf(file);
-  const { code, stdout } = await espalier(["demo", file], { env: { TMPDIR: temporaryFolder() } });
+  const TMPDIR = temporaryFolder();
+  const { code, stdout } = await espalier(["demo", file], { env: { TMPDIR } });
   expect(code).toBe(0);
   expect(stdout).toContain("a session of Claude Code");
+  const sha256 = before.split(" ")[0]!;
+  expect(stdout).toContain(`untouched   ${file} (SHA-256 ${sha256.slice(0, 16)}…, as before)`);
+  // The copies are left to be played with, and nothing else is.
+  expect(readdirSync(TMPDIR)).toEqual([expect.stringMatching(/^espalier-demo-\w+$/)]);
   expect(stdout).toContain("Which way is up?");
   expect(stateOf(file)).toBe(before);
 });

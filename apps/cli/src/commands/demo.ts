@@ -1,6 +1,6 @@
 import { fileURLToPath } from "node:url";
 import type { Command } from "commander";
-import { demoSource } from "../demo/demo-source.ts";
+import { withDemoSource } from "../demo/demo-source.ts";
 import { playDemo } from "../demo/play-demo.ts";
 import type { Shell } from "../shell.ts";
 
@@ -13,9 +13,9 @@ export function addDemo(program: Command, shell: Shell): void {
     .description("see it all on a session: yours, or one that is made for it; works on a copy")
     .addHelpText("after", "\nExamples:\n  espalier demo\n  espalier demo session.jsonl")
     .action(async (file: string | undefined) => {
-      if (file === undefined) return playDemo(shell, BUNDLED, "the session that comes with espalier");
-      if (shell.store) return playDemo(shell, file);
-      const { ref, name } = await demoSource(file);
-      return playDemo(shell, ref, name);
+      if (file === undefined)
+        return playDemo(shell, { ref: BUNDLED, name: "the session that comes with espalier" });
+      if (shell.store) return playDemo(shell, { ref: file });
+      return withDemoSource(file, (source) => playDemo(shell, source));
     });
 }

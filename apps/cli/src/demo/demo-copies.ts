@@ -23,8 +23,8 @@ export interface DemoCopies {
   discard(): Promise<void>;
 }
 
-/** A copy of a file in a folder of its own. */
-export function copiesInFolder(file: string): DemoCopies {
+/** A copy of a file in a folder of its own. The original is the file, or the one that it was made from. */
+export function copiesInFolder(file: string, original = file): DemoCopies {
   const folder = mkdtempSync(join(tmpdir(), "espalier-demo-"));
   const copy = join(folder, basename(file));
   copyFileSync(file, copy);
@@ -35,8 +35,8 @@ export function copiesInFolder(file: string): DemoCopies {
     facts: { folder },
     async original() {
       const hash = createHash("sha256");
-      await pipeline(createReadStream(file), hash);
-      return { bytes: statSync(file).size, sha256: hash.digest("hex") };
+      await pipeline(createReadStream(original), hash);
+      return { bytes: statSync(original).size, sha256: hash.digest("hex") };
     },
     discard: async () => rmSync(folder, { recursive: true }),
   };

@@ -7,6 +7,7 @@ import { summarizerOf } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 import { copiesInFolder, copiesInStore, type DemoCopies } from "./demo-copies.ts";
 import { demoPlace } from "./demo-place.ts";
+import type { DemoSource } from "./demo-source.ts";
 import { type DemoStage, openStage } from "./demo-stage.ts";
 import {
   showCompaction,
@@ -20,14 +21,14 @@ import {
 /**
  * Tells the story on a copy of a session, in the store of --store where there is one, and proves in the end that the
  * original is as it was.
- * @param name what people call the session, when it is a file whatever the store is
  */
-export async function playDemo(shell: Shell, ref: string, name?: string): Promise<void> {
+export async function playDemo(shell: Shell, { ref, name, madeFrom }: DemoSource): Promise<void> {
   const { store } = shell;
   const called = plainLine(name ?? ref);
+  const original = plainLine(madeFrom ?? called);
   // What cannot be read is refused before anything is made of it.
   if (!store) await reading(shell, ref, async () => undefined);
-  const copies = store ? await copiesInStore(store, ref, name !== undefined) : copiesInFolder(ref);
+  const copies = store ? await copiesInStore(store, ref, name !== undefined) : copiesInFolder(ref, madeFrom);
   const before = await copies.original();
   if (!shell.json) await printLine(shell, `Everything happens to a copy of ${called}.`);
   const stage = openStage(shell);
@@ -39,14 +40,14 @@ export async function playDemo(shell: Shell, ref: string, name?: string): Promis
   }
   const after = await copies.original();
   if (after.sha256 !== before.sha256)
-    throw new CommandError("changed", `${called} was changed by something else meanwhile.`);
-  const ending = { file: { path: ref, ...after, untouched: true }, ...copies.facts };
+    throw new CommandError("changed", `${original} was changed by something else meanwhile.`);
+  const ending = { file: { path: madeFrom ?? ref, ...after, untouched: true }, ...copies.facts };
   await stage.show(
     "Your turn",
     "The session is as it was, byte for byte; the copies are yours to play with.",
     ending,
     [
-      `untouched   ${called} (SHA-256 ${after.sha256.slice(0, 16)}…, as before)`,
+      `untouched   ${original} (SHA-256 ${after.sha256.slice(0, 16)}…, as before)`,
       `the copies  ${copies.place}`,
       "",
       "Try these with a session of your own:",
