@@ -87,9 +87,13 @@ test("of another machine nobody knows who lives there: he counts as alive, and t
   await expect(store.lease(ref)).rejects.toThrow(/remove .*\.lease/);
 });
 
-test("half a lease, as a power cut leaves it, has no owner", async () => {
+test("half a lease, as a power cut leaves it, has no owner, nor has one that names no process", async () => {
   writeFileSync(leaseFile(), '{"pid":1,"ho');
   await (await store.lease(ref)).release();
+  for (const pid of [0, -1, 1.5, null, "1"]) {
+    leave({ pid, processStart: null });
+    await (await store.lease(ref)).release();
+  }
 });
 
 test("what is no file of ours in the lease's place is no lease, and is not followed", async () => {

@@ -110,12 +110,15 @@ function readLease(path: string): Lease | undefined {
   }
   try {
     const lease = JSON.parse(text) as Lease;
-    return typeof lease?.pid === "number" && typeof lease.host === "string" ? lease : undefined;
+    return isProcessNumber(lease?.pid) && typeof lease.host === "string" ? lease : undefined;
   } catch {
     // Never written by us like this while its owner lived: see putWhole.
     return undefined;
   }
 }
+
+/** The system takes 0 and negative numbers for groups of processes, our own among them. */
+const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
 function isLive(lease: Lease | undefined): lease is Lease {
   return lease !== undefined && mayBeRunning(lease);
