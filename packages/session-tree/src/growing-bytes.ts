@@ -4,7 +4,7 @@ import { type ByteView, bytesView } from "@espalier/jsonl-stream";
 export class GrowingBytes {
   #buffer: Uint8Array;
   /** Bytes in it. */
-  size = 0;
+  size: number;
   /** When something was added last, epoch milliseconds. */
   modified = Date.now();
 

@@ -11,7 +11,7 @@ export class MemoryLeases {
     for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
       const left = deadline - Date.now();
       if (!held.isBrief || left <= 0) throw busy(ref, held.holder);
-      await Promise.race([held.released, new Promise((resolve) => setTimeout(resolve, left))]);
+      await releasedWithin(held.released, left);
     }
     let settle: () => void = () => undefined;
     const released = new Promise<void>((resolve) => {
@@ -27,6 +27,16 @@ export class MemoryLeases {
       },
     };
   }
+}
+
+/** Returns when that is over, or so many milliseconds; no timer is left that would keep a program from its end. */
+async function releasedWithin(released: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await Promise.race([released, late]);
+  clearTimeout(timer);
 }
 
 function busy(ref: string, holder: LeaseHolder): SessionTreeError {

@@ -76,4 +76,7 @@ export function memoryStore(): SessionStore {
 const LINE_FEED = Uint8Array.of(10);
 
 const notFound = (ref: string) =>
-  new SessionTreeError("not-found", `There is no session ${ref} in this store.`);
+  new SessionTreeError(
+    "not-found",
+    `There is no session ${ref} in this store; its list has those there are.`,
+  );

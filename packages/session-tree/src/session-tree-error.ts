@@ -49,6 +49,7 @@ export type SessionTreeErrorCode =
 
 /** The one error class of this package: a `code` for programs, a sentence with the cure for people. */
 export class SessionTreeError extends Error {
+  override readonly name = "SessionTreeError";
   readonly code: SessionTreeErrorCode;
   /** With `busy`: who writes the session. */
   readonly holder: LeaseHolder | undefined;
@@ -58,7 +59,6 @@ export class SessionTreeError extends Error {
     options: ErrorOptions & { holder?: LeaseHolder } = {},
   ) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
-    this.name = "SessionTreeError";
     this.code = code;
     this.holder = options.holder;
   }

@@ -207,6 +207,12 @@ describe("entries that a file holds and nobody should have written", () => {
     ["custom_message", {}],
     ["context_edit", { replacement: null }],
     ["context_edit", { targetId: "a", replacement: "text" }],
+    ["custom", {}],
+    ["label", {}],
+    ["label", { targetId: "a", label: 5 }],
+    ["session_info", { name: 5 }],
+    ["usage", { kind: "t" }],
+    ["leaf", { targetId: 5 }],
   ])("say nothing and stop nothing: %s %j", async (type, fields) => {
     const user = (id: string, parentId: string | null) => ({
       type: "message",

@@ -1,12 +1,15 @@
-import { copyFileSync, existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { buildSessionContext, estimateTotal, referenceIssues, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
-import { describe, expect, test } from "vitest";
+import { afterAll, describe, expect, test } from "vitest";
 
 const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
+
+const folder = mkdtempSync(join(tmpdir(), "espalier-"));
+afterAll(() => rmSync(folder, { recursive: true }));
 
 describe.skipIf(!existsSync(corpus))(
   "a real session of 1,018 lines in the first format (skipped where it is not at hand)",
@@ -32,7 +35,7 @@ describe.skipIf(!existsSync(corpus))(
     });
 
     test("becomes the current format with its first append, and keeps the original beside", async () => {
-      const path = join(mkdtempSync(join(tmpdir(), "espalier-")), "session.jsonl");
+      const path = join(folder, "session.jsonl");
       copyFileSync(corpus, path);
       const session = await SessionTree.open(FileLog.open(path, "write"));
       const ids = [...session.tree.ids()];

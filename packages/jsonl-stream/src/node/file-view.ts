@@ -8,7 +8,6 @@ import { openRegularFile } from "./regular-file.ts";
 export interface FileView extends ByteView {
   /** Absolute. */
   readonly path: string;
-  readonly fd: number;
   /** Reading fails with `closed` from then on. */
   close(): void;
 }
@@ -24,5 +23,5 @@ export function openView(path: string, options: { calls?: FileCalls } = {}): Fil
   const { calls = nodeFileCalls } = options;
   const { fd, facts } = openRegularFile(absolute, "read", false, calls);
   const descriptor = new Descriptor(absolute, fd, calls);
-  return { ...descriptor.view(Number(facts.size)), path: absolute, fd, close: () => descriptor.close() };
+  return { ...descriptor.view(Number(facts.size)), path: absolute, close: () => descriptor.close() };
 }

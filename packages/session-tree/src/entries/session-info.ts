@@ -3,7 +3,7 @@ import { defineEntry, type Entry } from "../entry.ts";
 /** The session's name; the last one in file order wins. */
 export interface SessionInfoEntry extends Entry {
   type: "session_info";
-  /** Absent: the session has no name any more. */
+  /** Absent or empty: the session has no name any more. Ours are never absent, as the format has it. */
   name?: string;
 }
 

@@ -12,4 +12,8 @@ export interface UsageEntry extends Entry {
 }
 
 /** The kind of {@link UsageEntry}: a bill beside the conversation; appending one leaves the leaf where it is. */
-export const usage = defineEntry<UsageEntry>("usage", { movesLeaf: false });
+export const usage = defineEntry<UsageEntry>("usage", {
+  movesLeaf: false,
+  problem: (entry) =>
+    typeof entry.usage !== "object" || entry.usage === null ? "`usage` is missing" : undefined,
+});
