@@ -16,3 +16,4 @@ export { type LineProblem, LONGEST_PARSED, type ParsedLine, parseLine } from "./
 export { type Salvaged, salvageLine } from "./salvage-line.ts";
 export { type Line, type NumberedLine, scanLines, scanLinesBackward } from "./scan-lines.ts";
 export { isSpace, skipSpace, skipValue } from "./skip-value.ts";
+export { wellFormedJson } from "./well-formed-json.ts";

@@ -21,7 +21,9 @@ export function showPlace(parent: Place | null, key: string | number): string {
   const steps = [step(key)];
   for (let place = parent; place.parent !== null; place = place.parent) steps.push(step(place.key));
   const path = steps.reverse().join("").replace(/^\./, "");
-  return path.length <= SHOWN ? path : `${path.slice(0, SHOWN / 2)}…${path.slice(-SHOWN / 2)}`;
+  if (path.length <= SHOWN) return path;
+  // A cut may go through a character of two halves.
+  return `${path.slice(0, SHOWN / 2)}…${path.slice(-SHOWN / 2)}`.toWellFormed();
 }
 
 function step(key: string | number): string {

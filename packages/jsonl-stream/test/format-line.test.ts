@@ -99,6 +99,15 @@ describe("formatting a line", () => {
     expect(error.message).toContain(where);
   });
 
+  test("shows of a long key path its beginning and its end, in well-formed Unicode", () => {
+    for (const before of ["a", "ab"]) {
+      const { message } = failure(() => formatLine({ [`${before}${"😀".repeat(200)}`]: [undefined] }));
+      expect(message).toMatch(/^\["ab?😀+.*….*😀"\]\[0\] is undefined/u);
+      expect(message.isWellFormed()).toBe(true);
+      expect(message.length).toBeLessThan(250);
+    }
+  });
+
   test("refuses an own __proto__ at any depth", () => {
     const error = failure(() => formatLine({ details: [JSON.parse('{"__proto__":{"admin":true}}')] }));
     expect(error.code).toBe("not-json");

@@ -3,7 +3,7 @@ import { validToolName } from "./call-ids.ts";
 import { healedText } from "./content.ts";
 import { isRecord } from "./record.ts";
 import type { AnswerBlock } from "./turn.ts";
-import { wellFormedJson } from "./well-formed.ts";
+import { wellFormed } from "./well-formed.ts";
 
 /** What an answer's blocks need from the request around them. */
 export interface AnswerOptions {
@@ -53,6 +53,6 @@ export function answerBlocks(answer: AssistantMessage, options: AnswerOptions): 
 
 /** Arguments as the object that providers ask for: missing ones are `{}`, anything else becomes `{value}`. */
 function toolInput(stored: unknown): Record<string, unknown> {
-  const input = wellFormedJson(stored ?? {});
+  const input = wellFormed(stored ?? {});
   return isRecord(input) ? input : { value: input ?? "[Arguments left out: nested too deeply]" };
 }

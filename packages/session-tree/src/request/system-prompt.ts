@@ -2,7 +2,7 @@ import { type ContextMessage, messageText, type SystemMessage, type ToolDefiniti
 import { isBlank } from "./blank.ts";
 import { validToolName } from "./call-ids.ts";
 import { isRecord } from "./record.ts";
-import { wellFormedJson } from "./well-formed.ts";
+import { wellFormed } from "./well-formed.ts";
 
 /** A tool as every provider can be told of it. */
 export interface HealedTool {
@@ -78,7 +78,7 @@ function healedTool(tool: unknown, nameLength: number): HealedTool {
 
 /** Providers refuse a schema that is not of an object, OpenAI one without `properties`. */
 function objectSchema(stored: unknown): Record<string, unknown> {
-  const schema = (isRecord(stored) && wellFormedJson(stored)) || {};
+  const schema = (isRecord(stored) && wellFormed(stored)) || {};
   const { properties } = schema;
   if (schema["type"] === "object" && isRecord(properties)) return schema;
   return { ...schema, type: "object", properties: isRecord(properties) ? properties : {} };

@@ -1,14 +1,10 @@
-/**
- * One escape sequence of JSON text. `JSON.stringify` writes a surrogate as an escape exactly when it is alone; any other
- * sequence is matched as a whole, so that a written backslash before `ud800` is not taken for one.
- */
-const ESCAPE = /\\(?:(ud[89a-f][0-9a-f]{2})|[\s\S])/g;
+import { wellFormedJson } from "@espalier/jsonl-stream";
 
 /**
  * The same JSON value with lone surrogates, in keys too, replaced by U+FFFD; the value itself when it has none. Undefined
  * for a value that is nested too deeply to be written: a line of that depth can be read, a request cannot be sent.
  */
-export function wellFormedJson<Value>(value: Value): Value | undefined {
+export function wellFormed<Value>(value: Value): Value | undefined {
   if (isWellFormed(value, NEAR)) return value;
   let json: string | undefined;
   try {
@@ -18,8 +14,9 @@ export function wellFormedJson<Value>(value: Value): Value | undefined {
     if (!(error instanceof RangeError)) throw error;
     return undefined;
   }
-  if (!json?.includes("\\ud")) return value;
-  return JSON.parse(json.replace(ESCAPE, (sequence, surrogate) => (surrogate ? "\ufffd" : sequence)));
+  if (json === undefined) return value;
+  const healed = wellFormedJson(json);
+  return healed === json ? value : JSON.parse(healed);
 }
 
 /** How deep a value is looked at without writing it: deeper than any that a tool is called with. */
