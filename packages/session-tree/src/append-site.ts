@@ -1,7 +1,17 @@
 import { isOnPath } from "./path.ts";
 import { isInWindow, type PathWindow } from "./path-window.ts";
-import type { AppendSite } from "./prepare-append.ts";
 import type { Tree } from "./tree.ts";
+
+/** What an append is checked against. */
+export interface AppendSite {
+  leafId: string | null;
+  /** Whether the log has an entry with this id. */
+  has(id: string): boolean;
+  /** Whether `id` is on the path that ends in `leafId`. */
+  isOnPath(id: string, leafId: string | null): boolean;
+  /** Where the leaf comes to stand when it is moved to an entry of the log: there, or at its nearest ancestor that can be one. */
+  placeOf(id: string): string | null;
+}
 
 /** A session as an append sees it: asks the window first, and for the whole tree only when that cannot tell. */
 export function appendSite(session: {

@@ -1,20 +1,11 @@
 import { formatLine, JsonlError } from "@espalier/jsonl-stream";
+import type { AppendSite } from "./append-site.ts";
+import { BatchSite } from "./batch-site.ts";
 import type { Entry, NewEntry } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { createId } from "./identifier.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { timestamp } from "./timestamp.ts";
-
-/** What an append is checked against. */
-export interface AppendSite {
-  leafId: string | null;
-  /** Whether the log has an entry with this id. */
-  has(id: string): boolean;
-  /** Whether `id` is on the path that ends in `leafId`. */
-  isOnPath(id: string, leafId: string | null): boolean;
-  /** Where the leaf comes to stand when it is moved to an entry of the log: there, or at its nearest ancestor that can be one. */
-  placeOf(id: string): string | null;
-}
 
 /** Entries ready to be written: filled in, checked, and as lines. */
 export interface PreparedAppend {
@@ -71,44 +62,6 @@ function lineOf(entry: Entry): string {
       `The ${entry.type} entry cannot be written: ${cause.message}`,
       { cause },
     );
-  }
-}
-
-/** The site as it will be behind the entries of the batch that were taken so far. */
-class BatchSite implements AppendSite {
-  leafId: string | null;
-  readonly #site: AppendSite;
-  readonly #added = new Map<string, Entry>();
-
-  constructor(site: AppendSite) {
-    this.#site = site;
-    this.leafId = site.leafId;
-  }
-
-  has(id: string): boolean {
-    return this.#added.has(id) || this.#site.has(id);
-  }
-
-  isOnPath(id: string, leafId: string | null): boolean {
-    let at = leafId;
-    for (let entry = this.#added.get(at ?? ""); entry; entry = this.#added.get(at ?? "")) {
-      if (entry.id === id) return true;
-      at = entry.parentId;
-    }
-    return at !== null && this.#site.isOnPath(id, at);
-  }
-
-  placeOf(id: string): string | null {
-    const entry = this.#added.get(id);
-    if (!entry) return this.#site.placeOf(id);
-    return kindOf(entry.type).movesLeaf ? id : entry.parentId;
-  }
-
-  add(entry: Entry): void {
-    this.#added.set(entry.id, entry);
-    const kind = kindOf(entry.type);
-    if (kind.leafTarget) this.leafId = kind.leafTarget(entry);
-    else if (kind.movesLeaf) this.leafId = entry.id;
   }
 }
 

@@ -9,7 +9,7 @@ import {
   replaceWhole,
 } from "@espalier/jsonl-stream/node";
 import { firstHeader } from "../first-header.ts";
-import { ForkLines } from "../fork.ts";
+import { ForkLines } from "../fork-lines.ts";
 import { headerLine } from "../given-header.ts";
 import { withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";

@@ -1,5 +1,6 @@
 import { custom } from "../../entries/custom.ts";
-import { forkHeader, forkLines, planFork } from "../../fork.ts";
+import { forkHeader, planFork } from "../../fork.ts";
+import { forkLines } from "../../fork-lines.ts";
 import { memoryLog } from "../../memory-log.ts";
 import type { SessionLog, SessionStore } from "../../session-store.ts";
 import { SessionTree } from "../../session-tree.ts";

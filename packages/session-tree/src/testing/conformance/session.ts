@@ -1,7 +1,8 @@
 import { contextEdit } from "../../entries/context-edit.ts";
 import { custom } from "../../entries/custom.ts";
 import { label } from "../../entries/label.ts";
-import { forkHeader, forkLines, planFork } from "../../fork.ts";
+import { forkHeader, planFork } from "../../fork.ts";
+import { forkLines } from "../../fork-lines.ts";
 import { labelsInForce } from "../../labels.ts";
 import { SessionTree } from "../../session-tree.ts";
 import { growTree } from "../grow-tree.ts";
