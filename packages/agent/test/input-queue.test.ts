@@ -107,6 +107,22 @@ test("what is said in the moment in which a run ends is asked with its words, by
   }
 });
 
+/** A model that answers once it is released. */
+function waitingModel(turns: ScriptedTurn[]) {
+  let isAsked = false;
+  let release = () => {};
+  const isReleased = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const scripted = scriptedModel(turns);
+  const stream: typeof scripted.stream = async function* (request, options) {
+    isAsked = true;
+    await isReleased;
+    yield* scripted.stream(request, options);
+  };
+  return { model: { ...scripted, stream }, isAsked: () => isAsked, release };
+}
+
 /** A store whose sessions lie elsewhere: all of one is within reach only when it was asked for. */
 function farStore(): SessionStore {
   const store = memoryStore();
@@ -131,13 +147,14 @@ function farStore(): SessionStore {
 test("what is said during a run is delivered in a session that lies elsewhere too", async () => {
   const store = farStore();
   const session = await createSession({ store, log: quiet });
-  const model = scriptedModel([{ text: "Pears.", delayMs: 50 }, { text: "Plums." }]);
+  const { model, isAsked, release } = waitingModel([{ text: "Pears." }, { text: "Plums." }]);
   const agent = createAgent({ session, model });
   const run = agent.run("What grows here?");
-  await until(() => model.requests.length === 1);
+  await until(isAsked);
   expect(session.core.log.view).toBe(undefined);
   await agent.run("And there?");
   expect(agent.queued).toHaveLength(1);
+  release();
   expect(await run).toMatchObject({ content: [{ text: "Plums." }] });
   expect(agent.queued).toEqual([]);
 });
@@ -154,14 +171,15 @@ test("what waits is delivered although a compaction kept nothing of the path tha
     extensions: [forgetful],
     compaction: { keepRecentTokens: 100 },
   });
-  const model = scriptedModel([
-    { text: "Pears. ".repeat(100), inputTokens: 190_000, delayMs: 50 },
+  const { model, isAsked, release } = waitingModel([
+    { text: "Pears. ".repeat(100), inputTokens: 190_000 },
     { text: "Plums." },
   ]);
   const agent = createAgent({ session, model });
   const run = agent.run("What grows here?");
-  await until(() => model.requests.length === 1);
+  await until(isAsked);
   await agent.run("And there?");
+  release();
   expect(await run).toMatchObject({ content: [{ text: "Plums." }] });
   expect(JSON.stringify(model.requests[1])).toContain("They asked what grows here.");
   expect(JSON.stringify(model.requests[1]!.messages.at(-1))).toContain("And there?");

@@ -294,8 +294,15 @@ test("who goes elsewhere during an answer is not dragged back, and the answer is
 });
 
 test("a compaction that keeps nothing leaves the run where it is", async () => {
+  let release = () => {};
+  const isReleased = new Promise<void>((resolve) => {
+    release = resolve;
+  });
   const { url, requests } = await server({
-    reply: (_, n) => textReply("Pears.", { delayMs: n === 2 ? 200 : 0 }),
+    reply: async (_, n) => {
+      if (n === 2) await isReleased;
+      return textReply("Pears.");
+    },
   });
   const forgetful = defineExtension((api) => {
     api.on("session_before_compact", ({ compactionId }) => ({
@@ -320,6 +327,7 @@ test("a compaction that keeps nothing leaves the run where it is", async () => {
   const run = agent.run("And there?");
   await until(() => requests.length === 2);
   await session.core.moveTo(null);
+  release();
   await expect(run).rejects.toMatchObject({ code: "moved" });
 });
 
