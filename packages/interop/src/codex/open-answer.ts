@@ -1,5 +1,5 @@
 import type { ContentBlock, Usage } from "@espalier/session-tree";
-import { isRecord } from "../formats/json-record.ts";
+import { reasoningText } from "../formats/openai-items.ts";
 import type { KnownEntry } from "../import-draft.ts";
 import type { EntryBody, SourceTime } from "../import-entry.ts";
 import { idFromText } from "../import-ids.ts";
@@ -78,14 +78,7 @@ export class OpenAnswer {
 
 /** What people may read of a reasoning item. */
 export function reasoningBlocks(item: Record<string, unknown>): ContentBlock[] {
-  const texts = (field: string): string[] => {
-    const list = item[field];
-    return (Array.isArray(list) ? list : []).flatMap((part) =>
-      isRecord(part) && typeof part["text"] === "string" ? [part["text"]] : [],
-    );
-  };
-  const summary = texts("summary");
-  const thinking = (summary.length > 0 ? summary : texts("content")).join("\n\n");
+  const thinking = reasoningText(item);
   return thinking === "" ? [] : [{ type: "thinking", thinking }];
 }
 

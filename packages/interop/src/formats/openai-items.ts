@@ -73,6 +73,11 @@ function readPart(part: Fields, path: string, issues: FormatIssues, provider: st
 
 /** Reasoning: the text that people may read, and the item as it was for the model that made it. */
 export function readReasoning(item: Fields): ThinkingBlock {
+  return { type: "thinking", thinking: reasoningText(item), thinkingSignature: JSON.stringify(item) };
+}
+
+/** What people may read of a reasoning item: its summary, else what it says in full; empty where it is encrypted. */
+export function reasoningText(item: Fields): string {
   const texts = (field: string): string[] => {
     const list = item[field];
     return (Array.isArray(list) ? list : []).flatMap((part) =>
@@ -80,8 +85,7 @@ export function readReasoning(item: Fields): ThinkingBlock {
     );
   };
   const summary = texts("summary");
-  const thinking = (summary.length > 0 ? summary : texts("content")).join("\n\n");
-  return { type: "thinking", thinking, thinkingSignature: JSON.stringify(item) };
+  return (summary.length > 0 ? summary : texts("content")).join("\n\n");
 }
 
 /** Fields that say something beyond the common ones and the API's bookkeeping. */
