@@ -76,9 +76,9 @@ export class PathWindowBuilder {
   }
 }
 
-/** Whether an entry with this id is among those of a window. */
+/** Whether an entry with this id is among those of a window: looked for from its end, where most that are asked for stand. */
 export function isInWindow({ entries }: PathWindow, id: string): boolean {
-  return entries.some((entry) => entry.id === id);
+  return entries.findLastIndex((entry) => entry.id === id) >= 0;
 }
 
 /** The window without what its newest compaction hides. */

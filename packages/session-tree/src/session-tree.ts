@@ -113,7 +113,8 @@ export class SessionTree {
   /**
    * Appends entries under the leaf, or under the parents they name, in one write. They count (leaf, tree, context) as
    * soon as they are in the log, so that calls take their turn without waiting for the disk; the promise answers when
-   * they are as durable as was asked for. Returns the entries as the log has them.
+   * they are as durable as was asked for. Returns the entries as the log has them. What the drafts hold is the session's
+   * from then on: do not change it.
    *
    * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
    *   `no-header`, `version`, and what the log throws: nothing has changed then. Only after `sync-failed` they are in
