@@ -105,7 +105,8 @@ function filesOf(
 ): FileOps {
   const fileOps = newFileOps();
   for (const entry of entries)
-    if (branchSummary.is(entry) || compaction.is(entry)) recordedFiles(entry, fileOps);
+    for (const kind of [branchSummary, compaction])
+      if (kind.is(entry) && !kind.problem?.(entry as never)) recordedFiles(entry, fileOps);
   return collectFileOps(
     said.map(({ message }) => message),
     tools,

@@ -36,7 +36,8 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
   const front = entries.findLast((entry) => compaction.is(entry));
   const recorded = front && (front as CompactionEntry & { details?: { pinned?: unknown } }).details?.pinned;
   const isRecorded = Array.isArray(recorded);
-  const ids = pinnedOn(complete || isRecorded ? entries : customEntries(session), isRecorded ? recorded : []);
+  const before = isRecorded ? recorded.filter((id) => typeof id === "string") : [];
+  const ids = pinnedOn(complete || isRecorded ? entries : customEntries(session), before);
   return ids.flatMap((id) => {
     const text = textOf(session, id);
     return text === "" ? [] : [{ id, text }];

@@ -2,7 +2,6 @@ import {
   custom,
   type Entry,
   isCustom,
-  isFailedAnswerEntry,
   isMessage,
   type NewEntry,
   type SessionTree,
@@ -43,8 +42,8 @@ function stateOn(path: readonly Entry[]): RunState | undefined {
       const sent = { entryId: entry.id, sentAt: entry.timestamp };
       return { state: "outcome-unknown", model: typeof model === "string" ? model : null, ...sent };
     }
-    // That of a failed one is known too.
-    if (isMessage(entry, "assistant") || isFailedAnswerEntry(entry)) return { state: "answered" };
+    // The outcome of one that failed is known too.
+    if (isMessage(entry, "assistant")) return { state: "answered" };
     if (isMessage(entry, "user") || isMessage(entry, "toolResult"))
       return { state: "unsent", entryId: entry.id };
   }

@@ -31,11 +31,14 @@ const told = (messages: readonly ContextMessage[]): ContextMessage[] =>
 function contentOf(message: ContextMessage, resultLimit: number): string {
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
   if (message.role === "bashExecution")
-    return `$ ${message.command ?? ""}\n${cutText(message.output ?? "", resultLimit)}`;
+    return `$ ${message.command ?? ""}\n${cutText(String(message.output ?? ""), resultLimit)}`;
   const parts = contentBlocks(message).flatMap((block) => {
     if (block.type === "thinking") return [];
-    if (block.type === "text")
-      return [message.role === "toolResult" ? cutText(block.text, resultLimit) : block.text];
+    if (block.type === "text") {
+      // A file says what it says: not always text.
+      const text = String(block.text ?? "");
+      return [message.role === "toolResult" ? cutText(text, resultLimit) : text];
+    }
     if (block.type === "toolCall") return [`[${block.name} ${JSON.stringify(block.arguments ?? {})}]`];
     return [`[${block.type}]`];
   });
