@@ -44,7 +44,9 @@ export const sessionBeforeFork = decideHook<BeforeForkEvent, BeforeForkAnswer>("
     if (label !== undefined && typeof label !== "string") return "`label` is not text";
     if (summary === undefined) return undefined;
     const isText = typeof summary === "object" && summary !== null && typeof summary.summary === "string";
-    return isText && summary.summary.trim() !== "" ? undefined : "`summary.summary` is missing or empty";
+    if (!isText || summary.summary.trim() === "") return "`summary.summary` is missing or empty";
+    const { usage = {} } = summary;
+    return typeof usage === "object" && usage !== null ? undefined : "`summary.usage` is not an object";
   },
 });
 

@@ -104,9 +104,10 @@ function filesOf(
   tools: readonly FileTool[],
 ): FileOps {
   const fileOps = newFileOps();
-  for (const entry of entries)
-    for (const kind of [branchSummary, compaction])
-      if (kind.is(entry) && !kind.problem?.(entry as never)) recordedFiles(entry, fileOps);
+  for (const entry of entries) {
+    if (branchSummary.is(entry) && !branchSummary.problem?.(entry)) recordedFiles(entry, fileOps);
+    if (compaction.is(entry) && !compaction.problem?.(entry)) recordedFiles(entry, fileOps);
+  }
   return collectFileOps(
     said.map(({ message }) => message),
     tools,

@@ -66,9 +66,10 @@ function proposalProblem(
   { branchEntries, compactionId, preparation }: BeforeCompactEvent,
 ): string | undefined {
   if (typeof proposal !== "object" || proposal === null) return "`compaction` is not an object";
-  const { summary, firstKeptEntryId = preparation.firstKeptEntryId, tokensBefore = 0 } = proposal;
+  const { summary, firstKeptEntryId = preparation.firstKeptEntryId, tokensBefore = 0, usage = {} } = proposal;
   if (typeof summary !== "string" || summary.trim() === "") return "`compaction.summary` is missing or empty";
   if (!Number.isFinite(tokensBefore)) return "`compaction.tokensBefore` is not a number";
+  if (typeof usage !== "object" || usage === null) return "`compaction.usage` is not an object";
   const keepsNothing = firstKeptEntryId === compactionId;
   const problem = keepsNothing ? undefined : firstKeptProblem(branchEntries, firstKeptEntryId);
   if (problem) return `\`compaction.firstKeptEntryId\` ${problem}`;

@@ -21,7 +21,8 @@ export function systemInForce(messages: readonly ContextMessage[]): SystemMessag
       if (text !== null) sections[name] = text;
     }
     for (const name of listOf(message.toolsRemoved)) tools.delete(name);
-    for (const tool of listOf(message.toolsAdded)) if (typeof tool?.name === "string") tools.set(tool.name, tool);
+    for (const tool of listOf(message.toolsAdded))
+      if (typeof tool?.name === "string") tools.set(tool.name, tool);
   }
   const content = found.map(messageText).filter((text) => text !== "");
   return {

@@ -227,6 +227,11 @@ describe("an answer that cannot stand is refused with its owner's name, and the 
       () => ({ compaction: { summary: "x", tokensBefore: "many" } }),
       "`compaction.tokensBefore` is not a number",
     ],
+    [
+      "has a bill that is none",
+      () => ({ compaction: { summary: "x", usage: 7 } }),
+      "`compaction.usage` is not an object",
+    ],
     ["has instructions that are no text", () => ({ instructions: 7 }), "instructions"],
     ["cannot be copied", () => ({ compaction: { summary: "x", details: () => 1 } }), ""],
   ];

@@ -101,6 +101,7 @@ describe("before a branch is left", () => {
     for (const answer of [
       { summary: {} },
       { summary: { summary: " " } },
+      { summary: { summary: "x", usage: 7 } },
       { label: 7 },
       { instructions: [] },
     ]) {
