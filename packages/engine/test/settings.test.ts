@@ -195,6 +195,8 @@ describe("a bad value", () => {
     const error = await problem({ env: { ESPALIER_COMPACT_RETRY_COUNT: "often" } });
     expect(error.message).toContain("ESPALIER_COMPACT_RETRY_COUNT");
     expect(error.message).toContain("from 1 to 10");
+    const { message } = await problem({ env: { ESPALIER_COMPACT_FALLBACK: "constructor" } });
+    expect(message).toContain('fallback is "constructor"; give it true or false');
   });
 
   it("under a key that there is not tells which there are", async () => {

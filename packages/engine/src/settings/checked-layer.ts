@@ -33,10 +33,16 @@ function fromTexts(layer: SettingsLayer): Record<string, unknown> {
   return Object.fromEntries(entries);
 }
 
+const YES_OR_NO = new Map([
+  ["true", true],
+  ["1", true],
+  ["false", false],
+  ["0", false],
+]);
+
 /** What cannot be read stays the text that it is, and is refused as such. */
 function fromText(text: string, { kind }: SettingRule): unknown {
-  if (kind === "boolean")
-    return { true: true, "1": true, false: false, "0": false }[text.toLowerCase()] ?? text;
+  if (kind === "boolean") return YES_OR_NO.get(text.toLowerCase()) ?? text;
   if (kind !== "number") return text;
   const number = Number(text);
   return Number.isNaN(number) ? text : number;
