@@ -48,6 +48,8 @@ export async function runCompaction(
   try {
     const run = await preparedRun(session, options);
     if ("eligible" in run) return run;
+    // One that nobody wants any more is not begun, and nobody is told of it.
+    refuseStale(run);
     announceCompaction(run);
     ended = await carriedOut(run).then(
       (committed) => ({ run, committed }),
@@ -72,11 +74,12 @@ export async function runCompaction(
 }
 
 /**
- * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root, and
- * where the plan asks for what is not within reach yet.
+ * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root,
+ * where extensions listen, which read the whole branch, as Pi's do, and where the plan asks for what is not within reach.
  */
 async function preparedRun(session: SessionState, options: CompactSessionOptions) {
-  if (policyInForce(session, options).record && !session.core.log.view) await session.core.load();
+  const isWholeNeeded = policyInForce(session, options).record || session.host.has(sessionBeforeCompact);
+  if (isWholeNeeded && !session.core.log.view) await session.core.load();
   try {
     return prepareRun(session, options);
   } catch (error) {
@@ -120,7 +123,6 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
   let asked: Asked = EXTRACTIVE;
   return accounted(session, { kind: "compaction", asked: () => asked }, async (bill) => {
-    if (run.signal.aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
     const { answer, owners, cancelled, aborted } = await askExtensions(run);
     if (aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
     if (cancelled) throw cancelledBy("compaction", cancelled);
@@ -148,8 +150,6 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { core, host } = session;
   if (!host.has(sessionBeforeCompact)) return NOBODY;
-  // Extensions read the whole branch, as Pi's do; only where one listens is it read.
-  await core.load();
   const { read, written, edited } = plan.fileOps;
   return host.decide(
     sessionBeforeCompact,

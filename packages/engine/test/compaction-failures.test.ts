@@ -207,11 +207,18 @@ describe("with a fallback", () => {
   });
 });
 
-test("a signal that has fired before anything began is heard", async () => {
+test("a signal that has fired before anything began is heard, and of what never began nobody is told", async () => {
   const summarizer = scriptedSummarizer(soundAnswer);
-  const { session } = await plant({ summarizer });
+  const { heard, extension } = listen();
+  const { session } = await plant({ summarizer, extensions: [extension] });
   await expect(session.compact({ signal: AbortSignal.abort() })).rejects.toMatchObject({ code: "aborted" });
   expect(summarizer.requests).toEqual([]);
+  // Also where it fires before anybody was asked.
+  const abort = new AbortController();
+  const running = session.compact({ signal: abort.signal });
+  abort.abort();
+  await expect(running).rejects.toMatchObject({ code: "aborted" });
+  expect(heard).toEqual({ before: 0, committed: [], failed: [] });
   expect(session.getBranch().every((entry) => isMessage(entry, "user") || entry.type === "message")).toBe(
     true,
   );
