@@ -151,10 +151,9 @@ describe("formatting a line", () => {
 
   test("an object referred to again and again is given up early", () => {
     let value: unknown = { a: 1 };
+    // 2^100 objects, to whoever looks at them all: this test would not end.
     for (let level = 0; level < 100; level += 1) value = [value, value];
-    const begun = performance.now();
     expect(failure(() => formatLine(value)).code).toBe("line-too-long");
-    expect(performance.now() - begun).toBeLessThan(10_000);
   });
 
   test("what checkJson lets through under the length limit is what formatLine writes", () => {

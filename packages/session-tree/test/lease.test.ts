@@ -61,6 +61,13 @@ test("a session somebody holds is not removed", async () => {
   expect(await store.delete(ref)).toEqual([ref]);
 });
 
+test("a session that is removed leaves no file of a lease behind, whole or half", async () => {
+  for (const ending of ["", "-0123456789ab", "-0123456789ab.tmp"])
+    writeFileSync(`${leaseFile()}${ending}`, JSON.stringify({ ...own, processStart: "1" }));
+  expect(await store.delete(ref)).toEqual([ref]);
+  expect(readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl`))).toEqual([]);
+});
+
 test("a dead owner is taken over at once", async () => {
   const child = spawn(process.execPath, ["-e", "0"]);
   await once(child, "exit");

@@ -72,9 +72,9 @@ export async function takeFileLease(path: string, { waitMs = 0 }: LeaseOptions =
   }
 }
 
-/** The lease files of a session: the lease, and candidates for it. */
+/** The lease files of a session: the lease, candidates for it, and what a process left that died while it wrote one. */
 export function leaseFiles(path: string): string[] {
-  return [`${path}.lease`, ...candidates(path)];
+  return [`${path}.lease`, ...candidates(path, /^[0-9a-f]{12}(?:\.tmp)?$/)];
 }
 
 function release(path: string, owner: string): void {
@@ -89,11 +89,11 @@ function putWhole(path: string, lease: Lease): void {
   renameSync(draft, path);
 }
 
-function candidates(path: string): string[] {
+function candidates(path: string, ending = /^[0-9a-f]{12}$/): string[] {
   const folder = dirname(path);
   const beginning = `${basename(path)}.lease-`;
   return readdirSync(folder)
-    .filter((name) => name.startsWith(beginning) && /^[0-9a-f]{12}$/.test(name.slice(beginning.length)))
+    .filter((name) => name.startsWith(beginning) && ending.test(name.slice(beginning.length)))
     .map((name) => join(folder, name));
 }
 
