@@ -43,14 +43,15 @@ export function returnUsualLinesMemory(): void {
 
 /** The part that is used here: its types come with those of a browser, which the core does without. */
 declare const WebAssembly: {
+  CompileError: new () => Error;
   Module: new (code: Uint8Array) => object;
   Instance: new (module: object) => { exports: object };
 };
 
 /**
- * Null in a browser, whose page need not allow code that is compiled on the way; where a program runs without WebAssembly;
- * and where its address space is limited to less than the runtime sets aside for such a memory, 10 GB. The same lines
- * are read without it, so nobody has to be told.
+ * Null in a browser, whose page need not allow code that is compiled on the way; where a program runs without WebAssembly,
+ * or on a processor or under a policy for which such code is not compiled; and where its address space is limited to less
+ * than the runtime sets aside for such a memory, 10 GB. The same lines are read without it, so nobody has to be told.
  */
 function instantiate(): UsualLinesMemory | null {
   if (globalThis.Buffer === undefined) return null;
@@ -58,9 +59,15 @@ function instantiate(): UsualLinesMemory | null {
   try {
     return memoryOf(new WebAssembly.Instance(new WebAssembly.Module(code)).exports);
   } catch (problem) {
-    if (problem instanceof ReferenceError || problem instanceof RangeError) return null;
+    if (isOfTheMachine(problem)) return null;
     throw problem;
   }
+}
+
+/** No WebAssembly at all, no room for its memory, or (that the code is sound is tested) no instructions to compile it to. */
+function isOfTheMachine(problem: unknown): boolean {
+  if (problem instanceof ReferenceError || problem instanceof RangeError) return true;
+  return problem instanceof WebAssembly.CompileError;
 }
 
 function memoryOf(exports: object): UsualLinesMemory {

@@ -50,6 +50,7 @@ test("the code that is run is what its source says", () => {
 
 test.each([
   ["where programs run without WebAssembly", "node --jitless"],
+  ["where the processor cannot look at 16 bytes at once", "node --noenable-sse4-1"],
   ["where a program's address space is limited", "ulimit -v 6000000 && node"],
 ])("a log is read %s", async (_where, command) => {
   const folder = mkdtempSync(join(tmpdir(), "usual-lines-"));
