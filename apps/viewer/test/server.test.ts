@@ -1,10 +1,11 @@
 import { appendFileSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { openSession, type Session } from "@espalier/engine";
+import { serveViewer } from "@espalier/viewer";
 import { TreeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { RemoteReader } from "../src/page/remote-reader.ts";
-import { DEMO, Scratch } from "./scratch.ts";
+import { DEMO, Scratch, sessionsIn } from "./scratch.ts";
 
 const scratch = new Scratch();
 const page = scratch.path("page.html");
@@ -77,6 +78,12 @@ describe("who is let in", () => {
     expect(answer.headers.get("referrer-policy")).toBe("no-referrer");
     expect(answer.headers.get("cache-control")).toBe("no-store");
   });
+});
+
+test("a port that is taken is named", async () => {
+  const taken = Number(new URL(url).port);
+  const asking = serveViewer({ sessions: sessionsIn(scratch.folder), page, port: taken });
+  await expect(asking).rejects.toMatchObject({ code: "port", message: expect.stringContaining(`${taken}`) });
 });
 
 describe("what it answers", () => {

@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { type Address, formatAddress, parseAddress } from "./address.ts";
+import { followSession } from "./follow-session.ts";
 import type { LocalSource, PageSource } from "./page-source.ts";
 import { SessionList } from "./session-list.tsx";
 import { SessionModel } from "./session-model.ts";
@@ -119,31 +120,6 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
       writableAs={source.canWrite ? session : undefined}
     />
   );
-}
-
-/**
- * Takes in what a session grows by, as the server tells of it; returns what ends that. Nobody is told while nobody
- * looks: browsers keep few connections to one server.
- */
-function followSession(session: string, model: SessionModel): () => void {
-  let events: EventSource | undefined;
-  const turn = () => {
-    events?.close();
-    events = undefined;
-    if (document.hidden) return;
-    events = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
-    events.addEventListener("pulse", (event) => {
-      const { length } = JSON.parse(event.data) as { length: number };
-      // What fails now is made up for by the next pulse, which comes as soon as the server is there again.
-      if (length !== model.facts.length) model.grow().catch(() => undefined);
-    });
-  };
-  turn();
-  document.addEventListener("visibilitychange", turn);
-  return () => {
-    document.removeEventListener("visibilitychange", turn);
-    events?.close();
-  };
 }
 
 /** Where there is nothing to show yet. */

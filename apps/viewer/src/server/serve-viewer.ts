@@ -44,10 +44,13 @@ export async function serveViewer({
   const app = viewerApp({ token, sessions, open, page: await servedPage(page, write), write });
   const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false });
   await new Promise<void>((resolve, reject) => {
-    server.once("error", (error) =>
-      reject(new ViewerError("port", `Port ${port} cannot be had; choose another one.`, { cause: error })),
-    );
-    server.listen(port, "127.0.0.1", resolve);
+    const fail = (cause: Error) =>
+      reject(new ViewerError("port", `Port ${port} cannot be had; choose another one.`, { cause }));
+    server.once("error", fail);
+    server.listen(port, "127.0.0.1", () => {
+      server.off("error", fail);
+      resolve();
+    });
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/${token}/`;
   return {
