@@ -28,6 +28,9 @@ export const ATTACKS: readonly string[] = [
   "```html\n<img src=x onerror=window.__ran=1>\n```",
   "```<img/src=x/onerror=window.__ran=1>\ncode\n```",
   `| a | b |\n|---|---|\n| <img src=x onerror=${RAN}> | [x](javascript:${RAN}) |`,
+  // What keeps a reader of markdown busy, and what makes it call itself too often.
+  "_a_".repeat(40_000),
+  ">".repeat(20_000),
   "Pay \u202Erotubirtnoc\u202C and \u2066hidden\u2069 \u200b\u200b text",
   "{{constructor.constructor('window.__ran=1')()}} \u0024{window.__ran=1} <%= window.__ran=1 %>",
 ];

@@ -60,10 +60,24 @@ const marked = new Marked({
 /** Longer texts are shown as they are, without markup. */
 const LONGEST = 200_000;
 
-/** Markdown as safe markup; undefined for a text that is too long to be looked through. */
+/**
+ * So are texts with more marks than this that may begin or end an emphasis in one paragraph: pairing them takes time by
+ * the square of how many there are, a tenth of a second for these.
+ */
+const MOST_MARKS = 4_000;
+
+/** Markdown as safe markup; undefined for a text that would take too long, or is nested too deep, to be looked through. */
 export function markdownMarkup(text: string): string | undefined {
   if (text.length > LONGEST) return undefined;
-  return safeMarkup(marked.parse(visibleControls(text), { async: false }));
+  const isCrowded = (paragraph: string) => (paragraph.match(/[*_~]/g)?.length ?? 0) > MOST_MARKS;
+  if (text.split(/\n\s*\n/).some(isCrowded)) return undefined;
+  try {
+    return safeMarkup(marked.parse(visibleControls(text), { async: false }));
+  } catch (error) {
+    // Thousands of quotes in each other are no text that anybody wrote.
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
 }
 
 /** Code as safe markup. */
