@@ -42,12 +42,16 @@ for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(
 hljs.registerAliases(["toml"], { languageName: "ini" });
 hljs.registerAliases(["console", "shell", "zsh"], { languageName: "bash" });
 
-/** Longer code is shown without colours: finding them takes longer than reading. */
-const LONGEST = 60_000;
+/** Longer code is shown without colours: finding them takes time by the square of its length, at worst a second here. */
+export const LONGEST_COLOURED = 20_000;
 
-/** Code as markup with classes for what its parts are; undefined for a language that nobody here knows. */
+/** So is code with a run like this, which is data or nothing: several languages look through all of it at each character. */
+const RUN = /[\w.-]{1000}|\s{1000}/;
+
+/** Code as markup with classes for its parts; undefined for a language nobody here knows, and for what would take long. */
 export function highlighted(code: string, language: string | undefined): string | undefined {
-  if (language === undefined || code.length > LONGEST || !hljs.getLanguage(language)) return undefined;
+  if (language === undefined || !hljs.getLanguage(language)) return undefined;
+  if (code.length > LONGEST_COLOURED || RUN.test(code)) return undefined;
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;
 }
 

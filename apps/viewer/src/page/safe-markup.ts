@@ -1,6 +1,6 @@
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
-import { highlighted } from "./highlight.ts";
+import { highlighted, LONGEST_COLOURED } from "./highlight.ts";
 import { visibleControls } from "./visible-controls.ts";
 
 /**
@@ -38,12 +38,16 @@ function keepOurClasses(node: Element): void {
   node.setAttribute("class", kept.join(" "));
 }
 
+/** Characters of code that may still be coloured in the text at hand: as many as of one piece, in all of its pieces. */
+let colourable = 0;
+
 const marked = new Marked({
   gfm: true,
   breaks: false,
   renderer: {
     code({ text, lang }) {
-      const language = lang?.split(/\s/)[0]?.toLowerCase();
+      colourable -= text.length;
+      const language = colourable < 0 ? undefined : lang?.split(/\s/)[0]?.toLowerCase();
       return `<pre><code class="hljs">${highlighted(text, language) ?? escaped(text)}</code></pre>`;
     },
     // A picture at an address would be a request; its name and address are told instead.
@@ -71,6 +75,7 @@ export function markdownMarkup(text: string): string | undefined {
   if (text.length > LONGEST) return undefined;
   const isCrowded = (paragraph: string) => (paragraph.match(/[*_~]/g)?.length ?? 0) > MOST_MARKS;
   if (text.split(/\n\s*\n/).some(isCrowded)) return undefined;
+  colourable = LONGEST_COLOURED;
   try {
     return safeMarkup(marked.parse(visibleControls(text), { async: false }));
   } catch (error) {
