@@ -1,5 +1,5 @@
 import { type PageFile, piImporter, ScratchSpace } from "@espalier/interop";
-import { bytesView, scanLines } from "@espalier/jsonl-stream";
+import { bytesView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import { compaction, deriveId, parseHeader, Tree, tipRows, upgradeLog } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -79,6 +79,12 @@ function bothWays(bytes: Uint8Array, scratch: ScratchSpace) {
   const issues = tree.issues.flatMap(({ kind, line }) =>
     TOLD.has(kind) ? [`${line} ${TOLD.get(kind)}`] : [],
   );
+  // A tree does not read what stands behind the beginning of a line; the report says whether it can be read.
+  for (const { bytes, lineNumber } of scanLines(upgraded)) {
+    const told = `${lineNumber} unreadable-content`;
+    const parsed = parseLine(bytes);
+    if (!parsed.ok && parsed.problem.kind !== "blank" && !issues.includes(told)) issues.push(told);
+  }
   const rows = Array.from({ length: tree.length }, (_, row) => tree.kindAt(row).type);
   return {
     draft: { lines: copied, issues: toldOf(draft!.issues.list()), counts: draft!.counts },

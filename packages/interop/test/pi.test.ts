@@ -115,6 +115,28 @@ describe("sessions of Pi", () => {
     expect(await importAll(join(folder, NAME), store)).toMatchObject([{ status: "unchanged", added: 0 }]);
   });
 
+  test("that grew by a line of which only the place can be read keep together what follows it", async () => {
+    const folder = scratchFolder();
+    const store = scratchStore();
+    await importAll(write([header(), ...tree.slice(0, 2)], folder), store);
+    const damaged = JSON.stringify(tree[2])
+      .replace('"u2"}', '"\\x"}')
+      .replace('"content":"u2"', '"content":"\\x"');
+    const path = write([header(), ...tree.slice(0, 2), damaged, tree[3]], folder);
+    const [report] = await importAll(path, store);
+    expect(report).toMatchObject({ status: "updated", added: 2, entries: 4, branches: 1 });
+    expect(report!.issues).toMatchObject([{ kind: "unreadable-content", line: 4 }]);
+    const { session, entries } = await opened(store, report!);
+    expect(entries.map(({ id, type }) => [id, type])).toEqual([
+      ["u1", "message"],
+      ["a1", "message"],
+      ["u2", "damaged"],
+      ["a2", "message"],
+    ]);
+    expect(session.tree.parentIdAt(3)).toBe("u2");
+    expect(await importAll(path, store)).toMatchObject([{ added: 0 }]);
+  });
+
   test("are found where Pi keeps them", async () => {
     const home = scratchFolder();
     write([header(), ...tree], join(home, ".pi", "agent", "sessions", "--home-me-project--"));

@@ -1,4 +1,11 @@
-import { type Entry, readSessionLine, type SessionLog } from "@espalier/session-tree";
+import {
+  DAMAGED,
+  type Entry,
+  EntryScan,
+  readSessionLine,
+  type SessionLog,
+  scanEntry,
+} from "@espalier/session-tree";
 import type { SessionDraft } from "../import-draft.ts";
 import { ScratchArea } from "../scratch/scratch-area.ts";
 import type { ScratchSpace } from "../scratch/scratch-space.ts";
@@ -67,9 +74,14 @@ function timeIn(timestamp: string | undefined): number {
   return Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time;
 }
 
+/** The entry in a copied line. One whose place alone can be read comes along: what follows it would be cut off without. */
 function entryIn(bytes: Uint8Array): Entry | undefined {
   const line = readSessionLine(bytes);
-  return line.is === "entry" ? line.entry : undefined;
+  if (line.is === "entry") return line.entry;
+  const scan = new EntryScan();
+  if (line.is !== "corrupt" || !scanEntry(bytes, 0, bytes.length, scan)) return undefined;
+  const id = decoder.decode(bytes.subarray(scan.idStart, scan.idEnd));
+  return { type: DAMAGED, id, parentId: null, timestamp: "" };
 }
 
 /** Appends lines in batches. Of one that was cut by a crash a beginning is there, and the next import adds the rest. */

@@ -47,14 +47,15 @@ async function update(
   to: Destination,
   isGrown: boolean,
 ): Promise<ImportReport> {
-  const session = new WrittenSession(await log.load(), to.scratch);
+  const { scratch } = to;
+  let session: WrittenSession | undefined;
   try {
-    const { scratch } = to;
+    session = new WrittenSession(await log.load(), scratch);
     const added = isGrown ? await updateSession(draft, { log, session, scratch }, to) : 0;
     if (added > 0) session.takeIn(await log.load());
     return report(draft, log, added > 0 ? "updated" : "unchanged", added, session.count());
   } finally {
-    session.close();
+    session?.close();
     await log.close();
   }
 }

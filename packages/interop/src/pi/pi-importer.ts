@@ -88,8 +88,11 @@ class PiDraft implements SessionDraft {
       for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
         const bytes = upgrade?.(line, lineNumber) ?? line;
         intake.take(bytes, 0, bytes.length, offset, lineNumber, terminated);
-        if (intake.issues.length > 0) for (const issue of intake.issues.splice(0)) this.#tell(issue);
         if (bytes.every(isSpace)) continue;
+        const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
+        for (const issue of found) this.#tell(issue);
+        // A line that was upgraded was read for it.
+        if (bytes === line) this.#checkBody(lineNumber, bytes, found);
         this.lines++;
         if (!hasHeader && isHeader(bytes)) hasHeader = true;
         else yield bytes === line ? bytes.slice() : bytes;
@@ -117,10 +120,18 @@ class PiDraft implements SessionDraft {
       read: (offset, length) => {
         const [line] = scanLines(view, { from: offset, blockSize: 1 << 16 });
         const { bytes } = line!;
-        const taken = this.#header.version === 2 && isWhole(offset) ? upgrade(bytes, 0) : bytes;
+        const taken = this.#header.version >= 2 && isWhole(offset) ? upgrade(bytes, 0) : bytes;
         return taken.slice(0, length);
       },
     };
+  }
+
+  /** Tells of a line that cannot be read, and of which `found` does not say so, since its beginning was enough to go on. */
+  #checkBody(line: number, bytes: Uint8Array, found: readonly SessionIssue[]): void {
+    if (found.some((issue) => issue.line === line && KINDS.get(issue.kind) === UNREADABLE)) return;
+    const parsed = parseLine(bytes);
+    if (!parsed.ok)
+      this.issues.add(UNREADABLE, line, `${parsed.problem.message} Its place in the tree is kept.`);
   }
 
   #tell({ kind, line, message, id }: SessionIssue): void {
@@ -129,10 +140,14 @@ class PiDraft implements SessionDraft {
   }
 }
 
+const NOTHING: readonly SessionIssue[] = [];
+
+const UNREADABLE: ImportIssueKind = "unreadable-content";
+
 /** What the lines of a session can suffer from, in the words of a report. All of them are copied. */
 const KINDS: ReadonlyMap<SessionIssue["kind"], ImportIssueKind> = new Map([
-  ["corrupt", "unreadable-content"],
-  ["torn-tail", "unreadable-content"],
+  ["corrupt", UNREADABLE],
+  ["torn-tail", UNREADABLE],
   ["salvaged", "salvaged"],
   ["duplicate-id", "duplicate-id"],
   ["orphan", "phantom-parent"],
