@@ -10,7 +10,9 @@ const TARGET = new URL("../packages/session-tree/src/usual-lines-code.ts", impor
 const LONGEST = 110;
 
 const { parseWat } = await wabt();
-const { buffer } = parseWat("usual-lines.wat", readFileSync(SOURCE, "utf8"), { simd: true }).toBinary({});
+const compiled = parseWat("usual-lines.wat", readFileSync(SOURCE, "utf8"), { simd: true });
+compiled.validate();
+const { buffer } = compiled.toBinary({});
 const base64 = Buffer.from(buffer).toString("base64");
 const lines = [];
 for (let at = 0; at < base64.length; at += LONGEST) lines.push(`  "${base64.slice(at, at + LONGEST)}",`);

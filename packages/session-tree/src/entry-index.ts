@@ -173,7 +173,7 @@ export class EntryIndex implements RowIndex {
    * @internal
    */
   addPlain(rows: WaitingRows, from: number): number {
-    this.#ids.bringNear(rows.ids, rows.count);
+    if (from === 0) this.#ids.bringNear(rows.ids, rows.count);
     for (let at = from; at < rows.count; at++) {
       const parent = rows.isRoot[at] ? ROOT : this.parentOfHash(rows.parents, at);
       if (parent < 0 && !rows.isRoot[at]) return at;

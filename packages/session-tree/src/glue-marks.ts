@@ -62,8 +62,8 @@ function find(finder: Finder, from: number): number {
   for (let at = finder.indexOf(rare, from + RARE_AT); at >= 0; at = finder.indexOf(rare, at + RARE.length)) {
     const start = at - RARE_AT;
     let same = 0;
-    while (same < RARE_AT && finder[start + same] === MARK[same]) same++;
-    if (same === RARE_AT) return start;
+    while (same < MARK.length && finder[start + same] === MARK[same]) same++;
+    if (same === MARK.length) return start;
   }
   return Number.POSITIVE_INFINITY;
 }

@@ -49,10 +49,16 @@ test("the code that is run is what its source says", () => {
 });
 
 test.each([
-  ["where programs run without WebAssembly", "node --jitless"],
-  ["where the processor cannot look at 16 bytes at once", "node --noenable-sse4-1"],
-  ["where a program's address space is limited", "ulimit -v 6000000 && node"],
-])("a log is read %s", async (_where, command) => {
+  ["where programs run without WebAssembly", "node --jitless", ""],
+  [
+    "where the code cannot be compiled",
+    "node",
+    "WebAssembly.Module = class { constructor() { throw new WebAssembly.CompileError(); } };",
+  ],
+  ["where the processor cannot look at 16 bytes at once", "node --noenable-sse4-1", ""],
+  ["where a program's address space is limited", "ulimit -v 6000000 && node", ""],
+  ["where there is no Buffer, as in a browser", "node", "globalThis.Buffer = undefined;"],
+])("a log is read %s", async (_where, command, before) => {
   const folder = mkdtempSync(join(tmpdir(), "usual-lines-"));
   const bundle = join(folder, "read.mjs");
   await build({
@@ -65,17 +71,18 @@ test.each([
       resolveDir: import.meta.dirname,
     },
     bundle: true,
+    banner: { js: before },
     platform: "node",
     format: "esm",
     outfile: bundle,
   });
   const log = join(folder, "log.jsonl");
-  writeFileSync(
-    log,
-    `${HEADER}\n${message("a", "", "x")}${message("b", "a", "y").slice(0, 70)}${message("c", "a", "z")}`,
-  );
+  const torn = message("b", "a", "y").slice(0, 70);
+  const noEntry = '{"type":"custom","id":"q","parentIdx":"a"}\n';
+  writeFileSync(log, `${HEADER}\n${message("a", "", "x")}${torn}${noEntry}${torn}${message("c", "a", "z")}`);
   const said = execFileSync("bash", ["-c", `${command} "$0" "$1"`, bundle, log], { encoding: "utf8" });
-  expect(said.trim()).toBe("a c a c");
+  // The line that is cut keeps its place, as `b`.
+  expect(said.trim()).toBe("a b c a c");
   rmSync(folder, { recursive: true });
 });
 

@@ -136,8 +136,10 @@ export class FileLog implements SessionLog {
       expectedSize: this.#openedSize,
       calls: this.#calls,
     });
+    // Before the old one is closed: where this fails, the next append says that another file stands here, and what to do.
+    const file = openAppendFile(this.ref, { mode: "write", calls: this.#calls });
     this.#file.close();
-    this.#file = openAppendFile(this.ref, { mode: "write", calls: this.#calls });
+    this.#file = file;
     this.upgraded = undefined;
   }
 }
