@@ -250,6 +250,49 @@ describe("a session exported as markdown", () => {
     expect(document).not.toContain("\r");
   });
 
+  it("holds nothing that acts on who reads it, wherever a file may say it", () => {
+    const acts =
+      "a\u001b[2J\u001b]0;title\u0007b\u0007\u009b31mc\u0085d\u200e\u202e\u2066\u061c\u2028e\u007f\ud800f";
+    const timestamp = acts;
+    const entries = [
+      { type: "message", message: { role: acts, content: acts } },
+      { type: "message", message: { role: "user", content: [{ type: acts }, { type: "text", text: acts }] } },
+      {
+        type: "message",
+        message: {
+          role: "assistant",
+          provider: acts,
+          model: acts,
+          content: [{ type: "toolCall", id: acts, name: acts, arguments: { [acts]: acts } }],
+          stopReason: "error",
+          errorMessage: acts,
+        },
+      },
+      { type: "message", message: { role: "toolResult", toolName: acts, toolCallId: acts, content: acts } },
+      { type: "label", targetId: `1${acts}`, label: acts },
+      { type: "session_info", name: acts },
+      { type: "compaction", summary: acts, firstKeptEntryId: `0${acts}`, tokensBefore: acts },
+      { type: "branch_summary", summary: acts, fromId: acts },
+      { type: "custom_message", customType: acts, content: acts, display: true },
+      { type: "thinking_level_change", thinkingLevel: acts },
+      { type: "message", message: { role: "user", content: "the end" } },
+    ].map((entry, at) => ({
+      ...entry,
+      id: `${at}${acts}`,
+      parentId: at ? `${at - 1}${acts}` : null,
+      timestamp,
+    }));
+    const header = { type: "session", version: 3, id: acts, timestamp, cwd: acts };
+    const lines = [header, ...entries].map((line) => `${JSON.stringify(line)}\n`);
+    const document = exported(treeOf(lines.join("")), { format: "markdown", all: true });
+    expect(document).not.toMatch(
+      /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/,
+    );
+    expect(document.isWellFormed()).toBe(true);
+    expect(document).toContain("\n## User — abc d e\ufffdf\n\n`1abc d e\ufffdf` · `abc d e\ufffdf`\n");
+    expect(JSON.parse(/^cwd: (.*)$/m.exec(document)![1]!)).toBe(acts.toWellFormed());
+  });
+
   it("cuts long results and says by how much, never within a code point", async () => {
     const { session } = await growTree("u1 > c1*");
     await session.append(message.of({ message: resultOf("😀".repeat(3_000)) }));

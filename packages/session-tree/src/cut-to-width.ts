@@ -1,9 +1,8 @@
-/** Characters that a terminal or a page would act on instead of showing: controls, and marks that turn the direction of text. */
-const UNPRINTABLE = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]+/g;
+import { plainText } from "./plain-text.ts";
 
-/** Text on one line that does nothing but show: what would act becomes a space, a lone surrogate U+FFFD. */
+/** Text on one line that does nothing but show; its spaces stay, they may align what stands there. */
 export function printable(text: string): string {
-  return text.replace(UNPRINTABLE, " ").toWellFormed();
+  return plainText(text).replace(/[\t\n]+/g, " ");
 }
 
 /** Columns that a text takes in a terminal: two for wide characters and emoji, none for marks that join the one before. */

@@ -21,7 +21,7 @@ export interface DrawOptions {
   leafId?: string | null;
   /** Draw only this entry and what hangs below it. Throws `unknown-entry`. */
   rootId?: string;
-  /** One line about an entry; control characters in it are replaced. Default: its id and, in short, what it does. */
+  /** One line about an entry; nothing in it acts on a terminal. Default: its id and, in short, what it does. */
   describe?: (entry: Entry) => string;
   /** Runs of more than so many entries in which nothing stands out become one line. Default: every entry has a line. */
   fold?: number;

@@ -67,6 +67,7 @@ export { contentBlocks, isFailedAnswer, messageText, toolCalls } from "./message
 export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows, pathRowsOf } from "./path.ts";
 export { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 export { pathWindowAt } from "./path-window-at.ts";
+export { plainJson, plainLine, plainText } from "./plain-text.ts";
 export { promptText } from "./prompt-text.ts";
 export { readPathWindow } from "./read-path-window.ts";
 export { redactEntry, redactHeader, redactMessage } from "./redact/redact-entry.ts";

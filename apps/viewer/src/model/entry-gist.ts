@@ -12,6 +12,7 @@ import {
   label,
   message,
   messageText,
+  plainLine,
   type Tree,
   toolCalls,
 } from "@espalier/session-tree";
@@ -111,13 +112,9 @@ function gistOfEdit({ targetId, replacement }: ContextEdit): string {
 
 const withoutHeadings = (text: string): string => text.slice(0, 4_000).replace(/^#+ .*$/gm, " ");
 
-/** One line: no control characters, none that turn the direction of writing. */
+/** One line of at most 200 code points, on which nothing acts. */
 export function oneLine(text: string): string {
-  const line = text
-    .slice(0, LENGTH * 4)
-    .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, " ")
-    .replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "")
-    .trim();
+  const line = plainLine(text.slice(0, LENGTH * 4));
   const points = [...line];
-  return (points.length > LENGTH ? `${points.slice(0, LENGTH - 1).join("")}…` : line).toWellFormed();
+  return points.length > LENGTH ? `${points.slice(0, LENGTH - 1).join("")}…` : line;
 }

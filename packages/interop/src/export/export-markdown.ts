@@ -1,4 +1,5 @@
-import { type LabelInForce, labelsInForce, sessionName } from "@espalier/session-tree";
+import { wellFormedJson } from "@espalier/jsonl-stream";
+import { type LabelInForce, labelsInForce, plainJson, sessionName } from "@espalier/session-tree";
 import type { ExportSource } from "./export-source.ts";
 import { branchSections } from "./markdown-branches.ts";
 import { tellEntry } from "./markdown-entry.ts";
@@ -43,7 +44,7 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
   return entries;
 }
 
-/** YAML; JSON strings are YAML strings. */
+/** YAML; JSON strings are YAML strings, and what could act on who reads them is escaped. */
 function frontMatter(source: ExportSource, title: string | undefined): string {
   const { header, tree, endId } = source;
   const fields: [string, unknown][] = [
@@ -56,9 +57,9 @@ function frontMatter(source: ExportSource, title: string | undefined): string {
     ["entries", tree.length],
   ];
   const lines = fields.flatMap(([field, value]) =>
-    value == null ? [] : [`${field}: ${JSON.stringify(value)}`],
+    value == null ? [] : [`${field}: ${plainJson(wellFormedJson(JSON.stringify(value)))}`],
   );
-  return `---\n${lines.join("\n")}\n---\n`.toWellFormed();
+  return `---\n${lines.join("\n")}\n---\n`;
 }
 
 function section(source: ExportSource, row: number, labels: ReadonlyMap<string, LabelInForce>): string {

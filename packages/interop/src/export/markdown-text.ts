@@ -1,16 +1,11 @@
-/** Escape sequences of terminals, and control characters but tab and newline: a page would show them as noise. */
-const NOISE = /\u001b\[[0-9;?]*[ -/]*[@-~]|[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
-
-function clean(text: string): string {
-  return text.toWellFormed().replace(/\r\n?/g, "\n").replace(NOISE, "");
-}
+import { plainLine, plainText } from "@espalier/session-tree";
 
 /**
  * Text as a quotation. What was said is markdown more often than not, and may hold headings, rules or a fence that nobody
  * closed; inside a quotation it cannot end or imitate the document around it.
  */
 export function quoted(text: string): string {
-  return clean(text)
+  return plainText(text)
     .trimEnd()
     .split("\n")
     .map((line) => (line === "" ? ">" : `> ${line}`))
@@ -19,7 +14,7 @@ export function quoted(text: string): string {
 
 /** Text as it is, in a fence that is longer than any in it. */
 export function fenced(text: string, language = ""): string {
-  const lines = clean(text).trimEnd();
+  const lines = plainText(text).trimEnd();
   const longest = Math.max(2, ...Array.from(lines.matchAll(/`+/g), ([ticks]) => ticks.length));
   const fence = "`".repeat(longest + 1);
   return `${fence}${language}\n${lines}\n${fence}`;
@@ -36,14 +31,11 @@ export function textOf(value: unknown): string {
 
 /** A short text within a line, as code. */
 export function inline(text: unknown): string {
-  const line = clean(textOf(text)).replace(/\s+/g, " ").replaceAll("`", "'").trim();
+  const line = plainLine(textOf(text)).replaceAll("`", "'");
   return line === "" ? "`?`" : `\`${line}\``;
 }
 
 /** A short text within a heading: one line, nothing in it means anything. */
 export function headingText(text: string): string {
-  return clean(text)
-    .replace(/\s+/g, " ")
-    .replace(/[\\`*_{}[\]()#+!|<>~&-]/g, "\\$&")
-    .trim();
+  return plainLine(text).replace(/[\\`*_{}[\]()#+!|<>~&-]/g, "\\$&");
 }

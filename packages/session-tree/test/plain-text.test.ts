@@ -1,0 +1,61 @@
+import { plainJson, plainLine, plainText } from "@espalier/session-tree";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+
+const ACTING =
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/;
+
+/** Texts in which what a terminal acts on is frequent. */
+const texts = fc.string({
+  unit: fc.oneof(
+    fc.constantFrom(..."\u001b\u009b\u0007\u009c\\[]P^_;m0 31A(B\r\n\t\u0085\u2028\u202e\ud800"),
+    fc.string({ unit: "binary", minLength: 1, maxLength: 1 }),
+  ),
+});
+
+describe("plain text", () => {
+  it("holds nothing that a terminal or a page acts on, whatever it was", () => {
+    fc.assert(
+      fc.property(texts, (text) => {
+        const plain = plainText(text);
+        expect(plain).not.toMatch(ACTING);
+        expect(plain.isWellFormed()).toBe(true);
+        expect(plainText(plain)).toBe(plain);
+        expect(plainLine(text)).not.toMatch(/[\t\n]/);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("keeps what was said, its tabs and its lines", () => {
+    const said = "\tBäume, 漢字 🌳\n\nالعربية and <b>tags</b> `code`";
+    expect(plainText(said)).toBe(said);
+    expect(plainText("one\r\ntwo\rthree\u0085four\u2028five")).toBe("one\ntwo\nthree\nfour\nfive");
+  });
+
+  it.each([
+    ["a style", "\u001b[1;31mred\u001b[0m", "red"],
+    ["a style of eight bits", "\u009b31mred", "red"],
+    ["a title", "\u001b]0;owned\u0007red", "red"],
+    ["a link", "\u001b]8;;https://example.com\u001b\\red\u001b]8;;\u001b\\", "red"],
+    ["a character set", "\u001b(Bred", "red"],
+    ["a title without an end, but not what follows", "\u001b]0;red\nblue", "0;red\nblue"],
+  ])("leaves out %s", (_what, text, plain) => {
+    expect(plainText(text)).toBe(plain);
+  });
+
+  it("takes a long hostile text in one go", () => {
+    for (const unit of ["\u001b]", "\u001b[", "\u001b[0;", "\u009b0", "\u001b ", "\u001bP0"])
+      expect(plainText(unit.repeat(500_000))).not.toMatch(ACTING);
+  });
+
+  it("is the same value as JSON, with what would act escaped", () => {
+    fc.assert(
+      fc.property(texts, (text) => {
+        const json = plainJson(JSON.stringify({ [text]: text }));
+        expect(json).not.toMatch(ACTING);
+        expect(JSON.parse(json)).toEqual({ [text]: text });
+      }),
+    );
+  });
+});
