@@ -44,3 +44,4 @@ export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "
 export type { SourceFile } from "./import-source.ts";
 export { piImporter } from "./pi/pi-importer.ts";
 export { type Page, type PageFile, ScratchSpace } from "./scratch/scratch-space.ts";
+export type { SessionCounts } from "./session-counts.ts";

@@ -2,8 +2,9 @@
 export class IdHash {
   /** What all hashes of this one begin with. */
   readonly seed = (Math.random() * 0x1_0000_0000) | 0;
-  /** The hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
+  /** The lower 32 bits of the hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
   low = 0;
+  /** The upper 32 bits, signed too. */
   high = 0;
 
   /** Hashes the id in `bytes[start, end)` into {@link low} and {@link high}. */

@@ -10,10 +10,12 @@ export class IdHashes {
     this.high = new Int32Array(room);
   }
 
+  /** Bytes held by the columns. */
   get byteLength(): number {
     return this.low.byteLength + this.high.byteLength;
   }
 
+  /** Makes room for so many ids, and keeps those that fit. */
   resize(room: number): void {
     this.low = resized(this.low, new Int32Array(room));
     this.high = resized(this.high, new Int32Array(room));

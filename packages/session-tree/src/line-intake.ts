@@ -39,7 +39,10 @@ export class LineIntake {
     this.#lines = lines;
   }
 
-  /** Before the lines of a longer view of the log are taken, which `usual` finds. */
+  /**
+   * Before the lines of a longer view of the log are taken, which `usual` finds.
+   * @internal
+   */
   resume(view: LinesAgain, usual: UsualLines): void {
     this.#lines = view;
     this.#usual = usual;
@@ -64,7 +67,7 @@ export class LineIntake {
     if (end > start) this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
   }
 
-  /** To be called when all lines there are were taken: what is told of them is complete then. */
+  /** When all lines there are were taken: what is told of them is complete then. */
   settle(): void {
     this.#addWaiting();
     this.#index.settle();
@@ -244,5 +247,4 @@ export class LineIntake {
 }
 
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
-
 const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);

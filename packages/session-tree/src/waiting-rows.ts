@@ -15,6 +15,7 @@ export class WaitingRows {
   readonly offset = new Float64Array(MOST_WAITING);
   readonly length = new Uint32Array(MOST_WAITING);
 
+  /** Whether there is no room for another one. */
   get isFull(): boolean {
     return this.count === MOST_WAITING;
   }
