@@ -6,7 +6,7 @@ import { memoryStore, type SessionLog, type SessionStore, SessionTreeError } fro
 import { fileStore } from "@espalier/session-tree/node";
 import { failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { afterAll, beforeEach, expect, test } from "vitest";
-import { billed, plant, turn } from "./build-session.ts";
+import { billed, bytesOf, plant, turn } from "./build-session.ts";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
 afterAll(() => rmSync(home, { recursive: true }));
@@ -80,6 +80,23 @@ test("who only reads asks nobody for what could not be written", async () => {
     usage: { input: 3 },
   });
   await reader.close();
+});
+
+test("nobody is asked for what a newer version keeps from being written", async () => {
+  const { session, store } = await plant();
+  await session.close();
+  const [header, ...lines] = Buffer.from(bytesOf(session)).toString().trimEnd().split("\n");
+  await store.delete(session.file);
+  const newer = header!.replace('"version":3', '"version":4');
+  await (await store.create(newer, lines, session.file)).close();
+  const summarizer = scriptedSummarizer(failingAnswer("unauthorized", billed(3)));
+  const compaction = { keepRecentTokens: 20 };
+  const later = await openSession(session.file, { store, summarizer, compaction });
+  const [first] = later.getBranch();
+  for (const act of [() => later.compact(), () => later.navigate(first!.id, { summarize: true })])
+    await expect(act()).rejects.toMatchObject({ code: "version" });
+  expect(summarizer.requests).toEqual([]);
+  await later.close();
 });
 
 test("where somebody writes, one may fork and write that", async () => {
