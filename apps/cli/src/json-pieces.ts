@@ -1,3 +1,4 @@
+import { wellFormedJson } from "@espalier/jsonl-stream";
 import { plainJson } from "@espalier/session-tree";
 
 /**
@@ -33,12 +34,7 @@ const isIterable = (value: unknown): value is Iterable<unknown> =>
   typeof value === "object" && value !== null && Symbol.iterator in value;
 
 /**
- * The JSON text of a value on one line, in well-formed Unicode: `JSON.stringify` writes lone surrogates as escapes that
- * strict readers refuse. Text that only looks like one (behind an escaped backslash) is matched first, and kept. What
- * a terminal would act on is escaped: the same value, and harmless on a screen.
+ * The JSON text of a value on one line, in well-formed Unicode, since strict readers refuse the escapes of lone surrogates.
+ * What a terminal would act on is escaped: the same value, and harmless on a screen.
  */
-export function jsonLine(value: unknown): string {
-  const text = plainJson(JSON.stringify(value));
-  if (!text.includes("\\ud")) return text;
-  return text.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (match) => (match === "\\\\" ? match : "\ufffd"));
-}
+export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(JSON.stringify(value)));
