@@ -1,5 +1,5 @@
 // `export`: a session for people and for other programs.
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
@@ -31,6 +31,23 @@ test("an export for people is the same every time", async () => {
     expect(first.stdout.length).toBeGreaterThan(10_000);
     expect((await espalier(["export", DEMO, "--format", format])).stdout).toBe(first.stdout);
   }
+});
+
+test("--all is refused where it would do nothing, before anything is written", async () => {
+  const cwd = temporaryFolder();
+  const refused = async (format: string) => {
+    const { code, value } = await espalierJson(["export", DEMO, "--format", format, "--all"], { cwd });
+    expect(code).toBe(2);
+    return value.error.message;
+  };
+  for (const format of ["html", "json", "jsonl"])
+    expect(await refused(format)).toBe(
+      `Leave out --all, which is for markdown: ${format} holds all branches without it.`,
+    );
+  expect(await refused("anthropic")).toBe(
+    "Leave out --all, which is for markdown: a request is made of one path, and --at says of which.",
+  );
+  expect(readdirSync(cwd)).toEqual([]);
 });
 
 test("--out writes a file for its owner alone, and --json says what is in it", async () => {

@@ -27,7 +27,7 @@ export function addChat(program: Command, shell: Shell): void {
     .addHelpText(
       "after",
       `
-Needs ANTHROPIC_API_KEY. With --print and --json the events of the run, one a line.
+Needs ANTHROPIC_API_KEY. With --print and --json the events of the run, one a line; when nobody reads them any more, the run is aborted.
 
 Examples:
   espalier chat

@@ -5,6 +5,7 @@ import { redactText } from "@espalier/session-tree";
 import { type Command, Option } from "commander";
 import { entryNamed } from "../entry-reference.ts";
 import { exportHtml } from "../export-html.ts";
+import { CommandError } from "../failure.ts";
 import { formatMany } from "../numbers.ts";
 import { reading } from "../opening.ts";
 import { plainLine, plainText } from "../plain-text.ts";
@@ -33,6 +34,9 @@ const ENDINGS: Record<ExportCommandOptions["format"], string> = {
   "ai-sdk": "ai-sdk.json",
 };
 
+/** Formats that hold the whole session, unless one path is asked for. */
+const HOLDS_ALL: ReadonlySet<string> = new Set(["html", "json", "jsonl"]);
+
 export function addExport(program: Command, shell: Shell): void {
   program
     .command("export <session>")
@@ -41,7 +45,7 @@ export function addExport(program: Command, shell: Shell): void {
       new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
     )
     .option("--at <id>", "the path that ends here; by default the leaf's, and for html, json and jsonl all")
-    .option("--all", "all branches in a markdown document")
+    .option("--all", "with markdown all branches; html, json and jsonl hold them without it")
     .option("--redact", "leave out well-known keys and tokens")
     .option("--out <file>", "where to write it, readable for you alone; by default it is printed")
     .addHelpText(
@@ -54,8 +58,9 @@ Examples:
   espalier export session.jsonl --format html --redact --out session.html
   espalier export session.jsonl --format anthropic --at before-cache`,
     )
-    .action((ref: string, options: ExportCommandOptions) =>
-      reading(shell, ref, async (session) => {
+    .action(async (ref: string, options: ExportCommandOptions) => {
+      refuseNeedlessAll(options);
+      await reading(shell, ref, async (session) => {
         warnOfDamage(shell, session, session.tree.issues);
         const pieces = await exported(session, options);
         const { out } = options;
@@ -70,8 +75,17 @@ Examples:
         await print(shell, written, () => [
           `${formatMany(written.entries, "entry", "entries")} written to ${plainLine(written.file)}.`,
         ]);
-      }),
-    );
+      });
+    });
+}
+
+/** An option that would do nothing may stand for a wish that is not granted. */
+function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
+  if (!all || format === "markdown") return;
+  const why = HOLDS_ALL.has(format)
+    ? `${format} holds all branches without it`
+    : "a request is made of one path, and --at says of which";
+  throw new CommandError("usage", `Leave out --all, which is for markdown: ${why}.`);
 }
 
 async function exported(
