@@ -17,7 +17,10 @@ const LENGTH = 100;
 /** How much of a text is looked at: what a preview shows stands at its beginning. */
 const LOOKED_AT = 2_000;
 
-/** What an entry is about, on one line without control characters; null when it says nothing. */
+/**
+ * What an entry is about, on one line without control characters; null when it says nothing. Text alone has to say what
+ * the viewer's rows show as marks beside theirs: calls with what they were given, results with their tool, failures.
+ */
 export function previewEntry(entry: Entry): string | null {
   const text = message.is(entry) && entry.message ? messageGist(entry.message) : gistOf(entry);
   return oneLine(text) || null;

@@ -3,7 +3,7 @@ import { compaction } from "./entries/compaction.ts";
 import { contextEdit } from "./entries/context-edit.ts";
 import type { Entry } from "./entry.ts";
 
-/** An entry in a drawing: its id, and what it does to others. */
+/** An entry in a drawing of shapes: its id, and what it does to others. What it says is left to `DrawOptions.describe`. */
 export function describeEntry(entry: Entry): string {
   const { id } = entry;
   if (compaction.is(entry)) {

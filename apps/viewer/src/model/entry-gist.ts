@@ -18,7 +18,10 @@ import {
 } from "@espalier/session-tree";
 import { billOf } from "./entry-bill.ts";
 
-/** An entry in a line: what a row of the tree shows. */
+/**
+ * An entry in a line: what a row of the tree shows. Tools, failures, sizes and sums are fields, which the page draws; the
+ * command has text alone and says them in words, within the line, so its lines are made by rules of its own.
+ */
 export interface EntryGist {
   row: number;
   id: string;

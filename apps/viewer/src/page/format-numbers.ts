@@ -1,3 +1,5 @@
+// Not the command's formats: there numbers are exact, times sort and columns are aligned; here they stand in rows of a
+// tree and legends of bars, where a step of a size has to fit, and times are written as the reader's place writes them.
 const whole = new Intl.NumberFormat("en");
 
 /** `1,234`, `12.3k`, `1.23M`. */
@@ -6,12 +8,13 @@ export function formatTokens(tokens: number): string {
   return tokens < 1_000_000 ? `${(tokens / 1_000).toFixed(1)}k` : `${(tokens / 1_000_000).toFixed(2)}M`;
 }
 
-/** `$0.0130`, `$1.20`; nothing for nothing. */
+/** `$0.0130`, `$1.20`, with the digits that the command prints; nothing for nothing. */
 export function formatDollars(dollars: number): string {
   if (dollars === 0) return "";
-  return dollars < 0.1 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
+  return dollars < 1 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;
 }
 
+/** `912 bytes`, `14 kB`, `2.1 MB`; 1 kB is 1,000 bytes. */
 export function formatBytes(bytes: number): string {
   if (bytes < 1_000) return `${bytes} bytes`;
   return bytes < 1_000_000 ? `${(bytes / 1_000).toFixed(0)} kB` : `${(bytes / 1_000_000).toFixed(1)} MB`;
