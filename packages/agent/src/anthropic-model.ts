@@ -31,7 +31,10 @@ export interface AnthropicModelOptions extends AnthropicAccess {
   model?: string;
   /** Tokens; from the catalogue of models where absent. */
   contextWindow?: number;
-  /** More fields of the request, such as `thinking`; the tokens that this fixes come on top of the answer's. */
+  /**
+   * More fields of the request, such as `thinking`; the tokens that this fixes come on top of the answer's, and no context
+   * has them: the model made of this has a window that is smaller by as many.
+   */
   parameters?: Readonly<Record<string, unknown>>;
 }
 
@@ -111,7 +114,8 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
   return {
     provider: "anthropic",
     modelId,
-    contextWindow: contextWindow ?? known.contextWindow,
+    // Providers refuse a request whose prompt, thinking and answer together may exceed the window.
+    contextWindow: (contextWindow ?? known.contextWindow) - thinkingTokens,
     maxOutputTokens: known.maxOutputTokens,
     format: nativeFormats.anthropic,
     // The same one is asked for answers and for summaries.

@@ -1,9 +1,9 @@
 import { anthropicModel, createAgent } from "@espalier/agent";
 import { createSession } from "@espalier/engine";
-import { memoryStore } from "@espalier/session-tree";
+import { isMessage, memoryStore } from "@espalier/session-tree";
 import { textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
-import { quiet, server } from "./stage.ts";
+import { quiet, SUMMARY, server } from "./stage.ts";
 
 test("thinking that is fixed has its tokens beside those of the answer", async () => {
   const { url, requests } = await server({ reply: textReply("Pears.") });
@@ -16,4 +16,30 @@ test("thinking that is fixed has its tokens beside those of the answer", async (
   });
   expect(await createAgent({ session, model }).run("What grows here?")).toMatchObject({ stopReason: "stop" });
   expect(requests[0]).toMatchObject({ problems: [], body: { max_tokens: 36_384 } });
+});
+
+test("a context that leaves no room for fixed thinking is compacted before it is sent, not after it was refused", async () => {
+  const contextWindow = 60_000;
+  const { url, requests } = await server({ reply: textReply(SUMMARY), contextWindow });
+  const compaction = { keepRecentTokens: 5_000 };
+  const session = await createSession({ store: memoryStore(), log: quiet, compaction });
+  for (const turn of ["one", "two", "three", "four"])
+    await session.appendMessages([
+      { role: "user", content: `${turn} ${"pears ".repeat(5_000)}` },
+      { role: "assistant", content: "Ripe." },
+    ]);
+  const model = anthropicModel({
+    apiKey: "key-of-the-test",
+    baseURL: url,
+    model: "claude-haiku-4-5",
+    contextWindow,
+    parameters: { thinking: { type: "enabled", budget_tokens: 20_000 } },
+  });
+  expect(await createAgent({ session, model }).run("What grows here?")).toMatchObject({ stopReason: "stop" });
+  expect(session.getEntries().map((entry) => entry.type)).toContain("compaction");
+  const answers = session
+    .getEntries()
+    .flatMap((entry) => (isMessage(entry, "assistant") ? entry.message : []));
+  expect(answers.filter(({ stopReason }) => stopReason === "error")).toEqual([]);
+  expect(requests.filter(({ body }) => body["thinking"]).length).toBe(1);
 });
