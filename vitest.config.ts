@@ -21,6 +21,7 @@ export default defineConfig({
     // Far more than they take: a machine that has other work to do is no failure.
     testTimeout: 120_000,
     hookTimeout: 120_000,
+    globalSetup: join(here, "scripts/verify/temporary-folder.mjs"),
     // A package may be young enough to have no tests yet.
     passWithNoTests: true,
     // Inline projects inherit these options; projects given as globs would not.
