@@ -18,7 +18,7 @@ const checks = [
   {
     name: "tests",
     command: "vitest run --no-color --reporter=default --reporter=./scripts/verify/count-reporter.mjs",
-    minutes: 12,
+    minutes: 18,
     live: true,
   },
   { name: "build", command: "turbo run build --continue --output-logs=errors-only", minutes: 3 },
