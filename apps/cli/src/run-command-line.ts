@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { CommanderError } from "commander";
 import { failureOf } from "./failure.ts";
 import { OutputClosed } from "./output.ts";
@@ -8,6 +9,7 @@ import { createShell, type Shell } from "./shell.ts";
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
   const program = createProgram(shell);
+  process.once("uncaughtException", (error) => void endByStray(shell, error));
   try {
     await program.parseAsync(parameters, { from: "user" }).catch((error: unknown) => {
       if (!namesNoCommand(error) || shell.json) throw error;
@@ -17,8 +19,29 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
     return shell.exitCode;
   } catch (error) {
     const called = program.commands.find((command) => command.name() === program.args[0]);
-    return await reportFailure(shell, error, called?.name());
+    return await reportFailure(shell, called ? error : meantAsCommand(error, program.args), called?.name());
   }
+}
+
+/** What is no command goes to the one that opens the terminal, which would complain of its arguments. */
+function meantAsCommand(error: unknown, [name, ...others]: readonly string[]): unknown {
+  const isUsage = error instanceof CommanderError && error.exitCode !== 0;
+  if (!isUsage || name === undefined || others.length === 0 || existsSync(name)) return error;
+  return new CommanderError(2, "commander.unknownCommand", `error: unknown command '${name}'`);
+}
+
+/** An error that nobody waited for, such as one in a timer of an extension: what is under way cannot be trusted any more. */
+async function endByStray(shell: Shell, error: Error): Promise<void> {
+  const { message, stack = "" } = error ?? {};
+  const place = /^ +at (?:.*\()?(.*?)\)?$/m.exec(stack)?.[1] ?? "an unknown place";
+  const failure = new Error(
+    `The command was ended by an error that nothing waited for: ${message ?? String(error)} (${place}). An extension that starts work of its own should catch what fails in it.`,
+  );
+  const report = async () => process.exit(await reportFailure(shell, failure));
+  if (shell.json) return report();
+  // The terminal's screen is left first: what stands on it is not seen any more.
+  process.once("exit", () => void shell.complain(failureOf(failure).message));
+  process.exit(1);
 }
 
 const namesNoCommand = (error: unknown): boolean =>

@@ -1,5 +1,5 @@
 import { chmodSync, mkdirSync, utimesSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { openSession } from "@espalier/engine";
 import picocolors from "picocolors";
 import stringWidth from "string-width";
@@ -134,6 +134,14 @@ test("doctor finds nothing in a sound session, and names line and offset of what
   const people = await espalier(["doctor", file]);
   expect(people.stdout).toMatch(/^corrupt +line 3, byte \d+ /);
   expect(people.stdout).toMatch(/\n2 entries can be used; 2 issues\.\n$/);
+  expect(people.stdout).toContain("The line is not valid JSON: 8 bytes are lost.");
+  expect(people.stderr).toContain(`\`espalier doctor ${file} --repair <file>\``);
+});
+
+test("a session that has lost its header is listed by the name of its file", async () => {
+  const file = sessionOf("not json", { ...said("e1", null, ""), type: "custom", customType: "mark" });
+  const { stdout } = await espalier(["list", dirname(file)]);
+  expect(stdout).toContain(basename(file));
 });
 
 test("doctor says where others on the machine may read a session", async () => {

@@ -1,6 +1,18 @@
 import { once } from "node:events";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, espalier, espalierJson, HEADER, said, sessionOf, start, temporaryFolder } from "./espalier.ts";
+import {
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  said,
+  sessionOf,
+  start,
+  temporaryFolder,
+} from "./espalier.ts";
 
 test("wrong usage is one sentence on stderr and exit 2, with --json an error object", async () => {
   const wrong = [
@@ -22,6 +34,30 @@ test("wrong usage is one sentence on stderr and exit 2, with --json an error obj
       expect(program).toMatchObject({ code: 2, stderr: "", value: { error: { code: "usage" } } });
     }),
   );
+});
+
+test("a command that does not exist is named, whatever stands behind it", async () => {
+  for (const behind of [[DEMO], [DEMO, "more"], ["--flag"], [DEMO, "--flag"]]) {
+    const { code, stderr } = await espalier(["tre", ...behind]);
+    expect({ code, stderr }).toEqual({ code: 2, stderr: "Unknown command 'tre'. See `espalier --help`.\n" });
+  }
+});
+
+test("an error in a timer of an extension ends the command in one sentence that says where it is from", async () => {
+  const extension = join(temporaryFolder(), "late.mjs");
+  writeFileSync(
+    extension,
+    `export default (api) => api.on("session_before_compact", () => {
+      setTimeout(() => { throw new Error("too late"); }, 1);
+      return new Promise(() => {});
+    });`,
+  );
+  const compact = ["compact", demoCopy(), "--keep-recent", "1000", "--extension", extension];
+  const people = await espalier(compact);
+  expect(people).toMatchObject({ code: 1, stdout: "" });
+  expect(people.stderr).toMatch(/^[^\n]+ too late \([^\n]*late\.mjs:2:[^\n]+\n$/);
+  const program = await espalierJson(compact);
+  expect(program).toMatchObject({ code: 1, value: { error: { code: "internal" } } });
 });
 
 test("places that make no sense are wrong usage, and the sentence says what would", async () => {

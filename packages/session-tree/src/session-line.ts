@@ -9,6 +9,7 @@ export type SessionLine =
   | { is: "header"; header: SessionHeader }
   /** `from` is where the entry begins within the line: not 0 when it was found behind a torn one. */
   | { is: "entry"; entry: Entry; from: number }
+  /** `message` is a sentence without its full stop: what is lost is said behind it. */
   | { is: "corrupt"; message: string };
 
 /** Parses and judges one line. Its bytes are the line without the newline. */
@@ -22,7 +23,7 @@ export function readSessionLine(bytes: Uint8Array): SessionLine {
     const line = judge(salvaged.value, salvaged.start);
     if (line.is === "entry") return line;
   }
-  return { is: "corrupt", message: parsed.problem.message };
+  return { is: "corrupt", message: parsed.problem.message.replace(/\.$/, "") };
 }
 
 function judge(value: unknown, from: number): SessionLine {
@@ -37,12 +38,12 @@ function judge(value: unknown, from: number): SessionLine {
 /** What keeps a parsed value from being an entry at all; what a known kind lacks is for `problem` of the kind. */
 function shapeProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    return "the line is not a JSON object";
+    return "The line is not a JSON object";
   const { id, type, parentId } = value as Partial<Entry>;
-  if (typeof type !== "string") return "the line has no `type`";
-  if (typeof id !== "string" || id === "") return "the line has no `id`";
+  if (typeof type !== "string") return "The line has no `type`";
+  if (typeof id !== "string" || id === "") return "The line has no `id`";
   if (parentId !== undefined && parentId !== null && typeof parentId !== "string")
-    return "`parentId` is neither an id nor null";
+    return "The `parentId` is neither an id nor null";
   return undefined;
 }
 

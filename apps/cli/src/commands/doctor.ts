@@ -27,6 +27,8 @@ export function addDoctor(program: Command, shell: Shell): void {
         const diagnosis = session.diagnose();
         if (!diagnosis.ok) shell.exitCode = 1;
         await print(shell, diagnosis, () => viewDiagnosis(shell, diagnosis));
+        if (!diagnosis.ok && !shell.json)
+          shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a healed copy.`);
       }),
     );
 }

@@ -16,7 +16,8 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
   yield firstKeptEntryId === null
     ? "Kept as it is: nothing."
     : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${firstKeptEntryId} on.`;
-  if (edits.length > 0) yield `Shortened, to fit: ${formatMany(edits.length, "message")} of those.`;
+  if (edits.length > 0)
+    yield `Left out or shortened, to fit: ${formatMany(edits.length, "message")} behind the first that is kept.`;
   // An answer of theirs may ask a model, which a plan never does.
   yield "Extensions were not asked: they may refuse it, change it, or write the summary themselves.";
 }
@@ -34,7 +35,9 @@ export function* viewCompaction(
       : `${firstKeptEntryId} and what follows is kept`;
   yield colours.dim(`${entryId}, written by ${source}; ${kept}.`);
   if (editIds.length > 0)
-    yield colours.dim(`${formatMany(editIds.length, "message")} of what is kept were shortened.`);
+    yield colours.dim(
+      `${formatMany(editIds.length, "message")} behind the first that is kept ${editIds.length === 1 ? "was" : "were"} left out or shortened.`,
+    );
   yield "";
   yield plainText(summary);
 }

@@ -1,3 +1,4 @@
+import { basename } from "node:path";
 import type { ListedSession } from "@espalier/engine";
 import { formatAge, formatBytes } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
@@ -22,8 +23,8 @@ export async function* viewList(
   let count = 0;
   for await (const session of sessions) {
     if (count++ === 0) yield colours.dim(row("id", "age", "size", "agent", "session"));
-    const { id, modified, bytes, agent, name, firstMessage, cwd } = session;
-    const about = cutToColumns(plainLine(name ?? firstMessage ?? cwd), room);
+    const { id, ref, modified, bytes, agent, name, firstMessage, cwd } = session;
+    const about = cutToColumns(plainLine(name ?? firstMessage ?? (cwd || basename(ref))), room);
     yield row(
       plainLine(id).slice(0, ID_LENGTH),
       formatAge(now - Date.parse(modified)),

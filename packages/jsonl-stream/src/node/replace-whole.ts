@@ -8,7 +8,7 @@ import { checkKind, checkOwner, isSameFile } from "./file-kind.ts";
 import { openView } from "./file-view.ts";
 import { syncFolderOf } from "./folder.ts";
 import { linkNew } from "./link-new.ts";
-import { alreadyThere, writingCall } from "./writing-call.ts";
+import { writingCall } from "./writing-call.ts";
 
 /** What is known of the file that is replaced, and how its successor is written. */
 export interface ReplaceWholeOptions extends WholeFileOptions {
@@ -67,7 +67,8 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
   const kept = writingCall(keepAs, () => calls.lstatSync(keepAs));
   if (kept !== undefined) {
     if (isSameFile(kept, original)) return [];
-    throw alreadyThere(keepAs);
+    const message = `${keepAs} is already there, where ${path} is to be kept as it was; move it away first.`;
+    throw new JsonlError("exists", message);
   }
   if (linkNew(path, keepAs, calls)) return [];
   const view = openView(path, { calls });

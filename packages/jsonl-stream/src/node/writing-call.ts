@@ -11,11 +11,16 @@ export function writingCall<T>(path: string, call: () => T): T {
     if (code === "EEXIST") throw alreadyThere(path, error);
     if (isNoFolder(error))
       throw new JsonlError("not-found", `There is no folder for ${path}; create it first.`, error);
-    throw new JsonlError("write-failed", `${path} could not be written (${code ?? "see cause"}).`, error);
+    const cure = "check the rights of its folder, and the room there is";
+    throw new JsonlError(
+      "write-failed",
+      `${path} could not be written (${code ?? "see cause"}); ${cure}.`,
+      error,
+    );
   }
 }
 
 /** The error for a name that is taken. */
-export function alreadyThere(path: string, cause?: unknown): JsonlError {
+function alreadyThere(path: string, cause?: unknown): JsonlError {
   return new JsonlError("exists", `${path} is already there and was left alone; choose another name.`, cause);
 }
