@@ -1,4 +1,4 @@
-import { type ByteView, forEachLineBackward } from "@espalier/jsonl-stream";
+import { type BackwardLineVisitor, type ByteView, forEachLineBackward } from "@espalier/jsonl-stream";
 import { placeholder } from "./damaged.ts";
 import type { Entry, EntryKind } from "./entry.ts";
 import { entryKinds, kindOf } from "./entry-kinds.ts";
@@ -23,16 +23,12 @@ import { WantedId } from "./wanted-id.ts";
  * @throws SessionTreeError `unknown-entry`
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
-  const reader = new PathReader(leafId);
+  const usual = new UsualLines();
+  let reader: PathReader;
   try {
-    forEachLineBackward(
-      view,
-      (block, start, end, offset, terminated) =>
-        reader.take(block, start, end, offset, terminated) ? undefined : false,
-      { blockSize: BLOCK, finder: reader.usual },
-    );
+    reader = readBackward(view, new PathReader(usual, leafId), usual);
   } finally {
-    reader.usual.release();
+    usual.release();
   }
   if (!reader.leafWasMissing) return reader.finish();
   // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
@@ -44,8 +40,15 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
 /** Bytes read at a time: a window is some hundred kilobytes, and what is read beyond it is read for nothing. */
 const BLOCK = 1 << 18;
 
+function readBackward(view: ByteView, reader: PathReader, finder: UsualLines): PathReader {
+  const visit: BackwardLineVisitor = (block, start, end, offset, terminated) =>
+    reader.take(block, start, end, offset, terminated) ? undefined : false;
+  forEachLineBackward(view, visit, { blockSize: BLOCK, finder });
+  return reader;
+}
+
 class PathReader {
-  readonly usual = new UsualLines();
+  readonly #usual: UsualLines;
   readonly #scan = new EntryScan();
   readonly #marks = new GlueMarks();
   readonly #builder = new PathWindowBuilder();
@@ -55,7 +58,9 @@ class PathReader {
   #leafId: string | null = null;
   #readFrom = 0;
 
-  constructor(leafId: string | undefined) {
+  /** @param usual finds the lines that are taken */
+  constructor(usual: UsualLines, leafId: string | undefined) {
+    this.#usual = usual;
     this.#wanted.set(leafId ?? null);
     this.#started = leafId !== undefined;
   }
@@ -70,8 +75,8 @@ class PathReader {
     this.#readFrom = offset;
     if (start === end) return true;
     const scan = this.#scan;
-    const { isUsual } = this.usual;
-    if (isUsual) this.usual.scanInto(scan, start);
+    const { isUsual } = this.#usual;
+    if (isUsual) this.#usual.scanInto(scan, start);
     const isLegible = isUsual || (terminated && scanEntry(block, start, end, scan));
     const isSure = isUsual || (isLegible && !this.#marks.between(block, offset - start, scan.stop, end));
     const isOnPath = isSure && this.#started;
