@@ -12,7 +12,7 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
   process.once("uncaughtException", (error) => void endByStray(shell, error));
   try {
     await program.parseAsync(parameters, { from: "user" }).catch((error: unknown) => {
-      if (!namesNoCommand(error) || shell.json) throw error;
+      if (!namesNoCommand(error) || program.args.length > 1 || shell.json) throw error;
       program.outputHelp();
     });
     await shell.output.flush();
@@ -27,6 +27,7 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
 function meantAsCommand(error: unknown, [name, ...others]: readonly string[]): unknown {
   const isUsage = error instanceof CommanderError && error.exitCode !== 0;
   if (!isUsage || name === undefined || others.length === 0 || existsSync(name)) return error;
+  if (name === "help") return meantAsCommand(error, [...others, ""]);
   return new CommanderError(2, "commander.unknownCommand", `error: unknown command '${name}'`);
 }
 

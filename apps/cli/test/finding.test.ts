@@ -1,7 +1,16 @@
 import { copyFileSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { DEMO, espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
+import {
+  DEMO,
+  espalier,
+  espalierJson,
+  HEADER,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
 
 const SESSION_ID = "LTfrBGnUynOG";
 
@@ -97,6 +106,14 @@ describe("diff", () => {
 });
 
 describe("stats", () => {
+  test("calls without a price are not told to have been free", async () => {
+    const free = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
+    const usage = { input: 9, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 12, cost: free };
+    const answer = { role: "assistant", content: [], provider: "p", model: "m", stopReason: "stop", usage };
+    const file = sessionOf(HEADER, { ...said("a1", null, ""), message: answer });
+    expect((await espalier(["stats", file])).stdout).toMatch(/^1 call; what was paid is not known\n/);
+  });
+
   test("--json has usage and cost, in total and apart, and compactions over time", async () => {
     const { value } = await espalierJson(["stats", DEMO]);
     expect(Object.keys(value)).toEqual([

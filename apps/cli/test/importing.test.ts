@@ -1,5 +1,5 @@
 // `import`: sessions of other agents, from where those agents keep them.
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { espalier, espalierJson, stateOf, temporaryFolder } from "./espalier.ts";
@@ -175,4 +175,16 @@ test("the demo plays on what an import makes of another agent's session, and lea
   expect(readdirSync(TMPDIR)).toEqual([expect.stringMatching(/^espalier-demo-\w+$/)]);
   expect(stdout).toContain("Which way is up?");
   expect(stateOf(file)).toBe(before);
+});
+
+test("a link that leads in a circle does not keep the rest of its folder from being imported", async () => {
+  const folder = temporaryFolder();
+  write(join(folder, "claude-1.jsonl"), claudeSession("/work"));
+  symlinkSync("circle.jsonl", join(folder, "circle.jsonl"));
+  const env = { ESPALIER_HOME: temporaryFolder() };
+  const { code, values } = await espalierJson(["import", folder], { env });
+  expect(code).toBe(0);
+  expect(values).toMatchObject([{ sessionId: "claude-1", status: "created" }]);
+  const circle = await espalierJson(["import", join(folder, "circle.jsonl")], { env });
+  expect(circle).toMatchObject({ code: 1, value: { error: { code: "not-found" } } });
 });

@@ -41,6 +41,7 @@ test("a command that does not exist is named, whatever stands behind it", async 
     const { code, stderr } = await espalier(["tre", ...behind]);
     expect({ code, stderr }).toEqual({ code: 2, stderr: "Unknown command 'tre'. See `espalier --help`.\n" });
   }
+  expect((await espalier(["help", "tre"])).stderr).toBe("Unknown command 'tre'. See `espalier --help`.\n");
 });
 
 test("an error in a timer of an extension ends the command in one sentence that says where it is from", async () => {

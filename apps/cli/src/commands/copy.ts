@@ -30,7 +30,10 @@ Examples:
       const source = await copyPlace(shell, from);
       const target = await copyPlace(shell, to);
       if (source.ref === undefined && target.ref !== undefined)
-        throw new CommandError("usage", "Many sessions do not fit one name; copy to a folder or a store.");
+        throw new CommandError(
+          "usage",
+          "Many sessions do not fit one name; copy to a folder or a store; the name of a new folder ends with /.",
+        );
       if (source.ref !== undefined) return copyOne(shell, source, source.ref, target);
       for await (const { ref } of source.store.list()) await copyOrComplain(shell, source, ref, target);
     });

@@ -15,7 +15,13 @@ export function* viewStats(
   if (total.calls === 0) yield "No call to a model was billed.";
   else {
     const share = branches.length > 1 ? `, of which ${formatCost(path.cost)} on the path of the leaf` : "";
-    yield colours.bold(`${formatCost(total.cost)} for ${formatMany(total.calls, "call")}${share}`);
+    const calls = formatMany(total.calls, "call");
+    // What an import brings is billed in tokens alone: that it was free would not be true.
+    yield colours.bold(
+      total.cost > 0
+        ? `${formatCost(total.cost)} for ${calls}${share}`
+        : `${calls}; what was paid is not known`,
+    );
     yield "";
     yield* bills(
       "model",

@@ -24,9 +24,20 @@ export function findFiles(place: string, isWanted: (path: string) => boolean): F
   });
 }
 
-/** A link is followed; one that leads nowhere is nothing. */
-function factsOf(place: string): Stats | undefined {
-  return statSync(place, { throwIfNoEntry: false });
+/**
+ * What stands at a path, if anything does. A link is followed; one that leads nowhere, or in a circle, is nothing.
+ *
+ * @throws InteropError `unreadable`
+ */
+export function factsOf(place: string): Stats | undefined {
+  try {
+    return statSync(place, { throwIfNoEntry: false });
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === "ELOOP") return undefined;
+    throw new InteropError("unreadable", `${place} cannot be looked at; check the rights of its folder.`, {
+      cause,
+    });
+  }
 }
 
 function filesBelow(folder: string): Dirent[] {

@@ -1,10 +1,9 @@
-import { statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { SessionImporter, Surroundings } from "../import-draft.ts";
 import { InteropError } from "../import-error.ts";
 import type { ScratchSpace } from "../scratch/scratch-space.ts";
 import { agentOfFile, openOrNothing } from "./agent-of-file.ts";
-import { type FoundFile, findFiles } from "./found-file.ts";
+import { type FoundFile, factsOf, findFiles } from "./found-file.ts";
 import { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
 import type { SourceFiles } from "./source-files.ts";
 
@@ -19,7 +18,7 @@ export interface PlannedFile {
  * Which files an import will read, and with which importer: those of an agent's own folders, those below a folder, or
  * one file.
  *
- * @throws InteropError `not-found`
+ * @throws InteropError `not-found`, `unreadable`
  */
 export function planImport(
   what: string,
@@ -37,7 +36,7 @@ export function planImport(
 }
 
 function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): PlannedFile[] {
-  if (!statSync(path, { throwIfNoEntry: false })) {
+  if (!factsOf(path)) {
     const names = localAgents.map(({ agent }) => agent).join(", ");
     throw new InteropError(
       "not-found",
