@@ -106,6 +106,17 @@ describe("diff", () => {
 });
 
 describe("stats", () => {
+  test("what is damaged may be missing in the figures, and is told of", async () => {
+    const file = sessionOf(HEADER, said("a1", null, "one"), "not json", said("a2", "a1", "two"));
+    for (const parameters of [
+      ["stats", file],
+      ["diff", file, "a1", "a2"],
+    ])
+      expect((await espalier(parameters)).stderr).toBe(
+        `1 line is damaged; \`espalier doctor ${file}\` says where.\n`,
+      );
+  });
+
   test("calls without a price are not told to have been free", async () => {
     const free = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
     const usage = { input: 9, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 12, cost: free };

@@ -50,7 +50,7 @@ Examples:
         if (!result.eligible) return printPlan(shell, result, policyOf(session, options));
         const { entryId, summary, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds } = result;
         const value = { entryId, summary, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds };
-        await print(shell, value, () => viewCompaction(result, shell));
+        await print(shell, value, () => viewCompaction(result, session.context.tokens, shell));
       });
     });
 }

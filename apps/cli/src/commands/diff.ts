@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { entryNamed } from "../entry-reference.ts";
 import { reading } from "../opening.ts";
 import { print } from "../print.ts";
+import { warnOfDamage } from "../session-warnings.ts";
 import type { Shell } from "../shell.ts";
 import { viewDiff } from "../views/view-diff.ts";
 
@@ -19,6 +20,7 @@ Examples:
     )
     .action((ref: string, a: string, b: string) =>
       reading(shell, ref, async (session) => {
+        warnOfDamage(shell, session, session.tree.issues);
         const comparison = compareBranches(session.tree, entryNamed(session, a), entryNamed(session, b));
         await print(shell, comparison, () => viewDiff(session, comparison, shell));
       }),

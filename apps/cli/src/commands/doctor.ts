@@ -48,6 +48,6 @@ function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis):
 function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
   const bytes = lost.reduce((sum, { length }) => sum + length, 0);
   yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} seen to.`;
-  yield `${formatMany(changes.length, "entry", "entries")} are not as they were; ${formatMany(bytes, "byte")} could not be kept.`;
+  yield `${formatMany(changes.length, "change")} to what could be read; ${formatMany(bytes, "byte")} could not be kept.`;
   yield `What was done stands in ${report}; the session itself was only read.`;
 }

@@ -2,6 +2,7 @@ import { type SessionStats, statsOf, type UsageTotals } from "@espalier/engine";
 import type { Command } from "commander";
 import { reading } from "../opening.ts";
 import { print } from "../print.ts";
+import { warnOfDamage } from "../session-warnings.ts";
 import type { Shell } from "../shell.ts";
 import { viewStats } from "../views/view-stats.ts";
 
@@ -20,6 +21,7 @@ Examples:
     )
     .action((ref: string) =>
       reading(shell, ref, async (session) => {
+        warnOfDamage(shell, session, session.tree.issues);
         const stats = statsOf(session.tree, session.leafId);
         await print(shell, statsValue(stats), () => viewStats(stats, shell));
       }),

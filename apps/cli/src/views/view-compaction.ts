@@ -22,9 +22,10 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
   yield "Extensions were not asked: they may refuse it, change it, or write the summary themselves.";
 }
 
-/** What a compaction did, for people, and the summary itself. */
+/** What a compaction did, for people, and the summary itself. `tokens` is what the model reads now, as trees tell it. */
 export function* viewCompaction(
   result: CompactionResult,
+  tokens: number,
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
   const { entryId, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds, summary } = result;
@@ -37,6 +38,10 @@ export function* viewCompaction(
   if (editIds.length > 0)
     yield colours.dim(
       `${formatMany(editIds.length, "message")} behind the first that is kept ${editIds.length === 1 ? "was" : "were"} left out or shortened.`,
+    );
+  if (tokens !== tokensAfter)
+    yield colours.dim(
+      `This policy counts tokens in its own way; by the session's, the model reads ${formatCount(tokens)} now.`,
     );
   yield "";
   yield plainText(summary);
