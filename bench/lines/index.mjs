@@ -21,10 +21,14 @@ export const line = {
         work: `${sizeName(entries)} entries`,
         unit: "ms",
         figures: { espalier: espalier?.ms, pi: pi?.ms, limit: limit?.ms },
-        goals: [
-          fasterThan("Pi's open", pi?.ms, espalier?.ms, 30),
-          within("counting newlines", espalier?.ms, limit?.ms, 2),
-        ],
+        // Of a large log: reading a small one is over before the runtime has made its code fast.
+        goals:
+          entries < 1_000_000 && !bench.isSmoke
+            ? []
+            : [
+                fasterThan("Pi's open", pi?.ms, espalier?.ms, 30),
+                within("counting newlines", espalier?.ms, limit?.ms, 2),
+              ],
       });
     }
     return rows;

@@ -19,7 +19,7 @@ export const line = {
     );
     const { espalier, limit, pi } = await bench.alternate(
       {
-        espalier: ["list", { folder }],
+        espalier: ["list", { folder, home: bench.scratch() }],
         limit: ["stat", { folder }],
         pi: ["list", { folder }, { rounds: 2 }],
       },

@@ -102,9 +102,9 @@ test.each([
   "null",
   "[]",
   "{",
-  '{"shape":1}',
-  '{"shape":1,"sessions":{"x":null}}',
-  '{"shape":2,"sessions":{}}',
+  '{"shape":2}',
+  '{"shape":2,"sessions":{"x":null}}',
+  '{"shape":1,"sessions":{}}',
 ])("without a catalogue that can be used (%j) the list is the same, and makes one", async (text) => {
   const file = await made("one");
   const first = await listed();
@@ -122,6 +122,20 @@ test("what is deleted leaves nothing behind in the catalogue, whoever deletes it
   rmSync(two);
   expect(await listed()).toEqual([]);
   expect(readFileSync(catalogue(), "utf8")).not.toContain("I am two");
+});
+
+test("of a folder that is listed no more nothing is kept once it is gone", async () => {
+  const elsewhere = mkdtempSync(join(tmpdir(), "espalier-elsewhere-"));
+  const other = await SessionTree.open(await fileStore({ home: elsewhere }).create(header("other")));
+  await other.close();
+  for await (const _ of fileStore({ home, folders: [elsewhere] }).list());
+  await made("own");
+  await listed();
+  expect(readFileSync(catalogue(), "utf8")).toContain(other.log.ref);
+  rmSync(elsewhere, { recursive: true });
+  await made("another");
+  await listed();
+  expect(readFileSync(catalogue(), "utf8")).not.toContain(other.log.ref);
 });
 
 test("a list that ends early keeps what it read; where nothing can be kept it only lists", async () => {

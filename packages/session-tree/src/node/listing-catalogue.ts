@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { readFileSync, renameSync, rmSync, type Stats, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, renameSync, rmSync, type Stats, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SessionListing } from "../session-store.ts";
 
@@ -12,8 +12,8 @@ interface Known {
   listing: SessionListing;
 }
 
-/** Whoever reads another shape begins anew. */
-const SHAPE = 1;
+/** Whoever reads another shape begins anew, and so whatever was told otherwise then is told anew. */
+const SHAPE = 2;
 
 /**
  * What lists told of session files, in `<home>/listings.json` (mode 0600), so that the next one opens only files that
@@ -51,6 +51,8 @@ export class ListingCatalogue {
   /** Keeps what is new for the next list. Of two who do at once, one counts. */
   save(): void {
     if (!this.#hasChanged) return;
+    // Of folders that are listed no more, too, nothing is kept that is gone; asked only where something is written anyway.
+    this.forget((path) => !existsSync(path));
     const draft = `${this.#path}.${randomBytes(6).toString("hex")}.tmp`;
     try {
       const text = JSON.stringify({ shape: SHAPE, sessions: Object.fromEntries(this.#known) });
