@@ -15,7 +15,7 @@ export const line = {
         limit: ["newlines", { path }],
         pi: ["oldLeaf", { path, id }, { rounds: 1, nodeOptions: ["--max-old-space-size=14000"] }],
       },
-      { rounds: 3 },
+      { rounds: 5, warmUp: 2 },
     );
     const { espalier, limit, pi } = all;
     return [
