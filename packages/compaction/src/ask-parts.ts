@@ -5,6 +5,7 @@ import {
   SummarizerError,
   type SummaryAnswer,
   type SummaryRequest,
+  toSummarizerError,
 } from "@espalier/summarizer";
 import type { CompactionPreparation } from "./compaction-plan.ts";
 import { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
@@ -53,7 +54,7 @@ export async function askParts(
     try {
       answers.set(part, await generateSummary(part.messages, request));
     } catch (error) {
-      errors.push(asSummarizerError(error, stop));
+      errors.push(toSummarizerError(error, shared.summarizer.name, stop));
       failure.abort();
     }
   };
@@ -74,13 +75,6 @@ function inStyle(request: SummaryRequest, { style }: CompactionPreparation): Sum
   if (style?.render) return { ...request, transcript: style.render(request.messages) };
   if (toolResultLimit === undefined) return request;
   return { ...request, transcript: renderTranscript(request.messages, { toolResultLimit }) };
-}
-
-function asSummarizerError(error: unknown, signal: AbortSignal): SummarizerError {
-  if (error instanceof SummarizerError) return error;
-  if (signal.aborted) return new SummarizerError("aborted", "The summary was aborted.", { cause: error });
-  const reason = error instanceof Error ? error.message : String(error);
-  return new SummarizerError("failed", `The summary could not be asked for: ${reason}`, { cause: error });
 }
 
 /** The first error, with what the other parts were billed for nothing. */

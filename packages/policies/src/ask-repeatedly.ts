@@ -1,9 +1,11 @@
 import {
-  addUsage,
+  attemptsOf,
   type FailedAttempt,
   type Summarizer,
   SummarizerError,
+  toSummarizerError,
   validateSummary,
+  withAttempts,
   withSummarize,
 } from "@espalier/summarizer";
 import type { PolicyLog } from "./policy-log.ts";
@@ -40,38 +42,23 @@ export function askRepeatedly(summarizer: Summarizer, options: AskingOptions = {
         return failed.length > 0 ? { ...answer, attempts: [...failed, ...(answer.attempts ?? [])] } : answer;
       } catch (thrown) {
         const error = asSummarizerError(thrown, name, request.signal);
-        failed.push(...attemptsOf(error, name));
-        if (error.code === "aborted") throw withBill(error, failed);
+        failed.push(...attemptsOf(name, error));
+        if (error.code === "aborted") throw withAttempts(error, failed);
         log.warn(`Compact summary attempt ${attempt} failed`, { error });
-        if (attempt >= attempts) throw withBill(error, failed);
+        if (attempt >= attempts) throw withAttempts(error, failed);
       }
       try {
         await sleep(attempt * DELAY_MS, request.signal);
       } catch (cause) {
-        throw withBill(new SummarizerError("aborted", "The summary was aborted.", { cause }), failed);
+        throw withAttempts(new SummarizerError("aborted", "The summary was aborted.", { cause }), failed);
       }
     }
   });
 }
 
+/** A summarizer of somebody's own may fail in any way when it is aborted; what that was billed counts. */
 function asSummarizerError(thrown: unknown, name: string, signal: AbortSignal | undefined): SummarizerError {
-  if (signal?.aborted && !(thrown instanceof SummarizerError && thrown.code === "aborted")) {
-    const usage = thrown instanceof SummarizerError ? thrown.usage : undefined;
-    return new SummarizerError("aborted", "The summary was aborted.", { cause: thrown, usage });
-  }
-  if (thrown instanceof SummarizerError) return thrown;
-  const reason = thrown instanceof Error ? thrown.message : String(thrown);
-  return new SummarizerError("failed", `The summarizer "${name}" failed: ${reason}`, { cause: thrown });
-}
-
-function attemptsOf(error: SummarizerError, name: string): readonly FailedAttempt[] {
-  if (error.attempts.length > 0) return error.attempts;
-  const { code, message, usage } = error;
-  return [{ name, code, message, ...(usage ? { usage } : {}) }];
-}
-
-function withBill(error: SummarizerError, attempts: readonly FailedAttempt[]): SummarizerError {
-  let usage: SummarizerError["usage"];
-  for (const attempt of attempts) usage = addUsage(usage, attempt.usage);
-  return new SummarizerError(error.code, error.message, { cause: error.cause ?? error, attempts, usage });
+  const error = toSummarizerError(thrown, name, signal);
+  if (!signal?.aborted || error.code === "aborted") return error;
+  return new SummarizerError("aborted", "The summary was aborted.", { cause: error, usage: error.usage });
 }

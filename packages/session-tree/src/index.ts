@@ -99,6 +99,7 @@ export {
   type OpenaiResponsesTool,
   openaiResponsesFormat,
 } from "./request/openai-responses-format.ts";
+export { isRecord } from "./request/record.ts";
 export { blockBytes, estimateBytes, totalBytes } from "./request/request-bytes.ts";
 export type { Carried, Conversation, RequestFormat } from "./request/request-format.ts";
 export { requestFormats } from "./request/request-formats.ts";

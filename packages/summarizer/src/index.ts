@@ -23,6 +23,7 @@ export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
 } from "./extractive/extractive-summarizer.ts";
+export { attemptsOf, toSummarizerError, withAttempts } from "./failed-attempt.ts";
 export { collectFileOps } from "./files/collect-file-ops.ts";
 export { type FileLists, fileLists, formatFileLists, parseFileLists } from "./files/file-lists.ts";
 export { type FileOps, newFileOps } from "./files/file-ops.ts";

@@ -1,3 +1,4 @@
+import { isRecord } from "@espalier/session-tree";
 import { diffLines } from "diff";
 
 /** A line of a file, as a change left it. */
@@ -70,5 +71,3 @@ const signed = (sign: ChangedLine["sign"], text: string): ChangedLine[] =>
     .map((line) => ({ sign, text: line }));
 
 const isText = (value: unknown): value is string => typeof value === "string";
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,7 +1,6 @@
-import type { ContentBlock } from "@espalier/session-tree";
+import { type ContentBlock, isRecord } from "@espalier/session-tree";
 import { answerFacts } from "../formats/anthropic-answer.ts";
 import { blocksOf, readAnswerBlock } from "../formats/anthropic-blocks.ts";
-import { isRecord } from "../formats/json-record.ts";
 import type { EntryBody } from "../import-entry.ts";
 import { NO_COST } from "../import-usage.ts";
 import type { Hearing, Line } from "./hearing.ts";

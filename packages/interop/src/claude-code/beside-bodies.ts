@@ -1,6 +1,5 @@
-import { contentBlocks, type UserContent } from "@espalier/session-tree";
+import { contentBlocks, isRecord, type UserContent } from "@espalier/session-tree";
 import type { FormatIssues } from "../formats/format-issue.ts";
-import { isRecord } from "../formats/json-record.ts";
 import type { EntryBody } from "../import-entry.ts";
 import type { Line } from "./hearing.ts";
 import { readContent } from "./user-bodies.ts";

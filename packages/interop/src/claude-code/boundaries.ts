@@ -1,5 +1,5 @@
 import { parseLine } from "@espalier/jsonl-stream";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import type { ImportIssues } from "../import-issue.ts";
 import type { LineReader } from "../import-line-reader.ts";
 import { LineMark } from "./line-kind.ts";

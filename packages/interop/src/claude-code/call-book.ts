@@ -1,5 +1,4 @@
-import { contentBlocks, type Entry, type ToolCallBlock } from "@espalier/session-tree";
-import { isRecord } from "../formats/json-record.ts";
+import { contentBlocks, type Entry, isRecord, type ToolCallBlock } from "@espalier/session-tree";
 import { HashRuns } from "../scratch/hash-runs.ts";
 import type { ScratchArea } from "../scratch/scratch-area.ts";
 import type { Line } from "./hearing.ts";

@@ -1,5 +1,5 @@
 import { parseLine } from "@espalier/jsonl-stream";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { idFromSource, idFromText } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";
 import { LineReader } from "../import-line-reader.ts";

@@ -1,5 +1,4 @@
-import { messageText } from "@espalier/session-tree";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord, messageText } from "@espalier/session-tree";
 import type { EntryBody } from "../import-entry.ts";
 import type { Line } from "./hearing.ts";
 

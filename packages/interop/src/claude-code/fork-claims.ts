@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { HashRuns } from "../scratch/hash-runs.ts";
 import type { ScratchArea } from "../scratch/scratch-area.ts";
 import { LineMark } from "./line-kind.ts";

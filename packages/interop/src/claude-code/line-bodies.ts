@@ -1,6 +1,5 @@
-import type { Entry } from "@espalier/session-tree";
+import { type Entry, isRecord } from "@espalier/session-tree";
 import { FormatIssues } from "../formats/format-issue.ts";
-import { isRecord } from "../formats/json-record.ts";
 import type { EntryBody } from "../import-entry.ts";
 import type { ImportIssues } from "../import-issue.ts";
 import type { ScratchArea } from "../scratch/scratch-area.ts";

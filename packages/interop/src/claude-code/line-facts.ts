@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { FieldScan } from "./field-scan.ts";
 import type { Line } from "./hearing.ts";
 import { LineMark } from "./line-kind.ts";

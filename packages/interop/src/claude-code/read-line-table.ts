@@ -1,5 +1,5 @@
 import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import type { ImportIssueKind, ImportIssues } from "../import-issue.ts";
 import type { ScratchArea } from "../scratch/scratch-area.ts";
 import { reasonToLeaveOut } from "./aside-lines.ts";

@@ -1,5 +1,5 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { NO_TIME, readTime, type SourceTime } from "../import-entry.ts";
 
 /** What a file says of its session in its first lines. */

@@ -1,6 +1,5 @@
 import { parseLine } from "@espalier/jsonl-stream";
-import type { ParentLink } from "@espalier/session-tree";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord, type ParentLink } from "@espalier/session-tree";
 import type { Surroundings } from "../import-draft.ts";
 import { idFromText } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";

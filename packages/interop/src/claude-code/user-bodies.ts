@@ -1,7 +1,6 @@
-import type { ContentBlock, UserContent } from "@espalier/session-tree";
+import { type ContentBlock, isRecord, type UserContent } from "@espalier/session-tree";
 import { blocksOf, readBlock } from "../formats/anthropic-blocks.ts";
 import type { FormatIssues } from "../formats/format-issue.ts";
-import { isRecord } from "../formats/json-record.ts";
 import type { EntryBody } from "../import-entry.ts";
 import type { Hearing, Line } from "./hearing.ts";
 

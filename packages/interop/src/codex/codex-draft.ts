@@ -1,5 +1,10 @@
-import { type Entry, FORMAT_VERSION, type ParentLink, type SessionHeader } from "@espalier/session-tree";
-import { isRecord } from "../formats/json-record.ts";
+import {
+  type Entry,
+  FORMAT_VERSION,
+  isRecord,
+  type ParentLink,
+  type SessionHeader,
+} from "@espalier/session-tree";
 import type { DraftOptions, SessionDraft } from "../import-draft.ts";
 import { NO_TIME, readTime } from "../import-entry.ts";
 import { idFromText, sessionIdFromSource } from "../import-ids.ts";

@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { ALONE, type SessionDraft, type SessionImporter, type Surroundings } from "../import-draft.ts";
 import { CodexDraft } from "./codex-draft.ts";
 import { RolloutFile } from "./rollout-file.ts";

@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import type { EntryBody } from "../import-entry.ts";
 
 type Fields = Record<string, unknown>;

@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { itemText } from "./rollout-line.ts";
 import type { Said } from "./trail.ts";
 

@@ -1,11 +1,11 @@
 import {
   type ContentBlock,
   contentBlocks,
+  isRecord,
   type ToolCallBlock,
   type UserContent,
 } from "@espalier/session-tree";
 import type { FormatIssues } from "../formats/format-issue.ts";
-import { isRecord } from "../formats/json-record.ts";
 import { nativeBlock, withNative } from "../formats/native.ts";
 import { readContent } from "../formats/openai-items.ts";
 import { readArguments } from "../formats/openai-parts.ts";

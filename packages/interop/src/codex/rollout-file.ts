@@ -1,5 +1,5 @@
 import { parseLine, scanLines } from "@espalier/jsonl-stream";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { type SourceFile, sourceName } from "../import-source.ts";
 import { type RolloutLine, readRolloutLine } from "./rollout-line.ts";
 

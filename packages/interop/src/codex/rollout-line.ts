@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 
 type Fields = Record<string, unknown>;
 

@@ -1,5 +1,5 @@
 import { parseLine, scanLines } from "@espalier/jsonl-stream";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import type { Surroundings } from "../import-draft.ts";
 
 /** The file in which Codex keeps the names of its threads. */

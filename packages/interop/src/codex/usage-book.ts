@@ -1,5 +1,4 @@
-import type { Usage } from "@espalier/session-tree";
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord, type Usage } from "@espalier/session-tree";
 import { NO_COST } from "../import-usage.ts";
 
 type Fields = Record<string, unknown>;

@@ -1,4 +1,4 @@
-import { isRecord } from "../formats/json-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { itemText, type RolloutLine } from "./rollout-line.ts";
 
 /** A part of a user message: what the user said, or what the agent put in, by the name of what it is. */

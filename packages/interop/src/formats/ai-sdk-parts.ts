@@ -1,8 +1,7 @@
-import type { ContentBlock } from "@espalier/session-tree";
+import { type ContentBlock, isRecord } from "@espalier/session-tree";
 import { readReasoning } from "./ai-sdk-reasoning.ts";
 import { parseDataUrl } from "./data-url.ts";
 import type { FormatIssues } from "./format-issue.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeBlock, stored, withNative } from "./native.ts";
 
 const FORMAT = "ai-sdk";

@@ -1,6 +1,5 @@
-import type { AssistantMessage, ThinkingBlock } from "@espalier/session-tree";
+import { type AssistantMessage, isRecord, type ThinkingBlock } from "@espalier/session-tree";
 import type { AiSdkOptions, AiSdkReasoning } from "./ai-sdk-message.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeFor, withNative } from "./native.ts";
 import { parsedJson } from "./parsed-json.ts";
 

@@ -1,5 +1,4 @@
-import type { AssistantMessage, StopReason, Usage } from "@espalier/session-tree";
-import { isRecord } from "./json-record.ts";
+import { type AssistantMessage, isRecord, type StopReason, type Usage } from "@espalier/session-tree";
 
 const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
   ["end_turn", "stop"],

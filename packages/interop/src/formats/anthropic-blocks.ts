@@ -1,6 +1,5 @@
-import type { ContentBlock } from "@espalier/session-tree";
+import { type ContentBlock, isRecord } from "@espalier/session-tree";
 import type { FormatIssues } from "./format-issue.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeBlock, stored, withNative } from "./native.ts";
 
 const FORMAT = "anthropic";

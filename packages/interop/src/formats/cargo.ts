@@ -1,6 +1,11 @@
-import type { AssistantMessage, ContentBlock, ContextMessage, SessionContext } from "@espalier/session-tree";
+import {
+  type AssistantMessage,
+  type ContentBlock,
+  type ContextMessage,
+  isRecord,
+  type SessionContext,
+} from "@espalier/session-tree";
 import type { RequestSource } from "./conversation-source.ts";
-import { isRecord } from "./json-record.ts";
 import { type FormatName, isNativeBlock, type Native, nativeFor, remoteImageUrl } from "./native.ts";
 import { plainJson } from "./plain-json.ts";
 

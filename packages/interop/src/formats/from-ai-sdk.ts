@@ -1,10 +1,14 @@
-import type { AssistantMessage, ContentBlock, ToolDefinition } from "@espalier/session-tree";
+import {
+  type AssistantMessage,
+  type ContentBlock,
+  isRecord,
+  type ToolDefinition,
+} from "@espalier/session-tree";
 import { readOutput } from "./ai-sdk-output.ts";
 import { providerOf, readAnswerPart, readUserPart } from "./ai-sdk-parts.ts";
 import { joinedReasoning } from "./ai-sdk-reasoning.ts";
 import { ConversationBuilder } from "./conversation-builder.ts";
 import type { ConversationOptions, ImportedConversation } from "./imported-conversation.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeBlock } from "./native.ts";
 import { partsOf } from "./openai-parts.ts";
 

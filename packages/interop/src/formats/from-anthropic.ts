@@ -1,9 +1,8 @@
-import type { ContentBlock, ToolDefinition } from "@espalier/session-tree";
+import { type ContentBlock, isRecord, type ToolDefinition } from "@espalier/session-tree";
 import { answerFacts } from "./anthropic-answer.ts";
 import { blocksOf, droppedFields, readAnswerBlock, readBlock } from "./anthropic-blocks.ts";
 import { ConversationBuilder } from "./conversation-builder.ts";
 import type { ConversationOptions, ImportedConversation } from "./imported-conversation.ts";
-import { isRecord } from "./json-record.ts";
 
 /**
  * A Messages API conversation of Anthropic as neutral messages: a request (`{system, messages, tools}`), or its list of

@@ -1,7 +1,6 @@
-import type { ContentBlock, ToolDefinition } from "@espalier/session-tree";
+import { type ContentBlock, isRecord, type ToolDefinition } from "@espalier/session-tree";
 import { ConversationBuilder } from "./conversation-builder.ts";
 import type { ConversationOptions, ImportedConversation } from "./imported-conversation.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeBlock, withNative } from "./native.ts";
 import { partsOf, readArguments, readImage } from "./openai-parts.ts";
 import { readOpenaiTools } from "./openai-tools.ts";

@@ -1,7 +1,6 @@
-import type { ContentBlock } from "@espalier/session-tree";
+import { type ContentBlock, isRecord } from "@espalier/session-tree";
 import { ConversationBuilder } from "./conversation-builder.ts";
 import type { ConversationOptions, ImportedConversation } from "./imported-conversation.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeBlock, withNative } from "./native.ts";
 import { extraFields, isGiven, readContent, readReasoning, unreadFields } from "./openai-items.ts";
 import { readArguments } from "./openai-parts.ts";

@@ -1,5 +1,4 @@
-import type { ContentBlock } from "@espalier/session-tree";
-import { isRecord } from "./json-record.ts";
+import { type ContentBlock, isRecord } from "@espalier/session-tree";
 
 /** The formats in which a conversation can be read and written here. */
 export type FormatName = "anthropic" | "openai-chat" | "openai-responses" | "ai-sdk";

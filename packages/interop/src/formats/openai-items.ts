@@ -1,6 +1,5 @@
-import type { ContentBlock, ThinkingBlock } from "@espalier/session-tree";
+import { type ContentBlock, isRecord, type ThinkingBlock } from "@espalier/session-tree";
 import type { FormatIssues } from "./format-issue.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeBlock, withNative } from "./native.ts";
 import { partsOf, readImage } from "./openai-parts.ts";
 

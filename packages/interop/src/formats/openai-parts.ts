@@ -1,7 +1,6 @@
-import type { ContentBlock } from "@espalier/session-tree";
+import { type ContentBlock, isRecord } from "@espalier/session-tree";
 import { parseDataUrl } from "./data-url.ts";
 import type { FormatIssues } from "./format-issue.ts";
-import { isRecord } from "./json-record.ts";
 import { type FormatName, stored, withNative } from "./native.ts";
 import { parsedJson } from "./parsed-json.ts";
 import { plainJson } from "./plain-json.ts";

@@ -1,6 +1,5 @@
-import type { ToolDefinition } from "@espalier/session-tree";
+import { isRecord, type ToolDefinition } from "@espalier/session-tree";
 import type { FormatIssues } from "./format-issue.ts";
-import { isRecord } from "./json-record.ts";
 
 /** Function tools as the Responses API writes them. Other tools belong to a request, not to a conversation. */
 export function readOpenaiTools(tools: readonly unknown[], issues: FormatIssues): ToolDefinition[] {

@@ -1,10 +1,9 @@
-import { buildRequest, type ContentBlock, type RequestFormat } from "@espalier/session-tree";
+import { buildRequest, type ContentBlock, isRecord, type RequestFormat } from "@espalier/session-tree";
 import { aiSdkFormat } from "./ai-sdk-format.ts";
 import type { AiSdkMessage, AiSdkOutput, AiSdkRequest, AiSdkResult } from "./ai-sdk-message.ts";
 import type { Cargo } from "./cargo.ts";
 import { carryingFormat } from "./carrying-format.ts";
 import { type ConversationSource, readSource, type WriteOptions } from "./conversation-source.ts";
-import { isRecord } from "./json-record.ts";
 import { nativeFor, remoteImageUrl } from "./native.ts";
 import { parsedJson } from "./parsed-json.ts";
 

@@ -1,5 +1,4 @@
-import { type ContextMessage, messageText, toolCalls } from "@espalier/session-tree";
-import { isRecord } from "../is-record.ts";
+import { type ContextMessage, isRecord, messageText, toolCalls } from "@espalier/session-tree";
 import { renderMessage } from "../rendered-message.ts";
 import type { SummaryRequest } from "../summarizer.ts";
 import { summaryPrompt, summaryTask } from "../summary-prompt.ts";

@@ -1,7 +1,6 @@
-import type { ToolCallBlock } from "@espalier/session-tree";
+import { isRecord, type ToolCallBlock } from "@espalier/session-tree";
 import { patchedFiles } from "../files/patched-files.ts";
 import { PATH_FIELDS } from "../files/path-fields.ts";
-import { isRecord } from "../is-record.ts";
 import { type Command, readCommand } from "./command.ts";
 
 /** What a call was made for. Read from the arguments first, from the tool's name where they leave it open. */

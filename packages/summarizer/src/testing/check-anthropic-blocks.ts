@@ -1,4 +1,4 @@
-import { isRecord } from "../is-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { type Problems, unknownFields } from "./request-shape.ts";
 
 type Block = Record<string, unknown>;

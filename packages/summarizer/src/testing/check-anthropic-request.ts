@@ -1,4 +1,4 @@
-import { isRecord } from "../is-record.ts";
+import { isRecord } from "@espalier/session-tree";
 import { checkBlock, checkCacheMarkers } from "./check-anthropic-blocks.ts";
 import { checkToolPairs } from "./check-anthropic-pairs.ts";
 import { type CheckedTurn, type Problems, unknownFields } from "./request-shape.ts";

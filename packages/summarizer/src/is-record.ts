@@ -1,3 +1,0 @@
-/** An object with fields: neither a list nor null. */
-export const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
