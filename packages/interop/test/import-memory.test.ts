@@ -113,6 +113,34 @@ test.each<[string, string, number, Turns]>([
   300_000,
 );
 
+const hasZstd = spawnSync("zstd", ["--version"]).status === 0;
+const whySkipped = hasZstd ? "" : " (skipped: the command zstd is not there)";
+
+/** Long lines, so that what is decompressed weighs most: 100 MB and four times as much. */
+function* longCodexTurns(turns: number): Generator<Line> {
+  const text = "What was said before is said once more. ".repeat(250);
+  const rollout = new Rollout().meta();
+  for (let turn = 0; turn < turns; turn++) {
+    rollout.items(message("user", `prompt ${turn}`), message("assistant", `${text}${turn}`));
+    yield* rollout.lines.splice(0);
+  }
+}
+
+test.skipIf(!hasZstd)(
+  `a compressed file takes the same memory for four times the bytes${whySkipped}`,
+  () => {
+    const [short, long] = [10_000, 10_000 * TIMES].map((turns) => {
+      const path = writeLong(join(scratchFolder(), rolloutName()), longCodexTurns(turns));
+      execFileSync("zstd", ["-q", "--rm", path]);
+      const { entries, megabytes } = peakOf(`${path}.zst`, scratchFolder());
+      expect(entries).toBeGreaterThanOrEqual(turns * 2);
+      return megabytes;
+    }) as [number, number];
+    expect(long - short).toBeLessThan(NOISE);
+  },
+  300_000,
+);
+
 test("an import that finds no room for what it has to remember names the folder, and ends", () => {
   const path = writeLong(join(scratchFolder(), `${SESSION}.jsonl`), claudeCodeTurns(0, 100_000));
   const missing = join(scratchFolder(), "missing");

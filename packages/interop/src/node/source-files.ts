@@ -1,11 +1,10 @@
 import { createHash } from "node:crypto";
-import { readFileSync, realpathSync } from "node:fs";
-import * as zlib from "node:zlib";
-import { type ByteView, bytesView, JsonlError } from "@espalier/jsonl-stream";
-import { type FileView, openView } from "@espalier/jsonl-stream/node";
-import { decompress as decompressInScript } from "fzstd";
+import { realpathSync } from "node:fs";
+import { type ByteView, JsonlError } from "@espalier/jsonl-stream";
+import { openView } from "@espalier/jsonl-stream/node";
 import { InteropError } from "../import-error.ts";
 import type { SourceFile } from "../import-source.ts";
+import { type ClosableView, decompressedFile } from "./decompressed-file.ts";
 
 /** How many files are open at a time. */
 const OPEN_FILES = 32;
@@ -15,15 +14,15 @@ const BLOCK = 1 << 20;
 
 /**
  * Opens source files, and keeps few of them open at a time however many are still in use: one that was closed is opened
- * again when it is read. A file is read as far as it reached when it was opened first.
+ * again when it is read, and decompressed again if it was. A file is read as far as it reached when it was opened first.
  */
 export class SourceFiles {
   /** By path, the one used last at the end. */
-  readonly #open = new Map<string, FileView>();
+  readonly #open = new Map<string, ClosableView>();
 
   /** @throws InteropError `not-found`, `unreadable` */
   open(path: string): SourceFile {
-    const view = path.endsWith(".zst") ? decompressed(path) : this.#lazyView(path);
+    const view = this.#lazyView(path);
     let digest: string | undefined;
     return {
       path,
@@ -57,7 +56,7 @@ export class SourceFiles {
     };
   }
 
-  #use(path: string): FileView {
+  #use(path: string): ClosableView {
     const view = this.#open.get(path) ?? openFile(path);
     this.#open.delete(path);
     this.#open.set(path, view);
@@ -70,11 +69,12 @@ export class SourceFiles {
   }
 }
 
-function openFile(path: string): FileView {
+function openFile(path: string): ClosableView {
   try {
     // A link is followed: it is the user's, and nothing is written there.
-    return openView(realpathSync(path));
+    return path.endsWith(".zst") ? decompressedFile(path) : openView(realpathSync(path));
   } catch (cause) {
+    if (cause instanceof InteropError) throw cause;
     throw readError(path, cause);
   }
 }
@@ -89,27 +89,6 @@ function readError(path: string, cause: unknown): InteropError {
         `${path} cannot be read (${String(code)}); check its kind and its rights.`,
         { cause },
       );
-}
-
-type Decompress = (bytes: Uint8Array) => Uint8Array;
-
-/** Node learnt this format in 22.15; older ones take a slower way. */
-const { zstdDecompressSync: decompress = decompressInScript as Decompress } = zlib as {
-  zstdDecompressSync?: Decompress;
-};
-
-function decompressed(path: string): ByteView {
-  let bytes: Uint8Array;
-  try {
-    bytes = readFileSync(path);
-  } catch (cause) {
-    throw readError(path, cause);
-  }
-  try {
-    return bytesView(decompress(bytes));
-  } catch (cause) {
-    throw new InteropError("unreadable", `${path} is no sound zstd file; run \`zstd -t\` on it.`, { cause });
-  }
 }
 
 function digestOf(view: ByteView): string {

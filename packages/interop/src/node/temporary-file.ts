@@ -6,8 +6,8 @@ import { InteropError } from "../import-error.ts";
 import type { PageFile } from "../scratch/scratch-space.ts";
 
 /**
- * Pages in a file that only this process sees: its name is taken away as soon as it is open, so that nothing is left
- * behind even by a process that is killed. Numbers and hashes are in it, nothing that anybody said.
+ * A file that only this process sees: its name is taken away as soon as it is open, so that nothing is left behind even by
+ * a process that is killed.
  */
 export class TemporaryFile implements PageFile {
   readonly #folder: string;
@@ -24,13 +24,25 @@ export class TemporaryFile implements PageFile {
   }
 
   read(slot: number, page: Uint8Array): void {
-    const read = this.#try(() => readSync(this.#handle, page, 0, page.length, slot * page.length));
-    if (read !== page.length) throw this.#error(new Error(`${read} bytes of a page are there.`));
+    this.readAt(slot * page.length, page);
   }
 
   write(slot: number, page: Uint8Array): void {
-    for (let at = 0; at < page.length; )
-      at += this.#try(() => writeSync(this.#handle, page, at, page.length - at, slot * page.length + at));
+    this.writeAt(slot * page.length, page);
+  }
+
+  /** Fills `target` with what stands at an offset. */
+  readAt(offset: number, target: Uint8Array): void {
+    for (let at = 0; at < target.length; ) {
+      const read = this.#try(() => readSync(this.#handle, target, at, target.length - at, offset + at));
+      if (read === 0) throw this.#error(new Error(`${at} of ${target.length} bytes are there.`));
+      at += read;
+    }
+  }
+
+  writeAt(offset: number, bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; )
+      at += this.#try(() => writeSync(this.#handle, bytes, at, bytes.length - at, offset + at));
   }
 
   close(): void {
