@@ -231,7 +231,7 @@ describe("a label for the place arrived at", () => {
     expect(session.leafId).toBe(summaryEntryId);
   });
 
-  test("is one line that a list can show, as any label; blanks are none", async () => {
+  test("is kept as one line, whoever gives it; a blank one is no label", async () => {
     const { session, store, path } = await planted({
       extensions: [(api) => void api.on("session_before_fork", () => ({ label: " third\n try " }))],
     });

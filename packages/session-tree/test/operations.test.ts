@@ -20,7 +20,8 @@ import {
 import { fileStore } from "@espalier/session-tree/node";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { chatProblems, messagesProblems, responsesProblems } from "./messages-rules.ts";
+import { messagesProblems } from "./messages-rules.ts";
+import { chatProblems, responsesProblems } from "./openai-rules.ts";
 import { OperatedSession } from "./operated-session.ts";
 import { readAsPi } from "./pi-rules.ts";
 import { type Operation, operations } from "./random-operations.ts";

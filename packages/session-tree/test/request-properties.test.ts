@@ -10,7 +10,8 @@ import {
 } from "@espalier/session-tree";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { chatProblems, messagesProblems, responsesProblems } from "./messages-rules.ts";
+import { messagesProblems } from "./messages-rules.ts";
+import { chatProblems, responsesProblems } from "./openai-rules.ts";
 import { brokenHistory, contextOf, marksIn, model, readHistory } from "./request-histories.ts";
 
 const RUNS = { numRuns: 1_000 };

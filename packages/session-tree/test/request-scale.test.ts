@@ -8,7 +8,8 @@ import {
   requestFormats,
 } from "@espalier/session-tree";
 import { describe, expect, it } from "vitest";
-import { chatProblems, messagesProblems, responsesProblems } from "./messages-rules.ts";
+import { messagesProblems } from "./messages-rules.ts";
+import { chatProblems, responsesProblems } from "./openai-rules.ts";
 import { contextOf, model } from "./request-histories.ts";
 
 const problemsOf = {

@@ -126,7 +126,7 @@ test("sessions are listed and found by the beginning of their names although an 
   await store.close();
 });
 
-test("a listing that the connection is lost for is trouble of what is read, as any reading is", async () => {
+test("a listing during which the connection is lost fails as unreadable, like any other reading", async () => {
   const database = shared.open();
   const store = postgresStore(
     like(database, {

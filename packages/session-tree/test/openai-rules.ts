@@ -1,0 +1,120 @@
+/** What OpenAI refuses, written down as in messages-rules.ts. */
+import {
+  checkCall,
+  checkTools,
+  checkUnicode,
+  idOf,
+  isObject,
+  isReadable,
+  type Json,
+  MEDIA,
+  type Must,
+} from "./request-rules.ts";
+
+/** Chat Completions of OpenAI: https://platform.openai.com/docs/api-reference/chat */
+export function chatProblems(request: Json): string[] {
+  const problems: string[] = [];
+  const must: Must = (holds, rule) => holds || problems.push(rule);
+  const messages: Json[] = request["messages"].slice(request["messages"][0]?.["role"] === "system" ? 1 : 0);
+  const ids = new Set<string>();
+  let owed: string[] = [];
+  let previous = "";
+
+  must(messages[0]?.["role"] === "user", "the conversation begins with the user");
+  messages.forEach((message, at) => {
+    const { role, content } = message;
+    if (role === "tool") {
+      must(
+        owed.shift() === message["tool_call_id"],
+        `${at}: messages with role 'tool' must be a response to a preceding message with 'tool_calls'`,
+      );
+      must(isReadable(content), `${at}: a result says something`);
+    } else {
+      must(
+        owed.length === 0,
+        `${at}: an assistant message with 'tool_calls' must be followed by tool messages responding to each`,
+      );
+      must(role !== previous, `${at}: roles alternate`);
+    }
+    if (role === "assistant") {
+      const calls: Json[] = message["tool_calls"] ?? [];
+      must(content === null ? calls.length > 0 : isReadable(content), `${at}: content or calls`);
+      must(message["tool_calls"] === undefined || calls.length > 0, `${at}: tool_calls: an empty list`);
+      for (const call of calls) {
+        checkCall(call["id"], call["function"].name, 40, 64, `${at}`, must, ids);
+        must(isObject(JSON.parse(call["function"].arguments)), `${at}: arguments are the JSON of an object`);
+      }
+      owed = calls.map(idOf);
+    } else if (role === "user") {
+      const parts: Json[] = typeof content === "string" ? [{ type: "text", text: content }] : content;
+      must(parts.length > 0, `${at}: no parts`);
+      for (const part of parts) {
+        if (part["type"] === "image_url") must(isDataUrl(part["image_url"].url), `${at}: not a picture`);
+        else must(part["type"] === "text" && isReadable(part["text"]), `${at}: empty part`);
+      }
+    } else must(role === "tool", `${at}: unknown role`);
+    previous = role;
+  });
+  must(owed.length === 0, "the last calls have no results");
+  checkTools(request["tools"], (tool) => tool["function"], "parameters", 64, must);
+  checkUnicode(request, must);
+  return problems;
+}
+
+/** Responses of OpenAI: https://platform.openai.com/docs/api-reference/responses */
+export function responsesProblems(request: Json): string[] {
+  const problems: string[] = [];
+  const must: Must = (holds, rule) => holds || problems.push(rule);
+  const input: Json[] = request["input"];
+  const ids = new Set<string>();
+  const owed: string[] = [];
+
+  must(input[0]?.["role"] === "user", "the conversation begins with the user");
+  input.forEach((item, at) => {
+    must(item["id"] === undefined, `${at}: Item with id not found`);
+    if (item["type"] === "function_call_output") {
+      must(owed.shift() === item["call_id"], `${at}: No tool call found for function call output`);
+      const parts: Json[] =
+        typeof item["output"] === "string" ? [{ type: "input_text", text: item["output"] }] : item["output"];
+      must(parts.length > 0 && parts.every(isPart), `${at}: empty output`);
+    } else if (item["type"] === "function_call") {
+      checkCall(item["call_id"], item["name"], 64, 64, `${at}`, must, ids);
+      must(isObject(JSON.parse(item["arguments"])), `${at}: arguments are the JSON of an object`);
+      owed.push(item["call_id"]);
+    } else if (item["type"] === "reasoning") {
+      must(
+        typeof item["encrypted_content"] === "string" && Array.isArray(item["summary"]),
+        `${at}: no content`,
+      );
+      const next = input[at + 1] ?? {};
+      must(
+        ["reasoning", "function_call"].includes(next["type"]) || next["role"] === "assistant",
+        `${at}: reasoning was provided without its required following item`,
+      );
+    } else {
+      must(owed.length === 0, `${at}: No tool output found for function call`);
+      must(item["type"] === "message", `${at}: unknown item`);
+      if (item["role"] === "assistant") must(isReadable(item["content"]), `${at}: empty answer`);
+      else
+        must(
+          item["role"] === "user" && item["content"].length > 0 && item["content"].every(isPart),
+          `${at}: empty message`,
+        );
+    }
+  });
+  must(owed.length === 0, "No tool output found for function call");
+  checkTools(request["tools"], (tool) => tool, "parameters", 64, must);
+  checkUnicode(request, must);
+  return problems;
+}
+
+function isPart(part: Json): boolean {
+  return part["type"] === "input_text"
+    ? isReadable(part["text"])
+    : part["type"] === "input_image" && isDataUrl(part["image_url"]);
+}
+
+function isDataUrl(url: string): boolean {
+  const [, mediaType, data] = /^data:([^;]*);base64,(.*)$/.exec(url) ?? [];
+  return MEDIA.has(mediaType ?? "") && /^[A-Za-z0-9+/]+=*$/.test(data ?? "");
+}
