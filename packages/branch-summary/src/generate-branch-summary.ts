@@ -82,7 +82,8 @@ export async function generateBranchSummary(
   });
   const lists = fileLists(prepared.fileOps);
   const files = formatFileLists(lists, Math.floor(contextWindow / 8));
-  const usage = (answer.attempts ?? []).reduce((sum, attempt) => addUsage(sum, attempt.usage), answer.usage);
+  const bills = [answer, ...(answer.attempts ?? [])];
+  const usage = bills.reduce<Usage | undefined>((sum, bill) => addUsage(sum, bill.usage), undefined);
   return {
     summary: [answer.text.replace(FILE_TAG, "&lt;"), files].filter((part) => part !== "").join("\n\n"),
     ...lists,

@@ -65,8 +65,14 @@ export async function askParts(
 }
 
 /** All that an answer was billed, attempts that failed before it included. */
-export function billOf({ usage, attempts = [] }: SummaryAnswer): Usage | undefined {
-  return attempts.reduce<Usage | undefined>((sum, attempt) => addUsage(sum, attempt.usage), usage);
+export function billOf({
+  usage,
+  attempts = [],
+}: Pick<SummaryAnswer, "usage" | "attempts">): Usage | undefined {
+  return [{ usage }, ...attempts].reduce<Usage | undefined>(
+    (sum, { usage }) => addUsage(sum, usage),
+    undefined,
+  );
 }
 
 /** The request with the messages shown as the policy wants them shown. */

@@ -2,8 +2,8 @@ import type { SummaryOmission } from "@espalier/summarizer";
 
 /** What a request for a summary did not show of the entries it was made for, by their ids. */
 export interface OmittedEntries {
-  /** Characters that each tool result, output and argument was cut to. */
-  toolResultLimit: number;
+  /** Characters that each tool result, output and argument was cut to; null where they were shown whole. */
+  toolResultLimit: number | null;
   /** Entries that were shown in part, and how many of their characters were not. */
   shortened: { entryId: string; characters: number }[];
   /** Entries whose pictures or other media became a word, and how many of them. */

@@ -56,6 +56,15 @@ describe("the size that is trusted", () => {
     ).toBe("threshold");
   });
 
+  test("is the sum of the parts of a usage whose total is 0 or no number", () => {
+    for (const totalTokens of [0, Number.NaN, null as unknown as number]) {
+      const path = new PathBuilder();
+      path.user(words(50));
+      path.answer("hi", { usage: { input: 900, output: 34, cacheRead: 200, cacheWrite: 100, totalTokens } });
+      expect(size(path)).toBe(1_234);
+    }
+  });
+
   test("is estimated where nothing is reported: no usage, an empty one, one of a failed answer", () => {
     for (const more of [
       {},

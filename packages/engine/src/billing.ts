@@ -1,6 +1,6 @@
 import { CompactionError } from "@espalier/compaction";
 import { type Usage, usage } from "@espalier/session-tree";
-import { type Summarizer, SummarizerError } from "@espalier/summarizer";
+import { type Summarizer, SummarizerError, soundUsage } from "@espalier/summarizer";
 import type { SessionState } from "./session-state.ts";
 
 /** Who was asked for a summary; one who does not say which model he asks is billed by his own name. */
@@ -52,5 +52,7 @@ export async function recordBill(
   { name, model = { provider: name, modelId: name } }: Asked,
   billed: Usage,
 ): Promise<void> {
-  await core.append(usage.of({ kind, provider: model.provider, model: model.modelId, usage: billed }));
+  await core.append(
+    usage.of({ kind, provider: model.provider, model: model.modelId, usage: soundUsage(billed) }),
+  );
 }

@@ -7,7 +7,7 @@ import {
 } from "@espalier/branch-summary";
 import { omittedEntries } from "@espalier/compaction";
 import type { Usage } from "@espalier/session-tree";
-import { fileLists, recordedFiles, type Summarizer, SummarizerError } from "@espalier/summarizer";
+import { fileLists, recordedFiles, type Summarizer, SummarizerError, soundUsage } from "@espalier/summarizer";
 import { type BilledWork, ownerAsked } from "./billing.ts";
 import { situationOf, toolsOf } from "./compaction-request.ts";
 import type { ActOptions, SessionState } from "./session-state.ts";
@@ -111,7 +111,7 @@ function proposed(
   return {
     summary,
     details: { covered, ...own, ...lists, source: "extension" },
-    ...(usage ? { usage } : {}),
+    ...(usage ? { usage: soundUsage(usage) } : {}),
     fromHook: true,
   };
 }

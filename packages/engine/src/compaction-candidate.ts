@@ -15,6 +15,7 @@ import {
   isExtractive,
   recordedFiles,
   type Summarizer,
+  soundUsage,
 } from "@espalier/summarizer";
 import { toolsOf } from "./compaction-request.ts";
 import type { CompactionCandidate, CompactionRun } from "./compaction-run.ts";
@@ -43,7 +44,7 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
     firstKeptEntryId,
     source: "extension",
     model: null,
-    usage,
+    usage: usage && soundUsage(usage),
     tokensBefore,
     details: { ...own, ...fileLists(filesOf(run, { summary, details: own }, keptIds)) },
     fromHook: true,

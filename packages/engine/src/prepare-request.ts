@@ -1,6 +1,6 @@
 import { CompactionError, type NothingToCompact, tokenBudget } from "@espalier/compaction";
 import { summaryNote } from "@espalier/policies";
-import { type SessionContext, SessionTreeError } from "@espalier/session-tree";
+import { type SessionContext, SessionTreeError, type SessionTreeErrorCode } from "@espalier/session-tree";
 import { compactWhenDue } from "./compact-when-due.ts";
 import { reportFailure } from "./compaction-events.ts";
 import { situationOf } from "./compaction-request.ts";
@@ -128,9 +128,16 @@ export async function prepareRequest(
   }
 }
 
-/** What is thrown all the same: an abort, and trouble with the log, which is not the compaction's. */
+/**
+ * Reports a failure and returns it. Throws it all the same where the caller aborted, and where the log itself is in
+ * trouble: that is not the compaction's.
+ */
 function goOnWithout(session: SessionState, error: unknown, signal: AbortSignal | undefined): Error {
-  if (!(error instanceof Error) || error instanceof SessionTreeError || signal?.aborted) throw error;
+  const isOfLog = error instanceof SessionTreeError && !REFUSED_ENTRY.has(error.code);
+  if (!(error instanceof Error) || isOfLog || signal?.aborted) throw error;
   reportFailure(session, error);
   return error;
 }
+
+/** An entry that an append refuses is the fault of who made it; the log can be written all the same. */
+const REFUSED_ENTRY: ReadonlySet<SessionTreeErrorCode> = new Set(["invalid-entry", "off-path"]);

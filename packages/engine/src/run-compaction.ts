@@ -8,6 +8,7 @@ import {
   sessionCompactFailed,
 } from "@espalier/compaction";
 import type { Decision } from "@espalier/extensions";
+import { checkJson, JsonlError } from "@espalier/jsonl-stream";
 import { createId, SessionTreeError } from "@espalier/session-tree";
 import { SummarizerError } from "@espalier/summarizer";
 import { refuseAfterTwo } from "./automatic-in-a-row.ts";
@@ -132,7 +133,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
       bill(usage);
       refuseStale(run);
       const candidate = proposedCandidate(run, answer.compaction);
-      const { problem } = draftCompaction(run, candidate);
+      const problem = jsonProblem(candidate.details) ?? draftCompaction(run, candidate).problem;
       if (!problem) return commitCompaction(run, candidate);
       reportRefused(session, owners.compaction ?? [], problem);
       bill(undefined);
@@ -169,6 +170,17 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
     },
     contextForHandlers(session, signal),
   );
+}
+
+/** Why an extension's details cannot be recorded; undefined when they can. */
+function jsonProblem(details: object): string | undefined {
+  try {
+    checkJson({ details });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof JsonlError)) throw error;
+    return error.message;
+  }
 }
 
 const NOBODY: Decision<BeforeCompactAnswer> = {

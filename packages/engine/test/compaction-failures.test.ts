@@ -1,3 +1,5 @@
+import { type Policy, tokenBudget } from "@espalier/compaction";
+import type { Extension } from "@espalier/engine";
 import { isMessage } from "@espalier/session-tree";
 import { SummarizerError } from "@espalier/summarizer";
 import {
@@ -223,3 +225,54 @@ test("a signal that has fired before anything began is heard, and of what never 
     true,
   );
 });
+
+describe("a number that JSON cannot hold", () => {
+  test("in the usage that a summarizer reports counts nothing, and the compaction is committed", async () => {
+    const usage = { ...billed(10), cacheRead: Number.NaN, totalTokens: Number.POSITIVE_INFINITY };
+    const summarizer = scriptedSummarizer((request) => ({ text: soundAnswer(request), usage }));
+    const { session } = await plant({ summarizer });
+    const { usage: recorded } = (await session.compact()) as { usage?: unknown };
+    expect(recorded).toMatchObject({ input: 10, output: 1, cacheRead: 0, totalTokens: 11 });
+    await session.close();
+  });
+
+  test("in the usage of a call that failed does not hide why it failed", async () => {
+    const error = new SummarizerError("unauthorized", "no", { usage: { ...billed(10), output: Number.NaN } });
+    const { session, store } = await plant({ summarizer: scriptedSummarizer({ error }), fallback: false });
+    const before = bytesOf(session);
+    await expect(session.compact()).rejects.toMatchObject({ code: "unauthorized" });
+    expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10, output: 0 } }]);
+    await contextOf(session, store);
+  });
+
+  test("in the details of an extension's compaction refuses that answer, and the core's own stands", async () => {
+    const extension: Extension = (api) => {
+      api.on("session_before_compact", () => ({
+        compaction: { summary: "Mine.", details: { score: Number.NaN } },
+      }));
+    };
+    const { session, reports } = await plant({ extensions: [extension] });
+    expect(await session.compact()).toMatchObject({ eligible: true, source: "extractive" });
+    expect(reports).toMatchObject([
+      { kind: "invalid-answer", message: expect.stringContaining("details.score is NaN") },
+    ]);
+    await session.close();
+  });
+});
+
+test("an automatic compaction whose entry is refused at the append blocks no request", async () => {
+  let ratio = Number.NaN;
+  const policy: Policy = { ...tokenBudget, record: () => ({ ratio }) };
+  const compaction = { contextWindow: 2_000, reserveTokens: 1_500 };
+  const { session, store } = await plant({ policy, compaction, log: QUIET });
+  for (const _ of [1, 2]) {
+    const prepared = await session.prepareRequest();
+    expect(prepared.compaction).toBeNull();
+    expect(prepared.failure?.message).toContain("details.ratio is NaN");
+  }
+  ratio = 1;
+  expect(await session.prepareRequest()).toMatchObject({ failure: null, compaction: { eligible: true } });
+  await contextOf(session, store);
+});
+
+const QUIET = { warn: () => {}, error: () => {} };

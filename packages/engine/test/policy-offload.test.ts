@@ -29,6 +29,10 @@ async function useTool(session: Session, id: string, tokens: number): Promise<vo
   ]);
 }
 
+/** A picture of one pixel, in base64. */
+const PNG =
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+
 const folderOf = (session: Session) => offloadFolder(session.file);
 const filesOf = (session: Session) =>
   existsSync(folderOf(session)) ? readdirSync(folderOf(session)).sort() : [];
@@ -172,6 +176,29 @@ describe("a compaction", () => {
     expect(request!.transcript).toContain("two ".repeat(6_000).trim());
     expect(request).toMatchObject({ maxOutputTokens: 9_600 });
     expect(request!.systemPrompt).toMatch(/^Please provide a comprehensive summary.*8000 tokens\.$/s);
+    await session.close();
+  });
+
+  test("a picture in what a model summarizes is recorded, and every later request goes out", async () => {
+    const session = await stage({ ...OFFLOAD, summarizer: scriptedSummarizer(COMPACT_SUMMARY) });
+    await session.appendMessages([
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "Look at this." },
+          { type: "image", data: PNG, mimeType: "image/png" },
+        ],
+      },
+    ]);
+    await say(session, 40, 1);
+    const { compaction, failure } = await session.prepareRequest();
+    expect({ failure, eligible: compaction?.eligible }).toEqual({ failure: null, eligible: true });
+    const { details } = session.getBranch().find((entry) => entry.type === "compaction") as {
+      details?: { omitted?: { history?: unknown } };
+    };
+    // Results were shown whole: no limit.
+    expect(details?.omitted?.history).toMatchObject({ toolResultLimit: null, media: [{ count: 1 }] });
+    expect(await session.prepareRequest()).toMatchObject({ failure: null, compaction: null });
     await session.close();
   });
 

@@ -77,7 +77,25 @@ describe("two branches side by side", () => {
   });
 });
 
+test("statistics and history take the same: a session, read at its leaf, or its tree", async () => {
+  const { session } = await plant({ turns: 1 });
+  const shared = session.leafId!;
+  await session.appendMessages([{ role: "assistant", content: "dear", usage: billed(3) }]);
+  const reader = { tree: session.tree, leafId: shared };
+  expect(statsOf(session)).toEqual(statsOf(session.tree));
+  expect(statsOf(reader)).toMatchObject({ total: { cost: 3 }, path: { cost: 0 } });
+  expect(historyOf(session, "dear")).toEqual(historyOf(session.tree, "dear"));
+  expect(historyOf(reader, "dear")).toMatchObject([{ onPath: false }]);
+});
+
 describe("what a session cost", () => {
+  test("by its parts where a host wrote a total of 0", async () => {
+    const { session } = await plant({ turns: 1 });
+    const usage = { input: 70, output: 20, cacheRead: 9, cacheWrite: 1, totalTokens: 0 };
+    await session.appendMessages([{ role: "assistant", content: "unpriced", usage }]);
+    expect(statsOf(session.tree).total).toMatchObject({ calls: 1, totalTokens: 100, cost: 0 });
+  });
+
   test("in total, on the path, by model and by what for, and its compactions over time", async () => {
     const summarizer = scriptedSummarizer((request) => ({ text: soundAnswer(request), usage: billed(100) }));
     const { session } = await plant({ turns: 3, summarizer });

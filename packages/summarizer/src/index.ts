@@ -80,7 +80,7 @@ export { estimateMessages, type TokenEstimator } from "./tokens/token-estimator.
 export { IMAGE_UPPER_BOUND, upperBoundEstimator } from "./tokens/upper-bound-estimator.ts";
 export { wordEstimator } from "./tokens/word-estimator.ts";
 export { renderTranscript } from "./transcript.ts";
-export { addUsage, usageTokens } from "./usage.ts";
+export { addUsage, soundUsage, usageTokens } from "./usage.ts";
 export { validateSummary } from "./validate-summary.ts";
 export { withFallback, withFallbackFor } from "./with-fallback.ts";
 export { exponentialDelay, type RetryOptions, withRetry } from "./with-retry.ts";

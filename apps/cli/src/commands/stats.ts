@@ -22,7 +22,7 @@ Examples:
     .action((ref: string) =>
       reading(shell, ref, async (session) => {
         warnOfDamage(shell, session, session.tree.issues);
-        const stats = statsOf(session.tree, session.leafId);
+        const stats = statsOf(session);
         await print(shell, statsValue(stats), () => viewStats(stats, shell));
       }),
     );

@@ -46,7 +46,7 @@ export function addBill(sum: UsageTotals, usage: Usage): void {
   sum.output += amount(usage.output);
   sum.cacheRead += amount(usage.cacheRead);
   sum.cacheWrite += amount(usage.cacheWrite);
-  sum.totalTokens += amount(usageTokens(usage));
+  sum.totalTokens += usageTokens(usage);
   sum.cost += costOf(usage);
 }
 
@@ -61,7 +61,7 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   if (tree.index.rowOf(entry.id) !== row) return undefined;
   const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
   const { usage } = bill;
-  if (!isUsage(usage) || (amount(usageTokens(usage)) === 0 && costOf(usage) === 0)) return undefined;
+  if (!isUsage(usage) || (usageTokens(usage) === 0 && costOf(usage) === 0)) return undefined;
   return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
 }
 

@@ -11,7 +11,10 @@ export type HistoryRequest = string | HistoryQuery;
  * @throws SessionTreeError `unknown-entry` for an end of the range that is not there
  */
 export function historyOf(source: Tree | ReadableSession, request: HistoryRequest): HistoryHit[] {
-  const session = source instanceof Tree ? { tree: source, leafId: leafOf(source) } : source;
   const query = typeof request === "string" ? { query: request } : request;
-  return queryHistory(session, { limit: Number.POSITIVE_INFINITY, ...query });
+  return queryHistory(readableOf(source), { limit: Number.POSITIVE_INFINITY, ...query });
 }
+
+/** A session as it is, or a tree at its own leaf. */
+export const readableOf = (source: Tree | ReadableSession): ReadableSession =>
+  source instanceof Tree ? { tree: source, leafId: leafOf(source) } : source;

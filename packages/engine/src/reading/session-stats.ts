@@ -1,4 +1,5 @@
-import { type CompactionEntry, compaction, leafOf, type Tree, tipRows } from "@espalier/session-tree";
+import type { ReadableSession } from "@espalier/policies";
+import { type CompactionEntry, compaction, type Tree, tipRows } from "@espalier/session-tree";
 import {
   addBill,
   type BilledCall,
@@ -7,6 +8,7 @@ import {
   nothingBilled,
   type UsageTotals,
 } from "./billed-calls.ts";
+import { readableOf } from "./history-of.ts";
 
 /** What a session cost, and how it was compacted. */
 export interface SessionStats {
@@ -43,8 +45,18 @@ export interface CompactionStats {
   onPath: boolean;
 }
 
-/** What a session cost in total, along each path, by model and by kind, and its compactions over time. Pure. */
-export function statsOf(tree: Tree, leafId: string | null = leafOf(tree)): SessionStats {
+/**
+ * Sums up what a session cost in total, along each path, by model and by kind, and its compactions over time. Pure.
+ *
+ * @param source a session, or its tree, which is read at its own leaf
+ * @param leafId the end of `path`; default: the leaf of the source
+ * @throws SessionTreeError `unknown-entry` for a leaf that is not there
+ */
+export function statsOf(
+  source: Tree | ReadableSession,
+  leafId: string | null = readableOf(source).leafId,
+): SessionStats {
+  const { tree } = readableOf(source);
   const calls = new Map<number, BilledCall>();
   const compactions: CompactionStats[] = [];
   const onPath = new Set<number>();

@@ -6,8 +6,8 @@ import type { RenderedMessage } from "../rendered-message.ts";
  * request's `messages`. Thinking is never shown and not listed.
  */
 export interface SummaryOmission {
-  /** Characters that each tool result, output and argument was cut to. */
-  toolResultLimit: number;
+  /** Characters that each tool result, output and argument was cut to; null where they were shown whole. */
+  toolResultLimit: number | null;
   /** Messages that are shown in part, and how many of their characters are not. */
   shortened: { message: number; characters: number }[];
   /** Messages whose pictures or other media became a word, and how many of them. */
@@ -22,7 +22,8 @@ export interface SummaryOmission {
 
 /** Nothing left out. */
 const noOmission = (toolResultLimit: number): SummaryOmission => ({
-  toolResultLimit,
+  // It is recorded in a log, and JSON has no Infinity.
+  toolResultLimit: Number.isFinite(toolResultLimit) ? toolResultLimit : null,
   shortened: [],
   media: [],
   dropped: [],

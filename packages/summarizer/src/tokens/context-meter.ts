@@ -83,9 +83,7 @@ export function countMeter(count: (messages: readonly ContextMessage[]) => Promi
   };
 }
 
-/** Session files are read without trust: a usage may be missing or have other fields. */
+/** Session files are read without trust: a usage may be missing, or no object. */
 function isUsage(usage: Usage | undefined): usage is Usage {
-  if (typeof usage !== "object" || usage === null) return false;
-  const total = usageTokens(usage);
-  return typeof total === "number" && Number.isFinite(total);
+  return typeof usage === "object" && usage !== null;
 }
