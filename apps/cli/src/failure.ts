@@ -6,6 +6,9 @@ export interface Failure {
   code: string;
   message: string;
   exitCode: number;
+  /** The extension that vetoed it, and its reason; absent for every other failure. */
+  by?: string;
+  reason?: string;
 }
 
 /** The one error class of this package. */
@@ -58,9 +61,15 @@ export function failureOf(error: unknown, command = ""): Failure {
     return { code: "usage", message: usageSentence(error.message, command), exitCode: WRONG_USAGE };
   }
   if (!(error instanceof Error)) return { code: "internal", message: String(error), exitCode: 1 };
-  const { code } = error as { code?: unknown };
+  const { code, by, reason } = error as { code?: unknown; by?: unknown; reason?: unknown };
   const exitCode = code === "usage" ? WRONG_USAGE : code === "aborted" ? INTERRUPTED : 1;
-  return { code: typeof code === "string" ? code : "internal", message: plainLine(error.message), exitCode };
+  return {
+    code: typeof code === "string" ? code : "internal",
+    message: plainLine(error.message),
+    exitCode,
+    ...(typeof by === "string" ? { by } : {}),
+    ...(typeof reason === "string" ? { reason } : {}),
+  };
 }
 
 /** What a shell gives a process that ended by SIGINT. */

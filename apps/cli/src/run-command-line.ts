@@ -53,11 +53,11 @@ async function reportFailure(shell: Shell, error: unknown, command?: string): Pr
   if (error instanceof OutputClosed) return 0;
   // Help and version are printed by then.
   const isAnswer = error instanceof CommanderError && error.exitCode === 0;
-  const { code, message, exitCode } = isAnswer ? ANSWERED : failureOf(error, command);
+  const { exitCode, ...failure } = isAnswer ? ANSWERED : failureOf(error, command);
   try {
-    if (shell.json && !isAnswer) await shell.output.writeLine(JSON.stringify({ error: { code, message } }));
+    if (shell.json && !isAnswer) await shell.output.writeLine(JSON.stringify({ error: failure }));
     await shell.output.flush();
-    if (!shell.json && !isAnswer) shell.complain(message);
+    if (!shell.json && !isAnswer) shell.complain(failure.message);
     return exitCode;
   } catch (outputError) {
     // Where stdout takes nothing, stderr is what is left to say why.

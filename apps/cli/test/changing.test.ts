@@ -86,7 +86,7 @@ test("one bad line of stdin is named, and nothing is appended or made", async ()
 test("navigate moves the leaf, and a reopened session is where it was left", async () => {
   const file = demoCopy();
   const { value } = await espalierJson(["navigate", file, "before-cache"]);
-  expect(value).toEqual({ leafId: "vPdDiWYGH0ya", summaryEntryId: null, editorText: null, cancelled: false });
+  expect(value).toEqual({ leafId: "vPdDiWYGH0ya", summaryEntryId: null, editorText: null });
   expect((await espalierJson(["context", file])).value).toMatchObject({
     leafId: "vPdDiWYGH0ya",
     tokens: 3_857,
@@ -119,7 +119,6 @@ test("undo takes back the newest act, and again the one before", async () => {
     leafId: "2ur7kch3b1oZ",
     summaryEntryId: null,
     editorText: null,
-    cancelled: false,
   });
 });
 

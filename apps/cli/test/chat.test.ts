@@ -153,6 +153,33 @@ test("--print says in one sentence why there is no answer, and nothing that was 
   expect([code, value?.type]).toEqual([1, "agent_start"]);
 });
 
+test("--print prints the answer although an extension vetoes the compaction after it, and says so", async () => {
+  const home = place();
+  writeFileSync(
+    join(home, "settings.json"),
+    JSON.stringify({ contextWindow: 21_000, keepRecentTokens: 200 }),
+  );
+  const veto = join(home, "veto.ts");
+  writeFileSync(
+    veto,
+    `export default (api: any) => {
+  api.on("session_before_compact", () => ({ cancel: true, reason: "a deploy is running" }));
+  api.on("session_before_fork", () => ({ cancel: true, reason: "a deploy is running" }));
+};`,
+  );
+  const file = demoCopy();
+  const options = { env: environmentOf(home, await claude()), cwd: home };
+  const run = await espalier(["chat", file, "--print", "Is it so?", "--extension", veto], options);
+  expect([run.code, run.stdout.slice(0, 9)]).toEqual([0, "It is so."]);
+  expect(run.stderr).toContain(`cancelled by ${veto}: a deploy is running`);
+
+  const moved = await espalierJson(["navigate", file, "before-cache", "--extension", veto], options);
+  const error = { code: "cancelled", by: veto, reason: "a deploy is running" };
+  expect(moved).toMatchObject({ code: 1, value: { error } });
+  const forked = await espalierJson(["fork", file, "before-cache", "--extension", veto], options);
+  expect(forked).toMatchObject({ code: 1, value: { error } });
+});
+
 test("--model says who answers, and the session remembers it", async () => {
   const home = place();
   const server = await claude();

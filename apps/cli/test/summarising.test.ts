@@ -87,7 +87,6 @@ test("navigate --summarize and merge bring what another branch learnt", async ()
     leafId: value.summaryEntryId,
     summaryEntryId: expect.any(String),
     editorText: null,
-    cancelled: false,
   });
   expect(linesOf(file).at(-1)).toMatchObject({
     type: "branch_summary",

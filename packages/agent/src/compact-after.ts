@@ -1,12 +1,14 @@
-import { CompactionError } from "@espalier/compaction";
 import type { Session } from "@espalier/engine";
-import { SummarizerError } from "@espalier/summarizer";
+import { SessionTreeError } from "@espalier/session-tree";
 import type { AfterAnswer } from "./after-answer.ts";
 import type { Limits } from "./limits.ts";
 
 /**
- * Compacts behind an answer that stands; nothing is sent again. A compaction that fails now is tried again before the
- * next request: what is returned is why, to be told; undefined where all went well, or nothing is due.
+ * Compacts after an answer that stands; nothing is sent again. A compaction that fails, or that an extension vetoes,
+ * costs no answer: the reason is logged and returned, and the next request tries again. Undefined where all went well,
+ * or nothing is due.
+ *
+ * @throws SessionTreeError when the log cannot be written
  */
 export async function compactAfter(
   session: Session,
@@ -21,7 +23,8 @@ export async function compactAfter(
     else await session.compact({ ...options, reason, willRetry: false });
     return undefined;
   } catch (error) {
-    if (!(error instanceof CompactionError || error instanceof SummarizerError)) throw error;
+    if (!(error instanceof Error) || error instanceof SessionTreeError) throw error;
+    session.log.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
     return error.message;
   }
 }

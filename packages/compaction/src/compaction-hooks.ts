@@ -11,7 +11,10 @@ export interface BeforeCompactEvent {
     messagesToSummarize: readonly ContextMessage[];
     turnPrefixMessages: readonly ContextMessage[];
     isSplitTurn: boolean;
+    /** Earlier summary, in prose: the one that an update rewrites, or all that are stacked (`stackedOn`). */
     previousSummary?: string;
+    /** Earlier summaries that the core would keep word for word in front of its own. An answer replaces them too. */
+    stackedOn?: string;
     fileOps: FileOps;
     tokensBefore: number;
     firstKeptEntryId: string;
@@ -28,7 +31,10 @@ export interface BeforeCompactEvent {
   signal: AbortSignal;
 }
 
-/** A compaction of an extension's own making; what is left out is the core's. */
+/**
+ * A compaction of an extension's own making; what is left out is the core's. It stands for everything before what it
+ * keeps: the messages to summarize, and every earlier summary.
+ */
 export interface CompactionProposal {
   summary: string;
   /**

@@ -4,8 +4,10 @@ import {
   type BranchSummaryProposal,
   generateBranchSummary,
   prepareBranchEntries,
+  sessionBeforeFork,
 } from "@espalier/branch-summary";
 import { omittedEntries } from "@espalier/compaction";
+import type { Decision } from "@espalier/extensions";
 import type { Usage } from "@espalier/session-tree";
 import { fileLists, recordedFiles, type Summarizer, SummarizerError, soundUsage } from "@espalier/summarizer";
 import { type BilledWork, ownerAsked } from "./billing.ts";
@@ -23,6 +25,23 @@ export interface BranchSummaryRequest extends ActOptions {
   summarizer?: Summarizer;
   /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
   fallback?: boolean;
+}
+
+/** Reports the branch summary of an extension that is not written: no summary was asked for, or the branch says nothing. */
+export function reportUnusedSummary(
+  { host }: SessionState,
+  { answer, owners }: Decision<BeforeForkAnswer>,
+  { hasSomethingToTell }: BranchSummaryPlan,
+  { summarize = false }: BranchSummaryRequest,
+): void {
+  if (!answer.summary || (summarize && hasSomethingToTell)) return;
+  const hook = sessionBeforeFork.name;
+  const by = owners.summary ?? [];
+  const why = summarize
+    ? "what is left behind says nothing to summarize"
+    : "no summary was asked for (`summarize`, on the command line `--summarize`)";
+  const message = `The summary that ${by.join(", ")} gave in ${hook} was not written: ${why}.`;
+  host.report({ kind: "unused-answer", owners: by, hook, message });
 }
 
 /** The fields of a branch summary's entry. */

@@ -33,8 +33,13 @@ export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>
 export type Extension = ExtensionSetup<EspalierApi>;
 
 /** An extension with all hooks typed: `export default defineExtension((api) => { api.on(…) })`. */
-export function defineExtension(setup: Extension): Extension {
-  return setup;
+export function defineExtension(setup: Extension): Extension;
+/** An extension with a name, which reports and vetoes give for one that is no file: `defineExtension("careful", (api) => { … })`. */
+export function defineExtension(name: string, setup: Extension): Extension;
+export function defineExtension(nameOrSetup: string | Extension, setup?: Extension): Extension {
+  if (typeof nameOrSetup !== "string") return nameOrSetup;
+  const named: Extension = (api) => setup?.(api);
+  return Object.defineProperty(named, "name", { value: nameOrSetup });
 }
 
 /** The engine's part of the api. */

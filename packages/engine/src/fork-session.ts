@@ -18,6 +18,7 @@ import {
   type BranchSummaryFields,
   type BranchSummaryRequest,
   branchWork,
+  reportUnusedSummary,
   summarizeBranch,
 } from "./branch-summary-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
@@ -86,6 +87,7 @@ export async function forkSession(
   );
   if (decision.aborted) throw abortedAct("fork");
   if (decision.cancelled) throw cancelledBy("fork", decision.cancelled);
+  reportUnusedSummary(session, decision, left, options);
   const work = branchWork(session, options, decision.owners.summary);
   const result = await accounted(session, work, async (bill) => {
     const summary = await summarizeBranch(session, left, decision.answer, { ...options, signal });

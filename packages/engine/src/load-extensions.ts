@@ -55,7 +55,8 @@ export async function loadExtensions(
       session.host.report(reportRefusedLoad(found, error));
     }
   }
-  for (const named of options.extensions ?? []) await register(session, named, home);
+  for (const [at, named] of (options.extensions ?? []).entries())
+    await register(session, named, home, `inline extension ${at + 1}`);
 }
 
 async function discovered(session: SessionState, home: string): Promise<string[]> {
@@ -67,11 +68,17 @@ async function discovered(session: SessionState, home: string): Promise<string[]
   return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
 }
 
-async function register(session: SessionState, extension: string | Extension, home: string): Promise<void> {
+/** @param unnamed name in messages for a function that has none of its own */
+async function register(
+  session: SessionState,
+  extension: string | Extension,
+  home: string,
+  unnamed = "",
+): Promise<void> {
   const { owner, setup } =
     typeof extension === "string"
       ? await loaded(extension, home)
-      : { owner: extension.name || "extension", setup: extension };
+      : { owner: isNamed(extension) ? extension.name : unnamed, setup: extension };
   await session.host.register(owner, (api) =>
     setup({
       ...api,
@@ -79,6 +86,9 @@ async function register(session: SessionState, extension: string | Extension, ho
     } as EspalierApi),
   );
 }
+
+/** A function without a name has an empty one, and a default export "default". */
+const isNamed = ({ name }: Extension): boolean => name !== "" && name !== "default";
 
 async function loaded(file: string, home: string): Promise<{ owner: string; setup: Extension }> {
   const cacheDir = join(home, "cache", "extensions");

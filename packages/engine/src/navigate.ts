@@ -11,10 +11,11 @@ import {
   type BranchSummaryFields,
   type BranchSummaryRequest,
   branchWork,
+  reportUnusedSummary,
   summarizeBranch,
 } from "./branch-summary-request.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
-import { branchWentOn, EngineError } from "./engine-error.ts";
+import { branchWentOn, cancelledBy, EngineError } from "./engine-error.ts";
 import { restoreFiles } from "./offloaded-files.ts";
 import { oneLine } from "./one-line.ts";
 import { refuseReadOnly } from "./refuse-read-only.ts";
@@ -35,15 +36,13 @@ export interface NavigateResult {
   summaryEntryId: string | null;
   /** The text of the user message one went to, to be written anew; null for any other entry. */
   editorText: string | null;
-  /** True when an extension forbade it; nothing has changed then. */
-  cancelled: boolean;
 }
 
 /**
  * Moves the leaf: where to, what is left behind, what extensions say to it, the summary, and one append that holds all
  * of it. A summary that fails or is aborted leaves everything as it was.
  *
- * @throws SummarizerError; EngineError `stale` when the branch went on while it was summarised
+ * @throws SummarizerError; EngineError `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
  */
 export async function navigate(
   session: SessionState,
@@ -72,8 +71,8 @@ export async function navigate(
     contextForHandlers(session, signal),
   );
   if (decision.aborted) throw abortedAct("navigation");
-  if (decision.cancelled)
-    return { leafId: core.leafId, summaryEntryId: null, editorText: null, cancelled: true };
+  if (decision.cancelled) throw cancelledBy("navigation", decision.cancelled);
+  reportUnusedSummary(session, decision, plan, options);
   const labelText = oneLine(options.label ?? decision.answer.label ?? "");
   const arrival = { ...destination, targetId, oldLeafId, labelText, signal };
   return accounted(session, branchWork(session, options, decision.owners.summary), async (bill) => {
@@ -114,7 +113,7 @@ async function arrive(
   if (entries.length > 0) await session.appendChecked(entries, check);
   const summaryEntryId = summary ? id : null;
   await arrived(session, { oldLeafId, summaryEntryId, fromExtension: summary?.fromHook ?? false });
-  return { leafId: core.leafId, summaryEntryId, editorText, cancelled: false };
+  return { leafId: core.leafId, summaryEntryId, editorText };
 }
 
 /** What follows every move of the leaf: files that the context there refers to, and word to the extensions. */
@@ -151,5 +150,5 @@ export async function undo(session: SessionState): Promise<NavigateResult> {
   const targetId = core.placeOf(act.backTo);
   await core.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
   await arrived(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
-  return { leafId: core.leafId, summaryEntryId: null, editorText: act.editorText, cancelled: false };
+  return { leafId: core.leafId, summaryEntryId: null, editorText: act.editorText };
 }

@@ -22,7 +22,7 @@ import type { CompactionResult, CompactionRun, CompactSessionOptions } from "./c
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { draftCompaction } from "./draft-compaction.ts";
 import { cancelledBy } from "./engine-error.ts";
-import { removeUnusedFiles } from "./offloaded-files.ts";
+import { removeUnusedFiles, withFilesRead } from "./offloaded-files.ts";
 import { policyInForce } from "./policy-in-force.ts";
 import { refuseReadOnly } from "./refuse-read-only.ts";
 import { refuseStale } from "./refuse-stale.ts";
@@ -152,11 +152,17 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
   const { core, host } = session;
   if (!host.has(sessionBeforeCompact)) return NOBODY;
   const { read, written, edited } = plan.fileOps;
+  // Results that were moved to files are read back: the files may be gone after the compaction.
+  const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
+  const previousSummary = plan.previousSummary ?? plan.stackedOn;
   return host.decide(
     sessionBeforeCompact,
     {
       preparation: {
         ...plan,
+        messagesToSummarize,
+        turnPrefixMessages,
+        ...(previousSummary === undefined ? {} : { previousSummary }),
         firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
         // Sets cannot be frozen.
         fileOps: { read: new Set(read), written: new Set(written), edited: new Set(edited) },

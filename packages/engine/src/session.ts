@@ -346,7 +346,7 @@ export class Session implements SessionState {
    * Moves the leaf inside the session. To a user or custom message: before it, and its text comes back for editing.
    * null: before the first entry. With `summarize`, what is left behind is told where one arrives.
    *
-   * @throws SessionTreeError `unknown-entry`; SummarizerError, and the leaf stays
+   * @throws SessionTreeError `unknown-entry`; SummarizerError; EngineError `cancelled` for a veto: the leaf stays
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
     return navigate(this, targetId, options);

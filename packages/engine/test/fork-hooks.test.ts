@@ -1,5 +1,5 @@
 import type { BeforeForkEvent } from "@espalier/branch-summary";
-import { type Extension, openSession } from "@espalier/engine";
+import { defineExtension, EngineError, type Extension, openSession } from "@espalier/engine";
 import { branchSummary } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
@@ -63,17 +63,59 @@ describe("before a branch is left", () => {
     ]);
   });
 
-  test("a handler may forbid it: navigation says so, a fork is an error, nothing has changed", async () => {
-    const { session, path } = await planted(leaving("cautious", () => ({ cancel: true, reason: "not now" })));
+  test("a veto is one typed error for navigation, fork and compaction, with extension and reason", async () => {
+    const { session, path } = await planted(
+      leaving("cautious", () => ({ cancel: true, reason: "not now" })),
+      defineExtension("cautious", (api) => {
+        api.on("session_before_compact", () => ({ cancel: true, reason: "not now" }));
+      }),
+    );
     const before = bytesOf(session);
-    expect(await session.navigate(path[3]!.id)).toEqual({
-      leafId: path.at(-1)!.id,
-      summaryEntryId: null,
-      editorText: null,
-      cancelled: true,
-    });
-    await expect(session.fork(path[3]!.id)).rejects.toMatchObject({ code: "cancelled", by: "cautious" });
+    const vetoed = async (act: Promise<unknown>, what: string) => {
+      const error = await act.then(
+        () => undefined,
+        (thrown: unknown) => thrown,
+      );
+      expect(error).toBeInstanceOf(EngineError);
+      expect(error).toMatchObject({ code: "cancelled", by: "cautious", reason: "not now" });
+      expect((error as Error).message).toBe(`The ${what} was cancelled by cautious: not now`);
+    };
+    await vetoed(session.navigate(path[3]!.id), "navigation");
+    await vetoed(session.fork(path[3]!.id), "fork");
+    await vetoed(session.compact(), "compaction");
     expect(bytesOf(session).equals(before)).toBe(true);
+    expect(await session.undo()).not.toHaveProperty("cancelled");
+  });
+
+  test("a summary of an extension that no caller asked for is told in the reports", async () => {
+    const { session, path, reports } = await planted(
+      leaving("own", () => ({ summary: { summary: "Three dead ends." } })),
+    );
+    const unused = {
+      kind: "unused-answer",
+      owners: ["own"],
+      hook: "session_before_fork",
+      message: expect.stringMatching(/^The summary that own gave .* not written: no summary was asked for/),
+    };
+    await session.fork(path[3]!.id);
+    expect(reports).toEqual([unused]);
+    await session.navigate(path[3]!.id);
+    expect(reports).toEqual([unused, unused]);
+    await session.fork(session.leafId!, { summarize: true });
+    expect(reports[2]!.message).toContain("what is left behind says nothing");
+  });
+
+  test("an extension without a name of its own is told by its place, one with a name by that", async () => {
+    const vetoing: Extension = (api) => void api.on("session_before_fork", () => ({ cancel: true }));
+    const unnamed = Object.defineProperty(((api) => vetoing(api)) as Extension, "name", { value: "" });
+    const named = defineExtension("careful", vetoing);
+    for (const [extension, by] of [
+      [unnamed, "inline extension 2"],
+      [named, "careful"],
+    ] as const) {
+      const { session, path } = await planted(() => {}, extension);
+      await expect(session.navigate(path[3]!.id)).rejects.toMatchObject({ by });
+    }
   });
 
   test("a handler may write the summary, which counts only where one is wanted", async () => {
@@ -182,7 +224,7 @@ describe("the names that the Pi agent has for it", () => {
     const { summaryEntryId } = await own.session.navigate(own.path[3]!.id, { summarize: true });
     expect(summaryAt(own.session, summaryEntryId).summary).toBe("By Pi.");
     const no = await planted(leaving("pi", () => ({ cancel: true }), "session_before_tree"));
-    expect(await no.session.navigate(no.path[3]!.id)).toMatchObject({ cancelled: true });
+    await expect(no.session.navigate(no.path[3]!.id)).rejects.toMatchObject({ code: "cancelled", by: "pi" });
   });
 });
 

@@ -30,7 +30,7 @@ describe("navigating with a summary", () => {
     const before = bytesOf(session);
     const result = await session.navigate(target, { summarize: true, instructions: "Mind the tests." });
     expect(addedSince(session, before).map(({ type }) => type)).toEqual(["branch_summary"]);
-    expect(result).toMatchObject({ leafId: result.summaryEntryId, editorText: null, cancelled: false });
+    expect(result).toMatchObject({ leafId: result.summaryEntryId, editorText: null });
     expect(summaryOf(session, result)).toMatchObject({
       parentId: target,
       fromId: oldLeafId,
@@ -71,7 +71,6 @@ describe("navigating with a summary", () => {
       leafId: path.at(-1)!.id,
       summaryEntryId: null,
       editorText: "What now?",
-      cancelled: false,
     });
     expect(summarizer.requests).toEqual([]);
   });
@@ -196,7 +195,9 @@ describe("a summary that does not come about", () => {
     await expect(running).rejects.toMatchObject({ code: "stale" });
     expect(session.tree.entryAt(session.tree.lastRow)).toMatchObject({ type: "usage", usage: { input: 10 } });
     expect(session.context.messages.at(-1)).toMatchObject({ content: "One thing more." });
-    expect(await session.navigate(path[3]!.id, { summarize: true })).toMatchObject({ cancelled: false });
+    expect(await session.navigate(path[3]!.id, { summarize: true })).toMatchObject({
+      leafId: expect.any(String),
+    });
   });
 
   test("falls back to one without a model where that is wanted", async () => {

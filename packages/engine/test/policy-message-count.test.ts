@@ -120,6 +120,36 @@ test("a summary that an extension wrote stands for everything before it", async 
   await session.close();
 });
 
+test("an extension that makes the compaction is given the stacked summaries, and its answer stands for them too", async () => {
+  let isOwn = false;
+  const shown: { previousSummary?: string; stackedOn?: string }[] = [];
+  const session = await stage({
+    policy: "message-count",
+    policySettings: { maxMessages: 8, keepLast: 3 },
+    summarizer: scriptedSummarizer((_, n) => `Stretch ${n}.`),
+    extensions: [
+      (api) =>
+        void api.on("session_before_compact", ({ preparation }) => {
+          const { previousSummary, stackedOn } = preparation;
+          shown.push({ ...(previousSummary && { previousSummary }), ...(stackedOn && { stackedOn }) });
+          return isOwn ? { compaction: { summary: `Mine: ${previousSummary}` } } : {};
+        }),
+    ],
+  });
+  for (let at = 0; at < 20; at++) {
+    isOwn = at >= 9;
+    await say(session, 1, at);
+    await settled(session);
+  }
+  const earlier = "Stretch 1.";
+  expect(shown).toEqual([{}, { previousSummary: earlier, stackedOn: earlier }]);
+  expect(session.context.messages[0]).toMatchObject({ summary: `Mine: ${earlier}` });
+  expect(sessionSummaries(session)).toEqual([
+    expect.objectContaining({ summary: `Mine: ${earlier}`, startMsgId: session.getBranch()[0]!.id }),
+  ]);
+  await session.close();
+});
+
 test("going back before a summary brings the archived messages back", async () => {
   const session = await stage({ summarizer: scriptedSummarizer("Much.") });
   await say(session, 20);

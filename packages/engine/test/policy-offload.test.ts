@@ -402,3 +402,27 @@ test("words of a tool that look like a reference lead nowhere", async () => {
   expect(existsSync(secret)).toBe(true);
   await session.close();
 });
+
+test("an extension that makes the compaction reads what was moved to files, not references to files that then go", async () => {
+  let shown = "";
+  const session = await stage({
+    ...OFFLOAD,
+    extensions: [
+      (api) =>
+        void api.on("session_before_compact", ({ preparation }) => {
+          shown = preparation.messagesToSummarize.map(messageText).join("\n");
+          return { compaction: { summary: "Mine." } };
+        }),
+    ],
+  });
+  for (const id of ["a", "b", "c"]) await useTool(session, id, 7_000);
+  const { context } = await session.prepareRequest();
+  expect(referencesIn(context.messages)).toHaveLength(1);
+  await say(session, 6);
+  const result = await session.compact();
+  expect(result).toMatchObject({ eligible: true, source: "extension", deletedFiles: [expect.any(String)] });
+  expect(shown).toContain("a ".repeat(14_000));
+  expect(shown).not.toContain("Tool result is at:");
+  expect(filesOf(session)).toEqual([]);
+  await session.close();
+});

@@ -4,6 +4,7 @@ import type { Registration } from "./registry.ts";
 /**
  * - `threw`, `timed-out`: a handler was skipped, or, being critical, stopped what was going on;
  * - `invalid-answer`: an answer, or a field of it, was refused;
+ * - `unused-answer`: an answer is valid, and the caller had no use for it;
  * - `conflict`: two owners answered what has room for one;
  * - `late-rejection`: a handler failed after it had been given up;
  * - `refused-load`: an extension was not loaded;
@@ -13,6 +14,7 @@ export type ReportKind =
   | "threw"
   | "timed-out"
   | "invalid-answer"
+  | "unused-answer"
   | "conflict"
   | "late-rejection"
   | "refused-load"

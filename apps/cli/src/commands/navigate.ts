@@ -35,7 +35,6 @@ Examples:
         const arrival = await interruptible(shell, "The summary", (act) =>
           session.navigate(target, { ...options, ...act }),
         );
-        if (arrival.cancelled) shell.exitCode = 1;
         await print(shell, arrival, () => viewArrival(session, arrival));
       });
     });

@@ -2,7 +2,6 @@ import type { ActOptions, Session } from "@espalier/engine";
 import { formatCount } from "../numbers.ts";
 import { appendingBeside, changing, summarizing } from "../opening.ts";
 import type { Shell } from "../shell.ts";
-import { FORBIDDEN } from "../views/view-arrival.ts";
 import type { Act } from "./terminal-effect.ts";
 import type { ActOutcome } from "./terminal-event.ts";
 
@@ -20,11 +19,10 @@ const CARRIERS: { readonly [Name in Act["name"]]: Carrier<Name> } = {
     open: summarizing,
     async run(session, { entryId, summarize, instructions }, options) {
       const asked = { summarize, ...(instructions ? { instructions } : {}) };
-      const { leafId, summaryEntryId, editorText, cancelled } = await session.navigate(entryId, {
+      const { leafId, summaryEntryId, editorText } = await session.navigate(entryId, {
         ...asked,
         ...options,
       });
-      if (cancelled) return { message: FORBIDDEN };
       const where = leafId === null ? "from its start" : "from here";
       const told = summaryEntryId === null ? "" : ", told what was left";
       const message = `The session goes on ${where}${told}; the model reads ${formatCount(session.context.tokens)} tokens.`;

@@ -2,18 +2,11 @@ import type { NavigateResult, Session } from "@espalier/engine";
 import { formatMany } from "../numbers.ts";
 import { plainText } from "../plain-text.ts";
 
-/** What is said where an extension cancelled. */
-export const FORBIDDEN = "An extension forbade it; nothing has changed.";
-
 /** Where the leaf is after it moved, and what the model reads there. */
 export function* viewArrival(
   session: Session,
-  { leafId, summaryEntryId, editorText, cancelled }: NavigateResult,
+  { leafId, summaryEntryId, editorText }: NavigateResult,
 ): Generator<string> {
-  if (cancelled) {
-    yield FORBIDDEN;
-    return;
-  }
   const { messages, tokens } = session.context;
   const place = leafId === null ? "before the first entry" : `at ${leafId}`;
   yield `The leaf is ${place}: the model reads ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}.`;

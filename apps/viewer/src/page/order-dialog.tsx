@@ -108,7 +108,5 @@ function saidOf(act: Order["act"], result: Readonly<Record<string, unknown>>): s
   if (act === "compact" && result["eligible"] === false)
     return `Nothing was done: ${String(result["reason"])}`;
   if (act === "fork") return `The fork is ${String(result["file"])}`;
-  if (act === "navigate" && result["cancelled"] === true)
-    return "An extension forbade it; nothing has changed.";
   return "";
 }

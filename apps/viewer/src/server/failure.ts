@@ -14,6 +14,7 @@ const STATUS: Readonly<Record<string, FailureAnswer["status"]>> = {
   "not-found": 404,
   "unknown-entry": 404,
   busy: 409,
+  cancelled: 409,
   stale: 409,
   "already-running": 409,
 };
