@@ -170,7 +170,7 @@ describe("right before the write", () => {
     // Nobody was asked but the extension, which has no name.
     expect(addedSince(session, before)).toMatchObject([
       { type: "message" },
-      { type: "usage", provider: "extension", usage: { input: 3 } },
+      { type: "usage", provider: "inline extension 1", usage: { input: 3 } },
     ]);
   });
 
