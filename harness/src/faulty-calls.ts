@@ -1,9 +1,23 @@
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 
-/** How a call fails: with an error of the system, or by doing less than it was asked to. */
-export type FaultKind = "ENOSPC" | "EIO" | "EINTR" | "short";
+/** The ways in which a call fails: with an error of the system, or by doing less than it was asked to. */
+export const faultKinds = [
+  "short",
+  "EINTR",
+  "EIO",
+  "ENOSPC",
+  "EDQUOT",
+  "EMFILE",
+  "ENFILE",
+  "EACCES",
+  "EPERM",
+  "EROFS",
+  "ESTALE",
+  "EBUSY",
+  "ENOMEM",
+] as const;
 
-export const faultKinds: readonly FaultKind[] = ["ENOSPC", "EIO", "EINTR", "short"];
+export type FaultKind = (typeof faultKinds)[number];
 
 /** The calls to the file system, of which one fails: the `at`-th, counted from 1, or none. */
 export class FaultyCalls {
@@ -11,7 +25,7 @@ export class FaultyCalls {
   made = 0;
   /** The name of the call that failed. */
   failed: string | undefined;
-  /** Which call fails next; 0 for none. */
+  /** The call that fails next; 0 for none. */
   at: number;
   readonly kind: FaultKind;
   readonly calls: FileCalls;
@@ -21,7 +35,7 @@ export class FaultyCalls {
     this.kind = kind;
     const node = nodeFileCalls;
     this.calls = {
-      openSync: (...args) => this.#call("openSync", () => node.openSync(...args)),
+      ...failing(node, (name, call) => this.#call(name, call)),
       // A descriptor is gone after its close, whatever that says.
       closeSync: (fd) => {
         node.closeSync(fd);
@@ -39,15 +53,8 @@ export class FaultyCalls {
           () => node.readSync(fd, target, offset, length, position),
           () => node.readSync(fd, target, offset, Math.max(1, length >> 1), position),
         ),
-      fstatSync: (...args) => this.#call("fstatSync", () => node.fstatSync(...args)),
-      fchmodSync: (...args) => this.#call("fchmodSync", () => node.fchmodSync(...args)),
-      lstatSync: (...args) => this.#call("lstatSync", () => node.lstatSync(...args)),
-      fdatasyncSync: (...args) => this.#call("fdatasyncSync", () => node.fdatasyncSync(...args)),
-      fdatasync: async (...args) => this.#call("fdatasync", () => node.fdatasync(...args)),
-      fsyncSync: (...args) => this.#call("fsyncSync", () => node.fsyncSync(...args)),
-      linkSync: (...args) => this.#call("linkSync", () => node.linkSync(...args)),
-      renameSync: (...args) => this.#call("renameSync", () => node.renameSync(...args)),
-      unlinkSync: (...args) => this.#call("unlinkSync", () => node.unlinkSync(...args)),
+      fdatasync: async (fd) => this.#call("fdatasync", () => node.fdatasync(fd)),
+      randomName: () => node.randomName(),
     };
   }
 
@@ -58,4 +65,13 @@ export class FaultyCalls {
     if (this.kind === "short") return short ? short() : call();
     throw Object.assign(new Error(this.kind), { code: this.kind });
   }
+}
+
+/** Calls each of which passes through `make`. */
+function failing(calls: FileCalls, make: <Result>(name: string, call: () => Result) => Result): FileCalls {
+  const wrapped = Object.entries(calls).map(([name, call]: [string, (...args: never[]) => unknown]) => [
+    name,
+    (...args: never[]) => make(name, () => call(...args)),
+  ]);
+  return Object.fromEntries(wrapped) as FileCalls;
 }

@@ -112,6 +112,7 @@ describe("what is no regular file of our own is refused in one sentence", () => 
       ino: facts.ino,
       size: facts.size,
       mode: facts.mode,
+      mtimeNs: facts.mtimeNs,
       uid: facts.uid + 1n,
     });
     const calls: FileCalls = {

@@ -78,6 +78,26 @@ test("of two that replace it at the same time one wins, and the original stays",
   expect(beside(name)).toEqual(["session.jsonl", "session.jsonl.v1"]);
 });
 
+test("what an attempt left that went no further, the same bytes under the other name, is taken for the original", () => {
+  const { name, keepAs } = original();
+  writeFileSync(keepAs, "old\n");
+  replaceWhole(name, chunks("new\n"), { keepAs });
+  expect([text(name), text(keepAs)]).toEqual(["new\n", "old\n"]);
+});
+
+test("a disk that gives back other bytes than were written puts nothing in the original's place", () => {
+  const { name, keepAs } = original();
+  const calls: FileCalls = {
+    ...nodeFileCalls,
+    writeSync(fd, bytes, offset, length, position) {
+      return nodeFileCalls.writeSync(fd, Buffer.alloc(bytes.length), offset, length, position);
+    },
+  };
+  const run = () => replaceWhole(name, chunks("new\n"), { keepAs, calls });
+  expect(failure(run)).toMatchObject({ code: "write-failed" });
+  expect([text(name), beside(name)]).toEqual(["old\n", ["session.jsonl"]]);
+});
+
 test("another file under the name to keep is left alone", () => {
   const { name, keepAs } = original();
   writeFileSync(keepAs, "his\n");

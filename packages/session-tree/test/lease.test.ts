@@ -12,9 +12,10 @@ import {
 } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
-import type { SessionTreeError } from "@espalier/session-tree";
+import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import type { SessionLease, SessionTreeError } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
 const store = fileStore({ home });
@@ -161,4 +162,87 @@ test("of many who want a dead owner's lease at once exactly one gets it, and wha
 test("nothing is put beside what is no session", async () => {
   await expect(store.lease(join(home, "nothing.jsonl"))).rejects.toMatchObject({ code: "not-found" });
   expect(existsSync(join(home, "nothing.jsonl.lease"))).toBe(false);
+});
+
+/** File calls of which one fails, the `at`-th from now on; or all of that name from there on. */
+class FailingCalls {
+  at = 0;
+  isLasting = false;
+  failed = "";
+  code = "EIO";
+  readonly calls = new Proxy(nodeFileCalls, {
+    get:
+      (target, name: keyof FileCalls) =>
+      (...args: never[]) => {
+        const call = target[name] as (...args: never[]) => unknown;
+        // Nothing of the system's that could fail.
+        if (name === "randomName") return call(...args);
+        this.at -= 1;
+        const isNext = this.at === 0 || (this.isLasting && name === this.failed);
+        if (!isNext) return call(...args);
+        this.failed = name;
+        // A descriptor is gone after its close, whatever that says.
+        if (name === "closeSync") call(...args);
+        throw Object.assign(new Error(this.code), { code: this.code });
+      },
+  });
+}
+
+describe("whatever call fails while a lease is taken or given back", () => {
+  const beside = () => readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl.`));
+  const isFree = async () => (await store.lease(ref)).release();
+
+  test.each(["EINTR", "EIO", "EMFILE", "ENOSPC", "EACCES", "ESTALE"])("once, by %s", async (code) => {
+    const failing = new FailingCalls();
+    failing.code = code;
+    const own = fileStore({ home, calls: failing.calls });
+    let tried = 0;
+    for (let at = 1; ; at += 1, tried += 1) {
+      failing.failed = "";
+      failing.at = at;
+      const taken = await own.lease(ref).catch((error: unknown) => error);
+      if (taken instanceof Error) expect(taken).toMatchObject({ name: "SessionTreeError" });
+      else await (taken as SessionLease).release();
+      if (code === "EINTR") expect(taken).not.toBeInstanceOf(Error);
+      if (failing.failed === "") break;
+      expect(beside(), `${failing.failed}, call ${at}`).toEqual([]);
+      await isFree();
+    }
+    expect(tried).toBeGreaterThan(15);
+  });
+
+  test("each time, when it is given back: it counts as free, and the error has a code", async () => {
+    for (const name of ["lstatSync", "unlinkSync"]) {
+      const failing = new FailingCalls();
+      const own = fileStore({ home, calls: failing.calls });
+      const lease = await own.lease(ref);
+      failing.isLasting = true;
+      failing.failed = name;
+      const refusal = await lease.release().catch((error: unknown) => error);
+      // What can be opened is emptied, and free for everybody; what cannot be looked at is free for us.
+      expect(refusal).toBe(undefined);
+      expect(readFileSync(leaseFile(), "utf8")).toBe("");
+      await isFree();
+      expect(beside()).toEqual([]);
+    }
+  });
+
+  test("when neither removing nor emptying works, this process takes it again all the same", async () => {
+    const failing = new FailingCalls();
+    const own = fileStore({
+      home,
+      calls: {
+        ...nodeFileCalls,
+        unlinkSync: (path) => failing.calls.unlinkSync(path),
+        ftruncateSync: (fd, length) => failing.calls.unlinkSync(`${fd}${length}`),
+      },
+    });
+    const lease = await own.lease(ref);
+    failing.isLasting = true;
+    failing.failed = "unlinkSync";
+    await expect(lease.release()).rejects.toMatchObject({ code: "write-failed" });
+    expect(existsSync(leaseFile())).toBe(true);
+    await isFree();
+    expect(beside()).toEqual([]);
+  });
 });

@@ -256,6 +256,15 @@ describe("the first append to a session of an old format", () => {
     expect(readFileSync(path, "utf8")).toBe(`${V1.join("\n")}\n`);
   });
 
+  test("takes the original that an attempt left under its other name for its own", async () => {
+    const path = write(V1);
+    writeFileSync(`${path}.v1`, readFileSync(path));
+    const session = await open(path);
+    await session.append(hello);
+    expect(readFileSync(`${path}.v1`, "utf8")).toBe(`${V1.join("\n")}\n`);
+    expect((await open(path, "read")).tree.length).toBe(7);
+  });
+
   test("does not happen through an opening that only reads, nor after closing", async () => {
     const path = write(V1);
     const reader = await open(path, "read");

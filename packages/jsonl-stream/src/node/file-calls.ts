@@ -1,9 +1,10 @@
+import { randomBytes } from "node:crypto";
 import type { BigIntStats } from "node:fs";
 import fs from "node:fs";
 import { promisify } from "node:util";
 
 /** What is asked of a file's facts: identity and size as big integers, since inode numbers exceed 2^53. */
-export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode">;
+export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode" | "mtimeNs">;
 
 /**
  * Every call this package makes to the file system, in the shape of `node:fs`. Tests pass one that fails;
@@ -22,6 +23,8 @@ export interface FileCalls {
   fstatSync(fd: number): FileFacts;
   /** `mode` is the nine bits of permission: 0o600. */
   fchmodSync(fd: number, mode: number): void;
+  /** For files of ours that may say nothing any more; lines of a log are never cut off. */
+  ftruncateSync(fd: number, length: number): void;
   /** Undefined when nothing is there. */
   lstatSync(path: string): FileFacts | undefined;
   /** Returns when what was written is on disk, and of the file's facts what reading it takes. */
@@ -36,6 +39,12 @@ export interface FileCalls {
   renameSync(from: string, to: string): void;
   /** Takes a name away. */
   unlinkSync(path: string): void;
+  /** Names in a folder, in any order. */
+  readdirSync(path: string): string[];
+  /** Makes one folder; throws `EEXIST` where there is something. */
+  mkdirSync(path: string, mode: number): void;
+  /** 12 hex digits that no other call gives: part of the name of a file that is put in place later. */
+  randomName(): string;
 }
 
 /** The calls of `node:fs`. */
@@ -46,6 +55,7 @@ export const nodeFileCalls: FileCalls = {
   readSync: (fd, target, offset, length, position) => fs.readSync(fd, target, offset, length, position),
   fstatSync: (fd) => fs.fstatSync(fd, { bigint: true }),
   fchmodSync: (fd, mode) => fs.fchmodSync(fd, mode),
+  ftruncateSync: (fd, length) => fs.ftruncateSync(fd, length),
   lstatSync: (path) => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
   fdatasyncSync: (fd) => fs.fdatasyncSync(fd),
   fdatasync: promisify(fs.fdatasync),
@@ -53,4 +63,7 @@ export const nodeFileCalls: FileCalls = {
   linkSync: (existing, path) => fs.linkSync(existing, path),
   renameSync: (from, to) => fs.renameSync(from, to),
   unlinkSync: (path) => fs.unlinkSync(path),
+  readdirSync: (path) => fs.readdirSync(path),
+  mkdirSync: (path, mode) => void fs.mkdirSync(path, { mode }),
+  randomName: () => randomBytes(6).toString("hex"),
 };

@@ -3,6 +3,7 @@ import { LINE_FEED } from "../line-window.ts";
 import type { Descriptor } from "./descriptor.ts";
 import type { FileFacts } from "./file-calls.ts";
 import { isSameFile } from "./file-kind.ts";
+import { uninterrupted } from "./system-error.ts";
 
 /** Bytes `[from, to)` of a file: whole lines. */
 export interface Span {
@@ -74,7 +75,7 @@ export class FileTail {
     const { path, calls } = this.#descriptor;
     let there: FileFacts | undefined;
     try {
-      there = calls.lstatSync(path);
+      there = uninterrupted(() => calls.lstatSync(path));
     } catch (error) {
       throw new JsonlError("unreadable", `${path} cannot be looked at; check its folder.`, error);
     }

@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { dirname } from "node:path";
 import { closeFile } from "./close-file.ts";
 import type { FileCalls } from "./file-calls.ts";
-import { systemCode } from "./system-error.ts";
+import { systemCode, uninterrupted } from "./system-error.ts";
 
 /** What systems answer that cannot sync a folder (Windows; some network and user-space file systems). */
 const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EBADF"]);
@@ -11,9 +11,9 @@ const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDI
 export function syncFolderOf(path: string, calls: FileCalls): void {
   // Windows opens no folder and journals names by itself.
   if (process.platform === "win32") return;
-  const fd = calls.openSync(dirname(path), constants.O_RDONLY);
+  const fd = uninterrupted(() => calls.openSync(dirname(path), constants.O_RDONLY));
   try {
-    calls.fsyncSync(fd);
+    uninterrupted(() => calls.fsyncSync(fd));
   } catch (error) {
     if (!UNSUPPORTED.has(systemCode(error) ?? "")) throw error;
   } finally {

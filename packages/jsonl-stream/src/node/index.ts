@@ -1,10 +1,13 @@
 export { type AppendFile, type AppendFileOptions, openAppendFile } from "./append-file.ts";
 export type { Appended } from "./append-whole.ts";
 export { encodeBriefly } from "./brief-lines.ts";
+export { closeFile } from "./close-file.ts";
 export { createWhole } from "./create-whole.ts";
-export type { WholeFileOptions } from "./draft.ts";
+export { discard, type WholeFileOptions } from "./draft.ts";
 export { type FileCalls, type FileFacts, nodeFileCalls } from "./file-calls.ts";
 export type { Span } from "./file-tail.ts";
 export { type FileView, openView } from "./file-view.ts";
+export { syncFolderOf } from "./folder.ts";
 export type { OpenMode } from "./regular-file.ts";
 export { type ReplaceWholeOptions, replaceWhole } from "./replace-whole.ts";
+export { systemCode, uninterrupted } from "./system-error.ts";

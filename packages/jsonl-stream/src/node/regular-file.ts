@@ -61,7 +61,7 @@ function check(path: string, mode: OpenMode, facts: FileFacts): void {
 
 function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
   try {
-    return call();
+    return uninterrupted(call);
   } catch (error) {
     throw openError(path, mode, error);
   }

@@ -1,10 +1,10 @@
 import { JsonlError } from "../jsonl-error.ts";
-import { isNoFolder, systemCode } from "./system-error.ts";
+import { isNoFolder, systemCode, uninterrupted } from "./system-error.ts";
 
-/** Makes a call whose failure means that the file at `path` is not written, and says so. */
+/** Makes a call, again where a signal interrupted it, whose failure means that the file at `path` is not written. */
 export function writingCall<T>(path: string, call: () => T): T {
   try {
-    return call();
+    return uninterrupted(call);
   } catch (error) {
     if (error instanceof JsonlError) throw error;
     const code = systemCode(error);

@@ -1,9 +1,20 @@
-import { randomBytes } from "node:crypto";
-import { lstatSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+// Over 250 lines because the protocol of a lease and the files it works on are read together.
+import { constants, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { JsonlError } from "@espalier/jsonl-stream";
+import {
+  closeFile,
+  discard,
+  type FileCalls,
+  type FileFacts,
+  nodeFileCalls,
+  openView,
+  systemCode,
+  uninterrupted,
+} from "@espalier/jsonl-stream/node";
 import type { LeaseOptions, SessionLease } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
-import { mayBeRunning, ownIdentity, type ProcessIdentity } from "./process-identity.ts";
+import { type Processes, type ProcessIdentity, systemProcesses } from "./process-identity.ts";
 
 /** What a lease file says, as one JSON object. */
 interface Lease extends ProcessIdentity {
@@ -15,144 +26,260 @@ interface Lease extends ProcessIdentity {
   isBrief: boolean;
 }
 
-/** Milliseconds after which a rival who neither takes the lease nor lets go of his candidate is reported as the owner. */
+/** The names that are leased: `lease`, writing a session; `upgrade`, bringing its file to the current format. */
+const NAMES = ["lease", "upgrade"] as const;
+
+/** How a lease file is taken. */
+export interface FileLeaseOptions extends LeaseOptions {
+  /** Default `lease`. */
+  name?: (typeof NAMES)[number];
+  /** Default: the calls of `node:fs`. */
+  calls?: FileCalls;
+  /** Default: those of this machine. */
+  processes?: Processes;
+}
+
+/** Milliseconds after which a rival who neither takes the lease nor withdraws his candidate is reported as the owner. */
 const RIVALS_MS = 5_000;
 
+/** Milliseconds after which a draft that says nothing was left by a process that died while it wrote it. */
+const DRAFT_MS = 60_000;
+
+/** How often a file is removed that stays: twice more, so that no single failing call leaves one behind. */
+const REMOVALS = 3;
+
+/** Leases that this process gave up and whose files it could not remove. They count as free. */
+const abandoned = new Set<string>();
+
 /**
- * Takes the lease of a session file, `<file>.lease`.
+ * Takes the lease of a session file, `<file>.lease`, or another one of {@link NAMES}.
  *
- * Who wants it (1) puts a candidate of his own beside it, `<file>.lease-<12 hex digits>`, whole; (2) looks for other
- * candidates of living processes, and only if there are none (3) reads the lease; only if that has no living owner
- * (4) renames his candidate to the lease. So two never have it: of two who got to (4), say that A put his candidate
- * there first. It stands there until A's (4), so B, who looks later, either finds it and stops, or looks after A's
- * (4), and then finds A's lease in (3). Where two find each other's candidate, the one with the smaller name keeps it
- * and looks again, and the other takes his away for a moment.
+ * A process that wants it (1) puts a candidate of its own beside it, `<file>.lease-<12 hex digits>`, whole; (2) looks
+ * for other candidates of living processes, and only if there are none (3) reads the lease; only if that has no living
+ * owner (4) renames its candidate to the lease. So two never have it: of two that got to (4), say that A put its
+ * candidate there first. It is there until A's (4), so B, which looks later, either finds it and stops, or looks after
+ * A's (4), and then finds A's lease in (3). Where two find each other's candidate, the one with the smaller name keeps
+ * it and looks again, and the other withdraws its own for a moment.
  *
- * @throws SessionTreeError `busy`, `not-found`, `write-failed`
+ * @throws SessionTreeError `busy`, `not-found`, `unreadable`, `write-failed`
  */
-export async function takeFileLease(path: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
-  const began = performance.now();
-  const waited = () => performance.now() - began;
-  const owner = randomBytes(6).toString("hex");
-  const lease: Lease = { ...ownIdentity(), since: new Date().toISOString(), owner, isBrief: waitMs > 0 };
-  const own = `${path}.lease-${owner}`;
-  let isPut = false;
-  const withdraw = () => {
-    remove(own);
-    isPut = false;
-  };
+export async function takeFileLease(path: string, options: FileLeaseOptions = {}): Promise<SessionLease> {
+  const { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses } = options;
+  const files = new LeaseFiles(`${path}.${name}`, calls, processes);
+  const owner = calls.randomName();
+  const own = `${files.path}-${owner}`;
   try {
+    let waited = 0;
+    const pause = (milliseconds: number) => {
+      waited += milliseconds;
+      return processes.pause(milliseconds);
+    };
+    const since = new Date(processes.now()).toISOString();
+    const lease: Lease = { ...processes.own(), since, owner, isBrief: waitMs > 0 };
+    let facts: FileFacts | undefined;
+    const withdraw = () => {
+      files.remove(own, owner);
+      facts = undefined;
+    };
     for (;;) {
-      // Once: while it stands there it is not touched, so that no listing can miss it.
-      if (!isPut) putWhole(own, lease);
-      isPut = true;
-      const rivals = candidates(path).filter(
-        (candidate) => candidate !== own && isLive(readLease(candidate)),
-      );
-      const holder = readLease(`${path}.lease`);
-      if (isLive(holder)) {
+      // Once: while it is there it is not touched, so that no listing can miss it.
+      facts ??= files.put(own, lease);
+      const rivals = files.rivalsOf(own);
+      const holder = files.read(files.path);
+      if (files.isLive(holder)) {
         withdraw();
-        if (!holder.isBrief || waited() >= waitMs) throw busy(path, holder);
+        if (!holder.isBrief || waited >= waitMs) throw busy(files, path, holder);
         await pause(10);
       } else if (rivals.length === 0) {
-        renameSync(own, `${path}.lease`);
-        sweep(path);
-        return { release: async () => release(path, owner) };
+        const held = facts;
+        uninterrupted(() => calls.renameSync(own, files.path));
+        return { release: async () => release(files, owner, held) };
       } else {
-        const [first] = rivals.map((rival) => readLease(rival)).filter((each) => each !== undefined);
-        if (waited() > RIVALS_MS && first) throw busy(path, first);
-        if (rivals.some((rival) => rival < own)) withdraw();
+        if (waited > RIVALS_MS) throw busy(files, path, rivals[0]!.lease);
+        if (rivals.some((rival) => rival.path < own)) withdraw();
         await pause(1 + Math.random() * 4);
       }
     }
   } catch (error) {
-    remove(own);
+    try {
+      files.remove(own, owner);
+    } catch {
+      // It counts as free now, and the first error says more.
+    }
     if (error instanceof SessionTreeError) throw error;
-    throw leaseError(path, error);
+    throw leaseError(path, name, error);
   }
 }
 
-/** The lease files of a session: the lease, candidates for it, and what a process left that died while it wrote one. */
+/** The lease files of a session: its leases, candidates for them, and what a process left that died while it wrote one. */
 export function leaseFiles(path: string): string[] {
-  return [`${path}.lease`, ...candidates(path, /^[0-9a-f]{12}(?:\.tmp)?$/)];
+  const beside = readdirSync(dirname(path)).map((name) => join(dirname(path), name));
+  return NAMES.flatMap((name) => {
+    const beginning = `${path}.${name}`;
+    const isOurs = (file: string) => /^(?:|-[0-9a-f]{12}(?:\.tmp)?)$/.test(file.slice(beginning.length));
+    return beside.filter((file) => file.startsWith(beginning) && isOurs(file));
+  });
 }
 
-function release(path: string, owner: string): void {
-  // Nobody takes it from a living owner, so nothing changes between looking and removing.
-  if (readLease(`${path}.lease`)?.owner === owner) remove(`${path}.lease`);
-}
-
-/** A reader sees all of it or nothing. */
-function putWhole(path: string, lease: Lease): void {
-  const draft = `${path}.tmp`;
-  writeFileSync(draft, `${JSON.stringify(lease)}\n`, { mode: 0o600, flag: "w" });
-  renameSync(draft, path);
-}
-
-function candidates(path: string, ending = /^[0-9a-f]{12}$/): string[] {
-  const folder = dirname(path);
-  const beginning = `${basename(path)}.lease-`;
-  return readdirSync(folder)
-    .filter((name) => name.startsWith(beginning) && ending.test(name.slice(beginning.length)))
-    .map((name) => join(folder, name));
-}
-
-/** Undefined when there is none, or none that can be understood: what a power cut left of one has no living owner. */
-function readLease(path: string): Lease | undefined {
-  // A FIFO would never answer, and a link leads to something that is not ours.
-  if (!lstatSync(path, { throwIfNoEntry: false })?.isFile()) return undefined;
-  let text: string;
+/** A second call does nothing; one after a failure tries again. */
+function release(files: LeaseFiles, owner: string, { dev, ino, mtimeNs }: FileFacts): void {
   try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
-    throw error;
+    // No process takes it from a living owner; what is another file by now was put there by hand, or by our successor.
+    files.remove(
+      files.path,
+      owner,
+      (facts) => facts.ino === ino && facts.dev === dev && facts.mtimeNs === mtimeNs,
+    );
+  } catch (cause) {
+    const code = systemCode(cause) ?? "see cause";
+    const message = `${files.path} could not be removed (${code}). For this process the session is free; remove that file for others.`;
+    throw new SessionTreeError("write-failed", message, { cause });
   }
-  try {
-    const lease = JSON.parse(text) as Lease;
-    return isProcessNumber(lease?.pid) && typeof lease.host === "string" ? lease : undefined;
-  } catch {
-    // Never written by us like this while its owner lived: see putWhole.
-    return undefined;
+}
+
+/** The files of one lease, and what they say. */
+class LeaseFiles {
+  /** Of the lease itself. */
+  readonly path: string;
+  readonly #calls: FileCalls;
+  readonly processes: Processes;
+
+  constructor(path: string, calls: FileCalls, processes: Processes) {
+    this.path = path;
+    this.#calls = calls;
+    this.processes = processes;
+  }
+
+  /** Writes a lease beside and gives it its name, so that a reader sees all of it or nothing. */
+  put(path: string, lease: Lease): FileFacts {
+    const calls = this.#calls;
+    const draft = `${path}.tmp`;
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+    try {
+      const fd = uninterrupted(() => calls.openSync(draft, flags, 0o600));
+      let facts: FileFacts;
+      try {
+        const bytes = Buffer.from(`${JSON.stringify(lease)}\n`);
+        const count = uninterrupted(() => calls.writeSync(fd, bytes, 0, bytes.length, null));
+        if (count < bytes.length) throw new JsonlError("short-write", `${draft} did not fit on its disk.`);
+        facts = uninterrupted(() => calls.fstatSync(fd));
+      } finally {
+        closeFile(draft, fd, calls);
+      }
+      uninterrupted(() => calls.renameSync(draft, path));
+      return facts;
+    } catch (error) {
+      discard([draft], calls);
+      throw error;
+    }
+  }
+
+  /** Undefined when there is none, or none that can be understood: what a power cut left of one has no living owner. */
+  read(path: string): Lease | undefined {
+    let text: string;
+    try {
+      const view = openView(path, { calls: this.#calls });
+      try {
+        text = Buffer.from(view.read(0, view.size)).toString();
+      } finally {
+        view.close();
+      }
+    } catch (error) {
+      // A FIFO would never answer, and a link leads to something that is not ours.
+      if (error instanceof JsonlError && ["not-found", "not-a-file", "shrunk"].includes(error.code))
+        return undefined;
+      throw error;
+    }
+    try {
+      const lease = JSON.parse(text) as Lease;
+      return isProcessNumber(lease?.pid) && typeof lease.host === "string" ? lease : undefined;
+    } catch {
+      // Never written by us like this while its owner lived: see `put`.
+      return undefined;
+    }
+  }
+
+  isLive(lease: Lease | undefined): lease is Lease {
+    return lease !== undefined && !abandoned.has(lease.owner) && this.processes.mayBeRunning(lease);
+  }
+
+  /** Candidates of living processes; what dead ones left is removed. */
+  rivalsOf(own: string): { path: string; lease: Lease }[] {
+    const rivals = [];
+    const beginning = `${basename(this.path)}-`;
+    const folder = dirname(this.path);
+    for (const name of uninterrupted(() => this.#calls.readdirSync(folder))) {
+      if (!name.startsWith(beginning)) continue;
+      const ending = name.slice(beginning.length);
+      const path = join(folder, name);
+      if (/^[0-9a-f]{12}\.tmp$/.test(ending)) this.#sweepDraft(path);
+      if (path === own || !/^[0-9a-f]{12}$/.test(ending)) continue;
+      const lease = this.read(path);
+      if (this.isLive(lease)) rivals.push({ path, lease });
+      else discard([path], this.#calls);
+    }
+    return rivals;
+  }
+
+  /**
+   * Removes a file, or where that fails makes it say nothing, so that it has no owner. Where that fails too, `owner`
+   * counts for nothing in this process, and the error is thrown.
+   */
+  remove(path: string, owner: string, isOurs: (facts: FileFacts) => boolean = () => true): void {
+    let failure: unknown;
+    for (let attempt = 0; attempt < REMOVALS; attempt += 1) {
+      try {
+        const there = uninterrupted(() => this.#calls.lstatSync(path));
+        if (there && isOurs(there)) uninterrupted(() => this.#calls.unlinkSync(path));
+        return;
+      } catch (error) {
+        if (systemCode(error) === "ENOENT") return;
+        failure = error;
+      }
+    }
+    try {
+      this.#empty(path, isOurs);
+    } catch {
+      abandoned.add(owner);
+      throw failure;
+    }
+  }
+
+  #empty(path: string, isOurs: (facts: FileFacts) => boolean): void {
+    const flags = constants.O_WRONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+    const fd = uninterrupted(() => this.#calls.openSync(path, flags));
+    try {
+      if (isOurs(uninterrupted(() => this.#calls.fstatSync(fd))))
+        uninterrupted(() => this.#calls.ftruncateSync(fd, 0));
+    } finally {
+      closeFile(path, fd, this.#calls);
+    }
+  }
+
+  #sweepDraft(path: string): void {
+    const there = uninterrupted(() => this.#calls.lstatSync(path));
+    const age = this.processes.now() - Number((there?.mtimeNs ?? 0n) / 1_000_000n);
+    if (there && age > DRAFT_MS) discard([path], this.#calls);
   }
 }
 
 /** The system takes 0 and negative numbers for groups of processes, our own among them. */
 const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
-function isLive(lease: Lease | undefined): lease is Lease {
-  return lease !== undefined && mayBeRunning(lease);
-}
-
-/** Takes away what dead processes left while they wanted the lease. */
-function sweep(path: string): void {
-  for (const candidate of candidates(path)) {
-    const lease = readLease(candidate);
-    if (lease && !mayBeRunning(lease)) remove(candidate);
-  }
-}
-
-function remove(path: string): void {
-  rmSync(path, { force: true });
-}
-
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds));
-
-function busy(path: string, { pid, host, since }: Lease): SessionTreeError {
-  const cure =
-    host === ownIdentity().host
-      ? "or end that process"
-      : `or, if that machine has given it up, remove ${path}.lease`;
-  const message = `${path} is being written by process ${pid} on ${host} since ${since}; read it only, fork it, share it, ${cure}.`;
+function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): SessionTreeError {
+  const act = files.path.endsWith(".lease") ? "written" : "brought to the current format";
+  const isHere = host === files.processes.own().host;
+  const cure = isHere ? "or end that process" : `or, if that machine has given it up, remove ${files.path}`;
+  const message = `${path} is being ${act} by process ${pid} on ${host} since ${since}; read it only, fork it, share it, ${cure}.`;
   return new SessionTreeError("busy", message, { holder: { pid, host, since } });
 }
 
-function leaseError(path: string, cause: unknown): SessionTreeError {
-  const { code } = cause as NodeJS.ErrnoException;
+function leaseError(path: string, name: string, cause: unknown): SessionTreeError {
+  const code = systemCode(cause instanceof JsonlError ? (cause.cause ?? cause) : cause);
   if (code === "ENOENT")
     return new SessionTreeError("not-found", `${path} is gone, or its folder is; name one that is there.`, {
       cause,
     });
-  const message = `The lease of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
+  const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
   return new SessionTreeError("write-failed", message, { cause });
 }

@@ -17,6 +17,8 @@ import type { SessionHeader } from "../session-header.ts";
 import type { Durability, LogAppend, OpenMode, SessionLog } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { type UpgradedLog, upgradeLog } from "../upgrade.ts";
+import { takeFileLease } from "./file-lease.ts";
+import { type Processes, systemProcesses } from "./process-identity.ts";
 
 /** A session in a file. An old format is read as the current one, and becomes it on disk with the first append. */
 export class FileLog implements SessionLog {
@@ -26,13 +28,22 @@ export class FileLog implements SessionLog {
   /** Bytes of the file that {@link upgraded} was made from. */
   readonly #openedSize: number;
   readonly #calls: FileCalls;
+  readonly #processes: Processes;
+  /** Set while this process brings the file to the current format. */
+  #upgrading: Promise<void> | undefined;
   #file: AppendFile;
   /** Whether there is something that a sync could be for. */
   #hasAppended = false;
 
-  private constructor(file: AppendFile, header: SessionHeader | undefined, calls: FileCalls) {
+  private constructor(
+    file: AppendFile,
+    header: SessionHeader | undefined,
+    calls: FileCalls,
+    processes: Processes,
+  ) {
     const view = withSessionErrors(file.view());
     this.#calls = calls;
+    this.#processes = processes;
     this.#file = file;
     this.#openedSize = view.size;
     this.ref = file.path;
@@ -49,7 +60,7 @@ export class FileLog implements SessionLog {
     path: string,
     mode: OpenMode,
     calls: FileCalls = nodeFileCalls,
-    { tighten = false }: { tighten?: boolean } = {},
+    { tighten = false, processes = systemProcesses }: { tighten?: boolean; processes?: Processes } = {},
   ): FileLog {
     const file = withLogErrors(() => openAppendFile(path, { mode, tighten, calls }));
     try {
@@ -60,7 +71,7 @@ export class FileLog implements SessionLog {
           `${file.path} is empty; a session begins with a header line.`,
         );
       }
-      return withLogErrors(() => new FileLog(file, firstHeader(view), calls));
+      return withLogErrors(() => new FileLog(file, firstHeader(view), calls, processes));
     } catch (error) {
       file.close();
       throw error;
@@ -94,10 +105,15 @@ export class FileLog implements SessionLog {
     lines: readonly string[],
     { durability }: { durability?: Durability } = {},
   ): Promise<LogAppend> {
+    if (this.upgraded && withLogErrors(() => encodeBriefly(lines).length) > 0) {
+      this.#upgrading ??= this.#upgradeOnDisk().finally(() => {
+        this.#upgrading = undefined;
+      });
+      await this.#upgrading;
+    }
     const at = withLogErrors(() => {
       const own = encodeBriefly(lines);
-      if (own.length > 0) this.#upgradeOnDisk();
-      else if (this.upgraded) {
+      if (this.upgraded) {
         const { size } = this.upgraded.view;
         return { offset: size, length: 0, from: size, to: size };
       }
@@ -125,22 +141,34 @@ export class FileLog implements SessionLog {
     withLogErrors(() => this.#file.close());
   }
 
-  /** Puts the upgraded whole in the file's place; the original stays beside it as `<file>.v1` or `.v2`. */
-  #upgradeOnDisk(): void {
-    if (!this.upgraded) return;
-    const { view, from } = this.upgraded;
+  /**
+   * Puts the upgraded whole in the file's place; the original stays beside it as `<file>.v1` or `.v2`. One process at a
+   * time: of two that want to, the second finds another file in the place of the one it opened, and throws `changed`.
+   */
+  async #upgradeOnDisk(): Promise<void> {
+    const { view, from } = this.upgraded!;
     // Appending nothing says why this opening cannot write, before anything is written.
-    this.#file.append(NOTHING);
-    replaceWhole(this.ref, [view.read(0, view.size)], {
-      keepAs: `${this.ref}.v${from}`,
-      expectedSize: this.#openedSize,
-      calls: this.#calls,
-    });
-    // Before the old one is closed: where this fails, the next append says that another file stands here, and what to do.
-    const file = openAppendFile(this.ref, { mode: "write", calls: this.#calls });
-    this.#file.close();
-    this.#file = file;
-    this.upgraded = undefined;
+    withLogErrors(() => this.#file.append(NOTHING));
+    const [calls, processes] = [this.#calls, this.#processes];
+    const lease = await takeFileLease(this.ref, { name: "upgrade", waitMs: UPGRADE_MS, calls, processes });
+    try {
+      withLogErrors(() => {
+        this.#file.append(NOTHING);
+        replaceWhole(this.ref, [view.read(0, view.size)], {
+          keepAs: `${this.ref}.v${from}`,
+          expectedSize: this.#openedSize,
+          calls,
+        });
+        // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
+        const file = openAppendFile(this.ref, { mode: "write", calls });
+        const old = this.#file;
+        this.#file = file;
+        this.upgraded = undefined;
+        old.close();
+      });
+    } finally {
+      await lease.release();
+    }
   }
 }
 
@@ -170,3 +198,6 @@ function* wholeLines(
 
 const LINE_FEED = Uint8Array.of(10);
 const NOTHING = new Uint8Array();
+
+/** Milliseconds to wait for another process that brings the file to the current format: it writes and syncs all of it. */
+const UPGRADE_MS = 60_000;

@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import type { FileCalls } from "@espalier/jsonl-stream/node";
+import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import { parsedHeader } from "../given-header.ts";
 import { listingOf } from "../listing.ts";
 import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
@@ -9,6 +9,7 @@ import { SessionTreeError } from "../session-tree-error.ts";
 import { leaseFiles, takeFileLease } from "./file-lease.ts";
 import { FileLog } from "./file-log.ts";
 import { ListingCatalogue } from "./listing-catalogue.ts";
+import { type Processes, systemProcesses } from "./process-identity.ts";
 import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
 import { isBelow, makeFolder, sessionFiles } from "./session-folders.ts";
 
@@ -20,11 +21,13 @@ export interface FileStoreOptions {
   folders?: readonly string[];
   /** The calls to the file system that lines are written and read by; for tests that let them fail. */
   calls?: FileCalls;
+  /** The processes among which a lease is taken; for tests that simulate several. */
+  processes?: Processes;
 }
 
 /** Sessions in files, mode 0600 in folders of mode 0700. */
 export function fileStore(options: FileStoreOptions): SessionStore {
-  const { calls } = options;
+  const { calls = nodeFileCalls, processes = systemProcesses } = options;
   const home = resolve(options.home);
   const folders = (options.folders ?? [join(home, "sessions")]).map((folder) => resolve(folder));
   return {
@@ -36,7 +39,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     async open(ref, mode): Promise<SessionLog> {
       const path = findSession(ref, folders);
       // What is the store's is its owner's alone; a file that lies elsewhere may be shared on purpose.
-      return FileLog.open(path, mode, calls, { tighten: isBelow(path, [join(home, "sessions")]) });
+      return FileLog.open(path, mode, calls, { tighten: isBelow(path, [join(home, "sessions")]), processes });
     },
     async *list(): AsyncGenerator<SessionListing> {
       const catalogue = new ListingCatalogue(home);
@@ -57,15 +60,15 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     async lease(ref, options) {
       const path = findSession(ref, folders);
       // Only what can be opened can be held; nothing is put beside a file that is no session.
-      await FileLog.open(path, "read").close();
-      return takeFileLease(path, options);
+      await FileLog.open(path, "read", calls).close();
+      return takeFileLease(path, { ...options, calls, processes });
     },
     async delete(ref) {
       const path = findSession(ref, folders);
       // Opening it says in one sentence why something that is no session file is left alone.
-      const log = FileLog.open(path, "read");
+      const log = FileLog.open(path, "read", calls);
       await SessionTree.open(log).finally(() => log.close());
-      const lease = await takeFileLease(path);
+      const lease = await takeFileLease(path, { calls, processes });
       try {
         const removed = sessionBelongings(path).filter((file) => existsSync(file));
         for (const file of removed) rmSync(file, { recursive: true });

@@ -1,5 +1,6 @@
 export { FileLog } from "./file-log.ts";
 export { type FileStoreOptions, fileStore } from "./file-store.ts";
+export { type Processes, type ProcessIdentity, systemProcesses } from "./process-identity.ts";
 export {
   idInFileName,
   offloadFolder,

@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
+import { systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
 import { SessionTreeError } from "../session-tree-error.ts";
 
 /** What tells one process from all others, also from those that get its number later. Null where a system does not say. */
@@ -14,10 +15,32 @@ export interface ProcessIdentity {
   pidSpace: string | null;
 }
 
+/** The processes of this machine and its clock; tests pass one in which they simulate several. */
+export interface Processes {
+  /** This process. */
+  own(): ProcessIdentity;
+  /**
+   * Whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
+   * from here: it counts as running. What cannot be told at all counts so too.
+   * @throws SessionTreeError `unreadable`
+   */
+  mayBeRunning(other: ProcessIdentity): boolean;
+  /** Milliseconds since 1970. */
+  now(): number;
+  pause(milliseconds: number): Promise<void>;
+}
+
+/** The processes and the clock of this machine. */
+export const systemProcesses: Processes = {
+  own: ownIdentity,
+  mayBeRunning,
+  now: () => Date.now(),
+  pause: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
+};
+
 let known: ProcessIdentity | undefined;
 
-/** This process. */
-export function ownIdentity(): ProcessIdentity {
+function ownIdentity(): ProcessIdentity {
   known ??= {
     pid: process.pid,
     processStart: startOf(process.pid),
@@ -28,11 +51,7 @@ export function ownIdentity(): ProcessIdentity {
   return known;
 }
 
-/**
- * Whether a process may still run. Of another machine, or another space of process numbers, nothing can be known from
- * here: it counts as running. What cannot be told at all counts so too.
- */
-export function mayBeRunning(other: ProcessIdentity): boolean {
+function mayBeRunning(other: ProcessIdentity): boolean {
   const own = ownIdentity();
   if (other.host !== own.host) return true;
   if (other.boot !== null && own.boot !== null && other.boot !== own.boot) return false;
@@ -76,11 +95,17 @@ function pidSpace(): string | null {
   }
 }
 
+/** What a system answers that says nothing about a process. */
+const SILENT: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM"]);
+
 function read(path: string): string | undefined {
   try {
-    return readFileSync(path, "utf8");
-  } catch {
-    // A system without /proc, or a process that has just ended.
-    return undefined;
+    return uninterrupted(() => readFileSync(path, "utf8"));
+  } catch (cause) {
+    const code = systemCode(cause) ?? "see cause";
+    // A system without /proc, a process that has just ended, or one that may not be looked at.
+    if (SILENT.has(code)) return undefined;
+    // No descriptor left, for one: to go on as if nothing were known would be remembered as the truth.
+    throw new SessionTreeError("unreadable", `${path} cannot be read (${code}); try again.`, { cause });
   }
 }
