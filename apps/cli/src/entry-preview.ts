@@ -5,6 +5,7 @@ import {
   customMessage,
   type Entry,
   entryFields,
+  kindOf,
   message,
   messageText,
   toolCalls,
@@ -95,6 +96,8 @@ function gistOf(entry: Entry): string {
       : `${targetId} becomes ${messageGist({ role: "user", content: replacement.content, timestamp: 0 })}`;
   }
   const fields = entryFields(entry);
+  const drawn = kindOf(entry).draw?.(entry);
+  if (drawn !== undefined) return drawn;
   const gist = GISTS[entry.type];
   if (gist) return gist(fields);
   return Object.keys(fields).length === 0 ? "" : JSON.stringify(fields);

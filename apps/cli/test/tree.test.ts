@@ -1,6 +1,17 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, demoCopy, espalier, espalierJson, HEADER, said, sessionOf, stateOf } from "./espalier.ts";
+import {
+  DEMO,
+  demoCopy,
+  espalier,
+  espalierJson,
+  HEADER,
+  said,
+  sessionOf,
+  stateOf,
+  temporaryFolder,
+} from "./espalier.ts";
 
 test("tree --json lists the session and every entry in file order, each field there", async () => {
   const { code, value, stderr } = await espalierJson(["tree", DEMO]);
@@ -182,4 +193,34 @@ test("commands that only read leave bytes and times as they are", async () => {
     ].map(async (parameters) => expect(await espalier(parameters)).toMatchObject({ code: 0 })),
   );
   expect(stateOf(file)).toBe(before);
+});
+
+test("an entry of an extension's own kind is drawn by its kind, and is data without it", async () => {
+  const own = {
+    type: "garden.weather",
+    id: "w1",
+    parentId: "e1",
+    timestamp: "2026-01-01T00:00:02.000Z",
+    degrees: 21,
+  };
+  const file = sessionOf(HEADER, said("e1", null, "How is it?"), own);
+  const extension = join(temporaryFolder(), "weather.ts");
+  writeFileSync(
+    extension,
+    `import { defineEntry } from "@espalier/session-tree";
+export default (api: any) => api.registerKind(defineEntry("garden.weather", {
+  movesLeaf: true,
+  toMessages: (entry: any) => [{ role: "user", content: "It is " + entry.degrees, timestamp: 0 }],
+  draw: (entry: any) => entry.degrees + " °C",
+}));`,
+  );
+  const previews = async (...more: string[]) => {
+    const { value } = await espalierJson(["tree", file, ...more]);
+    return value.entries.map(({ preview }: { preview: string }) => preview);
+  };
+  expect(await previews("--extension", extension)).toEqual(["How is it?", "21 °C"]);
+  expect(await previews()).toEqual(["How is it?", '{"degrees":21}']);
+  const told = await espalierJson(["context", file, "--extension", extension]);
+  expect(told.value.messages).toMatchObject([{ content: "How is it?" }, { content: "It is 21" }]);
+  expect((await espalierJson(["context", file])).value.messages).toHaveLength(1);
 });

@@ -34,7 +34,7 @@ export function findCutPoint(
 ): CutPoint {
   // A compaction's summary stands in front of all: it is no part of what may be cut.
   const said = new Map(
-    projectPath(entries).map(({ entry, messages }) => [entry, kindOf(entry.type).firstKept ? [] : messages]),
+    projectPath(entries).map(({ entry, messages }) => [entry, kindOf(entry).firstKept ? [] : messages]),
   );
   const items = entries.slice(start, end).map((entry) => ({ entry, messages: said.get(entry) ?? [] }));
   const cut = cutItems(items, keepRecentTokens);
@@ -124,6 +124,6 @@ const isExcluded = (message: ContextMessage): boolean =>
 /** Entries of kinds that say nothing to the model stay with what follows them; so does an excluded shell run. */
 export function clings({ entry, messages }: CutItem): boolean {
   if (messages.length > 0) return messages.every(isExcluded);
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   return !kind.toMessages && !kind.firstKept && !kind.edit;
 }

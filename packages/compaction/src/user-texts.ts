@@ -14,7 +14,7 @@ import {
 export function userTexts(path: readonly Entry[]): string[] {
   const edits = new Map<string, ContextEdit["replacement"]>();
   for (const entry of path) {
-    const kind = kindOf(entry.type);
+    const kind = kindOf(entry);
     if (!kind.edit || kind.problem?.(entry)) continue;
     const { targetId, replacement } = kind.edit(entry);
     edits.set(targetId, replacement);

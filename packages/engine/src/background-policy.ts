@@ -73,6 +73,6 @@ export class BackgroundPolicy {
 
 /** A new message; a summary that was committed is none. */
 function saysSomething(entry: Entry): boolean {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   return kind.toMessages !== undefined && kind.firstKept === undefined;
 }

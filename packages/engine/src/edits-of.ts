@@ -7,7 +7,7 @@ export function* editsOf({ window, tree }: SessionTree, id: string): Generator<C
   for (let row = tree.row(window.leafId); row > target; row = tree.index.parent(row)) {
     if (!tree.kindAt(row).edit) continue;
     const entry = tree.entryAt(row);
-    const kind = kindOf(entry.type);
+    const kind = kindOf(entry);
     const found = kind.problem?.(entry) ? undefined : kind.edit?.(entry);
     if (found?.targetId === id) yield found;
   }

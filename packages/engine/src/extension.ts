@@ -1,5 +1,5 @@
 import type { ExtensionApi, ExtensionSetup } from "@espalier/extensions";
-import { custom, type Entry, isCustom } from "@espalier/session-tree";
+import { custom, type Entry, type EntryKind, isCustom } from "@espalier/session-tree";
 import type { ExtensionContext } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
 import type { SessionState } from "./session-state.ts";
@@ -27,6 +27,11 @@ export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>
    * @param type the `customType` of the entries; begin it with the extension's name
    */
   state<State>(type: string, options: StateOptions<State>): ExtensionState<State>;
+  /**
+   * Gives the session a kind of entry besides those of the format; see `SessionOptions.kinds`.
+   * @throws SessionTreeError `bad-kind`, `exists` for a type that another kind answers for
+   */
+  registerKind(kind: EntryKind): void;
 }
 
 /** What the file of an extension exports by default. */

@@ -51,7 +51,7 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isSaid: 
 function saidBefore(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
   for (const { replacement } of editsOf(core, entry.id)) if (replacement !== null) return replacement;
   // Messages whose content no edit replaces (summaries, shell runs) are whole again with any.
-  const said = (kindOf(entry.type).toMessages?.(entry) ?? []) as { content?: unknown }[];
+  const said = (kindOf(entry).toMessages?.(entry) ?? []) as { content?: unknown }[];
   const { content = "" } = said.at(-1) ?? {};
   return { content } as NonNullable<ContextEdit["replacement"]>;
 }

@@ -83,6 +83,7 @@ async function register(
     setup({
       ...api,
       state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
+      registerKind: (kind) => session.core.registerKind(kind),
     } as EspalierApi),
   );
 }

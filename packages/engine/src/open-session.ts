@@ -172,6 +172,7 @@ async function begin(
     session.heldBy = hold.heldBy;
     session.isReadOnly =
       options.mode === "read" || (hold.heldBy !== undefined && options.onBusy === "read-only");
+    for (const kind of options.kinds ?? []) core.registerKind(kind);
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that judge every append, ask about the session without waiting for it.
     const isAsked = Object.values(engineHooks).some((hook) => session.host.has(hook));

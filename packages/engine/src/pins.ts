@@ -56,7 +56,7 @@ function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
   const edit = entry && editsOf(session, id).next().value;
   if (!entry || edit?.replacement === null) return "";
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (kind.problem?.(entry)) return "";
   return (kind.toMessages?.(entry) ?? [])
     .map((message) => messageText(edit ? { ...message, ...(edit.replacement as object) } : message))

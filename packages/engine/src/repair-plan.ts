@@ -1,8 +1,8 @@
 import {
   createId,
+  custom,
   DAMAGED,
   type Entry,
-  kindOf,
   leafRowAt,
   ORPHAN,
   ROOT,
@@ -95,7 +95,7 @@ function keepsItsLine(tree: Tree, row: number, freshIds: ReadonlyMap<number, str
 /** The leaf that opening the copy would give, as a row of the original: the rule of `leafRowAt`, where nothing is lost. */
 function leafOfCopy({ tree, actions }: RepairPlan): number {
   const movesLeaf = (row: number) =>
-    actions[row] === "replaced" ? kindOf("custom").movesLeaf : tree.kindAt(row).movesLeaf;
+    actions[row] === "replaced" ? custom.movesLeaf : tree.kindAt(row).movesLeaf;
   const last = actions.findLastIndex((action) => action !== "left-out");
   if (last < 0) return ROOT;
   const { leafTarget } = tree.kindAt(last);

@@ -1,7 +1,7 @@
 import type { CompactionSettings, Policy } from "@espalier/compaction";
 import type { ExtensionHost } from "@espalier/extensions";
 import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/policies";
-import type { Entry, NewEntry, Redact, SessionStore, SessionTree } from "@espalier/session-tree";
+import type { Entry, EntryKind, NewEntry, Redact, SessionStore, SessionTree } from "@espalier/session-tree";
 import type { FileTool, Summarizer, SummaryProgress } from "@espalier/summarizer";
 import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
@@ -27,6 +27,11 @@ export interface SessionOptions {
   compaction?: Partial<CompactionSettings>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;
+  /**
+   * Kinds of entry besides those of the format, made with `defineEntry`: asked what their entries tell the model, what is
+   * wrong with one, how durable an append is, and how it is drawn. Without its kind an entry is kept and shown as data.
+   */
+  kinds?: readonly EntryKind[];
   /** What tools declare about files, besides the common ones. */
   tools?: readonly FileTool[];
   /** Where extensions can be heard. */

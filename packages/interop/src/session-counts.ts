@@ -19,7 +19,7 @@ export class CountingEntries implements SessionCounts {
   add(entry: Entry): void {
     this.entries++;
     if (entry.type === compaction.type) this.compactions++;
-    if (!kindOf(entry.type).movesLeaf) return;
+    if (!kindOf(entry).movesLeaf) return;
     if (entry.parentId !== null) this.#tips.delete(entry.parentId);
     this.#tips.add(entry.id);
   }

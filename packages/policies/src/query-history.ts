@@ -77,7 +77,7 @@ function* countingDown(from: number): Generator<number> {
 
 /** What an entry says by itself, whatever edits say of it. */
 function sayingOf(entry: Entry): { role: string; text: string } | undefined {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (kind.problem?.(entry)) return undefined;
   const messages = kind.toMessages?.(entry) ?? [];
   const text = messages

@@ -85,6 +85,6 @@ export function countMessages(entries: readonly Entry[]): number {
 
 /** Entries that say something to a model, but for compactions. */
 function countsAsMessage(entry: Entry): boolean {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   return kind.toMessages !== undefined && kind.firstKept === undefined && !kind.problem?.(entry);
 }

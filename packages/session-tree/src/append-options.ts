@@ -16,5 +16,5 @@ export interface AppendOptions {
 
 /** What the most precious entry of a batch asks for. */
 export function strictestDurability(entries: readonly Entry[]): Durability {
-  return entries.some((entry) => kindOf(entry.type).durability?.(entry) === "fsync") ? "fsync" : "flush";
+  return entries.some((entry) => kindOf(entry).durability?.(entry) === "fsync") ? "fsync" : "flush";
 }

@@ -26,7 +26,7 @@ export class ArrayRows implements EntryRows {
   }
 
   kindAt(row: number) {
-    return kindOf(this.#entries[row]!.type);
+    return kindOf(this.#entries[row]!);
   }
 
   entryAt(row: number): Entry {

@@ -29,12 +29,12 @@ export class BatchSite implements AppendSite {
   placeOf(id: string): string | null {
     const entry = this.#added.get(id);
     if (!entry) return this.#site.placeOf(id);
-    return kindOf(entry.type).movesLeaf ? id : entry.parentId;
+    return kindOf(entry).movesLeaf ? id : entry.parentId;
   }
 
   add(entry: Entry): void {
     this.#added.set(entry.id, entry);
-    const kind = kindOf(entry.type);
+    const kind = kindOf(entry);
     if (kind.leafTarget) this.leafId = kind.leafTarget(entry);
     else if (kind.movesLeaf) this.leafId = entry.id;
   }

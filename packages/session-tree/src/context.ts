@@ -54,7 +54,7 @@ export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETT
  * for entries that change what stands before them (compactions and edits): the context has to be built anew.
  */
 export function extendContext(context: SessionContext, entry: Entry): boolean {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (kind.firstKept || kind.edit) return false;
   for (const message of saidBy(entry)) addMessage(context, message, entry.id, false);
   Object.assign(
@@ -81,12 +81,12 @@ function addMessage(
  * system's words before a compaction are in the compaction.
  */
 function isMute(entry: Entry, at: number, { compactedAt }: PathFacts): boolean {
-  if (kindOf(entry.type).firstKept) return true;
+  if (kindOf(entry).firstKept) return true;
   return at < compactedAt && (entry as { message?: { role?: unknown } }).message?.role === "system";
 }
 
 function saidBy(entry: Entry, replacement?: ContextEdit["replacement"]): ContextMessage[] {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (!kind.toMessages || kind.problem?.(entry)) return [];
   const messages = kind.toMessages(entry);
   if (replacement === undefined) return messages;

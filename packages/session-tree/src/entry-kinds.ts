@@ -34,9 +34,21 @@ export const entryKinds: readonly EntryKind[] = [
 
 const codes = new Map(entryKinds.map((kind, code) => [kind.type, code]));
 
-/** The kind that answers for entries of a type. An unknown type moves the leaf and says nothing (its bytes are kept). */
-export function kindOf(type: string): EntryKind {
-  return entryKinds[kindCode(type)]!;
+/**
+ * The kind that answers for an entry: one of the format, or one that the entry's session was given (`OwnKinds`).
+ * An unknown type moves the leaf and says nothing (its bytes are kept).
+ */
+export function kindOf(entry: Entry): EntryKind {
+  const code = codes.get(entry.type);
+  return code === undefined ? (adopted.get(entry) ?? entryKinds[0]!) : entryKinds[code]!;
+}
+
+/** Entries of a type that the format lacks, each with the kind that its session was given for it. */
+const adopted = new WeakMap<Entry, EntryKind>();
+
+/** Makes a kind besides those of the format answer for one entry. */
+export function adoptEntry(entry: Entry, kind: EntryKind): void {
+  adopted.set(entry, kind);
 }
 
 /** The position of a type's kind in {@link entryKinds}. */

@@ -58,6 +58,8 @@ export interface EntryBehaviour<E extends Entry> {
    * provider cannot give again is `fsync`.
    */
   durability?(entry: E): "flush" | "fsync";
+  /** One line that stands for an entry where entries are listed. Default: its fields. */
+  draw?(entry: E): string;
   /** What is wrong with an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
   problem?(entry: E): string | undefined;
 }

@@ -100,7 +100,7 @@ function saidByCopies(tree: Tree, rows: readonly number[]) {
     const { type } = tree.kindAt(row);
     if (type !== label.type && type !== sessionInfo.type) continue;
     const entry = tree.entryAt(row);
-    if (kindOf(entry.type).problem?.(entry)) continue;
+    if (kindOf(entry).problem?.(entry)) continue;
     if (sessionInfo.is(entry)) name = entry.name;
     else if (label.is(entry) && entry.label) labels.set(entry.targetId, entry.label);
     else if (label.is(entry)) labels.delete(entry.targetId);

@@ -24,7 +24,7 @@ export class LeafPath {
 
   /** Follows the leaf along the window behind appended entries; false where it needs {@link jump} to get to `leafId`. */
   follow(entries: readonly Entry[], leafId: string | null): boolean {
-    for (const entry of entries) if (kindOf(entry.type).movesLeaf && !this.#follow(entry)) break;
+    for (const entry of entries) if (kindOf(entry).movesLeaf && !this.#follow(entry)) break;
     return this.#window.leafId === leafId;
   }
 
@@ -36,7 +36,7 @@ export class LeafPath {
 
   /** False when the window cannot be extended by an entry. */
   #follow(entry: Entry): boolean {
-    const firstKept = kindOf(entry.type).firstKept?.(entry);
+    const firstKept = kindOf(entry).firstKept?.(entry);
     // What lies above the window cannot be told from what is not there.
     const isWithin = firstKept === undefined || firstKept === entry.id || isInWindow(this.#window, firstKept);
     if (entry.parentId !== this.#window.leafId || !isWithin) return false;

@@ -16,7 +16,7 @@ export interface PathFacts {
 /** Reads a path once, root first. */
 export function readPathFacts(path: readonly Entry[]): PathFacts {
   // Most paths have neither, and to remember where each id of a long one stands takes longer than to see that.
-  if (!path.some(({ type }) => refersBack(kindOf(type)))) return NO_FACTS;
+  if (!path.some((entry) => refersBack(kindOf(entry)))) return NO_FACTS;
   const above = new Map<string, number>();
   const edits = new Map<number, ContextEdit["replacement"]>();
   const reaches: { from: number; to: number }[] = [];
@@ -24,7 +24,7 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
   let keptFrom = 0;
   for (let at = 0; at < path.length; at++) {
     const entry = path[at]!;
-    const kind = kindOf(entry.type);
+    const kind = kindOf(entry);
     if (refersBack(kind) && !kind.problem?.(entry)) {
       if (kind.firstKept) {
         const firstKept = kind.firstKept(entry);

@@ -38,7 +38,7 @@ export class PathWindowBuilder {
   /** Takes the next entry up the path, if it is needed. */
   take(entry: Entry): void {
     if (!this.needs(entry.type)) return;
-    const kind = kindOf(entry.type);
+    const kind = kindOf(entry);
     const settings = settingsIn(entry);
     if (settings.model) this.#modelKnown = true;
     if (settings.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;

@@ -4,6 +4,7 @@ import { BatchSite } from "./batch-site.ts";
 import type { Entry, NewEntry } from "./entry.ts";
 import { kindOf } from "./entry-kinds.ts";
 import { createId } from "./identifier.ts";
+import type { OwnKinds } from "./own-kinds.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { timestamp } from "./timestamp.ts";
 
@@ -24,6 +25,7 @@ export interface PreparedAppend {
 export function prepareAppend(
   drafts: readonly NewEntry[],
   site: AppendSite,
+  kinds?: OwnKinds,
   now = timestamp(),
 ): PreparedAppend {
   const batch = new BatchSite(site);
@@ -31,10 +33,12 @@ export function prepareAppend(
   const entries: Entry[] = [];
   for (const draft of drafts) {
     const given = filledIn(draft, batch.leafId, now);
+    kinds?.adopt(given);
     checkEntry(given, batch, draft.id !== undefined, draft.parentId !== undefined);
     const line = lineOf(given);
     // What the log holds is the truth: where writing healed a damaged text, memory has the healed one too.
     const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;
+    if (entry !== given) kinds?.adopt(entry);
     lines.push(line);
     entries.push(entry);
     batch.add(entry);
@@ -84,7 +88,7 @@ function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGive
     const message = `The parent ${JSON.stringify(parentId)} is not in this session; append it first, or name one that is.`;
     throw new SessionTreeError("unknown-parent", message);
   }
-  const kind = kindOf(type);
+  const kind = kindOf(entry);
   const problem = kind.problem?.(entry);
   if (problem) throw invalid(problem);
   const firstKept = kind.firstKept?.(entry);
@@ -113,7 +117,7 @@ function checkBeside(entry: Entry, site: AppendSite): void {
       `There is no entry ${JSON.stringify(named)} in this session.`,
     );
   }
-  if (!kindOf(entry.type).leafTarget) {
+  if (!kindOf(entry).leafTarget) {
     // Under another parent it would be taken for a move to that one when the log is opened again.
     if (entry.parentId !== site.leafId)
       throw notSound(entry.type, "its parent is not the leaf; leave `parentId` out");

@@ -91,7 +91,7 @@ class PathReader {
       spellsText(block, scan.typeStart, scan.typeEnd, type) &&
       spellsText(block, scan.idStart, scan.idEnd, id);
     if (line.is === "entry" && (!isSure || isSame(line.entry)))
-      return this.#takeEntry(line.entry, kindOf(line.entry.type));
+      return this.#takeEntry(line.entry, kindOf(line.entry));
     // A line whose beginning can be read keeps its place on the path and says nothing.
     return kind === NO_ENTRY || this.#takeEntry(placeholder(block, scan), entryKinds[kind]!);
   }

@@ -7,6 +7,7 @@ import type { LeaseHolder } from "./session-store.ts";
  * - `unknown-parent`: an entry to append names a parent that is not in the log
  * - `duplicate-id`: an entry to append has an id that is taken
  * - `invalid-entry`: an entry to append has not the shape of its kind, or holds what is not JSON
+ * - `bad-kind`: a kind of entry that cannot be registered
  * - `off-path`: an edit or a first kept entry that is not on the path
  * - `no-header`, `version`: a log that can be read, and must not be written
  * - `empty-file`, `not-a-session`: nothing usable in the log
@@ -24,6 +25,7 @@ export type SessionTreeErrorCode =
   | "unknown-parent"
   | "duplicate-id"
   | "invalid-entry"
+  | "bad-kind"
   | "off-path"
   | "no-header"
   | "version"

@@ -1,3 +1,6 @@
+// Over 250 lines because it lists everything one can do with the tree of a session.
+
+import type { ByteView } from "@espalier/jsonl-stream";
 import { type AppendOptions, strictestDurability } from "./append-options.ts";
 import { appendSite } from "./append-site.ts";
 import { assertWritable } from "./assert-writable.ts";
@@ -5,12 +8,13 @@ import { contextOfPath } from "./context.ts";
 import { branchSummary } from "./entries/branch-summary.ts";
 import { compaction } from "./entries/compaction.ts";
 import { leaf } from "./entries/leaf.ts";
-import type { Entry, NewEntry } from "./entry.ts";
+import type { Entry, EntryKind, NewEntry } from "./entry.ts";
 import type { EntryPreparation } from "./entry-preparation.ts";
 import { viewOf, windowAt, withinReach } from "./far-log.ts";
 import { jsonLength } from "./json-length.ts";
 import { movingRow } from "./leaf.ts";
 import { LeafPath } from "./leaf-path.ts";
+import { OwnKinds } from "./own-kinds.ts";
 import { pathOf } from "./path.ts";
 import type { PathWindow } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
@@ -34,6 +38,7 @@ export class SessionTree {
   readonly log: SessionLog;
   readonly #path: LeafPath;
   #tree: Tree | undefined;
+  #ownKinds: OwnKinds | undefined;
   readonly #queue = new WriteQueue({
     failed: (error, queued) => this.#observers.tell({ type: "persist_failed", error, queued }),
     recovered: (drained) => this.#observers.tell({ type: "persist_recovered", drained }),
@@ -88,9 +93,35 @@ export class SessionTree {
   /** All entries. Throws `not-loaded` where the log has to be loaded first. */
   get tree(): Tree {
     const view = viewOf(this.log);
-    this.#tree ??= new Tree(view);
+    this.#tree ??= this.#newTree(view);
     if (this.#tree.view.size !== view.size) this.#tree.takeIn(view);
     return this.#tree;
+  }
+
+  #newTree(view: ByteView): Tree {
+    const tree = new Tree(view);
+    if (this.#ownKinds) tree.useKinds(this.#ownKinds);
+    return tree;
+  }
+
+  /**
+   * Gives the session a kind besides those of the format. It answers for entries of its type, those of the log among
+   * them, until the session is closed.
+   *
+   * @throws SessionTreeError `bad-kind`, `exists`
+   */
+  registerKind(kind: EntryKind): void {
+    const kinds = this.#ownKinds ?? new OwnKinds();
+    kinds.add(kind);
+    this.#ownKinds = kinds;
+    this.#tree?.useKinds(kinds);
+    this.#jump(this.window);
+  }
+
+  /** Goes on from the end of another path, or from the same one where its entries say something else now. */
+  #jump(window: PathWindow): void {
+    if (this.#ownKinds) for (const entry of window.entries) this.#ownKinds.adopt(entry);
+    this.#path.jump(window);
   }
 
   /** Brings the whole tree within reach. */
@@ -227,7 +258,7 @@ export class SessionTree {
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     if (drafts.length > 0) assertWritable(this.log);
     const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
-    return withinReach(this.log, () => prepareAppend(given, appendSite(this)));
+    return withinReach(this.log, () => prepareAppend(given, appendSite(this), this.#ownKinds));
   }
 
   async #write({ entries, lines, leafId }: PreparedAppend): Promise<void> {
@@ -239,7 +270,7 @@ export class SessionTree {
     const isThere = this.#path.follow(entries, leafId);
     const window = isThere ? this.window : windowAt(this.log, () => this.tree, leafId);
     // No pause where there need not be one: nobody shall see the leaf on its way.
-    if (!isThere) this.#path.jump(window instanceof Promise ? await window : window);
+    if (!isThere) this.#jump(window instanceof Promise ? await window : window);
     // Told when everything is in its place: an observer may look at the session.
     if (at.from < at.offset) this.#observers.tell({ type: "foreign", from: at.from, to: at.offset });
     this.#observers.tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });

@@ -6,7 +6,7 @@ export const NO_SETTINGS: Settings = { model: null, thinkingLevel: "off" };
 
 /** The settings that an entry names; an entry that is not sound names none. */
 export function settingsIn(entry: Entry): Partial<Settings> {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (!kind.settings || kind.problem?.(entry)) return {};
   return kind.settings(entry);
 }

@@ -2,10 +2,11 @@ import type { ByteView } from "@espalier/jsonl-stream";
 import { DAMAGED, idIn, placeholder } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
 import { EntryIndex } from "./entry-index.ts";
-import { entryKinds, kindCode } from "./entry-kinds.ts";
+import { entryKinds, kindCode, kindOf } from "./entry-kinds.ts";
 import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { findNear } from "./near-ids.ts";
 import { NearReader } from "./near-reader.ts";
+import type { OwnKinds } from "./own-kinds.ts";
 import { ORPHAN, ROOT, type RowIndex } from "./row-index.ts";
 import type { SessionHeader } from "./session-header.ts";
 import type { SessionIssue } from "./session-issue.ts";
@@ -36,6 +37,8 @@ export class Tree {
   readonly #scan = new EntryScan();
   #view: ByteView;
   #reader: NearReader;
+  /** Undefined where the session has no kinds of its own. */
+  #ownKinds: OwnKinds | undefined;
 
   /** @param index where the rows are kept, empty; default: in memory */
   constructor(view: ByteView, index: RowIndex = new EntryIndex()) {
@@ -124,6 +127,7 @@ export class Tree {
     if (kept) return kept;
     const line = readSessionLine(this.bytesAt(row));
     const entry = line.is === "entry" && this.#isOfRow(line.entry, row) ? line.entry : this.#placeholder(row);
+    this.#ownKinds?.adopt(entry);
     this.#keepAtHand(row, entry);
     return entry;
   }
@@ -177,7 +181,15 @@ export class Tree {
 
   /** The kind that answers for a row. */
   kindAt(row: number) {
-    return entryKinds[this.index.kind(row)]!;
+    const code = this.index.kind(row);
+    return code === 0 && this.#ownKinds ? kindOf(this.entryAt(row)) : entryKinds[code]!;
+  }
+
+  /** Kinds besides those of the format answer for their entries from now on. */
+  useKinds(kinds: OwnKinds): void {
+    this.#ownKinds = kinds;
+    for (const bodies of [this.#bodies, this.#olderBodies])
+      for (const entry of bodies.values()) kinds.adopt(entry);
   }
 
   #placeholder(row: number): Entry {

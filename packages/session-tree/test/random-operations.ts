@@ -203,7 +203,7 @@ export function entriesOf(
       path = session.getBranch(place).map(({ id }) => id);
       return made;
     }
-    if (!kindOf(made.type).movesLeaf) {
+    if (!kindOf(made as Entry).movesLeaf) {
       // It takes the leaf for its parent, so those after it stand there too.
       if (at === 0) path = session.getBranch().map(({ id }) => id);
       return made;

@@ -37,7 +37,7 @@ export function rowOfLine(line: string | Uint8Array): LineRow {
   const none = { id: null, parent: null, type: null, moves: null, firstKept: null, entry: undefined };
   if (read.is !== "entry") return { ...none, ...body, isPlain: read.is === "blank" };
   const { entry } = read;
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   const firstKept = (kind.problem?.(entry) ? undefined : kind.firstKept?.(entry)) ?? null;
   const named = [entry.id, entry.parentId, entry.type, firstKept];
   if (!isText || read.from > 0 || !named.every(isKeyable)) return { ...none, ...body, entry, isPlain: false };

@@ -78,7 +78,7 @@ export async function readPath(
   let leaf: string | null = null;
   for (const step of steps) {
     const entry = entryOf(step);
-    if (leaf === null && !kindOf(entry.type).movesLeaf) continue;
+    if (leaf === null && !kindOf(entry).movesLeaf) continue;
     leaf ??= entry.id;
     builder.take(entry);
   }

@@ -62,7 +62,7 @@ export function saidIn(entry: Entry): ContextMessage | undefined {
 }
 
 function tokensOf(entry: Entry): number {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (!kind.toMessages || kind.problem?.(entry)) return 0;
   return kind.toMessages(entry).reduce((sum, said) => sum + estimateTokens(said), 0);
 }
@@ -102,6 +102,8 @@ function gistOfFields(entry: Entry): string {
   if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(String(entry.summary ?? ""));
   if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) return gistOfEdit(entry);
   if (label.is(entry)) return String(entry.label ?? "");
+  const drawn = kindOf(entry).draw?.(entry);
+  if (drawn !== undefined) return drawn;
   const texts = Object.values(entryFields(entry)).map((value) =>
     typeof value === "string" ? value : JSON.stringify(value),
   );

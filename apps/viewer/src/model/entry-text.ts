@@ -2,7 +2,7 @@ import { type Entry, kindOf, messageText, toolCalls } from "@espalier/session-tr
 
 /** Everything an entry says, calls with their arguments among it; empty for one that says nothing to a model. */
 export function textOfEntry(entry: Entry): string {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (kind.problem?.(entry)) return "";
   // What a compaction carries of the system stands in the system's own entry.
   const said = kind.toMessages?.(entry).at(-1);

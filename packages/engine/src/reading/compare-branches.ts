@@ -76,6 +76,6 @@ function sideOf(tree: Tree, leafRow: number, ancestor: number, tools?: readonly 
 
 function saidAt(tree: Tree, row: number): ContextMessage[] {
   const entry = tree.entryAt(row);
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   return kind.problem?.(entry) ? [] : (kind.toMessages?.(entry) ?? []);
 }

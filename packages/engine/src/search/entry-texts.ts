@@ -10,7 +10,7 @@ export interface EntryTexts {
 
 /** The words of an entry, before edits; undefined for one that says nothing. */
 export function entryTexts(entry: Entry): EntryTexts | undefined {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (kind.problem?.(entry)) return undefined;
   // What a compaction carries of the system stands in the system's own entry.
   const message = kind.toMessages?.(entry).at(-1);

@@ -25,7 +25,7 @@ export function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Reda
 
 /** Where an entry leaves the leaf. */
 export function leafBehind(entry: Entry, before: string | null): string | null {
-  const kind = kindOf(entry.type);
+  const kind = kindOf(entry);
   if (kind.leafTarget) return kind.leafTarget(entry);
   return kind.movesLeaf ? entry.id : before;
 }

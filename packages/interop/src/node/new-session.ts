@@ -27,7 +27,7 @@ export class NewSession {
   hasConversation(): boolean {
     for (let next = this.#items.next(); !next.done; next = this.#items.next()) {
       this.#first.push(next.value);
-      if (next.value instanceof Uint8Array || kindOf(next.value.type).toMessages) return true;
+      if (next.value instanceof Uint8Array || kindOf(next.value).toMessages) return true;
     }
     return false;
   }

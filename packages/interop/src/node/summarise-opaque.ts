@@ -60,7 +60,7 @@ class PathSoFar {
   }
 
   add(entry: Entry): void {
-    if (!kindOf(entry.type).movesLeaf) return;
+    if (!kindOf(entry).movesLeaf) return;
     this.#backTo(entry.parentId);
     this.#entries.push(entry);
   }

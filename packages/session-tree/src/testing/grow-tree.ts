@@ -96,7 +96,7 @@ export function growEntries(text: string): Entry[] {
 
 function movingAncestor(name: string, grown: ReadonlyMap<string, Entry>): string | null {
   for (let entry = grown.get(name); entry; entry = grown.get(entry.parentId ?? ""))
-    if (kindOf(entry.type).movesLeaf) return entry.id;
+    if (kindOf(entry).movesLeaf) return entry.id;
   return null;
 }
 
