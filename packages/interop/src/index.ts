@@ -8,6 +8,7 @@ export type {
   AiSdkCall,
   AiSdkImage,
   AiSdkMedia,
+  AiSdkMediaType,
   AiSdkMessage,
   AiSdkOptions,
   AiSdkOutput,

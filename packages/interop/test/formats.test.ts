@@ -56,6 +56,7 @@ const thoughts: Record<Name, fc.Arbitrary<Block[]>> = {
       thinking: "Hm",
       thinkingSignature: JSON.stringify({
         type: "reasoning",
+        id: "rs_1",
         summary: [{ type: "summary_text", text: "Hm" }],
         encrypted_content,
       }),

@@ -17,7 +17,7 @@ const picture = fc.constant({ type: "input_image", image_url: DATA_URL, detail: 
 
 const reasoning = fc
   .tuple(text, mostOf(text.map((said) => ({ type: "summary_text", text: said }))))
-  .map(([encrypted_content, summary]) => ({ type: "reasoning", summary, encrypted_content }));
+  .map(([encrypted_content, summary]) => ({ type: "reasoning", id: "rs_1", summary, encrypted_content }));
 const answeredItem: fc.Arbitrary<Item> = fc.oneof(
   text.map((content) => ({ type: "message", role: "assistant", content })),
   text.map((content) => ({ type: "message", role: "assistant", content, phase: "commentary" })),

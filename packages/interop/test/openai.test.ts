@@ -100,6 +100,7 @@ describe("a conversation of the Responses API", () => {
         everyItem[2],
         {
           type: "reasoning",
+          id: "rs_1",
           summary: [
             { type: "summary_text", text: "First." },
             { type: "summary_text", text: "Second." },

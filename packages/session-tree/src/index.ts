@@ -104,7 +104,7 @@ export { blockBytes, estimateBytes, totalBytes } from "./request/request-bytes.t
 export type { Carried, Conversation, RequestFormat } from "./request/request-format.ts";
 export { requestFormats } from "./request/request-formats.ts";
 export { RequestWriter } from "./request/request-writer.ts";
-export type { HealedTool } from "./request/system-prompt.ts";
+export type { HealedTool, ObjectSchema } from "./request/system-prompt.ts";
 export type {
   AnswerBlock,
   AssistantTurn,
@@ -113,6 +113,7 @@ export type {
   HealedResult,
   HealedText,
   HealedThinking,
+  PictureType,
   Turn,
   UserBlock,
   UserTurn,

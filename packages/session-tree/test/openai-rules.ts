@@ -71,7 +71,10 @@ export function responsesProblems(request: Json): string[] {
 
   must(input[0]?.["role"] === "user", "the conversation begins with the user");
   input.forEach((item, at) => {
-    must(item["id"] === undefined, `${at}: Item with id not found`);
+    must(
+      (item["id"] === undefined) === (item["type"] !== "reasoning"),
+      `${at}: Item with id not found, or reasoning without its id`,
+    );
     if (item["type"] === "function_call_output") {
       must(owed.shift() === item["call_id"], `${at}: No tool call found for function call output`);
       const parts: Json[] =

@@ -73,7 +73,7 @@ describe.each(names)("a request in the format %s", (name) => {
   });
 });
 
-it("thinking is sent byte-exact, and only by the same model after an unchanged beginning", () => {
+it("thinking is sent byte-exact, and only by the same model after an unchanged beginning or in a running loop", () => {
   fc.assert(
     fc.property(
       brokenHistory.map(asked),
@@ -81,12 +81,13 @@ it("thinking is sent byte-exact, and only by the same model after an unchanged b
       (messages, changed) => {
         const history = messages as (ContextMessage | null)[];
         const { overtaken } = readHistory(messages);
+        const isRunning = endsInLoop(history);
         const request = buildRequest(contextOf(messages, changed), { format: anthropicFormat });
         const mayBeSent = history.flatMap((message, index) => {
           if (
             message?.role !== "assistant" ||
             !Array.isArray(message.content) ||
-            changed[index] ||
+            (changed[index] && !isRunning) ||
             overtaken.has(index)
           )
             return [];
@@ -211,6 +212,14 @@ function settled(request: object | undefined): Items {
   let end = items.length;
   while (end > 0 && isAnswer(items[end - 1]) === ending) end--;
   return items.slice(0, end);
+}
+
+/** Whether the last answer calls tools: a loop runs. */
+function endsInLoop(history: readonly (ContextMessage | null)[]): boolean {
+  const last = history.findLast(
+    (message) => message?.role === "assistant" && !/error|aborted/.test(message.stopReason),
+  ) as { content?: unknown } | undefined;
+  return Array.isArray(last?.content) && last.content.some((block) => block?.type === "toolCall");
 }
 
 /** Without thinking blocks, stored or sent. */

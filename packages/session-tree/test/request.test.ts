@@ -525,7 +525,7 @@ describe("thinking", () => {
     ]);
   });
 
-  it("without a signature, or with text that is no Unicode, stays out whole, and what follows it in the answer too", () => {
+  it("without a signature, or with text that is no Unicode, stays out, and so does all other thinking of its answer", () => {
     for (const block of [
       thinks("x", ""),
       thinks("x", " "),
@@ -533,13 +533,14 @@ describe("thinking", () => {
       thinks("\ud800"),
       thinks("x", "\udc00"),
     ]) {
+      const before = says(thinks("before"), text("b"));
       expect(
-        thinkingIn([user("a"), says(thinks("kept"), text("b"), block, thinks("later"), text("c"))]),
-      ).toEqual([expect.objectContaining({ thinking: "kept" })]);
+        thinkingIn([user("a"), before, user("c"), says(thinks("d"), block, thinks("e"), text("f"))]),
+      ).toEqual([expect.objectContaining({ thinking: "before" })]);
     }
   });
 
-  it("after a call goes back where it stood, unless text had to move before it", () => {
+  it("after a call goes back where it stood; where text had to move before it, none of the answer's goes back", () => {
     const answer = (...between: unknown[]) => [
       user("a"),
       says(thinks("one"), calls("x"), ...between, thinks("two"), calls("y")),
@@ -547,14 +548,32 @@ describe("thinking", () => {
     const types = (...between: unknown[]) =>
       messages(...answer(...between))[1]?.content.map(({ type }) => type);
     expect(types()).toEqual(["thinking", "tool_use", "thinking", "tool_use"]);
-    expect(types(text("t"))).toEqual(["thinking", "text", "tool_use", "tool_use"]);
+    expect(types(text("t"))).toEqual(["text", "tool_use", "tool_use"]);
   });
 
-  it("is never the last block of an answer", () => {
+  it("is never the last block of an answer: where it would be, none of the answer's is sent", () => {
     expect(messages(user("a"), says(thinks("only")), user("b"))).toEqual([
       { role: "user", content: [text("a"), text("b")] },
     ]);
-    expect(thinkingIn([user("a"), says(thinks("one"), text("b"), thinks("two"), text(" "))])).toHaveLength(1);
+    expect(thinkingIn([user("a"), says(thinks("one"), text("b"), thinks("two"), text(" "))])).toEqual([]);
+  });
+
+  it("of a loop of tools that still runs is sent, whatever changed before it; when the loop has ended it is left out", () => {
+    const loop = [
+      user("a"),
+      says(thinks("one"), calls("x")),
+      result("x", "b"),
+      says(thinks("two"), calls("y")),
+      result("y", "c"),
+    ];
+    const changed = Array<boolean>(9).fill(true);
+    expect(thinkingIn(loop, { changed })).toHaveLength(2);
+    expect(thinkingIn([...loop, user("said meanwhile")], { changed })).toHaveLength(2);
+    const ended = [...loop, says(thinks("three"), text("d"))];
+    expect(thinkingIn(ended, { changed })).toEqual([]);
+    expect(thinkingIn([...ended, user("e"), says(thinks("four"), calls("z"))], { changed })).toEqual([
+      expect.objectContaining({ thinking: "four" }),
+    ]);
   });
 
   it("of another provider's API never reaches Anthropic", () => {
@@ -569,7 +588,7 @@ describe("thinking", () => {
     ]);
   });
 
-  it("goes back to Responses by its encrypted content, without the id that it was stored under", () => {
+  it("goes back to Responses by its id and its encrypted content, or not at all", () => {
     const item = {
       id: "rs_1",
       type: "reasoning",
@@ -590,9 +609,11 @@ describe("thinking", () => {
       }).input.slice(1);
     const words = { type: "message", role: "assistant", content: "b" };
     expect(input(JSON.stringify(item))).toEqual([
-      { type: "reasoning", summary: item.summary, encrypted_content: "Z0FB" },
+      { type: "reasoning", id: "rs_1", summary: item.summary, encrypted_content: "Z0FB" },
       words,
     ]);
+    expect(input(JSON.stringify({ ...item, id: undefined }))).toEqual([words]);
+    expect(input(JSON.stringify({ ...item, summary: [{ type: "other" }] }))).toEqual([words]);
     expect(input(JSON.stringify({ ...item, encrypted_content: null }))).toEqual([words]);
     expect(input("{broken")).toEqual([words]);
     expect(input("c2ln")).toEqual([words]);

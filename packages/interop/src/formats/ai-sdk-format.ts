@@ -1,5 +1,12 @@
 import type { Conversation, RequestFormat, Turn } from "@espalier/session-tree";
-import type { AiSdkMedia, AiSdkMessage, AiSdkOutput, AiSdkRequest, AiSdkText } from "./ai-sdk-message.ts";
+import type {
+  AiSdkMedia,
+  AiSdkMediaType,
+  AiSdkMessage,
+  AiSdkOutput,
+  AiSdkRequest,
+  AiSdkText,
+} from "./ai-sdk-message.ts";
 import { acceptsReasoning, renderReasoning } from "./ai-sdk-reasoning.ts";
 
 type UserTurn = Extract<Turn, { role: "user" }>;
@@ -18,9 +25,9 @@ const IMAGES_FOLLOW = "(see the images that follow)";
 export const aiSdkFormat: RequestFormat<AiSdkRequest> = createFormat("image-data");
 
 /** The same for version 5, which writes a picture in a result in another way. */
-export const aiSdk5Format: RequestFormat<AiSdkRequest> = createFormat("media");
+export const aiSdk5Format: RequestFormat<AiSdkRequest<"media">> = createFormat("media");
 
-function createFormat(pictureType: AiSdkMedia["type"]): RequestFormat<AiSdkRequest> {
+function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFormat<AiSdkRequest<Type>> {
   return {
     callIdLength: 40,
     toolNameLength: 64,
@@ -29,8 +36,11 @@ function createFormat(pictureType: AiSdkMedia["type"]): RequestFormat<AiSdkReque
   };
 }
 
-function render({ system, tools, turns }: Conversation, pictureType: AiSdkMedia["type"]): AiSdkRequest {
-  const messages: AiSdkMessage[] = [];
+function render<Type extends AiSdkMediaType>(
+  { system, tools, turns }: Conversation,
+  pictureType: Type,
+): AiSdkRequest<Type> {
+  const messages: AiSdkMessage<Type>[] = [];
   let names = new Map<string, string>();
   for (const turn of turns) {
     if (turn.role === "assistant") {
@@ -55,11 +65,11 @@ function renderAnswerBlock(block: AnswerBlock): Extract<AiSdkMessage, { role: "a
   return [{ type: "tool-call", toolCallId: block.id, toolName: block.name, input: block.input }];
 }
 
-function renderUser(
+function renderUser<Type extends AiSdkMediaType>(
   turn: UserTurn,
   names: ReadonlyMap<string, string>,
-  pictureType: AiSdkMedia["type"],
-  messages: AiSdkMessage[],
+  pictureType: Type,
+  messages: AiSdkMessage<Type>[],
 ): void {
   if (turn.results.length > 0) {
     const content = turn.results.map((result) => ({
@@ -74,14 +84,17 @@ function renderUser(
   if (said.length > 0) messages.push({ role: "user", content: said.map(renderUserBlock) });
 }
 
-function renderOutput({ isError, content }: Result, pictureType: AiSdkMedia["type"]): AiSdkOutput {
+function renderOutput<Type extends AiSdkMediaType>(
+  { isError, content }: Result,
+  pictureType: Type,
+): AiSdkOutput<Type> {
   const texts = content.flatMap((block) => (block.type === "text" ? [block.text] : []));
   if (isError) return { type: "error-text", value: texts.length > 0 ? texts.join("\n\n") : IMAGES_FOLLOW };
   const [only] = texts;
   if (only !== undefined && content.length === 1) return { type: "text", value: only };
   return {
     type: "content",
-    value: content.map((block): AiSdkText | AiSdkMedia =>
+    value: content.map((block): AiSdkText | AiSdkMedia<Type> =>
       block.type === "text"
         ? { type: "text", text: block.text }
         : { type: pictureType, data: block.data, mediaType: block.mediaType },

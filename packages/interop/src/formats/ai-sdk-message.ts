@@ -44,32 +44,35 @@ export interface AiSdkCall {
   providerOptions?: AiSdkOptions;
 }
 
+/** How a picture in a result is marked: `image-data` since version 6, `media` in version 5. */
+export type AiSdkMediaType = "image-data" | "media";
+
 /** What a tool gave back. */
-export interface AiSdkResult {
+export interface AiSdkResult<Type extends AiSdkMediaType = "image-data"> {
   type: "tool-result";
   toolCallId: string;
   toolName: string;
-  output: AiSdkOutput;
+  output: AiSdkOutput<Type>;
   providerOptions?: AiSdkOptions;
 }
 
 /** A result as text, one that failed as `error-text`, one with pictures as a list. */
-export type AiSdkOutput =
+export type AiSdkOutput<Type extends AiSdkMediaType = "image-data"> =
   | { type: "text" | "error-text"; value: string }
-  | { type: "content"; value: (AiSdkText | AiSdkMedia)[] };
+  | { type: "content"; value: (AiSdkText | AiSdkMedia<Type>)[] };
 
-/** A picture in a result, base64: `image-data` since version 6, `media` up to it. */
-export interface AiSdkMedia {
-  type: "image-data" | "media";
+/** A picture in a result, base64. */
+export interface AiSdkMedia<Type extends AiSdkMediaType = "image-data"> {
+  type: Type;
   data: string;
   mediaType: string;
 }
 
 /** A `ModelMessage` of the AI SDK (5 and later), as far as requests are made of it. */
-export type AiSdkMessage =
+export type AiSdkMessage<Type extends AiSdkMediaType = "image-data"> =
   | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
   | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
-  | { role: "tool"; content: AiSdkResult[] };
+  | { role: "tool"; content: AiSdkResult<Type>[] };
 
 /** A tool without code; give `inputSchema` to the SDK's `jsonSchema()`. */
 export interface AiSdkTool {
@@ -80,8 +83,8 @@ export interface AiSdkTool {
 }
 
 /** What `generateText` and `streamText` take of a conversation. */
-export interface AiSdkRequest {
+export interface AiSdkRequest<Type extends AiSdkMediaType = "image-data"> {
   system?: string;
-  messages: AiSdkMessage[];
+  messages: AiSdkMessage<Type>[];
   tools?: AiSdkTool[];
 }

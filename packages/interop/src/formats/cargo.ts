@@ -26,6 +26,8 @@ export interface CargoRules {
    * false where texts are joined.
    */
   keepsTextsApart: boolean;
+  /** Types of blocks in an answer that go back whichever provider answered: the client's, not a provider's. */
+  ofClient?: ReadonlySet<string>;
 }
 
 /**
@@ -98,8 +100,10 @@ export class Cargo {
       return this.#rules.keepsTextsApart && this.#needsCarrying(block) ? this.#asText(block) : block;
     }
     if (block.type === "image") {
-      const isSound = SOUND_DATA.test(String(block.data)) && SOUND_TYPE.test(String(block.mimeType));
-      const carried = isSound && (this.#nativeOf(block) !== undefined || block.data.startsWith(MARK));
+      const data = String(block.data);
+      const isSound =
+        data.length % 4 === 0 && SOUND_DATA.test(data) && SOUND_TYPE.test(String(block.mimeType));
+      const carried = isSound && (this.#nativeOf(block) !== undefined || data.startsWith(MARK));
       return carried ? this.#asPicture(block) : block;
     }
     const isCarried = remoteImageUrl(block) !== undefined || this.#nativeOf(block) !== undefined;
@@ -112,7 +116,11 @@ export class Cargo {
     else if (block.type === "text") {
       const carried = isOwn ? this.#needsCarrying(block) : holdsMark(block.text);
       if (carried) return this.#asText(isOwn ? block : { type: "text", text: block.text });
-    } else if (isOwn && isNativeBlock(block, this.#rules.format) && this.#nativeOf(block)) {
+    } else if (
+      (isOwn || this.#rules.ofClient?.has(block.type)) &&
+      isNativeBlock(block, this.#rules.format) &&
+      this.#nativeOf(block)
+    ) {
       return this.#asText(block);
     }
     return block;
@@ -138,7 +146,9 @@ export class Cargo {
   }
 
   #marked(block: ContentBlock): string {
-    return `${MARK}${this.#blocks.push(block) - 1}/`;
+    const number = String(this.#blocks.push(block) - 1);
+    // Base64 without padding has a multiple of four characters.
+    return `${MARK}${number.padStart(number.length > 5 ? 9 : 5, "0")}/`;
   }
 }
 

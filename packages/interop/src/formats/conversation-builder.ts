@@ -75,7 +75,14 @@ export class ConversationBuilder {
     });
   }
 
-  result(toolCallId: string, content: ContentBlock[], isError: boolean, path: string, native?: Native): void {
+  /** @param named the tool, where the result itself says it */
+  result(
+    toolCallId: string,
+    content: ContentBlock[],
+    isError: boolean,
+    path: string,
+    { native, named = "" }: { native?: Native | undefined; named?: string } = {},
+  ): void {
     const toolName = this.#toolNames.get(toolCallId);
     if (toolName === undefined) {
       const message = "A result has no call before it; requests leave it out.";
@@ -84,7 +91,7 @@ export class ConversationBuilder {
     this.#push({
       role: "toolResult",
       toolCallId,
-      toolName: toolName ?? "",
+      toolName: toolName ?? named,
       content,
       isError,
       ...(native ? { native } : {}),

@@ -100,7 +100,7 @@ function readResults(parts: readonly unknown[], path: string, builder: Conversat
   const { issues } = builder;
   const others: ContentBlock[] = [];
   for (const [part, place] of partsOf(parts, `${path}.content`, issues)) {
-    const { type, toolCallId, toolName: _name, output, ...rest } = part;
+    const { type, toolCallId, toolName, output, ...rest } = part;
     if (type !== "tool-result") {
       issues.opaque(type, place);
       others.push(nativeBlock(FORMAT, part));
@@ -108,7 +108,10 @@ function readResults(parts: readonly unknown[], path: string, builder: Conversat
       const { content, isError, native } = readOutput(output, place, issues);
       const value = { ...native, ...rest };
       const beside = Object.keys(value).length > 0 ? ({ format: FORMAT, value } as const) : undefined;
-      builder.result(typeof toolCallId === "string" ? toolCallId : "", content, isError, place, beside);
+      builder.result(typeof toolCallId === "string" ? toolCallId : "", content, isError, place, {
+        native: beside,
+        named: typeof toolName === "string" ? toolName : "",
+      });
     }
   }
   if (others.length > 0) builder.user(others);

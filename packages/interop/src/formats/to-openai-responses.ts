@@ -22,11 +22,11 @@ const PART = /^input_/;
  * The request of the Responses API: what `buildRequest` makes with `openaiResponsesFormat`, and in it the items and
  * parts that only this API has, where it was this provider that gave them. Of those the types name the common ones alone.
  *
- * For a valid conversation it gives back what {@link fromOpenaiResponses} read, in this normal form: no item has `id` or
- * `status`; system and developer messages stand in `instructions`; each text of an answer is a message of its own whose
+ * For a valid conversation it gives back what {@link fromOpenaiResponses} read, in this normal form: no item has
+ * `status`, and none but reasoning has `id`; system and developer messages stand in `instructions`; each text of an answer is a message of its own whose
  * content is a string; content of a user is a list of parts; an output of texts alone is one string with a blank line
  * between; `detail` of a picture is there, arguments are written without white space, an empty output says
- * `(no output)`; outputs stand together behind their calls; reasoning has its summary and encrypted content, and none is
+ * `(no output)`; outputs stand together behind their calls; reasoning has its id, summary and encrypted content, and none is
  * without or at the end of an answer; what stands before all user messages follows an opening by the user.
  *
  * @throws SessionTreeError `empty-context` when there is nothing to send

@@ -17,14 +17,17 @@ export interface AnswerOptions {
 /**
  * The blocks of an answer as a request can carry them; none when nothing is left of it.
  * Calls stand last, since nothing may come between a call and its result: text after a call moves before the first one.
- * Thinking is sent only while all before it in the answer is sent as it was made, and never as the last block
- * ("The final block in an assistant message cannot be `thinking`"). Blocks that no answer has are left out.
+ * Thinking is sent whole or not at all: all of it, where each block of it may go, stands where it stood, and is not the
+ * last block ("The final block in an assistant message cannot be `thinking`"). A provider refuses a part of what it signed.
+ * Blocks that no answer has are left out.
  */
 export function answerBlocks(answer: AssistantMessage, options: AnswerOptions): AnswerBlock[] {
   const blocks: AnswerBlock[] = [];
   const calls: AnswerBlock[] = []; // from the first call on
   let textMoved = false;
-  let intact = true;
+  let thoughtInCalls = false;
+  let leftOut = false;
+  let isWhole = true;
   for (const block of contentBlocks(answer)) {
     if (block.type === "text") {
       for (const text of healedText(block.text)) {
@@ -39,16 +42,16 @@ export function answerBlocks(answer: AssistantMessage, options: AnswerOptions): 
         input: toolInput(block.arguments),
       });
     } else {
-      intact &&= block.type === "thinking" && options.acceptsThinking(block);
-      if (intact && block.type === "thinking")
-        (calls.length > 0 ? calls : blocks).push({ type: "thinking", block });
+      leftOut ||= block.type !== "thinking";
+      if (block.type !== "thinking") continue;
+      isWhole &&= !leftOut && options.acceptsThinking(block);
+      thoughtInCalls ||= calls.length > 0;
+      (calls.length > 0 ? calls : blocks).push({ type: "thinking", block });
     }
   }
-  for (const block of calls) {
-    if (block.type === "call" || !textMoved) blocks.push(block);
-  }
-  while (blocks.at(-1)?.type === "thinking") blocks.pop();
-  return blocks;
+  for (const block of calls) blocks.push(block);
+  isWhole &&= !(textMoved && thoughtInCalls) && blocks.at(-1)?.type !== "thinking";
+  return isWhole ? blocks : blocks.filter(({ type }) => type !== "thinking");
 }
 
 /** Arguments as the object that providers ask for: missing ones are `{}`, anything else becomes `{value}`. */

@@ -2,14 +2,14 @@ import type { AssistantMessage, ThinkingBlock } from "../message.ts";
 import { trimmedEnd } from "./blank.ts";
 import { detachImages } from "./detached-images.ts";
 import type { RequestFormat } from "./request-format.ts";
-import type { HealedTool } from "./system-prompt.ts";
-import type { AnswerBlock, HealedResult, Turn, UserBlock } from "./turn.ts";
+import type { HealedTool, ObjectSchema } from "./system-prompt.ts";
+import type { AnswerBlock, HealedResult, PictureType, Turn, UserBlock } from "./turn.ts";
 
 /** The part of a Messages API request that the conversation decides; `model`, `max_tokens` and the like are the caller's. */
 export interface AnthropicRequest {
   system?: string;
   messages: AnthropicMessage[];
-  tools?: { name: string; description?: string; input_schema: Record<string, unknown> }[];
+  tools?: { name: string; description?: string; input_schema: ObjectSchema }[];
 }
 
 /** One turn: roles alternate, the first is the user's, and results stand before whatever else the user says. */
@@ -20,7 +20,7 @@ export type AnthropicMessage =
 /** What a user says or a result shows; `data` is base64 without a `data:` prefix. */
 export type AnthropicContent =
   | { type: "text"; text: string }
-  | { type: "image"; source: { type: "base64"; media_type: string; data: string } };
+  | { type: "image"; source: { type: "base64"; media_type: PictureType; data: string } };
 
 /** The result of one call, in the user message behind it. */
 export interface AnthropicToolResult {

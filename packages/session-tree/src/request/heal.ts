@@ -1,4 +1,10 @@
-import { isFailedAnswer, type ThinkingBlock, type ToolResultMessage } from "../message.ts";
+import {
+  type ContextMessage,
+  isFailedAnswer,
+  type ThinkingBlock,
+  type ToolResultMessage,
+  toolCalls,
+} from "../message.ts";
 import type { SessionContext } from "../session-context.ts";
 import { answerBlocks } from "./answer.ts";
 import { createCallIds } from "./call-ids.ts";
@@ -27,11 +33,13 @@ export interface HealOptions
 /**
  * The context as a conversation that every provider accepts, in one pass over what was paired before. Rules, in the
  * words of T7: it begins with a user turn and roles alternate; each call is followed by exactly its results; failed and
- * aborted answers are out with the results of their calls; thinking is sent untouched while everything before it is what
- * it was and the model is the same, else left out. Nothing else that was said is lost.
+ * aborted answers are out with the results of their calls; thinking of the same model is sent untouched, all of an answer,
+ * while everything before it is what it was, and in a loop of tools that still runs in any case; else it is left out.
+ * Nothing else that was said is lost.
  *
- * Each turn depends on the messages up to it alone, so a growing conversation keeps its beginning byte for byte. Two
- * things change what was sent before: a message that joins the last turn, and a result that comes late.
+ * Each turn depends on the messages up to it alone, so a growing conversation keeps its beginning byte for byte. Three
+ * things change what was sent before: a message that joins the last turn, a result that comes late, and the end of a loop
+ * of tools before which something changed.
  */
 export function heal(
   context: Pick<SessionContext, "messages" | "prefixChanged">,
@@ -41,6 +49,7 @@ export function heal(
   const { results, overtaken } = pairTools(messages);
   const callId = createCallIds(options.callIdLength);
   const turns: Turn[] = [];
+  const loopFrom = runningLoop(messages);
 
   for (let index = 0; index < messages.length; index++) {
     const message = messages[index];
@@ -53,7 +62,7 @@ export function heal(
     if (isFailedAnswer(message)) continue;
     const model = options.model;
     const sendsThinking =
-      prefixChanged[index] === false &&
+      (prefixChanged[index] === false || index >= loopFrom) &&
       overtaken[index] === 0 &&
       model !== null &&
       message.provider === model.provider &&
@@ -66,6 +75,30 @@ export function heal(
     appendAnswer(turns, blocks, results.get(index));
   }
   return turns;
+}
+
+/**
+ * Index behind which the answers of a loop of tools stand that still runs: behind the last words of the user that do not
+ * stand among results. The end of the list where the last answer calls nothing. A provider that thinks asks for the thinking
+ * of these answers, whatever was compacted or edited before them ("a final `assistant` message must start with a thinking
+ * block").
+ */
+function runningLoop(messages: readonly ContextMessage[]): number {
+  let words = -1;
+  let isRunning = false;
+  for (let at = messages.length - 1; at >= 0; at--) {
+    const message = messages[at];
+    if (!message) continue;
+    if (message.role !== "assistant") {
+      if (words < 0 && saidByUser(message).length > 0) words = at;
+    } else if (!isFailedAnswer(message)) {
+      if (toolCalls(message).length > 0) {
+        isRunning = true;
+        words = -1;
+      } else if (!isRunning || words >= 0) break;
+    }
+  }
+  return isRunning ? words + 1 : messages.length;
 }
 
 function appendAnswer(

@@ -1,5 +1,6 @@
 import type { AssistantMessage, ThinkingBlock } from "../message.ts";
 import { parsedItem } from "./parsed-item.ts";
+import { isRecord } from "./record.ts";
 import type { RequestFormat } from "./request-format.ts";
 import type { AnswerBlock, HealedResult, Turn, UserBlock } from "./turn.ts";
 
@@ -14,7 +15,12 @@ export interface OpenaiResponsesRequest {
 export type OpenaiResponsesItem =
   | { type: "message"; role: "user"; content: OpenaiResponsesPart[] }
   | { type: "message"; role: "assistant"; content: string }
-  | { type: "reasoning"; summary: unknown[]; encrypted_content: string }
+  | {
+      type: "reasoning";
+      id: string;
+      summary: { type: "summary_text"; text: string }[];
+      encrypted_content: string;
+    }
   | { type: "function_call"; call_id: string; name: string; arguments: string }
   | { type: "function_call_output"; call_id: string; output: string | OpenaiResponsesPart[] };
 
@@ -34,10 +40,10 @@ export interface OpenaiResponsesTool {
 }
 
 /**
- * The Responses API of OpenAI. Call ids and names have at most 64 characters. No item carries its id: ids make the API
- * look for items it has not stored ("Item with id 'rs_…' not found") and for neighbours they once had. Reasoning goes
- * back by its encrypted content alone; reasoning without it is left out. The API has no mark for a failed result: its
- * text says so.
+ * The Responses API of OpenAI. Call ids and names have at most 64 characters. No message and no call carries its id: ids
+ * make the API look for items it has not stored and for neighbours they once had. Reasoning has the id that the API's
+ * reference requires of it, and its encrypted content, so that no stored item is looked for ("Item with id 'rs_…' not
+ * found"); reasoning without either is left out. The API has no mark for a failed result: its text says so.
  */
 export const openaiResponsesFormat: RequestFormat<OpenaiResponsesRequest> = {
   callIdLength: 64,
@@ -63,10 +69,15 @@ const isResponsesAnswer = ({ api }: AssistantMessage): boolean =>
 function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesItem | undefined {
   const item = parsedItem(thinkingSignature);
   if (item?.["type"] !== "reasoning" || !thinkingSignature?.isWellFormed()) return undefined;
-  const { summary, encrypted_content } = item;
+  const { id, encrypted_content } = item;
+  const summary: unknown[] = Array.isArray(item["summary"]) ? item["summary"] : [];
+  if (typeof id !== "string" || id === "" || !summary.every(isSummaryText)) return undefined;
   if (typeof encrypted_content !== "string" || encrypted_content === "") return undefined;
-  return { type: "reasoning", summary: Array.isArray(summary) ? summary : [], encrypted_content };
+  return { type: "reasoning", id, summary, encrypted_content };
 }
+
+const isSummaryText = (part: unknown): part is { type: "summary_text"; text: string } =>
+  isRecord(part) && part["type"] === "summary_text" && typeof part["text"] === "string";
 
 function renderTurn(turn: Turn, input: OpenaiResponsesItem[]): void {
   if (turn.role === "assistant") {

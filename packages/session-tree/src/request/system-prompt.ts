@@ -8,8 +8,14 @@ import { wellFormed } from "./well-formed.ts";
 export interface HealedTool {
   name: string;
   description?: string;
-  /** A JSON Schema of type `object` with `properties`. */
-  parameters: Record<string, unknown>;
+  parameters: ObjectSchema;
+}
+
+/** A JSON Schema of an object, as every provider takes it. */
+export interface ObjectSchema {
+  type: "object";
+  properties: Record<string, unknown>;
+  [keyword: string]: unknown;
 }
 
 /** What the caller adds to what the session says. */
@@ -77,9 +83,12 @@ function healedTool(tool: unknown, nameLength: number): HealedTool {
 }
 
 /** Providers refuse a schema that is not of an object, OpenAI one without `properties`. */
-function objectSchema(stored: unknown): Record<string, unknown> {
+function objectSchema(stored: unknown): ObjectSchema {
   const schema = (isRecord(stored) && wellFormed(stored)) || {};
   const { properties } = schema;
-  if (schema["type"] === "object" && isRecord(properties)) return schema;
+  if (isObjectSchema(schema)) return schema;
   return { ...schema, type: "object", properties: isRecord(properties) ? properties : {} };
 }
+
+const isObjectSchema = (schema: Record<string, unknown>): schema is ObjectSchema =>
+  schema["type"] === "object" && isRecord(schema["properties"]);

@@ -6,10 +6,13 @@ export interface HealedText {
   text: string;
 }
 
-/** A picture of a kind that providers read: PNG, JPEG, GIF or WebP. */
+/** The kinds of picture that every provider here reads. */
+export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
+
+/** A picture that providers read. */
 export interface HealedImage {
   type: "image";
-  mediaType: string;
+  mediaType: PictureType;
   /** Base64, without a `data:` prefix. */
   data: string;
 }
