@@ -6,9 +6,10 @@ import type { AssistantMessage } from "@espalier/session-tree";
  * - `max-iterations`: the model asked for tools again and again; what they gave is in the session
  * - `overflow`: the request was too long for the model, also after a compaction; `breakdown` lists what cannot shrink
  * - `busy`: a run is going on
+ * - `bad-input`: a blank prompt, which no provider takes
  * - `moved`: somebody went to another place of the session meanwhile; what came is where it belongs
  */
-export type AgentErrorCode = "max-iterations" | "overflow" | "busy" | "moved";
+export type AgentErrorCode = "max-iterations" | "overflow" | "busy" | "bad-input" | "moved";
 
 /** The one error class of this package. */
 export class AgentError extends Error {

@@ -25,8 +25,8 @@ export type AgentEvent =
   | { type: "queued"; text: string; waiting: number }
   /** Results were moved to files, to be read there. */
   | { type: "offload_done"; offloadedCount: number; freedTokens: number }
-  /** A request would have had too many bytes: pictures of so many messages are left out of it and of what follows. */
-  | { type: "pictures_left_out"; messages: number }
+  /** A provider would have refused the request: pictures of so many messages are left out of it and of what follows. */
+  | { type: "pictures_left_out"; messages: number; reasons: readonly string[] }
   /** `message` says how full the context is: `Context at 85% - compacting`. */
   | { type: "compact_start"; message: string }
   /** Tokens, and how many messages the summary stands for. */

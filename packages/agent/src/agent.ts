@@ -5,6 +5,7 @@ import {
   type AssistantMessage,
   type ContextMessage,
   type Entry,
+  isBlank,
   message,
   modelChange,
   type NewEntry,
@@ -118,9 +119,11 @@ export class Agent {
    * Says something to the model and goes on until it has answered. While a run is going on, the text is kept and
    * delivered in order. Null for a text that was queued, and for a run that was aborted before there was an answer.
    *
-   * @throws AgentError `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
+   * @throws AgentError `bad-input`, `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
    */
   async run(userMessage: string, options: RunOptions = {}): Promise<AssistantMessage | null> {
+    if (isBlank(userMessage))
+      throw new AgentError("bad-input", "The prompt is blank, and no provider takes one; say something.");
     const said = { role: "user" as const, content: userMessage, timestamp: Date.now() };
     if (!this.isRunning) return this.#work(options, message.of({ message: said }));
     await this.#queue.add(userMessage);

@@ -1,5 +1,5 @@
 import type Anthropic from "@anthropic-ai/sdk";
-import { nativeFormats } from "@espalier/interop";
+import { fromAnthropic, nativeFormats } from "@espalier/interop";
 import {
   type AnthropicRequest,
   type AssistantBlock,
@@ -76,9 +76,9 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
       }
       const message = await answering.finalMessage();
       lastRequest = { body, ...countOf(message.usage) };
-      const stopReason = STOP_REASONS[message.stop_reason ?? ""] ?? "stop";
-      const words = stopReason === "error" ? `The model stopped: ${message.stop_reason}.` : undefined;
-      yield answer(message.content.flatMap(toBlock), message.usage, stopReason, words);
+      const [said] = fromAnthropic([message]).messages as AssistantMessage[];
+      const { content = [], stopReason = "stop", errorMessage } = said ?? {};
+      yield answer(content, message.usage, stopReason, errorMessage);
     } catch (error) {
       const aborted = signal.aborted || (error as Error).name === "APIUserAbortError";
       yield answer(partial, usage, aborted ? "aborted" : "error", aborted ? ABORTED : wordsOf(error));
@@ -124,34 +124,12 @@ export function anthropicModel(options: AnthropicModelOptions = {}): Model<Anthr
   };
 }
 
-const STOP_REASONS: Readonly<Record<string, StopReason>> = {
-  end_turn: "stop",
-  stop_sequence: "stop",
-  tool_use: "toolUse",
-  max_tokens: "length",
-  model_context_window_exceeded: "length",
-  refusal: "error",
-};
-
 /** The prompt as its provider counted it, which tells whether an instruction more still fits; nothing where it did not. */
 function countOf(reported: ReportedUsage): Pick<LastRequest, "inputTokens"> {
   const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported;
   const inputTokens =
     (input_tokens ?? 0) + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
   return inputTokens > 0 ? { inputTokens } : {};
-}
-
-function toBlock(block: Anthropic.ContentBlock): AssistantBlock[] {
-  if (block.type === "text") return [{ type: "text", text: block.text }];
-  if (block.type === "thinking")
-    return [{ type: "thinking", thinking: block.thinking, thinkingSignature: block.signature }];
-  if (block.type === "redacted_thinking")
-    return [{ type: "thinking", thinking: "", thinkingSignature: block.data, redacted: true }];
-  if (block.type === "tool_use")
-    return [
-      { type: "toolCall", id: block.id, name: block.name, arguments: block.input as Record<string, unknown> },
-    ];
-  return [];
 }
 
 function pieceOf(delta: Anthropic.RawContentBlockDelta): Exclude<ModelEvent, { type: "answer" }> | undefined {

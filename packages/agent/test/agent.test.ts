@@ -29,3 +29,15 @@ test("a prompt goes out, tools run, and the answer is in the session when the ru
   const reopened = await openSession(session.file, { mode: "read", home: cwd });
   expect(reopened.context).toEqual(session.context);
 });
+
+test("a blank prompt is refused with a sentence, and nothing is written", async () => {
+  const session = await createSession({ home: workingFolder() });
+  const agent = createAgent({ session, model: scriptedModel([]) });
+  for (const prompt of ["", " \n\t"])
+    await expect(agent.run(prompt)).rejects.toMatchObject({
+      code: "bad-input",
+      message: expect.stringContaining("blank"),
+    });
+  expect(session.getEntries()).toEqual([]);
+  await session.close();
+});

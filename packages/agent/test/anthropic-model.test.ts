@@ -1,5 +1,6 @@
 import { anthropicModel, createAgent } from "@espalier/agent";
 import { createSession } from "@espalier/engine";
+import { fromAnthropic } from "@espalier/interop";
 import { isMessage, memoryStore } from "@espalier/session-tree";
 import { textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
@@ -42,4 +43,19 @@ test("a context that leaves no room for fixed thinking is compacted before it is
     .flatMap((entry) => (isMessage(entry, "assistant") ? entry.message : []));
   expect(answers.filter(({ stopReason }) => stopReason === "error")).toEqual([]);
   expect(requests.filter(({ body }) => body["thinking"]).length).toBe(1);
+});
+
+test("a refusal is told alike, whether Claude answers here or its answer is imported", async () => {
+  const { url } = await server({ reply: textReply("I cannot.", { stopReason: "refusal" }) });
+  const session = await createSession({ store: memoryStore(), log: quiet });
+  const model = anthropicModel({ apiKey: "key-of-the-test", baseURL: url, model: "claude-haiku-4-5" });
+  const said = await createAgent({ session, model }).run("What grows here?");
+  const response = {
+    role: "assistant",
+    content: [{ type: "text", text: "I cannot." }],
+    stop_reason: "refusal",
+  };
+  const [imported] = fromAnthropic([response]).messages;
+  for (const answer of [said, imported])
+    expect(answer).toMatchObject({ stopReason: "error", errorMessage: "The model stopped: refusal." });
 });

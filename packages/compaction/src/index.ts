@@ -35,7 +35,7 @@ export { firstKeptProblem } from "./legal-first-kept.ts";
 export type { OffloadPlan } from "./offload-plan.ts";
 export { type OmittedEntries, omittedEntries } from "./omitted-entries.ts";
 export { openPairs } from "./open-pairs.ts";
-export { excessBytes, pictureEdits } from "./picture-edits.ts";
+export { editsWithout, excessBytes, excessPictures, isPicture, pictureEdits } from "./picture-edits.ts";
 export { type FittedPlan, planAt, planSelection, type Selection } from "./plan-at.ts";
 export type { PlanConditions } from "./plan-conditions.ts";
 export type { CompactionInTheMaking, Policy, PolicyMoment, PolicySituation } from "./policy.ts";

@@ -25,6 +25,7 @@ export type { ForkOptions, ForkResult } from "./fork-session.ts";
 export type { HoldOptions, OnBusy } from "./hold-session.ts";
 export { espalierHome, piSessions } from "./home.ts";
 export { type EngineHooks, engineHooks } from "./hooks.ts";
+export type { LeftOutPicture, PictureLimits } from "./leave-out-pictures.ts";
 export { type ListedSession, type ListOptions, listSessions } from "./list-sessions.ts";
 export type { ExtensionOptions } from "./load-extensions.ts";
 export type { MergeOptions, MergeResult } from "./merge-branch.ts";

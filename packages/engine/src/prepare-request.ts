@@ -1,11 +1,21 @@
 import { CompactionError, type NothingToCompact, tokenBudget } from "@espalier/compaction";
 import { summaryNote } from "@espalier/policies";
-import { type SessionContext, SessionTreeError, type SessionTreeErrorCode } from "@espalier/session-tree";
+import {
+  refuseEmptySchemas,
+  type SessionContext,
+  SessionTreeError,
+  type SessionTreeErrorCode,
+} from "@espalier/session-tree";
 import { compactWhenDue } from "./compact-when-due.ts";
 import { reportFailure } from "./compaction-events.ts";
 import { situationOf } from "./compaction-request.ts";
 import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
-import { leaveOutPictures } from "./leave-out-pictures.ts";
+import {
+  type LeftOutPicture,
+  leaveOutPictures,
+  type PictureLimits,
+  pictureLimitsOf,
+} from "./leave-out-pictures.ts";
 import { bringFilesHome, type OffloadedResults, offloadResults } from "./offload-results.ts";
 import { policyInForce } from "./policy-in-force.ts";
 import { overheadBytesOf, overheadOf, type RequestExtras } from "./request-overhead.ts";
@@ -22,7 +32,10 @@ import {
 import type { SessionState } from "./session-state.ts";
 
 /** What a request goes out with besides the context, and how a compaction before it is made. */
-export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {}
+export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {
+  /** Pictures that the provider takes; by default what is known of the provider of the model in force. */
+  pictures?: Partial<PictureLimits>;
+}
 
 /** A context ready to be made into a request. */
 export interface PreparedRequest {
@@ -34,6 +47,8 @@ export interface PreparedRequest {
   offloaded: OffloadedResults | null;
   /** The compaction that came before; null for none. */
   compaction: CompactionResult | null;
+  /** Pictures that were left out of the context, since the provider would have refused them; empty for none. */
+  picturesLeftOut: LeftOutPicture[];
   /** Why something that was due (files, a compaction) did not come about although the request can go out; null otherwise. */
   failure: Error | null;
 }
@@ -48,19 +63,20 @@ export interface PreparedSession extends SessionState {
 
 /**
  * Everything that happens before a request goes out, in order: files that the context refers to are there; large
- * results move to files; the policy is judged and compacts; where the request has more bytes than its provider takes,
- * the oldest pictures are left out; what does not fit the model's window or these bytes all the same is compacted as the
+ * results move to files; the policy is judged and compacts; pictures that its provider
+ * does not take, and the oldest where there are too many of them or too many bytes, are left out; what does not fit the model's window or these bytes all the same is compacted as the
  * default policy does, or is an error; the policy and then the extensions shape what is sent.
  *
  * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
  * as it is, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
- * @throws CompactionError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError
+ * @throws CompactionError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError `bad-tool`
  */
 export async function prepareRequest(
   session: PreparedSession,
   options: RequestPreparation = {},
 ): Promise<PreparedRequest> {
+  refuseEmptySchemas(options.tools);
   const policy = policyInForce(session, options);
   const request = { ...options, policy, overheadTokens: overheadOf(policy, options) };
   const situation = () => situationOf(session, request);
@@ -87,11 +103,19 @@ export async function prepareRequest(
 
   const measured = () => requestSize(session.requestContext, limits);
   let size = measured();
+  const picturesLeftOut: LeftOutPicture[] = [];
+  const pictures = { ...pictureLimitsOf(session.requestContext.model), ...options.pictures };
+  const leaveOut = async (bytes: number) => {
+    if (!autoCompact) return;
+    const budget = { limits: pictures, bytes, requestBytes };
+    const out = await tried(() => leaveOutPictures(session, session.requestContext, budget));
+    if (out?.length) picturesLeftOut.push(...out);
+    size = measured();
+  };
+  await leaveOut(0);
   if (size.isOverBytes) {
     refuseLargeMessage(session, size, limits);
-    if (autoCompact)
-      await tried(() => leaveOutPictures(session, session.requestContext, size.bytes, requestBytes));
-    size = measured();
+    await leaveOut(size.bytes);
   }
   if (failure && isTooLarge(size)) throw failure;
   // The first of the two may have joined a compaction that was under way.
@@ -109,6 +133,7 @@ export async function prepareRequest(
     system: system || undefined,
     offloaded: offloaded?.offloadedCount ? offloaded : null,
     compaction: done?.eligible ? done : null,
+    picturesLeftOut,
     failure,
   };
 

@@ -244,8 +244,8 @@ export class Session implements SessionState {
     return appended;
   }
 
-  /** Appends messages, filling in what a draft leaves out; see `fillMessage`. */
-  appendMessages(drafts: readonly MessageDraft[], options?: AppendOptions): Promise<Entry[]> {
+  /** Appends messages, filling in what a draft leaves out; see `fillMessage`. Throws `bad-input`, as it does. */
+  async appendMessages(drafts: readonly MessageDraft[], options?: AppendOptions): Promise<Entry[]> {
     return this.append(fillMessages(drafts, this.context), options);
   }
 

@@ -64,7 +64,7 @@ test("an answer by another model is a change too, and the next request waits for
     },
   });
   for (let at = 0; at < 8; at++) await session.appendMessages(turn(`${at}`));
-  const answer = { role: "assistant", content: "short", provider: "other", model: "small" };
+  const answer = { role: "assistant" as const, content: "short", provider: "other", model: "small" };
   const answered = session.appendMessages([answer, { role: "user", content: "go on" }]);
   while (session.context.model?.modelId !== "small") await new Promise((resolve) => setImmediate(resolve));
   const prepared = session.prepareRequest();

@@ -89,7 +89,11 @@ describe("before a request", () => {
     const calls = ["x", "y"].map((id) => ({ type: "toolCall", id, name: "read", arguments: {} }));
     await session.appendMessages([
       { role: "assistant", content: calls },
-      ...["x", "y"].map((toolCallId) => ({ role: "toolResult", toolCallId, content: "z".repeat(26_000) })),
+      ...["x", "y"].map((toolCallId) => ({
+        role: "toolResult" as const,
+        toolCallId,
+        content: "z".repeat(26_000),
+      })),
     ]);
     const { context, offloaded } = await session.prepareRequest();
     expect(offloaded).toMatchObject({ offloadedCount: 1 });

@@ -206,7 +206,7 @@ test("property: whatever the sizes, what goes out is within both budgets, or the
             { role: "assistant", content: `Done with ${at}.` },
           ]);
         }
-        const asked = waiting === null ? [] : [{ role: "user", content: [picture(waiting)] }];
+        const asked = waiting === null ? [] : [{ role: "user" as const, content: [picture(waiting)] }];
         await session.appendMessages(asked);
         const before = bytesOf(session);
         try {

@@ -14,8 +14,8 @@ export interface EventPayloads {
   STATE_CHANGED:
     | { name: "session.compaction"; data: CompactionCounts }
     | { name: "session.offload"; data: { offloadedCount: number; freedTokens: number } }
-    /** Pictures were left out of so many messages, since the request had too many bytes. */
-    | { name: "session.pictures"; data: { messages: number } };
+    /** Pictures were left out of so many messages; `reasons` says why, each reason once. */
+    | { name: "session.pictures"; data: { messages: number; reasons: readonly string[] } };
   ERROR: { name: string; message: string };
 }
 

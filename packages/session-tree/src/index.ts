@@ -82,8 +82,10 @@ export {
   type AnthropicToolResult,
   anthropicFormat,
 } from "./request/anthropic-format.ts";
+export { isBlank } from "./request/blank.ts";
 export { buildRequest, type RequestOptions } from "./request/build-request.ts";
 export { type HealOptions, heal, NO_OUTPUT, NO_RESULT, OPENING } from "./request/heal.ts";
+export { healedImage } from "./request/image.ts";
 export {
   type OpenaiChatMessage,
   type OpenaiChatPart,
@@ -104,7 +106,7 @@ export { blockBytes, estimateBytes, totalBytes } from "./request/request-bytes.t
 export type { Carried, Conversation, RequestFormat } from "./request/request-format.ts";
 export { requestFormats } from "./request/request-formats.ts";
 export { RequestWriter } from "./request/request-writer.ts";
-export type { HealedTool, ObjectSchema } from "./request/system-prompt.ts";
+export { type HealedTool, type ObjectSchema, refuseEmptySchemas } from "./request/system-prompt.ts";
 export type {
   AnswerBlock,
   AssistantTurn,

@@ -135,11 +135,16 @@ export interface SystemMessage {
   timestamp: number;
 }
 
-/** A tool as a model is told of it; `parameters` is a JSON Schema. */
+/** A tool as a model is told of it. */
 export interface ToolDefinition {
   name: string;
   description?: string;
+  /** A JSON Schema of type `object`; absent for a tool without arguments. */
   parameters?: Record<string, unknown>;
+  /** Not here: this is Anthropic's name for `parameters`, and a tool with it would be sent with an empty schema. */
+  input_schema?: never;
+  /** Not here: the AI SDK's name for `parameters`. */
+  inputSchema?: never;
 }
 
 /** Text that an extension put into the conversation; the model reads it as a user's. */

@@ -14,6 +14,7 @@ import type { LeaseHolder } from "./session-store.ts";
  * - `not-found`, `not-a-file`, `unreadable`, `exists`: the log itself
  * - `not-loaded`: the store has not brought the whole log into memory yet
  * - `empty-context`: nothing to send
+ * - `bad-tool`: a tool to declare whose schema no model would read
  * - `removed`, `changed`, `shrunk`: the log is no longer what was read; nothing was written
  * - `short-write`, `write-failed`, `sync-failed`: the append does not count
  * - `queue-full`: the append does not count, and there is no room to keep it until writing works again
@@ -37,6 +38,7 @@ export type SessionTreeErrorCode =
   | "exists"
   | "not-loaded"
   | "empty-context"
+  | "bad-tool"
   | "closed"
   | "busy"
   | "read-only"

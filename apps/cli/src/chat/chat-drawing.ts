@@ -187,9 +187,9 @@ const DRAWN: {
   offload_done(event) {
     this.note(viewOffloaded(event));
   },
-  pictures_left_out({ messages }) {
+  pictures_left_out({ messages, reasons }) {
     this.note(
-      `(pictures of ${formatMany(messages, "message")} are left out from now on: too many bytes for a request)`,
+      `(pictures of ${formatMany(messages, "message")} are left out from now on: ${plainLine(reasons.join("; "))})`,
     );
   },
   compact_start({ message }) {

@@ -4,7 +4,7 @@ const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
   ["end_turn", "stop"],
   ["stop_sequence", "stop"],
   ["pause_turn", "stop"],
-  ["refusal", "stop"],
+  ["refusal", "error"],
   ["max_tokens", "length"],
   ["model_context_window_exceeded", "length"],
   ["tool_use", "toolUse"],
@@ -15,7 +15,8 @@ const ENVELOPE = new Set(["id", "type", "stop_sequence"]);
 
 /**
  * What an answer that came as a response of the API says beside its content: model, usage, why it ended. An answer in a
- * request says nothing of this. `unread` names the fields that were not understood.
+ * request says nothing of this. A refusal is an answer that failed: the API asks for it to be left out of what follows.
+ * `unread` names the fields that were not understood.
  */
 export function answerFacts(fields: Record<string, unknown>): {
   said: Partial<AssistantMessage>;
@@ -23,10 +24,12 @@ export function answerFacts(fields: Record<string, unknown>): {
 } {
   const { model, stop_reason, usage, ...rest } = fields;
   const stopReason = STOP_REASONS.get(stop_reason);
+  const errorMessage = stopReason === "error" ? `The model stopped: ${String(stop_reason)}.` : undefined;
   return {
     said: {
       ...(typeof model === "string" ? { model } : {}),
       ...(stopReason ? { stopReason } : {}),
+      ...(errorMessage === undefined ? {} : { errorMessage }),
       ...(isRecord(usage) ? { usage: readUsage(usage) } : {}),
     },
     unread: Object.keys(rest).filter((field) => !ENVELOPE.has(field) && rest[field] !== null),

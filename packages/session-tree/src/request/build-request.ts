@@ -3,7 +3,7 @@ import type { SessionContext } from "../session-context.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { heal } from "./heal.ts";
 import type { RequestFormat } from "./request-format.ts";
-import { foldSystem } from "./system-prompt.ts";
+import { foldSystem, refuseEmptySchemas } from "./system-prompt.ts";
 
 /** How a context becomes a request. */
 export interface RequestOptions<Request> {
@@ -22,11 +22,12 @@ export interface RequestOptions<Request> {
  * touched; arguments of calls and schemas of tools may be the stored objects themselves, so add to the request, and
  * change nothing inside those.
  *
- * Throws `empty-context` when nothing in the context says anything to a model.
+ * @throws SessionTreeError `empty-context` when nothing in the context says anything to a model; `bad-tool`
  */
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
   const { callIdLength, toolNameLength } = format;
+  refuseEmptySchemas(tools);
   const carried = format.carry?.(context, model);
   const turns = heal(carried?.context ?? context, {
     model,

@@ -1,4 +1,5 @@
 import { type ContextMessage, messageText, type SystemMessage, type ToolDefinition } from "../message.ts";
+import { SessionTreeError } from "../session-tree-error.ts";
 import { isBlank } from "./blank.ts";
 import { validToolName } from "./call-ids.ts";
 import { isRecord } from "./record.ts";
@@ -52,6 +53,48 @@ export function foldSystem(
     if (!tools.has(healed.name)) tools.set(healed.name, healed);
   }
   return { system: system === "" ? undefined : system.toWellFormed(), tools: [...tools.values()] };
+}
+
+/** Names under which other libraries have a tool's schema. */
+const OTHER_SCHEMAS = ["input_schema", "inputSchema", "schema", "args", "arguments", "function"];
+
+/** Keywords of which a JSON Schema without a type has at least one. */
+const SAYING_MORE = ["properties", "$ref", "anyOf", "oneOf", "allOf", "additionalProperties"];
+
+/**
+ * Refuses tools that a model would be told of without their arguments.
+ *
+ * @throws SessionTreeError `bad-tool`
+ */
+export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined): void {
+  for (const tool of tools ?? []) {
+    const problem = schemaProblem(tool);
+    if (problem === undefined) continue;
+    const name = isRecord(tool) ? JSON.stringify(tool["name"]) : "";
+    throw new SessionTreeError(
+      "bad-tool",
+      `The tool ${name} would be sent with an empty schema: ${problem}. Give { name, description, parameters }, where parameters is a JSON Schema of type "object".`,
+    );
+  }
+}
+
+/** Why the schema of a tool would be sent empty; undefined where it is not, or where the tool has no arguments. */
+function schemaProblem(tool: unknown): string | undefined {
+  if (!isRecord(tool)) return "it is no object";
+  const { parameters } = tool;
+  if (parameters === undefined) {
+    const other = OTHER_SCHEMAS.find((field) => tool[field] !== undefined);
+    return other && `it has \`${other}\` and no \`parameters\``;
+  }
+  if (!isRecord(parameters)) return "its `parameters` are no object";
+  if ("~standard" in parameters || typeof parameters["parse"] === "function")
+    return "its `parameters` are a validator and no JSON Schema (zod: z.toJSONSchema(schema))";
+  const isEmpty = Object.keys(parameters).length === 0;
+  const isSchema = isEmpty || SAYING_MORE.some((keyword) => keyword in parameters);
+  const { type } = parameters;
+  return type === "object" || (type === undefined && isSchema)
+    ? undefined
+    : "its `parameters` are no schema of an object";
 }
 
 function applyPatch(

@@ -73,7 +73,7 @@ function identified({ content }: MessageReply, id: string): ReplyBlock[] {
 function emptied(block: ReplyBlock): Record<string, unknown> {
   if (block.type === "text") return { type: "text", text: "" };
   if (block.type === "thinking") return { type: "thinking", thinking: "", signature: "" };
-  return { ...block, input: {} };
+  return block.type === "tool_use" ? { ...block, input: {} } : block;
 }
 
 function* deltas(block: ReplyBlock, length: number): Generator<Record<string, unknown>> {
@@ -82,7 +82,7 @@ function* deltas(block: ReplyBlock, length: number): Generator<Record<string, un
   else if (block.type === "thinking") {
     for (const thinking of pieces(block.thinking, length)) yield { type: "thinking_delta", thinking };
     yield { type: "signature_delta", signature: block.signature };
-  } else {
+  } else if (block.type === "tool_use") {
     const json = JSON.stringify(block.input);
     for (const partial of pieces(json, length)) yield { type: "input_json_delta", partial_json: partial };
   }

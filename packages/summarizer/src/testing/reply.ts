@@ -2,6 +2,7 @@
 export type ReplyBlock =
   | { type: "text"; text: string }
   | { type: "thinking"; thinking: string; signature: string }
+  | { type: "redacted_thinking"; data: string }
   | { type: "tool_use"; id?: string; name: string; input: Record<string, unknown> };
 
 /** What happens instead of the rest of a streamed answer, after that many deltas. */

@@ -1,0 +1,137 @@
+import { createSession, EngineError, type MessageDraft, type Session } from "@espalier/engine";
+import { fromAiSdk, fromAnthropic, fromOpenaiChat, fromOpenaiResponses } from "@espalier/interop";
+import {
+  type AssistantMessage,
+  anthropicFormat,
+  buildRequest,
+  memoryStore,
+  type StoredMessage,
+  type ToolDefinition,
+  type UserMessage,
+} from "@espalier/session-tree";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+
+const begun = () => createSession({ store: memoryStore() });
+
+/** The sentence with which an append is refused; it must leave the log as it was. */
+async function refusal(session: Session, draft: unknown): Promise<string> {
+  const before = session.getEntries().length;
+  const error = await session.appendMessages([draft as MessageDraft]).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  expect(error).toBeInstanceOf(EngineError);
+  expect(error).toMatchObject({ code: "bad-input" });
+  expect(session.getEntries()).toHaveLength(before);
+  return (error as EngineError).message;
+}
+
+describe("a prompt that says nothing is refused when it is appended", () => {
+  test.each([
+    { role: "user", content: "" },
+    { role: "user", content: " \n\t" },
+    { role: "user", content: [] },
+    { role: "user", content: [{ type: "text", text: " " }] },
+    { role: "user" },
+  ])("%j", async (draft) => {
+    expect(await refusal(await begun(), draft)).toContain("blank");
+  });
+
+  test("one with a picture alone is none", async () => {
+    const session = await begun();
+    const picture = { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" } as const;
+    await session.appendMessages([{ role: "user", content: [picture] }]);
+    expect(session.context.messages).toHaveLength(1);
+  });
+});
+
+describe("what no model would read as it was meant is refused when it is appended", () => {
+  test.each([
+    [{ role: "assistant", content: [{ type: "tool_use", id: "a", name: "b", input: {} }] }, "fromAnthropic"],
+    [{ role: "assistant", content: [{ type: "redacted_thinking", data: "x" }] }, "redacted_thinking"],
+    [
+      { role: "assistant", content: [{ type: "thinking", thinking: "x", signature: "s" }] },
+      "thinkingSignature",
+    ],
+    [{ role: "assistant", content: [{ type: "tool-call", toolCallId: "a" }] }, "fromAiSdk"],
+    [{ role: "assistant", content: null, tool_calls: [] }, "tool_calls"],
+    [{ role: "user", content: [{ type: "image", source: { type: "base64", data: "x" } }] }, "source"],
+    [{ role: "user", content: [{ type: "image_url", image_url: { url: "x" } }] }, "fromOpenaiChat"],
+    [{ role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "b" }] }, "tool_result"],
+    [{ role: "user", content: [{ type: "input_text", text: "a" }] }, "fromOpenaiResponses"],
+    [{ role: "tool", content: "a", tool_call_id: "b" }, "fromOpenaiChat"],
+    [{ role: "developer", content: "a" }, "developer"],
+    [{ role: "compactionSummary", summary: "a" }, "compactionSummary"],
+    [{ content: "a" }, "role"],
+    [{ role: "user", contents: "a" }, "content"],
+    [{ role: "user", contnet: "a" }, "content"],
+    [{ role: "toolResult", tool_call_id: "a", content: "b" }, "toolCallId"],
+    [{ role: "toolResult", toolCallId: "a", content: "b", is_error: true }, "isError"],
+    [{ role: "assistant", content: [{ type: "toolCall", id: "a", name: "b", args: {} }] }, "arguments"],
+    [{ role: "assistant", content: [{ type: "text", content: "a" }] }, "text"],
+    [{ role: "user", content: [{ type: "text" }] }, "text"],
+    [{ role: "user", content: ["hello"] }, "type"],
+    [{ role: "user", content: { type: "text", text: "a" } }, "content"],
+  ])("%j", async (draft, named) => {
+    expect(await refusal(await begun(), draft)).toContain(named);
+  });
+});
+
+test("the library's own messages are taken, and the compiler knows that they are", async () => {
+  const session = await begun();
+  const asked: UserMessage = { role: "user", content: "Look.", timestamp: 1 };
+  const answered: AssistantMessage = {
+    role: "assistant",
+    content: [{ type: "toolCall", id: "c1", name: "look", arguments: {} }],
+    provider: "anthropic",
+    model: "claude",
+    stopReason: "toolUse",
+    timestamp: 2,
+  };
+  const stored: StoredMessage[] = [asked, answered];
+  await session.appendMessages(stored);
+  const image = { type: "image" as const, data: "iVBORw0KGgo=", mimeType: "image/png" };
+  for (const { messages } of [
+    fromAnthropic([{ role: "user", content: [{ type: "document", source: { type: "text", data: "a" } }] }]),
+    fromOpenaiChat([{ role: "assistant", refusal: "No.", content: null }]),
+    fromOpenaiResponses([{ type: "web_search_call", id: "w", status: "completed" }]),
+    fromAiSdk([{ role: "user", content: [{ type: "image", image: "https://example.com/a.png" }] }]),
+  ])
+    await session.appendMessages(messages);
+  await session.appendMessages([{ role: "custom", customType: "note", content: [image], display: true }]);
+  expect(session.context.messages).toHaveLength(7);
+  await session.appendMessages(session.context.messages as StoredMessage[]);
+  expect(session.context.messages).toHaveLength(14);
+});
+
+describe("a tool whose schema would be sent empty is refused, by name", () => {
+  const schema = { type: "object", properties: { path: { type: "string" } } };
+  test.each([
+    [{ name: "read", input_schema: schema }, "input_schema"],
+    [{ name: "read", inputSchema: schema }, "inputSchema"],
+    [{ type: "function", function: { name: "read", parameters: schema } }, "function"],
+    [{ name: "read", parameters: { path: { type: "string" } } }, "parameters"],
+    [{ name: "read", parameters: { type: "string" } }, "parameters"],
+    [{ name: "read", parameters: z.object({ path: z.string() }) }, "z.toJSONSchema"],
+  ])("%j", async (given, named) => {
+    const tools = [given] as unknown as ToolDefinition[];
+    const session = await begun();
+    await session.appendMessages([{ role: "user", content: "Read." }]);
+    await expect(session.prepareRequest({ tools })).rejects.toMatchObject({
+      code: "bad-tool",
+      message: expect.stringContaining(named),
+    });
+    expect(() => buildRequest(session.context, { format: anthropicFormat, tools })).toThrow(named);
+  });
+
+  test("a tool without arguments is none, and the compiler refuses a tool of Anthropic's", async () => {
+    const session = await begun();
+    await session.appendMessages([{ role: "user", content: "When?" }]);
+    const tools: ToolDefinition[] = [{ name: "now" }, { name: "then", parameters: { type: "object" } }];
+    // @ts-expect-error its schema has another name
+    tools.concat({ name: "read", input_schema: schema });
+    await session.prepareRequest({ tools });
+    expect(buildRequest(session.context, { format: anthropicFormat, tools }).tools).toHaveLength(2);
+  });
+});
