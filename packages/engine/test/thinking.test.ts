@@ -19,9 +19,9 @@ const result = (toolCallId: string, content = "seen") => ({
 });
 
 async function begun() {
-  const compaction = { keepRecentTokens: 100 };
+  const compaction = { keepRecentTokens: 2_500 };
   const session = await createSession({ store: memoryStore(), compaction, log: { warn() {}, error() {} } });
-  await session.appendMessages([{ role: "user", content: `Look. ${words(3_000)}` }]);
+  await session.appendMessages([{ role: "user", content: `Look. ${words(20)}` }]);
   return session;
 }
 
@@ -55,7 +55,7 @@ test("sealed thoughts come back as they were", async () => {
 test("a compaction inside a running loop of tools keeps the thoughts of the answers that it keeps", async () => {
   const session = await begun();
   for (const id of ["c1", "c2", "c3"])
-    await session.appendMessages([...answer(tells(id), calls(id)), result(id, words(90))]);
+    await session.appendMessages([...answer(tells(id), calls(id)), result(id, words(2_000))]);
   expect(await session.compact()).toMatchObject({ eligible: true });
   const kept = session.context.messages.filter(({ role }) => role === "assistant").length;
   expect(kept).toBeGreaterThan(0);
