@@ -1,4 +1,4 @@
-import { parseLine } from "@espalier/jsonl-stream";
+import { LONGEST_PARSED, parseLine } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
 import { idFromSource, idFromText } from "../import-ids.ts";
 import { ImportIssues } from "../import-issue.ts";
@@ -73,14 +73,15 @@ export class ClaudeCodeFile {
   lineAt(row: number): Line | undefined {
     const kept = this.#kept.get(row);
     if (kept) return kept;
+    if (this.lines.table.lineLength(row) > LONGEST_PARSED) return undefined;
     const parsed = parseLine(this.bytesAt(row));
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
   }
 
-  /** The bytes of a line, good until the next line is read. */
-  bytesAt(row: number): Uint8Array {
+  /** The bytes of a line, or its first `longest`; good until the next line is read. */
+  bytesAt(row: number, longest = Number.POSITIVE_INFINITY): Uint8Array {
     const { table } = this.lines;
-    return this.#reader.read(table.offset(row), table.lineLength(row));
+    return this.#reader.read(table.offset(row), Math.min(table.lineLength(row), longest));
   }
 
   /** The id of a row's entry: the one in its line, where it can be one here. */

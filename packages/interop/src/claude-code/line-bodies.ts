@@ -12,6 +12,9 @@ import type { Hearing, Line } from "./hearing.ts";
 import { LineKind } from "./line-kind.ts";
 import { userBodies } from "./user-bodies.ts";
 
+/** Bytes that are kept of a line that cannot be read. */
+const LONGEST_UNREADABLE = 1 << 20;
+
 /** Reads what rows say, one after the other: later ones need to know of earlier ones. */
 export class LineBodies {
   readonly #file: ClaudeCodeFile;
@@ -107,9 +110,12 @@ export class LineBodies {
   /** The place is known, what the line says is not: it keeps what follows it together. */
   #unreadable(row: number): EntryBody {
     const { table } = this.#file.lines;
-    const message = "The line is no sound JSON: its place in the tree is kept, its text as state.";
+    const isShort = table.lineLength(row) <= LONGEST_UNREADABLE;
+    const message = isShort
+      ? "The line is no sound JSON: its place in the tree is kept, its text as state."
+      : "The line is no sound JSON, or longer than can be parsed: its place in the tree is kept, of its text the first 1 MiB as state.";
     this.#issues.add("unreadable-content", table.lineNumber(row), message);
-    const text = new TextDecoder().decode(this.#file.bytesAt(row));
+    const text = new TextDecoder().decode(this.#file.bytesAt(row, LONGEST_UNREADABLE));
     return { type: "custom", customType: "claude-code.unreadable", data: { text } };
   }
 }

@@ -70,13 +70,14 @@ export async function* importSessions(
 }
 
 async function* importFile(
-  { path, importer }: PlannedFile,
+  { path, importer, problem }: PlannedFile,
   files: SourceFiles,
   to: Destination,
   { cwd, summarize }: ImportOptions,
 ): AsyncGenerator<ImportReport, void> {
   const agent = importer?.agent ?? null;
   try {
+    if (problem) throw problem;
     const source = files.open(path);
     let drafts = 0;
     for (const draft of importer?.read(source) ?? []) {
@@ -87,17 +88,17 @@ async function* importFile(
       const summaries = summarize && (await summariseOpaque(rehearse, source, summarize, tell));
       yield await writeDraft(draft, summaries ? { ...to, summaries } : to);
     }
-    if (drafts === 0)
-      yield skipped(
-        path,
-        agent,
-        "not-a-session",
-        "No importer knows this file: it is no session of an agent.",
-      );
+    if (drafts === 0) yield skipped(path, agent, "not-a-session", unknownFile(path));
   } catch (error) {
     const kind = sourceProblem(error);
     if (kind === undefined) throw error;
-    yield skipped(path, agent, kind, (error as Error).message);
+    const { message } = error as Error;
+    yield skipped(
+      path,
+      agent,
+      kind,
+      isTooLong(error) ? `${path} holds a text that is too long for this program: ${message}.` : message,
+    );
   }
 }
 
@@ -107,12 +108,26 @@ function skipped(path: string, agent: string | null, kind: ImportIssueKind, mess
   return skippedReport(path, agent, issues.list());
 }
 
+const unknownFile = (path: string): string =>
+  path.endsWith(".gz")
+    ? "The file is compressed with gzip, which is not read here; decompress it with `gunzip` first."
+    : "No importer knows this file: it is no session of an agent.";
+
 /** What is wrong with a source costs that source; undefined for everything else that can go wrong. */
 function sourceProblem(error: unknown): ImportIssueKind | undefined {
   // While a session is written, the store says in its own words that the source was shortened.
   const isReading =
     (error instanceof InteropError && error.code !== "no-room") ||
     error instanceof JsonlError ||
+    isTooLong(error) ||
     (error instanceof SessionTreeError && error.code === "shrunk");
   return isReading ? "unreadable" : undefined;
+}
+
+/** True for a text longer than the engine can hold, about 512 MB. */
+function isTooLong(error: unknown): boolean {
+  return (
+    (error as { code?: unknown } | undefined)?.code === "ERR_STRING_TOO_LONG" ||
+    (error instanceof RangeError && error.message === "Invalid string length")
+  );
 }

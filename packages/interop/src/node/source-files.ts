@@ -72,7 +72,13 @@ export class SourceFiles {
 function openFile(path: string): ClosableView {
   try {
     // A link is followed: it is the user's, and nothing is written there.
-    return path.endsWith(".zst") ? decompressedFile(path) : openView(realpathSync(path));
+    const view = openView(realpathSync(path));
+    if (!path.endsWith(".zst")) return view;
+    try {
+      return decompressedFile(path, view);
+    } finally {
+      view.close();
+    }
   } catch (cause) {
     if (cause instanceof InteropError) throw cause;
     throw readError(path, cause);
@@ -81,6 +87,8 @@ function openFile(path: string): ClosableView {
 
 function readError(path: string, cause: unknown): InteropError {
   const { code } = cause as { code?: unknown };
+  if (cause instanceof JsonlError && code === "not-a-file")
+    return new InteropError("unreadable", cause.message, { cause });
   const isMissing = code === "ENOENT" || (cause instanceof JsonlError && code === "not-found");
   return isMissing
     ? new InteropError("not-found", `There is no file ${path}; check the path.`, { cause })
