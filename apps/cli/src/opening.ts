@@ -1,5 +1,6 @@
 import {
   espalierHome,
+  type ListOptions,
   type OpenOptions,
   openSession,
   type Session,
@@ -109,6 +110,11 @@ export function heard(shell: Shell): OpenOptions & Reach {
 /** The store that commands work in, as an option of whatever opens a session. Views and references ask about all of it. */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
+
+/** What a list or a search passes over is told on stderr, one sentence each. */
+export const tellSkipped = (shell: Pick<Shell, "complain">): Pick<ListOptions, "onSkipped"> => ({
+  onSkipped: (_place, { message }) => shell.complain(message),
+});
 
 /** Where sessions are opened by name: the store of `--store`, or files below the engine's home. */
 export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>

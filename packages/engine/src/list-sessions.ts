@@ -1,5 +1,5 @@
 import { isAbsolute, resolve, sep } from "node:path";
-import type { SessionListing, SessionStore } from "@espalier/session-tree";
+import type { SessionListing, SessionStore, StoreListOptions } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { espalierHome, piSessions, sessionFolders } from "./home.ts";
 
@@ -10,7 +10,7 @@ export interface ListedSession extends SessionListing {
 }
 
 /** Which sessions are listed. */
-export interface ListOptions {
+export interface ListOptions extends StoreListOptions {
   /** One folder and all below it; default: the engine's own home and, when it exists, the Pi coding agent's. */
   folder?: string;
   /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
@@ -26,12 +26,24 @@ export interface ListOptions {
   parent?: string;
 }
 
-/** Sessions, newest first. */
+/**
+ * Sessions, newest first. A folder below those that are listed and cannot be read is passed over, with a word to
+ * `onSkipped`; no link to a folder or a file is followed there.
+ *
+ * @throws SessionTreeError `unreadable` for a folder that was named and cannot be read
+ */
 export async function* listSessions(options: ListOptions = {}): AsyncGenerator<ListedSession> {
-  const { folder, home = espalierHome(), store, parent, subAgents = parent !== undefined } = options;
+  const {
+    folder,
+    home = espalierHome(),
+    store,
+    parent,
+    subAgents = parent !== undefined,
+    onSkipped,
+  } = options;
   const isOfPi = withinFolder(piSessions());
   const folders = folder === undefined ? sessionFolders(home) : [folder];
-  for await (const listing of (store ?? fileStore({ home, folders })).list()) {
+  for await (const listing of (store ?? fileStore({ home, folders })).list(onSkipped ? { onSkipped } : {})) {
     if (!subAgents && listing.parent?.kind === "subagent") continue;
     if (parent !== undefined && !listing.parent?.sessionId.startsWith(parent)) continue;
     yield { ...listing, agent: !store && isOfPi(listing.ref) ? "pi" : "espalier" };

@@ -1,15 +1,17 @@
 import {
   chmodSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, sep } from "node:path";
+import { basename, join, relative, sep } from "node:path";
 import {
   createSession,
   deleteSession,
@@ -19,12 +21,14 @@ import {
   openTrust,
   othersMayRead,
   repairSession,
+  searchSessions,
 } from "@espalier/engine";
 import { memoryLog, SessionTree } from "@espalier/session-tree";
-import { FileLog } from "@espalier/session-tree/node";
-import { afterAll, expect, test } from "vitest";
+import { FileLog, projectKey } from "@espalier/session-tree/node";
+import { afterAll, describe, expect, test } from "vitest";
 
 const work = mkdtempSync(join(tmpdir(), "espalier-"));
+process.env["PI_CODING_AGENT_DIR"] = join(work, "pi");
 afterAll(() => rmSync(work, { recursive: true }));
 
 const HEADER = `{"type":"session","version":3,"id":"s1","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
@@ -126,6 +130,111 @@ test("a link is no session: it is not listed, not opened, not removed", async ()
   await expect(deleteSession(link, { home })).rejects.toMatchObject({ code: "not-a-file" });
   expect(statSync(outside).size).toBeGreaterThan(0);
 });
+
+describe("a linked folder below the root", () => {
+  const home = join(work, "linked-folders");
+  const elsewhere = join(work, "elsewhere");
+  const cwd = join(work, "somewhere");
+  const theirs = join(elsewhere, "2026-01-01T00-00-00-000Z_theirs.jsonl");
+  const link = join(home, "sessions", projectKey(cwd));
+  mkdirSync(join(home, "sessions"), { recursive: true });
+  mkdirSync(elsewhere);
+  writeFileSync(theirs, `${HEADER.replace("s1", "theirs")}\n${ENTRY}\n`);
+  symlinkSync(elsewhere, link);
+  const through = join(link, basename(theirs));
+  const before = readFileSync(theirs);
+  const follow = { code: "not-a-file", message: expect.stringContaining(link) };
+
+  test("is not listed, not searched, and no id leads into it", async () => {
+    expect(await idsIn(listSessions({ home }))).toEqual([]);
+    expect(await idsIn(listSessions({ home, folder: join(home, "sessions") }))).toEqual([]);
+    expect(await idsIn(searchSessions("custom", { home }))).toEqual([]);
+    await expect(openSession("theirs", { home })).rejects.toMatchObject({ code: "not-found" });
+    await expect(deleteSession("theirs", { home })).rejects.toMatchObject({ code: "not-found" });
+    expect(existsSync(theirs)).toBe(true);
+  });
+
+  test("is not read, written or deleted through, however the path is given", async () => {
+    for (const ref of [through, relative(process.cwd(), through)]) {
+      for (const mode of ["read", "write"] as const)
+        await expect(openSession(ref, { home, mode })).rejects.toMatchObject(follow);
+      await expect(deleteSession(ref, { home })).rejects.toMatchObject(follow);
+    }
+    expect(readFileSync(theirs)).toEqual(before);
+  });
+
+  test("takes no new session", async () => {
+    await expect(createSession({ home, cwd })).rejects.toMatchObject(follow);
+    await expect(createSession({ home, file: join(link, "new.jsonl") })).rejects.toMatchObject(follow);
+    expect(readdirSync(elsewhere)).toEqual([basename(theirs)]);
+  });
+
+  test("is named by its own path, which is read and written", async () => {
+    const session = await openSession(theirs, { home });
+    await session.label("e1", "seen");
+    await session.close();
+  });
+
+  test("is every folder below the home, `sessions` too", async () => {
+    const other = join(work, "linked-sessions");
+    mkdirSync(other);
+    symlinkSync(join(home, "sessions"), join(other, "sessions"));
+    await expect(createSession({ home: other, cwd })).rejects.toMatchObject({ code: "not-a-file" });
+    const told: string[] = [];
+    const onSkipped = (place: string) => told.push(place);
+    expect(await idsIn(listSessions({ home: other, onSkipped }))).toEqual([]);
+    expect(told).toEqual([join(other, "sessions")]);
+  });
+});
+
+test("the root may be a link: the home, and a folder that is named", async () => {
+  const home = join(work, "linked-home");
+  const real = join(work, "real-home");
+  mkdirSync(real);
+  symlinkSync(real, home);
+  const session = await createSession({ home });
+  await session.appendMessages([{ role: "user", content: "needle" }]);
+  await session.close();
+  expect(existsSync(session.file.replace(home, real))).toBe(true);
+  const folder = join(work, "named");
+  symlinkSync(join(real, "sessions"), folder);
+  for (const place of [{ home }, { home, folder }]) {
+    expect(await idsIn(listSessions(place))).toEqual([session.id]);
+    expect(await idsIn(searchSessions("needle", place))).toEqual([session.id]);
+  }
+  await (await openSession(session.id, { home })).close();
+  expect(await deleteSession(session.id, { home })).toContain(session.file);
+  expect(await idsIn(listSessions({ home: real }))).toEqual([]);
+});
+
+test("a home in which nothing can be made is refused at once, by a code", async () => {
+  const file = join(work, "a-file");
+  writeFileSync(file, "");
+  // Names that the system refuses, also to its superuser.
+  const homes = [
+    file,
+    join(file, "below"),
+    ...(process.platform === "linux" ? ["/proc/nowhere/at/all"] : []),
+  ];
+  for (const home of homes)
+    await expect(createSession({ home }), home).rejects.toMatchObject({ code: "write-failed" });
+});
+
+test("a file where a folder is to be listed is named as what it is", async () => {
+  const folder = join(work, "no-folder");
+  writeFileSync(folder, "");
+  for (const found of [listSessions({ home: work, folder }), searchSessions("x", { home: work, folder })])
+    await expect(idsIn(found)).rejects.toMatchObject({
+      code: "unreadable",
+      message: `${folder} is no folder; name the folder it is in.`,
+    });
+});
+
+async function idsIn(found: AsyncIterable<{ id?: string; sessionId?: string }>): Promise<unknown[]> {
+  const ids: unknown[] = [];
+  for await (const { id, sessionId } of found) ids.push(id ?? sessionId);
+  return ids;
+}
 
 test("an own key __proto__ changes nobody, and cannot be written", async () => {
   const line = ENTRY.replace('"customType"', '"__proto__":{"polluted":true},"customType"');

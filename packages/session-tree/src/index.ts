@@ -136,7 +136,6 @@ export { isDamage, type SessionIssue, type SessionIssueKind } from "./session-is
 export { readSessionLine, type SessionLine } from "./session-line.ts";
 export type {
   Durability,
-  LeaseHolder,
   LeaseOptions,
   LogAppend,
   OpenMode,
@@ -144,9 +143,10 @@ export type {
   SessionListing,
   SessionLog,
   SessionStore,
+  StoreListOptions,
 } from "./session-store.ts";
 export { SessionTree } from "./session-tree.ts";
-export { SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
+export { type LeaseHolder, SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
 export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
 export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
 export { Tree } from "./tree.ts";

@@ -1,5 +1,5 @@
-import type { LeaseHolder, LeaseOptions, SessionLease } from "./session-store.ts";
-import { SessionTreeError } from "./session-tree-error.ts";
+import type { LeaseOptions, SessionLease } from "./session-store.ts";
+import { type LeaseHolder, SessionTreeError } from "./session-tree-error.ts";
 
 /** Leases among those who share a store in memory: all in one process, so that none of them can be dead. */
 export class MemoryLeases {

@@ -1,6 +1,7 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import type { PathWindow } from "./path-window.ts";
 import type { SessionHeader } from "./session-header.ts";
+import type { SessionTreeError } from "./session-tree-error.ts";
 import type { UpgradedLog } from "./upgrade.ts";
 
 /** What an acknowledged append survives: the end of the process, or also the loss of power. */
@@ -86,13 +87,10 @@ export interface SessionListing {
   parent: SessionHeader["parent"] | null;
 }
 
-/** Who writes a session. */
-export interface LeaseHolder {
-  /** Of its process, on `host`. */
-  pid: number;
-  host: string;
-  /** Since when, ISO 8601, UTC. */
-  since: string;
+/** How a store is listed. */
+export interface StoreListOptions {
+  /** Receives each place that cannot be read, such as a folder without rights; the list goes on without it. */
+  onSkipped?: (place: string, error: SessionTreeError) => void;
 }
 
 /** For how long one waits for a lease. */
@@ -126,7 +124,7 @@ export interface SessionStore {
   /** Opens by what a listing, a path or an id says. Throws `not-found`, `empty-file`, `not-a-file`, `unreadable`. */
   open(ref: string, mode: OpenMode): Promise<SessionLog>;
   /** All sessions, newest first. */
-  list(): AsyncIterable<SessionListing>;
+  list(options?: StoreListOptions): AsyncIterable<SessionListing>;
   /**
    * Takes the lease of a session: a courtesy among those who write it for a while, which keeps nobody from appending.
    * What a dead owner left behind counts for nothing.

@@ -1,4 +1,11 @@
-import type { LeaseHolder } from "./session-store.ts";
+/** Who writes a session. */
+export interface LeaseHolder {
+  /** Of its process, on `host`. */
+  pid: number;
+  host: string;
+  /** Since when, ISO 8601, UTC. */
+  since: string;
+}
 
 /**
  * What can go wrong, by name. `code` is stable and is what the command line prints with `--json`.

@@ -153,7 +153,7 @@ test("a list that ends early keeps what it read; where nothing can be kept it on
   expect(existsSync(gone)).toBe(false);
 });
 
-test("a list goes into folders, through links to folders as well, and past links that lead nowhere", async () => {
+test("a list goes into folders, and past links, wherever they lead", async () => {
   const elsewhere = join(home, "elsewhere");
   const sessions = join(home, "sessions");
   const deepest = join(sessions, "deep", "deeper");
@@ -164,16 +164,15 @@ test("a list goes into folders, through links to folders as well, and past links
   symlinkSync(elsewhere, join(sessions, "linked"));
   symlinkSync(join(sessions, "circle"), join(sessions, "circle"));
   symlinkSync(join(home, "nothing"), join(sessions, "dangling"));
-  expect((await listed()).map(({ id }) => id).sort()).toEqual(["one", "two"]);
+  expect((await listed()).map(({ id }) => id).sort()).toEqual(["one"]);
 });
 
-test("a folder is listed once, whatever leads back to it, and where it lies by itself", async () => {
+test("a folder is listed once, however it is named", async () => {
   const one = await made("one");
   const sessions = join(home, "sessions");
-  for (const name of ["0", "around", "~"]) symlinkSync(sessions, join(sessions, name));
-  symlinkSync(join(one, ".."), join(sessions, "1"));
-  expect((await listed()).map(({ ref }) => ref)).toEqual([one]);
-  const store = fileStore({ home, folders: [sessions, join(one, ".."), join(sessions, "around")] });
+  const around = join(home, "around");
+  symlinkSync(sessions, around);
+  const store = fileStore({ home, folders: [around, join(one, ".."), sessions] });
   const refs: string[] = [];
   for await (const { ref } of store.list()) refs.push(ref);
   expect(refs).toHaveLength(1);

@@ -8,7 +8,7 @@ import { type ChatChoices, openConversation } from "../chat/conversation.ts";
 import { CommandError } from "../failure.ts";
 import { jsonLine } from "../json-pieces.ts";
 import { renderMarkdown } from "../markdown/render-markdown.ts";
-import { storeOf } from "../opening.ts";
+import { storeOf, tellSkipped } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
 interface ChatOptions {
@@ -92,6 +92,7 @@ async function toldRun({ output }: Shell, agent: Agent, prompt: string) {
 }
 
 async function newestHere(shell: Shell): Promise<string> {
-  for await (const { ref, cwd } of listSessions(storeOf(shell))) if (cwd === process.cwd()) return ref;
+  for await (const { ref, cwd } of listSessions({ ...storeOf(shell), ...tellSkipped(shell) }))
+    if (cwd === process.cwd()) return ref;
   throw new CommandError("not-found", "There is no session of this folder yet; `espalier chat` begins one.");
 }

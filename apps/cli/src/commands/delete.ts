@@ -4,7 +4,7 @@ import { SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { formatMany } from "../numbers.ts";
-import { reading, storeInUse, storeOf } from "../opening.ts";
+import { reading, storeInUse, storeOf, tellSkipped } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
@@ -42,7 +42,11 @@ async function idOf(shell: Shell, ref: string): Promise<string | undefined> {
 /** Forks and runs of sub-agents that name a session which is gone; none while there is a copy of it. */
 async function orphansOf(shell: Shell, parentId: string): Promise<string[]> {
   const orphans: string[] = [];
-  for await (const { id, ref, parent } of listSessions({ ...storeOf(shell), subAgents: true })) {
+  for await (const { id, ref, parent } of listSessions({
+    ...storeOf(shell),
+    ...tellSkipped(shell),
+    subAgents: true,
+  })) {
     if (id === parentId) return [];
     if (parent?.sessionId === parentId) orphans.push(ref);
   }

@@ -4,7 +4,7 @@ import { type ListedSession, type ListOptions, listSessions } from "@espalier/en
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { jsonLine } from "../json-pieces.ts";
-import { storeOf } from "../opening.ts";
+import { storeOf, tellSkipped } from "../opening.ts";
 import { printLine } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { viewList } from "../views/view-list.ts";
@@ -30,6 +30,7 @@ export function addList(program: Command, shell: Shell): void {
       const sessions = listSessions({
         ...(folder === undefined ? storeOf(shell) : { folder: resolve(folder) }),
         ...asked,
+        ...tellSkipped(shell),
       });
       if (!shell.json) {
         for await (const line of viewList(sessions, shell)) await printLine(shell, line);

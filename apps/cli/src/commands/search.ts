@@ -4,7 +4,7 @@ import { type SearchOptions, searchSessions } from "@espalier/engine";
 import type { Command } from "commander";
 import { parseCount } from "../count-option.ts";
 import { CommandError } from "../failure.ts";
-import { storeOf } from "../opening.ts";
+import { storeOf, tellSkipped } from "../opening.ts";
 import { printLine, printStep } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { viewHit } from "../views/view-hit.ts";
@@ -38,7 +38,7 @@ Examples:
       const found = searchSessions(query, {
         ...options,
         ...(place === undefined ? storeOf(shell) : placeOf(place)),
-        onSkipped: (_file, { message }) => shell.complain(message),
+        ...tellSkipped(shell),
       });
       let count = 0;
       for await (const hit of found) {

@@ -1,10 +1,10 @@
-import { existsSync, statSync } from "node:fs";
+import { existsSync, lstatSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { listSessions, openSession, searchSessions } from "@espalier/engine";
 import type { ViewerSessions } from "@espalier/viewer";
 import { type Command, InvalidArgumentError } from "commander";
 import { CommandError } from "../failure.ts";
-import { heard, storeOf, toChange } from "../opening.ts";
+import { heard, storeOf, type tellSkipped, toChange } from "../opening.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 import { VIEWER_PAGE } from "../viewer-page.ts";
@@ -35,6 +35,7 @@ Examples:
     .action(async (place: string | undefined, options: ServeCommandOptions) => {
       if (place !== undefined && !existsSync(place))
         throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
+      if (place !== undefined) refuseOddPlace(place);
       const { serveViewer } = await import("@espalier/viewer");
       const server = await serveViewer({ ...options, sessions: sessionsAt(shell, place), page: VIEWER_PAGE });
       await print(shell, { url: server.url }, () => [server.url]);
@@ -44,21 +45,38 @@ Examples:
     });
 }
 
+/** A folder may be a link. A session's file may not: no list follows it. */
+function refuseOddPlace(place: string): void {
+  if (statSync(place).isDirectory() || lstatSync(place).isFile()) return;
+  const problem = lstatSync(place).isSymbolicLink()
+    ? "is a symbolic link, which is not followed; name the file it leads to"
+    : "is neither a folder nor a session's file; name one of these";
+  throw new CommandError("usage", `${place} ${problem}.`);
+}
+
 /** What is shown: a folder's sessions, the one in a file, or all there are. */
 function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
   const path = place === undefined ? undefined : resolve(place);
   const isFile = path !== undefined && statSync(path).isFile();
   const folder = path === undefined ? storeOf(shell) : { folder: isFile ? resolve(path, "..") : path };
   const where = path === undefined ? storeOf(shell) : isFile ? { files: [path] } : { folder: path };
+  // Pages ask for the list again and again: each place is told once.
+  const places = new Set<string>();
+  const told: ReturnType<typeof tellSkipped> = {
+    onSkipped(place, { message }) {
+      if (!places.has(place)) shell.complain(message);
+      places.add(place);
+    },
+  };
   return {
     async *list() {
-      for await (const session of listSessions({ ...folder, subAgents: true }))
+      for await (const session of listSessions({ ...folder, ...told, subAgents: true }))
         if (!isFile || session.ref === path) yield session;
     },
     read: (ref) => openSession(ref, { ...heard(shell), mode: "read" }),
     write: (ref, { beside }) =>
       openSession(ref, { ...toChange(shell, !beside), ...(beside ? { lease: false } : {}) }),
-    search: (query, signal) => searchSessions(query, { ...where, signal }),
+    search: (query, signal) => searchSessions(query, { ...where, ...told, signal }),
   };
 }
 

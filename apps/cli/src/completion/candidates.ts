@@ -138,8 +138,14 @@ const optionsOf = (program: Command, command: Command): Candidate[] =>
 /** Sessions whose id begins so, or, in a store, whose name does; the newest first. A path is completed as a path. */
 async function sessions(typed: string, place: StorePlace): Promise<Candidate[]> {
   const found: Candidate[] = [];
+  // There is nowhere to say it while a word is completed; `list` does.
+  const onSkipped = () => undefined;
   if (!place.store && (typed === "" || /[/.]/.test(typed))) return found;
-  for await (const { id, ref, name, firstMessage } of listSessions({ ...place, subAgents: true })) {
+  for await (const { id, ref, name, firstMessage } of listSessions({
+    ...place,
+    subAgents: true,
+    onSkipped,
+  })) {
     const value = place.store ? [ref, id].find((one) => one.startsWith(typed)) : id;
     if (value?.startsWith(typed)) found.push({ value, description: plainLine(name ?? firstMessage ?? "") });
     if (found.length === OFFERED) break;

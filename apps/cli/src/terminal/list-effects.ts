@@ -51,7 +51,8 @@ export class ListEffects {
       const sessions: ListedSession[] = [];
       const tell = (isDone: boolean) => this.#dispatch({ type: "sessions", sessions: [...sessions], isDone });
       let told = 0;
-      for await (const session of listSessions({ ...storeOf(this.#shell), subAgents: true })) {
+      const onSkipped = (_place: string, { message }: Error) => this.#dispatch({ type: "warned", message });
+      for await (const session of listSessions({ ...storeOf(this.#shell), subAgents: true, onSkipped })) {
         sessions.push(session);
         this.#bytes.set(session.ref, session.bytes);
         await pause();

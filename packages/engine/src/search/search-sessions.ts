@@ -20,7 +20,10 @@ export interface SearchOptions {
   caseSensitive?: boolean;
   /** Ends the search; thrown is the signal's reason. */
   signal?: AbortSignal;
-  /** Hears of a session that cannot be read; the search goes on. Those named in `files` are errors instead. */
+  /**
+   * Receives each session and folder that cannot be read; the search goes on without it. Those named in `files` are
+   * errors instead.
+   */
   onSkipped?: (file: string, error: SessionTreeError) => void;
 }
 
@@ -63,13 +66,15 @@ async function* sources({
   folder,
   home = espalierHome(),
   store,
+  onSkipped,
 }: SearchOptions): AsyncGenerator<Source> {
   const folders = folder === undefined ? sessionFolders(home) : [folder];
   const from = store ?? fileStore({ home, folders });
+  const told = onSkipped ? { onSkipped } : {};
   const source = (ref: string) => ({ ref, open: () => from.open(ref, "read") });
   if (files !== undefined) for (const ref of files) yield source(ref);
-  else if (store) for await (const { ref } of store.list()) yield source(ref);
-  else for (const { path } of sessionFiles(folders)) yield source(path);
+  else if (store) for await (const { ref } of store.list(told)) yield source(ref);
+  else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);
 }
 
 /** A session of a folder may be gone by now, or be no session: others are there to be searched. */

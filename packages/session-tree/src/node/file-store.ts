@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import { parsedHeader } from "../given-header.ts";
 import { listingOf } from "../listing.ts";
-import type { SessionListing, SessionLog, SessionStore } from "../session-store.ts";
+import type { SessionListing, SessionLog, SessionStore, StoreListOptions } from "../session-store.ts";
 import { SessionTree } from "../session-tree.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { leaseFiles, takeFileLease } from "./file-lease.ts";
@@ -11,7 +11,7 @@ import { FileLog } from "./file-log.ts";
 import { ListingCatalogue } from "./listing-catalogue.ts";
 import { type Processes, systemProcesses } from "./process-identity.ts";
 import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
-import { isBelow, makeFolder, sessionFiles } from "./session-folders.ts";
+import { isBelow, makeFolder, refuseLinksBelow, type SessionFile, sessionFiles } from "./session-folders.ts";
 
 /** Where the store keeps and looks for sessions. */
 export interface FileStoreOptions {
@@ -29,21 +29,30 @@ export interface FileStoreOptions {
 export function fileStore(options: FileStoreOptions): SessionStore {
   const { calls = nodeFileCalls, processes = systemProcesses } = options;
   const home = resolve(options.home);
-  const folders = (options.folders ?? [join(home, "sessions")]).map((folder) => resolve(folder));
+  const own = join(home, "sessions");
+  const folders = (options.folders ?? [own]).map((folder) => resolve(folder));
+  const roots = [home, ...folders.filter((folder) => folder !== own)];
+  const search = (how: StoreListOptions = {}) => sessionFiles(folders, { home, ...how });
+  const find = (ref: string): string => {
+    const path = findSession(ref, search);
+    refuseLinksBelow(path, roots);
+    return path;
+  };
   return {
     async create(header, lines = [], ref) {
       const path = ref === undefined ? sessionPath(home, parsedHeader(header)) : resolve(ref);
+      refuseLinksBelow(path, roots);
       makeFolder(dirname(path));
       return FileLog.create(path, header, lines, calls);
     },
     async open(ref, mode): Promise<SessionLog> {
-      const path = findSession(ref, folders);
+      const path = find(ref);
       // What is the store's is its owner's alone; a file that lies elsewhere may be shared on purpose.
-      return FileLog.open(path, mode, calls, { tighten: isBelow(path, [join(home, "sessions")]), processes });
+      return FileLog.open(path, mode, calls, { tighten: isBelow(path, [own]), processes });
     },
-    async *list(): AsyncGenerator<SessionListing> {
+    async *list(how): AsyncGenerator<SessionListing> {
       const catalogue = new ListingCatalogue(home);
-      const files = sessionFiles(folders);
+      const files = search(how);
       try {
         for (const { path, facts } of files) {
           const known = catalogue.find(path, facts);
@@ -58,13 +67,13 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       }
     },
     async lease(ref, options) {
-      const path = findSession(ref, folders);
+      const path = find(ref);
       // Only what can be opened can be held; nothing is put beside a file that is no session.
       await FileLog.open(path, "read", calls).close();
       return takeFileLease(path, { ...options, calls, processes });
     },
     async delete(ref) {
-      const path = findSession(ref, folders);
+      const path = find(ref);
       // Opening it says in one sentence why something that is no session file is left alone.
       const log = FileLog.open(path, "read", calls);
       await SessionTree.open(log).finally(() => log.close());
@@ -85,10 +94,14 @@ export function fileStore(options: FileStoreOptions): SessionStore {
 }
 
 /** The file that a path or a session id names. */
-function findSession(ref: string, folders: readonly string[]): string {
+function findSession(ref: string, search: (how: StoreListOptions) => SessionFile[]): string {
   if (existsSync(ref) || ref.includes("/") || ref.includes("\\") || ref.endsWith(".jsonl"))
     return resolve(ref);
-  const matches = (ref === "" ? [] : sessionFiles(folders)).filter(({ path }) =>
+  let unreadable: SessionTreeError | undefined;
+  const onSkipped = (_folder: string, error: SessionTreeError) => {
+    unreadable ??= error;
+  };
+  const matches = (ref === "" ? [] : search({ onSkipped })).filter(({ path }) =>
     idInFileName(path)?.startsWith(ref),
   );
   const exact = matches.find(({ path }) => idInFileName(path) === ref);
@@ -102,6 +115,8 @@ function findSession(ref: string, folders: readonly string[]): string {
       `${matches.length} sessions have an id that begins with ${ref}: ${ids.join(", ")}; give more of it.`,
     );
   }
+  // The session may be in the folder that cannot be read.
+  if (unreadable) throw unreadable;
   throw new SessionTreeError(
     "not-found",
     `There is no file and no session ${JSON.stringify(ref)}; \`espalier list\` shows the sessions there are.`,

@@ -9,4 +9,4 @@ export {
   sessionFileName,
   sessionPath,
 } from "./session-files.ts";
-export { type SessionFile, sessionFiles } from "./session-folders.ts";
+export { makeFolder, type SearchedFolders, type SessionFile, sessionFiles } from "./session-folders.ts";

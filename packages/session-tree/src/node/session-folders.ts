@@ -1,5 +1,6 @@
-import { type Dirent, existsSync, mkdirSync, readdirSync, type Stats, statSync } from "node:fs";
-import { join, resolve, sep } from "node:path";
+import { type Dirent, lstatSync, mkdirSync, readdirSync, type Stats, statSync } from "node:fs";
+import { dirname, join, relative, resolve, sep } from "node:path";
+import type { StoreListOptions } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 
 /** A file, and how long and old it was when it was looked at. */
@@ -9,46 +10,101 @@ export interface SessionFile {
   facts: Stats;
 }
 
+/** How folders are searched. */
+export interface SearchedFolders extends StoreListOptions {
+  /** The home of a store. It may be a link itself; `sessions` in it may be none. */
+  home?: string;
+}
+
 /**
- * The files in these folders, and below them, that are sessions by their name: newest first, none of them opened. Links
- * to folders are followed; no folder is read twice, however many ways lead there.
+ * The files in these folders, and below them, that are sessions by their name: newest first, none of them opened. Each of
+ * these folders may be a link; below them no link is followed. No folder is read twice, however many ways lead there. A
+ * folder below them that cannot be read is passed over; so is one of them where others are left and `onSkipped` is given.
  *
- * @throws SessionTreeError `unreadable` for a folder that cannot be read
+ * @throws SessionTreeError `unreadable`, `not-a-file` for one of these folders
  */
-export function sessionFiles(folders: readonly string[]): SessionFile[] {
+export function sessionFiles(
+  folders: readonly string[],
+  { home, onSkipped }: SearchedFolders = {},
+): SessionFile[] {
   const files: SessionFile[] = [];
   const read = new Set<string>();
-  const waiting = folders.map((folder) => resolve(folder));
-  // Followed last, so that what lies below by itself is found where it is.
-  const links: string[] = [];
-  const next = () => waiting.pop() ?? links.pop();
-  for (let folder = next(); folder !== undefined; folder = next()) {
-    if (!existsSync(folder) || !isNew(folder, read)) continue;
-    for (const file of filesIn(folder)) {
-      const path = join(folder, file.name);
-      if (file.isDirectory()) waiting.push(path);
-      else if (file.isSymbolicLink() && isFolder(path)) links.push(path);
-      else if (file.isFile() && file.name.endsWith(".jsonl")) {
-        // It may have been removed since the folder was read.
-        const facts = statSync(path, { throwIfNoEntry: false });
-        if (facts) files.push({ path, facts });
+  const roots = new Set(folders.map((folder) => resolve(folder)));
+  const waiting = [...roots];
+  for (let folder = waiting.pop(); folder !== undefined; folder = waiting.pop()) {
+    try {
+      if (home !== undefined && folder === join(home, "sessions"))
+        refuseLinksBelow(join(folder, "any"), [home]);
+      for (const file of isNew(folder, read) ? filesIn(folder) : []) {
+        const path = join(folder, file.name);
+        if (file.isDirectory()) waiting.push(path);
+        else if (file.isFile() && file.name.endsWith(".jsonl")) {
+          const facts = factsOf(path);
+          if (facts) files.push({ path, facts });
+        }
       }
+    } catch (error) {
+      const mayBeSkipped = !roots.has(folder) || (roots.size > 1 && onSkipped !== undefined);
+      if (!(error instanceof SessionTreeError) || !mayBeSkipped) throw error;
+      onSkipped?.(folder, error);
     }
   }
   return files.sort((a, b) => b.facts.mtimeMs - a.facts.mtimeMs);
+}
+
+/**
+ * Refuses a path that leads through a link below one of these folders. The folders themselves may be links, and so may
+ * whatever is above them. A path that is below none of them is what the caller named, and is left to the caller.
+ *
+ * @throws SessionTreeError `not-a-file`, naming the link
+ */
+export function refuseLinksBelow(path: string, folders: readonly string[]): void {
+  const above = folders.filter((folder) => isBelow(path, [folder]));
+  if (above.length === 0) return;
+  const root = above.reduce((deepest, folder) => (folder.length > deepest.length ? folder : deepest));
+  let place = root;
+  for (const part of relative(root, dirname(path)).split(sep)) {
+    place = join(place, part);
+    const facts = lookingAt(place, () => lstatSync(place, { throwIfNoEntry: false }));
+    if (place === root || !facts?.isSymbolicLink()) continue;
+    throw new SessionTreeError(
+      "not-a-file",
+      `${place} is a symbolic link, which is not followed; name the folder it leads to.`,
+    );
+  }
 }
 
 /** Whether a path lies below one of these folders. */
 export const isBelow = (path: string, folders: readonly string[]): boolean =>
   folders.some((folder) => path.startsWith(join(folder, sep)));
 
-/** Makes a folder and what is above it, for its owner alone whatever the umask is. Throws `write-failed`. */
+/**
+ * Makes a folder and what is above it, for its owner alone whatever the umask is.
+ *
+ * Folder by folder: the call that makes all of them at once never returns where the system refuses new names, as below
+ * /proc.
+ *
+ * @throws SessionTreeError `write-failed`
+ */
 export function makeFolder(folder: string): void {
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    makeFoldersTo(resolve(folder));
   } catch (cause) {
     const message = `The folder ${folder} cannot be made (${codeOf(cause)}); make it, or keep sessions elsewhere.`;
     throw new SessionTreeError("write-failed", message, { cause });
+  }
+}
+
+function makeFoldersTo(folder: string): void {
+  // A link to a folder counts as one.
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return;
+  const above = dirname(folder);
+  if (above !== folder) makeFoldersTo(above);
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another process may have made it since.
+    if (codeOf(error) !== "EEXIST" || !statSync(folder).isDirectory()) throw error;
   }
 }
 
@@ -59,21 +115,37 @@ function filesIn(folder: string): Dirent[] {
   } catch (cause) {
     // It may have been removed since it was found.
     if (codeOf(cause) === "ENOENT") return [];
-    const message = `${folder} cannot be read as a folder (${codeOf(cause)}); check its rights, or name another one.`;
-    throw new SessionTreeError("unreadable", message, { cause });
+    const problem =
+      codeOf(cause) === "ENOTDIR"
+        ? "is no folder; name the folder it is in"
+        : `cannot be read as a folder (${codeOf(cause)}); check its rights, or name another one`;
+    throw new SessionTreeError("unreadable", `${folder} ${problem}.`, { cause });
   }
 }
 
-/** True the first time that a folder is met, under whatever name. */
+/** Undefined for a file that was removed since its folder was read. */
+function factsOf(path: string): Stats | undefined {
+  return lookingAt(path, () => statSync(path, { throwIfNoEntry: false }));
+}
+
+/** True the first time that a folder is met, under whatever name; false for one that is not there. */
 function isNew(folder: string, met: Set<string>): boolean {
-  const facts = statSync(folder, { bigint: true, throwIfNoEntry: false });
+  const facts = lookingAt(folder, () => statSync(folder, { bigint: true, throwIfNoEntry: false }));
   const identity = `${facts?.dev}:${facts?.ino}`;
-  if (met.has(identity)) return false;
+  if (!facts || met.has(identity)) return false;
   met.add(identity);
   return true;
 }
 
-/** Whether a link leads to a folder: sessions may lie elsewhere. One that leads nowhere, or to itself, does not. */
-const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory();
+function lookingAt<Facts>(path: string, look: () => Facts): Facts | undefined {
+  try {
+    return look();
+  } catch (cause) {
+    // A link to itself, and a path below a file, lead nowhere.
+    if (codeOf(cause) === "ELOOP" || codeOf(cause) === "ENOTDIR") return undefined;
+    const message = `${path} cannot be looked at (${codeOf(cause)}); check the rights of its folder.`;
+    throw new SessionTreeError("unreadable", message, { cause });
+  }
+}
 
 const codeOf = (error: unknown): string => (error as NodeJS.ErrnoException).code ?? "see cause";

@@ -1,0 +1,69 @@
+// Places that are made to hurt, or cannot be read: what the commands say of them.
+import { execFileSync } from "node:child_process";
+import { copyFileSync, existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { DEMO, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+
+test("one folder that cannot be read ends neither list, search nor import, and is told", async () => {
+  const folder = temporaryFolder();
+  copyFileSync(DEMO, join(folder, "session.jsonl"));
+  // Its path is longer than the system takes, so nobody can read it, the superuser included.
+  const script = `process.chdir(process.argv[1]);
+    for (let n = 0; n < 20; n++) { require("fs").mkdirSync("d".repeat(250)); process.chdir("d".repeat(250)); }`;
+  execFileSync(process.execPath, ["-e", script, folder]);
+  try {
+    for (const command of [
+      ["list", folder],
+      ["search", "e", folder],
+    ]) {
+      const { code, values, stderr } = await espalierJson(command);
+      expect(code, command[0]).toBe(0);
+      expect(values.length).toBeGreaterThan(0);
+      expect(stderr).toMatch(/^\/[^\n]*cannot be [^\n]* \(ENAMETOOLONG\)[^\n]*\n$/);
+    }
+    const home = temporaryFolder();
+    const { code, values } = await espalierJson(["import", folder], { env: { ESPALIER_HOME: home } });
+    expect(code).toBe(0);
+    expect(values).toMatchObject([
+      { status: "created" },
+      { status: "skipped", issues: [{ message: expect.stringContaining("ENAMETOOLONG") }] },
+    ]);
+  } finally {
+    execFileSync("rm", ["-rf", join(folder, "d".repeat(250))]);
+  }
+});
+
+test("no command follows a folder that is a link below the home, by id or by path", async () => {
+  const [home, elsewhere] = [temporaryFolder(), temporaryFolder()];
+  const [name, id] = ["2026-01-01T00-00-00-000Z_theirs.jsonl", "theirs"];
+  const theirs = join(elsewhere, name);
+  copyFileSync(DEMO, theirs);
+  mkdirSync(join(home, "sessions"));
+  symlinkSync(elsewhere, join(home, "sessions", "linked"));
+  const env = { ESPALIER_HOME: home };
+  expect((await espalierJson(["list"], { env })).values).toEqual([]);
+  for (const ref of [id, join(home, "sessions", "linked", name)])
+    for (const command of [["delete", "--yes"], ["name", "mine"], ["tree"]]) {
+      const [verb, ...rest] = command as [string, ...string[]];
+      const { code, value } = await espalierJson([verb, ref, ...rest], { env });
+      expect(code, `${verb} ${ref}`).toBe(1);
+      expect(value.error.code).toBe(ref === id ? "not-found" : "not-a-file");
+    }
+  expect(existsSync(theirs)).toBe(true);
+});
+
+test("serve refuses what is neither a folder nor a session's file", async () => {
+  const folder = temporaryFolder();
+  const [fifo, link] = [join(folder, "fifo.jsonl"), join(folder, "link.jsonl")];
+  execFileSync("mkfifo", [fifo]);
+  symlinkSync(DEMO, link);
+  expect(await espalier(["serve", fifo])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("neither a folder nor a session's file"),
+  });
+  expect(await espalier(["serve", link])).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("is a symbolic link"),
+  });
+});
