@@ -1,12 +1,13 @@
 import { CompactionError, type NothingToCompact, tokenBudget } from "@espalier/compaction";
 import { summaryNote } from "@espalier/policies";
 import {
+  estimateTokens,
   refuseEmptySchemas,
   type SessionContext,
   SessionTreeError,
   type SessionTreeErrorCode,
 } from "@espalier/session-tree";
-import { compactWhenDue } from "./compact-when-due.ts";
+import { compactWhenDue, withoutReserve } from "./compact-when-due.ts";
 import { reportFailure } from "./compaction-events.ts";
 import { situationOf } from "./compaction-request.ts";
 import type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
@@ -63,8 +64,9 @@ export interface PreparedSession extends SessionState {
 
 /**
  * Everything that happens before a request goes out, in order: files that the context refers to are there; large
- * results move to files; the policy is judged and compacts; pictures that its provider
- * does not take, and the oldest where there are too many of them or too many bytes, are left out; what does not fit the model's window or these bytes all the same is compacted as the
+ * results move to files; the policy is judged and compacts, and so it does where the answer would have no reserve; pictures
+ * that its provider does not take, and the oldest where there are too many of them or too many bytes, are left out; what
+ * does not fit the model's window or these bytes all the same is compacted as the
  * default policy does, or is an error; the policy and then the extensions shape what is sent.
  *
  * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
@@ -97,9 +99,11 @@ export async function prepareRequest(
 
   await tried(() => bringFilesHome(session));
   const offloaded = isJudgedNow ? await tried(() => offloadResults(session, policy, situation())) : undefined;
-  let done = isJudgedNow
-    ? await tried(() => compactWhenDue(session, { ...request, ...(offloaded ? { offloaded } : {}) }, compact))
-    : undefined;
+  let done = autoCompact ? await tried(() => compactDue(offloaded)) : undefined;
+  // A policy that finds nothing to do, or counts otherwise, leaves the reserve to the default policy's way.
+  const isFitted = done?.eligible && policy.estimate === estimateTokens;
+  if (!failure && !isFitted && policy !== tokenBudget && withoutReserve(policy, situation()))
+    done = (await tried(() => compact({ ...request, policy: tokenBudget, reason: "threshold" }))) ?? done;
 
   const measured = () => requestSize(session.requestContext, limits);
   let size = measured();
@@ -136,6 +140,14 @@ export async function prepareRequest(
     picturesLeftOut,
     failure,
   };
+
+  /** As the policy says; one that is judged after appends does its own work in the background, and keeps the reserve here. */
+  async function compactDue(moved: OffloadedResults | undefined) {
+    if (isJudgedNow)
+      return compactWhenDue(session, { ...request, ...(moved ? { offloaded: moved } : {}) }, compact);
+    const reason = withoutReserve(policy, situation());
+    return reason && compact({ ...request, reason });
+  }
 
   function compact(due: CompactSessionOptions) {
     return session.compact(due);

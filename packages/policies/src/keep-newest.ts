@@ -41,7 +41,12 @@ export function planKeepingNewest(
   };
   const { firstKeptIndex } = cutAt(span.items, at);
   const { plan, fits } = planAt(span, { firstKeptIndex, turnStartIndex: -1, isSplitTurn: false }, conditions);
-  if (!fits) return prepareCompaction(path, settings, { overheadTokens, ...options });
+  if (!fits) {
+    // Never more than was to be kept: else a small context that this summary does not fit beside would stay whole.
+    const kept = plan.keptMessages.reduce((sum, message) => sum + estimateTokens(message), 0);
+    const keepRecentTokens = Math.min(settings.keepRecentTokens, kept);
+    return prepareCompaction(path, { ...settings, keepRecentTokens }, { overheadTokens, ...options });
+  }
   if (plan.historyIds.length > 0) return plan;
   return { eligible: false, reason: nothingBeyond(count, messagesIn(span.items)) };
 }

@@ -2,7 +2,7 @@ import { checkRanges } from "./settings-range.ts";
 
 /** When results move to files, and what follows where that is not enough (origins 003). All sizes are tokens. */
 export interface OffloadSettings {
-  /** A context above this has results moved out. Default: the size above which the model's window leaves no reserve. */
+  /** A context above this has results moved out. Default, and the most: the size above which the model's window leaves no reserve. */
   offloadThreshold?: number;
   /** Smaller results stay. Default 1,000. */
   offloadMinTokens: number;

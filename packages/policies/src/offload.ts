@@ -68,7 +68,8 @@ function planOffload(
 ): OffloadPlan {
   const byId = new Map<string, Entry>(path.map((entry) => [entry.id, entry]));
   const { files, ...result } = offloadIfNeeded(context.messages, {
-    offloadThreshold: offloadThreshold ?? thresholdOf(settings),
+    // A threshold of its own never takes the room that is reserved for the answer.
+    offloadThreshold: Math.min(offloadThreshold ?? Number.POSITIVE_INFINITY, thresholdOf(settings)),
     offloadMinTokens,
     pathFor,
     tokens: trustedTokens(context, overheadTokens),

@@ -2,7 +2,7 @@ import { checkRanges } from "./settings-range.ts";
 
 /** When a context is pruned (origins 004). */
 export interface PressureSettings {
-  /** The size that counts as full, in tokens; never more than the model's window. Default 8,000. */
+  /** The size that counts as full, in tokens; never more than the model's window less `reserveTokens`. Default 8,000. */
   maxContextTokens: number;
   /** From this many percent of it on, pruning is due. Default 75. */
   compactionThreshold: number;

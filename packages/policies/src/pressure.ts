@@ -9,7 +9,10 @@ import {
   prepareCompaction,
   readSpan,
   type Selection,
+  thresholdOf,
+  trustedTokens,
 } from "@espalier/compaction";
+import { wordEstimator } from "@espalier/summarizer";
 import { CompactionTrigger } from "./compaction-trigger.ts";
 import { HistoryPruner } from "./history-pruner.ts";
 import type { PlanOptions } from "./plan-options.ts";
@@ -37,18 +40,26 @@ export function pressure(settings: Partial<PressureSettings> = {}): Policy {
   };
 }
 
-/** What a request would have: history, system prompt and tools, and 50. */
-function pressingTokens({ context, overheadTokens }: PolicySituation): number {
-  return TokenCounter.messages(context.messages) + overheadTokens + TokenCounter.overhead;
-}
+/**
+ * Size of the next request: the usage that a provider reported, where it still describes the context, plus words for what
+ * follows it; else history, system prompt and tools by words, and 50.
+ */
+const pressingTokens = ({ context, overheadTokens }: PolicySituation): number =>
+  trustedTokens(context, overheadTokens, ESTIMATOR);
 
-/** What counts as full is never more than the model can read. */
+/** The word rule, each message weighed once. */
+const ESTIMATOR = { ...wordEstimator, estimate: TokenCounter.estimate };
+
+/** What counts as full is never more than the model can read beside the reserve for its answer. */
 function limitsIn({ settings }: PolicySituation, checked: PressureSettings): PressureSettings {
-  return { ...checked, maxContextTokens: Math.min(checked.maxContextTokens, settings.contextWindow) };
+  return { ...checked, maxContextTokens: Math.min(checked.maxContextTokens, thresholdOf(settings)) };
 }
 
 /** How often the room for messages is corrected by what stands beside the summary. */
 const CORRECTIONS = 4;
+
+/** Share of the context that stays where it is compacted below every level: by hand. As much as CRITICAL leaves of its 90 %. */
+const SHARE_BY_HAND = 60 / 90;
 
 function planPruning(
   situation: PolicySituation,
@@ -57,14 +68,21 @@ function planPruning(
 ): CompactionPlan {
   const { path } = situation;
   const span = readSpan(path);
-  const level = CompactionTrigger.checkLevel(pressingTokens(situation), limits);
-  const target = pruneTarget(level, limits);
+  const pressing = pressingTokens(situation);
+  const level = CompactionTrigger.checkLevel(pressing, limits);
+  const overheadTokens = situation.overheadTokens + TokenCounter.overhead;
+  const counted = TokenCounter.messages(situation.context.messages) + overheadTokens;
+  // Where the provider counts more than words do, a size of so many of its tokens is fewer of ours.
+  const target = Math.floor(pruneTarget(level, limits) * Math.min(1, counted / pressing));
+  // Nobody plans below the levels but by hand: then something goes, however much there is room for.
+  const isByHand = level === "NONE" && !options.isOverflow;
+  const wanted = isByHand ? Math.min(target, Math.floor(counted * SHARE_BY_HAND)) : target;
   const conditions: PlanConditions = {
     pinned: [],
     isOverflow: false,
     ...options,
     estimate: TokenCounter.estimate,
-    overheadTokens: situation.overheadTokens + TokenCounter.overhead,
+    overheadTokens,
     // A plan made for the target: what stands beside the summary is sized by the small window, not by the model's.
     settings: {
       ...situation.settings,
@@ -72,22 +90,20 @@ function planPruning(
       reserveTokens: limits.maxContextTokens - target,
     },
   };
-  let budget = target - conditions.overheadTokens - Math.min(PLANNED_SUMMARY_TOKENS, Math.floor(target / 4));
+  let budget = wanted - overheadTokens - Math.min(PLANNED_SUMMARY_TOKENS, Math.floor(wanted / 4));
   for (let correction = 1; ; correction++) {
     const selection = select(span, budget);
     if (!hasWork(selection)) break;
     const { plan, fits } = planSelection(span, selection, conditions);
-    const excess = plan.tokensAfter + conditions.overheadTokens - target;
+    const excess = plan.tokensAfter + overheadTokens - wanted;
     const isDone = (fits && excess <= 0) || correction === CORRECTIONS;
-    if (isDone && plan.tokensAfter < plan.tokensBefore) return plan;
+    if (isDone && (isByHand || plan.tokensAfter < plan.tokensBefore)) return plan;
     if (isDone) break;
     budget -= Math.max(1, excess);
   }
+  if (isByHand) return { eligible: false, reason: nothingReason(span) };
   // What must stay is too large by itself, or nothing may go: the default policy's way, with the room there is.
-  const isTooLarge = level !== "NONE" || conditions.isOverflow;
-  if (isTooLarge)
-    return prepareCompaction(path, { ...conditions.settings, keepRecentTokens: target / 2 }, conditions);
-  return { eligible: false, reason: nothingReason(situation, limits) };
+  return prepareCompaction(path, { ...conditions.settings, keepRecentTokens: target / 2 }, conditions);
 }
 
 /** What stays and what is summarised, with so many tokens for the messages. */
@@ -115,7 +131,8 @@ const isSystem = ({ messages }: Selection["kept"][number]): boolean =>
 
 const hasWork = ({ history }: Selection): boolean => history.some((item) => !isSystem(item));
 
-function nothingReason(situation: PolicySituation, limits: PressureSettings): string {
-  const percent = Math.round((100 * pressingTokens(situation)) / limits.maxContextTokens);
-  return `Nothing to compact: the context is at ${percent}% of ${limits.maxContextTokens} tokens, and pruning is due from ${limits.compactionThreshold}% on.`;
+function nothingReason({ items }: CompactionSpan): string {
+  const messages = items.reduce((sum, item) => sum + item.messages.length, 0);
+  if (messages === 0) return "Nothing to compact: there are no messages yet.";
+  return `Nothing to compact: all ${messages} messages are among those that always stay (the newest question, answer and tool messages).`;
 }

@@ -53,13 +53,12 @@ export function consolidatedMessages({
   path,
   messagesAbove,
 }: Pick<PolicySituation, "path" | "messagesAbove">): number {
-  const { previous, items } = readSpan(path);
+  const { previous } = readSpan(path);
   if (!previous) return 0;
   const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
   if (typeof recorded === "number") return recorded;
   // Another policy's compaction, or Pi's: what stands above the first kept entry was summarised by it.
-  const firstKept = items[0] ? path.indexOf(items[0].entry) : path.length;
-  return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKept));
+  return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
 }
 
 /** When the compaction that speaks in a context was made, ISO 8601; undefined when none does. */
@@ -71,6 +70,30 @@ export function lastConsolidatedAt(
   if (id === undefined) return undefined;
   const entry = path.findLast((candidate) => candidate.id === id);
   return entry && compaction.is(entry) ? consolidatedAt(entry) : undefined;
+}
+
+/**
+ * How many messages a path has up to one of its entries, which counts too, and so do messages that edits hide. Counted
+ * from what the compaction in front recorded, so that the path above need not be read; null adds nothing to that.
+ */
+export function messagesUpTo(
+  situation: Pick<PolicySituation, "path" | "messagesAbove">,
+  id: string | null,
+): number {
+  const { path } = situation;
+  const from = firstKeptAt(path);
+  const to = path.findIndex((entry) => entry.id === id) + 1;
+  return consolidatedMessages(situation) + countMessages(path.slice(from, Math.max(from, to)));
+}
+
+/** The place of the entry that the compaction in front keeps first; 0 without one. */
+function firstKeptAt(path: readonly Entry[]): number {
+  const { previous } = readSpan(path);
+  if (!previous) return 0;
+  return Math.max(
+    0,
+    path.findIndex(({ id }) => id === previous.firstKeptEntryId),
+  );
 }
 
 function consolidatedAt({ details, timestamp }: CompactionEntry): string {

@@ -4,7 +4,7 @@ import { countActive } from "./active-messages.ts";
 import { planKeepingNewest } from "./keep-newest.ts";
 import { newestWhole } from "./newest-whole.ts";
 import { checkSlidingWindowSettings, type SlidingWindowSettings } from "./sliding-window-settings.ts";
-import { consolidatedMessages, lastConsolidatedAt } from "./sliding-window-state.ts";
+import { lastConsolidatedAt, messagesUpTo } from "./sliding-window-state.ts";
 
 /**
  * Summarises in batches what slides out of a window (origins 001): judged after each append, it runs when enough messages
@@ -31,7 +31,7 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
     plan: (situation, options) => planKeepingNewest(tailKeepSize, situation, options),
     shape: (context) => newestWhole(context, contextSize),
     record: (_plan, { covered, at }, situation) => ({
-      lastConsolidated: consolidatedMessages(situation) + covered.messages,
+      lastConsolidated: messagesUpTo(situation, covered.lastEntryId),
       lastConsolidatedAt: at,
     }),
   };

@@ -229,12 +229,53 @@ describe("the policy", () => {
     expect(shortened.length).toBeGreaterThan(0);
   });
 
-  test("below its threshold there is nothing to prune", () => {
-    const plan = pressure().plan(situationAt(path(3_000)), {});
-    expect(plan).toMatchObject({
+  test("judges by what the provider reported, where it did, and by words for what follows", () => {
+    const usage = { input: 5_000, output: 400, cacheRead: 0, cacheWrite: 0 };
+    const reported = (more: ContextMessage[]) =>
+      situationAt(pathOf([says(100), { ...answer("done"), usage } as ContextMessage, ...more]), {
+        overheadTokens: 2_000,
+      });
+    expect(pressure().judge(reported([says(599)]))).toBeUndefined();
+    expect(pressure().judge(reported([says(600)]))).toBe("threshold");
+    expect(pressure().fill!(reported([says(600)]))).toBe(0.75);
+    // One reported before a compaction no longer describes the context.
+    const edited = reported([says(600)]);
+    const context = { ...edited.context, prefixChanged: edited.context.messages.map(() => true) };
+    expect(pressure().judge({ ...edited, context })).toBeUndefined();
+  });
+
+  test("prunes further where the provider counts more than words do", () => {
+    const usage = { input: 7_600, output: 0, cacheRead: 0, cacheWrite: 0 };
+    const messages = Array.from({ length: 40 }, (_, at) => (at % 2 ? answer(words(95)) : says(95)));
+    const plan = planned(pressure(), pathOf([...messages, { ...answer("end"), usage } as ContextMessage]));
+    // To 60 % of 8,000, of which words are told to be half.
+    expect(plan.tokensAfter).toBeLessThanOrEqual(2_430);
+    expect(plan.tokensAfter).toBeGreaterThan(1_800);
+  });
+
+  test("by hand something goes below every level too", () => {
+    const plan = planned(pressure(), path(3_000));
+    expect(plan.historyIds.length).toBeGreaterThan(5);
+    expect(plan.tokensAfter).toBeLessThanOrEqual(2_050);
+  });
+
+  test("by hand there is nothing to compact only where all that is left always stays", () => {
+    expect(pressure().plan(situationAt(pathOf([])), {})).toEqual({
       eligible: false,
-      reason: "Nothing to compact: the context is at 38% of 8000 tokens, and pruning is due from 75% on.",
+      reason: "Nothing to compact: there are no messages yet.",
     });
+    expect(pressure().plan(situationAt(path(200)), {})).toMatchObject({
+      eligible: false,
+      reason: expect.stringMatching(/^Nothing to compact: all 2 messages are among those that always stay/),
+    });
+    expect(pressure().plan(situationAt(path(300)), {})).toMatchObject({ eligible: true, historyIds: ["e0"] });
+  });
+
+  test("keeps the reserve for the answer: what is full is never more than the window less that", () => {
+    const settings = { ...DEFAULT_COMPACTION_SETTINGS, contextWindow: 8_000, reserveTokens: 4_000 };
+    expect(pressure().judge(situationAt(path(2_900), { settings }))).toBeUndefined();
+    expect(pressure().judge(situationAt(path(3_000), { settings }))).toBe("threshold");
+    expect(planned(pressure(), path(3_000), { settings }).tokensAfter).toBeLessThanOrEqual(2_800);
   });
 
   test("a model with a smaller window presses earlier", () => {

@@ -21,7 +21,7 @@ assert.ok(plan.eligible && plan.historyIds.length === 20 && plan.firstKeptEntryI
 
 assert.equal(messageCount().judge(situation), "policy"); // more than 50
 assert.equal(offload().judge(situation), undefined); // far below the model's window
-assert.equal(pressure({ maxContextTokens: 100 }).judge(situation), "threshold");
+assert.equal(pressure({ compactionThreshold: 1 }).judge(situation), undefined); // 15 tokens, the provider said
 
 // What contradicts itself is refused before anything is opened.
 assert.throws(() => slidingWindow({ tailKeepSize: 80 }), /tailKeepSize .* must be below contextSize/);
