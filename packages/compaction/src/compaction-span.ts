@@ -44,15 +44,17 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   const previous = front && compaction.is(front.entry) && front.messages.length > 0 ? front.entry : undefined;
   const items = previous ? projected.slice(1) : projected;
   const latest = latestUserMessage(items);
-  const behind = () => (previous && latestUserMessageIn(previous.summary)) ?? userTexts(entries).at(-1);
-  const told = latest ? undefined : behind();
+  // A summary that has a goal and no newest message was made when both were one.
+  const told = (summary: string) => latestUserMessageIn(summary) ?? goalIn(summary);
+  const behind = () => (previous && told(previous.summary)) ?? userTexts(entries).at(-1);
+  const untold = latest ? undefined : behind();
   return {
     items,
     leafId: entries.at(-1)?.id ?? "",
     visible: projected.flatMap(({ messages }) => messages),
     previousSummary: previous && proseOf(previous.summary),
     goal: (previous && goalIn(previous.summary)) ?? userTexts(entries)[0],
-    latest: latest ?? (told === undefined ? undefined : { at: -1, text: told }),
+    latest: latest ?? (untold === undefined ? undefined : { at: -1, text: untold }),
     isUnanswered: latest !== undefined && !items.slice(latest.at).some(answers),
     previous,
   };

@@ -18,6 +18,10 @@ export interface SummaryBlocks {
 /** No block takes more of the model's window than this. */
 const LARGEST_SHARE = 1 / 8;
 
+/** What the user's first and newest words take together is at most this share of the window, and at most so many tokens. */
+const SHARE_OF_WORDS = 1 / 16;
+const LARGEST_WORDS = 600;
+
 /**
  * What follows the prose of every summary. A summary is made of what people, tools and files said, stands where a user
  * speaks, and must not speak with the user's authority.
@@ -35,7 +39,8 @@ export function blockLimit(contextWindow: number): number {
  * content escaped and cut to head and tail where it is longer than its share. The prose cannot write a block: such tags
  * in it are escaped.
  *
- * @param contextWindow of the model that reads it, in tokens; no block takes more than an eighth
+ * @param contextWindow of the model that reads it, in tokens; no block takes more than an eighth, and goal and newest
+ *   message together no more than a sixteenth or 600 tokens (characters / 4, their tags included)
  */
 export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow: number): string {
   const limitTokens = Math.min(blockLimit(contextWindow), blocks.limitTokens ?? Number.POSITIVE_INFINITY);
@@ -45,8 +50,11 @@ export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow:
     said,
     said === "" ? "" : SUMMARY_NOTE,
     block("pinned", pinnedText(blocks.pinned, roomIn("pinned", most)), most),
-    block("goal", blocks.goal ?? "", most),
-    block("latest-user-message", blocks.latestUserMessage ?? "", most),
+    ...userWords(
+      blocks,
+      most,
+      Math.min(Math.floor(contextWindow * SHARE_OF_WORDS), LARGEST_WORDS) * CHARS_PER_TOKEN,
+    ),
     formatFileLists(blocks.files, limitTokens),
   ];
   return parts.filter((part) => part !== "").join("\n\n");
@@ -107,6 +115,21 @@ function pinnedText(pinned: SummaryBlocks["pinned"], most: number): string {
 
 /** What a mark of what was left out and the blank line behind a pin take, in characters. */
 const PIN_FRAME = 48;
+
+/** The user's first and newest words; where both are too long together, the longer one is cut, or both to one size. */
+function userWords(
+  { goal = "", latestUserMessage = "" }: SummaryBlocks,
+  each: number,
+  together: number,
+): string[] {
+  const within = (most: number) => [
+    block("goal", goal, most),
+    block("latest-user-message", latestUserMessage, most),
+  ];
+  const sizes = within(each).map(({ length }) => length);
+  const excess = sizes[0]! + sizes[1]! + "\n\n".length - together;
+  return within(excess <= 0 ? each : commonLimit(sizes, excess));
+}
 
 function block(tag: string, text: string, most: number): string {
   if (text.trim() === "") return "";

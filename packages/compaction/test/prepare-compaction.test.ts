@@ -1,4 +1,4 @@
-import { CompactionError, prepareCompaction } from "@espalier/compaction";
+import { CompactionError, joinSummary, prepareCompaction } from "@espalier/compaction";
 import { type ContextMessage, messageText } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import { PathBuilder, planned, words } from "./build-path.ts";
@@ -117,6 +117,22 @@ describe("what stands beside the prose", () => {
       latestUserMessage: "paint it green",
     });
     expect(planned(path, { keepRecentTokens: 64 }).blocks).not.toHaveProperty("latestUserMessage");
+  });
+
+  test("a sole prompt stands once, also after the next compaction, and however much of it had to be cut", () => {
+    const path = new PathBuilder();
+    path.user(`Plant beans. ${words(5_000)} Then water them.`);
+    path.answer(words(100));
+    path.answer(words(100));
+    const { blocks } = planned(path, { keepRecentTokens: 10 });
+    expect(blocks.goal).toMatch(/^Plant beans\./);
+    expect(blocks).not.toHaveProperty("latestUserMessage");
+    const kept = path.answer(words(100));
+    path.compaction(kept, joinSummary("Prose.", blocks, 200_000));
+    path.answer(words(100));
+    const again = planned(path, { keepRecentTokens: 10 }).blocks;
+    expect(again.goal).toMatch(/^Plant beans\.[^]*left out[^]*Then water them\.$/);
+    expect(again).not.toHaveProperty("latestUserMessage");
   });
 
   test("a goal that the user edited out is not brought back", () => {

@@ -65,17 +65,49 @@ describe("a block", () => {
     expect(goalIn("prose")).toBeUndefined();
   });
 
-  test("takes at most an eighth of the window, its escapes and its mark included, and then stays as it is", () => {
+  test("of a goal takes at most a sixteenth of the window, escapes and mark included, and then stays as it is", () => {
     for (const letter of ["a", "<", "\u{1F333}", "&lt;"]) {
       const goal = letter.repeat(100_000);
       const summary = joinSummary("", { pinned: [], goal, files: NO_FILES }, 8_000);
-      expect(summary.length).toBeLessThanOrEqual(4_000);
-      expect(summary.length).toBeGreaterThan(3_900);
+      expect(summary.length).toBeLessThanOrEqual(2_000);
+      expect(summary.length).toBeGreaterThan(1_900);
       expect(summary).toMatch(/\[… \d+ characters left out\]/);
       expect(summary.isWellFormed()).toBe(true);
       const again = joinSummary("", { pinned: [], goal: goalIn(summary)!, files: NO_FILES }, 8_000);
       expect(again).toBe(summary);
     }
+  });
+
+  test("of pins takes at most an eighth of the window", () => {
+    const pinned = [{ id: "p", text: "x".repeat(100_000) }];
+    const { length } = joinSummary("", { pinned, files: NO_FILES }, 8_000);
+    expect(length).toBeLessThanOrEqual(4_000);
+    expect(length).toBeGreaterThan(3_800);
+  });
+
+  test.each([
+    ["a sixteenth of a small window", 8_000, 500],
+    ["600 tokens of a large one", 1_000_000, 600],
+  ])(
+    "of the goal and that of the newest message take together at most %s, both ends of both kept",
+    (_, window, tokens) => {
+      const words = (letter: string) => `begin ${letter.repeat(100_000)} end`;
+      const blocks = { pinned: [], goal: words("g"), latestUserMessage: words("l"), files: NO_FILES };
+      const summary = joinSummary("", blocks, window);
+      expect(summary.length).toBeLessThanOrEqual(4 * tokens);
+      expect(summary.length).toBeGreaterThan(4 * tokens - 50);
+      for (const text of [goalIn(summary), latestUserMessageIn(summary)])
+        expect(text).toMatch(/^begin (.)\1{300,}\n\[… \d+ characters left out\]\n\1{300,} end$/);
+    },
+  );
+
+  test("of short words leaves its room to long ones, and then neither changes from one summary to the next", () => {
+    const blocks = { pinned: [], goal: "Be brief.", latestUserMessage: "l".repeat(9_000), files: NO_FILES };
+    const summary = joinSummary("", blocks, WINDOW);
+    expect(goalIn(summary)).toBe("Be brief.");
+    expect(summary.length).toBeGreaterThan(2_300);
+    const again = { ...blocks, goal: goalIn(summary)!, latestUserMessage: latestUserMessageIn(summary)! };
+    expect(joinSummary("", again, WINDOW)).toBe(summary);
   });
 
   test("may be limited further", () => {

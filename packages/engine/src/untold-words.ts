@@ -18,17 +18,17 @@ export function untoldWords(core: SessionTree): { goal?: string; latestUserMessa
   if (complete) return {};
   const front = entries.findLast((entry) => compaction.is(entry));
   const summary = front && compaction.is(front) ? front.summary : "";
-  const knowsGoal = goalIn(summary) !== undefined;
-  const knowsLatest =
-    entries.some((entry) => isMessage(entry, "user")) || latestUserMessageIn(summary) !== undefined;
-  if (knowsGoal && knowsLatest) return {};
+  // One that has a goal and no newest message was made when both were one.
+  if (goalIn(summary) !== undefined) return {};
   const { tree, leafId } = core;
   if (leafId === null) return {};
   const leaf = tree.row(leafId);
   const editing = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined);
   const edits = Array.from(editing, (row) => tree.entryAt(row));
   const rows = pathRowsOf(tree, leaf, ({ type }) => type === message.type);
-  const goal = knowsGoal ? undefined : firstText(tree, rows, edits);
+  const knowsLatest =
+    entries.some((entry) => isMessage(entry, "user")) || latestUserMessageIn(summary) !== undefined;
+  const goal = firstText(tree, rows, edits);
   const latestUserMessage = knowsLatest ? undefined : firstText(tree, rows.reverse(), edits);
   return {
     ...(goal === undefined ? {} : { goal }),

@@ -253,6 +253,15 @@ describe("the policy", () => {
     expect(plan.tokensAfter).toBeGreaterThan(1_800);
   });
 
+  test("a sole prompt that is kept is not repeated as the goal; one of several is", () => {
+    const middle = Array.from({ length: 30 }, () => answer(words(100)));
+    const sole = planned(pressure(), pathOf([says(100), ...middle]));
+    expect(sole.keptIds[0]).toBe("e0");
+    expect(sole.blocks).not.toHaveProperty("goal");
+    const two = planned(pressure(), pathOf([user("first"), ...middle, user("last"), answer("done")]));
+    expect(two.blocks).toMatchObject({ goal: "first" });
+  });
+
   test("by hand something goes below every level too", () => {
     const plan = planned(pressure(), path(3_000));
     expect(plan.historyIds.length).toBeGreaterThan(5);
