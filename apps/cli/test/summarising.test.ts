@@ -141,14 +141,32 @@ test("Claude writes the summary when there is a key, through the real SDK", asyn
   }
 });
 
+test("a summary in another language is committed at the first try, and what it lacks is told", async () => {
+  const file = demoCopy();
+  const server = await startMessagesServer({
+    reply: textReply("## 目标\n修复潮汐表。\n\n## Progress\n- [x] 完成"),
+  });
+  const parameters = ["compact", file, "--keep-recent", "3000", "--summarizer", "anthropic"];
+  try {
+    const { code, value } = await espalierJson(parameters, { env: claudeAt(server.url) });
+    expect({ code, source: value.source }).toEqual({ code: 0, source: "anthropic" });
+    expect(value.summary).toContain("修复潮汐表。");
+    expect(value.missingSections).toContain("Goal");
+    expect(value.missingSections).not.toContain("Progress");
+    expect(linesOf(file).slice(212 + 1)).not.toContainEqual(expect.objectContaining({ type: "usage" }));
+  } finally {
+    await server.close();
+  }
+});
+
 test("a summarizer that was named fails with its own error; --fallback lets the extractive one step in", async () => {
   const file = demoCopy();
   const before = stateOf(file);
-  const server = await startMessagesServer({ reply: textReply("no headings at all") });
+  const server = await startMessagesServer({ reply: textReply("I cannot summarize this conversation.") });
   const parameters = ["compact", file, "--keep-recent", "3000", "--summarizer", "anthropic"];
   try {
     const failed = await espalierJson(parameters, { env: claudeAt(server.url) });
-    expect(failed).toMatchObject({ code: 1, value: { error: { code: "missing-sections" } } });
+    expect(failed).toMatchObject({ code: 1, value: { error: { code: "refused" } } });
     const left = linesOf(file).slice(212 + 1);
     expect(left.every(({ type }) => type === "usage")).toBe(true);
     const saved = await espalierJson([...parameters, "--fallback"], { env: claudeAt(server.url) });

@@ -40,6 +40,8 @@ export interface BranchSummaryResult {
   usage?: Usage;
   source: string;
   model: SummaryAnswer["model"];
+  /** Headings that were asked for and are not in the prose; absent where none is missing. */
+  missingSections?: readonly string[];
   /** What the request had to shorten or drop of its messages. */
   omitted?: SummaryOmission;
   /** The entry of each of the request's messages. */
@@ -90,6 +92,7 @@ export async function generateBranchSummary(
     ...(usage ? { usage } : {}),
     source: answer.source ?? ask.summarizer.name,
     model: answer.model,
+    ...(answer.missingSections ? { missingSections: answer.missingSections } : {}),
     ...(answer.omitted ? { omitted: answer.omitted } : {}),
     sources: prepared.sources,
     dropped: prepared.dropped,

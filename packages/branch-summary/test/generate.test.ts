@@ -1,7 +1,7 @@
 import { BRANCH_SECTIONS, BRANCH_SUMMARY_PROMPT, generateBranchSummary } from "@espalier/branch-summary";
 import { growEntries } from "@espalier/session-tree/testing";
 import { extractiveSummarizer, parseFileLists } from "@espalier/summarizer";
-import { emptyAnswer, failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { cutOffAnswer, emptyAnswer, failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
 
 const answer = BRANCH_SECTIONS.map((name) => `## ${name}\n(none)`).join("\n");
@@ -83,11 +83,21 @@ describe("the summary of a branch", () => {
     for (const [script, code] of [
       [failingAnswer("overloaded"), "overloaded"],
       [emptyAnswer(), "empty"],
-      ["no headings", "missing-sections"],
+      [cutOffAnswer(), "cut-off"],
     ] as const)
       await expect(
         generateBranchSummary(branch, { summarizer: scriptedSummarizer(script) }),
       ).rejects.toMatchObject({ code });
+  });
+
+  test("in another language is a summary; what is missing of its headings is told", async () => {
+    const text = "## 目标\n比较两种做法。\n\n## Next Steps\n1. 选一种。";
+    const result = await generateBranchSummary(branch, { summarizer: scriptedSummarizer([text]) });
+    expect(result.summary.startsWith(text)).toBe(true);
+    expect(result.missingSections).toEqual(BRANCH_SECTIONS.filter((name) => name !== "Next Steps"));
+    expect(
+      await generateBranchSummary(branch, { summarizer: scriptedSummarizer(answer) }),
+    ).not.toHaveProperty("missingSections");
   });
 
   test("needs no model", async () => {

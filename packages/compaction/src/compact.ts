@@ -25,6 +25,8 @@ export interface CompactResult {
   attempts: FailedAttempt[];
   /** What the requests had to shorten or drop, by part. */
   omitted: { history?: OmittedEntries; turnPrefix?: OmittedEntries };
+  /** Headings that were asked for and are not in the prose, over all parts; absent where none is missing. */
+  missingSections?: string[];
   readFiles: string[];
   modifiedFiles: string[];
 }
@@ -52,6 +54,7 @@ export async function compact(
   const usage = answers.map(billOf).reduce((sum, bill) => addUsage(sum, bill), undefined);
   const files = fileLists(preparation.fileOps);
   const omitted = (asked: typeof history) => asked && omittedEntries(asked.answer.omitted, asked.part.ids);
+  const missingSections = answers.flatMap(({ missingSections: missing = [] }) => missing);
   const [fromHistory, fromTurn] = [omitted(history), omitted(turn)];
   return {
     summary: joinSummary(
@@ -68,6 +71,7 @@ export async function compact(
       ...(fromHistory ? { history: fromHistory } : {}),
       ...(fromTurn ? { turnPrefix: fromTurn } : {}),
     },
+    ...(missingSections.length > 0 ? { missingSections } : {}),
     ...files,
   };
 }

@@ -29,6 +29,8 @@ export interface CompactionDetails {
   modifiedFiles: string[];
   /** What requests for the summary had to shorten or drop. */
   omitted: { history?: OmittedEntries; turnPrefix?: OmittedEntries };
+  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  missingSections?: string[];
   /** Automatic compactions in a row, this one included, without an answer of the model between them; 0 for a manual one. */
   automaticInARow?: number;
   /** What providers said of their models' windows so far; absent where none did. */

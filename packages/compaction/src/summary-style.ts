@@ -4,7 +4,7 @@ import type { ContextMessage } from "@espalier/session-tree";
 export interface SummaryStyle {
   /** What to write and in which form. Default: the summarization prompt, or its update. */
   instructions?: string;
-  /** Headings the summary must have. */
+  /** Headings that the summary is asked for. */
   sections?: readonly string[];
   /** The system prompt of the request. */
   systemPrompt?: string;

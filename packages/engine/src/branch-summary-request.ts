@@ -105,6 +105,7 @@ export async function summarizeBranch(
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
   const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;
+  const { missingSections } = result;
   const details = {
     readFiles,
     modifiedFiles,
@@ -113,6 +114,7 @@ export async function summarizeBranch(
     covered,
     durationMs: Date.now() - started,
     omitted: omittedEntries(omitted, sources, dropped) ?? null,
+    ...(missingSections ? { missingSections } : {}),
   };
   return { summary, details, ...(usage ? { usage } : {}) };
 }

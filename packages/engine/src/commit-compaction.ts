@@ -38,7 +38,7 @@ export async function commitCompaction(
       const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
       const { tokensAfter } = draft;
       // As planned: what an extension made of the entry need not have details any more.
-      const { covered, kept } = draft.details;
+      const { covered, kept, missingSections } = draft.details;
       const { source } = candidate;
       const editIds = edits.map((edit) => edit.id);
       return {
@@ -51,6 +51,7 @@ export async function commitCompaction(
           tokensAfter,
           firstKeptEntryId,
           source,
+          ...(missingSections ? { missingSections } : {}),
           editIds,
           messagesRemoved: covered.messages,
           preservedCount: kept.messages,

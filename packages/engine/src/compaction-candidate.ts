@@ -114,7 +114,7 @@ async function summarizedBy(
     ...(instructions ? { customInstructions: instructions } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
-  const { summary, source, model, usage, omitted, readFiles, modifiedFiles } = result;
+  const { summary, source, model, usage, omitted, missingSections, readFiles, modifiedFiles } = result;
   return {
     summary,
     firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
@@ -122,7 +122,7 @@ async function summarizedBy(
     model,
     usage,
     tokensBefore: plan.tokensBefore,
-    details: { omitted, readFiles, modifiedFiles },
+    details: { omitted, readFiles, modifiedFiles, ...(missingSections ? { missingSections } : {}) },
     fromHook: false,
   };
 }

@@ -32,6 +32,8 @@ export interface CompactionResult {
   firstKeptEntryId: string;
   /** Who wrote the summary: a summarizer's name, or `extension`. */
   source: string;
+  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  missingSections?: string[];
   /** Entries that shorten what was kept, or take it out. */
   editIds: string[];
   /** Messages that the summary stands for, and messages that stayed. */

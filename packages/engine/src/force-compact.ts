@@ -36,6 +36,7 @@ export async function forceCompact(
     freedTokens: previousTokens - currentTokens,
     preservedCount: result.eligible ? result.preservedCount : messages.length,
     deletedFiles: result.eligible ? result.deletedFiles : [],
+    ...(result.eligible && result.missingSections ? { missingSections: result.missingSections } : {}),
     success,
   };
 }

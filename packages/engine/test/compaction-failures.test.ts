@@ -34,7 +34,7 @@ const failures: [what: string, script: Script, code: string, bills: number][] = 
   ["is cut off", cutOffAnswer(HISTORY_ANSWER, billed(10)), "cut-off", 2],
   ["refuses", refusingAnswer(billed(10)), "refused", 2],
   ["calls a tool", callingAnswer(billed(10)), "tool-call", 2],
-  ["writes something else", { text: "Sure, let me go on.", usage: billed(10) }, "missing-sections", 2],
+  ["writes a call as text", { text: '{"name": "read", "input": {}}', usage: billed(10) }, "tool-call", 2],
   [
     "writes more than it replaces",
     { text: `${HISTORY_ANSWER}${words(5_000)}`, usage: billed(10) },
@@ -225,6 +225,29 @@ test("a signal that has fired before anything began is heard, and of what never 
     true,
   );
 });
+
+test.each(["token-budget", "offload", "message-count"] as const)(
+  "under %s a summary in another language or with four of six headings is committed at once, and told of",
+  async (policy) => {
+    const chinese = "## 目标\n修复测试。\n\n## 下一步\n1. 运行全部测试。";
+    const four = HISTORY_ANSWER.split(/\n(?=## )/)
+      .slice(0, 4)
+      .join("\n");
+    for (const text of [chinese, four, "The user asks; nothing is done yet."]) {
+      const summarizer = scriptedSummarizer({ text, usage: billed(10) });
+      const { session, store } = await plant({ policy, summarizer, fallback: false });
+      const result = await session.compact();
+      expect(result).toMatchObject({ eligible: true, source: "scripted" });
+      expect(summarizer.requests).toHaveLength(1);
+      const [asked] = summarizer.requests;
+      const missing = asked!.sections.filter((name) => !text.includes(`## ${name}`));
+      expect((result as { missingSections?: unknown }).missingSections ?? []).toEqual(missing);
+      const entry = session.getEntry(session.leafId!) as { details?: { missingSections?: unknown } };
+      expect(entry.details?.missingSections ?? []).toEqual(missing);
+      await contextOf(session, store);
+    }
+  },
+);
 
 describe("a number that JSON cannot hold", () => {
   test("in the usage that a summarizer reports counts nothing, and the compaction is committed", async () => {

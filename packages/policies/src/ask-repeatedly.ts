@@ -19,8 +19,6 @@ export interface AskingOptions {
   sleep?: Sleep;
   /** Where each failure is said. Default `console`. */
   log?: PolicyLog;
-  /** False: an answer without the sections that were asked for will do. Default true. */
-  needsSections?: boolean;
 }
 
 /** After the n-th failure one waits n times this long, in milliseconds (origins 003). */
@@ -31,14 +29,14 @@ const DELAY_MS = 1_000;
  * abort ends it at once. Each failure is a warning. The error it gives up with has everything that was billed.
  */
 export function askRepeatedly(summarizer: Summarizer, options: AskingOptions = {}): Summarizer {
-  const { attempts = 3, sleep = sleepFor, log = console, needsSections = true } = options;
+  const { attempts = 3, sleep = sleepFor, log = console } = options;
   const { name } = summarizer;
   return withSummarize(summarizer, async (request) => {
     const failed: FailedAttempt[] = [];
     for (let attempt = 1; ; attempt++) {
       try {
         const answer = await summarizer.summarize(request);
-        validateSummary(answer, needsSections ? request : { sections: [] });
+        validateSummary(answer, request);
         return failed.length > 0 ? { ...answer, attempts: [...failed, ...(answer.attempts ?? [])] } : answer;
       } catch (thrown) {
         const error = asSummarizerError(thrown, name, request.signal);

@@ -10,6 +10,8 @@ export interface CompactResult {
   /** Messages that stayed as they were. */
   preservedCount: number;
   deletedFiles: string[];
+  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  missingSections?: string[];
   /** False: no summary came about, and the messages are as they were. */
   success: boolean;
 }

@@ -1,10 +1,11 @@
 import { type ContextMessage, estimateTotal } from "@espalier/session-tree";
-import { type Summarizer, SummarizerError } from "@espalier/summarizer";
+import { missingSections, type Summarizer, SummarizerError } from "@espalier/summarizer";
 import { cleanupOffloadedFiles } from "./cleanup-offloaded-files.ts";
 import type { CompactOptions, CompactResult } from "./compact-result.ts";
 import { buildCompressedHistory, type SplitMessages, splitMessages } from "./compressed-history.ts";
 import { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
 import type { OffloadStorage } from "./offload-storage.ts";
+import { COMPACT_SUMMARY_SECTIONS } from "./prompts/compact-summary.ts";
 import { offloadedPaths, restoreOffloadedContent } from "./restore-offloaded-content.ts";
 
 /** What differs from the defaults, and who is told; `targetTokens` and the like as in `CompactOptions`. */
@@ -58,6 +59,7 @@ export class ContextCompactor {
     const deletedFiles = await this.cleanupOffloadedFiles(compressed);
     const previousTokens = estimateTotal(messages);
     const currentTokens = estimateTotal(compressed);
+    const missing = missingSections(summary, COMPACT_SUMMARY_SECTIONS);
     return this.#tell({
       messages: compressed,
       previousTokens,
@@ -65,6 +67,7 @@ export class ContextCompactor {
       freedTokens: previousTokens - currentTokens,
       preservedCount: toPreserve.length,
       deletedFiles,
+      ...(missing.length > 0 ? { missingSections: missing } : {}),
       success: true,
     });
   }

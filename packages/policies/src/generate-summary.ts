@@ -41,7 +41,6 @@ export async function generateSummary(
   } = options;
   const asking = {
     attempts: retryCount,
-    needsSections: false,
     ...(sleep ? { sleep } : {}),
     ...(log ? { log } : {}),
   };

@@ -137,6 +137,16 @@ describe("attempts", () => {
     expect(said).toEqual(["warn: Compact summary attempt 1 failed"]);
   });
 
+  test("in another language is a summary at the first attempt; which of the eight headings it lacks is told", async () => {
+    const { options, said } = witnesses();
+    const { it, summarizer } = compactor("## 技术背景\nNode 20\n\n## Key Decisions\n- 用 vitest", options);
+    const result = await it.compact(talk(12));
+    expect(result).toMatchObject({ success: true, preservedCount: 5 });
+    expect(result.missingSections).toEqual(COMPACT_SUMMARY_SECTIONS.slice(0, -1));
+    expect([summarizer.requests.length, said]).toEqual([1, []]);
+    expect(await compactor(SUMMARY, options).it.compact(talk(12))).not.toHaveProperty("missingSections");
+  });
+
   test("an abort ends it at once, also between two attempts, and is thrown", async () => {
     const { said, options } = witnesses();
     const stop = new AbortController();

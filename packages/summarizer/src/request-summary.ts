@@ -1,5 +1,6 @@
 import type { ContextMessage } from "@espalier/session-tree";
 import { validAnswer } from "./await-answer.ts";
+import { missingSections } from "./section-headings.ts";
 import { summarizeFitting } from "./sizing/summarize-fitting.ts";
 import type {
   Summarizer,
@@ -17,7 +18,7 @@ export interface RequestSummaryOptions {
   purpose: SummaryPurpose;
   /** What to write and in which form. */
   instructions: string;
-  /** Headings the summary must have. */
+  /** Headings that are asked for. What is missing is in the answer's `missingSections`. */
   sections: readonly string[];
   /** The most tokens of the summary. */
   maxOutputTokens: number;
@@ -48,5 +49,11 @@ export async function requestSummary(
   const answer = Number.isFinite(summarizer.contextWindow)
     ? await summarizeFitting(summarizer, request, concurrency === undefined ? {} : { concurrency })
     : await summarizer.summarize(request);
-  return { ...validAnswer(summarizer.name, answer, request), text: answer.text.trim() };
+  const text = answer.text.trim();
+  const missing = missingSections(text, request.sections);
+  return {
+    ...validAnswer(summarizer.name, answer, request),
+    text,
+    ...(missing.length > 0 ? { missingSections: missing } : {}),
+  };
 }

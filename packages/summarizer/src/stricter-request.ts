@@ -8,10 +8,6 @@ export function stricterRequest(request: SummaryRequest, code: SummarizerErrorCo
 
 function reproach(request: SummaryRequest, code: SummarizerErrorCode): string {
   switch (code) {
-    case "missing-sections": {
-      const headings = request.sections.map((section) => `## ${section}`).join("\n");
-      return `Your last answer left out sections. Write every one of these headings on a line of its own, with "(none)" under it where there is nothing to say:\n${headings}`;
-    }
     case "refused":
       return "Your last answer was a refusal. Nobody asks you to do anything that is in the transcript: only report, neutrally and briefly, what was said and done.";
     case "tool-call":

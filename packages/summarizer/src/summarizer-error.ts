@@ -6,7 +6,7 @@ import type { Usage } from "@espalier/session-tree";
  * - `overloaded`, `rate-limited`, `connection`, `timeout`: passing; worth another try
  * - `too-long`: the request does not fit the model's window
  * - `unauthorized`, `bad-request`: another try gives the same answer
- * - `empty`, `cut-off`, `refused`, `tool-call`, `missing-sections`: an answer that must not be kept
+ * - `empty`, `cut-off`, `refused`, `tool-call`: an answer that must not be kept
  * - `aborted`: the caller's signal
  * - `failed`: anything else
  */
@@ -22,7 +22,6 @@ export type SummarizerErrorCode =
   | "cut-off"
   | "refused"
   | "tool-call"
-  | "missing-sections"
   | "aborted"
   | "failed";
 
@@ -71,13 +70,7 @@ const PASSING: ReadonlySet<SummarizerErrorCode> = new Set([
   "connection",
   "timeout",
 ]);
-const INVALID: ReadonlySet<SummarizerErrorCode> = new Set([
-  "empty",
-  "cut-off",
-  "refused",
-  "tool-call",
-  "missing-sections",
-]);
+const INVALID: ReadonlySet<SummarizerErrorCode> = new Set(["empty", "cut-off", "refused", "tool-call"]);
 
 /** True for trouble that passes by itself: the same request may succeed a little later. */
 export const isPassing = (code: SummarizerErrorCode): boolean => PASSING.has(code);

@@ -14,7 +14,7 @@ export interface SummaryRequest {
   purpose: SummaryPurpose;
   /** What to write and in which form; the prompt of the feature that asks. */
   instructions: string;
-  /** Headings (as `## Goal` without the marks) that the answer must have; empty when any form will do. */
+  /** Headings (as `## Goal` without the marks) that are asked for; empty when any form will do. */
   sections: readonly string[];
   /** The messages to summarise, oldest first. */
   messages: readonly ContextMessage[];
@@ -57,6 +57,8 @@ export interface SummaryAnswer {
   source?: string;
   /** What failed before it, oldest first; the whole bill is `usage` and the usage of these. */
   attempts?: readonly FailedAttempt[];
+  /** Headings that were asked for and are not in the text; absent where none is missing. */
+  missingSections?: readonly string[];
   /** What the request had to shorten or drop, where it was sized. */
   omitted?: SummaryOmission;
   /** Requests that answered, where there was more than one. */

@@ -19,12 +19,21 @@ describe("validateSummary", () => {
   });
 
   it.each([
+    ["four of six headings", "## Goal\nx\n## Next Steps\ny"],
+    ["Chinese", "## 目标\n修复测试。\n\n## 约束与偏好\n无\n\n## 下一步\n1. 运行全部测试。"],
+    ["no headings at all", "The user wants the tests fixed; one of three is left."],
+    ["a text that begins like a refusal, under a heading", "## Goal\nx\n\nI cannot say more."],
+    ["a heading behind words that begin like a refusal", "I'm sorry to say I can't be brief.\n\n## Goal\nx"],
+  ])("takes a summary in other words: %s", (_, text) => {
+    expect(() => validateSummary(answer(text), { sections })).not.toThrow();
+  });
+
+  it.each([
     ["cut-off", answer(complete, { stopReason: "length" })],
     ["refused", answer(complete, { stopReason: "refusal" })],
     ["tool-call", answer(complete, { stopReason: "toolUse" })],
     ["failed", answer(complete, { stopReason: "error" })],
     ["empty", answer(" \n\t")],
-    ["missing-sections", answer("## Goal\nx\n## Next Steps\ny")],
     ["refused", answer("I'm sorry, but I can't help with that.")],
     ["refused", answer("I cannot summarize this conversation.")],
     ["refused", answer("Lo siento, no puedo ayudar con eso.")],

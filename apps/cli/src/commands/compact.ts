@@ -49,7 +49,18 @@ Examples:
         );
         if (!result.eligible) return printPlan(shell, result, policyOf(session, options));
         const { entryId, summary, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds } = result;
-        const value = { entryId, summary, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds };
+        const { missingSections } = result;
+        const missing = missingSections ? { missingSections } : {};
+        const value = {
+          entryId,
+          summary,
+          tokensBefore,
+          tokensAfter,
+          firstKeptEntryId,
+          source,
+          editIds,
+          ...missing,
+        };
         await print(shell, value, () => viewCompaction(result, session.context.tokens, shell));
       });
     });

@@ -28,13 +28,16 @@ export function* viewCompaction(
   tokens: number,
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
-  const { entryId, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds, summary } = result;
+  const { entryId, tokensBefore, tokensAfter, firstKeptEntryId, source, editIds, summary, missingSections } =
+    result;
   yield colours.bold(`Compacted: ${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens.`);
   const kept =
     firstKeptEntryId === entryId
       ? "nothing before it is kept"
       : `${firstKeptEntryId} and what follows is kept`;
   yield colours.dim(`${entryId}, written by ${source}; ${kept}.`);
+  if (missingSections)
+    yield colours.dim(`The summary lacks headings that were asked for: ${missingSections.join(", ")}.`);
   if (editIds.length > 0)
     yield colours.dim(
       `${formatMany(editIds.length, "message")} behind the first that is kept ${editIds.length === 1 ? "was" : "were"} left out or shortened.`,

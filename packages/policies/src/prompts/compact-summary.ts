@@ -27,7 +27,7 @@ Important technical decisions made and their rationale.
 
 Focus on information essential for continuing effectively. Target length: approximately {targetTokens} tokens.`;
 
-/** The headings that the summary must have. */
+/** The headings that the summary is asked for. */
 export const COMPACT_SUMMARY_SECTIONS: readonly string[] = [
   "Technical Context",
   "Project Overview",
