@@ -49,7 +49,7 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
 }
 
 /** How many messages of a path are summarised. */
-export function consolidatedMessages({
+function consolidatedMessages({
   path,
   messagesAbove,
 }: Pick<PolicySituation, "path" | "messagesAbove">): number {
