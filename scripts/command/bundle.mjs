@@ -1,5 +1,5 @@
-// The command line as one bundle: it needs no node_modules, starts faster than its sources would, and loads what only
-// some commands need (the terminal's interface, a model's client, the loader of extensions) as chunks of their own.
+// The command line as one bundle, and the doors of the library beside it where they are published: no node_modules are
+// needed. Parts that only some calls need (the terminal, a model's client, the loader of extensions) are separate chunks.
 import { chmodSync, cpSync, existsSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
@@ -7,22 +7,24 @@ import { buildViewerPage } from "./viewer-page.mjs";
 
 /**
  * Bundles apps/cli/src/main.ts into a folder, with apps/cli/assets and the viewer's page beside it.
- * Whatever apps/cli lists as a dependency from npm stays outside and is installed with it; all else goes into the bundle.
- * Rejects when a source does not compile; esbuild has then said why on stderr.
+ * Dependencies of apps/cli from npm, and what `external` names, stay outside; everything else goes into the bundle.
+ * Rejects when a source does not compile; esbuild has then written the reason to stderr.
+ * @param {string} root
+ * @param {string} folder
+ * @param {{ sourcemap: boolean, doors?: Record<string, string>, external?: string[] }} options
+ *   doors: further entry points, by the name of the file each becomes
  * @returns {Promise<string[]>} the bundled files, relative to `root`
  */
-export async function bundleCommand(
-  /** @type {string} */ root,
-  /** @type {string} */ folder,
-  /** @type {{ sourcemap: boolean }} */ { sourcemap },
-) {
+export async function bundleCommand(root, folder, { sourcemap, doors = {}, external = [] }) {
   const app = join(root, "apps/cli");
-  const { dependencies = {}, version } = JSON.parse(readFileSync(join(app, "package.json"), "utf8"));
+  const { dependencies = {} } = JSON.parse(readFileSync(join(app, "package.json"), "utf8"));
+  const { version } = JSON.parse(readFileSync(join(root, "packages/espalier/package.json"), "utf8"));
   const installed = Object.keys(dependencies).filter((name) => !dependencies[name].startsWith("workspace:"));
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: [join(app, "src/main.ts")],
+    entryPoints: { main: join(app, "src/main.ts"), ...doors },
     outdir: folder,
+    chunkNames: "chunk-[hash]",
     bundle: true,
     splitting: true,
     metafile: true,
@@ -39,7 +41,7 @@ export async function bundleCommand(
       "process.env.ESPALIER_VERSION": JSON.stringify(version),
     },
     // Ink asks for its inspector only when DEV is set.
-    external: [...installed, "react-devtools-core"],
+    external: [...installed, ...external, "react-devtools-core"],
     plugins: [jitiWithCompiler],
     // Bundled CommonJS calls require, which an ES module does not have.
     banner: {

@@ -11,6 +11,8 @@ const rows = [
   ["packages/policies"],
   ["packages/engine"],
   ["packages/agent"],
+  // What users install: tables of contents and nothing else.
+  ["packages/espalier"],
   // docs/decisions/0009: the command carries the viewer.
   ["apps/viewer"],
   ["apps/cli"],

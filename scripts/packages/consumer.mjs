@@ -1,7 +1,7 @@
-// An empty project of somebody else that installs the tarballs, imports every entry, compiles against them, runs every
-// command, and runs what the READMEs show.
+// An empty project that installs the tarball, imports every door, compiles against it, runs the command and the demo, and
+// runs the examples of the README. Neither `pg` nor a provider's SDK is there.
 import { spawnSync } from "node:child_process";
-import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { root } from "../tools.mjs";
 import { readmeExamples } from "./readme-examples.mjs";
@@ -29,39 +29,30 @@ export const installers = [
 
 /**
  * @param {string} folder made here
- * @param {import("./pack.mjs").Packed[]} packed
+ * @param {import("./pack.mjs").Packed} packed
  * @param {Installer} installer
  * @param {import("./runtimes.mjs").Runtime[]} runtimes
  * @returns {string[]} one sentence per fault
  */
-export function checkConsumer(folder, packed, installer, runtimes) {
+export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
   mkdirSync(folder);
-  const tarballs = Object.fromEntries(packed.map(({ name, tarball }) => [name, `file:${tarball}`]));
-  const manifest = {
-    name: "consumer",
-    private: true,
-    type: "module",
-    dependencies: tarballs,
-  };
-  write(folder, "package.json", JSON.stringify(manifest));
-  // The packages ask each other for a version that is not published yet: npm takes the one beside it, pnpm has to be told.
-  write(folder, "pnpm-workspace.yaml", JSON.stringify({ overrides: tarballs, pmOnFail: "ignore" }));
+  const dependencies = { [name]: `file:${tarball}` };
+  write(
+    folder,
+    "package.json",
+    JSON.stringify({ name: "consumer", private: true, type: "module", dependencies }),
+  );
+  write(folder, "pnpm-workspace.yaml", JSON.stringify({ pmOnFail: "ignore" }));
   const install = run(folder, installer.command, installer.options);
-  if (install) return [`${installer.name} does not install the tarballs: ${install}`];
+  if (install) return [`${installer.name} does not install the tarball: ${install}`];
 
-  const manifests = packed.map(({ name }) => readManifest(join(folder, "node_modules", name)));
-  const entries = manifests.flatMap(({ name, exports: doors = {} }) =>
-    Object.keys(doors)
-      .filter((door) => !door.endsWith(".json"))
-      .map((door) => name + door.slice(1)),
-  );
-  const commands = manifests.flatMap(({ name, bin = {} }) =>
-    Object.values(typeof bin === "string" ? { [name]: bin } : bin).map((path) =>
-      join(folder, "node_modules", name, path),
-    ),
-  );
+  const others = readdirSync(join(folder, "node_modules")).filter((entry) => !/^\./.test(entry) && entry !== name);
+  const { exports: doors, bin } = readManifest(join(folder, "node_modules", name));
+  const entries = Object.keys(doors).map((door) => name + door.slice(1));
+  const commands = Object.values(bin).map((path) => join(folder, "node_modules", name, String(path)));
   writeExamples(folder);
   return [
+    ...others.map((other) => `${installer.name} installs ${other} beside ${name}, which needs no other package.`),
     ...checkTypes(folder, entries),
     ...runtimes.flatMap((runtime) =>
       checkRuntime(folder, runtime, entries, commands).map(
@@ -78,21 +69,24 @@ function checkRuntime(
   /** @type {string[]} */ entries,
   /** @type {string[]} */ commands,
 ) {
-  const imports = run(folder, node, ["import-all.mjs", ...entries]);
-  const examples = run(folder, node, ["run-examples.mjs"]);
-  return [
-    ...(imports ? [imports] : []),
-    ...(examples ? [examples] : []),
-    ...commands.flatMap((command) => {
-      const fault = run(folder, node, [command, "--help"]);
-      return fault ? [`\`${command} --help\` fails: ${fault}`] : [];
-    }),
+  const attempts = [
+    ["import-all.mjs", ...entries],
+    ["run-examples.mjs"],
+    ["missing-peers.mjs"],
+    ...commands.flatMap((command) => [
+      [command, "--help"],
+      [command, "demo"],
+    ]),
   ];
+  return attempts.flatMap((attempt) => {
+    const fault = run(folder, node, attempt);
+    return fault ? [`\`${attempt.map((word) => word.replace(folder, ".")).join(" ")}\` fails: ${fault}`] : [];
+  });
 }
 
-/** What the READMEs show goes into files of its own, beside a script that runs each of them. */
+/** The examples of the README go into files of their own, beside a script that runs each of them. */
 function writeExamples(/** @type {string} */ folder) {
-  for (const name of ["import-all.mjs", "run-examples.mjs"])
+  for (const name of ["import-all.mjs", "run-examples.mjs", "missing-peers.mjs"])
     copyFileSync(join(import.meta.dirname, "consumer", name), join(folder, name));
   mkdirSync(join(folder, "examples"));
   for (const { name, code } of readmeExamples()) write(folder, join("examples", name), code);
@@ -118,7 +112,7 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
     encoding: "utf8",
   });
   // What others' declarations get wrong among themselves is not ours to mend.
-  const ours = stdout.split("\n").filter((line) => /^(entries\.ts|node_modules\/@espalier\/)/.test(line));
+  const ours = stdout.split("\n").filter((line) => /^(entries\.ts|node_modules\/espalier\/)/.test(line));
   return ours.map((line) => `the published types do not compile: ${line}`);
 }
 

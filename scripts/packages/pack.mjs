@@ -1,8 +1,10 @@
-// The tarballs that would be published.
+// The tarball that is published.
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { root, toolEnvironment } from "../tools.mjs";
+import { assemble } from "./assemble.mjs";
 
 /**
  * @typedef {object} Packed
@@ -12,44 +14,33 @@ import { root, toolEnvironment } from "../tools.mjs";
  * @property {string[]} files paths inside the package
  */
 
-/** @returns {string[]} the folders of every package that is not private */
-export function publishableFolders() {
-  return ["packages", "apps"]
-    .flatMap((group) => readdirSync(join(root, group)).map((name) => join(root, group, name)))
-    .filter((folder) => existsSync(join(folder, "package.json")))
-    .filter((folder) => !JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).private);
-}
-
 /**
- * Builds from nothing, so that no file of a renamed source is left in a dist; turbo puts back what it has built before.
- * @returns {boolean} whether it worked; the compiler has then said why not on stderr
+ * Builds from nothing and packs, so that no file of a renamed source is left; turbo restores unchanged declarations.
+ * Rejects when a source does not compile; the compiler has then written the reason to stderr.
+ * @returns {Promise<Packed>}
  */
-export function buildAfresh(/** @type {string[]} */ folders) {
-  for (const folder of folders) rmSync(join(folder, "dist"), { recursive: true, force: true });
-  const options = ["run", "build", "--output-logs=errors-only"];
-  const { status } = spawnSync("turbo", options, {
+export async function packEspalier(/** @type {string} */ destination) {
+  for (const name of readdirSync(join(root, "packages")))
+    rmSync(join(root, "packages", name, "dist"), { recursive: true, force: true });
+  const { status } = spawnSync("turbo", ["run", "build", "--output-logs=errors-only"], {
     cwd: root,
     env: toolEnvironment,
     stdio: ["ignore", 2, 2],
   });
-  return status === 0;
-}
-
-/** @returns {Packed} */
-export function pack(/** @type {string} */ folder, /** @type {string} */ destination) {
-  const options = ["pack", "--pack-destination", destination, "--json"];
-  const { name, filename, size, files } = JSON.parse(
-    execFileSync("pnpm", options, {
-      cwd: folder,
-      env: toolEnvironment,
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", 2],
-    }),
-  );
-  return {
-    name,
-    tarball: filename,
-    size,
-    files: files.map((/** @type {{ path: string }} */ file) => file.path),
-  };
+  if (status !== 0) throw new Error("the declarations do not compile");
+  const folder = mkdtempSync(join(tmpdir(), "espalier-pack-"));
+  try {
+    await assemble(folder);
+    const options = ["pack", "--pack-destination", destination, "--json"];
+    const told = execFileSync("npm", options, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", 2] });
+    const [{ name, filename, size, files }] = JSON.parse(told);
+    return {
+      name,
+      tarball: join(destination, filename),
+      size,
+      files: files.map((/** @type {{ path: string }} */ file) => file.path),
+    };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

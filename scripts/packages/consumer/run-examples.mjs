@@ -2,7 +2,7 @@
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync } from "node:fs";
 import { resolve } from "node:path";
-import { startMessagesServer, textReply } from "@espalier/summarizer/testing";
+import { startMessagesServer, textReply } from "espalier/testing";
 
 const server = await startMessagesServer({ reply: textReply("They say when to water.") });
 const env = { ...process.env, ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: "key-of-nobody" };

@@ -1,4 +1,5 @@
 import type Anthropic from "@anthropic-ai/sdk";
+import { SummarizerError } from "../summarizer-error.ts";
 
 /** How Claude is reached. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicAccess {
@@ -14,7 +15,10 @@ export interface AnthropicAccess {
 export function anthropicClient({ client, apiKey, baseURL }: AnthropicAccess): () => Promise<Anthropic> {
   let loading: Promise<Anthropic> | undefined;
   const load = async () => {
-    const { default: Client } = await import("@anthropic-ai/sdk");
+    const { default: Client } = await import("@anthropic-ai/sdk").catch((cause: unknown) => {
+      const message = "Claude needs the package @anthropic-ai/sdk: npm install @anthropic-ai/sdk";
+      throw new SummarizerError("failed", message, { cause });
+    });
     return new Client({ ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) });
   };
   return () => (loading ??= client ? Promise.resolve(client) : load());

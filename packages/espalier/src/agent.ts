@@ -1,0 +1,20 @@
+// The reference agent: one turn, readable from top to bottom.
+export {
+  Agent,
+  AgentError,
+  type AgentEvent,
+  type AgentOptions,
+  createAgent,
+  listFilesTool,
+  MaxIterations,
+  type Model,
+  type ModelEvent,
+  queryHistoryTool,
+  readFileTool,
+  type RunOptions,
+  searchTextTool,
+  type Tool,
+  type ToolOutput,
+  textOutput,
+} from "@espalier/agent";
+export { isContextOverflow } from "@espalier/compaction";

@@ -1,0 +1,13 @@
+// Sessions in PostgreSQL; needs `pg`.
+export {
+  type ConnectionOptions,
+  type Database,
+  type MigrationReport,
+  migrate,
+  migratePostgres,
+  openPostgresStore,
+  PostgresStoreError,
+  type PostgresStore,
+  poolDatabase,
+  postgresStore,
+} from "@espalier/store-postgres";

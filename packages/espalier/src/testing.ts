@@ -1,0 +1,26 @@
+// Fakes and suites for those who write stores, summarizers and agents.
+export { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
+export {
+  type Expectation,
+  faultStore,
+  growEntries,
+  growTree,
+  type StoreUnderTest,
+  storeConformance,
+  testHeader,
+  testLine,
+} from "@espalier/session-tree/testing";
+export {
+  callingAnswer,
+  checkAnthropicRequest,
+  cutOffAnswer,
+  emptyAnswer,
+  failingAnswer,
+  hangingAnswer,
+  largerAnswer,
+  refusingAnswer,
+  scriptedSummarizer,
+  startMessagesServer,
+  textReply,
+  toolReply,
+} from "@espalier/summarizer/testing";

@@ -1,0 +1,93 @@
+// Assembles the one package that users install, from the doors, the command and the viewer.
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { bundleCommand } from "../command/bundle.mjs";
+import { licenceTexts } from "../command/licences.mjs";
+import { root } from "../tools.mjs";
+
+const workshop = join(root, "packages/espalier");
+
+/** Packages that users install themselves when they use what needs them. */
+const PEERS = ["pg", "@anthropic-ai/sdk"];
+
+/**
+ * Writes the package into an empty folder: the doors and the command with shared chunks and source maps, rolled-up types,
+ * the manifest and the notices. The declarations of every package must have been built before.
+ * Rejects when a part does not compile.
+ */
+export async function assemble(/** @type {string} */ folder) {
+  const doors = doorsOf(workshop);
+  const inputs = await bundleCommand(root, join(folder, "dist"), { sourcemap: true, doors, external: PEERS });
+  writeFileSync(join(folder, "THIRD-PARTY-NOTICES.md"), licenceTexts(root, inputs));
+  for (const name of ["README.md", "LICENSE"]) copyFileSync(join(root, name), join(folder, name));
+  writeFileSync(join(folder, "package.json"), JSON.stringify(manifestFor(Object.keys(doors)), null, 2));
+  await rollTypes(Object.values(doors), join(folder, "dist"));
+}
+
+/** The workspace's manifest without what only the workspace needs, and with doors that lead to built files. */
+function manifestFor(/** @type {string[]} */ doors) {
+  const { devDependencies: _, scripts: __, ...manifest } = JSON.parse(
+    readFileSync(join(workshop, "package.json"), "utf8"),
+  );
+  const exports = doors.map((door) => [
+    door === "index" ? "." : `./${door}`,
+    { types: `./dist/${door}.d.ts`, default: `./dist/${door}.js` },
+  ]);
+  return { ...manifest, bin: { espalier: "dist/main.js" }, exports: Object.fromEntries(exports) };
+}
+
+/** @returns {Record<string, string>} the source of each door, by the name of its file in `dist` */
+function doorsOf(/** @type {string} */ folder) {
+  /** @type {Record<string, string>} */
+  const doors = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).exports;
+  return Object.fromEntries(
+    Object.entries(doors).map(([door, source]) => [
+      door === "." ? "index" : door.slice("./".length),
+      join(folder, source),
+    ]),
+  );
+}
+
+/** One file of declarations a door, with shared ones beside them, so that a class is the same type at every door. */
+async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ folder) {
+  // These tools belong to the workshop: they need an older compiler than the rest of the workspace.
+  const { resolve: find } = createRequire(join(workshop, "package.json"));
+  const load = (/** @type {string} */ name) => import(pathToFileURL(find(name)).href);
+  const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
+  const bundle = await rollup({
+    input: doors,
+    external: [/^node:/, ...PEERS],
+    plugins: [workspaceTypes, dts({ respectExternal: true, tsconfig: join(workshop, "tsconfig.json") })],
+    onwarn: (/** @type {{ code?: string, message: string }} */ warning) => {
+      // A type that a door uses and does not name is read by the compiler all the same.
+      if (!/no public re-export/.test(warning.message)) throw new Error(warning.message);
+    },
+  });
+  await bundle.write({
+    dir: folder,
+    entryFileNames: (/** @type {{ facadeModuleId: string }} */ { facadeModuleId }) =>
+      facadeModuleId.replace(/^.*\/(.*)\.ts$/, "$1.d.ts"),
+    chunkFileNames: "types-[hash].d.ts",
+  });
+  await bundle.close();
+}
+
+/** Finds the built declarations of a workspace package where its sources are named. */
+const workspaceTypes = {
+  name: "workspace-types",
+  resolveId(/** @type {string} */ id, /** @type {string | undefined} */ importer) {
+    const [, name, door = ""] = /^@espalier\/([^/]+)(\/.*)?$/.exec(id) ?? [];
+    if (name !== undefined) {
+      const folder = join(root, "packages", name);
+      const { exports: doors } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+      return declarationOf(join(folder, doors[`.${door}`]).replace("/src/", "/dist/"));
+    }
+    if (importer === undefined || !/^\..*\.ts$/.test(id)) return null;
+    const path = declarationOf(resolve(dirname(importer), id));
+    return existsSync(path) ? path : null;
+  },
+};
+
+const declarationOf = (/** @type {string} */ source) => source.replace(/(\.d)?\.ts$/, ".d.ts");
