@@ -1,7 +1,7 @@
 // Keep an index of what the agent has made across any number of compactions: an extension's state follows the branch,
 // and its words go into every summary.
 import assert from "node:assert/strict";
-import { defineExtension } from "@espalier/engine";
+import { defineExtension } from "espalier";
 import { conversation } from "./conversation.ts";
 
 const artifactIndex = defineExtension((api) => {

@@ -1,8 +1,8 @@
 // Let another model write the summary: the extension answers with a compaction of its own, and the engine holds it to
 // the rules of its own summaries before it is written.
 import assert from "node:assert/strict";
-import { defineExtension } from "@espalier/engine";
-import { messageText } from "@espalier/session-tree";
+import { defineExtension } from "espalier";
+import { messageText } from "espalier/extend";
 import { conversation } from "./conversation.ts";
 
 /** Stands for a call to any model at all. */

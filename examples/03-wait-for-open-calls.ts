@@ -1,7 +1,7 @@
 // Refuse to compact while a tool call has no result yet: somebody is still waiting for it.
 import assert from "node:assert/strict";
-import { defineExtension, type EngineError } from "@espalier/engine";
-import { type Entry, isMessage, toolCalls } from "@espalier/session-tree";
+import { defineExtension, type EngineError, type Entry } from "espalier";
+import { isMessage, toolCalls } from "espalier/extend";
 import { conversation } from "./conversation.ts";
 
 /** Calls on a path that nobody answered. */

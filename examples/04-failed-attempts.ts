@@ -1,7 +1,7 @@
 // A branch summary that says what did not work, so that nobody tries it again on the next branch.
 import assert from "node:assert/strict";
-import { defineExtension } from "@espalier/engine";
-import { isMessage, messageText } from "@espalier/session-tree";
+import { defineExtension } from "espalier";
+import { isMessage, messageText } from "espalier/extend";
 import { conversation } from "./conversation.ts";
 
 const failedAttempts = defineExtension((api) => {

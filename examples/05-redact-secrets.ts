@@ -1,7 +1,7 @@
 // Redact secrets before an entry is written: what the handler leaves is the only thing that ever reaches the disk.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { defineExtension } from "@espalier/engine";
+import { defineExtension } from "espalier";
 import { conversation } from "./conversation.ts";
 
 const API_KEY = /\bkey-[A-Za-z0-9]{16,}\b/g;

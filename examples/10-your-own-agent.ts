@@ -1,8 +1,7 @@
 // An agent of your own: the engine keeps the session, the SDK talks to Claude; this loop is all there is between.
 import Anthropic from "@anthropic-ai/sdk";
-import { createSession, sentEntry } from "@espalier/engine";
-import { fromAnthropic } from "@espalier/interop";
-import { buildRequest, anthropicFormat as format } from "@espalier/session-tree";
+import { buildRequest, createSession, anthropicFormat as format, sentEntry } from "espalier";
+import { fromAnthropic } from "espalier/import";
 
 const client = new Anthropic();
 const tools = [{ name: "look", description: "Says what grows.", parameters: { type: "object" } }];

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createSession, type Extension, type Session, type SessionOptions } from "@espalier/engine";
+import { createSession, type Extension, type Session, type SessionOptions } from "espalier";
 
 /** A session in a folder of its own, with a few turns in which files are read and edited. */
 export async function conversation(extension: Extension, options: SessionOptions = {}): Promise<Session> {

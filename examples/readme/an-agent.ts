@@ -1,5 +1,4 @@
-import { createSession } from "@espalier/engine";
-import { anthropicFormat, buildRequest } from "@espalier/session-tree";
+import { anthropicFormat, buildRequest, createSession } from "espalier";
 
 const session = await createSession({ cwd: process.cwd() });
 await session.appendMessages([{ role: "user", content: "What does this repository do?" }]);

@@ -1,4 +1,4 @@
-import { defineExtension } from "@espalier/engine";
+import { defineExtension } from "espalier";
 
 export default defineExtension((api) => {
   api.on("session_before_compact", ({ preparation, branchEntries }) => {

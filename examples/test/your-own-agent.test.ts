@@ -1,7 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ReplyBlock, startMessagesServer, textReply } from "@espalier/summarizer/testing";
+import { type ReplyBlock, startMessagesServer, textReply } from "espalier/testing";
 import { afterAll, expect, test } from "vitest";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-example-"));

@@ -28,9 +28,11 @@ export async function assemble(/** @type {string} */ folder) {
 
 /** The workspace's manifest without what only the workspace needs, and with doors that lead to built files. */
 function manifestFor(/** @type {string[]} */ doors) {
-  const { devDependencies: _, scripts: __, ...manifest } = JSON.parse(
-    readFileSync(join(workshop, "package.json"), "utf8"),
-  );
+  const {
+    devDependencies: _,
+    scripts: __,
+    ...manifest
+  } = JSON.parse(readFileSync(join(workshop, "package.json"), "utf8"));
   const exports = doors.map((door) => [
     door === "index" ? "." : `./${door}`,
     { types: `./dist/${door}.d.ts`, default: `./dist/${door}.js` },

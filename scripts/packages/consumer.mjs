@@ -46,13 +46,17 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
   const install = run(folder, installer.command, installer.options);
   if (install) return [`${installer.name} does not install the tarball: ${install}`];
 
-  const others = readdirSync(join(folder, "node_modules")).filter((entry) => !/^\./.test(entry) && entry !== name);
+  const others = readdirSync(join(folder, "node_modules")).filter(
+    (entry) => !/^\./.test(entry) && entry !== name,
+  );
   const { exports: doors, bin } = readManifest(join(folder, "node_modules", name));
   const entries = Object.keys(doors).map((door) => name + door.slice(1));
   const commands = Object.values(bin).map((path) => join(folder, "node_modules", name, String(path)));
   writeExamples(folder);
   return [
-    ...others.map((other) => `${installer.name} installs ${other} beside ${name}, which needs no other package.`),
+    ...others.map(
+      (other) => `${installer.name} installs ${other} beside ${name}, which needs no other package.`,
+    ),
     ...checkTypes(folder, entries),
     ...runtimes.flatMap((runtime) =>
       checkRuntime(folder, runtime, entries, commands).map(

@@ -32,7 +32,11 @@ export async function packEspalier(/** @type {string} */ destination) {
   try {
     await assemble(folder);
     const options = ["pack", "--pack-destination", destination, "--json"];
-    const told = execFileSync("npm", options, { cwd: folder, encoding: "utf8", stdio: ["ignore", "pipe", 2] });
+    const told = execFileSync("npm", options, {
+      cwd: folder,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", 2],
+    });
     const [{ name, filename, size, files }] = JSON.parse(told);
     return {
       name,

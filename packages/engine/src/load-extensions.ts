@@ -95,7 +95,18 @@ async function loaded(file: string, home: string): Promise<{ owner: string; setu
   const cacheDir = join(home, "cache", "extensions");
   mkdirSync(cacheDir, { recursive: true, mode: 0o700 });
   // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
+  const doors = {
+    ...branchSummary,
+    ...compaction,
+    ...sessionTree,
+    ...summarizer,
+    defineExtension,
+    engineHooks,
+  };
   const virtualModules = {
+    espalier: doors,
+    "espalier/extend": doors,
+    // Names of the packages before there was one.
     "@espalier/engine": { defineExtension, engineHooks },
     "@espalier/session-tree": sessionTree,
     "@espalier/summarizer": summarizer,

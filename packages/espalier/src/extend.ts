@@ -36,9 +36,9 @@ export {
 } from "@espalier/compaction";
 export {
   type EngineHooks,
-  engineHooks,
   type ExtensionContext,
   type ExtensionState,
+  engineHooks,
   type StateOptions,
 } from "@espalier/engine";
 export {
@@ -46,8 +46,8 @@ export {
   decideHook,
   ExtensionError,
   type ExtensionReport,
-  hookAlias,
   type HandlerOptions,
+  hookAlias,
   notifyHook,
   transformHook,
 } from "@espalier/extensions";
@@ -60,10 +60,10 @@ export {
   type EntryBehaviour,
   isCustom,
   isMessage,
-  label,
-  leaf,
   type LeaseOptions,
   type LogAppend,
+  label,
+  leaf,
   message,
   messageText,
   modelChange,
@@ -76,9 +76,9 @@ export {
   SessionTreeError,
   sessionInfo,
   settingsAlong,
+  type Turn,
   thinkingLevelChange,
   toolCalls,
-  type Turn,
   usage,
 } from "@espalier/session-tree";
 export {

@@ -21,4 +21,10 @@ export {
   toOpenaiChat,
   toOpenaiResponses,
 } from "@espalier/interop";
-export { type ImportOptions, type ImportReport, importSessions, type LocalAgent, localAgents } from "@espalier/interop/node";
+export {
+  type ImportOptions,
+  type ImportReport,
+  importSessions,
+  type LocalAgent,
+  localAgents,
+} from "@espalier/interop/node";

@@ -6,8 +6,8 @@ export {
   migrate,
   migratePostgres,
   openPostgresStore,
-  PostgresStoreError,
   type PostgresStore,
+  PostgresStoreError,
   poolDatabase,
   postgresStore,
 } from "@espalier/store-postgres";

@@ -18,6 +18,7 @@ export {
   failingAnswer,
   hangingAnswer,
   largerAnswer,
+  type ReplyBlock,
   refusingAnswer,
   scriptedSummarizer,
   startMessagesServer,

@@ -6,7 +6,10 @@ const messages = [{ role: "user", content: "Hello." }];
 /** @type {[string, () => Promise<unknown>][]} */
 const calls = [
   ["pg", () => openStore("postgres://nobody@127.0.0.1/none")],
-  ["@anthropic-ai/sdk", () => anthropicSummarizer({ apiKey: "none" }).summarize({ messages, purpose: "history" })],
+  [
+    "@anthropic-ai/sdk",
+    () => anthropicSummarizer({ apiKey: "none" }).summarize({ messages, purpose: "history" }),
+  ],
 ];
 for (const [peer, call] of calls) {
   const message = await call().then(
