@@ -1,7 +1,13 @@
 import { deepFreeze } from "@espalier/extensions";
-import { labelsInForce } from "@espalier/session-tree";
+import { labelsInForce, redactFolder, type SessionHeader } from "@espalier/session-tree";
 import type { ExtensionContext } from "./extension-context.ts";
 import type { SessionState } from "./session-state.ts";
+
+/** The folder that the agent of a session works in: its header's; of a header that hides a key in it, this process's. */
+export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefined): string {
+  const here = process.cwd();
+  return header && header.cwd !== redactFolder(here) ? header.cwd : here;
+}
 
 /** The context that handlers of one call get. */
 export function contextForHandlers(
@@ -10,7 +16,7 @@ export function contextForHandlers(
 ): ExtensionContext {
   const { core, options } = session;
   return {
-    cwd: core.header?.cwd ?? process.cwd(),
+    cwd: sessionFolder(core.header),
     hasUI: options.ui !== undefined,
     ui: { notify: (message, kind = "info") => options.ui?.notify(message, kind) },
     sessionManager: {

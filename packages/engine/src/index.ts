@@ -9,6 +9,7 @@ export { type CompactSessionByCountOptions, compactSession } from "./compact-ses
 export type { CompactionRequest } from "./compaction-request.ts";
 export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
 export type { PolicyComparison } from "./compare-policies.ts";
+export { sessionFolder } from "./context-for-handlers.ts";
 export { type CopyResult, copySession } from "./copy-session.ts";
 export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
 export { EngineError, type EngineErrorCode, type EngineErrorOptions } from "./engine-error.ts";

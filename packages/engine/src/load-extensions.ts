@@ -11,6 +11,7 @@ import {
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
 import * as sessionTree from "@espalier/session-tree";
 import * as summarizer from "@espalier/summarizer";
+import { sessionFolder } from "./context-for-handlers.ts";
 import {
   defineExtension,
   type EspalierApi,
@@ -60,7 +61,7 @@ export async function loadExtensions(
 }
 
 async function discovered(session: SessionState, home: string): Promise<string[]> {
-  const project = session.core.header?.cwd ?? "";
+  const project = session.core.header ? sessionFolder(session.core.header) : "";
   const ofProject =
     project !== "" && openTrust(home).isTrusted(project)
       ? await findExtensions(join(project, ".espalier", "extensions"))

@@ -2,6 +2,7 @@ import {
   createId,
   FORMAT_VERSION,
   type OpenMode,
+  redactFolder,
   type SessionHeader,
   type SessionLease,
   type SessionLog,
@@ -125,7 +126,7 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
     version: FORMAT_VERSION,
     id: options.id ?? createId(),
     timestamp: new Date().toISOString(),
-    cwd: options.cwd ?? process.cwd(),
+    cwd: redactFolder(options.cwd ?? process.cwd(), options.redact),
     writer: WRITER,
     ...(options.parent ? { parent: options.parent } : {}),
   };

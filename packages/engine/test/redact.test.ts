@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { createSession, defineExtension } from "@espalier/engine";
-import { custom, message } from "@espalier/session-tree";
+import { dirname, join } from "node:path";
+import { createSession, defineExtension, listSessions } from "@espalier/engine";
+import { custom, message, redactText } from "@espalier/session-tree";
 import { afterAll, expect, test } from "vitest";
 
 const home = mkdtempSync(join(tmpdir(), "espalier-"));
@@ -53,6 +53,36 @@ test("what an extension adds is redacted too, and a redactor of one's own takes 
   await own.append(custom.of({ customType: "test", data: `swordfish ${SECRET}` }));
   expect(readFileSync(own.file, "utf8")).toContain(`*** ${SECRET}`);
   await own.close();
+});
+
+test("a folder whose name holds a key is written without it, the same each time, and its sessions work there", async () => {
+  const folder = join(mkdtempSync(join(tmpdir(), "espalier-")), `checkout-${SECRET}`);
+  mkdirSync(folder);
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    const folders: string[] = [];
+    const noting = defineExtension((api) => {
+      api.on("session_start", (_event, context) => {
+        folders.push(context.cwd);
+      });
+    });
+    const files = [];
+    for (const _ of [1, 2]) {
+      const session = await open({ extensions: [noting] });
+      await session.appendMessages([{ role: "user", content: "Here" }]);
+      files.push(session.file);
+      await session.close();
+    }
+    for (const file of files) expect(readFileSync(file, "utf8")).not.toContain(SECRET.slice(8));
+    expect(dirname(files[0]!)).toBe(dirname(files[1]!));
+    expect(folders).toEqual([process.cwd(), process.cwd()]);
+    const places: string[] = [];
+    for await (const { ref, cwd } of listSessions({ home })) if (files.includes(ref)) places.push(cwd);
+    expect(places).toEqual([redactText(process.cwd()), redactText(process.cwd())]);
+  } finally {
+    process.chdir(before);
+  }
 });
 
 test("redacting can be turned off, by name", async () => {

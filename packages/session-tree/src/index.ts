@@ -70,7 +70,7 @@ export { pathWindowAt } from "./path-window-at.ts";
 export { plainJson, plainLine, plainText } from "./plain-text.ts";
 export { promptText } from "./prompt-text.ts";
 export { readPathWindow } from "./read-path-window.ts";
-export { redactEntry, redactHeader, redactMessage } from "./redact/redact-entry.ts";
+export { redactEntry, redactFolder, redactHeader, redactMessage } from "./redact/redact-entry.ts";
 export { redactText } from "./redact/redact-text.ts";
 export { type FieldRule, type Redact, Redactor, type RedactorOptions } from "./redact/redactor.ts";
 export { referenceIssues } from "./reference-issues.ts";

@@ -17,6 +17,7 @@ import {
   type ResolvedSettings,
   resolveSummarizer,
   type Session,
+  sessionFolder,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
 import { heard } from "../opening.ts";
@@ -91,7 +92,7 @@ async function agentOn(
     model: choices.model ?? modelOf(session),
     ...windowSaid(settings),
   });
-  const cwd = session.header?.cwd ?? process.cwd();
+  const cwd = sessionFolder(session.header);
   if (!existsSync(cwd))
     shell.complain(`The folder of this session, ${cwd}, is not there; until it is, tools find no files.`);
   const folders = [cwd, offloadFolder(session.file)];

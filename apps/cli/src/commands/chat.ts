@@ -1,6 +1,6 @@
 import type { Agent } from "@espalier/agent";
 import { listSessions } from "@espalier/engine";
-import { messageText } from "@espalier/session-tree";
+import { messageText, redactFolder } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { runChat } from "../chat/chat-loop.ts";
 import { toldBy } from "../chat/chat-view.ts";
@@ -92,7 +92,8 @@ async function toldRun({ output }: Shell, agent: Agent, prompt: string) {
 }
 
 async function newestHere(shell: Shell): Promise<string> {
+  const here = redactFolder(process.cwd());
   for await (const { ref, cwd } of listSessions({ ...storeOf(shell), ...tellSkipped(shell) }))
-    if (cwd === process.cwd()) return ref;
+    if (cwd === here || cwd === process.cwd()) return ref;
   throw new CommandError("not-found", "There is no session of this folder yet; `espalier chat` begins one.");
 }

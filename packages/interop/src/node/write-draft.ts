@@ -1,4 +1,4 @@
-import type { SessionLog, SessionStore } from "@espalier/session-tree";
+import { redactFolder, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import type { SessionDraft } from "../import-draft.ts";
 import type { ScratchSpace } from "../scratch/scratch-space.ts";
 import type { SessionCounts } from "../session-counts.ts";
@@ -33,7 +33,10 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
     draft.issues.add("not-a-session", null, message);
     return skippedReport(draft.source.path, draft.agent, draft.issues.list());
   }
-  const log = await to.store.create({ ...draft.header(), id }, session.lines());
+  const header = { ...draft.header(), id };
+  const { redactor } = to;
+  const cwd = redactFolder(header.cwd, redactor ? (text) => redactor.text(text) : false);
+  const log = await to.store.create({ ...header, cwd }, session.lines());
   to.catalogue.add(id, log.ref);
   await log.close();
   const { counts } = session;

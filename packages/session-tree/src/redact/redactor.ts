@@ -1,10 +1,14 @@
 import { isRecord } from "../request/record.ts";
+import { redactText } from "./redact-text.ts";
 
 /** Hides what must not be seen in one text; gives the text itself where there is nothing to hide. */
 export type Redact = (text: string) => string;
 
-/** What is done to a field: it is kept, treated, or (undefined) taken for something that people or tools said. */
-export type FieldRule = "keep" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
+/**
+ * What is done to a field: it is kept, is a name ({@link Redactor.name}), is treated, or (undefined) taken for something
+ * that people or tools said.
+ */
+export type FieldRule = "keep" | "name" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
 
 /** What a redactor keeps, and what it puts in the place of what it cannot look into. */
 export interface RedactorOptions {
@@ -17,25 +21,29 @@ export interface RedactorOptions {
   tooDeep?: (value: object) => unknown;
 }
 
-/** Fields that hold what only a provider can read, or vouches for, wherever they stand. */
-const SEALED = /^(encrypted_\w+|reasoningEncryptedContent|signature|\w+Signature)$/;
-
 /** Media whose `data` are bytes. */
 const MEDIA = /^(image|audio|video)\//;
 
 /** Arrays and objects inside each other: more than the 256 that can be written. */
 const DEEPEST = 300;
 
+/** Characters of the shortest key that can be the name of a member. */
+const SHORTEST_KEY = 12;
+
 const TOO_DEEP = "[left out: nested too deeply to be looked into]";
 
-/** Rules by the names of fields. */
-export function byName(rules: Readonly<Record<string, FieldRule>>): (name: string) => FieldRule {
-  return (name) => (Object.hasOwn(rules, name) ? rules[name] : undefined);
+/** Rules by the names of fields; of other names, what `otherwise` says. */
+export function byName(
+  rules: Readonly<Record<string, FieldRule>>,
+  otherwise?: (name: string) => FieldRule,
+): (name: string) => FieldRule {
+  return (name) => (Object.hasOwn(rules, name) ? rules[name] : otherwise?.(name));
 }
 
 /**
- * Applies a {@link Redact} to what people, models and tools said, and to nothing else: not to ids, names of types, models
- * and tools, signatures, pictures. A value in which nothing changed is given back as the same object.
+ * Applies a {@link Redact} to what people, models and tools said, and to nothing else: not to ids, signatures, pictures;
+ * to names of types, models, tools and members only where they hold a well-known key. A value in which nothing changed is
+ * given back as the same object.
  */
 export class Redactor {
   readonly #redact: Redact;
@@ -54,14 +62,20 @@ export class Redactor {
     return text === "" || this.#isId(text) ? text : this.#redact(text);
   }
 
-  /** Every text in a value of which nothing is known, but what was sealed, and the bytes of media. Names are kept. */
+  /** A name; one that holds a key becomes a word of letters, digits and `_`, which every provider takes for a tool's. */
+  name(value: unknown): unknown {
+    if (typeof value !== "string" || this.#isId(value)) return this.deep(value);
+    if (value.length < SHORTEST_KEY || redactText(value) === value) return value;
+    const redacted = this.#redact(value);
+    return redacted === value ? value : redacted.replace(/\W+/g, "_").replace(/^_|_$/g, "") || "redacted";
+  }
+
+  /** Every text in a value of which nothing is known, but the bytes of media. */
   deep(value: unknown): unknown {
     if (typeof value === "string") return this.text(value);
     if (Array.isArray(value)) return this.list(value, (item) => this.deep(item));
     const isMedia = isRecord(value) && typeof value["mimeType"] === "string" && MEDIA.test(value["mimeType"]);
-    return this.fields(value, (name) =>
-      SEALED.test(name) || (isMedia && name === "data") ? keepText : undefined,
-    );
+    return this.fields(value, (name) => (isMedia && name === "data" ? keepText : undefined));
   }
 
   /** The fields of an object by rules; anything else is a value of which nothing is known. */
@@ -74,12 +88,27 @@ export class Redactor {
       let changed = false;
       const treated = Object.entries(value).map(([name, field]): [string, unknown] => {
         const rule = ruleOf(name);
-        const result = rule === "keep" ? field : rule ? rule(field, this) : this.deep(field);
-        changed ||= result !== field;
-        return [name, result];
+        const result = rule === "keep" ? field : this.#field(rule, field);
+        const member = name.length < SHORTEST_KEY ? name : this.#member(name, value);
+        changed ||= result !== field || member !== name;
+        return [member, result];
       });
       return changed ? Object.fromEntries(treated) : value;
     });
+  }
+
+  #field(rule: Exclude<FieldRule, "keep">, field: unknown): unknown {
+    if (rule === "name") return this.name(field);
+    return rule ? rule(field, this) : this.deep(field);
+  }
+
+  /** The name of a member of `object`; those of two keys stay two. */
+  #member(name: string, object: Record<string, unknown>): string {
+    const redacted = this.name(name) as string;
+    if (redacted === name) return name;
+    const alike = Object.keys(object).filter((other) => this.name(other) === redacted);
+    const number = alike.indexOf(name) + 1;
+    return number === 1 ? redacted : `${redacted}_${number}`;
   }
 
   /** Every value by `treat`; the same array where nothing changed. */
