@@ -24,12 +24,17 @@ const MESSAGE = byName({
   toolsAdded: (tools, redactor) =>
     Array.isArray(tools) ? redactor.list(tools, (tool) => redactor.fields(tool, TOOL)) : redactor.deep(tools),
   native: redactWire,
+  codex: redactWire,
   content: redactContent,
 });
 
 const REPLACEMENT = byName({ content: redactContent });
 
+/** Items of a provider that an import brings along. */
+const DETAILS = byName({ opaque: redactWire, encryptedReasoning: redactWire, codex: redactWire });
+
 const ENTRY = byName({
+  codex: redactWire,
   type: "name",
   id: "keep",
   parentId: "keep",
@@ -45,6 +50,7 @@ const ENTRY = byName({
   kind: "name",
   usage: "keep",
   content: redactContent,
+  details: (details, redactor) => redactor.fields(details, DETAILS),
   message: (message, redactor) => redactor.fields(message, MESSAGE),
   systemMessage: (message, redactor) => redactor.fields(message, MESSAGE),
   replacement: (replacement, redactor) => redactor.fields(replacement, REPLACEMENT),

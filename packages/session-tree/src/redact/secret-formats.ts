@@ -1,3 +1,4 @@
+// Over 250 lines because it is one table.
 /** One documented form of a secret. */
 export interface SecretFormat {
   /** Issuer and kind, written in the place of the secret. */
