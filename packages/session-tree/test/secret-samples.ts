@@ -2,7 +2,7 @@
 // of pieces and of chance with a seed, so that nothing in the repository looks like a key.
 
 /** A secret as its issuer writes it, and what of it must not be left. */
-export interface SecretSample {
+interface SecretSample {
   issuer: string;
   written: string;
   /** The secret itself: `written`, but for what tells only where it belongs. */
@@ -20,7 +20,7 @@ const BASE36 = DIGITS + LOWER;
 const CAPITALS = DIGITS + UPPER;
 
 /** Characters of an alphabet by chance; the same for the same seed. */
-export function chance(seed: number): (length: number, alphabet?: string) => string {
+function chance(seed: number): (length: number, alphabet?: string) => string {
   let state = seed;
   return (length, alphabet = ALNUM) => {
     let text = "";
