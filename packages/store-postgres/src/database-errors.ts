@@ -18,12 +18,26 @@ const NO_PASSWORD = /client password must be a/;
 
 const TIMED_OUT = "57014";
 
+/** A lock that was not to be had within `lock_timeout`. */
+const LOCKED = "55P03";
+
+/** What a pooler says of a setting that it does not pass on when a connection begins. */
+const STARTUP_PARAMETER = /unsupported startup parameter/;
+
 /** What a client of PostgreSQL threw, as this package's error: how a `Database` has to tell of its failures. */
 export function asStoreError(cause: unknown, place: string): unknown {
   if (cause instanceof PostgresStoreError || !(cause instanceof Error)) return cause;
   const { severity, code, constraint, message } = cause as ClientError;
+  if (severity !== undefined && STARTUP_PARAMETER.test(message)) {
+    return new PostgresStoreError(
+      "refused",
+      `${place} takes no connection with that setting (${message}); take it out of the address, or add it to ignore_startup_parameters of the pooler.`,
+      { cause, sqlState: code },
+    );
+  }
   if (severity === undefined || (code !== undefined && COMING_AND_GOING.test(code))) {
-    const why = code ?? message;
+    // A pooler has one code for all that it says.
+    const why = severity === undefined ? (code ?? message) : `${message}, ${code}`;
     if (NO_PASSWORD.test(message)) {
       const message = `${place} asks for a password, and there is none; put it into the address, or into PGPASSWORD.`;
       return new PostgresStoreError("refused", message, { cause });
@@ -43,6 +57,10 @@ export function asStoreError(cause: unknown, place: string): unknown {
   }
   if (code === TIMED_OUT) {
     const message = `${place} took too long for a statement, which was taken back; try again, or allow more time by statement_timeout in the address.`;
+    return new PostgresStoreError("timeout", message, { cause, sqlState: code });
+  }
+  if (code === LOCKED) {
+    const message = `${place} has a lock on what a statement needs, which something else holds, such as a migration or a backup; try again when that is done, or wait longer by lock_timeout in the address.`;
     return new PostgresStoreError("timeout", message, { cause, sqlState: code });
   }
   if (code !== undefined && MISSING.has(code)) return notMigrated(place, cause);

@@ -22,6 +22,9 @@ const OLDEST_SERVER = 140_000;
 /** The advisory lock under which tables are changed: "espalier" in ASCII, as a number of 63 bits. */
 const LOCK = 0x6573_7061n * 0x1_0000_0000n + 0x6c69_6572n;
 
+/** Milliseconds to wait for another program that changes the tables, or uses them. */
+const LOCK_MS = 30_000;
+
 /**
  * Makes the tables, or brings them up to date: each step once, all of them or none, one program at a time.
  * @throws PostgresStoreError `unsuitable`, `newer`, `refused`, `unreachable`
@@ -29,6 +32,7 @@ const LOCK = 0x6573_7061n * 0x1_0000_0000n + 0x6c69_6572n;
 export async function migrate(database: Database): Promise<MigrationReport> {
   const warnings = await inspectServer(database);
   const applied = await database.transaction(async (connection) => {
+    await connection.query({ text: `SET LOCAL lock_timeout = ${LOCK_MS}` });
     await connection.query({ text: "SELECT pg_advisory_xact_lock($1::bigint)" }, [LOCK.toString()]);
     await connection.query({ text: SETUP });
     const current = await versionOf(connection);

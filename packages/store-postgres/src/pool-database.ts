@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from "pg";
 import type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
 import { asStoreError } from "./database-errors.ts";
@@ -9,8 +10,10 @@ export interface ConnectionOptions {
   connections?: number;
   /** Milliseconds a connection may take to come about. Default 10,000. */
   connectMs?: number;
-  /** Milliseconds a statement may take; it is taken back then. Default 60,000. */
+  /** Milliseconds a statement may take; it is taken back then. Default 60,000. 0: all the time it takes. */
   statementMs?: number;
+  /** Milliseconds a statement may wait for a lock that something else holds. Default 10,000. 0: as long as a statement. */
+  lockMs?: number;
   /**
    * Milliseconds for which a lost connection is made again before an append or a reading fails. Default 10,000: a server
    * that restarts needs about one second.
@@ -42,19 +45,25 @@ export function poolDatabase(
     connections = 10,
     connectMs = 10_000,
     statementMs = 60_000,
+    lockMs = 10_000,
     reconnectMs = 10_000,
   }: ConnectionOptions = {},
 ): Database {
-  const longest = statementLimit(connectionString) ?? statementMs;
+  const { address, limits } = withoutLimits(connectionString);
+  const longest = limits.statement_timeout ?? statementMs;
+  const seconds = limits.connect_timeout;
+  // Set by a statement: a pooler such as PgBouncer takes no connection that begins with them.
+  const pinned = `SET statement_timeout = ${longest}; SET lock_timeout = ${limits.lock_timeout ?? lockMs}; ${PINNED}`;
   const config: ClientConfig = {
-    connectionString,
-    connectionTimeoutMillis: connectMs,
-    statement_timeout: longest,
+    connectionString: address,
+    connectionTimeoutMillis: seconds === undefined ? connectMs : seconds * 1_000,
     // 0 is no limit to both.
     query_timeout: longest > 0 ? longest + SILENCE_MS : 0,
     keepAlive: true,
     application_name: "espalier",
   };
+  /** Once for each pool; a failure is not kept. */
+  let checked: Promise<void> | undefined;
   const pool = withStoreErrors(
     () =>
       new Pool({
@@ -62,14 +71,19 @@ export function poolDatabase(
         max: connections,
         allowExitOnIdle: true,
         onConnect: async (client) => {
-          await client.query(PINNED);
+          checked ??= refuseSharedSessions(client, () => new Client(config), place);
+          await checked.catch((error: unknown) => {
+            checked = undefined;
+            throw error;
+          });
+          await client.query(pinned);
         },
       }),
     place,
   );
   // A connection that breaks while nobody uses it is taken out of the pool; the next one is made when it is needed.
   pool.on("error", () => undefined);
-  return new PoolDatabase(pool, () => new Client(config), place, reconnectMs);
+  return new PoolDatabase(pool, () => new Client(config), pinned, place, reconnectMs);
 }
 
 class PoolDatabase implements Database {
@@ -77,9 +91,11 @@ class PoolDatabase implements Database {
   readonly reconnectMs: number;
   readonly #pool: Pool;
   readonly #createClient: () => Client;
+  readonly #pinned: string;
   #closing: Promise<void> | undefined;
 
-  constructor(pool: Pool, createClient: () => Client, place: string, reconnectMs: number) {
+  constructor(pool: Pool, createClient: () => Client, pinned: string, place: string, reconnectMs: number) {
+    this.#pinned = pinned;
     this.reconnectMs = reconnectMs;
     this.#pool = pool;
     this.#createClient = createClient;
@@ -114,7 +130,7 @@ class PoolDatabase implements Database {
     });
     try {
       await client.connect();
-      await client.query(PINNED);
+      await client.query(this.#pinned);
       await client.query(KEEPALIVES);
     } catch (error) {
       // Half a connection is none, and would keep the program from ending.
@@ -192,10 +208,64 @@ class ClientConnection implements Connection {
   };
 }
 
-/** Milliseconds that an address allows a statement; undefined where it says nothing of it. */
-function statementLimit(connectionString: string): number | undefined {
-  const said = new URL(connectionString).searchParams.get("statement_timeout");
-  return said !== null && /^\d+$/.test(said) ? Number(said) : undefined;
+/** So often it is looked whether another connection finds what one has set: a pooler may answer by another one first. */
+const LOOKS = 3;
+
+/**
+ * Refuses a pooler that gives a connection to another program between two transactions: leases, hints and settings live
+ * with a connection. What one connection has set, another one must not find. Servers that are asked directly say so by
+ * the number of their process, and are not asked again.
+ *
+ * @throws PostgresStoreError `unsuitable`
+ */
+async function refuseSharedSessions(
+  client: ClientBase,
+  createClient: () => Client,
+  place: string,
+): Promise<void> {
+  const mark = randomUUID();
+  const { rows } = await client.query<{ backend: number }>(
+    `SELECT pg_backend_pid() AS backend, set_config('espalier.connection', '${mark}', false)`,
+  );
+  if ((client as ClientBase & { processID?: number }).processID === Number(rows[0]!.backend)) return;
+  const other = createClient();
+  other.on("error", () => undefined);
+  try {
+    await other.connect();
+    for (let look = 0; look < LOOKS; look++) {
+      const found = await other.query<{ mark: string }>(
+        "SELECT current_setting('espalier.connection', true) AS mark",
+      );
+      if (found.rows[0]?.mark === mark)
+        throw new PostgresStoreError(
+          "unsuitable",
+          `${place} is a pooler in transaction mode, and sessions need connections of their own; give it pool_mode = session (PgBouncer), or name the server itself.`,
+        );
+    }
+  } finally {
+    await other.end().catch(() => undefined);
+  }
+}
+
+/** Limits that an address may set; the client would send them to the server when it connects. */
+const LIMITS = ["statement_timeout", "lock_timeout", "connect_timeout"] as const;
+
+/** An address without its limits, and these: milliseconds, for `connect_timeout` seconds. */
+function withoutLimits(connectionString: string) {
+  const url = new URL(connectionString);
+  const limits: Partial<Record<(typeof LIMITS)[number], number>> = {};
+  for (const name of LIMITS) {
+    const said = url.searchParams.get(name);
+    url.searchParams.delete(name);
+    if (said === null) continue;
+    if (!/^\d+$/.test(said))
+      throw new PostgresStoreError(
+        "address",
+        `${name} in the address of the database is a number (${name === "connect_timeout" ? "seconds" : "milliseconds"}), for example ${name}=30.`,
+      );
+    limits[name] = Number(said);
+  }
+  return { address: url.href, limits };
 }
 
 /** A broken certificate file, for one, is found while the address is read. */

@@ -31,6 +31,7 @@ export function parseStoreAddress(text: string): StoreAddress {
       "The address of the database cannot be read; write postgres://user@host:5432/database, and characters such as @ or / in a password as %40 or %2F.",
     );
   }
+  checkParameters(url);
   const namespace = url.searchParams.get("namespace") ?? DEFAULT_NAMESPACE;
   checkNamespace(namespace);
   url.searchParams.delete("namespace");
@@ -47,6 +48,27 @@ export function parseStoreAddress(text: string): StoreAddress {
     namespace,
     place: `postgres://${host}${database}`,
   };
+}
+
+/** What an address may say behind `?`: ours, the client's, and limits of a connection. */
+const PARAMETERS = [
+  "namespace",
+  ...["statement_timeout", "lock_timeout", "connect_timeout", "application_name", "options"],
+  ...["sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation", "ssl", "uselibpqcompat"],
+  ...["host", "port", "user", "password", "client_encoding"],
+];
+
+/** @throws PostgresStoreError `address` for a parameter that would have no effect, or for two of one name */
+function checkParameters({ searchParams, search }: URL): void {
+  const names = [...searchParams.keys()];
+  const wrong = names.find((name, at) => !PARAMETERS.includes(name) || names.indexOf(name) !== at);
+  if (wrong === undefined) return;
+  // A ? in a password that was not escaped makes a parameter of its rest.
+  const named = /[@/]/.test(search) || !/^\w{1,40}$/.test(wrong) ? "A parameter" : `The parameter ${wrong}`;
+  throw new PostgresStoreError(
+    "address",
+    `${named} of the database's address is unknown, or is there twice; known are ${PARAMETERS.join(", ")}. A ? in a password is written %3F.`,
+  );
 }
 
 /** What stands behind `%`; undefined where that is nothing. */

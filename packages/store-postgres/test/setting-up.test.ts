@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
-import { testHeader as header } from "@espalier/session-tree/testing";
+import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
 import {
   migrate,
   migratePostgres,
@@ -240,6 +240,63 @@ describe.skipIf(!hasServer)("setting up", () => {
     for (const address of ["", "postgres", "http://localhost/x", "postgres://[x", "postgres://localhost/%zz"])
       expect(() => openPostgresStore(address)).toThrow(PostgresStoreError);
   });
+
+  test("a parameter that an address cannot have is refused by its name, before anything is sent", () => {
+    for (const [query, told] of [
+      ["sslmod=verify-full", /sslmod .*known are .*sslmode/],
+      ["namespace=a&timeout=5", /timeout/],
+      ["namespace=a&namespace=b", /namespace .*twice/],
+      ["pgbouncer=true", /pgbouncer/],
+      ["statement_timeout=30s", /statement_timeout .*milliseconds/],
+      ["lock_timeout=-1", /lock_timeout/],
+    ] as const)
+      expect(() => openPostgresStore(`postgres://localhost/x?${query}`), query).toThrow(
+        expect.objectContaining({ code: "address", message: expect.stringMatching(told) }),
+      );
+    // The rest of a password whose ? was not escaped is no name to be told.
+    const address = `postgres://guest:1?${PASSWORD.replace("-", "")}=b@localhost/x`;
+    const told = (() => {
+      try {
+        return openPostgresStore(address);
+      } catch (error) {
+        return inspect(error, { depth: 9 });
+      }
+    })();
+    expect(told).toContain("%3F");
+    expect(told).not.toContain("sesame");
+  });
+
+  test("a table that something else has locked is told of long before a minute is over", async () => {
+    const address = databaseNamed("locked");
+    await asOperator("CREATE DATABASE locked");
+    await migratePostgres(address);
+    const store = openPostgresStore(address);
+    const log = await store.create(header("s1"));
+    const operator = new Client({ connectionString: address });
+    await operator.connect();
+    await operator.query("BEGIN; LOCK TABLE espalier.session, espalier.line IN ACCESS EXCLUSIVE MODE");
+    try {
+      const began = performance.now();
+      const told = await Promise.all(
+        [() => store.open("s1", "read"), () => log.append([line("a")])].map((act) =>
+          act().catch((error: unknown) => error),
+        ),
+      );
+      expect(performance.now() - began).toBeLessThan(20_000);
+      const why = { message: expect.stringContaining("has a lock") };
+      expect(told).toMatchObject([
+        { code: "unreadable", ...why },
+        { code: "write-failed", ...why },
+      ]);
+      const brief = openPostgresStore(`${address}?lock_timeout=50`);
+      await expect(brief.open("s1", "read")).rejects.toMatchObject({ code: "unreadable", ...why });
+      await brief.close();
+    } finally {
+      await operator.end();
+    }
+    await log.append([line("a")]);
+    await store.close();
+  }, 60_000);
 
   test("what was closed says so at once", async () => {
     const address = databaseNamed("closing");
