@@ -19,17 +19,20 @@ let counter = 0;
 
 const openTree = async (path, mode = "read", leafId) =>
   sessionTree.SessionTree.open(
-    await sessionTreeNode.fileStore({ home: dirname(path) }).open(path, mode),
+    await sessionTreeNode.fileStore({ home: dirname(path) }).open({ file: path }, mode),
     leafId,
   );
 
 /** Wide enough that no compaction is ever due. */
 const openEngine = async (path, options = {}) =>
-  (await loadEngine()).openSession(path, {
-    home: dirname(path),
-    compaction: { contextWindow: 1e9 },
-    ...options,
-  });
+  (await loadEngine()).openSession(
+    { file: path },
+    {
+      home: dirname(path),
+      compaction: { contextWindow: 1e9 },
+      ...options,
+    },
+  );
 
 const newSession = async (folder) => {
   const header = {

@@ -67,11 +67,11 @@ async function lengthRows({ bench, sessionTree, database, store }) {
     const ref = await longSession(database, store, size);
     contexts.push(
       await medianTime(bench.count(15, 1), async () => {
-        const { context } = await sessionTree.SessionTree.open(await store.open(ref, "read"));
+        const { context } = await sessionTree.SessionTree.open(await store.open({ file: ref }, "read"));
         if (context.messages.length === 0) throw new Error("There is nothing in the context.");
       }),
     );
-    const session = await sessionTree.SessionTree.open(await store.open(ref, "write"));
+    const session = await sessionTree.SessionTree.open(await store.open({ file: ref }, "write"));
     // The first change of a page after a checkpoint writes all of it, whatever the session is like.
     await database.query({ text: "CHECKPOINT" });
     await turn(sessionTree, session);
@@ -107,11 +107,11 @@ async function turnRows({ bench, sessionTree, server, store }) {
   const { ref } = await store.create({ ...HEADER, id: "turns" });
   let count = 0;
   for (const length of lengths) {
-    const log = await store.open(ref, "write");
+    const log = await store.open({ file: ref }, "write");
     const session = await sessionTree.SessionTree.open(log);
     for (; count < length; count += 2) await turn(sessionTree, session);
     const ms = await medianTime(TURNS, async () => {
-      const anew = await sessionTree.SessionTree.open(await store.open(ref, "write"));
+      const anew = await sessionTree.SessionTree.open(await store.open({ file: ref }, "write"));
       if (anew.context.messages.length < length) throw new Error("The context is not whole.");
       await turn(sessionTree, anew);
     });
@@ -196,7 +196,7 @@ async function longSession(database, store, size) {
     tokensBefore: 100_000,
     details: { settings },
   };
-  const own = await store.open(log.ref, "write");
+  const own = await store.open({ file: log.ref }, "write");
   await own.append([JSON.stringify(compaction), entryLine("after", "k", "x")]);
   return log.ref;
 }

@@ -111,7 +111,7 @@ async function pressedKeys(
   /** @type {string} */ path,
 ) {
   const core = await terminalCore(bench.scratch());
-  const log = await core.fileStore({ home: bench.scratch() }).open(path, "read");
+  const log = await core.fileStore({ home: bench.scratch() }).open({ file: path }, "read");
   const reader = new core.SessionReader(log, async () => {});
   reader.begin();
   const model = await reader.complete();

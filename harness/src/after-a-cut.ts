@@ -23,7 +23,7 @@ export async function judgeAfterCut(
   judge: (session: SessionTree) => void | Promise<void>,
 ): Promise<void> {
   const store = fileStore({ home: file });
-  const session = await SessionTree.open(await store.open(file, "write")).catch((error: Error) => error);
+  const session = await SessionTree.open(await store.open({ file }, "write")).catch((error: Error) => error);
   if (session instanceof Error) {
     findings.fault(`${when}: the session does not open: ${session.message}`);
     return;
@@ -34,7 +34,7 @@ export async function judgeAfterCut(
     else findings.fault(`${when}: the session has the issue ${kind}.`);
   }
   const [appended] = await session.append(custom.of({ customType: "trial" }));
-  const again = await SessionTree.open(await store.open(file, "read"));
+  const again = await SessionTree.open(await store.open({ file }, "read"));
   findings.expect(again.leafId === appended!.id, () => `${when}: the next append is not clean.`);
   await again.close();
   await session.close();

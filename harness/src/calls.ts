@@ -71,7 +71,7 @@ async function scenario(
         return await SessionTree.open(
           await store.create(headerOf("s1"), [], file).catch((error) => {
             if (typed(error) !== "exists") throw error;
-            return store.open(file, "write");
+            return store.open({ file }, "write");
           }),
         );
       } catch (error) {
@@ -93,7 +93,7 @@ async function scenario(
   }
   faulty.at = 0;
   acked.push(...(await session.append(note("last"))).map(({ id }) => id));
-  const fresh = await SessionTree.open(await storeNamed("file", folder).open(file, "read"));
+  const fresh = await SessionTree.open(await storeNamed("file", folder).open({ file }, "read"));
   const where = `${name} (${faulty.failed})`;
   for (const id of acked)
     findings.expect(fresh.tree.has(id), () => `${where}: an acknowledged entry is lost.`);

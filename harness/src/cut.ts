@@ -36,7 +36,7 @@ async function judge(
 ): Promise<void> {
   findings.count("files");
   const at = file.replace(/.*\//, "");
-  const session = await SessionTree.open(await store.open(file, "write"));
+  const session = await SessionTree.open(await store.open({ file }, "write"));
   const { issues } = await diagnose(session.log);
   const wanted = tail === "nothing" ? [] : tail === "cut" ? ["torn-tail"] : ["unterminated-tail"];
   findings.expect(
@@ -45,7 +45,7 @@ async function judge(
   );
   const [appended] = await session.append(custom.of({ customType: "trial" }));
   await session.close();
-  const log = await store.open(file, "read");
+  const log = await store.open({ file }, "read");
   const again = await SessionTree.open(log);
   const kept = tail === "whole" ? ids : ids.slice(0, -1);
   for (const id of kept) findings.expect(again.tree.has(id), () => `${at}: the entry ${id} is lost.`);

@@ -28,12 +28,15 @@ export async function openGardener(
   { store, home, file, url }: GardenerPlace,
   tell: (moment: Moment) => void = () => {},
 ): Promise<Gardener> {
-  const session = await openSession(file, {
-    store: storeNamed(store, home),
-    home,
-    log: SILENT,
-    compaction: { keepRecentTokens: 8_000 },
-  });
+  const session = await openSession(
+    { file },
+    {
+      store: storeNamed(store, home),
+      home,
+      log: SILENT,
+      compaction: { keepRecentTokens: 8_000 },
+    },
+  );
   const agent = createAgent({
     session,
     model: anthropicModel({ apiKey: "key", baseURL: url, model: "claude-haiku-4-5", contextWindow: WINDOW }),

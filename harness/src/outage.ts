@@ -94,7 +94,7 @@ async function judgeAcknowledged(
       );
     findings.expect(made === undefined || existsSync(made), () => `${when}: the file of a ${act} is gone.`);
     if (made !== undefined && existsSync(made))
-      await (await SessionTree.open(await fileStore({ home: made }).open(made, "read"))).close();
+      await (await SessionTree.open(await fileStore({ home: made }).open({ file: made }, "read"))).close();
   }
   const last = acked.findLast(({ ids }) => ids.length > 0);
   if (last && last.leafId !== null) {

@@ -134,7 +134,7 @@ const create = (store: PostgresStore, id: string) =>
   store.create({ type: "session", version: 3, id, timestamp: "2026-01-01T00:00:00.000Z", cwd: "/trial" });
 
 async function idsOf(store: PostgresStore, ref: string): Promise<string[]> {
-  const view = await (await store.open(ref, "read")).load();
+  const view = await (await store.open({ file: ref }, "read")).load();
   const lines = new TextDecoder().decode(view.read(0, view.size)).trimEnd().split("\n").slice(1);
   return lines.map((line) => JSON.parse(line).id as string);
 }

@@ -42,7 +42,7 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
     },
   };
   const file = writeSession(join(folder, "failing.jsonl"));
-  const session = await SessionTree.open(await storeNamed(store, folder, calls).open(file, "write"));
+  const session = await SessionTree.open(await storeNamed(store, folder, calls).open({ file }, "write"));
   const total = isShort ? 60 : 500;
   for (let n = 0; n < total; n += 1) {
     failing = (["EIO", "short", "EROFS"] as const)[n % 3];
@@ -70,7 +70,7 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
 async function removedAndReplaced({ folder }: HarnessOptions, findings: Findings): Promise<void> {
   const store = fileStore({ home: folder });
   const file = writeSession(join(folder, "removed.jsonl"));
-  const session = await SessionTree.open(await store.open(file, "write"));
+  const session = await SessionTree.open(await store.open({ file }, "write"));
   await session.append(note(0));
   const aside = `${file}.aside`;
   for (let n = 1; n <= 20; n += 1) {
@@ -128,7 +128,7 @@ async function smallDisk({ folder, program }: HarnessOptions, findings: Findings
 
 async function drainOnDisk(findings: Findings, store: SessionStore, disk: string): Promise<void> {
   const file = writeSession(join(disk, "drained.jsonl"));
-  const session = await SessionTree.open(await store.open(file, "write"));
+  const session = await SessionTree.open(await store.open({ file }, "write"));
   const ballast = join(disk, "ballast");
   for (let n = 0; n < 40; n += 1) {
     fill(ballast);
@@ -160,11 +160,11 @@ async function readOnlyDisk(
   disk: string,
 ): Promise<void> {
   execFileSync("mount", ["-o", "remount,ro", disk]);
-  await refused(findings, store.open(file, "write"), "a read-only disk");
-  await refused(findings, store.lease(file), "the lease on a read-only disk");
+  await refused(findings, store.open({ file }, "write"), "a read-only disk");
+  await refused(findings, store.lease({ file }), "the lease on a read-only disk");
   const before = (await saidIn(store, file)).length;
   execFileSync("mount", ["-o", "remount,rw", disk]);
-  const session = await SessionTree.open(await store.open(file, "write"));
+  const session = await SessionTree.open(await store.open({ file }, "write"));
   await session.append(note("again"));
   await session.close();
   const after = (await saidIn(store, file)).length;
@@ -190,7 +190,7 @@ async function judgeFilling(
   what: string,
 ): Promise<void> {
   const said = child.lines.map((line) => JSON.parse(line) as { id?: string; code?: string });
-  const session = await SessionTree.open(await store.open(file, "read"));
+  const session = await SessionTree.open(await store.open({ file }, "read"));
   const codes = new Set(said.flatMap(({ code }) => code ?? []));
   findings.count(`${what}: acked`, said.filter(({ id }) => id).length);
   findings.count(`${what}: refused`, said.filter(({ code }) => code).length);
@@ -221,7 +221,7 @@ async function refused(
 }
 
 async function saidIn(store: SessionStore, file: string): Promise<unknown[]> {
-  const session = await SessionTree.open(await store.open(file, "read"));
+  const session = await SessionTree.open(await store.open({ file }, "read"));
   const said = [...session.tree.entries()].map((entry) => (entry as Entry & { data?: unknown }).data);
   await session.close();
   return said;

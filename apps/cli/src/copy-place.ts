@@ -9,6 +9,8 @@ import type { Shell } from "./shell.ts";
 /** One end of a copy: a store, and which session in it. */
 export interface CopyPlace {
   store: SessionStore;
+  /** Whether it is named as files are, by paths, and ids below the home. */
+  isFiles: boolean;
   /** Undefined: all sessions, or whichever the store names. */
   ref: string | undefined;
   /** What a session is called here when nobody names it; undefined leaves it to the store. */
@@ -36,10 +38,12 @@ export async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> 
     return inStore(await openStore(address), name);
   }
   const home = espalierHome();
-  if (!isFolder(word)) return { store: fileStore({ home }), ref: word, nameOf: () => undefined };
+  if (!isFolder(word))
+    return { store: fileStore({ home }), isFiles: true, ref: word, nameOf: () => undefined };
   const folder = resolve(word);
   return {
     store: fileStore({ home, folders: [folder] }),
+    isFiles: true,
     ref: undefined,
     nameOf: (header) => join(folder, sessionFileName(header)),
   };
@@ -56,6 +60,7 @@ function decoded(ref: string): string {
 
 const inStore = (store: SessionStore, ref: string): CopyPlace => ({
   store,
+  isFiles: false,
   ref: ref === "" ? undefined : ref,
   nameOf: () => undefined,
 });

@@ -1,14 +1,18 @@
+import { existsSync } from "node:fs";
 import {
   espalierHome,
+  type ListedSession,
   type ListOptions,
+  listSessions,
   type OpenOptions,
   openSession,
   type Session,
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
-import type { SessionStore } from "@espalier/session-tree";
+import { type SessionRef, type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { CommandError } from "./failure.ts";
 import { refuseForeign } from "./foreign-session.ts";
 import { readingTrace } from "./reading-trace.ts";
 import { warnOfHeader } from "./session-warnings.ts";
@@ -120,15 +124,64 @@ export const tellSkipped = (shell: Pick<Shell, "complain">): Pick<ListOptions, "
 export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
   store ?? fileStore({ home: espalierHome() });
 
+/**
+ * The session that a word of the command line means: the path of a file, the id of a session, or the beginning of one
+ * that no other session has. In a store a name, too. Of a session and its sub-agents, whose ids begin with its own, it is
+ * the session.
+ *
+ * @throws CommandError `not-found` where several sessions have such an id; SessionTreeError `ambiguous`, and what keeps
+ *   the store from being read
+ */
+export async function sessionNamed(store: SessionStore | undefined, word: string): Promise<SessionRef> {
+  const isPath = !store && (existsSync(word) || /[/\\]|\.jsonl$/.test(word));
+  if (isPath) return { file: word };
+  for (const ref of [{ id: word }, ...(store ? [{ file: word }] : [])])
+    if (await isThere(storeInUse({ store }), ref)) return ref;
+  const begun: ListedSession[] = [];
+  let unreadable: SessionTreeError | undefined;
+  const onSkipped = (_place: string, error: SessionTreeError) => {
+    unreadable ??= error;
+  };
+  if (word !== "")
+    for await (const session of listSessions({ ...storeOf({ store }), subAgents: true, onSkipped }))
+      if ([session.id, ...(store ? [session.ref] : [])].some((name) => name.startsWith(word)))
+        begun.push(session);
+  const meant = begun.filter(
+    ({ id }) => id === word || !begun.some((other) => id.startsWith(`${other.id}.`)),
+  );
+  if (meant.length === 1) return { file: meant[0]!.ref };
+  // The session may be in the folder that cannot be read.
+  if (meant.length === 0 && unreadable) throw unreadable;
+  // Opening it says that there is none.
+  if (meant.length === 0) return { id: word };
+  const names = meant.slice(0, 3).map(({ id }) => id);
+  if (meant.length > names.length) names.push("…");
+  throw new CommandError(
+    "not-found",
+    `${meant.length} sessions have an id that begins with ${word}: ${names.join(", ")}; give more of it.`,
+  );
+}
+
+async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
+  try {
+    await (await store.open(ref, "read")).close();
+    return true;
+  } catch (error) {
+    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    throw error;
+  }
+}
+
 async function using<Result>(
-  ref: string,
+  word: string,
   { isContextEnough = false, onOpened, ...options }: OpenOptions & Reach,
   use: (session: Session) => Promise<Result>,
 ): Promise<Result> {
+  const ref = await sessionNamed(options.store, word);
   const session = await openSession(ref, isContextEnough ? { ...options, whole: false } : options).catch(
     async (error: unknown) => {
       // What is no session of ours may be somebody else's.
-      await refuseForeign(ref);
+      await refuseForeign(word);
       throw error;
     },
   );

@@ -4,7 +4,7 @@ import { demoCopy, espalierJson, linesOf, stateOf } from "./espalier.ts";
 
 test("a session that somebody else writes is left alone, unless another choice is made", async () => {
   const file = demoCopy();
-  const holder = await openSession(file);
+  const holder = await openSession({ file });
   try {
     const before = stateOf(file);
     const refused = await espalierJson(["navigate", file, "before-cache"]);
@@ -30,7 +30,7 @@ test("a session that somebody else writes is left alone, unless another choice i
 
 test("labels, names and pins are appended whoever else writes the session", async () => {
   const file = demoCopy();
-  const holder = await openSession(file);
+  const holder = await openSession({ file });
   try {
     const commands = [
       ["label", file, "before-cache", "x"],

@@ -38,7 +38,7 @@ test("a step of a replay is one line of a terminal, whatever ids and types a ses
     ...{ type: `${long}\u001b[2J`, id: "e2", parentId: long, timestamp: HEADER.timestamp },
   });
   for (const path of [DEMO, file]) {
-    const session = await openSession(path, { mode: "read" });
+    const session = await openSession({ file: path }, { mode: "read" });
     for (const step of session.replay({})) {
       const line = viewStep(session, step, { colours: picocolors.createColors(false), columns: 100 });
       expect(stringWidth(line)).toBeLessThanOrEqual(100);

@@ -104,7 +104,7 @@ test("that a session is fetched is said while it is, and what it grows by arrive
     PATIENCE,
   );
   expect(events[0]).toEqual({ type: "warned", message: "Fetching the session from its store …" });
-  const session = await openSession(ref, { store: near });
+  const session = await openSession({ file: ref }, { store: near });
   await session.appendMessages([{ role: "user", content: "And there" }]);
   await session.close();
   await vi.waitFor(

@@ -193,7 +193,7 @@ test.skipIf(!hasTmux)(
   "what another process writes appears, and while it writes there is a choice",
   async () => {
     const file = demoCopy();
-    const holder = await openSession(file);
+    const holder = await openSession({ file });
     const home = temporaryFolder();
     try {
       const screen = await Tmux.run([file], { env: { ESPALIER_HOME: home } });

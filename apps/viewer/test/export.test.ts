@@ -28,11 +28,11 @@ const dataIn = (html: string): string =>
 
 test("a session that runs and one that was opened again give the same file", async () => {
   const file = scratch.copy(DEMO, "live.jsonl");
-  const live = await openSession(file);
+  const live = await openSession({ file });
   await live.appendMessages([{ role: "user", content: "</script><!-- a word more" }]);
   const first = await exported(live, { page });
   await live.close();
-  const reopened = await openSession(file, { mode: "read" });
+  const reopened = await openSession({ file }, { mode: "read" });
   expect(await exported(reopened, { page })).toEqual(first);
   expect(first.entries).toBe(reopened.tree.length);
   expect(first.html.match(/<\/script>/g)).toHaveLength(2);
@@ -41,7 +41,7 @@ test("a session that runs and one that was opened again give the same file", asy
 });
 
 test("what is redacted is not in the file", async () => {
-  const session = await openSession(DEMO, { mode: "read" });
+  const session = await openSession({ file: DEMO }, { mode: "read" });
   const { html } = await exported(session, {
     page,
     redact: (text) => text.replaceAll("tidepool", "[project]"),
@@ -52,7 +52,7 @@ test("what is redacted is not in the file", async () => {
 });
 
 test("the file lets nothing in and nothing out", async () => {
-  const session = await openSession(DEMO, { mode: "read" });
+  const session = await openSession({ file: DEMO }, { mode: "read" });
   const { html } = await exported(session, { page });
   expect(html).toMatch(
     /^<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-/,
@@ -62,7 +62,7 @@ test("the file lets nothing in and nothing out", async () => {
 });
 
 test("a page that was not built is named", async () => {
-  const session = await openSession(DEMO, { mode: "read" });
+  const session = await openSession({ file: DEMO }, { mode: "read" });
   await expect(htmlOf(session, { page: scratch.path("missing.html") })).rejects.toMatchObject({
     code: "page",
   });

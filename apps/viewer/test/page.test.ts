@@ -19,7 +19,7 @@ let built: string;
 let watched: WatchedPage;
 
 /** The words of a file by its entries; the page is asked for the same ones. */
-const demo = async () => openSession(DEMO, { mode: "read" });
+const demo = async () => openSession({ file: DEMO }, { mode: "read" });
 
 async function show(url: string, options: object = {}): Promise<Page> {
   watched = await watchedPage(browser, options);
@@ -202,7 +202,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
   test("stays live: what somebody appends is there without a wish for it", async () => {
     const file = scratch.copy(DEMO);
     const page = await showDemo();
-    const session = await openSession(file);
+    const session = await openSession({ file });
     await session.appendMessages([{ role: "user", content: "A word from elsewhere." }]);
     await session.close();
     await page.locator(".entry.selected").getByText("A word from elsewhere.").waitFor();
@@ -255,7 +255,7 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     const going = await act("Go here", "Go on from this entry");
     await going.getByRole("button", { name: "Go on from this entry" }).click();
     await page.locator(".tree-line.kind-c .leaf").waitFor();
-    const session = await openSession(file, { mode: "read" });
+    const session = await openSession({ file }, { mode: "read" });
     expect(session.getEntry(session.leafId!)?.type).toBe("compaction");
     await session.close();
   });

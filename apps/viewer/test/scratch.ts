@@ -43,8 +43,8 @@ export class Scratch {
 export function sessionsIn(folder: string): ViewerSessions {
   return {
     list: () => listSessions({ folder, subAgents: true }),
-    read: (ref) => openSession(ref, { mode: "read" }),
-    write: (ref, { beside }) => openSession(ref, beside ? { lease: false } : {}),
+    read: (ref) => openSession({ file: ref }, { mode: "read" }),
+    write: (ref, { beside }) => openSession({ file: ref }, beside ? { lease: false } : {}),
     search: (query, signal) => searchSessions(query, { folder, signal }),
   };
 }

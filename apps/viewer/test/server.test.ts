@@ -88,7 +88,7 @@ test("a port that is taken is named", async () => {
 
 describe("what it answers", () => {
   test("is what a reader of the session's bytes answers", async () => {
-    const session = await openSession(file, { mode: "read" });
+    const session = await openSession({ file }, { mode: "read" });
     const reader = new TreeReader(session.tree);
     const asked: [string, Promise<unknown>][] = [
       ["facts", reader.facts()],
@@ -116,7 +116,7 @@ describe("what it answers", () => {
     vi.stubGlobal("fetch", (path: string) => fetch(`${url}${path}`));
     const rows = Array.from({ length: 4_500 }, (_, at) => at % 200);
     const entries = await new RemoteReader(KEY).entries(rows).finally(() => vi.unstubAllGlobals());
-    const session = await openSession(file, { mode: "read" });
+    const session = await openSession({ file }, { mode: "read" });
     expect(entries).toEqual(await new TreeReader(session.tree).entries(rows));
     await session.close();
   });
@@ -154,7 +154,7 @@ describe("what it answers", () => {
   test("is opened anew once when a session fails, although several requests find that out one after the other", async () => {
     const opened: Session[] = [];
     const read = async (ref: string) => {
-      const session = await openSession(ref, { mode: "read" });
+      const session = await openSession({ file: ref }, { mode: "read" });
       opened.push(session);
       if (opened.length > 1) return session;
       let asked = 0;
@@ -265,7 +265,7 @@ describe("what it changes", () => {
       await linesOf(await post(writing, "fork", { id: "foreign1", position: "behind" }))
     ).slice(-1);
     expect(refused.error.code).toBe("bad-request");
-    const session = await openSession(file, { mode: "read" });
+    const session = await openSession({ file }, { mode: "read" });
     expect(session.getLabel("foreign1")).toBe("from the page");
     await session.close();
   });

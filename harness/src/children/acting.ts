@@ -25,7 +25,10 @@ export function digestOfContext({ messages }: SessionContext): string {
 export async function act([storeName, home, file, seed]: string[]): Promise<void> {
   const random = new SeededRandom(Number(seed));
   const store = storeNamed(storeName as StoreName, home!);
-  const session = await openSession(file!, { store, home: home!, waitMs: 5_000, compaction: SMALL });
+  const session = await openSession(
+    { file: file! },
+    { store, home: home!, waitMs: 5_000, compaction: SMALL },
+  );
   const say = (said: object) => writeSync(1, `${JSON.stringify(said)}\n`);
   say({ ready: true });
   for (let n = 0; ; n += 1) {

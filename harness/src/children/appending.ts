@@ -7,7 +7,7 @@ import { openPostgresStore } from "@espalier/store-postgres";
  */
 export async function append([address, ref, name, from, count]: string[]): Promise<void> {
   const store = openPostgresStore(address!, { reconnectMs: 60_000 });
-  const log = await store.open(ref!, "write");
+  const log = await store.open({ file: ref! }, "write");
   writeSync(1, "ready\n");
   for (let n = Number(from); n < Number(count); n += 1) {
     await log.append([lineOf(name!, n)]);

@@ -4,7 +4,7 @@ import { storeNamed } from "../store-named.ts";
 
 /** `filling <home> <file> <count> <size>`: appends until nothing fits, says each id or the code of the failure. */
 export async function fillUp([home, file, count, size]: string[]): Promise<void> {
-  const session = await SessionTree.open(await storeNamed("file", home!).open(file!, "write"));
+  const session = await SessionTree.open(await storeNamed("file", home!).open({ file: file! }, "write"));
   for (let n = 0; n < Number(count); n += 1) {
     try {
       const entry = custom.of({ customType: "trial", data: "x".repeat(Number(size)) });

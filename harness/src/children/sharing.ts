@@ -16,7 +16,7 @@ export async function share([
 ]: string[]): Promise<void> {
   const random = new SeededRandom(Number(seed));
   const store = storeNamed(storeName as StoreName, home!);
-  const session = await SessionTree.open(await store.open(file!, "write"));
+  const session = await SessionTree.open(await store.open({ file: file! }, "write"));
   writeSync(1, "ready\n");
   for (let n = Number(from); n < Number(count); n += 1) {
     const size = Math.round(Number(smallest) * (Number(largest) / Number(smallest)) ** random.next());

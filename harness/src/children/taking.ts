@@ -17,7 +17,7 @@ export async function take([home, file]: string[]): Promise<void> {
     // All are told the same moment, so that they meet.
     while (Date.now() < Number(line));
     try {
-      const lease = await store.lease(file!);
+      const lease = await store.lease({ file: file! });
       release = () => lease.release();
       writeSync(1, "won\n");
     } catch (error) {

@@ -26,7 +26,7 @@ test("a prompt goes out, tools run, and the answer is in the session when the ru
     "assistant",
   ]);
   await session.close();
-  const reopened = await openSession(session.file, { mode: "read", home: cwd });
+  const reopened = await openSession({ file: session.file }, { mode: "read", home: cwd });
   expect(reopened.context).toEqual(session.context);
 });
 

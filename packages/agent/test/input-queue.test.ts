@@ -53,14 +53,14 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
         } else if (act === "compact") running.push(agent.forceCompact().catch(unlessAborted));
         else if (act === "fork" && session.leafId !== null) {
           const { file } = await session.fork(session.leafId);
-          const fork = await openSession(file, { home, log: quiet });
+          const fork = await openSession({ file }, { home, log: quiet });
           expect(createAgent({ session: fork, model }).queued).toEqual([]);
           await fork.close();
         } else if (act === "reopen") {
           agent.abort("all");
           await idle();
           await session.close();
-          session = await openSession(session.file, { home, log: quiet });
+          session = await openSession({ file: session.file }, { home, log: quiet });
           agent = createAgent({ session, model });
         }
       }

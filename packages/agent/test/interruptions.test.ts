@@ -248,7 +248,7 @@ test("what is typed during an answer waits on disk and is delivered in order and
   expect(textsOf(session.file, "user")).toEqual(["First?", "Second?", "Third?"]);
   expect(agent.queued.length).toBe(0);
   const fork = await session.fork(session.leafId!);
-  const forked = await openSession(fork.file, { home: session.header!.cwd });
+  const forked = await openSession({ file: fork.file }, { home: session.header!.cwd });
   expect(createAgent({ session: forked, model: scriptedModel([]) }).queued).toEqual([]);
   await forked.close();
 });
@@ -265,7 +265,7 @@ test("what an append could not deliver still waits, also for the process that op
   await expect(agent.run("Third?")).rejects.toThrow("The disk is full.");
   expect(agent.queued.length).toBe(1);
   await session.close();
-  const again = await openSession(session.file, { home: cwd });
+  const again = await openSession({ file: session.file }, { home: cwd });
   const next = createAgent({ session: again, model: scriptedModel([{ text: "Both." }]) });
   expect(next.queued.length).toBe(1);
   await next.continue();

@@ -8,7 +8,7 @@ import { anthropicModel, createAgent } from "@espalier/agent";
 import { openSession } from "@espalier/engine";
 
 const [file = "", home = "", url = "", n = "", prompt = ""] = process.argv.slice(2);
-const session = await openSession(file, { home, compaction: { keepRecentTokens: 300 } });
+const session = await openSession({ file }, { home, compaction: { keepRecentTokens: 300 } });
 const agent = createAgent({
   session,
   model: anthropicModel({ apiKey: "key", baseURL: url, model: "claude-haiku-4-5", contextWindow: 30_000 }),

@@ -88,7 +88,7 @@ async function killAndGoOn(n: number): Promise<string> {
   const before = entriesOf(file).map(({ id }) => id);
   const ran = watered(home);
 
-  const session = await openSession(file, { home, log: quiet, compaction: { keepRecentTokens: 300 } });
+  const session = await openSession({ file }, { home, log: quiet, compaction: { keepRecentTokens: 300 } });
   const said = () => textsOf(file, "user").slice(1);
   const model = scriptedModel(() => ({ text: "Well." }));
   const agent = createAgent({

@@ -51,7 +51,7 @@ test("a window that is smaller than it was thought is learnt from the first refu
   expect(again.agent.contextWindow).toBe(BELIEVED);
   await again.session.close();
   // Whoever compacts without an agent goes by it too.
-  const planning = await openSession(session.file, { home: cwd, log: quiet, ...open });
+  const planning = await openSession({ file: session.file }, { home: cwd, log: quiet, ...open });
   await planning.navigate(compactions().at(-1)!.id);
   await planning.appendMessages([{ role: "user", content: "More. ".repeat(20_000) }]);
   expect(await planning.compactWhenDue()).toBeDefined();

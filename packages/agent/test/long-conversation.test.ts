@@ -124,7 +124,7 @@ test("the file as each event of that conversation left it goes on, nothing lost 
   const model = scriptedModel(() => ({ text: "Well." }));
   for (const [size, days] of moments) {
     writeFileSync(file, whole.subarray(0, size));
-    const session = await openSession(file, { home, log: quiet });
+    const session = await openSession({ file }, { home, log: quiet });
     await createAgent({ session, model }).continue();
     // Before the first prompt there is nothing to send.
     const { context } = session;

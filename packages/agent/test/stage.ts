@@ -60,7 +60,7 @@ export async function stage(
 ): Promise<Stage> {
   const { url = "", contextWindow, file, open, cwd = workingFolder(), ...rest } = options;
   const opening = { home: cwd, log: quiet, ...open };
-  const session = file ? await openSession(file, opening) : await createSession({ cwd, ...opening });
+  const session = file ? await openSession({ file }, opening) : await createSession({ cwd, ...opening });
   endings.push(() => session.close());
   const model = anthropicModel({
     apiKey: "key-of-the-test",

@@ -5,6 +5,7 @@ import {
   type SessionIssueKind,
   type SessionLease,
   type SessionLog,
+  type SessionRef,
   type SessionStore,
   SessionTreeError,
 } from "@espalier/session-tree";
@@ -116,7 +117,7 @@ async function begunCopy(
   target: SessionStore,
   ref: string | undefined,
 ): Promise<BegunCopy> {
-  const there = await existing(target, ref ?? source.header!.id);
+  const there = await existing(target, ref === undefined ? { id: source.header!.id } : { file: ref });
   if (there && (there.header?.id === source.header!.id || there.ref === ref)) {
     const lease = await leaseOf(target, there);
     try {
@@ -139,14 +140,14 @@ async function begunCopy(
 
 async function leaseOf(target: SessionStore, log: SessionLog): Promise<SessionLease> {
   try {
-    return await target.lease(log.ref, { waitMs: WAIT_MS });
+    return await target.lease({ file: log.ref }, { waitMs: WAIT_MS });
   } catch (error) {
     await log.close();
     throw error;
   }
 }
 
-async function existing(target: SessionStore, ref: string): Promise<SessionLog | undefined> {
+async function existing(target: SessionStore, ref: SessionRef): Promise<SessionLog | undefined> {
   try {
     return await target.open(ref, "write");
   } catch (error) {

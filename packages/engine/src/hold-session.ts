@@ -1,6 +1,7 @@
 import {
   type LeaseHolder,
   type SessionLease,
+  type SessionRef,
   type SessionStore,
   SessionTreeError,
 } from "@espalier/session-tree";
@@ -16,8 +17,8 @@ export interface HoldOptions {
   /** Default `error`. */
   onBusy?: OnBusy;
   /**
-   * For one short act: milliseconds to wait for another short act on the same session. Who is not brief is not waited
-   * for. Default 0, for who keeps the session open.
+   * Milliseconds to wait for the one who writes the session, whoever that is; then `onBusy` says what to do. Two servers
+   * that open, append and close with it take turns on one session. Default 0: it is told at once.
    */
   waitMs?: number;
   /** False: write without taking the lease, as a label, a name or a pin does. Default true. */
@@ -35,7 +36,7 @@ export interface Hold {
 /** Takes the lease of a session that is to be written. Throws `SessionTreeError` `busy`, `not-found`, `write-failed`. */
 export async function holdSession(
   store: SessionStore,
-  ref: string,
+  ref: SessionRef,
   { onBusy = "error", waitMs = 0, lease = true }: HoldOptions,
 ): Promise<Hold> {
   if (!lease) return {};

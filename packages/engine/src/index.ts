@@ -37,6 +37,7 @@ export {
   createSession,
   deleteSession,
   type OpenOptions,
+  openOrCreate,
   openSession,
   type StoreOptions,
 } from "./open-session.ts";

@@ -1,3 +1,5 @@
+// Over 250 lines because the ways to open a session share how it begins.
+
 import {
   createId,
   FORMAT_VERSION,
@@ -6,8 +8,11 @@ import {
   type SessionHeader,
   type SessionLease,
   type SessionLog,
+  type SessionRef,
   type SessionStore,
   SessionTree,
+  SessionTreeError,
+  sessionRef,
   WRITER,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
@@ -29,8 +34,9 @@ export interface StoreOptions {
   /** Another store than files below `home`. */
   store?: SessionStore;
   /**
-   * True: all of the session is within reach once it is open, also where it lies in a database, for who asks about the
-   * tree without waiting. Default false: there the context comes first, and the rest when `load` asks for it.
+   * Whether all of a session is within reach once it is open, for what asks about the tree without waiting (`tree`,
+   * `name`, `branches`, …), wherever it is kept. Default true. False, for a program that needs the context alone: a
+   * database is asked for no more than that, and for the rest when `load` is called; what asks before throws `not-loaded`.
    */
   whole?: boolean;
 }
@@ -61,12 +67,13 @@ export interface OpenOptions
 }
 
 /**
- * Opens a session by path or id, with its extensions. Where somebody else writes it, `onBusy` says what to do, and
- * `heldBy` of what is opened who that is.
- * @throws SessionTreeError `not-found`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`, `unknown-entry`,
- *   `busy`; ExtensionError for an extension that was named and cannot be loaded
+ * Opens a session by its exact id (a string, or `{ id }`) or by its file (`{ file }`: a path, or the name in another
+ * store), with its extensions. Where somebody else writes it, `onBusy` says what to do, and `heldBy` of what is opened who
+ * that is.
+ * @throws SessionTreeError `not-found`, `ambiguous`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`,
+ *   `unknown-entry`, `busy`; ExtensionError for an extension that was named and cannot be loaded
  */
-export async function openSession(ref: string, options: OpenOptions = {}): Promise<Session> {
+export async function openSession(ref: SessionRef, options: OpenOptions = {}): Promise<Session> {
   const store = storeOf(options);
   if (options.mode === "read") return begin(await store.open(ref, "read"), store, options);
   const hold = await holdSession(store, ref, options);
@@ -76,15 +83,18 @@ export async function openSession(ref: string, options: OpenOptions = {}): Promi
 }
 
 /** A session of our own out of one that somebody else writes, from its leaf. */
-async function openFork(ref: string, options: OpenOptions, { heldBy }: Hold): Promise<Session> {
+async function openFork(ref: SessionRef, options: OpenOptions, { heldBy }: Hold): Promise<Session> {
   const source = await openSession(ref, { ...storeOptions(options), mode: "read" });
   const leafId = options.leafId ?? source.leafId;
   try {
     if (leafId === null)
-      throw new EngineError("bad-input", `${ref} is being written and has nothing to fork yet; share it.`);
+      throw new EngineError(
+        "bad-input",
+        `${source.file} is being written and has nothing to fork yet; share it.`,
+      );
     const { file } = await source.fork(leafId);
     const { leafId: _, ...rest } = options;
-    const fork = await openSession(file, rest);
+    const fork = await openSession({ file }, rest);
     fork.heldBy = heldBy;
     return fork;
   } finally {
@@ -92,7 +102,7 @@ async function openFork(ref: string, options: OpenOptions, { heldBy }: Hold): Pr
   }
 }
 
-async function openHeld(store: SessionStore, ref: string, mode: OpenMode, { lease }: Hold) {
+async function openHeld(store: SessionStore, ref: SessionRef, mode: OpenMode, { lease }: Hold) {
   try {
     return await store.open(ref, mode);
   } catch (error) {
@@ -118,9 +128,18 @@ export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOp
   file?: string;
 }
 
-/** Makes a new session: a header, on disk before this answers. Throws `exists`. */
+/**
+ * Makes a new session: a header, on disk before this answers.
+ * @throws SessionTreeError `exists` for an id or a file that is taken; `busy` where somebody opened it first
+ */
 export async function createSession(options: CreateOptions = {}): Promise<Session> {
   const store = storeOf(options);
+  const { id, file } = options;
+  if (id !== undefined && file !== undefined && (await hasSession(store, { id })))
+    throw new SessionTreeError(
+      "exists",
+      `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
+    );
   const header: SessionHeader = {
     type: "session",
     version: FORMAT_VERSION,
@@ -134,9 +153,41 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
   return begin(log, store, options, { lease: await leaseOf(log, store) });
 }
 
+/**
+ * Opens a session by its id or file, and makes it where there is none: of several that do so at once, one makes it.
+ *
+ * @throws as {@link openSession} and {@link createSession}
+ */
+export async function openOrCreate(
+  ref: SessionRef,
+  options: Omit<OpenOptions & CreateOptions, "id" | "file" | "mode" | "leafId"> = {},
+): Promise<Session> {
+  const store = storeOf(options);
+  const named = sessionRef(ref);
+  if (!(await hasSession(store, named)))
+    try {
+      return await createSession({ ...options, ...named });
+    } catch (error) {
+      // Somebody else made it meanwhile.
+      if (!(error instanceof SessionTreeError && (error.code === "exists" || error.code === "busy")))
+        throw error;
+    }
+  return openSession(ref, options);
+}
+
+async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {
+  try {
+    await (await store.open(ref, "read")).close();
+    return true;
+  } catch (error) {
+    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    throw error;
+  }
+}
+
 async function leaseOf(log: SessionLog, store: SessionStore): Promise<SessionLease> {
   try {
-    return await store.lease(log.ref);
+    return await store.lease({ file: log.ref });
   } catch (error) {
     await log.close();
     throw error;
@@ -145,9 +196,9 @@ async function leaseOf(log: SessionLog, store: SessionStore): Promise<SessionLea
 
 /**
  * Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed.
- * @throws SessionTreeError `not-found`; `busy` while somebody writes it
+ * @throws SessionTreeError `not-found`, `ambiguous`; `busy` while somebody writes it
  */
-export async function deleteSession(ref: string, options: StoreOptions = {}): Promise<string[]> {
+export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
   return storeOf(options).delete(ref);
 }
 
@@ -177,7 +228,8 @@ async function begin(
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that judge every append, ask about the session without waiting for it.
     const isAsked = Object.values(engineHooks).some((hook) => session.host.has(hook));
-    if (!log.view && (given.whole || isAsked || session.policy.judgedAt === "append")) await core.load();
+    const isNeeded = given.whole !== false || isAsked || session.policy.judgedAt === "append";
+    if (!log.view && isNeeded) await core.load();
     await restoreFiles(session);
     await session.host.notify(
       sessionStart,

@@ -97,7 +97,7 @@ test("property: whatever is done at once, each act is done or refused by name, a
         await Promise.all(ends);
         await session.close();
         expect(heard.committed.length + heard.failed.length).toBe(heard.before);
-        const again = await openSession(session.file, { store, mode: "read" });
+        const again = await openSession({ file: session.file }, { store, mode: "read" });
         expect(again.leafId).toBe(session.leafId);
         expect(again.context).toEqual(session.context);
         expect(again.diagnose().issues).toEqual([]);

@@ -99,7 +99,7 @@ export function addedSince(session: Session, before: Buffer): Entry[] {
 /** What a model reads at the leaf now and when the session is opened again; they must be the same. */
 export async function contextOf(session: Session, store: SessionStore) {
   const live = structuredClone(session.context);
-  const reopened = await openSession(session.file, { store, mode: "read" });
+  const reopened = await openSession({ file: session.file }, { store, mode: "read" });
   const again = structuredClone(reopened.context);
   await reopened.close();
   if (JSON.stringify(live) !== JSON.stringify(again)) throw new Error("reopening gives another context");

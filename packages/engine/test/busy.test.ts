@@ -20,29 +20,29 @@ beforeEach(async () => {
 });
 
 test("a session is held from opening to closing, and who comes meanwhile is told by whom", async () => {
-  const first = await openSession(file, { home });
-  await expect(openSession(file, { home })).rejects.toMatchObject({
+  const first = await openSession({ file }, { home });
+  await expect(openSession({ file }, { home })).rejects.toMatchObject({
     code: "busy",
     holder: { pid: process.pid },
   });
-  await expect(deleteSession(file, { home })).rejects.toMatchObject({ code: "busy" });
-  const reader = await openSession(file, { home, mode: "read" });
+  await expect(deleteSession({ file }, { home })).rejects.toMatchObject({ code: "busy" });
+  const reader = await openSession({ file }, { home, mode: "read" });
   expect(reader.heldBy).toBeUndefined();
   await reader.close();
   await first.close();
   expect(existsSync(`${file}.lease`)).toBe(false);
-  await (await openSession(file, { home })).close();
+  await (await openSession({ file }, { home })).close();
 });
 
 test("a new session is held too", async () => {
   const session = await createSession({ home });
-  await expect(openSession(session.file, { home })).rejects.toMatchObject({ code: "busy" });
+  await expect(openSession({ file: session.file }, { home })).rejects.toMatchObject({ code: "busy" });
   await session.close();
 });
 
 test("where somebody writes, one may read", async () => {
-  const first = await openSession(file, { home });
-  const second = await openSession(file, { home, onBusy: "read-only" });
+  const first = await openSession({ file }, { home });
+  const second = await openSession({ file }, { home, onBusy: "read-only" });
   expect(second.heldBy).toMatchObject({ pid: process.pid });
   await expect(second.rename("x")).rejects.toMatchObject({ code: "read-only" });
   await second.close();
@@ -59,13 +59,16 @@ test("who only reads asks nobody for what could not be written", async () => {
   await session.close();
   const summarizer = scriptedSummarizer(failingAnswer("unauthorized", billed(3)));
   const compaction = { keepRecentTokens: 20 };
-  const reader = await openSession(session.file, {
-    store,
-    mode: "read",
-    leafId: main,
-    summarizer,
-    compaction,
-  });
+  const reader = await openSession(
+    { file: session.file },
+    {
+      store,
+      mode: "read",
+      leafId: main,
+      summarizer,
+      compaction,
+    },
+  );
   expect(reader.planCompaction()).toMatchObject({ eligible: true });
   for (const act of [
     () => reader.compact(),
@@ -86,12 +89,12 @@ test("nobody is asked for what a newer version keeps from being written", async 
   const { session, store } = await plant();
   await session.close();
   const [header, ...lines] = Buffer.from(bytesOf(session)).toString().trimEnd().split("\n");
-  await store.delete(session.file);
+  await store.delete({ file: session.file });
   const newer = header!.replace('"version":3', '"version":4');
   await (await store.create(newer, lines, session.file)).close();
   const summarizer = scriptedSummarizer(failingAnswer("unauthorized", billed(3)));
   const compaction = { keepRecentTokens: 20 };
-  const later = await openSession(session.file, { store, summarizer, compaction });
+  const later = await openSession({ file: session.file }, { store, summarizer, compaction });
   const [first] = later.getBranch();
   for (const act of [() => later.compact(), () => later.navigate(first!.id, { summarize: true })])
     await expect(act()).rejects.toMatchObject({ code: "version" });
@@ -100,23 +103,23 @@ test("nobody is asked for what a newer version keeps from being written", async 
 });
 
 test("where somebody writes, one may fork and write that", async () => {
-  const first = await openSession(file, { home });
+  const first = await openSession({ file }, { home });
   const before = readFileSync(file);
-  const fork = await openSession(file, { home, onBusy: "fork" });
+  const fork = await openSession({ file }, { home, onBusy: "fork" });
   expect(fork.file).not.toBe(file);
   expect(fork.header?.parent).toMatchObject({ sessionId: first.id, kind: "fork" });
   expect(fork.heldBy).toMatchObject({ pid: process.pid });
   expect(fork.leafId).toBe(first.leafId);
   await fork.appendMessages([{ role: "user", content: "And there?" }]);
-  await expect(openSession(fork.file, { home })).rejects.toMatchObject({ code: "busy" });
+  await expect(openSession({ file: fork.file }, { home })).rejects.toMatchObject({ code: "busy" });
   await fork.close();
   expect(readFileSync(file).equals(before)).toBe(true);
   await first.close();
 });
 
 test("where somebody writes, one may write beside him: two branches, nothing lost", async () => {
-  const first = await openSession(file, { home });
-  const second = await openSession(file, { home, onBusy: "share" });
+  const first = await openSession({ file }, { home });
+  const second = await openSession({ file }, { home, onBusy: "share" });
   const leaf = first.leafId;
   await first.appendMessages([{ role: "user", content: "first" }]);
   await second.appendMessages([{ role: "user", content: "second" }]);
@@ -125,13 +128,13 @@ test("where somebody writes, one may write beside him: two branches, nothing los
   expect(first.getEntry(first.leafId!)?.parentId).toBe(leaf);
   await second.close();
   // The lease is still the first one's.
-  await expect(openSession(file, { home })).rejects.toMatchObject({ code: "busy" });
+  await expect(openSession({ file }, { home })).rejects.toMatchObject({ code: "busy" });
   await first.close();
 });
 
 test("a label is appended beside whoever writes", async () => {
-  const first = await openSession(file, { home });
-  const beside = await openSession(file, { home, lease: false });
+  const first = await openSession({ file }, { home });
+  const beside = await openSession({ file }, { home, lease: false });
   await beside.label(first.leafId!, "here");
   await beside.close();
   await first.core.refresh();
@@ -140,18 +143,18 @@ test("a label is appended beside whoever writes", async () => {
 });
 
 test("two short acts wait for each other", async () => {
-  const first = await openSession(file, { home, waitMs: 60_000 });
-  const second = openSession(file, { home, waitMs: 60_000 });
+  const first = await openSession({ file }, { home, waitMs: 60_000 });
+  const second = openSession({ file }, { home, waitMs: 60_000 });
   await new Promise((resolve) => setTimeout(resolve, 40));
   await first.close();
   await (await second).close();
 });
 
 test("an opening that fails holds nothing", async () => {
-  await expect(openSession(file, { home, leafId: "nobody" })).rejects.toMatchObject({
+  await expect(openSession({ file }, { home, leafId: "nobody" })).rejects.toMatchObject({
     code: "unknown-entry",
   });
-  await (await openSession(file, { home })).close();
+  await (await openSession({ file }, { home })).close();
 });
 
 test("a lease that cannot be had for no known reason is an error, whatever is done about others who write", async () => {
@@ -173,11 +176,11 @@ test("a lease that cannot be had for no known reason is an error, whatever is do
     open: async (...given) => watched(await near.open(...given)),
   };
   for (const onBusy of ["error", "read-only", "fork", "share"] as const)
-    await expect(openSession(file, { store, onBusy })).rejects.toBe(refused);
+    await expect(openSession({ file }, { store, onBusy })).rejects.toBe(refused);
   // Nothing stays open where the lease of what was just made cannot be had.
   const made = join(home, "made.jsonl");
   await expect(createSession({ store, file: made })).rejects.toBe(refused);
-  const source = await near.open(file, "read");
+  const source = await near.open({ file }, "read");
   for (const copy of [join(home, "copy.jsonl"), join(home, "copy.jsonl")])
     await expect(copySession(source, store, copy)).rejects.toBe(refused);
   expect(closed).toEqual([made, join(home, "copy.jsonl"), join(home, "copy.jsonl")]);
@@ -186,8 +189,8 @@ test("a lease that cannot be had for no known reason is an error, whatever is do
 test("a store in memory has leases of its own", async () => {
   const store = memoryStore();
   const first = await createSession({ store });
-  await expect(openSession(first.file, { store })).rejects.toMatchObject({ code: "busy" });
-  await expect(deleteSession(first.file, { store })).rejects.toMatchObject({ code: "busy" });
+  await expect(openSession({ file: first.file }, { store })).rejects.toMatchObject({ code: "busy" });
+  await expect(deleteSession({ file: first.file }, { store })).rejects.toMatchObject({ code: "busy" });
   await first.close();
-  await deleteSession(first.file, { store });
+  await deleteSession({ file: first.file }, { store });
 });

@@ -309,9 +309,9 @@ describe("what is written", () => {
     const pinned = lines.findLastIndex((line) => line.includes("Answer 4"));
     lines[pinned] = lines[pinned]!.replace('"message":{', '"msg":{');
     const { file } = session;
-    await store.delete(file);
+    await store.delete({ file });
     await (await store.create(lines[0]!, lines.slice(1), file)).close();
-    const damaged = await openSession(file, { store, compaction: { keepRecentTokens: 60 } });
+    const damaged = await openSession({ file }, { store, compaction: { keepRecentTokens: 60 } });
     expect(await damaged.compact()).toMatchObject({ eligible: true });
     await damaged.close();
   });

@@ -14,7 +14,7 @@ test.skipIf(!existsSync(corpus))(
     const folder = mkdtempSync(join(tmpdir(), "espalier-"));
     const path = join(folder, "session.jsonl");
     copyFileSync(corpus, path);
-    const session = await openSession(path, { home: folder });
+    const session = await openSession({ file: path }, { home: folder });
     const before = structuredClone(session.context);
     const leafId = session.leafId;
     const result = await session.compact();
@@ -24,7 +24,7 @@ test.skipIf(!existsSync(corpus))(
     expect(session.context.messages[0]).toMatchObject({ role: "compactionSummary" });
     const request = buildRequest(session.context, { format: anthropicFormat });
     expect(request.messages[0]?.role).toBe("user");
-    const reopened = await openSession(path, { home: folder, mode: "read" });
+    const reopened = await openSession({ file: path }, { home: folder, mode: "read" });
     expect(reopened.context).toEqual(session.context);
     await session.navigate(leafId);
     expect(session.context).toEqual(before);

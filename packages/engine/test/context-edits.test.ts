@@ -27,7 +27,7 @@ test("one append takes what is too large out of the context, and nothing out of 
   const context = session.context.messages;
   await session.close();
   for (const ref of [session.file, fork.file]) {
-    const again = await openSession(ref, { store, mode: "read" });
+    const again = await openSession({ file: ref }, { store, mode: "read" });
     expect(again.context.messages).toEqual(context);
     expect(again.core.contextAt(picture!.id).tokens).toBe(full);
     await again.close();

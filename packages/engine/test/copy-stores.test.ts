@@ -102,12 +102,12 @@ const FINDINGS: Record<Exclude<SessionIssueKind, "large-file">, { bytes: string 
 async function throughStore(store: SessionStore, path: string): Promise<void> {
   const there = await copySession(reading(path), store);
   const out = freshPath();
-  await copySession(await store.open(there.file, "read"), files, out);
+  await copySession(await store.open({ file: there.file }, "read"), files, out);
   expect(Buffer.compare(readFileSync(out), readFileSync(path))).toBe(0);
-  expect((await diagnose(await store.open(there.file, "read"))).issues).toEqual(
+  expect((await diagnose(await store.open({ file: there.file }, "read"))).issues).toEqual(
     (await diagnose(reading(path))).issues,
   );
-  await store.delete(there.file);
+  await store.delete({ file: there.file });
   rmSync(out);
 }
 

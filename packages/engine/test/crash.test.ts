@@ -25,7 +25,7 @@ const answer = [{ role: "assistant", content: [{ type: "text", text: "Pears." }]
 test("what was never sent, what was sent without an answer, and what is answered are told apart", async () => {
   const session = await createSession({ home });
   const reopened = async () => {
-    const again = await openSession(session.file, { home, mode: "read" });
+    const again = await openSession({ file: session.file }, { home, mode: "read" });
     const state = runStateOf(again.core);
     await again.close();
     return state;
@@ -66,7 +66,7 @@ test("a process killed at the moment of sending leaves a session that says so", 
   child.kill("SIGKILL");
   await once(child, "close");
   const file = said.toString().trim();
-  const session = await openSession(file, { home });
+  const session = await openSession({ file }, { home });
   expect(session.context.messages).toMatchObject([{ role: "user", content: "What grows here?" }]);
   expect(runStateOf(session.core)).toMatchObject({ state: "outcome-unknown", model: "gardener-1" });
   expect(session.getEntry(session.leafId!)).toMatchObject({ customType: SENT });
@@ -90,7 +90,7 @@ test("a session whose file was removed is put back, and one that was replaced is
   expect(statSync(beside).mode & 0o777).toBe(0o600);
   expect(readFileSync(session.file, "utf8")).toBe("somebody else's\n");
   await session.close();
-  const saved = await openSession(beside, { home });
+  const saved = await openSession({ file: beside }, { home });
   await saved.appendMessages(answer as never);
   await saved.close();
 });

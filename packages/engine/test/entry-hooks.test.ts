@@ -36,7 +36,7 @@ describe("entry_before_append", () => {
     await session.rename("hunter2");
     const { file } = await session.fork(path[1]!.id, { summarize: true });
     await session.merge(path.at(-1)!.id);
-    const fork = await openSession(file, { store, mode: "read" });
+    const fork = await openSession({ file }, { store, mode: "read" });
     for (const one of [session, fork]) expect(bytesOf(one).includes("hunter2")).toBe(false);
     expect(session.name).toBe("[secret]");
   });
@@ -322,9 +322,11 @@ describe("session_start and session_shutdown", () => {
     const refusing: Extension = (api) => {
       api.on("session_start", () => Promise.reject(new Error("no")), { critical: true });
     };
-    await expect(openSession(session.file, { store, extensions: [refusing] })).rejects.toMatchObject({
+    await expect(
+      openSession({ file: session.file }, { store, extensions: [refusing] }),
+    ).rejects.toMatchObject({
       code: "critical-handler-failed",
     });
-    await (await openSession(session.file, { store })).close();
+    await (await openSession({ file: session.file }, { store })).close();
   });
 });

@@ -47,19 +47,19 @@ describe("extensions of a project", () => {
     };
     const session = await createSession({ ...options, cwd: project });
     await session.close();
-    await (await openSession(session.file, options)).close();
-    await (await openSession(session.file, { ...options, mode: "read" })).close();
+    await (await openSession({ file: session.file }, options)).close();
+    await (await openSession({ file: session.file }, { ...options, mode: "read" })).close();
     expect(existsSync(mark)).toBe(false);
 
     openTrust(home).trust(project);
-    await (await openSession(session.file, options)).close();
+    await (await openSession({ file: session.file }, options)).close();
     expect(readFileSync(mark, "utf8")).toBe("ran\n");
     // Who does not look for extensions has none, trusted or not.
-    await (await openSession(session.file, { home })).close();
+    await (await openSession({ file: session.file }, { home })).close();
     expect(readFileSync(mark, "utf8")).toBe("ran\n");
 
     openTrust(home).revoke(project);
-    await (await openSession(session.file, options)).close();
+    await (await openSession({ file: session.file }, options)).close();
     expect(readFileSync(mark, "utf8")).toBe("ran\n");
     expect(reports).toEqual([]);
   });
@@ -92,15 +92,15 @@ describe("extensions of a project", () => {
     const session = await createSession({ home, discoverExtensions: true, cwd: project, onReport });
     await session.close();
     expect(reports).toMatchObject([{ kind: "refused-load", owners: [broken] }]);
-    await expect(openSession(session.file, { home, extensions: [broken] })).rejects.toMatchObject({
+    await expect(openSession({ file: session.file }, { home, extensions: [broken] })).rejects.toMatchObject({
       code: "no-default-export",
     });
     await expect(
-      openSession(session.file, { home, extensions: [join(root, "nowhere.ts")] }),
+      openSession({ file: session.file }, { home, extensions: [join(root, "nowhere.ts")] }),
     ).rejects.toMatchObject({
       code: "not-found",
     });
-    await (await openSession(session.file, { home })).close();
+    await (await openSession({ file: session.file }, { home })).close();
   });
 });
 

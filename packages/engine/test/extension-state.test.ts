@@ -31,7 +31,7 @@ describe("the state of an extension", () => {
     expect(counter().get(path.at(-1)!.id)).toBe(0);
     const { file } = await session.fork(session.leafId!);
     const again = counting();
-    await (await openSession(file, { store, extensions: [again.extension] })).close();
+    await (await openSession({ file }, { store, extensions: [again.extension] })).close();
     expect(again.counter().get()).toBe(10);
     await contextOf(session, store);
   });

@@ -65,7 +65,7 @@ test("after going back, the branch that was left is listed by what was said on i
   expect(session.context.messages).toEqual(before);
   const fork = await session.fork(left);
   await session.close();
-  const forked = await openSession(fork.file, { mode: "read" });
+  const forked = await openSession({ file: fork.file }, { mode: "read" });
   expect(forked.header?.parent).toEqual({ sessionId: session.id, entryId: left, kind: "fork" });
   await forked.close();
 });

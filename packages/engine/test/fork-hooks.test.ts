@@ -125,7 +125,7 @@ describe("before a branch is left", () => {
       })),
     );
     const fork = await session.fork(path[3]!.id, { summarize: true });
-    const forked = await openSession(fork.file, { store, mode: "read" });
+    const forked = await openSession({ file: fork.file }, { store, mode: "read" });
     const expected = {
       summary: "Three dead ends.",
       fromHook: true,

@@ -11,7 +11,7 @@ async function planted(options: Parameters<typeof plant>[0] = {}) {
 }
 
 async function opened(store: SessionStore, { file }: ForkResult): Promise<Session> {
-  return openSession(file, { store, mode: "read" });
+  return openSession({ file }, { store, mode: "read" });
 }
 
 describe("a fork with a summary", () => {

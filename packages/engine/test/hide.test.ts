@@ -69,7 +69,7 @@ test("pictures of 20 MB that no provider takes are hidden by a call each, and th
   const context = session.context.messages;
   await session.close();
   for (const ref of [session.file, fork.file]) {
-    const again = await openSession(ref, { store, compaction: { keepRecentTokens: 50 } });
+    const again = await openSession({ file: ref }, { store, compaction: { keepRecentTokens: 50 } });
     expect(again.context.messages).toEqual(context);
     expect(await again.compact()).toMatchObject({ eligible: true });
     expect(requestOf(again)).not.toContain("image");
@@ -95,7 +95,7 @@ test("a picture that another program wrote on a longer line than is written here
     said("picture", "question", [{ type: "image", data, mimeType: "image/png" }]),
   ];
   writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""), { mode: 0o600 });
-  const session = await openSession(file);
+  const session = await openSession({ file });
   await session.hide("picture");
   expect(requestOf(session).length).toBeLessThan(1_000);
   await expect(session.hide("picture", false)).rejects.toMatchObject({ code: "invalid-entry" });

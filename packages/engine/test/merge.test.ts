@@ -55,7 +55,7 @@ describe("merging", () => {
     expect(bytesOf(session).equals(before)).toBe(true);
     const asked = summarizer.requests.length;
     await session.close();
-    const again = await openSession(session.file, { store, summarizer });
+    const again = await openSession({ file: session.file }, { store, summarizer });
     expect(await again.merge(side.at(-1)!)).toMatchObject({ entryId: first.entryId });
     expect(summarizer.requests).toHaveLength(asked);
   });

@@ -241,7 +241,7 @@ describe("a label for the place arrived at", () => {
     await session.navigate(path[7]!.id);
     expect(session.getLabel(path[7]!.id)).toBe("third try");
     const { file } = await session.fork(path[5]!.id);
-    const fork = await openSession(file, { store, mode: "read" });
+    const fork = await openSession({ file }, { store, mode: "read" });
     expect(fork.getLabel(path[5]!.id)).toBe("third try");
     await session.navigate(path[9]!.id, { label: " \n" });
     expect(session.getLabel(path[9]!.id)).toBeUndefined();

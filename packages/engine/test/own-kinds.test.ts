@@ -39,7 +39,7 @@ test("a kind given with the options says what its entries tell the model, now an
   expect(texts(session)).toEqual(["How is it?", "It is 21 degrees."]);
   expect(session.contextAt(entry!.id)).toEqual(session.context);
   await session.close();
-  const reopened = await openSession(session.file, { kinds });
+  const reopened = await openSession({ file: session.file }, { kinds });
   expect(texts(reopened)).toEqual(["How is it?", "It is 21 degrees."]);
   expect(texts({ context: reopened.contextAt(entry!.id) })).toEqual(["How is it?", "It is 21 degrees."]);
   await reopened.hide(entry!.id);
@@ -51,17 +51,17 @@ test("a reader without the kind keeps the entry as data, in the same process too
   const session = await stage({ kinds });
   await session.appendMessages([{ role: "user", content: "How is it?" }]);
   const [entry] = await session.append(weather.of({ degrees: 21 }));
-  const reader = await openSession(session.file, { mode: "read" });
+  const reader = await openSession({ file: session.file }, { mode: "read" });
   expect(reader.leafId).toBe(session.leafId);
   expect(texts(reader)).toEqual(["How is it?"]);
   expect(reader.getEntry(entry!.id)).toMatchObject({ type: "garden.weather", degrees: 21 });
   expect(texts(session)).toHaveLength(2);
   await reader.close();
   await session.close();
-  const writer = await openSession(session.file);
+  const writer = await openSession({ file: session.file });
   await writer.appendMessages([{ role: "assistant", content: "Warm." }]);
   await writer.close();
-  const again = await openSession(session.file, { kinds, mode: "read" });
+  const again = await openSession({ file: session.file }, { kinds, mode: "read" });
   expect(texts(again).slice(0, 2)).toEqual(["How is it?", "It is 21 degrees."]);
   expect(again.context.messages).toHaveLength(3);
   await again.close();
@@ -118,7 +118,7 @@ export default (api: any) => api.registerKind(defineEntry("garden.weather", {
   toMessages: (entry: any) => [{ role: "user", content: entry.degrees + " degrees", timestamp: 0 }],
 }));`,
   );
-  const reopened = await openSession(session.file, { extensions: [file], mode: "read" });
+  const reopened = await openSession({ file: session.file }, { extensions: [file], mode: "read" });
   expect(texts(reopened)).toEqual(["5 degrees"]);
   await reopened.close();
 });
@@ -152,7 +152,7 @@ test("an entry on which its kind fails says nothing, stops nothing, and doctor n
     movesLeaf: true,
     toMessages: ({ degrees }) => [{ role: "user", content: degrees.toFixed(1), timestamp: 0 }],
   });
-  const reopened = await openSession(session.file, { kinds: [strict], mode: "read" });
+  const reopened = await openSession({ file: session.file }, { kinds: [strict], mode: "read" });
   expect(texts(reopened)).toEqual(["How is it?"]);
   const { issues } = reopened.diagnose();
   expect(issues).toMatchObject([{ id: entry!.id }]);

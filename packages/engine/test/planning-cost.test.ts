@@ -45,14 +45,14 @@ beforeAll(async () => {
     parentId = id;
   }
   writeFileSync(file, `${lines.join("\n")}\n`);
-  const session = await openSession(file, { home: folder, compaction: { keepRecentTokens: 1_000 } });
+  const session = await openSession({ file }, { home: folder, compaction: { keepRecentTokens: 1_000 } });
   const first = await session.compact({ summarizer: scriptedSummarizer(soundAnswer) });
   if (!first.eligible) throw new Error(first.reason);
   await session.close();
 });
 
 test("at the end of a long session a compaction is planned and made of the end alone, once there is one in front", async () => {
-  const session = await openSession(file, { home: folder, compaction: { keepRecentTokens: 1_000 } });
+  const session = await openSession({ file }, { home: folder, compaction: { keepRecentTokens: 1_000 } });
   const whole = vi.spyOn(session.core, "tree", "get");
   await session.appendMessages([...turn("1", { size: 500 }), ...turn("2", { size: 500 })]);
   const plan = session.planCompaction();
@@ -69,10 +69,13 @@ test("at the end of a long session a compaction is planned and made of the end a
 });
 
 test("the first one reads the path once", async () => {
-  const session = await openSession(file, {
-    home: folder,
-    leafId: `e${String(ENTRIES - 1).padStart(7, "0")}`,
-  });
+  const session = await openSession(
+    { file },
+    {
+      home: folder,
+      leafId: `e${String(ENTRIES - 1).padStart(7, "0")}`,
+    },
+  );
   const read = vi.spyOn(Tree.prototype, "entryAt");
   const plan = session.planCompaction();
   const reads = read.mock.calls.length;
@@ -111,13 +114,13 @@ test("a policy that counts from the root has the log fetched for it, whoever ask
   const { store, loads } = distantStore(near);
   const summarizer = scriptedSummarizer(soundAnswer);
   const policySettings = { tailKeepSize: 4, contextSize: 8 };
-  const ours = await openSession(session.file, { store, summarizer, policySettings });
+  const ours = await openSession({ file: session.file }, { store, summarizer, policySettings });
   expect(await ours.compact({ policy: "sliding-window" })).toMatchObject({ eligible: true });
   expect(loads()).toBe(1);
   expect(ours.getEntry(ours.leafId!)).toMatchObject({ details: { lastConsolidated: 28 } });
   await ours.appendMessages(turn("9"));
   await ours.close();
-  const again = await openSession(session.file, { store, summarizer });
+  const again = await openSession({ file: session.file }, { store, summarizer });
   expect(await compactSession(again, { keepLast: 4 })).toMatchObject({ msgCount: 4 });
   await again.close();
 });
@@ -133,7 +136,7 @@ test("a log that is somewhere else is fetched only where the end of the path doe
     compaction: { keepRecentTokens: 160 },
     summarizer: scriptedSummarizer(soundAnswer),
   };
-  const ours = await openSession(session.file, options);
+  const ours = await openSession({ file: session.file }, options);
   expect(await ours.compact()).toMatchObject({ eligible: true });
   expect(loads()).toBe(0);
   // A summary of somebody else tells neither goal nor newest instruction.
@@ -143,7 +146,7 @@ test("a log that is somewhere else is fetched only where the end of the path doe
     { role: "assistant", content: words(200) },
   ]);
   await ours.close();
-  const foreign = await openSession(session.file, options);
+  const foreign = await openSession({ file: session.file }, options);
   expect(await foreign.compact()).toMatchObject({ summary: expect.stringContaining("<goal>\nQuestion 1. ") });
   expect(loads()).toBe(1);
   await foreign.close();

@@ -24,7 +24,7 @@ function opened(options: OpenOptions) {
   const file = newFile();
   copyFileSync(corpus, file);
   const log = { warn: () => {}, error: () => {} };
-  return openSession(file, { policySettings: settings, compaction: window, log, ...options });
+  return openSession({ file }, { policySettings: settings, compaction: window, log, ...options });
 }
 
 /** What a policy promises of the context it leaves. */
@@ -64,11 +64,11 @@ describe.skipIf(!existsSync(corpus))("a real session (skipped where it is not at
 
       const compacted = structuredClone(session.context);
       await session.close();
-      const reopened = await openSession(session.file, { mode: "read" });
+      const reopened = await openSession({ file: session.file }, { mode: "read" });
       expect(reopened.context).toEqual(compacted);
       await reopened.close();
 
-      const again = await openSession(session.file, { compaction: window });
+      const again = await openSession({ file: session.file }, { compaction: window });
       await again.navigate(leafId);
       expect(again.context).toEqual(before);
       await again.close();

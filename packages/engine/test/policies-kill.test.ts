@@ -41,7 +41,7 @@ async function run(original: string, file: string, scenario: string, dieAt: numb
 /** What a session is after its writer died: as it was, or further; valid, and with every file it speaks of. */
 async function examine(file: string, before: string): Promise<{ edits: number; compactions: number }> {
   expect(readFileSync(file, "utf8").startsWith(before)).toBe(true);
-  const read = await openSession(file, { mode: "read" });
+  const read = await openSession({ file }, { mode: "read" });
   const { context } = read;
   const request = buildRequest(context, { format: anthropicFormat });
   expect(checkAnthropicRequest({ model: "m", max_tokens: 1_000, ...request })).toEqual([]);
@@ -51,7 +51,7 @@ async function examine(file: string, before: string): Promise<{ edits: number; c
   const branch = read.getBranch();
   await read.close();
   // It can be written again at once, and goes on from there.
-  const session = await openSession(file);
+  const session = await openSession({ file });
   await session.appendMessages([{ role: "user", content: "still there?" }]);
   expect(session.context.messages.at(-1)).toMatchObject({ content: "still there?" });
   await session.close();

@@ -126,7 +126,7 @@ test("what is consolidated is counted with the messages that were hidden, from o
   await talk(session, 8, 300);
   expect(indexOfFirstKept()).toEqual({ index: 17, recorded: 17 });
   await session.close();
-  const reopened = await openSession(session.file, { ...options, mode: "read" });
+  const reopened = await openSession({ file: session.file }, { ...options, mode: "read" });
   expect(slidingWindowState(reopened)).toMatchObject({ lastConsolidated: 17 });
   await reopened.close();
 });

@@ -169,7 +169,7 @@ test("the same session reopened says the same", async () => {
   await compactSession(session);
   const text = getHistoryContext(session);
   await session.close();
-  const reopened = await openSession(session.file, { mode: "read" });
+  const reopened = await openSession({ file: session.file }, { mode: "read" });
   expect(getHistoryContext(reopened)).toBe(text);
   await reopened.close();
 });

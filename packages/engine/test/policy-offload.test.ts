@@ -260,11 +260,11 @@ describe("a compaction", () => {
     const session = await moved({});
     await session.close();
     rmSync(folderOf(session), { recursive: true });
-    const reopened = await openSession(session.file, OFFLOAD);
+    const reopened = await openSession({ file: session.file }, OFFLOAD);
     for (const path of referencesIn(reopened.context.messages)) expect(existsSync(path)).toBe(true);
     await reopened.close();
     rmSync(folderOf(session), { recursive: true });
-    const reading = await openSession(session.file, { mode: "read" });
+    const reading = await openSession({ file: session.file }, { mode: "read" });
     await reading.navigate(reading.leafId);
     expect(await reading.prepareRequest()).toMatchObject({ failure: null });
     await reading.close();
@@ -276,7 +276,7 @@ describe("a compaction", () => {
     await useTool(session, "one", 6_000);
     await session.close();
     const policySettings = { offloadThreshold: 100 };
-    const reading = await openSession(session.file, { ...OFFLOAD, policySettings, mode: "read" });
+    const reading = await openSession({ file: session.file }, { ...OFFLOAD, policySettings, mode: "read" });
     await expect(reading.prepareRequest()).rejects.toMatchObject({ code: "read-only" });
     await reading.close();
     expect(existsSync(folderOf(session))).toBe(false);
@@ -380,9 +380,9 @@ test("a fork gets files of its own with its first request, and keeps them when t
   await session.prepareRequest();
   const { file } = await session.fork(session.leafId!, { out: `${session.file}.fork.jsonl` });
   await session.close();
-  const fork = await openSession(file, OFFLOAD);
+  const fork = await openSession({ file }, OFFLOAD);
   const { context } = await fork.prepareRequest();
-  await deleteSession(session.file);
+  await deleteSession({ file: session.file });
   expect(existsSync(folderOf(session))).toBe(false);
   const [path] = referencesIn(context.messages);
   expect(path!.startsWith(offloadFolder(file))).toBe(true);

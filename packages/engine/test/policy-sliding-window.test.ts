@@ -119,7 +119,7 @@ describe("one at a time", () => {
     summarizer.answer();
     await closing;
     expect(summarizer.requests).toHaveLength(1);
-    const reopened = await openSession(session.file, { mode: "read" });
+    const reopened = await openSession({ file: session.file }, { mode: "read" });
     expect(slidingWindowState(reopened).lastConsolidated).toBe(2);
   });
 });
@@ -144,7 +144,7 @@ test("position and time survive a restart; the rhythm goes on", async () => {
   });
   await first.close();
 
-  const second = await openSession(file, options);
+  const second = await openSession({ file }, options);
   expect(slidingWindowState(second)).toEqual(state);
   clock += 59_000;
   await say(second, 1, 7);

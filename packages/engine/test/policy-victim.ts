@@ -27,11 +27,14 @@ function mortal(owner: Record<string, unknown>, name: string): void {
 
 /** Two results that have to move, and then too much for the threshold all the same. */
 async function offloads(): Promise<void> {
-  const session = await openSession(file, {
-    policy: "offload",
-    policySettings: { offloadThreshold: 3_000 },
-    compaction: { contextWindow: 20_000, reserveTokens: 4_000 },
-  });
+  const session = await openSession(
+    { file },
+    {
+      policy: "offload",
+      policySettings: { offloadThreshold: 3_000 },
+      compaction: { contextWindow: 20_000, reserveTokens: 4_000 },
+    },
+  );
   begin();
   await session.prepareRequest();
   await session.prepareRequest();
@@ -40,10 +43,13 @@ async function offloads(): Promise<void> {
 
 /** A window that slides twice. */
 async function slides(): Promise<void> {
-  const session = await openSession(file, {
-    policy: "sliding-window",
-    policySettings: { tailKeepSize: 4, contextSize: 8, compressionWindowSize: 3 },
-  });
+  const session = await openSession(
+    { file },
+    {
+      policy: "sliding-window",
+      policySettings: { tailKeepSize: 4, contextSize: 8, compressionWindowSize: 3 },
+    },
+  );
   begin();
   for (let at = 0; at < 4; at++) {
     await session.appendMessages([{ role: "user", content: `more ${at}: ${"lorem ipsum ".repeat(150)}` }]);

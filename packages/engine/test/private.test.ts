@@ -73,9 +73,9 @@ test("a loose file of the store is made private when it is opened for writing; o
   writeFileSync(elsewhere, `${HEADER}\n${ENTRY}\n`);
   const rights = (file: string) => statSync(file).mode & 0o777;
   for (const file of [session.file, elsewhere]) chmodSync(file, 0o664);
-  await (await openSession(session.file, { home, mode: "read" })).close();
+  await (await openSession({ file: session.file }, { home, mode: "read" })).close();
   expect(rights(session.file)).toBe(0o664);
-  for (const file of [session.file, elsewhere]) await (await openSession(file, { home })).close();
+  for (const file of [session.file, elsewhere]) await (await openSession({ file }, { home })).close();
   expect(rights(session.file)).toBe(0o600);
   expect(rights(elsewhere)).toBe(0o664);
   expect(othersMayRead(session.file)).toBe(false);
@@ -109,7 +109,7 @@ test("no id and no name becomes a path that leads out of the store", async () =>
   await session.rename("../../evil");
   await session.close();
   for (const ref of ["nobody", "nul\0byte", "../nobody", "/nobody/at\0all.jsonl"])
-    await expect(openSession(ref, { home }), JSON.stringify(ref)).rejects.toMatchObject({
+    await expect(openSession({ file: ref }, { home }), JSON.stringify(ref)).rejects.toMatchObject({
       code: expect.stringMatching(/^(not-found|unreadable)$/),
     });
 });
@@ -126,8 +126,8 @@ test("a link is no session: it is not listed, not opened, not removed", async ()
   for await (const session of listSessions({ home, folder })) listed.push(session);
   expect(listed).toEqual([]);
   for (const mode of ["read", "write"] as const)
-    await expect(openSession(link, { home, mode })).rejects.toMatchObject({ code: "not-a-file" });
-  await expect(deleteSession(link, { home })).rejects.toMatchObject({ code: "not-a-file" });
+    await expect(openSession({ file: link }, { home, mode })).rejects.toMatchObject({ code: "not-a-file" });
+  await expect(deleteSession({ file: link }, { home })).rejects.toMatchObject({ code: "not-a-file" });
   expect(statSync(outside).size).toBeGreaterThan(0);
 });
 
@@ -157,8 +157,8 @@ describe("a linked folder below the root", () => {
   test("is not read, written or deleted through, however the path is given", async () => {
     for (const ref of [through, relative(process.cwd(), through)]) {
       for (const mode of ["read", "write"] as const)
-        await expect(openSession(ref, { home, mode })).rejects.toMatchObject(follow);
-      await expect(deleteSession(ref, { home })).rejects.toMatchObject(follow);
+        await expect(openSession({ file: ref }, { home, mode })).rejects.toMatchObject(follow);
+      await expect(deleteSession({ file: ref }, { home })).rejects.toMatchObject(follow);
     }
     expect(readFileSync(theirs)).toEqual(before);
   });
@@ -170,7 +170,7 @@ describe("a linked folder below the root", () => {
   });
 
   test("is named by its own path, which is read and written", async () => {
-    const session = await openSession(theirs, { home });
+    const session = await openSession({ file: theirs }, { home });
     await session.label("e1", "seen");
     await session.close();
   });

@@ -35,5 +35,5 @@ assert.equal(session.leafId, compacted.entryId);
 const fork = await session.fork(before!, { position: "at" });
 assert.deepEqual((await session.merge(arrived.summaryEntryId!)).leafId, session.leafId);
 await session.close();
-const reopened = await openSession(fork.file, { store, mode: "read" });
+const reopened = await openSession({ file: fork.file }, { store, mode: "read" });
 assert.equal(reopened.context.messages.length, 8);

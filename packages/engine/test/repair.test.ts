@@ -205,7 +205,7 @@ function mutate(all: string[], what: string, at: number, other: number): string[
 
 test("a real opening says what doctor says, and the engine opens the copy", async () => {
   const { report } = await repaired(`${HEADER}\n${lines("u1 > a1").join("\n")}\n{"type":"mess`);
-  const session = await openSession(report.file, { home: folder });
+  const session = await openSession({ file: report.file }, { home: folder });
   expect(session.diagnose()).toEqual({ ok: true, entries: 2, issues: [] });
   await session.close();
 });

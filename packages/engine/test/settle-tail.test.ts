@@ -28,7 +28,7 @@ async function halfWritten(name: string) {
   const file = join(folder, name);
   const last = line(said("b", "a"));
   writeFileSync(file, `${line(header)}${line(said("a", null))}${last.slice(0, 900)}`);
-  const session = await openSession(file, { home: folder, mode: "read" });
+  const session = await openSession({ file }, { home: folder, mode: "read" });
   expect(session.diagnose().issues).toMatchObject([{ kind: "torn-tail" }]);
   return { session, last, goOn: (from: number, to?: number) => appendFileSync(file, last.slice(from, to)) };
 }
@@ -57,7 +57,7 @@ test("a line that nobody goes on with is told of", async () => {
 test("a file that is whole is not waited for", async () => {
   const file = join(folder, "whole.jsonl");
   writeFileSync(file, `${line(header)}${line(said("a", null))}`);
-  const session = await openSession(file, { home: folder, mode: "read" });
+  const session = await openSession({ file }, { home: folder, mode: "read" });
   let hasTurned = false;
   setImmediate(() => {
     hasTurned = true;

@@ -51,7 +51,7 @@ describe("every call to a model is counted once", () => {
     await session.merge(path.at(-1)!.id).catch(() => undefined);
     await session.merge(path.at(-1)!.id);
     await session.compact({ settings: { keepRecentTokens: 60 } });
-    const opened = await Promise.all(forks.map(({ file }) => openSession(file, { store, mode: "read" })));
+    const opened = await Promise.all(forks.map(({ file }) => openSession({ file }, { store, mode: "read" })));
     // The call that broke off was billed by nobody who could tell.
     expect(costOf(session, ...opened)).toBe(1_000_000 + total() - 2 ** 5);
     // Sums over the session alone lack what only a fork has, and nothing else.

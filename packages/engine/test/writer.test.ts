@@ -11,7 +11,7 @@ test("a new session and a fork say which program made them, in the version of it
   const session = await createSession({ store });
   await session.appendMessages([{ role: "user", content: "Hello" }]);
   const fork = await session.fork(session.leafId!);
-  const opened = await openSession(fork.file, { store, mode: "read" });
+  const opened = await openSession({ file: fork.file }, { store, mode: "read" });
   for (const name of ["session-tree", "engine"])
     for (const { header } of [session, opened])
       expect(header).toMatchObject({ version: 3, writer: `espalier/${versionOf(name)}` });

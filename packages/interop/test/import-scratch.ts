@@ -84,7 +84,7 @@ export async function opened(
   store: SessionStore,
   { file }: ImportReport,
 ): Promise<{ session: SessionTree; entries: Entry[] }> {
-  const session = await SessionTree.open(await store.open(file!, "read"));
+  const session = await SessionTree.open(await store.open({ file: file! }, "read"));
   await session.load();
   return { session, entries: [...session.tree.entries()] };
 }

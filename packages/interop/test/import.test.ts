@@ -124,7 +124,7 @@ describe.each(Object.entries(sources))("importing %s again", (agent, { name, lin
     const store = scratchStore();
     const path = join(folder, name);
     const [first] = await importAll(writeLines(path, lines.slice(0, -2)), store);
-    const mine = await SessionTree.open(await store.open(first!.file!, "write"));
+    const mine = await SessionTree.open(await store.open({ file: first!.file! }, "write"));
     const [own] = await mine.append({
       type: "message",
       message: { role: "user", content: "mine", timestamp: 1 },
@@ -388,7 +388,7 @@ describe.each(Object.entries(sources))("a damaged file of %s", (_agent, { name, 
           marksIn(bytes, texts).filter((mark) => !JSON.stringify(entries).includes(mark)),
           `seed ${seed}`,
         ).toEqual([]);
-        await store.delete(report.file!);
+        await store.delete({ file: report.file! });
       }
     }
   });

@@ -12,6 +12,13 @@ export interface AppendOptions {
    * again or the session is closed; beyond 1,000 entries or 64 MiB it is rejected with `queue-full`.
    */
   onFailure?: "throw" | "queue";
+  /**
+   * Appends only while this is the leaf, of this session and of its log as it is now: where another writer has moved it,
+   * nothing is written, and the error is `moved` with the `leafId` there is. So writers of one session make one line of
+   * messages, not two branches. PostgreSQL and memory compare and append in one step; files do among all that compare,
+   * while who appends without comparing may come between. Never kept by `onFailure: "queue"`.
+   */
+  ifLeaf?: string | null;
 }
 
 /** What the most precious entry of a batch asks for. */

@@ -134,14 +134,17 @@ export {
 } from "./session-header.ts";
 export { isDamage, type SessionIssue, type SessionIssueKind } from "./session-issue.ts";
 export { readSessionLine, type SessionLine } from "./session-line.ts";
+export { sessionRef } from "./session-ref.ts";
 export type {
   Durability,
   LeaseOptions,
+  LineAppendOptions,
   LogAppend,
   OpenMode,
   SessionLease,
   SessionListing,
   SessionLog,
+  SessionRef,
   SessionStore,
   StoreListOptions,
 } from "./session-store.ts";

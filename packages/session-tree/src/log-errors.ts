@@ -26,6 +26,13 @@ export async function withAsyncLogErrors<Result>(run: () => Promise<Result>): Pr
   }
 }
 
+/** The error of an append that was only for a log as it was seen. */
+export const grown = (ref: string): SessionTreeError =>
+  new SessionTreeError(
+    "moved",
+    `Somebody else appended to ${ref} meanwhile; nothing was written. Look, and try again.`,
+  );
+
 function asSessionError(cause: unknown): unknown {
   if (!(cause instanceof JsonlError)) return cause;
   const code = CODES[cause.code] ?? (cause.code as SessionTreeErrorCode);

@@ -3,14 +3,14 @@ import { type LeaseHolder, SessionTreeError } from "./session-tree-error.ts";
 
 /** Leases among those who share a store in memory: all in one process, so that none of them can be dead. */
 export class MemoryLeases {
-  readonly #held = new Map<string, { holder: LeaseHolder; isBrief: boolean; released: Promise<void> }>();
+  readonly #held = new Map<string, { holder: LeaseHolder; released: Promise<void> }>();
 
   /** @throws SessionTreeError `busy` */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
     const deadline = Date.now() + waitMs;
     for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
       const left = deadline - Date.now();
-      if (!held.isBrief || left <= 0) throw busy(ref, held.holder);
+      if (left <= 0) throw busy(ref, held.holder);
       await releasedWithin(held.released, left);
     }
     let settle: () => void = () => undefined;
@@ -18,7 +18,7 @@ export class MemoryLeases {
       settle = resolve;
     });
     const holder = { pid: 0, host: "this process", since: new Date().toISOString() };
-    const own = { holder, isBrief: waitMs > 0, released };
+    const own = { holder, released };
     this.#held.set(ref, own);
     return {
       release: async () => {

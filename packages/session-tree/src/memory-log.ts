@@ -1,10 +1,10 @@
 import { type ByteView, bytesView, encodeLines } from "@espalier/jsonl-stream";
 import { firstHeader } from "./first-header.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
-import { withLogErrors } from "./log-errors.ts";
+import { grown, withLogErrors } from "./log-errors.ts";
 import { readPathWindow } from "./read-path-window.ts";
 import type { SessionHeader } from "./session-header.ts";
-import type { LogAppend, OpenMode, SessionLog } from "./session-store.ts";
+import type { LineAppendOptions, LogAppend, OpenMode, SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
@@ -55,13 +55,17 @@ export class MemoryLog implements SessionLog {
     return readPathWindow(this.view, leafId);
   }
 
-  async append(lines: readonly string[]): Promise<LogAppend> {
+  async append(
+    lines: readonly string[],
+    { ifUnchanged = false }: LineAppendOptions = {},
+  ): Promise<LogAppend> {
     if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
     if (this.#mode === "read")
       throw new SessionTreeError("read-only", "The session was opened for reading; open it for writing.");
     const own = withLogErrors(() => encodeLines(lines));
     const { size: from } = this.view;
     if (own.length === 0) return { offset: from, length: 0, from, to: from };
+    if (ifUnchanged && !this.upgraded && this.#bytes.size !== this.#seen) throw grown(this.ref);
     this.#makeCurrent();
     this.#bytes.startLine();
     const offset = this.#bytes.size;

@@ -5,11 +5,13 @@ import { listingOf } from "./listing.ts";
 import { withLogErrors } from "./log-errors.ts";
 import { MemoryLeases } from "./memory-leases.ts";
 import { MemoryLog, type MemoryPlace } from "./memory-log.ts";
-import type { OpenMode, SessionListing, SessionStore } from "./session-store.ts";
+import { sessionRef } from "./session-ref.ts";
+import type { OpenMode, SessionListing, SessionRef, SessionStore } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 
-/** A session, or what stood in its place in an old format: that is in no list, and goes with the session. */
+/** A session, or what stood in its place in an old format: that is in no list, has no id, and goes with the session. */
 interface StoredSession extends MemoryPlace {
+  id?: string;
   originalOf?: string;
 }
 
@@ -21,18 +23,29 @@ export function memoryStore(): SessionStore {
     if (!sessions.has(ref)) return;
     throw new SessionTreeError("exists", `There is a session ${ref} already; give the new one another name.`);
   };
-  const open = (ref: string, mode: OpenMode) => {
-    const session = sessions.get(ref);
-    if (!session) throw notFound(ref);
-    return new MemoryLog(ref, session, mode, (name, bytes) => {
+  /** What is kept under its id has it; else all that have it. */
+  const refsOf = (id: string): string[] =>
+    sessions.get(id)?.id === id
+      ? [id]
+      : [...sessions].filter(([, session]) => session.id === id).map(([ref]) => ref);
+  const find = (named: SessionRef): string => {
+    const asked = sessionRef(named);
+    const refs = "id" in asked ? refsOf(asked.id) : sessions.has(asked.file) ? [asked.file] : [];
+    if (refs.length === 1) return refs[0]!;
+    const text = "id" in asked ? asked.id : asked.file;
+    if (refs.length === 0) throw notFound(text);
+    const message = `Several sessions have the id ${text}: ${refs.join(" and ")}; name one of them by { file }.`;
+    throw new SessionTreeError("ambiguous", message);
+  };
+  const open = (ref: string, mode: OpenMode) =>
+    new MemoryLog(ref, sessions.get(ref)!, mode, (name, bytes) => {
       assertFree(name);
       sessions.set(name, { bytes, originalOf: ref });
     });
-  };
   return {
     async create(header, lines = [], name) {
-      const ref = name ?? parsedHeader(header).id;
-      assertFree(ref);
+      const { id } = parsedHeader(header);
+      const ref = name ?? id;
       const bytes = new GrowingBytes(new Uint8Array());
       withLogErrors(() => {
         bytes.add(encodeLines([headerLine(header)]));
@@ -41,11 +54,17 @@ export function memoryStore(): SessionStore {
           if (typeof line !== "string") bytes.add(LINE_FEED);
         }
       });
-      sessions.set(ref, { bytes });
+      assertFree(ref);
+      if (name === undefined && refsOf(id).length > 0)
+        throw new SessionTreeError(
+          "exists",
+          `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
+        );
+      sessions.set(ref, { bytes, id });
       return open(ref, "write");
     },
     async open(ref, mode) {
-      return open(ref, mode);
+      return open(find(ref), mode);
     },
     async *list(): AsyncGenerator<SessionListing> {
       // Where the clock tells no difference, what was created later stands first.
@@ -60,11 +79,10 @@ export function memoryStore(): SessionStore {
       }
     },
     async lease(ref, options) {
-      if (!sessions.has(ref)) throw notFound(ref);
-      return leases.take(ref, options);
+      return leases.take(find(ref), options);
     },
-    async delete(ref) {
-      if (!sessions.has(ref)) throw notFound(ref);
+    async delete(named) {
+      const ref = find(named);
       await leases.take(ref).then((lease) => lease.release());
       const removed = [...sessions].filter(([name, { originalOf }]) => name === ref || originalOf === ref);
       for (const [name] of removed) sessions.delete(name);

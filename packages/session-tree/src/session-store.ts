@@ -7,6 +7,17 @@ import type { UpgradedLog } from "./upgrade.ts";
 /** What an acknowledged append survives: the end of the process, or also the loss of power. */
 export type Durability = "flush" | "fsync";
 
+/** Options of an append to a log. */
+export interface LineAppendOptions {
+  /** What it survives once it is acknowledged. Default `flush`. */
+  durability?: Durability;
+  /**
+   * True: only while nobody has appended since the last look (opening, {@link SessionLog.takeIn}, an own append). Of
+   * several that append so at once, one does. Default false.
+   */
+  ifUnchanged?: boolean;
+}
+
 /** What an append did to the log. */
 export interface LogAppend {
   /** Where the first own line begins. */
@@ -19,6 +30,13 @@ export interface LogAppend {
   to: number;
 }
 
+/**
+ * Names a session: a string and `{ id }` are its exact id, the one in its header; `{ file }` is what it is kept under, as
+ * `ref` of a log or of a listing says: the path of a file, or the name in another store. An id is never read as a path,
+ * nor is the beginning of one an id.
+ */
+export type SessionRef = string | { readonly id: string } | { readonly file: string };
+
 /** How to open a log. Reading takes no lease and changes nothing, whatever state the log is in. */
 export type OpenMode = "read" | "write";
 
@@ -26,7 +44,7 @@ export type OpenMode = "read" | "write";
  * One session's lines: a sequence of bytes that only ever grows. There is no call that changes or removes a line.
  */
 export interface SessionLog {
-  /** What opens this log again: an absolute path, or an address. */
+  /** What it is kept under, which opens it again as `{ file: ref }`: an absolute path, or a name in another store. */
   readonly ref: string;
   /** The first line, when it is a header; its version is the one the log was written in. */
   readonly header: SessionHeader | undefined;
@@ -37,7 +55,7 @@ export interface SessionLog {
    * Undefined for the current format, and where {@link load} has not been awaited and the log is not within reach.
    *
    * The first append brings the log to the current format. What stood there is kept under the name `<ref>.v1` or
-   * `<ref>.v2`, which opens like any other, is in no list, and is removed with the session.
+   * `<ref>.v2`, which opens as `{ file }` like any other, is in no list, and is removed with the session.
    */
   readonly upgraded: UpgradedLog | undefined;
   /** Brings the whole log within reach of {@link view}. Free for files. */
@@ -45,12 +63,18 @@ export interface SessionLog {
   /** The end of a path, as much as a context needs, without the rest of the log. Throws `unknown-entry`. */
   readPath(leafId?: string): Promise<PathWindow>;
   /**
-   * Appends lines (without ends) by one write, and finds them in the log before it answers. Taking in what others
-   * appended since is part of it.
-   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then. For the first one to
-   *   an old format also `exists`, where the name for what stood there is taken
+   * Appends lines by one write, and finds them in the log before it answers. Taking in what others appended since is
+   * part of it.
+   *
+   * The newline rule: a line comes without its end, and holds none. The log puts one `\n` behind each line, and one
+   * before the first where what stands there does not end in one (a writer died within its line), so that a torn line
+   * costs itself alone. An own line begins at `offset`, behind such a newline.
+   *
+   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then. With `ifUnchanged`
+   *   `moved`, and nothing was written. For the first one to an old format also `exists`, where the name for what stood
+   *   there is taken
    */
-  append(lines: readonly string[], options?: { durability?: Durability }): Promise<LogAppend>;
+  append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
   /**
    * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
    * @throws SessionTreeError `changed` where somebody else has brought an old format to the current one: open it again
@@ -68,7 +92,7 @@ export interface SessionLog {
 /** A session as a list shows it, told from the first and last lines of its log. */
 export interface SessionListing {
   id: string;
-  /** What opens it. */
+  /** What it is kept under: opens it as `{ file: ref }`. */
   ref: string;
   cwd: string;
   /** The last name it was given. */
@@ -95,10 +119,7 @@ export interface StoreListOptions {
 
 /** For how long one waits for a lease. */
 export interface LeaseOptions {
-  /**
-   * Milliseconds to wait for an owner who waits himself, that is, for one that holds it as briefly as we do. Default 0:
-   * we hold it for long, and nobody shall wait for us.
-   */
+  /** Milliseconds to wait for the owner to give it back, whoever that is. Default 0: an owner is told at once. */
   waitMs?: number;
 }
 
@@ -113,16 +134,22 @@ export interface SessionStore {
   /**
    * Makes a session out of a header and whole lines (without ends), durable when it answers, and opens it for writing.
    * @param header the header, or its line, which is kept as it is
-   * @param ref where to keep it; by default the store chooses
-   * @throws SessionTreeError `exists`: nothing is ever overwritten
+   * Where the store chooses what to keep it under, an id is taken once: of several that create one at the same time,
+   * exactly one does. Under a `ref` of the caller's a copy may be kept that has the id of another session.
+   *
+   * @param ref what to keep it under; by default the store chooses by the id
+   * @throws SessionTreeError `exists` for a `ref`, or without one an id, that is taken: nothing is overwritten or hidden
    */
   create(
     header: SessionHeader | string,
     lines?: Iterable<string | Uint8Array>,
     ref?: string,
   ): Promise<SessionLog>;
-  /** Opens by what a listing, a path or an id says. Throws `not-found`, `empty-file`, `not-a-file`, `unreadable`. */
-  open(ref: string, mode: OpenMode): Promise<SessionLog>;
+  /**
+   * Opens a session by its exact id, or by what it is kept under.
+   * @throws SessionTreeError `not-found`; `ambiguous` where several have the id, and none is kept under it; `empty-file`, `not-a-file`, `unreadable`
+   */
+  open(ref: SessionRef, mode: OpenMode): Promise<SessionLog>;
   /** All sessions, newest first. */
   list(options?: StoreListOptions): AsyncIterable<SessionListing>;
   /**
@@ -130,7 +157,7 @@ export interface SessionStore {
    * What a dead owner left behind counts for nothing.
    * @throws SessionTreeError `busy` with the `holder`; `not-found`; `write-failed`
    */
-  lease(ref: string, options?: LeaseOptions): Promise<SessionLease>;
-  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`; `busy` while somebody has its lease. */
-  delete(ref: string): Promise<string[]>;
+  lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
+  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while somebody has its lease. */
+  delete(ref: SessionRef): Promise<string[]>;
 }

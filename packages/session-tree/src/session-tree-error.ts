@@ -19,6 +19,8 @@ export interface LeaseHolder {
  * - `no-header`, `version`: a log that can be read, and must not be written
  * - `empty-file`, `not-a-session`: nothing usable in the log
  * - `not-found`, `not-a-file`, `unreadable`, `exists`: the log itself
+ * - `ambiguous`: several files have the id of a session; the message names them
+ * - `moved`: an append that was for one leaf alone, and the log has another one by now; nothing was written
  * - `not-loaded`: the store has not brought the whole log into memory yet
  * - `empty-context`: nothing to send
  * - `bad-tool`: a tool to declare whose schema no model would read
@@ -43,6 +45,8 @@ export type SessionTreeErrorCode =
   | "not-a-file"
   | "unreadable"
   | "exists"
+  | "ambiguous"
+  | "moved"
   | "not-loaded"
   | "empty-context"
   | "bad-tool"
@@ -64,13 +68,16 @@ export class SessionTreeError extends Error {
   readonly code: SessionTreeErrorCode;
   /** With `busy`: who writes the session. */
   readonly holder: LeaseHolder | undefined;
+  /** With `moved`, from a session: the leaf that the log has now; null before the first entry. */
+  readonly leafId: string | null | undefined;
   constructor(
     code: SessionTreeErrorCode,
     message: string,
-    options: ErrorOptions & { holder?: LeaseHolder } = {},
+    options: ErrorOptions & { holder?: LeaseHolder; leafId?: string | null } = {},
   ) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.holder = options.holder;
+    this.leafId = options.leafId;
   }
 }

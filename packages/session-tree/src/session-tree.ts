@@ -23,7 +23,7 @@ import type { SessionObserver } from "./session-change.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { SessionHeader } from "./session-header.ts";
 import { SessionObservers } from "./session-observers.ts";
-import type { SessionLog } from "./session-store.ts";
+import type { LogAppend, SessionLog } from "./session-store.ts";
 import { SessionTreeError } from "./session-tree-error.ts";
 import { Tree } from "./tree.ts";
 import { WriteQueue } from "./write-queue.ts";
@@ -148,7 +148,7 @@ export class SessionTree {
    * from then on: do not change it.
    *
    * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
-   *   `no-header`, `version`, and what the log throws: nothing has changed then. Only after `sync-failed` they are in
+   *   `no-header`, `version`, `moved` (see `ifLeaf`), and what the log throws: nothing has changed then. Only after `sync-failed` they are in
    *   the log and may not survive a loss of power: open the session anew.
    */
   async append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
@@ -239,14 +239,15 @@ export class SessionTree {
   async #inTurn(draft: () => readonly NewEntry[], count: number, options: AppendOptions = {}) {
     this.#admit();
     let prepared: PreparedAppend | undefined;
+    const { ifLeaf } = options;
     await this.#queue.add({
-      keep: options.onFailure === "queue",
+      keep: options.onFailure === "queue" && ifLeaf === undefined,
       entries: count,
       measureBytes: () => jsonLength(draft()),
       // What is written again is the same: a part of it may stand in the log already.
       write: async () => {
         prepared ??= await this.#prepared(draft());
-        await this.#write(prepared);
+        await this.#write(prepared, ifLeaf);
       },
     });
     const { entries } = prepared!;
@@ -255,15 +256,29 @@ export class SessionTree {
     return entries;
   }
 
+  /** Appends while `leafId` is the leaf; what others append beside it (a label) is no reason not to. */
+  async #appendAt(leafId: string | null, lines: readonly string[]): Promise<LogAppend> {
+    for (;;) {
+      await this.refresh();
+      const { leafId: now } = await this.log.readPath();
+      if (now !== leafId || this.leafId !== leafId) throw moved(leafId, now === leafId ? this.leafId : now);
+      try {
+        return await this.log.append(lines, { ifUnchanged: true });
+      } catch (error) {
+        if (!(error instanceof SessionTreeError && error.code === "moved")) throw error;
+      }
+    }
+  }
+
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     if (drafts.length > 0) assertWritable(this.log);
     const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
     return withinReach(this.log, () => prepareAppend(given, appendSite(this), this.#ownKinds));
   }
 
-  async #write({ entries, lines, leafId }: PreparedAppend): Promise<void> {
+  async #write({ entries, lines, leafId }: PreparedAppend, ifLeaf?: string | null): Promise<void> {
     if (entries.length === 0) return;
-    const at = await this.log.append(lines);
+    const at = ifLeaf === undefined ? await this.log.append(lines) : await this.#appendAt(ifLeaf, lines);
     const previousLeafId = this.leafId;
     // It learns of the new rows from the log, and keeps the bodies that are at hand anyway.
     if (this.#tree) this.tree.remember(entries);
@@ -276,3 +291,10 @@ export class SessionTree {
     this.#observers.tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
   }
 }
+
+const moved = (from: string | null, leafId: string | null): SessionTreeError =>
+  new SessionTreeError(
+    "moved",
+    `The leaf is ${JSON.stringify(leafId)} by now, not ${JSON.stringify(from)}; nothing was written. Open the session again to go on from there.`,
+    { leafId },
+  );

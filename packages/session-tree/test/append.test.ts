@@ -233,7 +233,7 @@ describe("whoever observes a session", () => {
 
   test("is told what others appended, at a look or before an append of one's own", async () => {
     const { session, store, ref } = await growTree("u1 > a1", { store: memoryStore() });
-    const other = await SessionTree.open(await store.open(ref, "write"));
+    const other = await SessionTree.open(await store.open({ file: ref }, "write"));
     const told: SessionChange[] = [];
     session.subscribe((change) => told.push(change));
     await other.append({ ...said("theirs"), id: "u2" });

@@ -118,9 +118,11 @@ describe("what is no session file", () => {
     ];
     for await (const listing of store.list()) expect(listing).toBe("nothing");
     for (const path of others) {
-      expect(["not-a-session", "empty-file"]).toContain((await refusal(() => store.delete(path))).code);
+      expect(["not-a-session", "empty-file"]).toContain(
+        (await refusal(() => store.delete({ file: path }))).code,
+      );
     }
-    expect((await refusal(() => store.delete(folder))).code).toBe("not-a-file");
+    expect((await refusal(() => store.delete({ file: folder }))).code).toBe("not-a-file");
     expect((await refusal(() => store.delete(""))).code).toBe("not-found");
     expect((await refusal(() => store.open("", "read"))).code).toBe("not-found");
   });

@@ -80,7 +80,7 @@ test("a failed sync is final for the opening, and what it was for is still in th
   failing = false;
   await expect(session.append(said("two"))).rejects.toMatchObject({ code: "sync-failed" });
   await session.close();
-  const again = await SessionTree.open(await fileStore({ home }).open(session.log.ref, "write"));
+  const again = await SessionTree.open(await fileStore({ home }).open({ file: session.log.ref }, "write"));
   expect(again.leafId).toBe(session.leafId);
   await again.append(said("two"));
   expect(again.getBranch().length).toBe(2);
@@ -107,7 +107,7 @@ test("a disk that is full and has room again costs nothing that was kept, and gl
     await session.flush();
     await kept;
   }
-  const reopened = await SessionTree.open(await fileStore({ home }).open(session.log.ref, "read"));
+  const reopened = await SessionTree.open(await fileStore({ home }).open({ file: session.log.ref }, "read"));
   expect(reopened.context).toEqual(session.context);
   expect(reopened.context.messages.map((said) => (said as { content: unknown }).content)).toEqual([
     "before",
@@ -123,7 +123,7 @@ test("whatever the process masks, files are for their owner alone", async () => 
     const before = process.umask(mask);
     const store = fileStore({ home: join(home, `mask-${mask}`) });
     const session = await SessionTree.open(await store.create(header()));
-    const lease = await store.lease(session.log.ref);
+    const lease = await store.lease({ file: session.log.ref });
     process.umask(before);
     expect(statSync(session.log.ref).mode & 0o777).toBe(0o600);
     expect(statSync(`${session.log.ref}.lease`).mode & 0o777).toBe(0o600);

@@ -65,7 +65,7 @@ test("a fork in a file has the lines of its path and no other", async () => {
   const origin = join(home, "origin.jsonl");
   writeFileSync(origin, [first, ...others].join("\n"));
   const store = fileStore({ home });
-  const log = await store.open(origin, "read");
+  const log = await store.open({ file: origin }, "read");
   const tree = new Tree(log.view!);
   const plan = planFork(tree, "e4");
   const fork = await store.create(

@@ -52,7 +52,7 @@ async function press(home: string, file: string): Promise<void> {
       // No descriptor is left.
     }
     for (let left = round % 26; left > 0; left -= 1) closeSync(taken.pop()!);
-    const lease = await told(() => store.lease(file));
+    const lease = await told(() => store.lease({ file }));
     // Now nothing is left at all.
     try {
       for (;;) taken.push(openSync("/dev/null", "r"));
@@ -61,7 +61,7 @@ async function press(home: string, file: string): Promise<void> {
     }
     if (lease) await told(() => lease.release());
     for (const fd of taken) closeSync(fd);
-    await told(async () => (await store.lease(file)).release());
+    await told(async () => (await store.lease({ file })).release());
     if (lease) writeSync(1, "held\n");
   }
   writeSync(1, "over\n");

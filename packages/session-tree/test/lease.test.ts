@@ -28,7 +28,7 @@ let own: Record<string, unknown>;
 beforeAll(async () => {
   const timestamp = "2026-01-01T00:00:00.000Z";
   const log = await store.create({ type: "session", version: 3, id: "first", timestamp, cwd: "/" });
-  const lease = await store.lease(log.ref);
+  const lease = await store.lease({ file: log.ref });
   own = JSON.parse(readFileSync(`${log.ref}.lease`, "utf8"));
   await lease.release();
 });
@@ -44,28 +44,28 @@ const leave = (fields: Record<string, unknown>) =>
   writeFileSync(leaseFile(), JSON.stringify({ ...own, owner: "000000000000", ...fields }));
 
 test("who holds a session is named to who wants it too", async () => {
-  const lease = await store.lease(ref);
-  const error = await store.lease(ref).catch((cause: SessionTreeError) => cause);
+  const lease = await store.lease({ file: ref });
+  const error = await store.lease({ file: ref }).catch((cause: SessionTreeError) => cause);
   expect(error).toMatchObject({ code: "busy", holder: { pid: process.pid, host: hostname() } });
   expect(Number.isNaN(Date.parse((error as SessionTreeError).holder!.since))).toBe(false);
   await lease.release();
-  await (await store.lease(ref)).release();
+  await (await store.lease({ file: ref })).release();
   expect(existsSync(leaseFile())).toBe(false);
   expect(readdirSync(join(ref, "..")).filter((name) => name.includes("lease"))).toEqual([]);
 });
 
 test("a session somebody holds is not removed", async () => {
-  const lease = await store.lease(ref);
-  await expect(store.delete(ref)).rejects.toMatchObject({ code: "busy" });
+  const lease = await store.lease({ file: ref });
+  await expect(store.delete({ file: ref })).rejects.toMatchObject({ code: "busy" });
   expect(existsSync(ref)).toBe(true);
   await lease.release();
-  expect(await store.delete(ref)).toEqual([ref]);
+  expect(await store.delete({ file: ref })).toEqual([ref]);
 });
 
 test("a session that is removed leaves no file of a lease behind, whole or half", async () => {
   for (const ending of ["", "-0123456789ab", "-0123456789ab.tmp"])
     writeFileSync(`${leaseFile()}${ending}`, JSON.stringify({ ...own, processStart: "1" }));
-  expect(await store.delete(ref)).toEqual([ref]);
+  expect(await store.delete({ file: ref })).toEqual([ref]);
   expect(readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl`))).toEqual([]);
 });
 
@@ -73,34 +73,34 @@ test("a dead owner is taken over at once", async () => {
   const child = spawn(process.execPath, ["-e", "0"]);
   await once(child, "exit");
   leave({ pid: child.pid, processStart: "1" });
-  await (await store.lease(ref)).release();
+  await (await store.lease({ file: ref })).release();
 });
 
 test("another process that got the number of the owner does not hold his lease", async () => {
   leave({ pid: process.pid, processStart: "1" });
-  await (await store.lease(ref)).release();
+  await (await store.lease({ file: ref })).release();
 });
 
 test("a lease from before the machine was started again counts for nothing", async () => {
   leave({ boot: "00000000-0000-0000-0000-000000000000" });
-  await (await store.lease(ref)).release();
+  await (await store.lease({ file: ref })).release();
 });
 
 test("of another machine nobody knows who lives there: he counts as alive, and the message says what to do", async () => {
   leave({ host: "elsewhere", pid: 1 });
-  await expect(store.lease(ref)).rejects.toMatchObject({
+  await expect(store.lease({ file: ref })).rejects.toMatchObject({
     code: "busy",
     holder: { host: "elsewhere", pid: 1 },
   });
-  await expect(store.lease(ref)).rejects.toThrow(/remove .*\.lease/);
+  await expect(store.lease({ file: ref })).rejects.toThrow(/remove .*\.lease/);
 });
 
 test("half a lease, as a power cut leaves it, has no owner, nor has one that names no process", async () => {
   writeFileSync(leaseFile(), '{"pid":1,"ho');
-  await (await store.lease(ref)).release();
+  await (await store.lease({ file: ref })).release();
   for (const pid of [0, -1, 1.5, null, "1"]) {
     leave({ pid, processStart: null });
-    await (await store.lease(ref)).release();
+    await (await store.lease({ file: ref })).release();
   }
 });
 
@@ -112,36 +112,19 @@ test("what is no file of ours in the lease's place is no lease, and is not follo
     () => symlinkSync(elsewhere, leaseFile()),
   ]) {
     put();
-    const lease = await store.lease(ref);
+    const lease = await store.lease({ file: ref });
     expect(lstatSync(leaseFile()).isFile()).toBe(true);
     await lease.release();
   }
   expect(readFileSync(elsewhere, "utf8")).toBe("somebody's own");
 });
 
-test("a short act waits for another short act, and not for who stays", async () => {
-  const brief = await store.lease(ref, { waitMs: 60_000 });
-  setTimeout(() => void brief.release(), 60);
-  const next = await store.lease(ref, { waitMs: 60_000 });
-  await next.release();
-  const long = await store.lease(ref);
-  // Would wait longer than this test may take.
-  await expect(store.lease(ref, { waitMs: 600_000 })).rejects.toMatchObject({ code: "busy" });
-  await long.release();
-});
-
-test("waiting has an end", async () => {
-  const brief = await store.lease(ref, { waitMs: 2_000 });
-  await expect(store.lease(ref, { waitMs: 50 })).rejects.toMatchObject({ code: "busy" });
-  await brief.release();
-});
-
 test("who gave a lease back does not take away that of the next", async () => {
-  const first = await store.lease(ref);
+  const first = await store.lease({ file: ref });
   await first.release();
-  const second = await store.lease(ref);
+  const second = await store.lease({ file: ref });
   await first.release();
-  await expect(store.lease(ref)).rejects.toMatchObject({ code: "busy" });
+  await expect(store.lease({ file: ref })).rejects.toMatchObject({ code: "busy" });
   await second.release();
 });
 
@@ -149,7 +132,7 @@ test("of many who want a dead owner's lease at once exactly one gets it, and wha
   for (let round = 0; round < 20; round += 1) {
     leave({ processStart: "1" });
     writeFileSync(`${leaseFile()}-0123456789ab`, JSON.stringify({ ...own, processStart: "1" }));
-    const asked = await Promise.allSettled(Array.from({ length: 5 }, () => store.lease(ref)));
+    const asked = await Promise.allSettled(Array.from({ length: 5 }, () => store.lease({ file: ref })));
     const won = asked.filter((each) => each.status === "fulfilled");
     expect(won.length).toBe(1);
     for (const each of asked) if (each.status === "rejected") expect(each.reason.code).toBe("busy");
@@ -160,7 +143,9 @@ test("of many who want a dead owner's lease at once exactly one gets it, and wha
 });
 
 test("nothing is put beside what is no session", async () => {
-  await expect(store.lease(join(home, "nothing.jsonl"))).rejects.toMatchObject({ code: "not-found" });
+  await expect(store.lease({ file: join(home, "nothing.jsonl") })).rejects.toMatchObject({
+    code: "not-found",
+  });
   expect(existsSync(join(home, "nothing.jsonl.lease"))).toBe(false);
 });
 
@@ -190,7 +175,7 @@ class FailingCalls {
 
 describe("whatever call fails while a lease is taken or given back", () => {
   const beside = () => readdirSync(join(ref, "..")).filter((name) => name.includes(`s${made}.jsonl.`));
-  const isFree = async () => (await store.lease(ref)).release();
+  const isFree = async () => (await store.lease({ file: ref })).release();
 
   test.each(["EINTR", "EIO", "EMFILE", "ENOSPC", "EACCES", "ESTALE"])("once, by %s", async (code) => {
     const failing = new FailingCalls();
@@ -200,7 +185,7 @@ describe("whatever call fails while a lease is taken or given back", () => {
     for (let at = 1; ; at += 1, tried += 1) {
       failing.failed = "";
       failing.at = at;
-      const taken = await own.lease(ref).catch((error: unknown) => error);
+      const taken = await own.lease({ file: ref }).catch((error: unknown) => error);
       if (taken instanceof Error) expect(taken).toMatchObject({ name: "SessionTreeError" });
       else await (taken as SessionLease).release();
       if (code === "EINTR") expect(taken).not.toBeInstanceOf(Error);
@@ -215,7 +200,7 @@ describe("whatever call fails while a lease is taken or given back", () => {
     for (const name of ["lstatSync", "unlinkSync"]) {
       const failing = new FailingCalls();
       const own = fileStore({ home, calls: failing.calls });
-      const lease = await own.lease(ref);
+      const lease = await own.lease({ file: ref });
       failing.isLasting = true;
       failing.failed = name;
       const refusal = await lease.release().catch((error: unknown) => error);
@@ -237,7 +222,7 @@ describe("whatever call fails while a lease is taken or given back", () => {
         ftruncateSync: (fd, length) => failing.calls.unlinkSync(`${fd}${length}`),
       },
     });
-    const lease = await own.lease(ref);
+    const lease = await own.lease({ file: ref });
     failing.isLasting = true;
     failing.failed = "unlinkSync";
     await expect(lease.release()).rejects.toMatchObject({ code: "write-failed" });

@@ -81,7 +81,7 @@ test("a session that was written to is read again, the others are not", async ()
   const file = await made("one");
   await made("two");
   await listed();
-  const session = await SessionTree.open(await fileStore({ home }).open(file, "write"));
+  const session = await SessionTree.open(await fileStore({ home }).open({ file }, "write"));
   await session.append(sessionInfo.of({ name: "renamed" }));
   await session.close();
   expect((await listed(nothingOpens)).map(({ name }) => name)).toEqual(["called two"]);
@@ -117,7 +117,7 @@ test.each([
 test("what is deleted leaves nothing behind in the catalogue, whoever deletes it", async () => {
   const [one, two] = [await made("one"), await made("two")];
   await listed();
-  await fileStore({ home }).delete(one);
+  await fileStore({ home }).delete({ file: one });
   expect(readFileSync(catalogue(), "utf8")).not.toContain("I am one");
   rmSync(two);
   expect(await listed()).toEqual([]);
@@ -176,7 +176,7 @@ test("a folder is listed once, however it is named", async () => {
   const refs: string[] = [];
   for await (const { ref } of store.list()) refs.push(ref);
   expect(refs).toHaveLength(1);
-  await (await store.open("on", "read")).close();
+  await (await store.open("one", "read")).close();
 });
 
 test("what a list names opens from every working folder", async () => {

@@ -45,7 +45,7 @@ export class OperatedSession {
 
   static async create(store: SessionStore, writers: number): Promise<OperatedSession> {
     const { ref } = await store.create(HEADER);
-    const open = () => store.open(ref, "write").then((log) => SessionTree.open(log));
+    const open = () => store.open({ file: ref }, "write").then((log) => SessionTree.open(log));
     return new OperatedSession(store, await Promise.all(Array.from({ length: writers }, open)));
   }
 
@@ -86,7 +86,7 @@ export class OperatedSession {
       if (target !== null) await this.#fork(session, target, operation.position);
     } else if (operation.does === "reopen") {
       this.#writers[at] = await SessionTree.open(
-        await this.#store.open(session.log.ref, "write"),
+        await this.#store.open({ file: session.log.ref }, "write"),
         session.leafId ?? undefined,
       );
     } else {

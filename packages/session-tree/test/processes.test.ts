@@ -104,6 +104,6 @@ test("with no descriptor left a lease is given back all the same, every failure 
   expect(said.filter((line) => line === "held").length).toBeGreaterThan(20);
   const failures = new Set(said.slice(0, -1).filter((line) => line !== "held"));
   for (const failure of failures) expect(["write-failed", "unreadable"]).toContain(failure);
-  await (await store.lease(log.ref)).release();
+  await (await store.lease({ file: log.ref })).release();
   expect(readdirSync(join(log.ref, "..")).filter((name) => name.includes("lease"))).toEqual([]);
 });

@@ -25,7 +25,7 @@ const PATIENT = { timeout: 30_000 };
 async function failingSession() {
   const store = memoryStore();
   const { ref } = await store.create(header);
-  const log = await store.open(ref, "write");
+  const log = await store.open({ file: ref }, "write");
   const state = { failure: undefined as "short-write" | "changed" | undefined, attempts: 0, flushes: 0 };
   const failing: SessionLog = {
     ref,
@@ -51,7 +51,7 @@ async function failingSession() {
   const changes: SessionChange[] = [];
   session.subscribe((change) => changes.push(change));
   const stored = async () =>
-    [...(await SessionTree.open(await store.open(ref, "read"))).tree.entries()].map(
+    [...(await SessionTree.open(await store.open({ file: ref }, "read"))).tree.entries()].map(
       (entry) => (entry as { data?: unknown }).data,
     );
   return { session, state, changes, stored };
@@ -224,7 +224,7 @@ test("entries count before the disk has them, and are acknowledged when it has",
 test("an append that is asked for at whatever moment another one ends is written too", PATIENT, async () => {
   const store = memoryStore();
   const { ref } = await store.create(header);
-  const session = await SessionTree.open(await store.open(ref, "write"));
+  const session = await SessionTree.open(await store.open({ file: ref }, "write"));
   const moments = 40;
   for (let at = 0; at < moments; at++) {
     const first = session.append(note(`first ${at}`));

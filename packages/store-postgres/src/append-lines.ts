@@ -16,20 +16,25 @@ export interface Appended extends Inserted {
  * Appends lines, once however often it is tried: an id is taken only once in a session, so after a lost connection the
  * lines that had been committed are found, and a line of the same text counts as written.
  *
- * @throws SessionTreeError `duplicate-id` where an id belongs to another line; `unknown-parent`, `removed`;
+ * @param onlyBehind lines that the session has to have; where it has others, nothing is written
+ * @throws SessionTreeError `moved`; `duplicate-id` where an id belongs to another line; `unknown-parent`, `removed`;
  *   PostgresStoreError `unreachable`, `timeout`, `refused`
  */
 export async function appendLines(
   database: Database,
   place: SessionPlace,
   rows: readonly LineRow[],
+  onlyBehind?: number,
 ): Promise<Appended> {
   try {
-    return await persistently(database, async () => {
+    return await persistently(database, async (attempt) => {
       try {
-        return { ...(await insertLines(database, place, rows)), isWhole: true };
+        return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
-        if (!breaks(error, "line_id")) throw error;
+        const hasMoved = error instanceof SessionTreeError && error.code === "moved";
+        // They may be what an attempt wrote whose end nobody heard of.
+        if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
+          throw error;
         return await database.transaction((connection) => appendMissing(connection, place, rows));
       }
     });
@@ -37,6 +42,20 @@ export async function appendLines(
     if (breaks(error, "line_parent")) throw unknownParent(error as PostgresStoreError);
     throw error;
   }
+}
+
+/** Whether all lines that have an id are there: they were written together, or not at all. */
+async function isWritten(
+  connection: Connection,
+  { key }: SessionPlace,
+  rows: readonly LineRow[],
+): Promise<boolean> {
+  const ids = rows.flatMap(({ id }) => (id === null ? [] : [id]));
+  const found = await connection.query<{ id: string }>(
+    { text: "SELECT id FROM espalier.line WHERE session = $1 AND id = ANY ($2)" },
+    [key, ids],
+  );
+  return ids.length > 0 && found.length === ids.length;
 }
 
 /** Adds what is not there of a batch whose ids are taken, in part or all. */

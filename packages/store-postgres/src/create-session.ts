@@ -32,7 +32,7 @@ export async function createSession(
   // An iterable may answer only once, so it is read once, whatever becomes of the connection.
   const rows = rowsOf(lineOf(header), lines);
   const made = await madeOnce(database, place, async (connection) => {
-    await insertSession(connection, namespace, place);
+    await insertSession(connection, namespace, place, parsedHeader(header).id);
     const extent = await insertAll(connection, place, rows);
     return { extent, isPlain: rows.every((row) => row.isPlain) };
   });
@@ -75,22 +75,40 @@ async function ownSession(database: Database, { key, made }: SessionPlace): Prom
 /** Rules that a session breaks whose name is taken. */
 const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);
 
-/** @throws SessionTreeError `exists`; `invalid-entry` for what cannot be a name */
+/** A session that is kept under its id is no second one of that id. */
+const INSERT_SESSION = {
+  text: `INSERT INTO espalier.session (key, namespace, ref, made, id)
+    SELECT $1, $2, $3, $4::uuid, $5
+    WHERE $5::text IS NOT NULL OR NOT EXISTS (
+      SELECT FROM espalier.session WHERE namespace = $2 AND coalesce(id, ref) = $3 AND original_of IS NULL
+    )
+    RETURNING key`,
+};
+
+/**
+ * @param id of the header; the table keeps it where it is not the name
+ * @throws SessionTreeError `exists`; `invalid-entry` for what cannot be a name
+ */
 export async function insertSession(
   connection: Connection,
   namespace: string,
   { key, ref, made }: SessionPlace,
+  id: string,
 ): Promise<void> {
   checkRef(ref);
-  try {
-    await connection.query(
-      { text: "INSERT INTO espalier.session (key, namespace, ref, made) VALUES ($1, $2, $3, $4)" },
-      [key, namespace, ref, made],
+  const taken = (cause?: unknown) =>
+    new SessionTreeError(
+      "exists",
+      `There is a session ${ref} already; open it, or give the new one another name or id.`,
+      { cause },
     );
+  try {
+    const values = [key, namespace, ref, made, id === ref ? null : isRef(id) ? id : ""];
+    const rows = await connection.query(INSERT_SESSION, values);
+    if (rows.length === 0) throw taken();
   } catch (cause) {
     if (!(cause instanceof PostgresStoreError && TAKEN.has(cause.constraint ?? ""))) throw cause;
-    const message = `There is a session ${ref} already; give the new one another name.`;
-    throw new SessionTreeError("exists", message, { cause });
+    throw taken(cause);
   }
 }
 
@@ -135,9 +153,13 @@ function checkRef(ref: string): void {
       `${ref} is the path of a file, and sessions in a database have names; give it one, and \`espalier copy store:NAME ${ref}\` makes a file of it.`,
     );
   }
-  if (ref !== "" && ref.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(ref)) return;
+  if (isRef(ref)) return;
   throw new SessionTreeError(
     "invalid-entry",
     `The name of a session in a database has 1 to ${LONGEST_REF} characters; give it another one.`,
   );
 }
+
+/** Whether a text can be a key: an id that cannot is in the header alone, and finds nothing. */
+const isRef = (text: string): boolean =>
+  text !== "" && text.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(text);

@@ -1,4 +1,10 @@
-import { parseHeader, type SessionHeader, SessionTreeError } from "@espalier/session-tree";
+import {
+  parseHeader,
+  type SessionHeader,
+  type SessionRef,
+  SessionTreeError,
+  sessionRef,
+} from "@espalier/session-tree";
 import type { Database } from "./database.ts";
 import { bytesOfLine, type FetchedLine } from "./fetch-lines.ts";
 import type { FoundSession } from "./found-session.ts";
@@ -11,41 +17,53 @@ interface FoundRow extends FetchedLine, ExtentRow {
   plain: boolean;
 }
 
-const FIND = {
-  name: "espalier-find",
-  text: `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.raw FROM espalier.session s
-    LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0 WHERE s.key = $1`,
-};
+const FOUND = `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.raw FROM espalier.session s
+    LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0`;
+
+const BY_NAME = { name: "espalier-find", text: `${FOUND} WHERE s.key = $1` };
 
 /** Sessions that are named where one was meant. */
 const NAMED = 3;
 
-const NEAR = {
-  text: `SELECT ref FROM espalier.session
-    WHERE namespace = $1 AND original_of IS NULL AND ref COLLATE "C" >= $2 AND starts_with(ref, $2) ORDER BY ref LIMIT ${NAMED + 1}`,
+/** The one that is kept under its id comes first. */
+const BY_ID = {
+  name: "espalier-find-id",
+  text: `${FOUND} WHERE s.namespace = $1 AND coalesce(s.id, s.ref) = $2 AND s.original_of IS NULL
+    ORDER BY (s.ref = $2) DESC, s.ref LIMIT ${NAMED + 1}`,
 };
 
 /**
- * The session of a name, or the only one whose name begins so.
- * @throws SessionTreeError `not-found`
+ * The session with just this id (of several, the one that is kept under it), or the one of this name.
+ * @throws SessionTreeError `not-found`, `ambiguous`
  */
-export async function findSession(database: Database, namespace: string, ref: string): Promise<FoundSession> {
-  const named = await sessionNamed(database, namespace, ref);
-  if (named) return named;
-  const near = ref === "" ? [] : await namesNear(database, namespace, ref);
-  if (near.length === 1) return findSession(database, namespace, near[0]!);
-  const names = near.length > NAMED ? [...near.slice(0, NAMED), "…"] : near;
+export async function findSession(
+  database: Database,
+  namespace: string,
+  ref: SessionRef,
+): Promise<FoundSession> {
+  const asked = sessionRef(ref);
+  const text = "id" in asked ? asked.id : asked.file;
+  const isKey = text !== "" && !text.includes("\0");
+  const found = !isKey
+    ? undefined
+    : "id" in asked
+      ? await sessionWith(database, namespace, text)
+      : await sessionNamed(database, namespace, text);
+  if (found) return found;
   throw new SessionTreeError(
     "not-found",
-    names.length > 0
-      ? `Several sessions have a name that begins with ${ref}: ${names.join(", ")}; give more of it.`
-      : `There is no session ${JSON.stringify(ref)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
+    `There is no session ${JSON.stringify(text)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
   );
 }
 
-async function namesNear(database: Database, namespace: string, ref: string): Promise<string[]> {
-  const near = await persistently(database, () => database.query<{ ref: string }>(NEAR, [namespace, ref]));
-  return near.map((each) => each.ref);
+async function sessionWith(database: Database, namespace: string, id: string) {
+  const rows = await persistently(database, () => database.query<FoundRow>(BY_ID, [namespace, id]));
+  const [row] = rows;
+  if (rows.length <= 1 || row!.ref === id) return row && found(namespace, row);
+  const names = rows.slice(0, NAMED).map(({ ref }) => ref);
+  if (rows.length > NAMED) names.push("…");
+  const message = `Several sessions have the id ${id}: ${names.join(" and ")}; name one of them by { file }.`;
+  throw new SessionTreeError("ambiguous", message);
 }
 
 /** The session of just this name. */
@@ -55,7 +73,7 @@ export async function sessionNamed(
   ref: string,
 ): Promise<FoundSession | undefined> {
   const [row] = await persistently(database, () =>
-    database.query<FoundRow>(FIND, [sessionKey(namespace, ref)]),
+    database.query<FoundRow>(BY_NAME, [sessionKey(namespace, ref)]),
   );
   return row && found(namespace, row);
 }

@@ -61,7 +61,7 @@ export async function forkInside(
 ): Promise<FoundSession> {
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
   const made = madeOnce(database, place, async (connection) => {
-    await insertSession(connection, namespace, place);
+    await insertSession(connection, namespace, place, header.id);
     await insertLines(connection, place, [rowOfHeader(formatLine(header))]);
     const values = [source.key, leafId, place.key];
     const [copied] = await connection.query<ExtentRow>(COPY, values);

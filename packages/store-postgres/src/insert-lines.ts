@@ -15,7 +15,7 @@ const INSERT = {
       lines = lines + $3, bytes = bytes + $4, modified = clock_timestamp(), plain = plain AND $5,
       name = coalesce($6, name), first_message = coalesce(first_message, $7),
       updated_at = coalesce($8, updated_at), last_compaction = coalesce($9, last_compaction)
-    WHERE key = $1 AND made = $2
+    WHERE key = $1 AND made = $2 AND ($18::bigint IS NULL OR lines = $18)
     RETURNING lines - $3 AS first_line, bytes - $4 AS first_byte
   ), inserted AS (
     INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
@@ -37,12 +37,15 @@ export interface Inserted {
 
 /**
  * Adds lines behind the last one.
- * @throws PostgresStoreError `refused` with a `constraint`; SessionTreeError `removed`
+ *
+ * @param onlyBehind lines that the session has to have for that; default: any number
+ * @throws PostgresStoreError `refused` with a `constraint`; SessionTreeError `removed`, `moved`
  */
 export async function insertLines(
   connection: Connection,
   { key, ref, made }: SessionPlace,
   rows: readonly LineRow[],
+  onlyBehind?: number,
 ): Promise<Inserted> {
   const facts = factsOf(rows);
   const starts: number[] = [];
@@ -69,10 +72,26 @@ export async function insertLines(
     rows.map(({ firstKept }) => firstKept),
     rows.map(({ text }) => text),
     rows.map(({ raw }) => raw),
+    onlyBehind ?? null,
   ]);
-  if (!counter) throw gone(ref);
+  if (!counter) throw await whyNone(connection, { key, ref, made }, onlyBehind);
   const start = extentOf({ lines: counter.first_line, bytes: counter.first_byte });
   return { start, end: { lines: start.lines + rows.length, bytes: start.bytes + bytes } };
+}
+
+async function whyNone(
+  connection: Connection,
+  { key, ref, made }: SessionPlace,
+  onlyBehind: number | undefined,
+): Promise<SessionTreeError> {
+  if (onlyBehind === undefined) return gone(ref);
+  const there = await connection.query(
+    { text: "SELECT 1 AS there FROM espalier.session WHERE key = $1 AND made = $2" },
+    [key, made],
+  );
+  if (there.length === 0) return gone(ref);
+  const message = `Somebody else appended to ${ref} meanwhile; nothing was written. Look, and try again.`;
+  return new SessionTreeError("moved", message);
 }
 
 /** The error for a session that is not there any more, or is another one by now. */

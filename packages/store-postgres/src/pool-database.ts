@@ -1,8 +1,9 @@
-import { randomUUID } from "node:crypto";
 import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from "pg";
 import type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
 import { asStoreError } from "./database-errors.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
+import { refuseSharedSessions } from "./shared-sessions.ts";
+import { withoutLimits } from "./store-address.ts";
 
 /** Limits of the connections to a database. What the address says of these goes before. */
 export interface ConnectionOptions {
@@ -206,66 +207,6 @@ class ClientConnection implements Connection {
       throw asStoreError(error, this.#place);
     }
   };
-}
-
-/** So often it is looked whether another connection finds what one has set: a pooler may answer by another one first. */
-const LOOKS = 3;
-
-/**
- * Refuses a pooler that gives a connection to another program between two transactions: leases, hints and settings live
- * with a connection. What one connection has set, another one must not find. Servers that are asked directly say so by
- * the number of their process, and are not asked again.
- *
- * @throws PostgresStoreError `unsuitable`
- */
-async function refuseSharedSessions(
-  client: ClientBase,
-  createClient: () => Client,
-  place: string,
-): Promise<void> {
-  const mark = randomUUID();
-  const { rows } = await client.query<{ backend: number }>(
-    `SELECT pg_backend_pid() AS backend, set_config('espalier.connection', '${mark}', false)`,
-  );
-  if ((client as ClientBase & { processID?: number }).processID === Number(rows[0]!.backend)) return;
-  const other = createClient();
-  other.on("error", () => undefined);
-  try {
-    await other.connect();
-    for (let look = 0; look < LOOKS; look++) {
-      const found = await other.query<{ mark: string }>(
-        "SELECT current_setting('espalier.connection', true) AS mark",
-      );
-      if (found.rows[0]?.mark === mark)
-        throw new PostgresStoreError(
-          "unsuitable",
-          `${place} is a pooler in transaction mode, and sessions need connections of their own; give it pool_mode = session (PgBouncer), or name the server itself.`,
-        );
-    }
-  } finally {
-    await other.end().catch(() => undefined);
-  }
-}
-
-/** Limits that an address may set; the client would send them to the server when it connects. */
-const LIMITS = ["statement_timeout", "lock_timeout", "connect_timeout"] as const;
-
-/** An address without its limits, and these: milliseconds, for `connect_timeout` seconds. */
-function withoutLimits(connectionString: string) {
-  const url = new URL(connectionString);
-  const limits: Partial<Record<(typeof LIMITS)[number], number>> = {};
-  for (const name of LIMITS) {
-    const said = url.searchParams.get(name);
-    url.searchParams.delete(name);
-    if (said === null) continue;
-    if (!/^\d+$/.test(said))
-      throw new PostgresStoreError(
-        "address",
-        `${name} in the address of the database is a number (${name === "connect_timeout" ? "seconds" : "milliseconds"}), for example ${name}=30.`,
-      );
-    limits[name] = Number(said);
-  }
-  return { address: url.href, limits };
 }
 
 /** A broken certificate file, for one, is found while the address is read. */

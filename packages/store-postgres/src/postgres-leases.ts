@@ -34,14 +34,13 @@ const TAKE = {
 
 const HOLDER = {
   name: "espalier-holder",
-  text: "SELECT pid, host, since, brief FROM espalier.lease WHERE session = $1",
+  text: "SELECT pid, host, since FROM espalier.lease WHERE session = $1",
 };
 
 interface Holder {
   pid: number;
   host: string;
   since: Date;
-  brief: boolean;
 }
 
 interface Held {
@@ -74,7 +73,7 @@ export class PostgresLeases {
         const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
         // Given back in between: then it may be had now.
         if (!holder) continue;
-        if (!holder.brief || performance.now() >= deadline) throw busy(ref, holder);
+        if (performance.now() >= deadline) throw busy(ref, holder);
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       }
     } catch (error) {

@@ -2,6 +2,7 @@ import type { ByteView } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   GrowingBytes,
+  type LineAppendOptions,
   type LogAppend,
   type OpenMode,
   type PathWindow,
@@ -84,7 +85,7 @@ export class PostgresLog implements SessionLog {
     );
   }
 
-  append(lines: readonly string[]): Promise<LogAppend> {
+  append(lines: readonly string[], { ifUnchanged = false }: LineAppendOptions = {}): Promise<LogAppend> {
     return this.#inTurn(async () => {
       this.#assertWritable();
       const from = await this.#size();
@@ -93,7 +94,7 @@ export class PostgresLog implements SessionLog {
       if (this.#isOld) await asTroubleOfSession("write-failed", () => this.#makeCurrent());
       const rows = settled(given, this.#isPlain);
       const { start, end, isWhole } = await asTroubleOfSession("write-failed", () =>
-        appendLines(this.#database, this.#place, rows),
+        appendLines(this.#database, this.#place, rows, ifUnchanged ? this.#seen.lines : undefined),
       );
       this.#isPlain &&= rows.every(({ isPlain }) => isPlain);
       const isOnlyOwn = isWhole && start.lines === this.#seen.lines;

@@ -1,4 +1,10 @@
-import { ForkLines, parsedHeader, type SessionHeader, type SessionStore } from "@espalier/session-tree";
+import {
+  ForkLines,
+  parsedHeader,
+  type SessionHeader,
+  type SessionRef,
+  type SessionStore,
+} from "@espalier/session-tree";
 import { createSession } from "./create-session.ts";
 import type { Database } from "./database.ts";
 import { findSession, sessionNamed } from "./find-session.ts";
@@ -23,7 +29,7 @@ export interface PostgresStore extends SessionStore {
    * The lines of a session as they come; of one that is removed meanwhile nothing more comes.
    * Throws SessionTreeError `not-found`, `unreadable`.
    */
-  follow(ref: string, options?: FollowOptions): AsyncGenerator<FollowedLine>;
+  follow(ref: SessionRef, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for what is under way and ends the connections. */
   close(): Promise<void>;
 }
@@ -62,7 +68,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     const channel = channelOf(found.place.key);
     return new PostgresLog(database, found, mode, () => hints.give(channel));
   };
-  const find = (ref: string) => reading(() => findSession(database, namespace, ref));
+  const find = (ref: SessionRef) => reading(() => findSession(database, namespace, ref));
   const store: PostgresStore = {
     namespace,
     create: (header, lines = [], ref) =>
@@ -91,7 +97,7 @@ export function postgresStore(database: Database, namespace: string): PostgresSt
     },
     async delete(ref) {
       const { place } = await find(ref);
-      const lease = await store.lease(place.ref);
+      const lease = await store.lease({ file: place.ref });
       try {
         const originals = await writing(() =>
           database.query<{ ref: string }>(DELETE, [place.key, place.made]),

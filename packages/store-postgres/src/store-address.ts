@@ -93,3 +93,24 @@ export function checkNamespace(namespace: string): void {
       `A namespace has 1 to ${LONGEST_NAMESPACE} visible characters and no slash; name another one.`,
     );
 }
+
+/** Limits that an address may set; the client would send them to the server when it connects. */
+const LIMITS = ["statement_timeout", "lock_timeout", "connect_timeout"] as const;
+
+/** An address without its limits, and these: milliseconds, for `connect_timeout` seconds. */
+export function withoutLimits(connectionString: string) {
+  const url = new URL(connectionString);
+  const limits: Partial<Record<(typeof LIMITS)[number], number>> = {};
+  for (const name of LIMITS) {
+    const said = url.searchParams.get(name);
+    url.searchParams.delete(name);
+    if (said === null) continue;
+    if (!/^\d+$/.test(said))
+      throw new PostgresStoreError(
+        "address",
+        `${name} in the address of the database is a number (${name === "connect_timeout" ? "seconds" : "milliseconds"}), for example ${name}=30.`,
+      );
+    limits[name] = Number(said);
+  }
+  return { address: url.href, limits };
+}

@@ -53,7 +53,7 @@ export function upgradeSession(
       // An attempt whose end nobody heard of has done it.
       if (now?.made === made) return { place: { key, ref, made }, extent: now.extent, isPlain };
       if (now?.made !== place.made || now.extent.lines !== seen.lines) throw replaced(ref);
-      await insertSession(connection, namespaceOf(place), original);
+      await insertSession(connection, namespaceOf(place), original, name);
       await connection.query(MARK, [key, original.key]);
       await connection.query({ text: "UPDATE espalier.line SET session = $2 WHERE session = $1" }, [
         key,

@@ -19,7 +19,7 @@ export class Acting {
   /** Goes on until so many connections were cut while a statement was under way or its answer was. */
   async killBackends(count: number): Promise<void> {
     const store = openPostgresStore(`${this.#url}?namespace=${this.#namespace}`);
-    const log = await store.open(this.#ref, "write");
+    const log = await store.open({ file: this.#ref }, "write");
     const killer = new Client({ connectionString: this.#url });
     await killer.connect();
     let isOver = false;

@@ -104,7 +104,7 @@ test("a session of an old format that became current unheard goes on", async () 
   await Promise.all([store.close(), again.close()]);
 });
 
-test("sessions are listed and found by the beginning of their names although an answer is lost", async () => {
+test("sessions are listed and found by their ids and names although an answer is lost", async () => {
   const namespace = freshNamespace();
   await postgresStore(shared.open(), namespace).create(header("pear"));
   const database = shared.open();
@@ -122,7 +122,7 @@ test("sessions are listed and found by the beginning of their names although an 
   const refs: string[] = [];
   for await (const { ref } of store.list()) refs.push(ref);
   expect(refs).toEqual(["pear"]);
-  expect((await store.open("pe", "read")).ref).toBe("pear");
+  for (const named of ["pear", { file: "pear" }]) expect((await store.open(named, "read")).ref).toBe("pear");
   await store.close();
 });
 

@@ -68,8 +68,8 @@ test("every path is what reading the whole log gives, although only the path is 
     fc.asyncProperty(steps, async (all) => {
       const lines = grown(all);
       const { ref } = await make(lines);
-      const whole = await (await store.open(ref, "read")).load();
-      const log = await store.open(ref, "read");
+      const whole = await (await store.open({ file: ref }, "read")).load();
+      const log = await store.open({ file: ref }, "read");
       expect(readPathWindow(whole)).toMatchObject(await log.readPath());
       for (const id of new Set(lines.map((each) => JSON.parse(each).id as string)))
         expect(readPathWindow(whole, id)).toMatchObject(await log.readPath(id));
@@ -83,11 +83,11 @@ test("settings that are named far above the newest compaction are found", async 
   const filler = Array.from({ length: 700 }, (_, at) => `x${at}`).join(" > ");
   const entries = growEntries(`m1 > h1 > ${filler} > u1 > k1(u1) > u2`);
   const { ref } = await make(entries.map((entry) => formatLine(entry)));
-  const log = await store.open(ref, "read");
+  const log = await store.open({ file: ref }, "read");
   const path = await log.readPath();
   expect(path.entries.map(({ id }) => id)).toEqual(["u1", "k1", "u2"]);
   expect(path.before.thinkingLevel).not.toBe(undefined);
-  expect(readPathWindow(await (await store.open(ref, "read")).load())).toMatchObject(path);
+  expect(readPathWindow(await (await store.open({ file: ref }, "read")).load())).toMatchObject(path);
 });
 
 test("a session as damaged as can be is kept byte for byte, and read as a file would be", async () => {
@@ -104,13 +104,13 @@ test("a session as damaged as can be is kept byte for byte, and read as a file w
     line("z", "a"),
   ];
   const { ref } = await make(damaged);
-  const log = await store.open(ref, "write");
-  const whole = await (await store.open(ref, "read")).load();
+  const log = await store.open({ file: ref }, "write");
+  const whole = await (await store.open({ file: ref }, "read")).load();
   expect(new TextDecoder().decode(whole.read(0, whole.size)).split("\n").slice(1, -1)).toEqual(damaged);
   expect(readPathWindow(whole)).toMatchObject(await log.readPath());
   const session = await SessionTree.open(log);
   await session.append({ type: "custom", customType: "test" } as never);
-  const again = await SessionTree.open(await store.open(ref, "read"));
+  const again = await SessionTree.open(await store.open({ file: ref }, "read"));
   expect(again.leafId).toBe(session.leafId);
 });
 
@@ -123,11 +123,11 @@ test("a session that another program wrote in its own way is kept byte for byte,
     `${line("c", "b")} \r`,
   ];
   const { ref } = await make(odd);
-  const log = await store.open(ref, "write");
+  const log = await store.open({ file: ref }, "write");
   expect((await log.readPath()).entries.map(({ id }) => id)).toEqual(["a", "b", "c"]);
   expect(log.view).toBe(undefined);
   await log.append([line("d", "c")]);
-  const whole = await (await store.open(ref, "read")).load();
+  const whole = await (await store.open({ file: ref }, "read")).load();
   expect(new TextDecoder().decode(whole.read(0, whole.size)).split("\n").slice(1, -2)).toEqual(odd);
   expect(readPathWindow(whole)).toMatchObject(await log.readPath());
 });
@@ -147,11 +147,11 @@ test("a fork that is copied inside the database has the bytes of one that went o
     const inside = await store.create(made, forkLines(tree, plan));
     const outside = await store.create(made, [...forkLines(tree, plan)], `${made.id}-outside`);
     expect(await bytesOf(inside)).toBe(await bytesOf(outside));
-    const again = await store.open(inside.ref, "read");
+    const again = await store.open({ file: inside.ref }, "read");
     expect(await bytesOf(again)).toBe(await bytesOf(outside));
     expect(await again.readPath()).toEqual(await outside.readPath());
-    await store.delete(inside.ref);
-    await store.delete(outside.ref);
+    await store.delete({ file: inside.ref });
+    await store.delete({ file: outside.ref });
   }
 });
 
@@ -178,7 +178,7 @@ test("a context is read without the rest of the session, and an append asks for 
   const rest = Array.from({ length: 2_000 }, (_, at) => `x${at}`).join(" > ");
   const entries: Entry[] = growEntries(`m1 > h1 > ${rest} > u1 > k1(u1) > m2 > h2 > u2`);
   const { ref } = await make(entries.map((entry) => formatLine(entry)));
-  const session = await SessionTree.open(await store.open(ref, "write"));
+  const session = await SessionTree.open(await store.open({ file: ref }, "write"));
   expect(session.context.sources).toEqual(["k1", "u1", "u2"]);
   const [first] = await session.append({ type: "custom", customType: "test" } as never);
   await session.append({ type: "custom", customType: "test", parentId: "u1" } as never);

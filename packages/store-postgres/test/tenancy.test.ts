@@ -53,17 +53,17 @@ async function everything(store: PostgresStore): Promise<void> {
   await session.moveTo("a1");
   await session.append({ type: "custom", customType: "test" } as never);
   await session.refresh();
-  const far = await SessionTree.open(await store.open(ref, "write"));
+  const far = await SessionTree.open(await store.open({ file: ref }, "write"));
   await far.load();
-  const log = await store.open(ref, "write");
+  const log = await store.open({ file: ref }, "write");
   await log.append([line("x")]);
   await log.append([line("x"), line("y", "x")]);
-  const lease = await store.lease(ref);
-  await store.lease(ref).catch(() => undefined);
+  const lease = await store.lease({ file: ref });
+  await store.lease({ file: ref }).catch(() => undefined);
   await lease.release();
   for await (const each of store.list()) expect(each.ref).toBe(ref);
-  await store.open("gro", "read");
-  for await (const { position } of store.follow(ref, { from: 0 })) if (position === 3) break;
+  for (const named of ["grown", { file: "grown" }]) await store.open(named, "read");
+  for await (const { position } of store.follow({ file: ref }, { from: 0 })) if (position === 3) break;
   const old = `{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"}`;
   const first = await store.create(
     old,
@@ -71,8 +71,8 @@ async function everything(store: PostgresStore): Promise<void> {
     "grown-old",
   );
   await (await SessionTree.open(first)).append({ type: "custom", customType: "test" } as never);
-  await store.delete("grown-old");
-  await store.delete(ref);
+  await store.delete({ file: "grown-old" });
+  await store.delete({ file: ref });
 }
 
 test("every statement on sessions names the namespace it is for, and is given it", async () => {

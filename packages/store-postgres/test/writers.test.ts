@@ -21,7 +21,7 @@ test("eight writers on one session: no entry is lost, none is there twice, and n
   const { ref } = await stores[0]!.create(header("s1"));
   await Promise.all(
     stores.map(async (store, writer) => {
-      const log = await store.open(ref, "write");
+      const log = await store.open({ file: ref }, "write");
       for (let at = 0; at < EACH; at++) await log.append([line(`w${writer}-${at}`)]);
     }),
   );
@@ -72,7 +72,7 @@ test("who follows a session is told of every line once, in order, hints or not",
   })();
   await Promise.all(
     [writer!, other!].map(async (store, at) => {
-      const log = await store.open(ref, "write");
+      const log = await store.open({ file: ref }, "write");
       for (let n = 0; n < 40; n++) await log.append([line(`${at}-${n}`)]);
     }),
   );
@@ -88,7 +88,7 @@ test("the same line again is written once; another one under its id is a conflic
   const log = await store.create(header("s1"));
   const batch = [line("a"), line("b", "a")];
   const first = await log.append(batch);
-  const other = await store.open(log.ref, "write");
+  const other = await store.open({ file: log.ref }, "write");
   expect(await other.append(batch)).toMatchObject({ length: 0, to: first.to });
   expect(await other.append([line("b", "a"), line("c", "b")])).toMatchObject({ offset: first.to });
   await expect(other.append([line("a", null, "something else")])).rejects.toMatchObject({
@@ -104,7 +104,7 @@ describe.skipIf(!hasServer)("on a server", () => {
   test("a hint comes long before the next look", async () => {
     const store = postgresStore(shared.open(), freshNamespace());
     const log = await store.create(header("s1"));
-    const lines = store.follow(log.ref, { pollMs: 3_600_000 });
+    const lines = store.follow({ file: log.ref }, { pollMs: 3_600_000 });
     const next = lines.next();
     // Until it listens, nobody hears: so it is told again and again.
     let isOver = false;
@@ -123,7 +123,7 @@ describe.skipIf(!hasServer)("on a server", () => {
   test("who follows is told without waiting for the next look although the connection that hears was cut", async () => {
     const store = postgresStore(shared.open(), freshNamespace());
     const log = await store.create(header("s1"));
-    const lines = store.follow(log.ref, { pollMs: 3_600_000 });
+    const lines = store.follow({ file: log.ref }, { pollMs: 3_600_000 });
     const database = shared.open();
     const listening = () =>
       database.query<{ pid: number }>({
@@ -146,7 +146,7 @@ describe.skipIf(!hasServer)("on a server", () => {
     const { ref } = await store.create(header("s1"));
     const acting = new Acting(shared.server!.url, namespace, ref);
     await acting.killBackends(6);
-    const session = await SessionTree.open(await store.open(ref, "read"));
+    const session = await SessionTree.open(await store.open({ file: ref }, "read"));
     await session.load();
     const ids = [...session.tree.ids()];
     for (const id of acting.acknowledged) expect(ids).toContain(id);

@@ -20,7 +20,7 @@ import {
   sessionFolder,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
-import { heard } from "../opening.ts";
+import { heard, sessionNamed } from "../opening.ts";
 import { settingsInForce, settled } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 
@@ -72,7 +72,9 @@ export async function openConversation(
     discoverExtensions: true,
     onBusy: shell.globals.onBusy ?? "error",
   };
-  const session = await (ref === undefined ? createSession(options) : openSession(ref, options));
+  const session = await (ref === undefined
+    ? createSession(options)
+    : openSession(await sessionNamed(shell.store, ref), options));
   try {
     return { session, agent: await agentOn(session, shell, choices, settings), choices };
   } catch (error) {

@@ -72,7 +72,7 @@ async function withSession(
 async function isThere({ store }: Shell, ref: string): Promise<boolean> {
   if (!store) return existsSync(ref);
   try {
-    await (await store.open(ref, "read")).close();
+    await (await store.open({ file: ref }, "read")).close();
     return true;
   } catch (error) {
     if (error instanceof SessionTreeError && error.code === "not-found") return false;

@@ -1,10 +1,11 @@
 import { existsSync, realpathSync } from "node:fs";
 import { copySession } from "@espalier/engine";
-import { SessionTreeError } from "@espalier/session-tree";
+import { type SessionRef, SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { type CopyPlace, copyPlace } from "../copy-place.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
+import { sessionNamed } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import { printStep } from "../print.ts";
 import type { Shell } from "../shell.ts";
@@ -34,8 +35,12 @@ Examples:
           "usage",
           "Many sessions do not fit one name; copy to a folder or a store; the name of a new folder ends with /.",
         );
-      if (source.ref !== undefined) return copyOne(shell, source, source.ref, target);
-      for await (const { ref } of source.store.list()) await copyOrComplain(shell, source, ref, target);
+      if (source.ref !== undefined) {
+        const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
+        return copyOne(shell, source, named, target);
+      }
+      for await (const { ref } of source.store.list())
+        await copyOrComplain(shell, source, { file: ref }, target);
     });
 }
 
@@ -43,7 +48,7 @@ Examples:
 const isSameFolder = (from: string, to: string): boolean =>
   existsSync(from) && existsSync(to) && realpathSync(from) === realpathSync(to);
 
-async function copyOne(shell: Shell, source: CopyPlace, ref: string, target: CopyPlace): Promise<void> {
+async function copyOne(shell: Shell, source: CopyPlace, ref: SessionRef, target: CopyPlace): Promise<void> {
   const log = await source.store.open(ref, "read");
   try {
     const name = target.ref ?? (log.header && target.nameOf(log.header));
@@ -61,7 +66,7 @@ async function copyOne(shell: Shell, source: CopyPlace, ref: string, target: Cop
 async function copyOrComplain(
   shell: Shell,
   source: CopyPlace,
-  ref: string,
+  ref: SessionRef,
   target: CopyPlace,
 ): Promise<void> {
   try {

@@ -1,10 +1,10 @@
 import { createInterface } from "node:readline/promises";
 import { deleteSession, listSessions } from "@espalier/engine";
-import { SessionTreeError } from "@espalier/session-tree";
+import { type SessionRef, SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { formatMany } from "../numbers.ts";
-import { reading, storeInUse, storeOf, tellSkipped } from "../opening.ts";
+import { reading, sessionNamed, storeInUse, storeOf, tellSkipped } from "../opening.ts";
 import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
@@ -17,8 +17,9 @@ export function addDelete(program: Command, shell: Shell): void {
     .addHelpText("after", "\nExample:\n  espalier delete session.jsonl --yes")
     .action(async (ref: string, { yes = false }: { yes?: boolean }) => {
       if (!yes) await confirm(shell, ref);
-      const id = await idOf(shell, ref);
-      const deleted = await deleteSession(ref, storeOf(shell));
+      const named = await sessionNamed(shell.store, ref);
+      const id = await idOf(shell, named);
+      const deleted = await deleteSession(named, storeOf(shell));
       const orphans = id ? await orphansOf(shell, id) : [];
       await print(shell, { deleted, ...(orphans.length > 0 ? { orphans } : {}) }, () => [
         ...deleted.map((file) => `Removed ${file}`),
@@ -27,7 +28,7 @@ export function addDelete(program: Command, shell: Shell): void {
     });
 }
 
-async function idOf(shell: Shell, ref: string): Promise<string | undefined> {
+async function idOf(shell: Shell, ref: SessionRef): Promise<string | undefined> {
   try {
     const log = await storeInUse(shell).open(ref, "read");
     await log.close();

@@ -73,9 +73,9 @@ function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
       for await (const session of listSessions({ ...folder, ...told, subAgents: true }))
         if (!isFile || session.ref === path) yield session;
     },
-    read: (ref) => openSession(ref, { ...heard(shell), mode: "read" }),
+    read: (ref) => openSession({ file: ref }, { ...heard(shell), mode: "read" }),
     write: (ref, { beside }) =>
-      openSession(ref, { ...toChange(shell, !beside), ...(beside ? { lease: false } : {}) }),
+      openSession({ file: ref }, { ...toChange(shell, !beside), ...(beside ? { lease: false } : {}) }),
     search: (query, signal) => searchSessions(query, { ...where, ...told, signal }),
   };
 }

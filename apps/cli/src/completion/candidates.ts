@@ -1,7 +1,7 @@
 import { listSessions, openSession, openStore } from "@espalier/engine";
 import { labelsInForce } from "@espalier/session-tree";
 import type { Argument, Command, Option } from "commander";
-import { storeOf } from "../opening.ts";
+import { sessionNamed, storeOf } from "../opening.ts";
 import { plainLine, plainText } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 
@@ -155,7 +155,7 @@ async function sessions(typed: string, place: StorePlace): Promise<Candidate[]> 
 
 /** Labels, the two places that have a word, and ids once their beginning is there. */
 async function entries(ref: string, typed: string, place: StorePlace): Promise<Candidate[]> {
-  const session = await openSession(ref, { ...place, mode: "read" });
+  const session = await openSession(await sessionNamed(place.store, ref), { ...place, mode: "read" });
   try {
     const { tree } = session;
     const labels = [...labelsInForce(tree)].map(([id, { label }]) => ({

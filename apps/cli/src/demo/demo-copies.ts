@@ -51,7 +51,7 @@ export async function copiesInStore(store: SessionStore, ref: string, isFile: bo
   const reading = async <Result>(
     read: (log: Awaited<ReturnType<SessionStore["open"]>>) => Promise<Result>,
   ) => {
-    const log = await source.open(ref, "read");
+    const log = await source.open({ file: ref }, "read");
     return read(log).finally(() => log.close());
   };
   const copy = await reading((log) => copySession(log, store, `demo-${createId()}`));
@@ -67,7 +67,7 @@ export async function copiesInStore(store: SessionStore, ref: string, isFile: bo
         return { bytes: view.size, sha256 };
       }),
     discard: async () => {
-      await store.delete(copy.file);
+      await store.delete({ file: copy.file });
     },
   };
 }

@@ -119,7 +119,7 @@ export async function showFork(
   out: string | undefined,
 ): Promise<void> {
   const fork = await session.fork(place.id, out === undefined ? {} : { out });
-  const copy = await openSession(fork.file, { mode: "read", store: session.store });
+  const copy = await openSession({ file: fork.file }, { mode: "read", store: session.store });
   try {
     await copy.load();
     const verify = copy.tree.length <= VERIFIED;

@@ -64,7 +64,10 @@ const COMMAND = process.env["npm_lifecycle_event"] === "demo" ? "npm run -s espa
 
 async function playSteps(shell: Shell, stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
   // The demo shows the program as it comes, whatever the settings say.
-  const session = await openSession(copy, { ...summarizerOf(shell, DEFAULT_SETTINGS), ...storeOf(shell) });
+  const session = await openSession(
+    { file: copy },
+    { ...summarizerOf(shell, DEFAULT_SETTINGS), ...storeOf(shell) },
+  );
   try {
     await session.load();
     await showTree(stage, shell, session);

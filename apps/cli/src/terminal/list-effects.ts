@@ -108,7 +108,7 @@ async function factsOf(
   signal: AbortSignal,
 ): Promise<SessionFacts | undefined> {
   const pause = pauses(signal);
-  const log = await store.open(ref, "read").catch(goneSince);
+  const log = await store.open({ file: ref }, "read").catch(goneSince);
   if (!log) return undefined;
   try {
     if (bytes > (log.view ? MOST_BYTES : MOST_FETCHED)) return undefined;

@@ -68,7 +68,7 @@ export class SessionEffects {
   }
 
   async #load(ref: string, { entryId, editorText }: Opening, signal: AbortSignal): Promise<void> {
-    const log = await storeInUse(this.#shell).open(ref, "read");
+    const log = await storeInUse(this.#shell).open({ file: ref }, "read");
     // Of a store all of it has to come here first.
     if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
     await log.load();

@@ -71,7 +71,7 @@ async function* sources({
   const folders = folder === undefined ? sessionFolders(home) : [folder];
   const from = store ?? fileStore({ home, folders });
   const told = onSkipped ? { onSkipped } : {};
-  const source = (ref: string) => ({ ref, open: () => from.open(ref, "read") });
+  const source = (ref: string) => ({ ref, open: () => from.open({ file: ref }, "read") });
   if (files !== undefined) for (const ref of files) yield source(ref);
   else if (store) for await (const { ref } of store.list(told)) yield source(ref);
   else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);

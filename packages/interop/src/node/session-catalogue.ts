@@ -52,14 +52,10 @@ export class SessionCatalogue {
   }
 
   async #open(id: string): Promise<SessionLog | undefined> {
-    const ref = this.#refs ? this.#refs.get(id) : id;
-    if (ref === undefined) return undefined;
+    const file = this.#refs?.get(id);
+    if (this.#refs && file === undefined) return undefined;
     try {
-      const log = await this.#store.open(ref, "read");
-      if (log.header?.id === id) return log;
-      // A store may take the beginning of an id for the whole.
-      await log.close();
-      return undefined;
+      return await this.#store.open(file === undefined ? { id } : { file }, "read");
     } catch (error) {
       if (error instanceof SessionTreeError && error.code === "not-found") return undefined;
       throw error;

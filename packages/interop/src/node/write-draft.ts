@@ -23,7 +23,7 @@ export async function writeDraft(draft: SessionDraft, to: Destination): Promise<
   if (!log) return create(draft, id, to);
   if (log.header?.importedFrom?.digest === draft.source.digest()) return update(draft, log, to, false);
   await log.close();
-  return update(draft, await to.store.open(log.ref, "write"), to, true);
+  return update(draft, await to.store.open({ file: log.ref }, "write"), to, true);
 }
 
 async function create(draft: SessionDraft, id: string, to: Destination): Promise<ImportReport> {

@@ -22,12 +22,13 @@ interface Lease extends ProcessIdentity {
   since: string;
   /** Tells two leases of one process apart. */
   owner: string;
-  /** Whether it is held for one short act only. */
-  isBrief: boolean;
 }
 
-/** The names that are leased: `lease`, writing a session; `upgrade`, bringing its file to the current format. */
-const NAMES = ["lease", "upgrade"] as const;
+/**
+ * The names that are leased: `lease`, writing a session; `upgrade`, bringing its file to the current format; `turn`, one
+ * append that compares first.
+ */
+const NAMES = ["lease", "upgrade", "turn"] as const;
 
 /** How a lease file is taken. */
 export interface FileLeaseOptions extends LeaseOptions {
@@ -75,7 +76,7 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
       return processes.pause(milliseconds);
     };
     const since = new Date(processes.now()).toISOString();
-    const lease: Lease = { ...processes.own(), since, owner, isBrief: waitMs > 0 };
+    const lease: Lease = { ...processes.own(), since, owner };
     let facts: FileFacts | undefined;
     const withdraw = () => {
       files.remove(own, owner);
@@ -88,7 +89,7 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
       const holder = files.read(files.path);
       if (files.isLive(holder)) {
         withdraw();
-        if (!holder.isBrief || waited >= waitMs) throw busy(files, path, holder);
+        if (waited >= waitMs) throw busy(files, path, holder);
         await pause(10);
       } else if (rivals.length === 0) {
         const held = facts;
@@ -267,7 +268,7 @@ class LeaseFiles {
 const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
 function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): SessionTreeError {
-  const act = files.path.endsWith(".lease") ? "written" : "brought to the current format";
+  const act = files.path.endsWith(".upgrade") ? "brought to the current format" : "written";
   const isHere = host === files.processes.own().host;
   const cure = isHere ? "or end that process" : `or, if that machine has given it up, remove ${files.path}`;
   const message = `${path} is being ${act} by process ${pid} on ${host} since ${since}; read it only, fork it, share it, ${cure}.`;

@@ -11,10 +11,10 @@ import {
 import { firstHeader } from "../first-header.ts";
 import { ForkLines } from "../fork-lines.ts";
 import { headerLine } from "../given-header.ts";
-import { withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
+import { grown, withAsyncLogErrors, withLogErrors } from "../log-errors.ts";
 import { readPathWindow } from "../read-path-window.ts";
 import type { SessionHeader } from "../session-header.ts";
-import type { Durability, LogAppend, OpenMode, SessionLog } from "../session-store.ts";
+import type { LineAppendOptions, LogAppend, OpenMode, SessionLog } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { type UpgradedLog, upgradeLog } from "../upgrade.ts";
 import { takeFileLease } from "./file-lease.ts";
@@ -32,6 +32,8 @@ export class FileLog implements SessionLog {
   /** Set while this process brings the file to the current format. */
   #upgrading: Promise<void> | undefined;
   #file: AppendFile;
+  /** Where what was taken in and not told of begins. */
+  #untold: number | undefined;
   /** Whether there is something that a sync could be for. */
   #hasAppended = false;
 
@@ -103,7 +105,7 @@ export class FileLog implements SessionLog {
 
   async append(
     lines: readonly string[],
-    { durability }: { durability?: Durability } = {},
+    { durability, ifUnchanged = false }: LineAppendOptions = {},
   ): Promise<LogAppend> {
     if (this.upgraded && withLogErrors(() => encodeBriefly(lines).length) > 0) {
       this.#upgrading ??= this.#upgradeOnDisk().finally(() => {
@@ -111,7 +113,29 @@ export class FileLog implements SessionLog {
       });
       await this.#upgrading;
     }
-    const at = withLogErrors(() => {
+    const at = ifUnchanged ? await this.#appendIfUnchanged(lines) : this.#append(lines);
+    if (durability === "fsync") await this.flush();
+    return at;
+  }
+
+  /** One at a time among all that append so, by a lease of its own. */
+  async #appendIfUnchanged(lines: readonly string[]): Promise<LogAppend> {
+    const [calls, processes] = [this.#calls, this.#processes];
+    const turn = await takeFileLease(this.ref, { name: "turn", waitMs: TURN_MS, calls, processes });
+    try {
+      const came = withLogErrors(() => this.#file.takeIn());
+      if (came && !this.upgraded) {
+        this.#untold ??= came.from;
+        throw grown(this.ref);
+      }
+      return this.#append(lines);
+    } finally {
+      await turn.release();
+    }
+  }
+
+  #append(lines: readonly string[]): LogAppend {
+    return withLogErrors(() => {
       const own = encodeBriefly(lines);
       if (this.upgraded) {
         const { size } = this.upgraded.view;
@@ -120,10 +144,10 @@ export class FileLog implements SessionLog {
       // Counted before it is known: after a failure a part of it may stand in the file.
       if (own.length > 0) this.#hasAppended = true;
       const { offset, length, from, to } = this.#file.append(own);
-      return { offset, length, from, to };
+      const at = { offset, length, from: this.#untold ?? from, to };
+      this.#untold = undefined;
+      return at;
     });
-    if (durability === "fsync") await this.flush();
-    return at;
   }
 
   async flush(): Promise<void> {
@@ -131,9 +155,12 @@ export class FileLog implements SessionLog {
   }
 
   async takeIn() {
-    const grown = withLogErrors(() => this.#file.takeIn());
+    const came = withLogErrors(() => this.#file.takeIn());
     // What a program of that time appends meanwhile is read by who opens the file again.
-    return this.upgraded ? null : grown;
+    if (this.upgraded) return null;
+    const from = this.#untold ?? came?.from;
+    this.#untold = undefined;
+    return from === undefined ? null : { from, to: came?.to ?? this.#file.view().size };
   }
 
   /** Lets go of the file; nothing is written. */
@@ -198,6 +225,9 @@ function* wholeLines(
 
 const LINE_FEED = Uint8Array.of(10);
 const NOTHING = new Uint8Array();
+
+/** Milliseconds to wait for another append that compares: each takes a few. */
+const TURN_MS = 10_000;
 
 /** Milliseconds to wait for another process that brings the file to the current format: it writes and syncs all of it. */
 const UPGRADE_MS = 60_000;

@@ -1,21 +1,31 @@
 import { existsSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import { JsonlError } from "@espalier/jsonl-stream";
+import { type FileCalls, nodeFileCalls, openView } from "@espalier/jsonl-stream/node";
+import { firstHeader } from "../first-header.ts";
 import { parsedHeader } from "../given-header.ts";
 import { listingOf } from "../listing.ts";
-import type { SessionListing, SessionLog, SessionStore, StoreListOptions } from "../session-store.ts";
+import { sessionRef } from "../session-ref.ts";
+import type {
+  SessionListing,
+  SessionLog,
+  SessionRef,
+  SessionStore,
+  StoreListOptions,
+} from "../session-store.ts";
 import { SessionTree } from "../session-tree.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { leaseFiles, takeFileLease } from "./file-lease.ts";
 import { FileLog } from "./file-log.ts";
 import { ListingCatalogue } from "./listing-catalogue.ts";
 import { type Processes, systemProcesses } from "./process-identity.ts";
-import { idInFileName, sessionBelongings, sessionPath } from "./session-files.ts";
-import { isBelow, makeFolder, refuseLinksBelow, type SessionFile, sessionFiles } from "./session-folders.ts";
+import { sessionBelongings, sessionPath } from "./session-files.ts";
+import { isBelow, makeFolder, refuseLinksBelow, sessionFiles } from "./session-folders.ts";
+import { SessionIds } from "./session-ids.ts";
 
 /** Where the store keeps and looks for sessions. */
 export interface FileStoreOptions {
-  /** New sessions go to `<home>/sessions/<project key>/`, and ids are looked for below `<home>/sessions`. */
+  /** New sessions go to `<home>/sessions/<project key>/`; ids are those of the files below `<home>/sessions`. */
   home: string;
   /** List these folders instead, with all below them. */
   folders?: readonly string[];
@@ -33,17 +43,26 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   const folders = (options.folders ?? [own]).map((folder) => resolve(folder));
   const roots = [home, ...folders.filter((folder) => folder !== own)];
   const search = (how: StoreListOptions = {}) => sessionFiles(folders, { home, ...how });
-  const find = (ref: string): string => {
-    const path = findSession(ref, search);
+  const ids = new SessionIds(home, idInHeader, processes);
+  const find = (ref: SessionRef): string => {
+    const asked = sessionRef(ref);
+    if ("file" in asked && asked.file === "")
+      throw new SessionTreeError(
+        "not-found",
+        "The path of the session's file is empty; name one that is there.",
+      );
+    const path = "id" in asked ? ids.find(asked.id) : resolve(asked.file);
     refuseLinksBelow(path, roots);
     return path;
   };
   return {
     async create(header, lines = [], ref) {
-      const path = ref === undefined ? sessionPath(home, parsedHeader(header)) : resolve(ref);
+      const parsed = parsedHeader(header);
+      const path = ref === undefined ? sessionPath(home, parsed) : resolve(ref);
       refuseLinksBelow(path, roots);
       makeFolder(dirname(path));
-      return FileLog.create(path, header, lines, calls);
+      const make = () => FileLog.create(path, header, lines, calls);
+      return ref === undefined ? ids.create(parsed.id, path, make) : make();
     },
     async open(ref, mode): Promise<SessionLog> {
       const path = find(ref);
@@ -76,11 +95,13 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       const path = find(ref);
       // Opening it says in one sentence why something that is no session file is left alone.
       const log = FileLog.open(path, "read", calls);
+      const id = log.header?.id;
       await SessionTree.open(log).finally(() => log.close());
       const lease = await takeFileLease(path, { calls, processes });
       try {
         const removed = sessionBelongings(path).filter((file) => existsSync(file));
         for (const file of removed) rmSync(file, { recursive: true });
+        if (id !== undefined) ids.forget(id);
         const catalogue = new ListingCatalogue(home);
         catalogue.forget((known) => known === path);
         catalogue.save();
@@ -93,34 +114,20 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   };
 }
 
-/** The file that a path or a session id names. */
-function findSession(ref: string, search: (how: StoreListOptions) => SessionFile[]): string {
-  if (existsSync(ref) || ref.includes("/") || ref.includes("\\") || ref.endsWith(".jsonl"))
-    return resolve(ref);
-  let unreadable: SessionTreeError | undefined;
-  const onSkipped = (_folder: string, error: SessionTreeError) => {
-    unreadable ??= error;
-  };
-  const matches = (ref === "" ? [] : search({ onSkipped })).filter(({ path }) =>
-    idInFileName(path)?.startsWith(ref),
-  );
-  const exact = matches.find(({ path }) => idInFileName(path) === ref);
-  if (exact) return exact.path;
-  if (matches.length === 1) return matches[0]!.path;
-  if (matches.length > 1) {
-    const ids = matches.slice(0, 3).map(({ path }) => idInFileName(path));
-    if (matches.length > ids.length) ids.push("…");
-    throw new SessionTreeError(
-      "not-found",
-      `${matches.length} sessions have an id that begins with ${ref}: ${ids.join(", ")}; give more of it.`,
-    );
+/** The id that a file says it has; undefined for one that is gone, or is no session. */
+function idInHeader(path: string): string | undefined {
+  try {
+    const view = openView(path);
+    try {
+      return firstHeader(view)?.id;
+    } finally {
+      view.close();
+    }
+  } catch (error) {
+    // As for a list: what cannot be opened has no id.
+    if (error instanceof JsonlError) return undefined;
+    throw error;
   }
-  // The session may be in the folder that cannot be read.
-  if (unreadable) throw unreadable;
-  throw new SessionTreeError(
-    "not-found",
-    `There is no file and no session ${JSON.stringify(ref)}; \`espalier list\` shows the sessions there are.`,
-  );
 }
 
 /** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */

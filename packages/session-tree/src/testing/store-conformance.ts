@@ -1,5 +1,6 @@
 import { appendConformance } from "./conformance/append.ts";
 import { faultConformance } from "./conformance/faults.ts";
+import { idConformance } from "./conformance/ids.ts";
 import { leaseConformance } from "./conformance/lease.ts";
 import { listConformance } from "./conformance/list.ts";
 import { oldFormatConformance } from "./conformance/old-formats.ts";
@@ -17,6 +18,7 @@ export function storeConformance(store: StoreUnderTest, tools: TestTools): void 
   tools.describe(`${store.name} keeps the rules of a session store`, () => {
     const trial = trialOf(store, tools);
     openConformance(trial);
+    idConformance(trial);
     appendConformance(trial);
     readConformance(trial);
     writersConformance(trial);

@@ -71,7 +71,7 @@ export function appendConformance({ test, expect }: Trial): void {
     ];
     const lines = texts.map((text, at) => line(`e${at}`, null, text));
     await log.append(lines);
-    expect((await linesOf(await store.open(log.ref, "read"))).slice(1)).toEqual(lines);
+    expect((await linesOf(await store.open({ file: log.ref }, "read"))).slice(1)).toEqual(lines);
   });
 
   test("a line of 3 MiB is like any other", async (store) => {
@@ -86,7 +86,7 @@ export function appendConformance({ test, expect }: Trial): void {
     const log = await store.create(header("s1"));
     for (const durability of ["flush", "fsync"] as const) {
       await log.append([line(durability)], { durability });
-      const found = await linesOf(await store.open(log.ref, "read"));
+      const found = await linesOf(await store.open({ file: log.ref }, "read"));
       expect(found.at(-1)).toBe(line(durability));
     }
   });

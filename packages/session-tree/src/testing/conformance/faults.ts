@@ -23,7 +23,7 @@ async function sessionOn(store: SessionStore) {
   };
   /** What the store has, for somebody who opens it now. */
   const stored = async () => {
-    const log = await store.open(session.log.ref, "read");
+    const log = await store.open({ file: session.log.ref }, "read");
     const opened = await SessionTree.open(log);
     await opened.load();
     const said = [...opened.tree.entries()].map((entry) => (entry as { data?: unknown }).data);

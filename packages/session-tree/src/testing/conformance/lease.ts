@@ -5,32 +5,52 @@ import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 export function leaseConformance({ test, expect }: Trial): void {
   test("a session is held by one at a time, who is named to the next", async (store) => {
     const { ref } = await store.create(header("s1"));
-    const lease = await store.lease(ref);
-    const refusal = await store.lease(ref).catch((error: unknown) => error);
+    const lease = await store.lease({ file: ref });
+    const refusal = await store.lease({ file: ref }).catch((error: unknown) => error);
     expect(refusal).toMatchObject({ code: "busy" });
     expect(Number.isNaN(Date.parse((refusal as SessionTreeError).holder!.since))).toBe(false);
     await lease.release();
     await lease.release();
-    const next = await store.lease(ref);
+    const next = await store.lease({ file: ref });
     await lease.release();
-    await expect(store.lease(ref)).rejects.toMatchObject({ code: "busy" });
+    await expect(store.lease({ file: ref })).rejects.toMatchObject({ code: "busy" });
     await next.release();
   });
 
   test("different sessions do not contend", async (store) => {
     const leases = [];
-    for (const id of ["s1", "s2", "s3"]) leases.push(await store.lease((await store.create(header(id))).ref));
+    for (const id of ["s1", "s2", "s3"])
+      leases.push(await store.lease({ file: (await store.create(header(id))).ref }));
     for (const lease of leases) await lease.release();
   });
 
   test("of many who want a session at once one gets it", async (store) => {
     const { ref } = await store.create(header("s1"));
     const outcomes = await Promise.all(
-      Array.from({ length: 8 }, () => store.lease(ref).catch(() => undefined)),
+      Array.from({ length: 8 }, () => store.lease({ file: ref }).catch(() => undefined)),
     );
     const leases = outcomes.filter((lease) => lease !== undefined);
     expect(leases.length).toBe(1);
     await leases[0]!.release();
+  });
+
+  test("one that waits gets the lease when it is given back, whoever held it", async (store) => {
+    const { ref } = await store.create(header("s1"));
+    const held = await store.lease({ file: ref });
+    const began = performance.now();
+    setTimeout(() => void held.release(), 200);
+    const next = await store.lease({ file: ref }, { waitMs: 10_000 });
+    expect(performance.now() - began >= 150).toBe(true);
+    await next.release();
+  });
+
+  test("waiting has an end, at which the owner is named", async (store) => {
+    const { ref } = await store.create(header("s1"));
+    const held = await store.lease({ file: ref });
+    const began = performance.now();
+    await expect(store.lease({ file: ref }, { waitMs: 100 })).rejects.toMatchObject({ code: "busy" });
+    expect(performance.now() - began >= 90).toBe(true);
+    await held.release();
   });
 
   test("short acts wait for each other", async (store) => {
@@ -38,7 +58,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     const order: number[] = [];
     await Promise.all(
       [1, 2, 3].map(async (act) => {
-        const lease = await store.lease(ref, { waitMs: 5_000 });
+        const lease = await store.lease({ file: ref }, { waitMs: 5_000 });
         order.push(act);
         await new Promise((resolve) => setTimeout(resolve, 10));
         order.push(act);
@@ -50,8 +70,8 @@ export function leaseConformance({ test, expect }: Trial): void {
 
   test("a lease keeps nobody from appending or reading", async (store) => {
     const log = await store.create(header("s1"));
-    const lease = await store.lease(log.ref);
-    const other = await store.open(log.ref, "write");
+    const lease = await store.lease({ file: log.ref });
+    const other = await store.open({ file: log.ref }, "write");
     await other.append([line("a")]);
     expect((await linesOf(other)).length).toBe(2);
     await lease.release();
@@ -59,10 +79,10 @@ export function leaseConformance({ test, expect }: Trial): void {
 
   test("a session somebody holds is not removed", async (store) => {
     const { ref } = await store.create(header("s1"));
-    const lease = await store.lease(ref);
-    await expect(store.delete(ref)).rejects.toMatchObject({ code: "busy" });
+    const lease = await store.lease({ file: ref });
+    await expect(store.delete({ file: ref })).rejects.toMatchObject({ code: "busy" });
     await lease.release();
-    expect(await store.delete(ref)).toEqual([ref]);
+    expect(await store.delete({ file: ref })).toEqual([ref]);
   });
 
   test("what is not there cannot be held", async (store) => {
@@ -74,7 +94,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     await log.flush();
     await log.append([line("a")], { durability: "flush" });
     await Promise.all([log.flush(), log.flush()]);
-    expect((await linesOf(await store.open(log.ref, "read"))).at(-1)).toBe(line("a"));
+    expect((await linesOf(await store.open({ file: log.ref }, "read"))).at(-1)).toBe(line("a"));
     await log.close();
   });
 }

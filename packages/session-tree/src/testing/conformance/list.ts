@@ -65,10 +65,10 @@ export function listConformance({ test, expect }: Trial): void {
     const one = await store.create(header("s1"));
     const two = await store.create(header("s2"), [line("a")]);
     await one.close();
-    expect(await store.delete(one.ref)).toEqual([one.ref]);
+    expect(await store.delete({ file: one.ref })).toEqual([one.ref]);
     expect((await all(store)).map(({ id }) => id)).toEqual(["s2"]);
-    await expect(store.open(one.ref, "read")).rejects.toMatchObject({ code: "not-found" });
-    await expect(store.delete(one.ref)).rejects.toMatchObject({ code: "not-found" });
-    expect((await (await store.open(two.ref, "read")).readPath()).leafId).toBe("a");
+    await expect(store.open({ file: one.ref }, "read")).rejects.toMatchObject({ code: "not-found" });
+    await expect(store.delete({ file: one.ref })).rejects.toMatchObject({ code: "not-found" });
+    expect((await (await store.open({ file: two.ref }, "read")).readPath()).leafId).toBe("a");
   });
 }

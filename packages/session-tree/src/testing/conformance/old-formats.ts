@@ -54,14 +54,14 @@ export function oldFormatConformance({ test, expect }: Trial): void {
     const of = (name: string) => `${name} (${version})`;
     const make = (store: SessionStore) => store.create(header, lines);
     const opened = async (store: SessionStore, ref: string, mode: "read" | "write" = "read") => {
-      const session = await SessionTree.open(await store.open(ref, mode));
+      const session = await SessionTree.open(await store.open({ file: ref }, mode));
       await session.load();
       return session;
     };
 
     test(of("an old format is read as the current one, and stands as it was written"), async (store) => {
       const { ref } = await make(store);
-      const log = await store.open(ref, "read");
+      const log = await store.open({ file: ref }, "read");
       const wanted = await SessionTree.open(memoryLog(new TextEncoder().encode(whole)));
       expect(await log.readPath()).toMatchObject({ leafId: wanted.leafId, entries: wanted.window.entries });
       for (const { id } of wanted.getBranch()) expect((await log.readPath(id)).leafId).toBe(id);
@@ -74,13 +74,13 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       expect(session.tree.issues).toEqual([]);
       await session.refresh();
       const size = (await log.load()).size;
-      expect(await (await store.open(ref, "write")).append([])).toEqual({
+      expect(await (await store.open({ file: ref }, "write")).append([])).toEqual({
         offset: size,
         length: 0,
         from: size,
         to: size,
       });
-      expect(await standsIn(await store.open(ref, "read"))).toBe(whole);
+      expect(await standsIn(await store.open({ file: ref }, "read"))).toBe(whole);
     });
 
     test(of("a list shows an old format like any other"), async (store) => {
@@ -114,23 +114,25 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       expect(again.getBranch().at(-2)?.id).toBe(entry!.id);
       expect(again.context.messages).toEqual(context.messages);
       expect(Buffer.compare(await bytesOf(again.log), await bytesOf(session.log))).toBe(0);
-      const original = await store.open(`${ref}.v${version}`, "read");
+      const original = await store.open({ file: `${ref}.v${version}` }, "read");
       expect(await standsIn(original)).toBe(whole);
       const listed: string[] = [];
       for await (const listing of store.list()) listed.push(listing.ref);
       expect(listed).toEqual([ref]);
       for (const log of [session.log, again.log, original]) await log.close();
-      expect(await store.delete(ref)).toEqual([ref, `${ref}.v${version}`]);
-      await expect(store.open(`${ref}.v${version}`, "read")).rejects.toMatchObject({ code: "not-found" });
+      expect(await store.delete({ file: ref })).toEqual([ref, `${ref}.v${version}`]);
+      await expect(store.open({ file: `${ref}.v${version}` }, "read")).rejects.toMatchObject({
+        code: "not-found",
+      });
     });
 
     test(of("a line that is refused leaves an old format as it is"), async (store) => {
       const { ref } = await make(store);
-      const log = await store.open(ref, "write");
+      const log = await store.open({ file: ref }, "write");
       await expect(log.append(['{"type":\n"custom"}'])).rejects.toMatchObject({ code: "invalid-entry" });
-      const reader = await store.open(ref, "read");
+      const reader = await store.open({ file: ref }, "read");
       await expect(reader.append([line("x")])).rejects.toMatchObject({ code: "read-only" });
-      expect(await standsIn(await store.open(ref, "read"))).toBe(whole);
+      expect(await standsIn(await store.open({ file: ref }, "read"))).toBe(whole);
     });
 
     test(
@@ -140,7 +142,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
         const [one, other, unread] = [
           await opened(store, ref, "write"),
           await opened(store, ref, "write"),
-          await store.open(ref, "write"),
+          await store.open({ file: ref }, "write"),
         ];
         await one.append(next);
         const codeOf = (act: () => Promise<unknown>) =>
@@ -156,7 +158,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
         expect(again.getBranch().map(({ type }) => type)).toEqual([
           ...["message", "message", "compaction", "message", "custom", "custom"],
         ]);
-        expect(await standsIn(await store.open(`${ref}.v${version}`, "read"))).toBe(whole);
+        expect(await standsIn(await store.open({ file: `${ref}.v${version}` }, "read"))).toBe(whole);
       },
     );
 
@@ -173,7 +175,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
       expect(fork.header?.version).toBe(3);
       expect(fork.getBranch()).toEqual(session.getBranch());
       expect(fork.context).toEqual(session.context);
-      expect(await standsIn(await store.open(ref, "read"))).toBe(whole);
+      expect(await standsIn(await store.open({ file: ref }, "read"))).toBe(whole);
     });
   }
 }

@@ -5,7 +5,7 @@ export function openConformance({ test, expect }: Trial): void {
   test("a created session has its header and its lines, and opens by its ref", async (store) => {
     const made = header("s1", { parent: { sessionId: "s0", entryId: null, kind: "fork" } });
     const created = await store.create(made, [line("a"), line("b", "a")]);
-    const opened = await store.open(created.ref, "read");
+    const opened = await store.open({ file: created.ref }, "read");
     for (const log of [created, opened]) {
       expect(log.header).toEqual(made);
       expect((await linesOf(log)).slice(1)).toEqual([line("a"), line("b", "a")]);
@@ -15,7 +15,7 @@ export function openConformance({ test, expect }: Trial): void {
   test("header keys that nobody knows are kept", async (store) => {
     const made = { ...header("s1"), "x-own": { deep: [1, "ü"] } };
     const { ref } = await store.create(made);
-    expect((await store.open(ref, "read")).header).toEqual(made);
+    expect((await store.open({ file: ref }, "read")).header).toEqual(made);
   });
 
   test("a header given as its line is kept byte for byte", async (store) => {
@@ -47,7 +47,7 @@ export function openConformance({ test, expect }: Trial): void {
     await expect(store.create(header("s1"), [line("b")], first.ref)).rejects.toMatchObject({
       code: "exists",
     });
-    expect((await linesOf(await store.open(first.ref, "read"))).slice(1)).toEqual([line("a")]);
+    expect((await linesOf(await store.open({ file: first.ref }, "read"))).slice(1)).toEqual([line("a")]);
   });
 
   test("a failure while making one leaves none", async (store) => {
@@ -79,9 +79,9 @@ export function openConformance({ test, expect }: Trial): void {
 
   test("a session opened for reading is not written", async (store) => {
     const { ref } = await store.create(header("s1"), [line("a")]);
-    const log = await store.open(ref, "read");
+    const log = await store.open({ file: ref }, "read");
     await expect(log.append([line("b")])).rejects.toMatchObject({ code: "read-only" });
-    expect((await linesOf(await store.open(ref, "read"))).length).toBe(2);
+    expect((await linesOf(await store.open({ file: ref }, "read"))).length).toBe(2);
   });
 
   test("a closed session is not written", async (store) => {
@@ -89,6 +89,6 @@ export function openConformance({ test, expect }: Trial): void {
     await log.close();
     await log.close();
     await expect(log.append([line("b")])).rejects.toMatchObject({ code: "closed" });
-    expect((await linesOf(await store.open(log.ref, "read"))).length).toBe(2);
+    expect((await linesOf(await store.open({ file: log.ref }, "read"))).length).toBe(2);
   });
 }

@@ -20,9 +20,9 @@ export function readConformance({ test, expect }: Trial): void {
 
   test("a path can be read before anything is loaded, and after others appended", async (store) => {
     const { ref } = await store.create(header("s1"), [line("a"), line("b", "a")]);
-    const log = await store.open(ref, "read");
+    const log = await store.open({ file: ref }, "read");
     expect((await log.readPath()).entries.map(({ id }) => id)).toEqual(["a", "b"]);
-    const other = await store.open(ref, "write");
+    const other = await store.open({ file: ref }, "write");
     await other.append([line("c", "a")]);
     await log.takeIn();
     expect((await log.readPath()).entries.map(({ id }) => id)).toEqual(["a", "c"]);

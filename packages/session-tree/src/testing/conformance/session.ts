@@ -13,7 +13,7 @@ export function sessionConformance({ test, expect }: Trial): void {
   test("a session reopens where it was left, with the same context", async (store) => {
     const { session, ref } = await growTree("u1 > a1 > u2 > a2", { store });
     const reopens = async () => {
-      const again = await SessionTree.open(await store.open(ref, "read"));
+      const again = await SessionTree.open(await store.open({ file: ref }, "read"));
       expect(again.leafId).toBe(session.leafId);
       expect(again.context).toEqual(session.context);
     };
@@ -58,7 +58,7 @@ export function sessionConformance({ test, expect }: Trial): void {
 
   test("two sessions on one log keep their leaves, and see each other's branches", async (store) => {
     const { session, ref } = await growTree("u1 > a1", { store });
-    const other = await SessionTree.open(await store.open(ref, "write"));
+    const other = await SessionTree.open(await store.open({ file: ref }, "write"));
     const [mine] = await session.append(custom.of({ customType: "test", data: "mine" }));
     const [theirs] = await other.append(custom.of({ customType: "test", data: "theirs" }));
     await session.refresh();

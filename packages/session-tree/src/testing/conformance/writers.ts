@@ -1,10 +1,16 @@
+import { custom } from "../../entries/custom.ts";
+import { label } from "../../entries/label.ts";
+import { SessionTree } from "../../session-tree.ts";
+import type { SessionTreeError } from "../../session-tree-error.ts";
 import { bytesOf, header, line, linesOf, type Trial } from "./store-under-test.ts";
+
+const note = () => custom.of({ customType: "test" });
 
 /** Several writers of one session. */
 export function writersConformance({ test, expect }: Trial): void {
   test("a writer takes in what another one appended", async (store) => {
     const one = await store.create(header("s1"));
-    const two = await store.open(one.ref, "write");
+    const two = await store.open({ file: one.ref }, "write");
     const { size } = await two.load();
     const { to } = await one.append([line("a"), line("b")]);
     expect((await two.load()).size).toBe(size);
@@ -15,7 +21,7 @@ export function writersConformance({ test, expect }: Trial): void {
 
   test("an append takes in what came before it, and says so", async (store) => {
     const one = await store.create(header("s1"));
-    const two = await store.open(one.ref, "write");
+    const two = await store.open({ file: one.ref }, "write");
     const foreign = await one.append([line("a")]);
     const own = await two.append([line("b")]);
     expect(own).toEqual({
@@ -29,7 +35,11 @@ export function writersConformance({ test, expect }: Trial): void {
 
   test("all see the same order, and nothing is lost or torn", async (store) => {
     const first = await store.create(header("s1"));
-    const writers = [first, await store.open(first.ref, "write"), await store.open(first.ref, "write")];
+    const writers = [
+      first,
+      await store.open({ file: first.ref }, "write"),
+      await store.open({ file: first.ref }, "write"),
+    ];
     const wanted: string[] = [];
     await Promise.all(
       writers.map(async (log, writer) => {
@@ -59,9 +69,76 @@ export function writersConformance({ test, expect }: Trial): void {
     expect((await linesOf(log)).slice(1)).toEqual(lines);
   });
 
+  test("an append that is only for a log as it was seen is refused when it has grown, and told why", async (store) => {
+    const one = await store.create(header("s1"));
+    const two = await store.open("s1", "write");
+    await one.append([line("a")], { ifUnchanged: true });
+    await expect(two.append([line("b")], { ifUnchanged: true })).rejects.toMatchObject({ code: "moved" });
+    expect((await linesOf(await store.open("s1", "read"))).slice(1)).toEqual([line("a")]);
+    const seen = await two.takeIn();
+    expect(seen!.to > seen!.from).toBe(true);
+    expect((await linesOf(two)).slice(1)).toEqual([line("a")]);
+    await two.append([line("b")], { ifUnchanged: true });
+    await two.append([line("c")], { ifUnchanged: true });
+    expect((await linesOf(await store.open("s1", "read"))).slice(1)).toEqual([
+      line("a"),
+      line("b"),
+      line("c"),
+    ]);
+  });
+
+  test("of writers that append at once for one leaf, one does, and so they make one line of messages", async (store) => {
+    await store.create(header("s1"), [line("a")]);
+    const writers = await Promise.all(
+      [1, 2, 3].map(async () => SessionTree.open(await store.open("s1", "write"))),
+    );
+    const first = await Promise.allSettled(writers.map((writer) => writer.append(note(), { ifLeaf: "a" })));
+    expect(first.filter(({ status }) => status === "fulfilled").length).toBe(1);
+    for (const end of first)
+      if (end.status === "rejected") {
+        expect(end.reason).toMatchObject({ code: "moved" });
+        expect(end.reason.leafId === "a").toBe(false);
+      }
+    // Each until it has its turn, from the leaf that it is told of.
+    await Promise.all(
+      [1, 2, 3].map(async () => {
+        for (let said = 0; said < 5; ) {
+          const session = await SessionTree.open(await store.open("s1", "write"));
+          const moved = await session.append(note(), { ifLeaf: session.leafId }).then(
+            () => false,
+            ({ code }: SessionTreeError) => code === "moved" || Promise.reject(code),
+          );
+          if (!moved) said++;
+          await session.close();
+        }
+      }),
+    );
+    const session = await SessionTree.open(await store.open("s1", "read"));
+    await session.load();
+    expect(session.getBranch().length).toBe(session.tree.length);
+    expect(session.tree.length).toBe(17);
+  });
+
+  test("what stands beside the conversation moves no leaf: an append for it is written", async (store) => {
+    const one = await SessionTree.open(await store.create(header("s1"), [line("a")]));
+    const two = await SessionTree.open(await store.open("s1", "write"));
+    const changes: string[] = [];
+    two.subscribe(({ type }) => changes.push(type));
+    await one.append(label.of({ targetId: "a", label: "here" }));
+    const [written] = await two.append(note(), { ifLeaf: "a" });
+    expect(written!.parentId).toBe("a");
+    expect(changes).toEqual(["foreign", "appended"]);
+    await one.append(note());
+    await expect(two.append(note(), { ifLeaf: written!.id })).rejects.toMatchObject({ code: "moved" });
+    // Its own leaf is another one than it says.
+    await expect(two.append(note(), { ifLeaf: "a" })).rejects.toMatchObject({ code: "moved" });
+    await expect(two.append(note(), { ifLeaf: null })).rejects.toMatchObject({ code: "moved" });
+    expect((await two.load()).length).toBe(4);
+  });
+
   test("who only reads sees a log grow", async (store) => {
     const writer = await store.create(header("s1"));
-    const reader = await store.open(writer.ref, "read");
+    const reader = await store.open({ file: writer.ref }, "read");
     const { offset, to } = await writer.append([line("a")]);
     expect(await reader.takeIn()).toEqual({ from: offset, to });
     expect((await linesOf(reader)).at(-1)).toBe(line("a"));

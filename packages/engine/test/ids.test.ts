@@ -1,0 +1,276 @@
+import { execFile } from "node:child_process";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { createSession, deleteSession, openOrCreate, openSession, type Session } from "@espalier/engine";
+import { memoryStore } from "@espalier/session-tree";
+import { sessionPath } from "@espalier/session-tree/node";
+import { buildSync } from "esbuild";
+import { afterAll, expect, test } from "vitest";
+
+const folder = mkdtempSync(join(tmpdir(), "espalier-ids-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const newHome = () => mkdtempSync(join(folder, "home-"));
+
+/** Makes a session that says something, and closes it; returns its file. */
+async function made(home: string, id: string, cwd = "/garden"): Promise<string> {
+  const session = await createSession({ home, id, cwd });
+  await session.appendMessages([{ role: "user", content: `I am ${id}.` }]);
+  await session.close();
+  return session.file;
+}
+
+async function fileOf(id: string, home: string): Promise<string> {
+  const session = await openSession(id, { home, mode: "read" });
+  await session.close();
+  return session.file;
+}
+
+test("the beginning of an id opens and removes nothing", async () => {
+  const home = newHome();
+  const file = await made(home, "user-12");
+  for (const id of ["user-1", "user-", "u", ""]) {
+    await expect(openSession(id, { home })).rejects.toMatchObject({ code: "not-found" });
+    await expect(deleteSession(id, { home })).rejects.toMatchObject({ code: "not-found" });
+  }
+  expect(await fileOf("user-12", home)).toBe(file);
+  expect(await deleteSession("user-12", { home })).toEqual([file]);
+});
+
+test("no id is read as a path: not that of a session, nor of any other file", async () => {
+  const home = newHome();
+  const file = await made(home, "s1");
+  const named = join(folder, "s2");
+  copyFileSync(file, named);
+  const here = process.cwd();
+  process.chdir(folder);
+  try {
+    for (const id of [file, named, "s2", "./s2", "s1.jsonl", dirname(file), ".."]) {
+      await expect(openSession(id, { home })).rejects.toMatchObject({ code: "not-found" });
+      await expect(openSession({ id }, { home })).rejects.toMatchObject({ code: "not-found" });
+      await expect(deleteSession(id, { home })).rejects.toMatchObject({ code: "not-found" });
+    }
+  } finally {
+    process.chdir(here);
+  }
+  expect(existsSync(named)).toBe(true);
+  const session = await openSession({ file }, { home, mode: "read" });
+  expect(session.id).toBe("s1");
+  await session.close();
+});
+
+test("a second session of one id is refused, and the first is what it was", async () => {
+  const home = newHome();
+  const file = await made(home, "user-1");
+  for (const options of [{}, { cwd: "/orchard" }, { file: join(home, "sessions", "elsewhere", "x.jsonl") }])
+    await expect(createSession({ home, id: "user-1", ...options })).rejects.toMatchObject({ code: "exists" });
+  const session = await openSession("user-1", { home, mode: "read" });
+  expect(session.file).toBe(file);
+  expect(session.context.messages).toHaveLength(1);
+  await session.close();
+});
+
+test("two files with one id are told by their names, wherever the second came from, until one is gone", async () => {
+  const home = newHome();
+  for (const [id, name] of [
+    ["beside", "copy.jsonl"],
+    ["dated", "2027-01-01T00-00-00-000Z_dated.jsonl"],
+    ["renamed", "2027-01-01T00-00-00-000Z_renamed-copy.jsonl"],
+    ["moved", join("..", "backup", "deep", "moved.jsonl")],
+  ] as const) {
+    const file = await made(home, id);
+    expect(await fileOf(id, home)).toBe(file);
+    const copy = join(dirname(file), name);
+    mkdirSync(dirname(copy), { recursive: true });
+    copyFileSync(file, copy);
+    for (const act of [
+      () => openSession(id, { home }),
+      () => openSession(id, { home, mode: "read" }),
+      () => deleteSession(id, { home }),
+      () => openOrCreate(id, { home }),
+    ])
+      await expect(act()).rejects.toMatchObject({
+        code: "ambiguous",
+        message: expect.stringMatching(new RegExp(`(?=.*${file})(?=.*${copy})`)),
+      });
+    await expect(createSession({ home, id })).rejects.toMatchObject({ code: "exists" });
+    await deleteSession({ file }, { home });
+    expect(await fileOf(id, home)).toBe(copy);
+    rmSync(copy);
+    await expect(openSession(id, { home })).rejects.toMatchObject({ code: "not-found" });
+    expect(await made(home, id)).not.toBe(copy);
+  }
+});
+
+test("ids are found without what is remembered of them, and with what is wrong of it", async () => {
+  const home = newHome();
+  const files = new Map<string, string>();
+  for (const id of ["a", "b", "A"]) files.set(id, await made(home, id));
+  const ids = join(home, "ids");
+  const spoil = [
+    () => rmSync(ids, { recursive: true }),
+    () => {
+      for (const name of readdirSync(ids)) writeFileSync(join(ids, name), "");
+    },
+    () => {
+      for (const name of readdirSync(ids)) writeFileSync(join(ids, name), '\n["a","nowhere.jsonl"]\n{"fi');
+    },
+    () => rmSync(join(home, "listings.json"), { force: true }),
+  ];
+  for (const act of spoil) {
+    act();
+    for (const [id, file] of files) expect(await fileOf(id, home)).toBe(file);
+    await expect(createSession({ home, id: "a" })).rejects.toMatchObject({ code: "exists" });
+  }
+});
+
+test("an id whose session was removed by hand, or never came about, is free again", async () => {
+  const home = newHome();
+  rmSync(await made(home, "a"));
+  const again = await made(home, "a");
+  expect(await fileOf("a", home)).toBe(again);
+  // A process that died between its claim and its session: what it left names it, and nothing else.
+  const [claim] = readdirSync(join(home, "ids")).filter((name) => name !== "known");
+  const said = JSON.parse(readFileSync(join(home, "ids", claim!), "utf8").split("\n")[0]!);
+  rmSync(again);
+  writeFileSync(
+    join(home, "ids", claim!),
+    `${JSON.stringify({ ...said, by: { ...said.by, processStart: "1" } })}\n`,
+  );
+  expect(existsSync(await made(home, "a"))).toBe(true);
+});
+
+test("a session that somebody puts there by hand is found, and its id taken", async () => {
+  const home = newHome();
+  const header = {
+    type: "session",
+    version: 3,
+    id: "by-hand",
+    timestamp: "2026-01-01T00:00:00.000Z",
+    cwd: "/garden",
+  };
+  for (const path of [sessionPath(home, header), join(home, "sessions", "notes.jsonl")]) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, `${JSON.stringify(header)}\n`);
+    expect(await fileOf("by-hand", home)).toBe(path);
+    await expect(createSession({ home, id: "by-hand" })).rejects.toMatchObject({ code: "exists" });
+    rmSync(path);
+  }
+});
+
+test("of processes that make a session of one id at once exactly one does, and the others are told", async () => {
+  const program = join(folder, "making.mjs");
+  const source = `import { createSession } from "@espalier/engine";
+    const [home, id, start] = process.argv.slice(2);
+    while (Date.now() < Number(start));
+    const said = await createSession({ home, id, cwd: "/" + process.pid }).then(
+      async (session) => (await session.close(), session.file), (error) => error.code);
+    console.log(said);`;
+  buildSync({
+    stdin: { contents: source, resolveDir: import.meta.dirname },
+    outfile: program,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    external: ["pg", "jiti"],
+    banner: {
+      js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
+    },
+  });
+  for (let round = 0; round < 3; round++) {
+    const home = newHome();
+    const start = `${Date.now() + 1_500}`;
+    const said = await Promise.all(
+      Array.from(
+        { length: 4 },
+        () =>
+          new Promise<string>((resolve, reject) => {
+            execFile(process.execPath, [program, home, "one", start], (error, stdout) =>
+              error ? reject(error) : resolve(stdout.trim()),
+            );
+          }),
+      ),
+    );
+    const files = said.filter((each) => each !== "exists");
+    expect(files).toHaveLength(1);
+    expect(await fileOf("one", home)).toBe(files[0]);
+  }
+}, 60_000);
+
+test("opening by id reads no folder, however many sessions there are, also when nothing is remembered of the id", async () => {
+  const home = newHome();
+  const sessions = join(home, "sessions", "garden");
+  mkdirSync(sessions, { recursive: true });
+  for (let at = 0; at < 4_000; at++) {
+    const header = {
+      type: "session",
+      version: 3,
+      id: `s${at}`,
+      timestamp: "2026-01-01T00:00:00.000Z",
+      cwd: "/garden",
+    };
+    writeFileSync(join(sessions, `2026-01-01T00-00-00-000Z_s${at}.jsonl`), `${JSON.stringify(header)}\n`);
+  }
+  const median = async (act: (at: number) => Promise<unknown>) => {
+    const times: number[] = [];
+    for (let at = 0; at < 15; at++) {
+      const began = performance.now();
+      await act(at);
+      times.push(performance.now() - began);
+    }
+    return times.sort((a, b) => a - b)[7]!;
+  };
+  const readingFolders = await median(async () => readdirSync(sessions, { withFileTypes: true }));
+  const byFile = await median((at) =>
+    opened({ file: join(sessions, `2026-01-01T00-00-00-000Z_s${at}.jsonl`) }),
+  );
+  await opened("s1");
+  // Of these nothing is remembered but that they were seen, and of those all that there is.
+  const unknown = await median((at) => opened(`s${1_000 + at * 7}`));
+  const known = await median(() => opened("s1000"));
+  expect(unknown - byFile).toBeLessThan(readingFolders);
+  expect(known - byFile).toBeLessThan(readingFolders);
+  async function opened(ref: Parameters<typeof openSession>[0]) {
+    await (await openSession(ref, { home, mode: "read" })).close();
+  }
+}, 60_000);
+
+test("openOrCreate makes a session once and opens it from then on, by id and by file, in files and in memory", async () => {
+  const home = newHome();
+  for (const options of [{ home }, { store: memoryStore() }])
+    for (const ref of ["user-7", { id: "user-8" }, { file: join(home, "notes.jsonl") }]) {
+      const first = await openOrCreate(ref, options);
+      await first.appendMessages([{ role: "user", content: "Once." }]);
+      await first.close();
+      const again = await openOrCreate(ref, options);
+      expect(again.context.messages).toHaveLength(1);
+      expect([again.id, again.file]).toEqual([first.id, first.file]);
+      await again.close();
+      if (!(typeof ref === "object" && "file" in ref))
+        expect(first.id).toBe(typeof ref === "string" ? ref : ref.id);
+    }
+});
+
+test("of many that open or make a session at once one makes it, and each that waits has its turn", async () => {
+  const home = newHome();
+  const act = async (): Promise<Session["id"]> => {
+    const session = await openOrCreate("shared", { home, waitMs: 20_000 });
+    await session.appendMessages([{ role: "user", content: "Here." }]);
+    await session.close();
+    return session.file;
+  };
+  const files = await Promise.all(Array.from({ length: 5 }, act));
+  expect(new Set(files).size).toBe(1);
+  const session = await openSession("shared", { home, mode: "read" });
+  expect(session.context.messages).toHaveLength(5);
+  await session.close();
+}, 60_000);

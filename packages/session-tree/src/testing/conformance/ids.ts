@@ -1,0 +1,82 @@
+import type { SessionRef, SessionStore } from "../../session-store.ts";
+import type { SessionTreeError } from "../../session-tree-error.ts";
+import { header, line, linesOf, type Trial } from "./store-under-test.ts";
+
+/** Ids and names: an id is an id, exactly, and nothing else. */
+export function idConformance({ test, expect }: Trial): void {
+  test("a session opens by its id, given alone or by name, and by what it is kept under", async (store) => {
+    const { ref } = await store.create(header("s1"), [line("a")]);
+    for (const named of ["s1", { id: "s1" }, { file: ref }]) {
+      expect((await store.open(named, "read")).ref).toBe(ref);
+      await (await store.lease(named)).release();
+    }
+    expect(await store.delete("s1")).toEqual([ref]);
+  });
+
+  test("the beginning of an id is no id: nothing is opened by it, held, or removed", async (store) => {
+    const { ref } = await store.create(header("user-12"), [line("a")]);
+    for (const named of ["user-1", "u", "", { id: "user-1" }, "user-12 ", "USER-12"])
+      await isNobody(store, named);
+    expect((await linesOf(await store.open("user-12", "read"))).length).toBe(2);
+    expect((await store.open("user-12", "read")).ref).toBe(ref);
+  });
+
+  test("an id is never read as a path, nor as a name", async (store) => {
+    const { ref } = await store.create(header("s1"), [line("a")]);
+    const elsewhere = await store.create(header("s2"), [], ref.replace(/s1/g, "elsewhere"));
+    for (const id of [elsewhere.ref, `./${ref}`, "../s1", "/", "s1/../s1", "a\0b"]) {
+      await isNobody(store, id);
+      await isNobody(store, { id });
+    }
+    expect((await store.open("s2", "read")).ref).toBe(elsewhere.ref);
+  });
+
+  test("what names no session is told so", async (store) => {
+    await store.create(header("s1"));
+    for (const none of [undefined, null, 7, {}, { id: 7 }, { id: "s1", file: "s1" }, { file: "" }])
+      await expect(store.open(none as never, "read")).rejects.toMatchObject({ code: "not-found" });
+  });
+
+  test("an id is taken once, whatever else is new about the second session", async (store) => {
+    const first = await store.create(header("s1"), [line("a")]);
+    for (const other of [{}, { timestamp: "2027-01-01T00:00:00.000Z" }, { cwd: "/orchard" }])
+      await expect(store.create(header("s1", other), [line("b")])).rejects.toMatchObject({ code: "exists" });
+    expect((await linesOf(await store.open("s1", "read"))).slice(1)).toEqual([line("a")]);
+    await first.close();
+    await store.delete("s1");
+    const again = await store.create(header("s1"), [line("c")]);
+    expect((await linesOf(again)).slice(1)).toEqual([line("c")]);
+  });
+
+  test("an id that is kept under a name of the caller's is taken too", async (store) => {
+    const { ref } = await store.create(header("s0"));
+    await store.create(header("s1"), [], ref.replace(/s0/g, "elsewhere"));
+    await expect(store.create(header("s1"))).rejects.toMatchObject({ code: "exists" });
+  });
+
+  test("of many that make a session of one id at once, exactly one does", async (store) => {
+    const made = await Promise.all(
+      Array.from({ length: 8 }, (_, at) =>
+        store.create(header("s1", { timestamp: `2026-01-01T00:00:0${at}.000Z`, cwd: `/garden-${at}` })).then(
+          (log) => log.ref,
+          ({ code }: SessionTreeError) => code,
+        ),
+      ),
+    );
+    expect(made.filter((each) => each !== "exists").length).toBe(1);
+    const [ref] = made.filter((each) => each !== "exists");
+    expect((await store.open("s1", "read")).ref).toBe(ref);
+  });
+
+  test("ids that begin alike are sessions of their own", async (store) => {
+    const ids = ["s1", "s1.agent-a", "s1.agent-b", "s10", "S1"];
+    for (const id of ids) await store.create(header(id), [line(id)]);
+    for (const id of ids) expect((await linesOf(await store.open(id, "read"))).slice(1)).toEqual([line(id)]);
+  });
+
+  async function isNobody(store: SessionStore, named: SessionRef): Promise<void> {
+    await expect(store.open(named, "read")).rejects.toMatchObject({ code: "not-found" });
+    await expect(store.lease(named)).rejects.toMatchObject({ code: "not-found" });
+    await expect(store.delete(named)).rejects.toMatchObject({ code: "not-found" });
+  }
+}
