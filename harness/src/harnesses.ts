@@ -7,6 +7,7 @@ import { fuzz } from "./fuzz.ts";
 import type { Harness } from "./harness.ts";
 import { kill } from "./kill.ts";
 import { lease } from "./lease.ts";
+import { lives } from "./lives.ts";
 import { outage } from "./outage.ts";
 import { postgres } from "./postgres.ts";
 import { power } from "./power.ts";
@@ -25,6 +26,7 @@ export const harnesses: Record<string, Harness> = {
   power,
   outage,
   calls,
+  lives,
   broken,
   fuzz,
   postgres,

@@ -22,6 +22,18 @@ const LEAST: Record<string, Record<string, number>> = {
   power: { cuts: 20, "acked at fsync": 100 },
   calls: { calls: 150, scenarios: 24 },
   fuzz: { files: 250, "with issues": 120 },
+  lives: {
+    lives: 20,
+    requests: 250,
+    approvals: 15,
+    crashes: 12,
+    forks: 4,
+    hides: 12,
+    compactions: 3,
+    "changes of model": 10,
+    "in a loop of tools": 8,
+    "navigations with a summary": 5,
+  },
 };
 
 describe("the short form of each trial finds nothing that breaks the contract", () => {

@@ -5,9 +5,8 @@ import {
   referenceIssues,
   sessionName,
 } from "@espalier/session-tree";
-import { growEntries, growTree } from "@espalier/session-tree/testing";
+import { growEntries, growTree, messagesProblems } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
-import { messagesProblems } from "./messages-rules.ts";
 
 const shape = (text: string) =>
   growEntries(text).map(({ id, parentId, type }) => `${parentId ?? "·"}>${id}:${type}`);

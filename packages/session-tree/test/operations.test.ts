@@ -18,10 +18,9 @@ import {
   Tree,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { messagesProblems } from "./messages-rules.ts";
-import { chatProblems, responsesProblems } from "./openai-rules.ts";
 import { OperatedSession } from "./operated-session.ts";
 import { readAsPi } from "./pi-rules.ts";
 import { type Operation, operations } from "./random-operations.ts";

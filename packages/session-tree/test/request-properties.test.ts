@@ -8,10 +8,9 @@ import {
   SessionTreeError,
   type ToolDefinition,
 } from "@espalier/session-tree";
+import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { messagesProblems } from "./messages-rules.ts";
-import { chatProblems, responsesProblems } from "./openai-rules.ts";
 import { brokenHistory, contextOf, marksIn, model, readHistory } from "./request-histories.ts";
 
 const RUNS = { numRuns: 1_000 };

@@ -7,9 +7,8 @@ import {
   isFailedAnswer,
   requestFormats,
 } from "@espalier/session-tree";
+import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
 import { describe, expect, it } from "vitest";
-import { messagesProblems } from "./messages-rules.ts";
-import { chatProblems, responsesProblems } from "./openai-rules.ts";
 import { contextOf, model } from "./request-histories.ts";
 
 const problemsOf = {

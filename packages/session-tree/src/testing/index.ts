@@ -8,4 +8,6 @@ export {
 } from "./conformance/store-under-test.ts";
 export { type Fault, type FaultPoint, faultStore } from "./fault-store.ts";
 export { type GrownTree, type GrowOptions, growEntries, growTree } from "./grow-tree.ts";
+export { messagesProblems } from "./messages-rules.ts";
+export { chatProblems, responsesProblems } from "./openai-rules.ts";
 export { storeConformance } from "./store-conformance.ts";

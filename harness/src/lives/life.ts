@@ -1,0 +1,318 @@
+// Over 250 lines because everything that can happen in a life is listed here, a few lines each.
+
+import { readFileSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { CompactionError } from "@espalier/compaction";
+import {
+  createSession,
+  type MessageDraft,
+  openSession,
+  type PolicyName,
+  type PolicySettings,
+  type Session,
+} from "@espalier/engine";
+import { fromAiSdk } from "@espalier/interop";
+import { compaction, isMessage, modelChange, type StoredMessage, toolCalls } from "@espalier/session-tree";
+import type { Findings } from "../harness.ts";
+import { SeededRandom } from "../seeded-random.ts";
+import { type Asked, type Client, clientOf, providerOf, tools } from "./clients.ts";
+import { picture, prose, randomAnswer } from "./random-answers.ts";
+import { type Protocol, type StrictServer, startStrictServer } from "./strict-server.ts";
+
+/** Which life is lived. */
+export interface LifeOptions {
+  protocol: Protocol;
+  policy: PolicyName;
+  seed: number;
+  /** Prompts. */
+  turns: number;
+  /** Where its sessions are. */
+  folder: string;
+}
+
+/** Small enough that every policy has work, and pictures fit all the same. */
+const OPTIONS = {
+  log: { warn() {}, error() {} },
+  compaction: {
+    contextWindow: 40_000,
+    reserveTokens: 2_000,
+    keepRecentTokens: 4_000,
+    requestBytes: 8_000_000,
+  },
+};
+
+const POLICY_SETTINGS: Partial<Record<PolicyName, PolicySettings>> = {
+  "message-count": { maxMessages: 24, keepLast: 6 },
+  offload: { triggerTokens: 2_000, offloadThreshold: 1_000 },
+};
+
+/**
+ * A random life of one session: prompts, answers, calls, results, pictures, keys in thoughts, approvals; aborts, crashes, forks,
+ * navigation with summaries, hiding, compacting, changes of model, in every order. A request that the server refuses is a
+ * fault.
+ */
+export async function live(options: LifeOptions, findings: Findings): Promise<void> {
+  const server = await startStrictServer(options.protocol);
+  const life = new Life(options, server, findings);
+  try {
+    await life.begin();
+    for (let turn = 1; turn <= options.turns; turn++) await life.turn(turn);
+  } finally {
+    await life.end();
+    await server.close();
+  }
+  findings.count("requests", server.asked);
+}
+
+class Life {
+  readonly #options: LifeOptions;
+  readonly #server: StrictServer;
+  readonly #findings: Findings;
+  readonly #random: SeededRandom;
+  readonly #client: Client;
+  #session!: Session;
+  #model: Asked;
+  #answers = 0;
+  #when = "";
+
+  constructor(options: LifeOptions, server: StrictServer, findings: Findings) {
+    this.#options = options;
+    this.#server = server;
+    this.#findings = findings;
+    this.#random = new SeededRandom(options.seed);
+    this.#client = clientOf(options.protocol, server.url);
+    this.#model = { provider: providerOf[options.protocol], modelId: "first" };
+  }
+
+  async begin(): Promise<void> {
+    this.#session = await createSession({ ...this.#opening, file: join(this.#options.folder, "life.jsonl") });
+  }
+
+  async end(): Promise<void> {
+    if (!this.#session) return;
+    for (const entry of this.#session.getEntries())
+      if (compaction.is(entry) && (entry.details as { reason?: string }).reason !== "manual")
+        this.#findings.count("compactions by themselves");
+    await this.#session.close();
+  }
+
+  get #opening() {
+    const { policy, folder } = this.#options;
+    const policySettings = POLICY_SETTINGS[policy];
+    return { ...OPTIONS, home: folder, cwd: folder, policy, ...(policySettings ? { policySettings } : {}) };
+  }
+
+  /** True once in so many times. */
+  #once(inSoMany: number): boolean {
+    return this.#random.below(inSoMany) === 0;
+  }
+
+  async turn(turn: number): Promise<void> {
+    const { protocol, policy, seed } = this.#options;
+    this.#when = `${protocol}, ${policy}, seed ${seed}, turn ${turn}`;
+    this.#findings.count("turns");
+    if (this.#once(2)) await this.#happening();
+    await this.#prompt();
+    for (let step = 0; step < 6; step++) if (!(await this.#step())) return;
+  }
+
+  async #prompt(): Promise<void> {
+    const random = this.#random;
+    if (this.#once(20)) {
+      const refused = await this.#session
+        .appendMessages([{ role: "user", content: " " }])
+        .catch(() => "refused");
+      this.#findings.expect(refused === "refused", () => `${this.#when}: a blank prompt was taken.`);
+    }
+    const pictures = this.#once(4)
+      ? Array.from({ length: 1 + random.below(this.#once(8) ? 30 : 3) }, () => picture(random))
+      : [];
+    const text = { type: "text" as const, text: prose(random, 1 + random.below(this.#once(5) ? 1_500 : 60)) };
+    await this.#session.appendMessages([{ role: "user", content: [text, ...pictures] }]);
+  }
+
+  /** One request and what follows from it; false when the turn is over. */
+  async #step(): Promise<boolean> {
+    const session = this.#session;
+    const { provider, modelId } = this.#model;
+    const answer = randomAnswer(
+      this.#random,
+      ++this.#answers,
+      tools.map(({ name }) => name),
+    );
+    if (this.#once(12)) {
+      const content = [
+        { type: "thinking" as const, thinking: "half a tho" },
+        { type: "text" as const, text: "half a wo" },
+      ];
+      const stopReason = this.#once(2) ? ("aborted" as const) : ("error" as const);
+      await session.appendMessages([{ role: "assistant", content, stopReason, provider, model: modelId }]);
+      this.#findings.count("aborts");
+      return false;
+    }
+    this.#server.next = answer;
+    const said = await this.#ask();
+    if (!said) return false;
+    await session.appendMessages(said);
+    return this.#results(said);
+  }
+
+  async #ask(): Promise<readonly MessageDraft[] | undefined> {
+    try {
+      return await this.#client(this.#session, this.#model);
+    } catch (error) {
+      if (!(error instanceof CompactionError)) {
+        this.#findings.fault(`${this.#when}: ${(error as Error).message}`.slice(0, 600));
+        this.#findings.count("refused");
+      } else this.#findings.count(`too large: ${error.code}`);
+      // Nothing helps but another place: what is refused once is refused each time.
+      await this.#session.navigate(null);
+      return undefined;
+    }
+  }
+
+  /** Gives the calls of the last answer their results, or what happens instead; false when nothing is left to ask. */
+  async #results(said: readonly MessageDraft[]): Promise<boolean> {
+    const last = said.at(-1) as StoredMessage;
+    if (last.role !== "assistant") return false;
+    const asks = (last.content as { type: string; native?: { value: Record<string, unknown> } }[]).flatMap(
+      ({ type, native }) => (type === "ai-sdk.tool-approval-request" ? [native!.value] : []),
+    );
+    const asked = new Set(asks.map(({ toolCallId }) => toolCallId));
+    const calls = toolCalls(last).filter(({ id }) => !asked.has(id));
+    for (const { id } of calls) {
+      if (this.#once(15)) {
+        this.#findings.count("calls without a result");
+        if (this.#once(2)) await this.#crash();
+        return false;
+      }
+      await this.#session.appendMessages([this.#result(id)]);
+    }
+    if (asks.length > 0) {
+      const content = asks.map(({ approvalId }) => ({
+        type: "tool-approval-response",
+        approvalId,
+        approved: this.#once(2),
+      }));
+      this.#findings.count("approvals", asks.length);
+      await this.#session.appendMessages(fromAiSdk([{ role: "tool", content }]).messages);
+    }
+    if (calls.length + asks.length === 0) return false;
+    if (this.#once(8)) await this.#inLoop();
+    return true;
+  }
+
+  #result(toolCallId: string): MessageDraft {
+    const random = this.#random;
+    const text = { type: "text" as const, text: prose(random, random.below(this.#once(6) ? 2_500 : 40)) };
+    const content = this.#once(10) ? [text, picture(random)] : this.#once(12) ? [] : [text];
+    return { role: "toolResult", toolCallId, content, isError: this.#once(10) };
+  }
+
+  /** What happens while tools run, without an end of the turn. */
+  async #inLoop(): Promise<void> {
+    const kind = this.#random.below(4);
+    if (kind === 0) await this.#hide();
+    else if (kind === 1) await this.#compact();
+    else if (kind === 2) await this.#changeModel();
+    else await this.#session.appendMessages([{ role: "user", content: prose(this.#random, 5) }]);
+    this.#findings.count("in a loop of tools");
+  }
+
+  /** What happens between turns. */
+  async #happening(): Promise<void> {
+    const kind = this.#random.below(9);
+    if (kind === 0) await this.#hide();
+    else if (kind === 1) await this.#compact();
+    else if (kind === 2) await this.#changeModel();
+    else if (kind === 3) await this.#fork();
+    else if (kind === 4) await this.#crash();
+    else if (kind === 5) await this.#navigate(true);
+    else if (kind === 6) await this.#navigate(false);
+    else if (kind === 7) await this.#foreign();
+    else await this.#hide(false);
+  }
+
+  async #hide(isHidden = true): Promise<void> {
+    const { sources } = this.#session.context;
+    if (sources.length === 0) return;
+    await this.#session.hide(this.#random.pick(sources), isHidden);
+    this.#findings.count("hides");
+  }
+
+  async #compact(): Promise<void> {
+    try {
+      if ((await this.#session.compact()).eligible) this.#findings.count("compactions");
+    } catch (error) {
+      if (!(error instanceof CompactionError)) throw error;
+      this.#findings.count(`not compacted: ${error.code}`);
+    }
+  }
+
+  async #changeModel(): Promise<void> {
+    const modelId = this.#model.modelId === "first" ? "second" : "first";
+    this.#model = { ...this.#model, modelId };
+    await this.#session.append(modelChange.of(this.#model));
+    this.#findings.count("changes of model");
+  }
+
+  /** An answer of a provider that is not asked here, as another program left it. */
+  async #foreign(): Promise<void> {
+    const item = { type: "reasoning", id: "rs_else", summary: [], encrypted_content: "else" };
+    await this.#session.appendMessages([
+      { role: "user", content: "Said elsewhere." },
+      {
+        role: "assistant",
+        provider: "elsewhere",
+        model: this.#model.modelId,
+        api: "openai-responses",
+        content: [
+          { type: "thinking", thinking: "else", thinkingSignature: JSON.stringify(item) },
+          { type: "text", text: "Answered elsewhere." },
+        ],
+      },
+    ]);
+    await this.#session.append(modelChange.of(this.#model));
+  }
+
+  async #fork(): Promise<void> {
+    const entry = this.#anyEntry();
+    if (!entry) return;
+    const { file } = await this.#session.fork(entry, { position: "at" });
+    await this.#reopen(file);
+    this.#findings.count("forks");
+  }
+
+  async #navigate(summarize: boolean): Promise<void> {
+    const entry = this.#anyEntry();
+    if (!entry) return;
+    await this.#session.navigate(entry, { summarize });
+    this.#findings.count(summarize ? "navigations with a summary" : "navigations");
+  }
+
+  #anyEntry(): string | undefined {
+    const said = this.#session
+      .getEntries()
+      .filter((entry) => isMessage(entry, "user") || isMessage(entry, "assistant"));
+    // Near the end, or the life never gets anywhere.
+    const near = said.slice(-30);
+    return near.length === 0 ? undefined : this.#random.pick(near).id;
+  }
+
+  /** The process dies in the middle of a line: what was in it is lost, and another one goes on. */
+  async #crash(): Promise<void> {
+    const { file } = this.#session;
+    await this.#session.close();
+    const bytes = readFileSync(file);
+    const lastLine = bytes.length - bytes.lastIndexOf("\n", bytes.length - 2) - 1;
+    if (bytes.indexOf("\n") < bytes.length - lastLine)
+      truncateSync(file, bytes.length - this.#random.below(lastLine));
+    this.#session = await openSession(file, this.#opening);
+    this.#findings.count("crashes");
+  }
+
+  async #reopen(file: string): Promise<void> {
+    await this.#session.close();
+    this.#session = await openSession(file, this.#opening);
+  }
+}

@@ -1,0 +1,214 @@
+// What goes over the wire in each protocol, written down from the providers' references, and not with the code on trial.
+import type { Given, Protocol } from "./strict-server.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: a server reads what it does not trust, and answers 500 where it stumbles
+type Json = Record<string, any>;
+
+/** A turn of a request, in the words of no provider. */
+export interface AskedTurn {
+  role: "user" | "assistant";
+  /** Thoughts in order, by their marks. */
+  thoughts: { mark: string; text: string }[];
+  calls: string[];
+  results: string[];
+  /** Whether the user says something besides results. */
+  hasWords: boolean;
+  /** Base64 of pictures. */
+  pictures: string[];
+}
+
+/** What a request asks. */
+export interface Asked {
+  model: string;
+  turns: AskedTurn[];
+}
+
+const emptyTurn = (role: AskedTurn["role"]): AskedTurn => ({
+  role,
+  thoughts: [],
+  calls: [],
+  results: [],
+  hasWords: false,
+  pictures: [],
+});
+
+/** Reads a request. `model` is where the protocol has it in a header. */
+export function askedBy(protocol: Protocol, body: Json, model = ""): Asked {
+  const turns: AskedTurn[] = [];
+  const turn = (role: AskedTurn["role"]): AskedTurn => {
+    if (turns.at(-1)?.role !== role) turns.push(emptyTurn(role));
+    return turns.at(-1)!;
+  };
+  if (protocol === "anthropic")
+    for (const message of body["messages"]) readBlocks(message, turn(message.role));
+  else if (protocol === "chat") for (const message of body["messages"]) readChat(message, turn);
+  else if (protocol === "responses") for (const item of body["input"]) readItem(item, turn);
+  else for (const message of body["prompt"]) if (message.role !== "system") readParts(message, turn);
+  return { model: body["model"] ?? model, turns };
+}
+
+function readBlocks({ content }: Json, turn: AskedTurn): void {
+  for (const block of content as Json[]) {
+    if (block["type"] === "thinking")
+      turn.thoughts.push({ mark: block["signature"], text: block["thinking"] });
+    else if (block["type"] === "redacted_thinking") turn.thoughts.push({ mark: block["data"], text: "" });
+    else if (block["type"] === "tool_use") turn.calls.push(block["id"]);
+    else if (block["type"] === "tool_result") {
+      turn.results.push(block["tool_use_id"]);
+      for (const inner of block["content"] as Json[])
+        if (inner["type"] === "image") turn.pictures.push(inner["source"].data);
+    } else if (turn.role === "user") turn.hasWords = true;
+    if (block["type"] === "image") turn.pictures.push(block["source"].data);
+  }
+}
+
+function readChat(message: Json, turnOf: (role: AskedTurn["role"]) => AskedTurn): void {
+  if (message["role"] === "system") return;
+  const turn = turnOf(message["role"] === "assistant" ? "assistant" : "user");
+  for (const call of message["tool_calls"] ?? []) turn.calls.push(call.id);
+  if (message["role"] === "tool") turn.results.push(message["tool_call_id"]);
+  if (message["role"] === "user") turn.hasWords = true;
+  for (const part of Array.isArray(message["content"]) ? message["content"] : [])
+    if (part.type === "image_url") turn.pictures.push(inUrl(part.image_url.url));
+}
+
+function readItem(item: Json, turnOf: (role: AskedTurn["role"]) => AskedTurn): void {
+  const isUsers = item["role"] === "user" || item["type"] === "function_call_output";
+  const turn = turnOf(isUsers ? "user" : "assistant");
+  if (item["type"] === "reasoning")
+    turn.thoughts.push({
+      mark: item["encrypted_content"],
+      text: item["summary"].map(({ text }: Json) => text).join("\n\n"),
+    });
+  else if (item["type"] === "function_call") turn.calls.push(item["call_id"]);
+  else if (item["type"] === "function_call_output") turn.results.push(item["call_id"]);
+  else if (isUsers) turn.hasWords = true;
+  for (const part of [item["content"], item["output"]].find(Array.isArray) ?? [])
+    if (part.type === "input_image") turn.pictures.push(inUrl(part.image_url));
+}
+
+function readParts(message: Json, turnOf: (role: AskedTurn["role"]) => AskedTurn): void {
+  const turn = turnOf(message["role"] === "assistant" ? "assistant" : "user");
+  for (const part of message["content"] as Json[]) {
+    if (part["type"] === "reasoning") {
+      const { signature, redactedData } = part["providerOptions"]?.anthropic ?? {};
+      turn.thoughts.push({ mark: signature ?? redactedData ?? "", text: part["text"] });
+    } else if (part["type"] === "tool-call") turn.calls.push(part["toolCallId"]);
+    else if (part["type"] === "tool-result") {
+      turn.results.push(part["toolCallId"]);
+      for (const inner of part["output"].type === "content" ? part["output"].value : [])
+        if (inner.type === "image-data") turn.pictures.push(inner.data);
+    } else if (turn.role === "user") turn.hasWords = true;
+    if (part["type"] === "file") turn.pictures.push(inUrl(String(part["data"])));
+  }
+}
+
+const inUrl = (url: string): string => url.replace(/^data:[^,]*,/, "");
+
+const TOKENS = { input: 10, output: 10 };
+
+/** An answer as the protocol writes it. */
+export function replyTo(protocol: Protocol, answer: Given, n: number): object {
+  if (protocol === "anthropic") return anthropicReply(answer, n);
+  if (protocol === "chat") return chatReply(answer, n);
+  return protocol === "responses" ? responsesReply(answer, n) : gatewayReply(answer);
+}
+
+const ended = ({ isCutOff, calls }: Given, cut: string, called: string, stopped: string): string =>
+  isCutOff ? cut : calls.length > 0 ? called : stopped;
+
+function anthropicReply(answer: Given, n: number): object {
+  const thoughts = answer.thoughts.map(({ text, mark, isSealed }) =>
+    isSealed
+      ? { type: "redacted_thinking", data: mark }
+      : { type: "thinking", thinking: text, signature: mark },
+  );
+  const text = answer.text === "" ? [] : [{ type: "text", text: answer.text, citations: null }];
+  return {
+    id: `msg_${n}`,
+    type: "message",
+    role: "assistant",
+    model: answer.model,
+    content: [...thoughts, ...text, ...answer.calls.map((call) => ({ type: "tool_use", ...call }))],
+    stop_reason: ended(answer, "max_tokens", "tool_use", "end_turn"),
+    stop_sequence: null,
+    usage: { input_tokens: TOKENS.input, output_tokens: TOKENS.output },
+  };
+}
+
+function chatReply(answer: Given, n: number): object {
+  const calls = answer.calls.map(({ id, name, input }) => ({
+    id,
+    type: "function",
+    function: { name, arguments: JSON.stringify(input) },
+  }));
+  const content = answer.text === "" ? null : answer.text;
+  const message = {
+    role: "assistant",
+    content,
+    refusal: null,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  };
+  return {
+    id: `chat_${n}`,
+    object: "chat.completion",
+    created: n,
+    model: answer.model,
+    choices: [
+      { index: 0, message, logprobs: null, finish_reason: ended(answer, "length", "tool_calls", "stop") },
+    ],
+    usage: { prompt_tokens: TOKENS.input, completion_tokens: TOKENS.output, total_tokens: 20 },
+  };
+}
+
+function responsesReply(answer: Given, n: number): object {
+  const reasoning = answer.thoughts.map(({ text, mark }, at) => ({
+    type: "reasoning",
+    id: `rs_${n}_${at}`,
+    summary: text === "" ? [] : [{ type: "summary_text", text }],
+    encrypted_content: mark,
+  }));
+  const content = [{ type: "output_text", text: answer.text, annotations: [] }];
+  const message = { type: "message", id: `msg_${n}`, role: "assistant", status: "completed", content };
+  const calls = answer.calls.map(({ id, name, input }, at) => ({
+    type: "function_call",
+    id: `fc_${n}_${at}`,
+    call_id: id,
+    name,
+    arguments: JSON.stringify(input),
+    status: "completed",
+  }));
+  return {
+    id: `resp_${n}`,
+    object: "response",
+    created_at: n,
+    model: answer.model,
+    status: answer.isCutOff ? "incomplete" : "completed",
+    output: [...reasoning, ...(answer.text === "" ? [] : [message]), ...calls],
+    usage: { input_tokens: TOKENS.input, output_tokens: TOKENS.output, total_tokens: 20 },
+  };
+}
+
+function gatewayReply(answer: Given): object {
+  const reasoning = answer.thoughts.map(({ text, mark, isSealed }) => ({
+    type: "reasoning",
+    text: isSealed ? "" : text,
+    providerMetadata: { anthropic: isSealed ? { redactedData: mark } : { signature: mark } },
+  }));
+  const text = answer.text === "" ? [] : [{ type: "text", text: answer.text }];
+  const calls = answer.calls.map(({ id, name, input }) => ({
+    type: "tool-call",
+    toolCallId: id,
+    toolName: name,
+    input: JSON.stringify(input),
+  }));
+  return {
+    content: [...reasoning, ...text, ...calls],
+    finishReason: { unified: ended(answer, "length", "tool-calls", "stop"), raw: "x" },
+    usage: {
+      inputTokens: { total: TOKENS.input, noCache: TOKENS.input, cacheRead: 0, cacheWrite: 0 },
+      outputTokens: { total: TOKENS.output, text: TOKENS.output, reasoning: 0 },
+    },
+    warnings: [],
+  };
+}
