@@ -4,7 +4,7 @@ import { POLICY_NAMES } from "@espalier/engine";
 import { Findings, type Harness } from "./harness.ts";
 import { live } from "./lives/life.ts";
 import { KEY } from "./lives/random-answers.ts";
-import { protocols } from "./lives/strict-server.ts";
+import { protocols } from "./lives/wire.ts";
 
 /**
  * Random lives under each policy, on Anthropic, Chat Completions, Responses and the AI SDK, through their SDKs: no request

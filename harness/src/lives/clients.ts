@@ -11,7 +11,7 @@ import {
 import { buildRequest, type ToolDefinition } from "@espalier/session-tree";
 import { createGateway, generateText, jsonSchema, type ToolSet, tool } from "ai";
 import OpenAI from "openai";
-import type { Protocol } from "./strict-server.ts";
+import type { Protocol } from "./wire.ts";
 
 /** Which model is asked. */
 export interface Asked {

@@ -17,7 +17,8 @@ import type { Findings } from "../harness.ts";
 import { SeededRandom } from "../seeded-random.ts";
 import { type Asked, type Client, clientOf, providerOf, tools } from "./clients.ts";
 import { picture, prose, randomAnswer } from "./random-answers.ts";
-import { type Protocol, type StrictServer, startStrictServer } from "./strict-server.ts";
+import { type StrictServer, startStrictServer } from "./strict-server.ts";
+import type { Protocol } from "./wire.ts";
 
 /** Which life is lived. */
 export interface LifeOptions {
@@ -57,8 +58,8 @@ export async function live(options: LifeOptions, findings: Findings): Promise<vo
   try {
     await life.begin();
     for (let turn = 1; turn <= options.turns; turn++) await life.turn(turn);
-  } finally {
     await life.end();
+  } finally {
     await server.close();
   }
   findings.count("requests", server.asked);
@@ -89,7 +90,6 @@ class Life {
   }
 
   async end(): Promise<void> {
-    if (!this.#session) return;
     for (const entry of this.#session.getEntries())
       if (compaction.is(entry) && (entry.details as { reason?: string }).reason !== "manual")
         this.#findings.count("compactions by themselves");
@@ -307,12 +307,12 @@ class Life {
     const lastLine = bytes.length - bytes.lastIndexOf("\n", bytes.length - 2) - 1;
     if (bytes.indexOf("\n") < bytes.length - lastLine)
       truncateSync(file, bytes.length - this.#random.below(lastLine));
-    this.#session = await openSession(file, this.#opening);
+    this.#session = await openSession({ file }, this.#opening);
     this.#findings.count("crashes");
   }
 
   async #reopen(file: string): Promise<void> {
     await this.#session.close();
-    this.#session = await openSession(file, this.#opening);
+    this.#session = await openSession({ file }, this.#opening);
   }
 }

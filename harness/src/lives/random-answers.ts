@@ -1,5 +1,5 @@
 import type { SeededRandom } from "../seeded-random.ts";
-import type { Answer, Thought } from "./strict-server.ts";
+import type { Answer, Thought } from "./wire.ts";
 
 /** A key as a model may repeat one in its thoughts; in pieces, so that nobody takes it for a real one. */
 export const KEY = ["sk", "ant", "api03", "a1B2".repeat(24)].join("-");
@@ -14,7 +14,7 @@ export const prose = (random: SeededRandom, count: number): string =>
   Array.from({ length: count }, () => random.pick(WORDS)).join(" ");
 
 /** A PNG of this size, as far as anybody looks who does not draw it. */
-export function png(width: number, height: number, bytes = 33): string {
+function png(width: number, height: number, bytes = 33): string {
   const data = Buffer.alloc(bytes);
   Buffer.from("89504e470d0a1a0a0000000d49484452", "hex").copy(data);
   data.writeUInt32BE(width, 16);

@@ -1,8 +1,7 @@
 import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
 import { checkAnthropicRequest } from "@espalier/summarizer/testing";
 import { KEY } from "./random-answers.ts";
-import type { Given, Protocol } from "./strict-server.ts";
-import type { Asked, AskedTurn } from "./wire.ts";
+import type { Asked, AskedTurn, Given, Protocol } from "./wire.ts";
 
 /** One sentence for each rule that a request breaks. */
 export type Problems = string[];

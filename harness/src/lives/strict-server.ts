@@ -1,33 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Problems, problemsOf } from "./strict-rules.ts";
-import { type Asked, askedBy, replyTo } from "./wire.ts";
-
-/** The protocols that the server speaks. */
-export const protocols = ["anthropic", "chat", "responses", "ai-sdk"] as const;
-export type Protocol = (typeof protocols)[number];
-
-/** A thought of a model. Sealed: encrypted, its text unknown. */
-export interface Thought {
-  text: string;
-  /** What the provider signs or encrypts it with, different for each thought. */
-  mark: string;
-  isSealed: boolean;
-}
-
-/** What the model says next. */
-export interface Answer {
-  thoughts: readonly Thought[];
-  text: string;
-  calls: readonly { id: string; name: string; input: Record<string, unknown> }[];
-  /** Whether it ends because nothing more may be said. */
-  isCutOff: boolean;
-}
-
-/** An answer that was given, and by which model. */
-export interface Given extends Answer {
-  model: string;
-}
+import { type Answer, type Asked, askedBy, type Given, type Protocol, replyTo } from "./wire.ts";
 
 /** A server that refuses what the documentation of its provider says that it refuses. */
 export interface StrictServer {

@@ -1,5 +1,30 @@
 // What goes over the wire in each protocol, written down from the providers' references, and not with the code on trial.
-import type { Given, Protocol } from "./strict-server.ts";
+
+/** The protocols that the server speaks. */
+export const protocols = ["anthropic", "chat", "responses", "ai-sdk"] as const;
+export type Protocol = (typeof protocols)[number];
+
+/** A thought of a model. Sealed: encrypted, its text unknown. */
+export interface Thought {
+  text: string;
+  /** What the provider signs or encrypts it with, different for each thought. */
+  mark: string;
+  isSealed: boolean;
+}
+
+/** What the model says next. */
+export interface Answer {
+  thoughts: readonly Thought[];
+  text: string;
+  calls: readonly { id: string; name: string; input: Record<string, unknown> }[];
+  /** Whether it ends because nothing more may be said. */
+  isCutOff: boolean;
+}
+
+/** An answer that was given, and by which model. */
+export interface Given extends Answer {
+  model: string;
+}
 
 // biome-ignore lint/suspicious/noExplicitAny: a server reads what it does not trust, and answers 500 where it stumbles
 type Json = Record<string, any>;
