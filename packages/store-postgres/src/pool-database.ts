@@ -1,9 +1,14 @@
-import { Client, type ClientBase, type ClientConfig, Pool, type PoolClient } from "pg";
+import type { Client, ClientBase, ClientConfig, Pool, PoolClient } from "pg";
 import type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
 import { asStoreError } from "./database-errors.ts";
 import { PostgresStoreError } from "./postgres-store-error.ts";
 import { refuseSharedSessions } from "./shared-sessions.ts";
 import { withoutLimits } from "./store-address.ts";
+
+// An optional peer: users without a database do not install it.
+const pg = await import("pg").catch((cause: unknown) => {
+  throw new PostgresStoreError("not-installed", "PostgreSQL needs the package pg: npm install pg", { cause });
+});
 
 /** Limits of the connections to a database. What the address says of these goes before. */
 export interface ConnectionOptions {
@@ -67,12 +72,12 @@ export function poolDatabase(
   let checked: Promise<void> | undefined;
   const pool = withStoreErrors(
     () =>
-      new Pool({
+      new pg.Pool({
         ...config,
         max: connections,
         allowExitOnIdle: true,
         onConnect: async (client) => {
-          checked ??= refuseSharedSessions(client, () => new Client(config), place);
+          checked ??= refuseSharedSessions(client, () => new pg.Client(config), place);
           await checked.catch((error: unknown) => {
             checked = undefined;
             throw error;
@@ -84,7 +89,7 @@ export function poolDatabase(
   );
   // A connection that breaks while nobody uses it is taken out of the pool; the next one is made when it is needed.
   pool.on("error", () => undefined);
-  return new PoolDatabase(pool, () => new Client(config), pinned, place, reconnectMs);
+  return new PoolDatabase(pool, () => new pg.Client(config), pinned, place, reconnectMs);
 }
 
 class PoolDatabase implements Database {

@@ -2,6 +2,7 @@
  * What can go wrong between a program and its database, by name. What concerns one session is a `SessionTreeError`.
  *
  * - `address`: an address that cannot be understood
+ * - `not-installed`: the package `pg` is missing
  * - `not-migrated`: the database has not the tables this program needs; `espalier store migrate` makes them
  * - `newer`: the tables are of a newer program
  * - `unsuitable`: a server that cannot keep sessions as they are: too old, or another encoding than UTF-8
@@ -12,6 +13,7 @@
  */
 export type PostgresStoreErrorCode =
   | "address"
+  | "not-installed"
   | "not-migrated"
   | "newer"
   | "unsuitable"

@@ -6,6 +6,7 @@ const messages = [{ role: "user", content: "Hello." }];
 /** @type {[string, () => Promise<unknown>][]} */
 const calls = [
   ["pg", () => openStore("postgres://nobody@127.0.0.1/none")],
+  ["pg", () => import("espalier/postgres")],
   [
     "@anthropic-ai/sdk",
     () => anthropicSummarizer({ apiKey: "none" }).summarize({ messages, purpose: "history" }),
