@@ -3,6 +3,7 @@ import {
   type BranchSummaryPlan,
   type BranchSummaryProposal,
   generateBranchSummary,
+  planBranchSummary,
   prepareBranchEntries,
   sessionBeforeFork,
 } from "@espalier/branch-summary";
@@ -25,6 +26,19 @@ export interface BranchSummaryRequest extends ActOptions {
   summarizer?: Summarizer;
   /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
   fallback?: boolean;
+}
+
+/**
+ * The plan for the branch that is left; an empty one where nobody reads what is on it: no summary is asked for, and no
+ * extension either. A branch may be longer than what fits into memory.
+ */
+export function planLeftBranch(
+  { core, host }: SessionState,
+  targetId: string | null,
+  { summarize = false }: BranchSummaryRequest,
+): BranchSummaryPlan {
+  if (summarize || host.has(sessionBeforeFork)) return planBranchSummary(core.tree, core.leafId, targetId);
+  return { entries: [], commonAncestorId: null, hasSomethingToTell: false };
 }
 
 /** Reports the branch summary of an extension that is not written: no summary was asked for, or the branch says nothing. */

@@ -1,4 +1,4 @@
-import { planBranchSummary, sessionBeforeFork, sessionFork } from "@espalier/branch-summary";
+import { sessionBeforeFork, sessionFork } from "@espalier/branch-summary";
 import {
   assertWritable,
   branchSummary,
@@ -18,6 +18,7 @@ import {
   type BranchSummaryFields,
   type BranchSummaryRequest,
   branchWork,
+  planLeftBranch,
   reportUnusedSummary,
   summarizeBranch,
 } from "./branch-summary-request.ts";
@@ -68,7 +69,7 @@ export async function forkSession(
   const { position = "at", signal = new AbortController().signal } = options;
   const plan = planFork(core.tree, entryId, position);
   // A prompt that the fork stops before comes back to be written anew: it is not left out.
-  const left = planBranchSummary(core.tree, oldLeafId, plan.selectedText === null ? plan.leafId : entryId);
+  const left = planLeftBranch(session, plan.selectedText === null ? plan.leafId : entryId, options);
   if (signal.aborted) throw abortedAct("fork");
   const decision = await session.host.decide(
     sessionBeforeFork,

@@ -1,9 +1,4 @@
-import {
-  type NavigateEvent,
-  planBranchSummary,
-  sessionBeforeFork,
-  sessionNavigate,
-} from "@espalier/branch-summary";
+import { type NavigateEvent, sessionBeforeFork, sessionNavigate } from "@espalier/branch-summary";
 import { branchSummary, createId, label, leaf, type NewEntry, promptText } from "@espalier/session-tree";
 import { accounted } from "./billing.ts";
 import {
@@ -11,6 +6,7 @@ import {
   type BranchSummaryFields,
   type BranchSummaryRequest,
   branchWork,
+  planLeftBranch,
   reportUnusedSummary,
   summarizeBranch,
 } from "./branch-summary-request.ts";
@@ -54,7 +50,7 @@ export async function navigate(
   await core.load();
   const oldLeafId = core.leafId;
   const destination = destinationOf(session, targetId);
-  const plan = planBranchSummary(core.tree, oldLeafId, targetId);
+  const plan = planLeftBranch(session, targetId, options);
   const { signal = new AbortController().signal } = options;
   if (signal.aborted) throw abortedAct("navigation");
   const decision = await session.host.decide(

@@ -1,7 +1,7 @@
 import type { Entry, Settings } from "./entry.ts";
 import { entryKinds, kindOf } from "./entry-kinds.ts";
 import { readPathFacts } from "./path-facts.ts";
-import { settingsAlong, settingsIn } from "./settings.ts";
+import { NO_SETTINGS, settingsAlong, settingsIn } from "./settings.ts";
 
 /** The end of a path: as much of it as a context needs. */
 export interface PathWindow {
@@ -27,8 +27,8 @@ export interface PathWindow {
 export class PathWindowBuilder {
   /** The window, newest first. */
   readonly #window: Entry[] = [];
-  /** Beyond the window: entries that name settings, newest first. */
-  readonly #beyond: Entry[] = [];
+  /** Named beyond the window, each by the newest entry that does. The entries themselves may be a long history. */
+  readonly #before: Partial<Settings> = {};
   /** The first kept entry of the newest compaction on the path, once that is known. */
   #firstKept: string | undefined;
   #closed = false;
@@ -40,12 +40,11 @@ export class PathWindowBuilder {
     if (!this.needs(entry.type)) return;
     const kind = kindOf(entry);
     const settings = settingsIn(entry);
+    // What is nearer stands: a later one is further up.
+    if (this.#closed) Object.assign(this.#before, { ...settings, ...this.#before });
     if (settings.model) this.#modelKnown = true;
     if (settings.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
-    if (this.#closed) {
-      this.#beyond.push(entry);
-      return;
-    }
+    if (this.#closed) return;
     this.#window.push(entry);
     if (this.#firstKept === undefined && kind.firstKept && !kind.problem?.(entry))
       this.#firstKept = kind.firstKept(entry);
@@ -71,7 +70,10 @@ export class PathWindowBuilder {
       leafId,
       entries,
       complete: entries.length === 0 || !this.#closed || entries[0]!.parentId === null,
-      before: settingsAlong(this.#beyond.reverse()),
+      before: {
+        model: this.#before.model ?? NO_SETTINGS.model,
+        thinkingLevel: this.#before.thinkingLevel ?? NO_SETTINGS.thinkingLevel,
+      },
     };
   }
 }

@@ -17,6 +17,9 @@ import { TreeIntake } from "./tree-intake.ts";
 /** How many parsed entries are kept at hand at least, and up to twice as many; those read first go first. */
 const BODIES_KEPT = 2_048;
 
+/** How many bytes of lines these are at the most, and up to twice as many: 8 MiB, what so many lines of 4 kB have. */
+const BODY_BYTES_KEPT = 1 << 23;
+
 /** How much of a line is read to find its id or its role, which stand near the beginning; the whole line is there if not. */
 const HEAD_BYTES = 400;
 
@@ -34,6 +37,8 @@ export class Tree {
   /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
   #bodies = new Map<number, Entry>();
   #olderBodies = new Map<number, Entry>();
+  /** Bytes of the lines of the newer ones. */
+  #bodyBytes = 0;
   readonly #scan = new EntryScan();
   #view: ByteView;
   #reader: NearReader;
@@ -143,11 +148,15 @@ export class Tree {
   }
 
   #keepAtHand(row: number, entry: Entry): void {
-    if (this.#bodies.size >= BODIES_KEPT) {
+    const bytes = row < 0 ? 0 : this.index.lineLength(row);
+    if (bytes > BODY_BYTES_KEPT) return;
+    if (this.#bodies.size >= BODIES_KEPT || this.#bodyBytes + bytes > BODY_BYTES_KEPT) {
       this.#olderBodies = this.#bodies;
       this.#bodies = new Map();
+      this.#bodyBytes = 0;
     }
     this.#bodies.set(row, entry);
+    this.#bodyBytes += bytes;
   }
 
   #bodyAtHand(row: number): Entry | undefined {
