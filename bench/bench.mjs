@@ -13,7 +13,7 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Bench } from "./lib/bench.mjs";
 import { bundleProject } from "./lib/bundle.mjs";
-import { benchNodeVersion } from "./lib/contender.mjs";
+import { benchNodeVersion, fetchNode } from "./lib/contender.mjs";
 import { installContenders } from "./lib/install.mjs";
 import { allLines } from "./lib/lines.mjs";
 import { readResults, resultsPath } from "./lib/results.mjs";
@@ -34,7 +34,9 @@ const { values: given } = parseArgs({
   },
 });
 const lines = await allLines(given.only?.split(","));
-if (!given.smoke && !given["as-is"]) installContenders(here("."));
+const installsNothing = given.smoke || given["as-is"];
+if (!installsNothing) installContenders(here("."));
+fetchNode({ offline: installsNothing });
 await bundleProject(here(".work"));
 
 const sizes = given.sizes?.split(",").map(Number) ?? (given.smoke ? SMOKE_SIZES : SIZES);

@@ -17,33 +17,17 @@ const STEPS = 500;
 const FLUSH = { durability: "flush" };
 let counter = 0;
 
-const openTree = async (path, mode = "read", leafId) =>
-  sessionTree.SessionTree.open(
-    await sessionTreeNode.fileStore({ home: dirname(path) }).open({ file: path }, mode),
-    leafId,
-  );
-
 /** Wide enough that no compaction is ever due. */
-const openEngine = async (path, options = {}) =>
-  (await loadEngine()).openSession(
-    { file: path },
-    {
-      home: dirname(path),
-      compaction: { contextWindow: 1e9 },
-      ...options,
-    },
-  );
+const compaction = { contextWindow: 1e9 };
 
-const newSession = async (folder) => {
-  const header = {
-    type: "session",
-    version: 3,
-    id: `new${counter++}`,
-    timestamp: "2026-01-05T09:00:00.000Z",
-    cwd: "/",
-  };
-  return sessionTree.SessionTree.open(await sessionTreeNode.fileStore({ home: folder }).create(header));
-};
+/** By the door that users call. Loading the engine is no part of what is timed. */
+const openEngine = async (path, options = {}) =>
+  (await loadEngine()).openSession({ file: path }, { home: dirname(path), compaction, ...options });
+
+const openToRead = (path) => openEngine(path, { mode: "read" });
+
+const newSession = async (folder) =>
+  (await loadEngine()).createSession({ home: folder, cwd: "/", compaction });
 
 const entryOf = (message) => sessionTree.message.of({ message });
 const batchOf = (messages, at, size) =>
@@ -53,19 +37,29 @@ export const tasks = {
   /** Opens a session and builds the context at its leaf. */
   async open({ path }) {
     let session;
+    await loadEngine();
     const { ms, result } = await timed(async () => {
-      session = await openTree(path);
+      session = await openToRead(path);
       return session.context;
     });
     await session.close();
     return { ms, messages: result.messages.length, peak: peakMegabytes() };
   },
 
+  /** Opens a session and goes to its beginning. */
+  async leave({ path }) {
+    const session = await openEngine(path);
+    const { ms } = await timed(() => session.navigate(null));
+    const { length } = session.context.messages;
+    await session.close();
+    return { ms, messages: length, peak: peakMegabytes() };
+  },
+
   /** Where the lines of the context's window stand, as what reading exactly them needs. */
   async spans({ path }) {
-    const session = await openTree(path);
+    const session = await openToRead(path);
     const { tree } = session;
-    const spans = session.window.entries.map(({ id }) => {
+    const spans = session.core.window.entries.map(({ id }) => {
       const row = tree.row(id);
       return [tree.index.offset(row), tree.index.lineLength(row)];
     });
@@ -75,7 +69,7 @@ export const tasks = {
 
   /** Reads the whole tree: ids, parents, types, offsets, all branches; no texts. */
   async index({ path }) {
-    const session = await openTree(path);
+    const session = await openToRead(path);
     const { ms, result } = await timed(() => session.tree);
     const peak = peakMegabytes();
     const { length } = result;
@@ -99,7 +93,7 @@ export const tasks = {
 
   /** The context at an old leaf: the first time, and the second. */
   async oldLeaf({ path, id }) {
-    const session = await openTree(path);
+    const session = await openToRead(path);
     const first = await timed(() => session.contextAt(id));
     const again = await timed(() => session.contextAt(id));
     const { leafId } = session;
@@ -130,7 +124,7 @@ export const tasks = {
   },
 
   async collect({ path, from, to }) {
-    const session = await openTree(path);
+    const session = await openToRead(path);
     const { tree } = session;
     const { collectEntriesForBranchSummary } = await loadBranchSummary();
     const first = await timed(() => collectEntriesForBranchSummary(tree, from, to));
@@ -227,7 +221,7 @@ export const tasks = {
   },
 
   async prune({ path, count }) {
-    const session = await openTree(path);
+    const session = await openToRead(path);
     const messages = session.context.messages.slice(-count);
     const budget = session.context.tokens / 3;
     await session.close();
@@ -251,10 +245,10 @@ export const tasks = {
       const missing = length - session.context.messages.length;
       const pair = [entryOf(message), entryOf(answer)];
       if (missing > 0) await session.append(Array.from({ length: missing }, (_, at) => pair[at % 2]));
-      const before = (await session.log.load()).size;
+      const before = (await session.core.log.load()).size;
       const turns = 20;
       const ms = await medianTime(turns, turn);
-      curve.push({ x: length, ms, bytes: ((await session.log.load()).size - before) / turns });
+      curve.push({ x: length, ms, bytes: ((await session.core.log.load()).size - before) / turns });
     }
     await session.close();
     return { curve };
@@ -262,7 +256,7 @@ export const tasks = {
 
   /** Opens as it is, and says what it cost. */
   async whole({ path }) {
-    const session = await openTree(path);
+    const session = await openToRead(path);
     const { ms, result } = await timed(() => session.tree);
     const { length } = result;
     const { messages } = session.context;

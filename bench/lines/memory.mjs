@@ -1,7 +1,32 @@
+import { join } from "node:path";
 import { atLeast, atMost, ratio } from "../lib/goal.mjs";
+import { writeLines } from "../lib/session-file.mjs";
 import { sizeName } from "../lib/size-name.mjs";
 
 const BYTES_PER_ENTRY = 48;
+
+const HIDDEN_MEGABYTES = 400;
+
+/** Messages of 100 kB that name neither model nor thinking level, a compaction that keeps the last of them, and a question. */
+function* hiddenLines(/** @type {number} */ megabytes) {
+  const timestamp = "2026-01-05T09:00:00.000Z";
+  const entry = (
+    /** @type {string} */ id,
+    /** @type {string | null} */ parentId,
+    /** @type {object} */ rest,
+  ) => JSON.stringify({ id, parentId, timestamp, ...rest });
+  const said = (/** @type {string} */ content) => ({
+    type: "message",
+    message: { role: "user", content, timestamp: 1 },
+  });
+  yield JSON.stringify({ type: "session", version: 3, id: "hidden", timestamp, cwd: "/" });
+  const text = "word ".repeat(20_000);
+  const last = megabytes * 10 - 1;
+  for (let at = 0; at <= last; at++) yield entry(`m${at}`, at === 0 ? null : `m${at - 1}`, said(text));
+  const kept = { type: "compaction", summary: "All.", firstKeptEntryId: `m${last}`, tokensBefore: 1 };
+  yield entry("k", `m${last}`, kept);
+  yield entry("q", "k", said("and now?"));
+}
 
 /** @type {import("../lib/line.mjs").Line} */
 export const line = {
@@ -19,6 +44,15 @@ export const line = {
       },
       { rounds: 3, fresh: true },
     );
+    const megabytes = bench.count(HIDDEN_MEGABYTES, 2);
+    const hidden = join(bench.scratch(), "hidden.jsonl");
+    writeLines(hidden, hiddenLines(megabytes));
+    const acts = {};
+    for (const task of ["open", "leave"])
+      acts[task] = await bench.alternate(
+        { espalier: [task, { path: hidden }], limit: ["nothing"] },
+        { rounds: 3, fresh: true },
+      );
     const { espalier: tree } = await bench.alternate(
       { espalier: ["index", { path }] },
       { rounds: 3, fresh: true },
@@ -40,6 +74,20 @@ export const line = {
           atMost("≤ 48 bytes an entry in the index", tree?.bytesPerEntry, BYTES_PER_ENTRY),
         ],
       },
+      ...[
+        ["open", "the context of two messages behind which a compaction hides"],
+        ["leave", "navigating to the beginning, which leaves"],
+      ].map(([task, work]) => {
+        const { espalier, limit } = acts[task];
+        // A process alone has more than the few of a smoke run.
+        const judged = bench.isSmoke ? undefined : espalier?.peak;
+        return {
+          work: `${work} ${megabytes} MB of messages that name no model`,
+          unit: "MB",
+          figures: { espalier: espalier?.peak, limit: limit?.peak },
+          goals: [atMost("≤ half of what is hidden", judged, megabytes / 2)],
+        };
+      }),
     ];
   },
 };

@@ -2,7 +2,7 @@
 import { openSession } from "@espalier/engine";
 
 const [file, act] = process.argv.slice(2) as [string, "navigate" | "walk" | undefined];
-const session = await openSession(file, { compaction: { autoCompact: false } });
+const session = await openSession({ file }, { compaction: { autoCompact: false } });
 const before = session.context.messages.length;
 if (act === "navigate") await session.navigate(null);
 if (act === "walk") for (const entry of session.tree.entries()) if (entry.type === "none") throw new Error();
