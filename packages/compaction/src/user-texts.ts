@@ -6,10 +6,11 @@ import {
   kindOf,
   messageText,
 } from "@espalier/session-tree";
+import { withoutAgentLines } from "@espalier/summarizer";
 
 /**
  * What the user said along a path (root first), oldest first, with the edits on it applied, also where a compaction
- * hides it from the model. Messages without text are not among it.
+ * hides it from the model. Messages without text are not among it, nor lines that an agent wrote (an interruption, `/mode`).
  */
 export function userTexts(path: readonly Entry[]): string[] {
   const edits = new Map<string, ContextEdit["replacement"]>();
@@ -25,6 +26,7 @@ export function userTexts(path: readonly Entry[]): string[] {
     if (replacement === null) return [];
     const content = replacement === undefined ? entry.message.content : contentBlocks(replacement);
     const text = messageText({ ...entry.message, content } as typeof entry.message);
-    return text === "" ? [] : [text];
+    const said = withoutAgentLines(text);
+    return said.trim() === "" ? [] : [said === text ? text : said.trim()];
   });
 }

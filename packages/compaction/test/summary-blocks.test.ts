@@ -5,7 +5,9 @@ import {
   proseOf,
   SUMMARY_NOTE,
   type SummaryBlocks,
+  userTexts,
 } from "@espalier/compaction";
+import { type Entry, message } from "@espalier/session-tree";
 import { parseFileLists } from "@espalier/summarizer";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -143,4 +145,20 @@ describe("a block", () => {
     proseOf(evil);
     expect(performance.now() - started).toBeLessThan(20_000);
   });
+});
+
+test("an interruption and a command to the agent are no words of the user", () => {
+  const said = [
+    "Write the table.",
+    "[Request interrupted by user for tool use]",
+    "/mode",
+    "/mode\nNow the totals.",
+  ];
+  const path = said.map((content, at) => ({
+    ...message.of({ message: { role: "user", content, timestamp: at } }),
+    id: `e${at}`,
+    parentId: at === 0 ? null : `e${at - 1}`,
+    timestamp: "",
+  }));
+  expect(userTexts(path as Entry[])).toEqual(["Write the table.", "Now the totals."]);
 });

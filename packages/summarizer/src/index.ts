@@ -23,6 +23,7 @@ export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
 } from "./extractive/extractive-summarizer.ts";
+export { withoutAgentLines } from "./extractive/user-words.ts";
 export { attemptsOf, toSummarizerError, withAttempts } from "./failed-attempt.ts";
 export { collectFileOps } from "./files/collect-file-ops.ts";
 export { type FileLists, fileLists, formatFileLists, parseFileLists } from "./files/file-lists.ts";

@@ -66,6 +66,84 @@ describe("what the summary of a session says", () => {
       expect(text).toContain(exact);
   });
 
+  it("tells what a program of tool calls changed and ran", async () => {
+    const patch = "*** Begin Patch\n*** Update File: src/parse-rows.ts\n@@\n-a\n+b\n*** End Patch";
+    const { text } = await ask([
+      user("Mend the parser of rows, please."),
+      ...step("", "exec", { input: `await tools.apply_patch(${JSON.stringify(patch)});` }, "Done!"),
+      ...step(
+        "",
+        "exec",
+        { input: 'text(await tools.exec_command({"cmd":"npm test -- rows"}))' },
+        "1 passed",
+      ),
+      assistant("The parser is mended."),
+    ]);
+    const done = section(text, "### Done");
+    expect(done).toContain("changed `parse-rows.ts`");
+    expect(done).toContain("`npm test -- rows` succeeded");
+  });
+
+  it("counts a file as changed only where a call changes it", async () => {
+    const { text } = await ask([
+      user("Look after the release of the package, please."),
+      ...step("", "deploy_status", { path: "deploy/plan.yaml" }, "ok"),
+      ...step("", "bash", { command: "npm i left@>2.0.0 right@^3.1.0" }, "added 1 package"),
+      ...step("", "bash", { command: "pip install 'tool>2.0.0'" }, "ok"),
+      assistant("It is released."),
+    ]);
+    expect(text).not.toMatch(/changed[^\n]*plan\.yaml/);
+    expect(text).not.toMatch(/changed[^\n]*`2\.0\.0`/);
+    expect(text).not.toMatch(/`2\.0\.0` \(/);
+  });
+
+  it("takes an interruption and a command to the agent for no request, no rule and no goal", async () => {
+    for (const said of [
+      "[Request interrupted by user]",
+      "[Request interrupted by user for tool use]",
+      "/mode",
+      "/mode never ask me again",
+      "/model opus",
+    ]) {
+      const { text } = await ask([
+        user("Write the report of the quarter as a table."),
+        assistant("It is written."),
+        user(said),
+        assistant("Yes."),
+        user(`${said}\nNow make it shorter, without the totals.`),
+      ]);
+      expect(text).not.toContain(said);
+      expect(section(text, "## Goal")).toContain(
+        'Newest request: "Now make it shorter, without the totals."',
+      );
+    }
+  });
+
+  it("takes a merge that was committed by hand for done", async () => {
+    const talk = Array.from({ length: 12 }, (_, at) => [
+      user(`Question ${at} about it?`),
+      assistant("Answer."),
+    ]).flat();
+    const conflict = "CONFLICT (content): Merge conflict in a.ts\nerror: could not apply\nexit code 1";
+    const merge = step("", "bash", { command: "git merge feature" }, conflict, true);
+    const commit = step(
+      "",
+      "bash",
+      { command: 'git add -A && git commit -m "Merge feature"' },
+      "[main 1] Merge",
+    );
+    const ended = await ask([
+      user("Merge the feature branch."),
+      ...merge,
+      ...commit,
+      assistant("Merged."),
+      ...talk,
+    ]);
+    expect(ended.text).not.toContain("never seen to succeed: `git merge");
+    const open = await ask([user("Merge the feature branch."), ...merge, assistant("It failed."), ...talk]);
+    expect(open.text).toContain("never seen to succeed: `git merge");
+  });
+
   it("takes the task list as it was last written", async () => {
     const todos = (second: string) => [
       { content: "Parse the header", status: "completed" },

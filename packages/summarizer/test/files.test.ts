@@ -47,6 +47,38 @@ describe("collectFileOps", () => {
     });
   });
 
+  it.each([
+    ['const r = await tools.exec_command({"cmd":"cat a.ts"}); text(r.output)', []],
+    [
+      'await tools.apply_patch("*** Begin Patch\\n*** Update File: src/a.ts\\n@@\\n-x\\n+y\\n*** End Patch")',
+      ["src/a.ts"],
+    ],
+    [
+      "const patch = '*** Begin Patch\\n*** Add File: src/b.ts\\n+x\\n' +\n  '*** Delete File: c.ts\\n*** End Patch';\nawait tools.apply_patch(patch);",
+      ["c.ts", "src/b.ts"],
+    ],
+    [
+      "await tools.apply_patch(String.raw`*** Begin Patch\n*** Update File: d.ts\n+\\d\n*** End Patch`)",
+      ["d.ts"],
+    ],
+    ["await tools['write_file']({ path: \"e\\u002ets\", content: `${f(1)}`, mode: other() })", ["e.ts"]],
+    [
+      "await Promise.all([tools.edit({ path: 'f.ts' }), tools.exec_command({ cmd: \"apply_patch <<'EOF'\\n*** Begin Patch\\n*** Update File: g.ts\\n*** End Patch\\nEOF\", workdir }) ])",
+      ["f.ts", "g.ts"],
+    ],
+    ["await tools.apply_patch(", []],
+    ["const tools = `unclosed", []],
+  ])("reads a program that calls tools as what it does: %s", (input, modifiedFiles) => {
+    expect(listsOf([call("exec", { input })]).modifiedFiles).toEqual(modifiedFiles);
+  });
+
+  it("reads no program in the arguments of other tools, and takes a hostile one in one go", () => {
+    const input = "await tools.write_file({path: 'a'})";
+    expect(listsOf([call("note", { input })]).modifiedFiles).toEqual([]);
+    const hostile = "tools.a({a:".repeat(20_000);
+    expect(listsOf([call("exec", { input: hostile })]).modifiedFiles).toEqual([]);
+  });
+
   it("asks a tool's own declaration first, and knows nothing of other tools", () => {
     const mine: FileTool = { name: "read", files: ({ what }) => ({ edited: [String(what)] }) };
     const calls = [call("READ", { what: "z", path: "a" }), call("deploy", { path: "b" })];

@@ -14,8 +14,8 @@ const READERS =
   /^(?:cat|head|tail|less|grep|egrep|rg|ag|find|fd|ls|ll|tree|wc|sed -n|awk|jq|stat|file|which|type|pwd|echo|printf|date|env|printenv|sleep|diff|ps|du|df|git (?:log|show|diff|status|blame|branch|grep|ls-files|rev-parse)|npm (?:ls|view|list|info)|kubectl (?:get|describe|logs)|docker (?:ps|images|logs|inspect))\b/;
 const FILTERS =
   /(?<!\|)\|(?!\|)\s*(?:head|tail|grep|egrep|rg|wc|sort|uniq|sed|awk|cut|tee|less|cat|tr|jq|xargs echo)\b.*$/;
-/** Output sent to a file, but not to `/dev/null` or another stream. */
-const WRITES = /(?:^|[^0-9&>=-])>{1,2}\s*(?!\/dev\/)[\w.~$/"'-]/;
+/** Output sent to a file, but not to `/dev/null` or another stream; `x@>2.0.0` is a version. */
+const WRITES = /(?:^|[^0-9&>@=<^~!-])>{1,2}\s*(?!\/dev\/|v?\d+(?:\.\d+)+)[\w.~$/"'-]/;
 const LONGEST_COMMAND = 2_000;
 
 export function readCommand(text: string): Command {

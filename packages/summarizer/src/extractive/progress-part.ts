@@ -75,12 +75,26 @@ export function recentFrom({ digest }: Facts): number {
 
 /** Failures that no later success of the same command or on the same file settled, oldest first. */
 export function unsettledFailures({ digest }: Facts): { text: string; at: number }[] {
-  const commands = digest.work.commands().filter((command) => command.failed && !command.reads);
+  const ran = digest.work.commands();
+  const commands = ran.filter(
+    (command) => command.failed && !command.reads && !ran.some((later) => completes(later, command)),
+  );
   const files = digest.work.files().filter((file) => file.failure !== undefined);
   return [
     ...commands.map((command) => ({ text: commandFailure(command), at: command.last })),
     ...files.map((file) => ({ text: fileFailure(file), at: file.last })),
   ].sort((a, b) => a.at - b.at);
+}
+
+/** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
+const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
+
+/** Returns whether a command that succeeded completes by hand what an earlier one began. */
+function completes(later: CommandWork, earlier: CommandWork): boolean {
+  const stopped = STOPS_AT_CONFLICT.exec(earlier.key)?.[1];
+  if (stopped === undefined || later.failed || later.last <= earlier.last) return false;
+  const continued = /\bgit (?:-\S+ \S+ )?(?:merge|cherry-pick|revert|rebase|am) --continue\b/.test(later.key);
+  return continued || (stopped !== "rebase" && /\bgit (?:-\S+ \S+ )?commit\b/.test(later.key));
 }
 
 function commandFailure({ line, errorLine }: CommandWork): string {

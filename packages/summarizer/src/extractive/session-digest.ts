@@ -5,6 +5,7 @@ import {
   type ToolResultMessage,
   toolCalls,
 } from "@espalier/session-tree";
+import { callsWithin } from "../files/code-mode.ts";
 import { readCommand } from "./command.ts";
 import { outcomeOf } from "./outcome.ts";
 import { createRanking } from "./ranking.ts";
@@ -48,7 +49,7 @@ const KEPT_SUMMARIES = 20;
 const KEPT_TEXT = 8_000;
 
 export function createDigestBuilder(messageCount: number, focus: (text: string) => boolean): DigestBuilder {
-  const calls = new Map<string, CallDescription>();
+  const calls = new Map<string, CallDescription[]>();
   const turns = createRanking<Turn>(KEPT_TURNS);
   const digest: SessionDigest = {
     messageCount,
@@ -95,15 +96,18 @@ export function createDigestBuilder(messageCount: number, focus: (text: string) 
     if (hasText) turn.lastText = text.slice(0, KEPT_TEXT);
     const asked = toolCalls(message);
     for (const call of asked) {
-      const description = describeCall(call);
-      if (description.plan.length > 0) digest.plan = description.plan;
+      const nested = callsWithin(call);
+      const descriptions = nested.map(describeCall);
       if (calls.size >= OPEN_CALLS) calls.delete(calls.keys().next().value!);
-      calls.set(call.id, description);
-      digest.strings.read(argumentText(call.arguments), {
-        author: "call",
-        message: index,
-        home: homeOf(description),
-      });
+      calls.set(call.id, descriptions);
+      for (const [at, description] of descriptions.entries()) {
+        if (description.plan.length > 0) digest.plan = description.plan;
+        digest.strings.read(argumentText(nested[at]!.arguments), {
+          author: "call",
+          message: index,
+          home: homeOf(description),
+        });
+      }
     }
     // An answer without text and calls says nothing of the state that the turn is in.
     if (asked.length > 0) turn.finished = false;
@@ -112,12 +116,14 @@ export function createDigestBuilder(messageCount: number, focus: (text: string) 
 
   function readResult(message: ToolResultMessage, index: number): void {
     const output = messageText(message);
-    const call = calls.get(message.toolCallId);
+    const asked = calls.get(message.toolCallId) ?? [];
     calls.delete(message.toolCallId);
-    digest.strings.read(output, { author: "tool", message: index, home: call && homeOf(call) });
+    const [only] = asked;
+    const home = only && asked.length === 1 ? homeOf(only) : undefined;
+    digest.strings.read(output, { author: "tool", message: index, home });
     const turn = currentTurn(index);
     turn.finished = false;
-    if (call !== undefined) recordOutcome(call, output, message.isError === true, turn, index);
+    for (const call of asked) recordOutcome(call, output, message.isError === true, turn, index);
   }
 
   function readBashExecution(message: ContextMessage & { role: "bashExecution" }, index: number): void {

@@ -88,9 +88,9 @@ function isPatch(value: unknown): value is string {
 /** Files that a shell command plainly writes: `> file`, `tee file`, `sed -i … file`. */
 function writtenPaths(command: string): string[] {
   const head = command.slice(0, 2_000);
-  const targets = [...head.matchAll(/(?:[^0-9&>]>{1,2}|\btee(?: -a)?)\s*([\w./~@-]+\.\w+)/g)].map(
-    (match) => match[1]!,
-  );
+  const targets = [
+    ...head.matchAll(/(?:[^0-9&>@=<^~!-]>{1,2}|\btee(?: -a)?)\s*(?!=?v?\d+(?:\.\d+)+)([\w./~@-]+\.\w+)/g),
+  ].map((match) => match[1]!);
   const inPlace = /\bsed\s+-i\b.*\s([\w./~@-]+\.\w+)\s*$/m.exec(head)?.[1];
   return [...new Set(inPlace === undefined ? targets : [...targets, inPlace])].filter(
     (path) => !path.startsWith("/dev/"),

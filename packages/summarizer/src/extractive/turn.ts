@@ -31,7 +31,7 @@ export function beginTurn(request: string | undefined, at: number): Turn {
 /** Notes in a turn what a call came to. */
 export function recordInTurn(turn: Turn, call: CallDescription, outcome: Outcome): void {
   turn.calls++;
-  if (call.purpose !== "read" && !outcome.failed) {
+  if (call.purpose !== "read" && call.purpose !== "other" && !outcome.failed) {
     for (const path of call.paths) {
       if (turn.changes.size < REMEMBERED || turn.changes.has(path))
         turn.changes.set(path, (turn.changes.get(path) ?? 0) + 1);

@@ -6,6 +6,15 @@ const LONGEST_MESSAGE = 20_000;
 /** Blocks that programs put into a user's message: `<system-reminder>…</system-reminder>`, `<environment_context>…`. */
 const OPENING_TAG = /<([a-z]+(?:[-_][a-z]+)+)(?:\s[^<>]{0,200})?>/g;
 
+/** Lines that an agent writes in the user's name, or that steer the agent and ask for nothing. */
+const AGENT_LINES =
+  /^[ \t]*(?:\[Request interrupted by user[^\]\n]{0,80}\]|\/(?:mode|model|clear|compact|config|cost|context|exit|quit|resume|login|logout|permissions|status|theme|usage|vim|fast|effort|approvals|new)(?:[ \t][^\n]{0,80})?)[ \t]*$/gm;
+
+/** A user's text without the lines that an agent wrote in the user's name and those that only steer the agent. */
+export function withoutAgentLines(text: string): string {
+  return text.replace(AGENT_LINES, "");
+}
+
 /** What the user wrote, without what programs put around it; empty when nothing of it is the user's. */
 export function userWords(message: UserMessage | { content?: unknown }): string {
   let text = "";
@@ -14,7 +23,7 @@ export function userWords(message: UserMessage | { content?: unknown }): string 
       text += `${text === "" ? "" : "\n"}${block.text}`;
     if (text.length >= LONGEST_MESSAGE) break;
   }
-  return withoutInjectedBlocks(text.slice(0, LONGEST_MESSAGE)).trim();
+  return withoutAgentLines(withoutInjectedBlocks(text.slice(0, LONGEST_MESSAGE))).trim();
 }
 
 function withoutInjectedBlocks(text: string): string {

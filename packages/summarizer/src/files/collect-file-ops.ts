@@ -1,4 +1,5 @@
 import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/session-tree";
+import { callsWithin } from "./code-mode.ts";
 import { parseFileLists } from "./file-lists.ts";
 import { type FileOps, newFileOps } from "./file-ops.ts";
 import { type FileTool, findFileTool } from "./file-tool.ts";
@@ -26,11 +27,14 @@ export function collectFileOps(
     }
     if (isFailedAnswer(message)) continue;
     for (const call of toolCalls(message)) {
-      if (failed.has(call.id) || typeof call.name !== "string") continue;
-      const touched = findFileTool(tools, call.name)?.files(recordOf(call.arguments)) ?? {};
-      addAll(into.read, touched.read);
-      addAll(into.written, touched.written);
-      addAll(into.edited, touched.edited);
+      if (failed.has(call.id)) continue;
+      for (const { name, arguments: given } of callsWithin(call)) {
+        if (typeof name !== "string") continue;
+        const touched = findFileTool(tools, name)?.files(recordOf(given)) ?? {};
+        addAll(into.read, touched.read);
+        addAll(into.written, touched.written);
+        addAll(into.edited, touched.edited);
+      }
     }
   }
   return into;
