@@ -9,6 +9,7 @@ import {
   type SlidingWindowSettings,
   slidingWindow,
 } from "@espalier/policies";
+import { redactText } from "@espalier/session-tree";
 import { EngineError } from "./engine-error.ts";
 
 /** What the policies can be told, all in one: no two of them have a setting of the same name. */
@@ -47,7 +48,7 @@ export function resolvePolicy(policy: Policy | string = tokenBudget, settings: P
   if (typeof policy !== "string") return policy;
   const make = Object.hasOwn(POLICIES, policy) ? POLICIES[policy as PolicyName] : undefined;
   if (!make) {
-    const message = `There is no policy ${JSON.stringify(policy)}; take one of ${POLICY_NAMES.join(", ")}.`;
+    const message = `There is no policy ${redactText(JSON.stringify(policy))}; take one of ${POLICY_NAMES.join(", ")}.`;
     throw new EngineError("bad-input", message);
   }
   return make(settings);

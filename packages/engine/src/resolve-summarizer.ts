@@ -1,3 +1,4 @@
+import { redactText } from "@espalier/session-tree";
 import { anthropicSummarizer, extractiveSummarizer, type Summarizer } from "@espalier/summarizer";
 import { EngineError } from "./engine-error.ts";
 
@@ -15,7 +16,7 @@ export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv 
   if (provider !== "anthropic") {
     throw new EngineError(
       "bad-input",
-      `There is no summarizer ${JSON.stringify(name)}; take extractive, anthropic or anthropic:MODEL.`,
+      `There is no summarizer ${redactText(JSON.stringify(name))}; take extractive, anthropic or anthropic:MODEL.`,
     );
   }
   if (!apiKey)

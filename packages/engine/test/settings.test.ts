@@ -5,7 +5,9 @@ import {
   DEFAULT_SETTINGS,
   EngineError,
   openTrust,
+  resolvePolicy,
   resolveSettings,
+  resolveSummarizer,
   SETTINGS_KEYS,
   type Settings,
   type SettingsKey,
@@ -55,6 +57,25 @@ async function problem(sources: SettingsSources = {}): Promise<EngineError> {
   expect((error as EngineError).code).toBe("settings");
   return error as EngineError;
 }
+
+it("repeats no key that was given as a value, as a name, or in a file that cannot be read", async () => {
+  const known = `gh${"p"}_${"aB3dE5gH7jK9".repeat(3)}`;
+  const unknown = "3f2c1b0a9d8e7f6a".repeat(2);
+  for (const key of [known, unknown]) {
+    for (const text of [{ fallback: key }, { keepLast: [key] }, { policy: key }, `{"policy": ${key}}`]) {
+      user(text);
+      const { message } = await problem();
+      expect(message).not.toContain(key.slice(0, 12));
+    }
+    user({});
+    const { message } = await problem({ flags: { policy: key } as never });
+    expect(message).not.toContain(key);
+  }
+  user({ [known]: true });
+  expect(await problem().then(({ message, key }) => `${message} ${key}`)).not.toContain(known);
+  expect(() => resolveSummarizer(known)).toThrow(/^There is no summarizer "\[redacted github token\]"/);
+  expect(() => resolvePolicy(known)).toThrow(/^There is no policy "\[redacted github token\]"/);
+});
 
 describe("where a setting comes from", () => {
   it("is the default where nobody says anything", async () => {

@@ -13,6 +13,8 @@
  * - `duplicate-id`: another line above has this id
  * - `no-id`: a message without an id of its own
  * - `phantom-parent`: the parent is nowhere in the file; the entry stands as a root
+ * - `bridged`: the parent is on a line that was lost; the entry follows the one before it in the file, behind a mark
+ * - `no-header`: the file has no first line that says what it is; one was made for it
  * - `cycle`: lines that follow one another in a circle; it is cut at the first
  * - `unknown-type`: kept as it is, under its own name
  * - `no-summary`: a compaction whose summary is not in the file
@@ -36,6 +38,8 @@ export type ImportIssueKind =
   | "duplicate-id"
   | "no-id"
   | "phantom-parent"
+  | "bridged"
+  | "no-header"
   | "cycle"
   | "unknown-type"
   | "no-summary"

@@ -30,6 +30,15 @@ const tree = growEntries("u1 > a1 > u2 > a2; a1 > u3 > a3 > k1(u3) > u4 > l1(u1 
 const write = (lines: readonly unknown[], folder = scratchFolder()) => writeLines(join(folder, NAME), lines);
 
 describe("sessions of Pi", () => {
+  test("a file without a header is imported with one made for it, and that is told", async () => {
+    const { session, report } = await imported(write(tree), { store: scratchStore() });
+    expect(report).toMatchObject({ status: "created", agent: "pi", entries: tree.length, branches: 2 });
+    expect(report.issues).toMatchObject([{ kind: "no-header" }]);
+    expect(session.header).toMatchObject({ type: "session", version: 3, cwd: "" });
+    expect(session.header?.timestamp).toBe(tree[0]!.timestamp);
+    expect(session.getBranch().length).toBeGreaterThan(0);
+  });
+
   test("are copied line by line, byte by byte, and say where they come from", async () => {
     const path = write([header({ parentSession: "/old.jsonl", unheard: 1 }), ...tree]);
     const { session, report } = await imported(path, { store: scratchStore() });

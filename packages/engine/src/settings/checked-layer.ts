@@ -48,6 +48,9 @@ function fromText(text: string, { kind }: SettingRule): unknown {
   return Number.isNaN(number) ? text : number;
 }
 
+/** Characters of a value, as JSON, that a message repeats; no key has fewer than 16. */
+const LONGEST_SHOWN = 17;
+
 function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown>>, path: readonly string[]) {
   const key = path.find((part) => ruleOf(part)) ?? path.at(-1) ?? "";
   const ofModel = path[0] === "models" && path[1] !== undefined;
@@ -67,7 +70,9 @@ function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown
       key,
       `there is no setting ${key}; known are ${Object.keys(settingsSchema.shape).join(", ")}.`,
     );
-  const given = JSON.stringify(valueAt(values, path)) ?? "nothing";
+  const written = JSON.stringify(valueAt(values, path)) ?? "nothing";
+  // A key can be of a form that nobody knows: what is long is not repeated.
+  const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
   return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
 }
 

@@ -38,7 +38,9 @@ type Table = Record<string, unknown>;
 
 async function parsed(place: Place): Promise<Table> {
   const content = await tableIn(place).catch((cause: unknown) => {
-    const [reason = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    const [said = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    // Node quotes what is around the place.
+    const reason = said.replace(/, (?:\.\.\.)?".*$/s, "");
     throw settingsError(
       place,
       undefined,

@@ -1,16 +1,17 @@
+import { redactText } from "@espalier/session-tree";
 import { EngineError } from "../engine-error.ts";
 import type { SettingsLayer } from "./settings-layer.ts";
 
-/** The error for a setting that cannot be used: names the place and the key. */
+/** The error for a setting that cannot be used: names the place and the key, and repeats no secret. */
 export function settingsError(
   layer: Pick<SettingsLayer, "origin" | "file" | "variables"> | undefined,
   key: string | undefined,
   problem: string,
   cause?: unknown,
 ): EngineError {
-  return new EngineError("settings", `${placeOf(layer, key)}: ${problem}`, {
+  return new EngineError("settings", redactText(`${placeOf(layer, key)}: ${problem}`), {
     ...(cause === undefined ? {} : { cause }),
-    ...(key === undefined ? {} : { key }),
+    ...(key === undefined ? {} : { key: redactText(key) }),
     ...(layer?.file ? { file: layer.file } : {}),
   });
 }

@@ -135,6 +135,7 @@ export class Conversation {
     this.#bodies.tellContentIssues();
     const ids = lineIds(id, bodies.length);
     const shoots = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#trunk), id);
+    if (this.#table.has(row, LineMark.bridged)) shoots.unshift(gapMark(id));
     for (const [at, body] of bodies.entries()) shoots.push({ id: ids[at]!, body });
     const said = { own: id, count: bodies.length, speaks: speaks(bodies) };
     const entries = this.#trunk.grow(row, place.row, shoots, said);
@@ -200,5 +201,10 @@ export class Conversation {
 }
 
 const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
+/** A mark where lines were lost: what follows it stood next in the file, and did not follow what is above it. */
+function gapMark(id: string): Shoot {
+  return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
+}
+
 const CYCLE = "Lines follow one another in a circle; this one stands as a root.";
 const KEPT_ELSEWHERE = "Lines that a compaction keeps are not above it; it does without them.";

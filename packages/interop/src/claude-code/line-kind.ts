@@ -45,4 +45,6 @@ export const LineMark = {
   renamed: 32,
   /** It is a copy that names its original, whose id it gets. */
   claimed: 64,
+  /** What it followed was lost: it follows the line before it. */
+  bridged: 128,
 } as const;

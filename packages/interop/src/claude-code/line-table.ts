@@ -3,7 +3,7 @@ import { IdBook } from "../scratch/id-book.ts";
 import type { ScratchArea } from "../scratch/scratch-area.ts";
 import type { ScratchColumn } from "../scratch/scratch-column.ts";
 import type { LineFacts } from "./line-facts.ts";
-import { LineKind, LineMark } from "./line-kind.ts";
+import { hasPlace, LineKind, LineMark } from "./line-kind.ts";
 
 /** A parent that is named and nowhere in the file. */
 export const PHANTOM = -3;
@@ -120,6 +120,31 @@ export class LineTable {
   }
 
   /**
+   * Drops the rows of a kind that lead to no row of another kind; tells of each. What followed them alone is followed by
+   * nothing.
+   */
+  dropDeadEnds(kind: number, told: (row: number) => void): void {
+    for (let row = 0; row < this.length; row++) this.#clear(row, LineMark.followed);
+    for (let row = this.length - 1; row >= 0; row--) {
+      if (!hasPlace(this.kind(row))) continue;
+      const parent = this.parent(row);
+      if (this.kind(row) === kind && !this.has(row, LineMark.followed)) continue;
+      if (parent >= 0) this.mark(parent, LineMark.followed);
+    }
+    for (let row = 0; row < this.length; row++) {
+      if (this.kind(row) !== kind || this.has(row, LineMark.followed)) continue;
+      told(row);
+      this.#drop(row);
+    }
+  }
+
+  /** Hangs a row whose parent was lost under another one. */
+  bridge(row: number, above: number): void {
+    this.#setFollowed(row, above);
+    this.mark(row, LineMark.bridged);
+  }
+
+  /**
    * When all lines are in: what stood too far away is found now, or never. Tells, in file order, of rows whose parent is
    * nowhere, and of rows whose id an older one has; for `isSame` such a row is that line once more, and nothing becomes of
    * it.
@@ -153,7 +178,7 @@ export class LineTable {
     for (let row = 0; row < this.length; row++) {
       const first = twins.get(row);
       if (first >= 0) {
-        this.#nature.set(row, this.#nature.get(row) & ~(LineMark.followed << KIND_BITS));
+        this.#clear(row, LineMark.followed);
         if (told.isSame(row, first)) this.#drop(row);
         else told.isNamesake(row);
       }
@@ -176,6 +201,10 @@ export class LineTable {
       if (first >= 0) this.#message.set(row, first);
     }
     this.#area.free(twins);
+  }
+
+  #clear(row: number, mark: number): void {
+    this.#nature.set(row, this.#nature.get(row) & ~(mark << KIND_BITS));
   }
 
   #drop(row: number): void {

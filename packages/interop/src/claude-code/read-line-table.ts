@@ -6,7 +6,7 @@ import { reasonToLeaveOut } from "./aside-lines.ts";
 import { ForkClaims } from "./fork-claims.ts";
 import type { Line } from "./hearing.ts";
 import { factsOf, type LineFacts, LineFactsReader } from "./line-facts.ts";
-import { kindOfLine, LineKind, LineMark } from "./line-kind.ts";
+import { hasPlace, kindOfLine, LineKind, LineMark } from "./line-kind.ts";
 import { type LinePlace, LineTable } from "./line-table.ts";
 
 /** What the first pass over a file found. */
@@ -45,6 +45,8 @@ class TableBuilder {
   readonly #issues: ImportIssues;
   readonly #keep: ((row: number, line: Line) => void) | undefined;
   #count = 0;
+  /** Number of the first line of which nothing could be read. */
+  #firstLost = Number.POSITIVE_INFINITY;
 
   constructor(
     view: ByteView,
@@ -85,11 +87,29 @@ class TableBuilder {
         table.mark(row, LineMark.renamed);
         tell("duplicate-id", row, "Another line above has this id; this one gets another here.");
       },
-      isMissing: (row) =>
-        tell("phantom-parent", row, "The line follows one that is not in the file; it stands as a root."),
+      isMissing: (row) => {
+        const above = this.#rowBeforeGap(row);
+        if (above < 0) return tell("phantom-parent", row, PHANTOM_PARENT);
+        table.bridge(row, above);
+        tell("bridged", row, BRIDGED);
+      },
     });
+    table.dropDeadEnds(LineKind.progress, (row) => tell("bookkeeping", row, PROGRESS));
     this.#forks.apply(table);
     return { table, forks: this.#forks, count: this.#count };
+  }
+
+  /** The message before a row whose parent was lost with an unreadable line; -1 where no line was lost before it. */
+  #rowBeforeGap(row: number): number {
+    const table = this.#table;
+    if (this.#firstLost > table.lineNumber(row)) return -1;
+    const isSide = table.has(row, LineMark.sidechain);
+    for (let above = row - 1; above >= 0; above--) {
+      const kind = table.kind(above);
+      if (!hasPlace(kind) || kind === LineKind.progress) continue;
+      if (table.has(above, LineMark.sidechain) === isSide) return above;
+    }
+    return -1;
   }
 
   /** A line of whose bytes alone nothing can be told. */
@@ -102,8 +122,10 @@ class TableBuilder {
       const start = salvaged?.start ?? 0;
       if (salvaged) this.#issues.add("salvaged", lineNumber, SALVAGED);
       this.#addParsed(line, { lineNumber, offset: offset + start, length: length - start });
-    } else if (terminated || parsed.ok) this.#issues.add("bad-line", lineNumber, BAD_LINE);
-    else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
+    } else if (terminated || parsed.ok) {
+      this.#firstLost = Math.min(this.#firstLost, lineNumber);
+      this.#issues.add("bad-line", lineNumber, BAD_LINE);
+    } else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
   }
 
   #addParsed(line: Line, place: LinePlace): void {
@@ -144,6 +166,10 @@ class TableBuilder {
 
 const NO_BYTES = new Uint8Array();
 
+const PHANTOM_PARENT = "The line follows one that is not in the file; it stands as a root.";
+const BRIDGED =
+  "The line that this one follows was lost with one that cannot be read; it follows the message before it in the file, behind a mark.";
+const PROGRESS = "Progress of a tool or hook that led to nothing said.";
 const SALVAGED = "A whole line stood behind one that was cut; it counts.";
 const BAD_LINE = "The line cannot be read: it is not the JSON of an object.";
 

@@ -1,6 +1,7 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
+  isRecord,
   LineIntake,
   type LinesAgain,
   type LineUpgrade,
@@ -26,10 +27,13 @@ import { ScratchUpgradeMemory } from "./upgrade-memory.ts";
 export function piImporter({ scratch = new ScratchSpace() } = ALONE): SessionImporter {
   return {
     agent: "pi",
-    recognises: (line) => parseHeader(line) !== undefined,
+    recognises: (line) => parseHeader(line) !== undefined || isEntryOfPi(line),
     *read(source): Generator<SessionDraft, void> {
-      const header = firstHeader(source.view);
-      if (header) yield new PiDraft(source, header, scratch);
+      const found = headerOf(source.view);
+      if (!found) return;
+      const draft = new PiDraft(source, found.header, scratch);
+      if (found.isMade) draft.issues.add("no-header", null, NO_HEADER);
+      yield draft;
     },
   };
 }
@@ -157,15 +161,31 @@ const KINDS: ReadonlyMap<SessionIssue["kind"], ImportIssueKind> = new Map([
 /** How many lines are looked at for the header: it is the first one that can be read. */
 const LINES = 50;
 
-function firstHeader(view: ByteView): SessionHeader | undefined {
+/** The header of a file, or one made for entries that stand without it; undefined for anything else. */
+function headerOf(view: ByteView): { header: SessionHeader; isMade: boolean } | undefined {
   let seen = 0;
   for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
     if (++seen > LINES) break;
     const parsed = parseLine(bytes);
-    if (parsed.ok) return parseHeader(parsed.value);
+    if (!parsed.ok) continue;
+    const header = parseHeader(parsed.value);
+    if (header) return { header, isMade: false };
+    if (!isEntryOfPi(parsed.value)) return undefined;
+    const { timestamp } = parsed.value;
+    return { header: { type: "session", version: FORMAT_VERSION, id: "", timestamp, cwd: "" }, isMade: true };
   }
   return undefined;
 }
+
+/** Returns whether a line is an entry of version 2 or later, which names its parent. */
+function isEntryOfPi(line: unknown): line is { timestamp: string } {
+  if (!isRecord(line)) return false;
+  const { type, id, parentId, timestamp } = line;
+  const isPlaced = parentId === null || typeof parentId === "string";
+  return [type, id, timestamp].every((field) => typeof field === "string" && field !== "") && isPlaced;
+}
+
+const NO_HEADER = "The file has no header; one was made for it, without a folder.";
 
 function isHeader(bytes: Uint8Array): boolean {
   const parsed = parseLine(bytes);
