@@ -259,13 +259,11 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
       evidence: "form",
     },
   ),
-  written("token", "eyj", `eyJ${URL64}{10,1000}\\.eyJ${URL64}{10,16000}\\.${URL64}{16,2000}`, {
-    evidence: "form",
-  }),
+  // A signed or an encrypted JSON web token. The header is taken in one go: a run of `eyJ` would be gone through again and again.
   written(
     "token",
     "eyj",
-    `eyJ${URL64}{14,1000}\\.${URL64}{0,1000}\\.${URL64}{8,40}\\.${URL64}{8,16000}\\.${URL64}{16,60}(?!${URL64})`,
+    `eyJ(?=(?<run>${URL64}{10,400}))\\k<run>\\.(?:eyJ${URL64}{10,16000}\\.${URL64}{16,2000}|${URL64}{0,1000}\\.${URL64}{8,40}\\.${URL64}{8,16000}\\.${URL64}{16,60}(?!${URL64}))`,
     { evidence: "form" },
   ),
   written("grafana token", "eyj", `eyJrIjoi${ALNUM}{60,400}={0,2}`),
