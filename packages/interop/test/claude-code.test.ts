@@ -1,5 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isMessage } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
@@ -34,10 +34,6 @@ import { requestProblems } from "./request-problems.ts";
 /** Imports lines as the file of one session. */
 const read = (lines: readonly unknown[], name = SESSION) =>
   imported(writeSession(lines, scratchFolder(), name));
-
-const DAMAGED = ["../shared", "../../../shared", "../../shared"]
-  .map((place) => resolve(place, "corpus/long/claude-code-mclaude-broken-21.jsonl"))
-  .reduce((found, path) => (existsSync(found) ? found : path));
 
 const idsOfPath = (session: { getBranch(): { id: string }[] }) => session.getBranch().map(({ id }) => id);
 
@@ -383,58 +379,6 @@ describe("the tree", () => {
     expect(entryWith(entries, "u2").parentId).toBeNull();
     expect(report.issues).toMatchObject([{ kind: "phantom-parent", lines: "3" }]);
   });
-
-  test("a parent that was lost with a damaged line is bridged in the order of the file, marked, and told", async () => {
-    const { entries, session, report } = await read([
-      user("u1", null),
-      answer("a1", "u1"),
-      '{"parentUuid":"a1","uuid":"lost","type":"user","message":{"role":"us',
-      answer("a2", "lost"),
-      user("u3", "a2"),
-    ]);
-    const mark = entries.find((entry) => (entry as AnyEntry).customType === "claude-code.gap")!;
-    expect(mark.parentId).toBe("a1");
-    expect(entryWith(entries, "a2").parentId).toBe(mark.id);
-    expect(idsOfPath(session)).toEqual(["u1", "a1", mark.id, "a2", "u3"]);
-    expect(report.branches).toBe(1);
-    expect(report.issues.map(({ kind, lines }) => [kind, lines])).toEqual([
-      ["bad-line", "3"],
-      ["bridged", "4"],
-    ]);
-  });
-
-  test("progress that leads to nothing is no branch, and no leaf", async () => {
-    const progress = (id: string, parent: string) => ({
-      ...user(id, parent),
-      type: "progress",
-      message: undefined,
-      data: { step: 1 },
-    });
-    const { entries, session, report } = await read([
-      user("u1", null),
-      answer("a1", "u1"),
-      progress("p1", "a1"),
-      progress("p2", "p1"),
-      user("u2", "a1"),
-      answer("a2", "u2"),
-      progress("p3", "a2"),
-    ]);
-    expect(entries.map(({ id }) => id)).toEqual(["u1", "a1", "u2", "a2"]);
-    expect(session.leafId).toBe("a2");
-    expect(report.branches).toBe(1);
-    expect(report.issues).toMatchObject([{ kind: "bookkeeping", lines: "3-4, 7" }]);
-  });
-
-  test.skipIf(!existsSync(DAMAGED))(
-    "of a long session with 28 damaged lines all messages but those are on the path (skipped where the corpus is not there)",
-    async () => {
-      const { session, report } = await imported(DAMAGED);
-      const messages = session.getBranch().filter((entry) => entry.type === "message");
-      expect(messages.length).toBeGreaterThan(300);
-      expect(report.issues.find(({ kind }) => kind === "bad-line")?.count).toBe(28);
-      expect(report.issues.find(({ kind }) => kind === "bridged")?.count).toBeGreaterThan(20);
-    },
-  );
 
   test("lines that follow one another in a circle are all there, and the circle is told", async () => {
     const { entries, report } = await read([
