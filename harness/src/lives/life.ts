@@ -127,8 +127,10 @@ class Life {
     const pictures = this.#once(4)
       ? Array.from({ length: 1 + random.below(this.#once(8) ? 30 : 3) }, () => picture(random))
       : [];
+    // Two of the largest kind make a line that is longer than is written.
+    const few = pictures.filter(({ data }, at) => at === 0 || data.length < 1_000_000);
     const text = { type: "text" as const, text: prose(random, 1 + random.below(this.#once(5) ? 1_500 : 60)) };
-    await this.#session.appendMessages([{ role: "user", content: [text, ...pictures] }]);
+    await this.#session.appendMessages([{ role: "user", content: [text, ...few] }]);
   }
 
   /** One request and what follows from it; false when the turn is over. */
