@@ -10,7 +10,7 @@ import {
   messageText,
   toolCalls,
 } from "@espalier/session-tree";
-import { cutLine, plainLine } from "./plain-text.ts";
+import { cutLine, fieldText, plainLine } from "./plain-text.ts";
 
 /** Code points of a preview at the most. */
 const LENGTH = 100;
@@ -23,7 +23,7 @@ const LOOKED_AT = 2_000;
  * the viewer's rows show as marks beside theirs: calls with what they were given, results with their tool, failures.
  */
 export function previewEntry(entry: Entry): string | null {
-  const text = message.is(entry) && entry.message ? messageGist(entry.message) : gistOf(entry);
+  const text = message.is(entry) ? messageGist(entry.message) : gistOf(entry);
   return oneLine(text) || null;
 }
 
@@ -37,18 +37,18 @@ function oneLine(text: string): string {
 }
 
 function messageGist(said: ContextMessage): string {
-  if (said.role === "bashExecution") return `$ ${String(said.command ?? "")}`;
+  if (said.role === "bashExecution") return `$ ${fieldText(said.command)}`;
   if (said.role === "compactionSummary" || said.role === "branchSummary")
-    return withoutHeadings(String(said.summary ?? ""));
+    return withoutHeadings(fieldText(said.summary));
   const parts: string[] = [];
-  if (said.role === "toolResult") parts.push(`${String(said.toolName ?? "")}:`);
+  if (said.role === "toolResult") parts.push(`${fieldText(said.toolName)}:`);
   if (said.role === "assistant" && said.stopReason === "aborted") parts.push("(aborted)");
   if (said.role === "assistant" && said.stopReason === "error")
-    parts.push(`(failed: ${String(said.errorMessage ?? "no reason given")})`);
+    parts.push(`(failed: ${fieldText(said.errorMessage) || "no reason given"})`);
   const text = messageText(said);
   parts.push(text);
   const calls = toolCalls(said);
-  for (const { name, arguments: given } of calls) parts.push(`${name}(${shortArguments(given)})`);
+  for (const { name, arguments: given } of calls) parts.push(`${fieldText(name)}(${shortArguments(given)})`);
   if (text === "" && calls.length === 0) parts.push(...blockNames(said));
   if (said.role === "system") parts.push(...Object.keys(said.sections ?? {}));
   return parts.join(" ");
@@ -58,7 +58,7 @@ function messageGist(said: ContextMessage): string {
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(picture)"];
-    return block.type === "thinking" && block.thinking ? [`(thinking) ${block.thinking}`] : [];
+    return block.type === "thinking" && block.thinking ? [`(thinking) ${fieldText(block.thinking)}`] : [];
   });
 }
 
@@ -73,19 +73,22 @@ function shortArguments(given: unknown): string {
   return texts.join(", ");
 }
 
-/** Kinds by what they say beside the conversation; an unknown one shows its fields. */
-const GISTS: Record<string, (fields: Record<string, unknown>) => string> = {
-  compaction: ({ summary }) => withoutHeadings(String(summary ?? "")),
-  branch_summary: ({ summary }) => withoutHeadings(String(summary ?? "")),
-  model_change: ({ provider, modelId }) => `${String(provider)}/${String(modelId)}`,
-  thinking_level_change: ({ thinkingLevel }) => String(thinkingLevel),
-  label: ({ targetId, label }) =>
-    label ? `${String(targetId)}: ${String(label)}` : `${String(targetId)}: no label`,
-  session_info: ({ name }) => String(name ?? ""),
-  leaf: ({ targetId }) => `to ${targetId === null ? "the start" : String(targetId)}`,
-  usage: ({ kind, provider, model }) => [kind, provider, model].filter(Boolean).map(String).join(" "),
-  custom: ({ customType, data }) => `${String(customType)} ${data === undefined ? "" : JSON.stringify(data)}`,
-};
+/** Kinds by what sound entries of theirs say beside the conversation; all others show their fields. */
+const GISTS = new Map(
+  Object.entries<(fields: Record<string, unknown>) => string>({
+    compaction: ({ summary }) => withoutHeadings(fieldText(summary)),
+    branch_summary: ({ summary }) => withoutHeadings(fieldText(summary)),
+    model_change: ({ provider, modelId }) => `${fieldText(provider)}/${fieldText(modelId)}`,
+    thinking_level_change: ({ thinkingLevel }) => fieldText(thinkingLevel),
+    label: ({ targetId, label }) =>
+      label ? `${fieldText(targetId)}: ${fieldText(label)}` : `${fieldText(targetId)}: no label`,
+    session_info: ({ name }) => fieldText(name),
+    leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
+    usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
+    custom: ({ customType, data }) =>
+      `${fieldText(customType)} ${data === undefined ? "" : JSON.stringify(data)}`,
+  }),
+);
 
 function gistOf(entry: Entry): string {
   if (customMessage.is(entry)) return messageText({ ...entry, role: "custom", timestamp: 0 });
@@ -96,10 +99,11 @@ function gistOf(entry: Entry): string {
       : `${targetId} becomes ${messageGist({ role: "user", content: replacement.content, timestamp: 0 })}`;
   }
   const fields = entryFields(entry);
-  const drawn = kindOf(entry).draw?.(entry);
-  if (drawn !== undefined) return drawn;
-  const gist = GISTS[entry.type];
-  if (gist) return gist(fields);
+  const kind = kindOf(entry);
+  if (kind.problem?.(entry) === undefined) {
+    const drawn = kind.draw?.(entry) ?? GISTS.get(entry.type)?.(fields);
+    if (drawn !== undefined) return drawn;
+  }
   return Object.keys(fields).length === 0 ? "" : JSON.stringify(fields);
 }
 

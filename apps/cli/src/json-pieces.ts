@@ -2,8 +2,8 @@ import { wellFormedJson } from "@espalier/jsonl-stream";
 import { plainJson } from "@espalier/session-tree";
 
 /**
- * The JSON text of an object or a list, in pieces: a field that is iterable (and no text) is written element by element, so
- * that neither the text nor the elements are ever in memory as a whole.
+ * The JSON text of an object or a list, in pieces: a field that is iterable (and no text) is written element by element. The
+ * elements are never in memory as a whole.
  */
 export function* jsonPieces(value: object): Generator<string> {
   if (isIterable(value)) {

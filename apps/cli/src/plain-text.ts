@@ -1,6 +1,6 @@
 import { plainText } from "@espalier/session-tree";
 
-export { plainLine, plainText } from "@espalier/session-tree";
+export { fieldText, plainLine, plainText } from "@espalier/session-tree";
 
 /** What styles text and does nothing else. */
 const STYLING = /(\u001b\[[\d;]*m)/;

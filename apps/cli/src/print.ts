@@ -8,10 +8,14 @@ export async function print(shell: Shell, value: object, people: () => Iterable<
   else await printLines(shell, people());
 }
 
-/** Prints one JSON value, piece by piece. */
+/** Prints one JSON value whole, or nothing where making it fails. */
 export async function printJson({ output }: Shell, value: object): Promise<void> {
-  for (const piece of jsonPieces(value)) await output.write(piece);
-  await output.write("\n");
+  await output.writeWhole(line(jsonPieces(value)));
+}
+
+function* line(pieces: Iterable<string>): Generator<string> {
+  yield* pieces;
+  yield "\n";
 }
 
 /** Prints one step of a stream: the value on a line of its own with `--json`, else a line that people read. */

@@ -1,6 +1,6 @@
+import { stripVTControlCharacters } from "node:util";
+import { graphemes } from "@espalier/session-tree";
 import stringWidth from "string-width";
-
-const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" });
 
 /**
  * Characters that take one column, or two, whatever stands around them that is simple too: letters of Europe,
@@ -23,28 +23,47 @@ const WIDES = new RegExp(`[${WIDE}]`, "g");
 export function columnsOf(text: string): number {
   if (ONLY_NARROW.test(text)) return text.length;
   // A sequence that styles is more than its characters.
-  if (text.includes("\u001b") || text.includes("\u009b")) return stringWidth(text);
+  const isStyled = text.includes("\u001b") || text.includes("\u009b");
+  if (isStyled)
+    return text.length <= LONG ? stringWidth(text) : simpleColumns(stripVTControlCharacters(text));
+  return simpleColumns(text);
+}
+
+function simpleColumns(text: string): number {
   let columns = 0;
   const simple = text.replace(MELTING, (melting) => {
-    columns += stringWidth(melting);
+    columns += meltingColumns(melting);
     return "";
   });
   return columns + simple.length + (simple.match(WIDES)?.length ?? 0);
 }
 
-/** A text of at most so many columns of a terminal, `…` included where something is missing. */
+/** The library takes time by the square of a text: a long one is measured by its characters. */
+const LONG = 1_000;
+
+function meltingColumns(text: string): number {
+  if (text.length <= LONG) return stringWidth(text);
+  let columns = 0;
+  for (const character of graphemes(text)) columns += stringWidth(character);
+  return columns;
+}
+
+/** A text of at most so many columns of a terminal, `…` included where something is missing. No more of it is measured. */
 export function cutToColumns(text: string, columns: number): string {
   // No code unit takes more than two columns: most texts need not be measured.
-  if (text.length * 2 <= columns || columnsOf(text) <= columns) return text;
-  if (ONLY_NARROW.test(text)) return `${text.slice(0, Math.max(0, columns - 1))}…`;
+  if (text.length * 2 <= columns) return text;
+  if (ONLY_NARROW.test(text))
+    return text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 1))}…`;
   let used = 0;
-  let kept = "";
-  for (const { segment } of graphemes.segment(text)) {
-    used += columnsOf(segment);
-    if (used > columns - 1) break;
-    kept += segment;
+  let end = 0;
+  let kept = 0;
+  for (const character of graphemes(text)) {
+    used += columnsOf(character);
+    if (used > columns) return `${text.slice(0, kept)}…`;
+    end += character.length;
+    if (used < columns) kept = end;
   }
-  return `${kept}…`;
+  return text;
 }
 
 /** The text with spaces behind it, so that it takes so many columns. */

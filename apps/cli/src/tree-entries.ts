@@ -43,5 +43,5 @@ export function* treeEntries(tree: Tree, leafId: string | null, structure = fals
 }
 
 function roleOf(entry: Entry): string | null {
-  return message.is(entry) ? (entry.message?.role ?? null) : null;
+  return message.is(entry) ? entry.message.role : null;
 }

@@ -1,3 +1,5 @@
+import { graphemes } from "@espalier/session-tree";
+import { drawTree, growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
@@ -47,6 +49,39 @@ test("what is cut fits, and what fits is not cut", () => {
       expect(stringWidth(cut)).toBeLessThanOrEqual(columns);
       if (stringWidth(text) <= columns) expect(cut).toBe(text);
     }),
+  );
+});
+
+test.each([
+  ["emoji", "😀"],
+  ["families", "👩‍👩‍👧‍👦"],
+  ["flags", "🇩🇪"],
+  ["lone surrogates", "\ud83d"],
+  ["replacements", "\ufffd"],
+  ["joined letters", "a\u200d"],
+  ["marks", "\u0301"],
+])("a line of 100,000 units of %s takes no time by the square of it", async (_what, unit) => {
+  const { session } = await growTree("u1");
+  const text = unit.repeat(100_000 / unit.length);
+  const before = performance.now();
+  expect(stringWidth(cutToColumns(text, 160))).toBeLessThanOrEqual(160);
+  expect(columnsOf(text)).toBeGreaterThanOrEqual(0);
+  expect(wrapped(text, 100).length).toBeGreaterThan(0);
+  expect(drawTree(session, { describe: () => text, width: 80 })).not.toContain("\n");
+  expect(performance.now() - before).toBeLessThan(15_000);
+});
+
+test("a long line is measured and broken between the same characters as a short one", () => {
+  const characters = fc.constantFrom("a", "é", "漢", "👩‍👩‍👧", "🇫🇷", "e\u0301", " ");
+  const long = fc.array(characters, { minLength: 400, maxLength: 1_500 }).map((parts) => parts.join(""));
+  fc.assert(
+    fc.property(long, (text) => {
+      expect([...graphemes(text)]).toEqual(
+        Array.from(new Intl.Segmenter().segment(text), ({ segment }) => segment),
+      );
+      expect(columnsOf(text)).toBe(stringWidth(text));
+    }),
+    { numRuns: 60 },
   );
 });
 

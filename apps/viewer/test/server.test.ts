@@ -68,6 +68,38 @@ describe("who is let in", () => {
     expect(status).toBe(403);
   });
 
+  test("a refusal carries the headers that every answer does", async () => {
+    const names = [
+      "cache-control",
+      "referrer-policy",
+      "x-content-type-options",
+      "x-frame-options",
+      "cross-origin-resource-policy",
+      "cross-origin-opener-policy",
+    ];
+    const { origin } = new URL(url);
+    const label = (init: RequestInit) =>
+      fetch(`${writing}api/sessions/${KEY}/label`, { method: "POST", ...init });
+    const refusals = [
+      [404, await fetch(`${origin}/nobody/api`)],
+      [404, await get("api/sessions/nobody/facts")],
+      [404, await get("api/nothing/at/all")],
+      [403, await get("api", { origin: "http://attacker.invalid" })],
+      [403, await post(url, "label", {})],
+      [400, await get(`api/sessions/${KEY}/gists`)],
+      [400, await label({ body: "id=x" })],
+      [
+        413,
+        await label({ headers: { "content-type": "application/json" }, body: `"${"x".repeat(2_000_000)}"` }),
+      ],
+    ] as const;
+    const { headers: usual } = await get("api");
+    for (const [status, { status: given, headers }] of refusals) {
+      expect(given).toBe(status);
+      for (const name of names) expect(headers.get(name), `${status} ${name}`).toBe(usual.get(name));
+    }
+  });
+
   test("the page forbids itself everything but its own script, style and server", async () => {
     const answer = await get("");
     const policy = answer.headers.get("content-security-policy") ?? "";
@@ -242,6 +274,19 @@ describe("what it changes", () => {
     ).toBe(403);
     expect((await post(writing, "label", [1])).status).toBe(400);
     expect((await post(writing, "constructor", {})).status).toBe(404);
+  });
+
+  test("nothing of more than 1 MiB, however it is sent", async () => {
+    const long = { id: "foreign1", label: "x".repeat(1_200_000) };
+    const refused = await post(writing, "label", long);
+    expect(refused.status).toBe(413);
+    expect(await refused.json()).toMatchObject({ error: { code: "too-large" } });
+    const { body } = new Response(JSON.stringify(long));
+    const headers = { "content-type": "application/json" };
+    const init = { method: "POST", headers, body, duplex: "half" } as RequestInit;
+    const streamed = await fetch(`${writing}api/sessions/${KEY}/label`, init);
+    expect(streamed.status).toBe(413);
+    expect(await streamed.json()).toMatchObject({ error: { code: "too-large" } });
   });
 
   test("labels, hides, navigates, forks and compacts, as the engine does", async () => {

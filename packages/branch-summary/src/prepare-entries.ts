@@ -105,8 +105,8 @@ function filesOf(
 ): FileOps {
   const fileOps = newFileOps();
   for (const entry of entries) {
-    if (branchSummary.is(entry) && !branchSummary.problem?.(entry)) recordedFiles(entry, fileOps);
-    if (compaction.is(entry) && !compaction.problem?.(entry)) recordedFiles(entry, fileOps);
+    if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
+    if (compaction.is(entry)) recordedFiles(entry, fileOps);
   }
   return collectFileOps(
     said.map(({ message }) => message),

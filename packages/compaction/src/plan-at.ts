@@ -125,8 +125,7 @@ function filesOf(
   tools: readonly FileTool[] = fileTools,
 ): FileOps {
   const fileOps = recordedFiles(previous);
-  for (const { entry } of covered)
-    if (branchSummary.is(entry) && !branchSummary.problem?.(entry)) recordedFiles(entry, fileOps);
+  for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
   return collectFileOps(messagesOf(covered), tools, fileOps);
 }
 

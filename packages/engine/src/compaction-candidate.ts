@@ -61,8 +61,7 @@ function filesOf(
   const { items, previous } = readSpan(session.core.window.entries);
   const fileOps = recordedFiles(told, recordedFiles(previous));
   const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
-  for (const { entry } of covered)
-    if (branchSummary.is(entry) && !branchSummary.problem?.(entry)) recordedFiles(entry, fileOps);
+  for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
   return collectFileOps(
     covered.flatMap(({ messages }) => messages),
     toolsOf(session),

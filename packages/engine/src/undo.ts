@@ -44,7 +44,8 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
     const entry = tree.entryAt(row);
     if (leaf.is(entry) && entry.undoes !== undefined) undone.add(entry.undoes);
     else if (undone.has(entry.id)) continue;
-    else if (leaf.is(entry) || branchSummary.is(entry)) {
+    // One that is not sound has moved the leaf all the same.
+    else if (type === leaf.type || type === branchSummary.type) {
       const before = leafRowAt(tree, row - 1);
       return { entryId: entry.id, backTo: before < 0 ? null : tree.idAt(before), editorText: null };
     } else if ((isMessage(entry, "user") || isAskedFor(entry)) && isOnPath(tree, row, leafRow)) {

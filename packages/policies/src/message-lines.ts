@@ -1,4 +1,4 @@
-import { type ContextMessage, contentBlocks, isFailedAnswer } from "@espalier/session-tree";
+import { type ContextMessage, contentBlocks, fieldText, isFailedAnswer } from "@espalier/session-tree";
 import { cutText, escapeText } from "@espalier/summarizer";
 
 /** Characters of a tool result or a command's output that a summarizer is shown. */
@@ -29,17 +29,19 @@ const told = (messages: readonly ContextMessage[]): ContextMessage[] =>
   messages.filter((message) => message.role !== "bashExecution" || !message.excludeFromContext);
 
 function contentOf(message: ContextMessage, resultLimit: number): string {
-  if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
+  if (message.role === "compactionSummary" || message.role === "branchSummary")
+    return fieldText(message.summary);
   if (message.role === "bashExecution")
-    return `$ ${message.command ?? ""}\n${cutText(String(message.output ?? ""), resultLimit)}`;
+    return `$ ${fieldText(message.command)}\n${cutText(fieldText(message.output), resultLimit)}`;
   const parts = contentBlocks(message).flatMap((block) => {
     if (block.type === "thinking") return [];
     if (block.type === "text") {
       // A file says what it says: not always text.
-      const text = String(block.text ?? "");
+      const text = fieldText(block.text);
       return [message.role === "toolResult" ? cutText(text, resultLimit) : text];
     }
-    if (block.type === "toolCall") return [`[${block.name} ${JSON.stringify(block.arguments ?? {})}]`];
+    if (block.type === "toolCall")
+      return [`[${fieldText(block.name)} ${JSON.stringify(block.arguments ?? {})}]`];
     return [`[${block.type}]`];
   });
   if (isFailedAnswer(message)) parts.push("[failed]");

@@ -19,7 +19,7 @@ export interface OffloadedEntry {
 export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
   const found = new Map<string, string>();
   for (const entry of path) {
-    if (!contextEdit.is(entry) || contextEdit.problem?.(entry)) continue;
+    if (!contextEdit.is(entry)) continue;
     const at = entry.replacement === null ? undefined : referencedPath(entry.replacement);
     if (at === undefined) found.delete(entry.targetId);
     else found.set(entry.targetId, at);

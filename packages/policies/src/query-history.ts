@@ -1,4 +1,12 @@
-import { type Entry, isOnPath, kindOf, messageText, pathRows, toolCalls } from "@espalier/session-tree";
+import {
+  type Entry,
+  fieldText,
+  isOnPath,
+  kindOf,
+  messageText,
+  pathRows,
+  toolCalls,
+} from "@espalier/session-tree";
 import { archivedRows } from "./archived.ts";
 import { type ReadableSession, saysSomething } from "./session-summary.ts";
 
@@ -83,7 +91,9 @@ function sayingOf(entry: Entry): { role: string; text: string } | undefined {
   const text = messages
     .flatMap((message) => [
       messageText(message),
-      ...toolCalls(message).map(({ name, arguments: given }) => `${name}(${JSON.stringify(given ?? {})})`),
+      ...toolCalls(message).map(
+        ({ name, arguments: given }) => `${fieldText(name)}(${JSON.stringify(given ?? {})})`,
+      ),
     ])
     .filter((part) => part !== "")
     .join("\n");

@@ -56,7 +56,7 @@ export function sessionSummaries(
   for (const row of rows) {
     if (tree.kindAt(row).type !== compaction.type) continue;
     const entry = tree.entryAt(row);
-    if (!compaction.is(entry) || compaction.problem?.(entry)) continue;
+    if (!compaction.is(entry)) continue;
     const { id, firstKeptEntryId } = entry;
     const firstKept =
       firstKeptEntryId === id ? row : rowAbove(tree, firstKeptEntryId, row, (above) => onPath.has(above));

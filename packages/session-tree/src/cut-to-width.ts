@@ -9,7 +9,7 @@ export function printable(text: string): string {
 export function textWidth(text: string): number {
   if (ASCII.test(text)) return text.length;
   let width = 0;
-  for (const { segment } of characters.segment(text)) width += characterWidth(segment);
+  for (const character of graphemes(text)) width += characterWidth(character);
   return width;
 }
 
@@ -19,14 +19,45 @@ export function cutToWidth(text: string, width: number): string {
   if (text.length * 2 <= width) return text;
   if (ASCII.test(text)) return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
   let used = 0;
+  let end = 0;
   let kept = 0;
-  for (const { segment, index } of characters.segment(text)) {
-    used += characterWidth(segment);
+  for (const character of graphemes(text)) {
+    used += characterWidth(character);
     if (used > width) return `${text.slice(0, kept)}…`;
-    if (used < width) kept = index + segment.length;
+    end += character.length;
+    if (used < width) kept = end;
   }
   return text;
 }
+
+/** Code units that are looked at in one piece: ICU takes time by the square of a piece. */
+const PIECE_LENGTH = 1_000;
+
+/**
+ * What a reader sees as characters, one after the other, in time by the length of what is taken of them. One of more than
+ * 1,000 code units, which only marks upon marks make, counts as several.
+ */
+export function* graphemes(text: string): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    const end = at + PIECE_LENGTH;
+    const piece = text.slice(at, isInPair(text, end) ? end - 1 : end);
+    const isLast = at + piece.length === text.length;
+    let before = "";
+    for (const { segment } of characters.segment(piece)) {
+      if (before !== "") yield before;
+      at += before.length;
+      before = segment;
+    }
+    // The last of a piece may go on in the next, unless nothing else was in it.
+    if (!isLast && before.length < piece.length) continue;
+    yield before;
+    at += before.length;
+  }
+}
+
+/** Whether a place is between the two halves of a character. */
+const isInPair = (text: string, at: number): boolean =>
+  /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
 
 const ASCII = /^[\u0020-\u007e]*$/;
 const characters = new Intl.Segmenter();

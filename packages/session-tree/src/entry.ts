@@ -68,7 +68,10 @@ export interface EntryBehaviour<E extends Entry> {
 export interface EntryKind<E extends Entry = Entry> extends EntryBehaviour<E> {
   /** What stands in the `type` of its entries. */
   readonly type: E["type"];
-  /** Whether an entry is of this kind, by its type alone: a line may still lack what the kind needs, see `problem`. */
+  /**
+   * Returns whether an entry is of this kind and sound, so that its fields are what `E` says. A line of the same type
+   * with a `problem` is not: it may lack anything.
+   */
   is(entry: Entry): entry is E;
   /** A new entry of this kind; the log gives it an id, a parent and a time. */
   of(fields: Omit<E, FilledIn | "type"> & Partial<Pick<E, FilledIn>>): NewEntry<E>;
@@ -79,7 +82,7 @@ export function defineEntry<E extends Entry>(type: E["type"], behaviour: EntryBe
   return {
     ...behaviour,
     type,
-    is: (entry): entry is E => entry.type === type,
+    is: (entry): entry is E => entry.type === type && behaviour.problem?.(entry as E) === undefined,
     of: (fields) => ({ type, ...fields }) as unknown as NewEntry<E>,
   };
 }

@@ -4,6 +4,7 @@ export { type Branch, branches, tipRows } from "./branches.ts";
 export { buildSessionContext } from "./build-session-context.ts";
 export { ChildIndex } from "./children.ts";
 export { contextOfPath, extendContext, type ProjectedEntry, projectPath } from "./context.ts";
+export { graphemes } from "./cut-to-width.ts";
 export { DAMAGED } from "./damaged.ts";
 export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "./draw-tree.ts";
 export { DrawnTree, type TreeShape } from "./drawn-tree.ts";
@@ -67,7 +68,7 @@ export { contentBlocks, isFailedAnswer, messageText, toolCalls } from "./message
 export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows, pathRowsOf } from "./path.ts";
 export { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 export { pathWindowAt } from "./path-window-at.ts";
-export { plainJson, plainLine, plainText } from "./plain-text.ts";
+export { fieldText, plainJson, plainLine, plainText } from "./plain-text.ts";
 export { promptText } from "./prompt-text.ts";
 export { readPathWindow } from "./read-path-window.ts";
 export { redactEntry, redactFolder, redactHeader, redactMessage } from "./redact/redact-entry.ts";

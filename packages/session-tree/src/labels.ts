@@ -17,7 +17,7 @@ export interface LabelInForce {
 export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
   const labels = new Map<string, LabelInForce>();
   for (const [row, entry] of rowsOf(tree, label.type)) {
-    if (!label.is(entry) || label.problem?.(entry)) continue;
+    if (!label.is(entry)) continue;
     if (entry.label) {
       labels.set(entry.targetId, { label: entry.label, row, timestamp: entry.timestamp });
     } else labels.delete(entry.targetId);
@@ -36,7 +36,7 @@ export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
   for (let row = tree.length - 1; row >= 0; row--) {
     if (tree.index.kind(row) !== code) continue;
     const entry = tree.entryAt(row);
-    if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) return entry;
+    if (sessionInfo.is(entry)) return entry;
   }
   return undefined;
 }

@@ -116,7 +116,7 @@ function readTail(
       const { entry } = line;
       const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
       found.updatedAt ??= time;
-      if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) found.name ??= entry.name ?? "";
+      if (sessionInfo.is(entry)) found.name ??= entry.name ?? "";
       if (compaction.is(entry)) found.lastCompaction ??= time;
       return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
     },

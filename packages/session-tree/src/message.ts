@@ -5,6 +5,8 @@
  * of another type in a real file. Code that reads messages asks (`contentBlocks`, `messageText`) instead of assuming.
  */
 
+import { fieldText } from "./plain-text.ts";
+
 /** Text of a message. */
 export interface TextBlock {
   type: "text";
@@ -210,7 +212,7 @@ export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
 
 /** The text blocks of a message, joined by newlines. Calls, thinking and pictures are not text. */
 export function messageText(message: ContextMessage): string {
-  if (message.role === "bashExecution") return `${message.command ?? ""}\n${message.output ?? ""}`;
+  if (message.role === "bashExecution") return `${fieldText(message.command)}\n${fieldText(message.output)}`;
   if (message.role === "compactionSummary" || message.role === "branchSummary") return message.summary ?? "";
   return contentText(message);
 }

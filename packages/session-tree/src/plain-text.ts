@@ -1,9 +1,10 @@
 /**
- * Characters that a terminal or a page acts on instead of showing them: controls but tab and newline, and marks that turn
- * or break a line of text.
+ * Characters that a terminal or a page acts on instead of showing them: controls but tab and newline, marks that turn or
+ * break a line of text, and those without width in which a text can hide (spaces, operators, tags). The joiners of emoji
+ * and of scripts stay.
  */
 const ACTING =
-  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
+  /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
 const ACTS = new RegExp(ACTING.source);
 
 /**
@@ -30,7 +31,20 @@ export function plainLine(text: string): string {
   return plainText(text).replace(/\s+/g, " ").trim();
 }
 
+/**
+ * A field that should be text, whatever a file says it is: text as it is, nothing for a field that is missing, else its
+ * JSON. What words an entry asks this instead of `String`, which a field can break.
+ */
+export function fieldText(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value === undefined || value === null ? "" : JSON.stringify(value);
+}
+
 /** A JSON text that shows the same value and on which nothing acts: what {@link plainText} leaves out is escaped. */
 export function plainJson(json: string): string {
-  return json.replace(ACTING, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return json.replace(ACTING, (character) =>
+    Array.from({ length: character.length }, (_, at) => escaped(character.charCodeAt(at))).join(""),
+  );
 }
+
+const escaped = (unit: number): string => `\\u${unit.toString(16).padStart(4, "0")}`;

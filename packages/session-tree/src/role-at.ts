@@ -15,6 +15,6 @@ export function roleAt(tree: Tree, row: number): string | undefined {
   const found = ROLE.exec(decoder.decode(tree.headAt(row)))?.[1];
   if (found !== undefined) return found;
   const entry = tree.entryAt(row);
-  const role: unknown = message.is(entry) ? entry.message?.role : undefined;
+  const role: unknown = message.is(entry) ? entry.message.role : undefined;
   return typeof role === "string" ? role : undefined;
 }

@@ -47,7 +47,9 @@ function shapeProblem(value: unknown): string | undefined {
   return undefined;
 }
 
-/** A missing parent is that of a root. */
+/** A missing parent is that of a root, and a time that is no text is none. */
 function normalize(entry: Entry): Entry {
-  return entry.parentId === undefined ? { ...entry, parentId: null } : entry;
+  const { parentId, timestamp } = entry as Partial<Entry>;
+  if (parentId !== undefined && typeof timestamp === "string") return entry;
+  return { ...entry, parentId: parentId ?? null, timestamp: typeof timestamp === "string" ? timestamp : "" };
 }

@@ -95,6 +95,16 @@ test("of another machine nobody knows who lives there: he counts as alive, and t
   await expect(store.lease({ file: ref })).rejects.toThrow(/remove .*\.lease/);
 });
 
+test.each([undefined, null, 7, {}])(
+  "a lease that does not say since when is told without it: %j",
+  async (since) => {
+    leave({ since });
+    const error = await store.lease(ref).catch((cause: SessionTreeError) => cause);
+    expect(error).toMatchObject({ code: "busy", holder: { since: "" } });
+    expect((error as Error).message).toContain(`on ${hostname()}; read it only`);
+  },
+);
+
 test("half a lease, as a power cut leaves it, has no owner, nor has one that names no process", async () => {
   writeFileSync(leaseFile(), '{"pid":1,"ho');
   await (await store.lease({ file: ref })).release();

@@ -17,7 +17,7 @@ export function factsOf(rows: readonly LineRow[]): SessionFacts {
     const time = typeof entry.timestamp === "string" ? columnText(entry.timestamp) : null;
     facts.updatedAt = time ?? facts.updatedAt;
     if (compaction.is(entry)) facts.lastCompaction = time ?? facts.lastCompaction;
-    if (sessionInfo.is(entry) && !sessionInfo.problem?.(entry)) facts.name = columnText(entry.name ?? "");
+    if (sessionInfo.is(entry)) facts.name = columnText(entry.name ?? "");
     if (facts.firstMessage === null && isMessage(entry, "user"))
       facts.firstMessage = columnText(listedMessage(entry));
   }

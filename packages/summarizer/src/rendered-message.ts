@@ -1,6 +1,7 @@
 import {
   type ContextMessage,
   contentBlocks,
+  fieldText,
   isFailedAnswer,
   type ToolCallBlock,
 } from "@espalier/session-tree";
@@ -59,7 +60,7 @@ export function renderMessage(message: ContextMessage, limits: RenderLimits): Re
 
 /** The role, and what a reader needs to know about the message beside its text. */
 function attributes(message: ContextMessage): string {
-  const found: Record<string, unknown> = { role: ROLE_NAMES[message.role] ?? message.role };
+  const found: Record<string, unknown> = { role: ROLE_NAMES.get(message.role) ?? message.role };
   if (message.role === "assistant" && isFailedAnswer(message)) found["failed"] = message.stopReason;
   if (message.role === "custom") found["from"] = message.customType;
   if (message.role === "toolResult") {
@@ -71,16 +72,20 @@ function attributes(message: ContextMessage): string {
     if (message.cancelled === true) found["cancelled"] = "yes";
   }
   return Object.entries(found)
-    .flatMap(([name, value]) => (value === undefined ? [] : [` ${name}="${escapeAttribute(String(value))}"`]))
+    .flatMap(([name, value]) =>
+      value === undefined ? [] : [` ${name}="${escapeAttribute(fieldText(value))}"`],
+    )
     .join("");
 }
 
-const ROLE_NAMES: Record<string, string> = {
-  toolResult: "tool-result",
-  bashExecution: "user-command",
-  compactionSummary: "earlier-summary",
-  branchSummary: "branch-summary",
-};
+const ROLE_NAMES = new Map(
+  Object.entries<string>({
+    toolResult: "tool-result",
+    bashExecution: "user-command",
+    compactionSummary: "earlier-summary",
+    branchSummary: "branch-summary",
+  }),
+);
 
 /** Collects the lines of one message within the limits. */
 class Lines {

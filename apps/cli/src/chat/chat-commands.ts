@@ -76,7 +76,11 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
       if (!text && chat.session.getLabel(leafId) === undefined)
         return chat.say("There is no label here; /label <text> gives it one.");
       await chat.session.label(leafId, text);
-      chat.say(text ? `Labelled ${leafId}: ${plainLine(text)}` : `The label of ${leafId} is gone.`);
+      chat.say(
+        text
+          ? `Labelled ${plainLine(leafId)}: ${plainLine(text)}`
+          : `The label of ${plainLine(leafId)} is gone.`,
+      );
     },
   },
   {
@@ -87,7 +91,9 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
       const id = existingEntry(chat.session, reference);
       await chat.session.hide(id);
       const { tokens } = chat.session.context;
-      chat.say(`${id} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo brings it back.`);
+      chat.say(
+        `${plainLine(id)} is hidden, and the model reads ${formatCount(tokens)} tokens; /undo brings it back.`,
+      );
     },
   },
   {
@@ -149,7 +155,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
       chat.say("Fork aborted, nothing was made");
     });
   if (!made) return;
-  chat.say(`Forked to ${made.id}\n${made.file}`);
+  chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
   if (summarize && made.summaryEntryId === null) chat.say("It leaves nothing out that could be summarised.");
   await chat.move(made.file, chat.choices);
   if (made.summaryEntryId !== null && isExtractive(chat.session.getEntry(made.summaryEntryId)))

@@ -7,6 +7,7 @@ import { CommandError } from "../failure.ts";
 import { filledMessages } from "../filled-messages.ts";
 import { formatMany } from "../numbers.ts";
 import { changing, heard } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import { settledBy } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
@@ -40,7 +41,7 @@ Examples:
         const ids = await appendLines(session, lines, at);
         const { file, leafId } = session;
         await print(shell, { file, leafId, ids }, () => [
-          `Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${leafId}.`,
+          `Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${plainLine(leafId ?? "before the first entry")}.`,
         ]);
       });
     });

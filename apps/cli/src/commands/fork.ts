@@ -3,7 +3,7 @@ import { type Command, Option } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { interruptible } from "../interruptible.ts";
 import { reading, summarizing } from "../opening.ts";
-import { plainText } from "../plain-text.ts";
+import { plainLine, plainText } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -42,8 +42,10 @@ Examples:
           session.fork(entryId, { ...options, ...act }),
         );
         await print(shell, fork, () => [
-          `The fork ${fork.id} is in ${fork.file}; its leaf is ${fork.leafId ?? "before the first entry"}.`,
-          ...(fork.summaryEntryId ? [`What it leaves out is summarised in ${fork.summaryEntryId}.`] : []),
+          `The fork ${plainLine(fork.id)} is in ${fork.file}; its leaf is ${plainLine(fork.leafId ?? "before the first entry")}.`,
+          ...(fork.summaryEntryId
+            ? [`What it leaves out is summarised in ${plainLine(fork.summaryEntryId)}.`]
+            : []),
           ...(fork.selectedText
             ? ["This text stood there, to be written anew:", "", plainText(fork.selectedText)]
             : []),

@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { formatCount } from "../numbers.ts";
 import { changing } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -27,7 +28,9 @@ Example:
         const isSo = entryId === null ? "already " : "";
         const reads = `the model reads ${formatCount(session.context.tokens)} tokens`;
         await print(shell, { entryId }, () => [
-          off ? `${id} is ${isSo}read by the model; ${reads}.` : `${id} is ${isSo}hidden; ${reads}.`,
+          off
+            ? `${plainLine(id)} is ${isSo}read by the model; ${reads}.`
+            : `${plainLine(id)} is ${isSo}hidden; ${reads}.`,
         ]);
       }),
     );

@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { appendingBeside } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -15,7 +16,9 @@ export function addLabel(program: Command, shell: Shell): void {
         const entryId = await session.label(id, text);
         const label = session.getLabel(id);
         await print(shell, { entryId }, () => [
-          label === undefined ? `${id} has no label any more.` : `${id} is labelled ${label}.`,
+          label === undefined
+            ? `${plainLine(id)} has no label any more.`
+            : `${plainLine(id)} is labelled ${plainLine(label)}.`,
         ]);
       }),
     );

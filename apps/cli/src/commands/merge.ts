@@ -2,6 +2,7 @@ import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { interruptible } from "../interruptible.ts";
 import { summarizing } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -25,7 +26,7 @@ export function addMerge(program: Command, shell: Shell): void {
           session.merge(fromId, { ...options, ...place, ...act }),
         );
         await print(shell, merged, () => [
-          `The conclusion of the branch of ${fromId} stands in ${merged.entryId}; the leaf is ${merged.leafId}.`,
+          `The conclusion of the branch of ${plainLine(fromId)} stands in ${plainLine(merged.entryId)}; the leaf is ${plainLine(merged.leafId ?? "before the first entry")}.`,
         ]);
       }),
     );

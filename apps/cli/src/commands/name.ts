@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { appendingBeside } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -11,7 +12,7 @@ export function addName(program: Command, shell: Shell): void {
     .action((ref: string, text: string) =>
       appendingBeside(shell, ref, async (session) => {
         const entryId = await session.rename(text);
-        await print(shell, { entryId }, () => [`The session is named ${session.name}.`]);
+        await print(shell, { entryId }, () => [`The session is named ${plainLine(session.name ?? "")}.`]);
       }),
     );
 }

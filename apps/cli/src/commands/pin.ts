@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import { existingEntry } from "../entry-reference.ts";
 import { appendingBeside } from "../opening.ts";
+import { plainLine } from "../plain-text.ts";
 import { print } from "../print.ts";
 import type { Shell } from "../shell.ts";
 
@@ -15,7 +16,9 @@ export function addPin(program: Command, shell: Shell): void {
         const id = existingEntry(session, reference);
         const entryId = await session.pin(id, !off);
         await print(shell, { entryId }, () => [
-          off ? `${id} is no longer pinned.` : `${id} stays in the context over compactions.`,
+          off
+            ? `${plainLine(id)} is no longer pinned.`
+            : `${plainLine(id)} stays in the context over compactions.`,
         ]);
       }),
     );

@@ -1,3 +1,4 @@
+import { graphemes } from "@espalier/session-tree";
 import wrapAnsi from "wrap-ansi";
 import type { Colours } from "../shell.ts";
 import { columnsOf } from "../text-columns.ts";
@@ -12,7 +13,7 @@ export interface MarkdownLook {
 
 /** The lines of a styled text, broken between words where there are some. */
 export function wrapped(text: string, columns: number): string[] {
-  return wrapAnsi(text, Math.max(1, columns), { hard: true })
+  return wrapAnsi(shortWords(text), Math.max(1, columns), { hard: true })
     .split("\n")
     .map((line) => line.trimEnd());
 }
@@ -22,16 +23,39 @@ export function brokenBetweenWords(line: string, columns: number): string[] {
   if (columnsOf(line) <= columns) return [line];
   const indent = /^ */.exec(line)![0];
   const room = Math.max(1, columns - indent.length);
-  return wrapAnsi(line.slice(indent.length), room)
+  return wrapAnsi(shortWords(line.slice(indent.length)), room)
     .split("\n")
     .map((part) => indent + part);
 }
 
 /** The lines of code, broken wherever they are too long: its spaces mean something. */
 export function wrappedCode(text: string, columns: number): string[] {
-  return wrapAnsi(text.replaceAll("\t", "  "), Math.max(1, columns), {
+  return wrapAnsi(shortWords(text.replaceAll("\t", "  ")), Math.max(1, columns), {
     hard: true,
     trim: false,
     wordWrap: false,
   }).split("\n");
+}
+
+/** Code units of a word that the library breaks, which takes time by the square of it where it is no ASCII. */
+const LONGEST_WORD = 1_000;
+const LONG_WORDS = new RegExp(`\\S{${LONGEST_WORD + 1},}`, "g");
+const ASCII = /^[\0-\x7f]*$/;
+
+/** A text that the library can break: words that are too long for it are broken between two characters. */
+const shortWords = (text: string): string => text.replace(LONG_WORDS, shortWord);
+
+function shortWord(word: string): string {
+  if (ASCII.test(word)) return word;
+  let broken = "";
+  let length = 0;
+  for (const character of graphemes(word)) {
+    length += character.length;
+    if (length > LONGEST_WORD) {
+      broken += "\n";
+      length = character.length;
+    }
+    broken += character;
+  }
+  return broken;
 }

@@ -185,7 +185,7 @@ const mark: ActBinding["run"] = (state, tree) =>
 const copy: ActBinding["run"] = (state, tree) => {
   const entry = entryAtCursor(tree);
   if (!entry) return refused(state, "There is nothing to copy.");
-  const said = message.is(entry) && entry.message ? messageText(entry.message) : undefined;
+  const said = message.is(entry) ? messageText(entry.message) : undefined;
   const { summary } = entry as { summary?: unknown };
   const text = said ?? (typeof summary === "string" ? summary : JSON.stringify(entry, null, 2));
   return next(state, { type: "copy", text, what: "the text" });

@@ -17,7 +17,7 @@ import { previewEntry } from "../entry-preview.ts";
 import { wrapped } from "../markdown/markdown-look.ts";
 import { renderMarkdown } from "../markdown/render-markdown.ts";
 import { formatCount, formatMany, formatTime } from "../numbers.ts";
-import { cutLine, plainLine, plainText } from "../plain-text.ts";
+import { cutLine, fieldText, plainLine, plainText } from "../plain-text.ts";
 import { EMPTY, type Line, line, type Style, span } from "./frame.ts";
 import { styledLine } from "./styled-text.ts";
 
@@ -36,12 +36,14 @@ const RESULT_LINES = 4;
 const TEXT_LENGTH = 20_000;
 const DETAILED_LENGTH = 1_000_000;
 
-const HEADS: Readonly<Record<string, { title: string; style: Style }>> = {
-  user: { title: "you", style: "user" },
-  assistant: { title: "model", style: "model" },
-  toolResult: { title: "result", style: "tool" },
-  bashExecution: { title: "shell", style: "tool" },
-};
+const HEADS = new Map(
+  Object.entries<{ title: string; style: Style }>({
+    user: { title: "you", style: "user" },
+    assistant: { title: "model", style: "model" },
+    toolResult: { title: "result", style: "tool" },
+    bashExecution: { title: "shell", style: "tool" },
+  }),
+);
 
 /** What holds of an entry at the leaf, and does not stand in it. */
 interface EntryMarks {
@@ -64,7 +66,7 @@ export function entryLines(
   const hidden = isHidden ? [span("  hidden from the model", "summary")] : [];
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
-  const { title, style } = (said && HEADS[said.role]) ?? { title: kindTitle(entry), style: "summary" };
+  const { title, style } = (said && HEADS.get(said.role)) ?? { title: kindTitle(entry), style: "summary" };
   const heading = line(span(plainLine(title), style), ...hidden, span(`  ${facts}`, "dim"), ...name);
   const lines = [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
   return isBehind && said?.role !== "toolResult" ? [EMPTY, ...lines] : lines;
@@ -73,14 +75,21 @@ export function entryLines(
 function kindTitle(entry: Entry): string {
   if (compaction.is(entry)) return "compaction";
   if (branchSummary.is(entry)) return "summary of a branch";
-  return message.is(entry) ? (entry.message?.role ?? "message") : entry.type;
+  return message.is(entry) ? entry.message.role : entry.type;
 }
 
 function restLines(entry: Entry, look: EntryLook): Line[] {
-  if (compaction.is(entry) && !compaction.problem?.(entry))
-    return [compactionFacts(entry), ...summaryOf(entry, look)];
-  if (branchSummary.is(entry) && !branchSummary.problem?.(entry))
-    return [line(span(`what was learnt up to ${plainLine(entry.fromId)}`, "dim")), ...summaryOf(entry, look)];
+  if (compaction.is(entry)) return [compactionFacts(entry), ...summaryOf(entry, look)];
+  if (branchSummary.is(entry))
+    return [
+      line(
+        span(
+          `what was learnt up to ${plainLine(fieldText(entry.fromId)) || "a place that is not named"}`,
+          "dim",
+        ),
+      ),
+      ...summaryOf(entry, look),
+    ];
   return wrapped(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
 }
 
@@ -89,7 +98,12 @@ function compactionFacts({ id, tokensBefore, firstKeptEntryId, details }: Compac
   const after = typeof tokensAfter === "number" ? ` → ${formatCount(tokensAfter)}` : "";
   const kept =
     firstKeptEntryId === id ? "nothing before it is kept" : `keeps from ${plainLine(firstKeptEntryId)}`;
-  return line(span(`${formatCount(Number(tokensBefore) || 0)}${after} tokens · ${kept}`, "dim"));
+  return line(
+    span(
+      `${formatCount(typeof tokensBefore === "number" ? tokensBefore : 0)}${after} tokens · ${kept}`,
+      "dim",
+    ),
+  );
 }
 
 const summaryOf = ({ summary }: CompactionEntry | BranchSummaryEntry, look: EntryLook): Line[] =>
@@ -97,22 +111,26 @@ const summaryOf = ({ summary }: CompactionEntry | BranchSummaryEntry, look: Entr
 
 /** What a message says: text, then calls, or the beginning of a result. */
 function messageLines(said: ContextMessage, look: EntryLook): Line[] {
-  if (said.role === "toolResult") return resultLines(messageText(said), said.toolName, said.isError, look);
+  if (said.role === "toolResult")
+    return resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);
   if (said.role === "bashExecution")
     return [
-      line(span(cutLine(plainLine(`$ ${said.command ?? ""}`), look.columns), "code")),
-      ...resultLines(String(said.output ?? ""), "", false, look),
+      line(span(cutLine(plainLine(`$ ${fieldText(said.command)}`), look.columns), "code")),
+      ...resultLines(fieldText(said.output), "", false, look),
     ];
   const lines = textLines(messageText(said), look);
   for (const block of "content" in said ? contentBlocks(said) : []) {
-    if (block.type === "image") lines.push(line(span(plainLine(`(a picture, ${block.mimeType})`), "dim")));
-    if (block.type === "thinking" && block.thinking)
-      lines.push(...(look.isDetailed ? quoted(block.thinking, look) : [thoughtLine(block.thinking)]));
+    if (block.type === "image")
+      lines.push(
+        line(span(plainLine(`(a picture, ${fieldText(block.mimeType) || "of no known type"})`), "dim")),
+      );
+    const thought = block.type === "thinking" ? fieldText(block.thinking) : "";
+    if (thought !== "") lines.push(...(look.isDetailed ? quoted(thought, look) : [thoughtLine(thought)]));
   }
   for (const call of toolCalls(said)) lines.push(...callLines(call, look));
   if (isFailedAnswer(said)) {
-    const { stopReason, errorMessage = "" } = said as { stopReason: string; errorMessage?: string };
-    lines.push(line(span(plainLine(`(${stopReason}) ${errorMessage}`), "error")));
+    const { stopReason, errorMessage } = said as { stopReason: string; errorMessage?: unknown };
+    lines.push(line(span(plainLine(`(${stopReason}) ${fieldText(errorMessage)}`), "error")));
   }
   return lines;
 }
@@ -135,8 +153,10 @@ function cutText(text: string, { isDetailed }: EntryLook): string {
   return left > 0 ? `${text.slice(0, most).toWellFormed()}\n\n… ${formatMany(left, "more character")}` : text;
 }
 
-function callLines({ name, arguments: given }: ToolCallBlock, { columns, isDetailed }: EntryLook): Line[] {
-  const values = Object.entries(given ?? {}).map(([key, value]) => [key, textOf(value)] as const);
+function callLines(call: ToolCallBlock, { columns, isDetailed }: EntryLook): Line[] {
+  const { arguments: given } = call;
+  const name = fieldText(call.name);
+  const values = Object.entries(given ?? {}).map(([key, value]) => [key, fieldText(value)] as const);
   if (!isDetailed) {
     const shown = values.map(([key, value]) => `${key}=${value}`).join(" ");
     return [line(span(cutLine(plainLine(`→ ${name} ${shown.slice(0, 2_000)}`), columns), "tool"))];
@@ -147,9 +167,6 @@ function callLines({ name, arguments: given }: ToolCallBlock, { columns, isDetai
   ]);
   return [line(span(plainLine(`→ ${name}`), "tool")), ...body];
 }
-
-const textOf = (value: unknown): string =>
-  typeof value === "string" ? value : (JSON.stringify(value) ?? "");
 
 function resultLines(text: string, toolName: string, isError: boolean, look: EntryLook): Line[] {
   const style: Style = isError ? "error" : "dim";

@@ -47,7 +47,7 @@ export async function readPathUsage(
     const { tokensAfter } = (entry.details ?? {}) as { tokensAfter?: unknown };
     compactions.push({
       timestamp: entry.timestamp,
-      tokensBefore: Number(entry.tokensBefore) || 0,
+      tokensBefore: typeof entry.tokensBefore === "number" ? entry.tokensBefore : 0,
       tokensAfter: typeof tokensAfter === "number" ? tokensAfter : null,
     });
   }

@@ -53,17 +53,19 @@ export function readContext(tree: Tree, entryId: string): ReadContext {
 }
 
 /** Roles, as a narrow column and a bar show them. */
-const PARTS: Readonly<Record<string, { title: string; style: Style; fill: string }>> = {
-  compactionSummary: { title: "summary", style: "summary", fill: "▓" },
-  branchSummary: { title: "branch", style: "summary", fill: "▓" },
-  user: { title: "you", style: "user", fill: "█" },
-  assistant: { title: "model", style: "model", fill: "█" },
-  toolResult: { title: "result", style: "tool", fill: "█" },
-  bashExecution: { title: "shell", style: "tool", fill: "█" },
-};
+const PARTS = new Map(
+  Object.entries<{ title: string; style: Style; fill: string }>({
+    compactionSummary: { title: "summary", style: "summary", fill: "▓" },
+    branchSummary: { title: "branch", style: "summary", fill: "▓" },
+    user: { title: "you", style: "user", fill: "█" },
+    assistant: { title: "model", style: "model", fill: "█" },
+    toolResult: { title: "result", style: "tool", fill: "█" },
+    bashExecution: { title: "shell", style: "tool", fill: "█" },
+  }),
+);
 const OTHER = { title: "other", style: "plain", fill: "█" } as const;
 
-const partOf = (role: string) => PARTS[role] ?? { ...OTHER, title: plainLine(role) };
+const partOf = (role: string) => PARTS.get(role) ?? { ...OTHER, title: plainLine(role) };
 
 /** The window where that of the model is not known, in tokens. */
 const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;

@@ -1,7 +1,7 @@
 import { branchSummary, compaction, type Entry, isMessage, type Tree } from "@espalier/session-tree";
 import { previewEntry } from "../entry-preview.ts";
 import { formatCount } from "../numbers.ts";
-import { plainLine } from "../plain-text.ts";
+import { fieldText, plainLine } from "../plain-text.ts";
 
 /** What a row says of its entry, wherever it stands on a screen. */
 export interface RowGist {
@@ -45,8 +45,11 @@ function gistOf(entry: Entry): RowGist {
 
 function textOf(entry: Entry): string {
   const text = previewEntry(entry) ?? "";
-  if (compaction.is(entry))
-    return `compaction of ${formatCount(Number(entry.tokensBefore) || 0)} tokens  ${text}`;
-  if (branchSummary.is(entry)) return `summary of ${plainLine(String(entry.fromId)).slice(0, 12)}  ${text}`;
+  if (compaction.is(entry)) return `compaction of ${formatCount(tokensOf(entry))} tokens  ${text}`;
+  if (branchSummary.is(entry))
+    return `summary of ${plainLine(fieldText(entry.fromId)).slice(0, 12) || "a branch"}  ${text}`;
   return text || entry.type;
 }
+
+const tokensOf = ({ tokensBefore }: { tokensBefore: unknown }): number =>
+  typeof tokensBefore === "number" ? tokensBefore : 0;

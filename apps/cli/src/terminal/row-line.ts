@@ -20,18 +20,20 @@ const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
 const KIND_WIDTH = 5;
 
 /** What kinds that say nothing to the model are called. */
-const OTHERS: Readonly<Record<string, string>> = {
-  shell: "shell",
-  model_change: "uses",
-  thinking_level_change: "think",
-  custom: "state",
-  custom_message: "note",
-  context_edit: "edit",
-  label: "label",
-  session_info: "name",
-  usage: "bill",
-  leaf: "leaf",
-};
+const OTHERS = new Map(
+  Object.entries<string>({
+    shell: "shell",
+    model_change: "uses",
+    thinking_level_change: "think",
+    custom: "state",
+    custom_message: "note",
+    context_edit: "edit",
+    label: "label",
+    session_info: "name",
+    usage: "bill",
+    leaf: "leaf",
+  }),
+);
 
 /** How far a run is counted; beyond, it is said to be longer. */
 const COUNTED = 1_000;
@@ -60,7 +62,7 @@ export function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const isSelected = row === look.cursor;
   const kind = kindAt(model, position);
   const { title: name, style } = KINDS[kind];
-  const title = name === "·" ? (OTHERS[type] ?? name) : name;
+  const title = name === "·" ? (OTHERS.get(type) ?? name) : name;
   const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
   const before = [
     span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),

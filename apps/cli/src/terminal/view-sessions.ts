@@ -65,14 +65,16 @@ const WHERE = 20;
 const WHO = 7;
 
 /** Who says something, as the tree calls them. */
-const WHOSE: Readonly<Record<string, string>> = {
-  user: "you",
-  assistant: "model",
-  toolResult: "tool",
-  bashExecution: "shell",
-  compaction: "summary",
-  branch_summary: "summary",
-};
+const WHOSE = new Map(
+  Object.entries<string>({
+    user: "you",
+    assistant: "model",
+    toolResult: "tool",
+    bashExecution: "shell",
+    compaction: "summary",
+    branch_summary: "summary",
+  }),
+);
 
 function hitLine(
   { hit, session }: Extract<SessionsRow, { type: "hit" }>,
@@ -80,7 +82,7 @@ function hitLine(
   columns: number,
 ): Span[] {
   const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), WHERE);
-  const who = WHOSE[hit.role] ?? plainLine(hit.role);
+  const who = WHOSE.get(hit.role) ?? plainLine(hit.role);
   const room = Math.max(10, columns - WHERE - WHO - 6);
   return [
     span(`  ${padToColumns(where, WHERE)} `, "dim"),

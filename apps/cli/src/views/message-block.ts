@@ -1,5 +1,5 @@
 import { type ContextMessage, contentBlocks, messageText, toolCalls } from "@espalier/session-tree";
-import { plainLine, plainText } from "../plain-text.ts";
+import { fieldText, plainLine, plainText } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
 
 /** Columns of a line where no terminal says how many there is room for. */
@@ -19,14 +19,15 @@ export function firstLines(message: ContextMessage, most: number, columns: numbe
 /** All lines of what a message says: text, then calls and pictures. */
 export function allLines(message: ContextMessage): string[] {
   if (message.role === "bashExecution") {
-    return [`$ ${plainLine(String(message.command ?? ""))}`, ...splitLines(String(message.output ?? ""))];
+    return [`$ ${plainLine(fieldText(message.command))}`, ...splitLines(fieldText(message.output))];
   }
   const lines = splitLines(messageText(message));
   for (const { name, arguments: given } of toolCalls(message))
-    lines.push(plainLine(`→ ${name} ${JSON.stringify(given) ?? ""}`));
+    lines.push(plainLine(`→ ${fieldText(name)} ${JSON.stringify(given) ?? ""}`));
   if ("content" in message) {
     for (const block of contentBlocks(message))
-      if (block.type === "image") lines.push(plainLine(`(a picture, ${block.mimeType})`));
+      if (block.type === "image")
+        lines.push(plainLine(`(a picture, ${fieldText(block.mimeType) || "of no known type"})`));
   }
   return lines;
 }

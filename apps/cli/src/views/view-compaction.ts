@@ -1,7 +1,7 @@
 import type { CompactionPreparation } from "@espalier/compaction";
 import type { CompactionResult } from "@espalier/engine";
 import { formatCount, formatMany } from "../numbers.ts";
-import { plainText } from "../plain-text.ts";
+import { plainLine, plainText } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 
 /** What a compaction would do, for people. */
@@ -12,10 +12,10 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
   const history = formatMany(historyIds.length, "message");
   yield `Summarised: ${history}${previousSummary ? ", into the summary that stands there already" : ""}.`;
   if (turnStartEntryId !== null)
-    yield `The cut is inside the turn that begins at ${turnStartEntryId}: what it has before the cut (${formatMany(turnPrefixIds.length, "message")}) is summarised beside it.`;
+    yield `The cut is inside the turn that begins at ${plainLine(turnStartEntryId)}: what it has before the cut (${formatMany(turnPrefixIds.length, "message")}) is summarised beside it.`;
   yield firstKeptEntryId === null
     ? "Kept as it is: nothing."
-    : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${firstKeptEntryId} on.`;
+    : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${plainLine(firstKeptEntryId)} on.`;
   if (edits.length > 0)
     yield `Left out or shortened, to fit: ${formatMany(edits.length, "message")} behind the first that is kept.`;
   // An answer of theirs may ask a model, which a plan never does.
@@ -34,8 +34,8 @@ export function* viewCompaction(
   const kept =
     firstKeptEntryId === entryId
       ? "nothing before it is kept"
-      : `${firstKeptEntryId} and what follows is kept`;
-  yield colours.dim(`${entryId}, written by ${source}; ${kept}.`);
+      : `${plainLine(firstKeptEntryId)} and what follows is kept`;
+  yield colours.dim(`${plainLine(entryId)}, written by ${plainLine(source)}; ${kept}.`);
   if (missingSections)
     yield colours.dim(`The summary lacks headings that were asked for: ${missingSections.join(", ")}.`);
   if (editIds.length > 0)

@@ -28,7 +28,7 @@ export function* viewContext(
   for (const [at, message] of context.messages.entries()) {
     yield "";
     const tokens = colours.dim(
-      `${context.sources[at]} · ${formatMany(estimateTokens(message), "token")}${noteOf(message)}`,
+      `${plainLine(context.sources[at] ?? "")} · ${formatMany(estimateTokens(message), "token")}${noteOf(message)}`,
     );
     yield `${colours.cyan(plainLine(message.role))} ${tokens}`;
     for (const line of firstLines(message, SHOWN, columns - INDENT.length)) yield `${INDENT}${line}`;
@@ -43,7 +43,7 @@ function contextHeading(
   const place = leafId === null ? "before the first entry" : `at ${leafId}`;
   const reader = model ? ` · ${plainLine(model.modelId)}` : "";
   const thinking = thinkingLevel === "off" ? "" : ` · thinking ${plainLine(thinkingLevel)}`;
-  return `What the model reads ${place}: ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}${reader}${thinking}`;
+  return `What the model reads ${plainLine(place)}: ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}${reader}${thinking}`;
 }
 
 /** What a compaction keeps from the model, in one line; undefined where none does. */
@@ -59,7 +59,7 @@ export function hiddenBy(
     count === 1
       ? "1 older entry of this path that is"
       : `${formatCount(count)} older entries of this path that are`;
-  return `The compaction ${tree.idAt(compactionRow)} stands for ${stands} still in the file.`;
+  return `The compaction ${plainLine(tree.idAt(compactionRow))} stands for ${stands} still in the file.`;
 }
 
 function noteOf(message: ContextMessage): string {

@@ -1,4 +1,5 @@
 import type { BranchComparison, BranchSide, Session } from "@espalier/engine";
+import { message } from "@espalier/session-tree";
 import { previewEntry } from "../entry-preview.ts";
 import { formatCost, formatCount } from "../numbers.ts";
 import { plainLine } from "../plain-text.ts";
@@ -23,7 +24,7 @@ export function* viewDiff(
   yield "";
   const row = (name: string, cell: (side: BranchSide) => string) => [name, cell(a), cell(b)];
   yield* viewTable(
-    ["", a.leafId ?? "start", b.leafId ?? "start"],
+    ["", ...[a, b].map(({ leafId }) => plainLine(leafId ?? "start"))],
     [
       row("entries", ({ entryIds }) => formatCount(entryIds.length)),
       row("messages", ({ messages }) => formatCount(messages)),
@@ -43,7 +44,7 @@ function* sideLines(
   width: number,
 ): Generator<string> {
   yield "";
-  yield colours.bold(`Only on the branch of ${leafId ?? "start"}:`);
+  yield colours.bold(`Only on the branch of ${plainLine(leafId ?? "start")}:`);
   if (entryIds.length === 0) yield "  nothing";
   for (const id of entryIds) yield `  ${entryLine(session, id, width - 2)}`;
   for (const file of files) yield colours.cyan(cutToColumns(`  file ${plainLine(file)}`, width));
@@ -51,6 +52,6 @@ function* sideLines(
 
 function entryLine(session: Session, id: string, width: number): string {
   const entry = session.getEntry(id)!;
-  const role = (entry as { message?: { role?: string } }).message?.role ?? entry.type;
+  const role = message.is(entry) ? entry.message.role : entry.type;
   return cutToColumns(`${plainLine(`${id} ${role}`)}  ${previewEntry(entry) ?? ""}`, width);
 }

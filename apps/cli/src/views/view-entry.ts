@@ -1,14 +1,17 @@
 import type { Session } from "@espalier/engine";
+import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import {
   type Entry,
   entryFields,
   estimateTokens,
   isOnPath,
+  isRecord,
   message,
   type StoredMessage,
+  type Usage,
 } from "@espalier/session-tree";
 import { formatCost, formatMany, formatTime } from "../numbers.ts";
-import { plainLine, plainText } from "../plain-text.ts";
+import { fieldText, plainLine, plainText } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { allLines } from "./message-block.ts";
 
@@ -47,14 +50,22 @@ function placeOf(session: Session, { id, timestamp }: Entry): string[] {
 function factsOf(said: StoredMessage): string[] {
   const facts = [formatMany(estimateTokens(said), "token")];
   if (said.role === "assistant") {
-    facts.push(`${said.model}, ended by ${said.stopReason}`);
-    if (said.errorMessage) facts.push(said.errorMessage);
-    const cost = said.usage?.cost?.total;
-    if (said.usage)
-      facts.push(`${said.usage.input} in, ${said.usage.output} out${cost ? `, ${formatCost(cost)}` : ""}`);
+    const { model, stopReason, errorMessage } = said;
+    facts.push(`${fieldText(model) || "no model"}, ended by ${fieldText(stopReason) || "nothing"}`);
+    if (errorMessage) facts.push(fieldText(errorMessage));
+    const { calls, input, output, cost } = billed(said);
+    if (calls > 0) facts.push(`${input} in, ${output} out${cost ? `, ${formatCost(cost)}` : ""}`);
   }
-  if (said.role === "toolResult") facts.push(`${said.toolName}${said.isError ? ", an error" : ""}`);
+  if (said.role === "toolResult")
+    facts.push(`${fieldText(said.toolName)}${said.isError ? ", an error" : ""}`);
   return facts;
+}
+
+/** What a provider billed for an answer, in numbers alone. */
+function billed({ usage }: { usage?: unknown }): UsageTotals {
+  const bill = nothingBilled();
+  if (isRecord(usage)) addBill(bill, usage as unknown as Usage);
+  return bill;
 }
 
 /** The fields of an entry that is no message, texts as text. */

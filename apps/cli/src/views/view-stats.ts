@@ -53,7 +53,7 @@ function bills<Row extends UsageTotals>(
 function compactionCells(stats: CompactionStats): string[] {
   const { entryId, timestamp, tokensBefore, tokensAfter, removed, durationMs, cost, policy, source } = stats;
   return [
-    `${entryId}${stats.onPath ? "" : " (another branch)"}`,
+    `${plainLine(entryId)}${stats.onPath ? "" : " (another branch)"}`,
     formatTime(timestamp),
     `${formatCount(tokensBefore)} → ${tokensAfter === null ? "?" : formatCount(tokensAfter)}`,
     removed === null ? "?" : formatMany(removed, "message"),

@@ -10,7 +10,7 @@ import {
 } from "@espalier/session-tree";
 import { previewEntry } from "../entry-preview.ts";
 import { formatMany } from "../numbers.ts";
-import { plainLine } from "../plain-text.ts";
+import { fieldText, plainLine } from "../plain-text.ts";
 import type { Colours, Shell } from "../shell.ts";
 
 export interface ViewTreeOptions {
@@ -83,9 +83,10 @@ function describeEntry(entry: Entry): string {
 
 /** What a person calls this kind of entry. */
 function kindName(entry: Entry): string {
-  if (message.is(entry)) return entry.message?.role ?? "message";
+  if (message.is(entry)) return entry.message.role;
   if (compaction.is(entry)) return "compaction";
-  if (branchSummary.is(entry)) return `summary of ${entry.fromId.slice(0, ID_LENGTH)}`;
+  if (branchSummary.is(entry))
+    return `summary of ${fieldText(entry.fromId).slice(0, ID_LENGTH) || "a branch"}`;
   return entry.type;
 }
 

@@ -50,7 +50,7 @@ export interface CompactionView {
 /** @throws SessionTreeError `unknown-entry` when the row holds no compaction */
 export function compactionAt(tree: Tree, row: number): CompactionView {
   const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
-  if (!entry || !compaction.is(entry) || compaction.problem?.(entry))
+  if (!entry || !compaction.is(entry))
     throw new SessionTreeError("unknown-entry", `Row ${row} of this session is no compaction.`);
   const before = spanBefore(tree, row);
   const keptFrom = before.rows.findIndex((at) => tree.idAt(at) === entry.firstKeptEntryId);

@@ -8,6 +8,7 @@ import {
   type Entry,
   entryFields,
   estimateTokens,
+  fieldText,
   kindOf,
   label,
   message,
@@ -58,7 +59,7 @@ export function gistAt(tree: Tree, row: number): EntryGist {
 
 /** The message an entry holds; undefined for an entry of another kind, or one whose message is none. */
 export function saidIn(entry: Entry): ContextMessage | undefined {
-  return message.is(entry) && !message.problem?.(entry) ? entry.message : undefined;
+  return message.is(entry) ? entry.message : undefined;
 }
 
 function tokensOf(entry: Entry): number {
@@ -68,8 +69,8 @@ function tokensOf(entry: Entry): number {
 }
 
 function toolsOf(said: ContextMessage | undefined): string[] {
-  if (said?.role === "toolResult") return [String(said.toolName ?? "")];
-  return said ? toolCalls(said).map(({ name }) => String(name)) : [];
+  if (said?.role === "toolResult") return [fieldText(said.toolName)];
+  return said ? toolCalls(said).map(({ name }) => fieldText(name)) : [];
 }
 
 function isFailed(said: ContextMessage | undefined): boolean {
@@ -79,16 +80,16 @@ function isFailed(said: ContextMessage | undefined): boolean {
 }
 
 function gistOfMessage(said: ContextMessage): string {
-  if (said.role === "bashExecution") return `$ ${String(said.command ?? "")}`;
+  if (said.role === "bashExecution") return `$ ${fieldText(said.command)}`;
   if (said.role === "assistant" && said.stopReason === "error")
-    return `failed: ${String(said.errorMessage ?? "")}`;
+    return `failed: ${fieldText(said.errorMessage)}`;
   const text = messageText(said);
   if (text.trim() !== "") return text;
   const calls = toolCalls(said);
   if (calls.length > 0) return calls.map(gistOfCall).join(" · ");
   const [block] = contentBlocks(said as { content?: unknown });
   if (block?.type === "image") return "a picture";
-  return block?.type === "thinking" ? String(block.thinking ?? "") : "";
+  return block?.type === "thinking" ? fieldText(block.thinking) : "";
 }
 
 /** The first value of a call's arguments that is text: a path, a command, a question. */
@@ -99,10 +100,11 @@ export function gistOfCall({ arguments: given }: { arguments: unknown }): string
 }
 
 function gistOfFields(entry: Entry): string {
-  if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(String(entry.summary ?? ""));
-  if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) return gistOfEdit(entry);
-  if (label.is(entry)) return String(entry.label ?? "");
-  const drawn = kindOf(entry).draw?.(entry);
+  if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(fieldText(entry.summary));
+  if (contextEdit.is(entry)) return gistOfEdit(entry);
+  if (label.is(entry)) return fieldText(entry.label);
+  const kind = kindOf(entry);
+  const drawn = kind.problem?.(entry) === undefined ? kind.draw?.(entry) : undefined;
   if (drawn !== undefined) return drawn;
   const texts = Object.values(entryFields(entry)).map((value) =>
     typeof value === "string" ? value : JSON.stringify(value),

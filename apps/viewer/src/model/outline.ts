@@ -1,4 +1,4 @@
-import { entryKinds, message, type Tree, type TreeShape } from "@espalier/session-tree";
+import { entryKinds, fieldText, message, type Tree, type TreeShape } from "@espalier/session-tree";
 
 /**
  * How a range of a session's entries hang together, and what each is, in a byte or two an entry: enough to draw the
@@ -87,7 +87,7 @@ function kindOfRow(tree: Tree, row: number, heads: LineHeads): string {
 
 function roleOf(tree: Tree, row: number): string {
   const entry = tree.entryAt(row);
-  return message.is(entry) ? String(entry.message?.role) : "";
+  return message.is(entry) ? fieldText(entry.message.role) : "";
 }
 
 /** Bytes of a line in which a message's role stands with every known writer. */

@@ -2,6 +2,7 @@ import {
   branchSummary,
   compaction,
   contextEdit,
+  fieldText,
   labelsInForce,
   leafRowAt,
   rowsOf,
@@ -68,7 +69,7 @@ export function factsOf(tree: Tree): SessionFacts {
     compactions: [...compactionMarks(tree)],
     edits: [...editMarks(tree)],
     summaries: [...rowsOf(tree, branchSummary.type)].flatMap(([row, entry]) => {
-      const fromRow = branchSummary.is(entry) ? index.rowAbove(String(entry.fromId), row) : -1;
+      const fromRow = branchSummary.is(entry) ? index.rowAbove(fieldText(entry.fromId), row) : -1;
       return fromRow < 0 ? [] : [{ row, fromRow }];
     }),
     issues: tree.issues.length,
@@ -78,7 +79,7 @@ export function factsOf(tree: Tree): SessionFacts {
 
 function* compactionMarks(tree: Tree): Generator<CompactionMark> {
   for (const [row, entry] of rowsOf(tree, compaction.type)) {
-    if (!compaction.is(entry) || compaction.problem?.(entry)) continue;
+    if (!compaction.is(entry)) continue;
     const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
     yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore: entry.tokensBefore };
   }
@@ -86,7 +87,7 @@ function* compactionMarks(tree: Tree): Generator<CompactionMark> {
 
 function* editMarks(tree: Tree): Generator<EditMark> {
   for (const [row, entry] of rowsOf(tree, contextEdit.type)) {
-    if (!contextEdit.is(entry) || contextEdit.problem?.(entry)) continue;
+    if (!contextEdit.is(entry)) continue;
     const targetRow = tree.index.rowAbove(entry.targetId, row);
     if (targetRow >= 0) yield { row, targetRow, hides: entry.replacement === null };
   }

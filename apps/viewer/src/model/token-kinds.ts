@@ -20,14 +20,16 @@ export type TokenCounts = number[];
 export const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
 
 /** The kind of what a message says as text. */
-const OF_ROLES: Readonly<Record<string, TokenKind>> = {
-  compactionSummary: "summary",
-  branchSummary: "summary",
-  system: "system",
-  assistant: "answer",
-  toolResult: "result",
-  bashExecution: "result",
-};
+const OF_ROLES = new Map(
+  Object.entries<TokenKind>({
+    compactionSummary: "summary",
+    branchSummary: "summary",
+    system: "system",
+    assistant: "answer",
+    toolResult: "result",
+    bashExecution: "result",
+  }),
+);
 
 /**
  * Adds the estimate of one message, `estimateTokens`, to the counts, divided by kind; returns it. The parts add up to the
@@ -46,7 +48,7 @@ export function addTokens(counts: TokenCounts, message: ContextMessage): number 
     else if (block.type === "thinking") take("thinking", Math.floor(String(block.thinking ?? "").length / 4));
     else if (block.type === "toolCall") take("call", estimateTokens({ ...EMPTY, content: [block] }));
   }
-  take(OF_ROLES[message.role] ?? "user", rest);
+  take(OF_ROLES.get(message.role) ?? "user", rest);
   return total;
 }
 

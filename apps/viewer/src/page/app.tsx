@@ -6,6 +6,7 @@ import { SessionList } from "./session-list.tsx";
 import { SessionModel } from "./session-model.ts";
 import { SessionView } from "./session-view.tsx";
 import { ThemeButton, useTheme } from "./theme.tsx";
+import { visibleControls } from "./visible-controls.ts";
 
 interface AppProps {
   /** The server's sessions; undefined for a page without a server. */
@@ -87,7 +88,7 @@ function OpenedSession({ source, session, address, theme }: OpenedSessionProps) 
         const opened = await SessionModel.open(await source.open(session));
         if (ended) return;
         setModel(opened);
-        document.title = `${opened.facts.name ?? opened.facts.id} · Espalier`;
+        document.title = `${visibleControls(opened.facts.name ?? opened.facts.id)} · Espalier`;
         if (source.isServed) end = followSession(session, opened);
         await opened.readCosts();
       } catch (error) {

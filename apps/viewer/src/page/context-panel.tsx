@@ -53,13 +53,15 @@ export function ContextPanel({ model, chosenWindow, actions }: ContextPanelProps
   );
 }
 
-const ROLES: Readonly<Record<string, string>> = {
-  compactionSummary: "summary",
-  branchSummary: "branch summary",
-  toolResult: "tool result",
-  bashExecution: "shell",
-  assistant: "answer",
-};
+const ROLES = new Map(
+  Object.entries<string>({
+    compactionSummary: "summary",
+    branchSummary: "branch summary",
+    toolResult: "tool result",
+    bashExecution: "shell",
+    assistant: "answer",
+  }),
+);
 
 interface PieceProps {
   piece: ContextPiece;
@@ -77,7 +79,7 @@ function Piece({ piece, largest, actions }: PieceProps) {
     <li>
       <details onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          <span class="role">{ROLES[message.role] ?? message.role}</span>
+          <span class="role">{ROLES.get(message.role) ?? message.role}</span>
           <bdi class="gist">{oneLine([messageText(message), ...calls].join(" "))}</bdi>
           <span class="number">{formatTokens(tokens)}</span>
           <span class="weight">

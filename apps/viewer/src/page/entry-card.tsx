@@ -5,6 +5,7 @@ import {
   customMessage,
   type Entry,
   entryFields,
+  fieldText,
 } from "@espalier/session-tree";
 import { billOf } from "../model/entry-bill.ts";
 import { saidIn } from "../model/entry-gist.ts";
@@ -53,7 +54,7 @@ export function EntryCard(props: EntryCardProps) {
       <header>
         <span class="role">{ROW_KINDS[kind]}</span>
         {label !== undefined && <span class="tag">{label}</span>}
-        {model && <span class="quiet">{String(model)}</span>}
+        {model && <span class="quiet">{fieldText(model)}</span>}
         {isHidden && <span class="quiet">· not read by the model any more</span>}
         {isLeftOut && !isHidden && <span class="quiet">· hidden from the model</span>}
         <span class="grow" />
@@ -90,7 +91,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
               ? "The summary that stands for what came before"
               : "What the other branch had learnt"}
           </summary>
-          <Markdown text={String(entry.summary ?? "")} />
+          <Markdown text={fieldText(entry.summary)} />
         </details>
         {compaction.is(entry) && (
           <button type="button" onClick={() => actions.inspect(row)}>
@@ -100,7 +101,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
       </>
     );
   }
-  if (contextEdit.is(entry) && !contextEdit.problem?.(entry)) {
+  if (contextEdit.is(entry)) {
     const { targetId, replacement } = entry;
     if (replacement === null) return <PlainText text={`From here on the model does not read ${targetId}.`} />;
     return (

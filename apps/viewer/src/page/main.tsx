@@ -1,7 +1,9 @@
 import { render } from "preact";
 import { App } from "./app.tsx";
 import { embeddedBytes, localSource, servedSource } from "./page-source.ts";
+import { showControls } from "./visible-controls.ts";
 
+showControls();
 const root = document.getElementById("app")!;
 const local = localSource();
 

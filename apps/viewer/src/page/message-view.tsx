@@ -4,6 +4,7 @@ import {
   type ContentBlock,
   type ContextMessage,
   contentBlocks,
+  fieldText,
 } from "@espalier/session-tree";
 import { Markdown, PlainText } from "./markdown.tsx";
 import { Picture } from "./picture.tsx";
@@ -26,7 +27,7 @@ export function MessageView({ message, results }: MessageViewProps) {
       return <ShellRun message={message} />;
     case "compactionSummary":
     case "branchSummary":
-      return <Markdown text={String(message.summary ?? "")} />;
+      return <Markdown text={fieldText(message.summary)} />;
     default:
       return <Blocks message={message} />;
   }
@@ -45,7 +46,7 @@ function Answer({ message, results }: { message: AssistantMessage; results: Mess
       {(message.stopReason === "error" || message.stopReason === "aborted") && (
         <p class="failure" role="note">
           {message.stopReason === "aborted" ? "Aborted. " : "Failed. "}
-          {String(message.errorMessage ?? "")}
+          {fieldText(message.errorMessage)}
         </p>
       )}
       {message.stopReason === "length" && <p class="failure">Cut off at the longest answer allowed.</p>}
@@ -58,10 +59,10 @@ function Blocks({ message }: { message: ContextMessage }) {
 }
 
 function Block({ block }: { block: ContentBlock }) {
-  if (block.type === "text") return <Markdown text={String(block.text ?? "")} />;
+  if (block.type === "text") return <Markdown text={fieldText(block.text)} />;
   if (block.type === "image") return <Picture block={block} />;
   if (block.type !== "thinking") return <p class="quiet">A block of a kind that is not known here.</p>;
-  const thinking = String(block.thinking ?? "");
+  const thinking = fieldText(block.thinking);
   return (
     <details class="thinking">
       <summary>
@@ -77,9 +78,9 @@ function ShellRun({ message }: { message: BashExecutionMessage }) {
   const failed = (exitCode ?? 0) !== 0 || cancelled === true;
   return (
     <div class={`shell${failed ? " failed" : ""}`}>
-      <PlainText text={`$ ${String(command ?? "")}`} language="bash" />
-      {output && <PlainText text={String(output)} />}
-      {failed && <span class="tag bad">{cancelled ? "cancelled" : `exit code ${String(exitCode)}`}</span>}
+      <PlainText text={`$ ${fieldText(command)}`} language="bash" />
+      {output && <PlainText text={fieldText(output)} />}
+      {failed && <span class="tag bad">{cancelled ? "cancelled" : `exit code ${fieldText(exitCode)}`}</span>}
       {excludeFromContext && <span class="tag">not in the context</span>}
     </div>
   );

@@ -1,6 +1,7 @@
 import {
   type ContentBlock,
   contentBlocks,
+  fieldText,
   type ToolCallBlock,
   type ToolResultMessage,
 } from "@espalier/session-tree";
@@ -35,7 +36,7 @@ export function ToolCall({ call, result }: ToolCallProps) {
       data-row={result?.row}
     >
       <summary>
-        <span class="tool">{visibleControls(String(call.name))}</span>
+        <span class="tool">{visibleControls(fieldText(call.name))}</span>
         <bdi class="gist">{gistOfCall(call)}</bdi>
         {failed && <span class="tag bad">failed</span>}
         {result === undefined && <span class="tag">no result</span>}
@@ -104,5 +105,5 @@ export function ToolResult({ message, hasChange = false }: ToolResultProps) {
 
 function ResultBlock({ block }: { block: ContentBlock }) {
   if (block.type === "image") return <Picture block={block} />;
-  return block.type === "text" ? <PlainText text={String(block.text ?? "")} /> : null;
+  return block.type === "text" ? <PlainText text={fieldText(block.text)} /> : null;
 }

@@ -1,6 +1,8 @@
+import { type ComponentChildren, options } from "preact";
+
 /** Characters that turn the direction of what follows, or hide in it, and other controls but tab and line ends. */
 const HIDDEN =
-  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]|\udb40[\udc00-\udc7f]/g;
 
 /** Colours of terminals, which say nothing on a page. */
 const TERMINAL = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g;
@@ -15,4 +17,29 @@ export function visibleControls(text: string): string {
       (character) => `⟨U+${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`,
     )
     .toWellFormed();
+}
+
+/**
+ * Lets nothing be hidden in what the page writes, whoever writes it: names, folders, models, labels. Markup that is set as a
+ * whole, and what somebody types, is not touched.
+ */
+export function showControls(): void {
+  const { vnode: before } = options;
+  options.vnode = (vnode) => {
+    const props = vnode.props as Record<string, unknown> & { children?: ComponentChildren };
+    if (typeof vnode.type === "string") {
+      for (const name of SAID)
+        if (typeof props[name] === "string") props[name] = visibleControls(props[name]);
+      if (props.children !== undefined) props.children = visibleChildren(props.children);
+    }
+    before?.(vnode);
+  };
+}
+
+/** Attributes that are read to somebody. */
+const SAID = ["title", "aria-label"];
+
+function visibleChildren(children: ComponentChildren): ComponentChildren {
+  if (typeof children === "string") return visibleControls(children);
+  return Array.isArray(children) ? children.map(visibleChildren) : children;
 }

@@ -1,6 +1,6 @@
 /** A failure as pages are told of it: by code to programs, by a sentence to people. */
 export interface FailureAnswer {
-  status: 400 | 403 | 404 | 409 | 500;
+  status: 400 | 403 | 404 | 409 | 413 | 500;
   error: { code: string; message: string };
 }
 
@@ -13,6 +13,7 @@ const STATUS: Readonly<Record<string, FailureAnswer["status"]>> = {
   "read-only": 403,
   "not-found": 404,
   "unknown-entry": 404,
+  "too-large": 413,
   busy: 409,
   cancelled: 409,
   stale: 409,

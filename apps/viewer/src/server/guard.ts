@@ -2,6 +2,18 @@ import { timingSafeEqual } from "node:crypto";
 import type { MiddlewareHandler } from "hono";
 import { ViewerError } from "./viewer-error.ts";
 
+/** Headers of every answer, refusals among them: nothing is stored, guessed, framed, or told to another page. */
+export const safeHeaders: MiddlewareHandler = async (context, next) => {
+  await next();
+  const { headers: answer } = context.res;
+  answer.set("cache-control", "no-store");
+  answer.set("referrer-policy", "no-referrer");
+  answer.set("x-content-type-options", "nosniff");
+  answer.set("x-frame-options", "DENY");
+  answer.set("cross-origin-resource-policy", "same-origin");
+  answer.set("cross-origin-opener-policy", "same-origin");
+};
+
 /**
  * Lets in who knows the token, asks for this machine by name, and comes from no other page. A page of another origin
  * that guesses the port can then neither read nor write, nor can a name that somebody points at 127.0.0.1.
@@ -24,13 +36,6 @@ export function guard(token: string): MiddlewareHandler {
     if (given.length !== wanted.length || !timingSafeEqual(given, wanted))
       throw new ViewerError("not-found", "There is nothing here; open the address that the server printed.");
     await next();
-    const { headers: answer } = context.res;
-    answer.set("cache-control", "no-store");
-    answer.set("referrer-policy", "no-referrer");
-    answer.set("x-content-type-options", "nosniff");
-    answer.set("x-frame-options", "DENY");
-    answer.set("cross-origin-resource-policy", "same-origin");
-    answer.set("cross-origin-opener-policy", "same-origin");
   };
 }
 

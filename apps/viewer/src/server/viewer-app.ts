@@ -1,8 +1,9 @@
 import { Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
 import { streamSSE } from "hono/streaming";
 import { failureAnswer } from "./failure.ts";
-import { guard } from "./guard.ts";
+import { guard, safeHeaders } from "./guard.ts";
 import type { OpenSessions } from "./open-sessions.ts";
 import { readRoutes } from "./read-routes.ts";
 import { streamAct } from "./stream-lines.ts";
@@ -33,6 +34,7 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
     return context.json({ error: told }, status);
   });
   app.notFound((context) => context.json({ error: NOTHING_HERE }, 404));
+  app.use(safeHeaders);
   app.use(guard(token));
 
   const api = app.basePath(`/${token}`);
@@ -53,7 +55,7 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
       async () => undefined,
     );
   });
-  api.post("/api/sessions/:key/:act", async (context) => {
+  api.post("/api/sessions/:key/:act", smallBody, async (context) => {
     const act = Object.hasOwn(writeRoutes, context.req.param("act"))
       ? writeRoutes[context.req.param("act")]
       : undefined;
@@ -112,7 +114,26 @@ const NOTHING_HERE = { code: "not-found", message: "There is nothing at this add
 /** A change comes as JSON, which no form of another page can send. */
 async function orderIn(request: Request): Promise<Order> {
   const isJson = /^application\/json\b/.test(request.headers.get("content-type") ?? "");
-  const order: unknown = isJson ? await request.json().catch(() => undefined) : undefined;
+  const order: unknown = isJson ? await request.json().catch(ifNoJson) : undefined;
   if (typeof order === "object" && order !== null && !Array.isArray(order)) return order as Order;
   throw new ViewerError("bad-request", "A change is sent as a JSON object, with that content type.");
 }
+
+/** What is no JSON is told below; a body that is too long, or cut, ends the request. */
+function ifNoJson(error: unknown): undefined {
+  if (!(error instanceof SyntaxError)) throw error;
+}
+
+/** Bytes of a change: far more than instructions for a summary, or a label. */
+const LONGEST_ORDER = 1024 * 1024;
+
+const smallBody = bodyLimit({
+  maxSize: LONGEST_ORDER,
+  onError: (context) => {
+    const { status, error } = failureAnswer(
+      new ViewerError("too-large", "A change has at most 1 MiB; send a shorter text."),
+    );
+    // What is left of the body is not read: the next request needs a connection of its own.
+    return context.json({ error }, status, { connection: "close" });
+  },
+});

@@ -6,6 +6,7 @@ import {
   DAMAGED,
   type Entry,
   type EntryKind,
+  fieldText,
   message,
   modelChange,
   thinkingLevelChange,
@@ -41,7 +42,7 @@ const tellers: readonly Teller<Entry>[] = [
     const role = Object.hasOwn(ROLES, said.role) ? ROLES[said.role]! : inline(said.role);
     if (said.role === "assistant")
       return {
-        heading: `${role} (${inline(`${said.provider}/${said.model}`)})`,
+        heading: `${role} (${inline(`${fieldText(said.provider) || "?"}/${fieldText(said.model) || "?"}`)})`,
         paragraphs: messageParagraphs(said),
       };
     if (said.role !== "toolResult") return { heading: role, paragraphs: messageParagraphs(said) };
@@ -89,8 +90,9 @@ const tellers: readonly Teller<Entry>[] = [
 /** What a document says of an entry; undefined for one that says nothing to people. */
 export function tellEntry(entry: Entry): MarkdownEntry | undefined {
   if (entry.type === DAMAGED) return { heading: "An entry that can no longer be read", paragraphs: [] };
-  const told = tellers.find(({ kind }) => kind.is(entry));
-  const problem = told?.kind.problem?.(entry);
-  if (problem) return { heading: `An entry of type ${inline(entry.type)} that is not sound`, paragraphs: [] };
+  const { type } = entry;
+  const told = tellers.find(({ kind }) => kind.type === type);
+  if (told && !told.kind.is(entry))
+    return { heading: `An entry of type ${inline(type)} that is not sound`, paragraphs: [] };
   return told?.tell(entry);
 }

@@ -3,10 +3,11 @@ import {
   type ContentBlock,
   type ContextMessage,
   contentBlocks,
+  fieldText,
   type ToolResultMessage,
 } from "@espalier/session-tree";
 import { cutText } from "@espalier/summarizer";
-import { fenced, inline, quoted, textOf } from "./markdown-text.ts";
+import { fenced, inline, quoted } from "./markdown-text.ts";
 
 /** Characters of a tool's result, a call's arguments or a shell's output that are shown; the rest is counted. */
 const SHOWN = 2_000;
@@ -20,14 +21,14 @@ export function messageParagraphs(message: ContextMessage): string[] {
       return [fenced(cutText(bashExecutionText(message), SHOWN))];
     case "compactionSummary":
     case "branchSummary":
-      return [quoted(textOf(message.summary))];
+      return [quoted(fieldText(message.summary))];
     case "system":
       return [
         ...contentBlocks(message).map(blockParagraph),
         ...Object.entries(message.sections ?? {}).map(([name, text]) =>
           text === null
             ? `Section ${inline(name)} removed`
-            : `**${inline(name)}**\n\n${quoted(textOf(text))}`,
+            : `**${inline(name)}**\n\n${quoted(fieldText(text))}`,
         ),
       ];
     case "assistant":
@@ -40,7 +41,7 @@ export function messageParagraphs(message: ContextMessage): string[] {
 /** Results are what they are, and can be long: in a fence, and cut. */
 function resultParagraphs(message: ToolResultMessage): string[] {
   const paragraphs = contentBlocks(message).map((block) =>
-    block.type === "text" ? fenced(cutText(textOf(block.text), SHOWN)) : blockParagraph(block),
+    block.type === "text" ? fenced(cutText(fieldText(block.text), SHOWN)) : blockParagraph(block),
   );
   return paragraphs.length > 0 ? paragraphs : ["(no output)"];
 }
@@ -48,17 +49,17 @@ function resultParagraphs(message: ToolResultMessage): string[] {
 function blockParagraph(block: ContentBlock): string {
   switch (block.type) {
     case "text":
-      return quoted(textOf(block.text));
+      return quoted(fieldText(block.text));
     case "thinking":
       return block.redacted
         ? "**Thinking** (encrypted)"
-        : `**Thinking**\n\n${quoted(textOf(block.thinking))}`;
+        : `**Thinking**\n\n${quoted(fieldText(block.thinking))}`;
     case "toolCall": {
       const given = JSON.stringify(block.arguments, null, 2) ?? "";
       return `**Call** ${inline(block.name)}\n\n${fenced(cutText(given, SHOWN), "json")}`;
     }
     case "image": {
-      const bytes = Math.floor((textOf(block.data).length * 3) / 4);
+      const bytes = Math.floor((fieldText(block.data).length * 3) / 4);
       return `(picture, ${inline(block.mimeType)}, ${bytes} bytes)`;
     }
     default:

@@ -1,4 +1,4 @@
-import { plainLine, plainText } from "@espalier/session-tree";
+import { fieldText, plainLine, plainText } from "@espalier/session-tree";
 
 /**
  * Text as a quotation. What was said is markdown more often than not, and may hold headings, rules or a fence that nobody
@@ -20,18 +20,9 @@ export function fenced(text: string, language = ""): string {
   return `${fence}${language}\n${lines}\n${fence}`;
 }
 
-/** A field that should be text, whatever a file says it is. */
-export function textOf(value: unknown): string {
-  return typeof value === "string"
-    ? value
-    : value === undefined || value === null
-      ? ""
-      : JSON.stringify(value);
-}
-
 /** A short text within a line, as code. */
 export function inline(text: unknown): string {
-  const line = plainLine(textOf(text)).replaceAll("`", "'");
+  const line = plainLine(fieldText(text)).replaceAll("`", "'");
   return line === "" ? "`?`" : `\`${line}\``;
 }
 

@@ -2,6 +2,7 @@ import {
   type AssistantMessage,
   type ContentBlock,
   type ContextMessage,
+  fieldText,
   isRecord,
   type SessionContext,
 } from "@espalier/session-tree";
@@ -100,9 +101,9 @@ export class Cargo {
       return this.#rules.keepsTextsApart && this.#needsCarrying(block) ? this.#asText(block) : block;
     }
     if (block.type === "image") {
-      const data = String(block.data);
+      const data = fieldText(block.data);
       const isSound =
-        data.length % 4 === 0 && SOUND_DATA.test(data) && SOUND_TYPE.test(String(block.mimeType));
+        data.length % 4 === 0 && SOUND_DATA.test(data) && SOUND_TYPE.test(fieldText(block.mimeType));
       const carried = isSound && (this.#nativeOf(block) !== undefined || data.startsWith(MARK));
       return carried ? this.#asPicture(block) : block;
     }
@@ -159,6 +160,6 @@ const holdsMark = (text: unknown): boolean => typeof text === "string" && text.i
 
 /** Remembers by the id that a request will have; of two that become equal, neither is known. */
 function register(map: Map<string, Native | undefined>, id: unknown, native: Native | undefined): void {
-  const key = String(id).replace(/[^a-zA-Z0-9_-]/g, "_");
+  const key = fieldText(id).replace(/[^a-zA-Z0-9_-]/g, "_");
   map.set(key, map.has(key) ? undefined : native);
 }

@@ -5,3 +5,4 @@ export { type ImportOptions, importSessions } from "./import-sessions.ts";
 export { type Environment, type LocalAgent, localAgents } from "./local-agent.ts";
 export { SourceFiles } from "./source-files.ts";
 export type { Summarize } from "./summarise-opaque.ts";
+export { TemporaryFile } from "./temporary-file.ts";

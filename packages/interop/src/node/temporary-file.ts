@@ -18,7 +18,7 @@ export class TemporaryFile implements PageFile {
   /** @throws InteropError `no-room` */
   constructor(folder = tmpdir()) {
     this.#folder = folder;
-    this.#path = join(folder, `espalier-import-${randomUUID()}`);
+    this.#path = join(folder, `espalier-${randomUUID()}`);
     this.#handle = this.#try(() => openSync(this.#path!, "wx+", 0o600));
     this.#removeName();
   }
@@ -69,7 +69,7 @@ export class TemporaryFile implements PageFile {
   }
 
   #error(cause: unknown): InteropError {
-    const message = `What an import has to remember cannot be kept in ${this.#folder} (${String((cause as { code?: unknown }).code ?? "cut")}); make room there, or name another folder in TMPDIR.`;
+    const message = `Temporary data cannot be kept in ${this.#folder} (${String((cause as { code?: unknown }).code ?? "cut")}); make room there, or name another folder in TMPDIR.`;
     return new InteropError("no-room", message, { cause });
   }
 }

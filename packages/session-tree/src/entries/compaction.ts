@@ -23,7 +23,7 @@ export interface CompactionEntry extends Entry {
 export const compaction = defineEntry<CompactionEntry>("compaction", {
   movesLeaf: true,
   toMessages: ({ summary, tokensBefore, timestamp, systemMessage }) => [
-    ...(systemMessage ? [systemMessage] : []),
+    ...(isSystemMessage(systemMessage) ? [systemMessage] : []),
     {
       role: "compactionSummary",
       summary: summary ?? "",
@@ -42,6 +42,10 @@ export const compaction = defineEntry<CompactionEntry>("compaction", {
         ? "`firstKeptEntryId` is missing"
         : undefined,
 });
+
+/** What stands in the place of the system's words may be anything in a file that is read. */
+const isSystemMessage = (value: unknown): value is SystemMessage =>
+  typeof value === "object" && value !== null && (value as { role?: unknown }).role === "system";
 
 /**
  * Our compactions record the settings that were in force, so that a reader coming from the end of a long file need not

@@ -42,7 +42,7 @@ export function isMessage<Role extends StoredMessage["role"]>(
   entry: Entry,
   role: Role,
 ): entry is MessageEntry & { message: Extract<StoredMessage, { role: Role }> } {
-  return message.is(entry) && entry.message?.role === role;
+  return message.is(entry) && entry.message.role === role;
 }
 
 /** True for an answer that was kept in the file and never reached the conversation. */

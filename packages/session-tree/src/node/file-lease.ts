@@ -193,7 +193,9 @@ class LeaseFiles {
     }
     try {
       const lease = JSON.parse(text) as Lease;
-      return isProcessNumber(lease?.pid) && typeof lease.host === "string" ? lease : undefined;
+      if (!isProcessNumber(lease?.pid) || typeof lease.host !== "string") return undefined;
+      // Another version may have written less of it: who writes is known all the same.
+      return { ...lease, since: typeof lease.since === "string" ? lease.since : "" };
     } catch {
       // Never written by us like this while its owner lived: see `put`.
       return undefined;
@@ -271,7 +273,7 @@ function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): Ses
   const act = files.path.endsWith(".upgrade") ? "brought to the current format" : "written";
   const isHere = host === files.processes.own().host;
   const cure = isHere ? "or end that process" : `or, if that machine has given it up, remove ${files.path}`;
-  const message = `${path} is being ${act} by process ${pid} on ${host} since ${since}; read it only, fork it, share it, ${cure}.`;
+  const message = `${path} is being ${act} by process ${pid} on ${host}${since && ` since ${since}`}; read it only, fork it, share it, ${cure}.`;
   return new SessionTreeError("busy", message, { holder: { pid, host, since } });
 }
 

@@ -1,3 +1,4 @@
+import { fieldText } from "../plain-text.ts";
 import { parsedItem } from "../request/parsed-item.ts";
 import { isRecord } from "../request/record.ts";
 import { byName, type FieldRule, type Redactor } from "./redactor.ts";
@@ -20,7 +21,7 @@ const rulesOf = new Map([
 const unknownBlock = byName(COMMON, wireRule);
 
 function redactBlock(block: Record<string, unknown>, redactor: Redactor): unknown {
-  const type = String(block["type"]);
+  const type = fieldText(block["type"]);
   const treated = redactor.fields(block, rulesOf.get(type) ?? unknownBlock);
   return type === "thinking" ? unsignedIfChanged(block, treated, redactor) : treated;
 }

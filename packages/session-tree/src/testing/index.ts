@@ -11,3 +11,4 @@ export { type GrownTree, type GrowOptions, growEntries, growTree } from "./grow-
 export { messagesProblems } from "./messages-rules.ts";
 export { chatProblems, responsesProblems } from "./openai-rules.ts";
 export { storeConformance } from "./store-conformance.ts";
+export { type WrongField, type WrongFieldPlace, wrongFields } from "./wrong-fields.ts";
