@@ -64,7 +64,7 @@ test.each([
   const { session } = await growTree("u1");
   const text = unit.repeat(100_000 / unit.length);
   const before = performance.now();
-  expect(stringWidth(cutToColumns(text, 160))).toBeLessThanOrEqual(160);
+  expect(columnsOf(cutToColumns(text, 160))).toBeLessThanOrEqual(160);
   expect(columnsOf(text)).toBeGreaterThanOrEqual(0);
   expect(wrapped(text, 100).length).toBeGreaterThan(0);
   expect(drawTree(session, { describe: () => text, width: 80 })).not.toContain("\n");

@@ -1,5 +1,5 @@
 import DOMPurify from "dompurify";
-import { Marked } from "marked";
+import MarkdownIt from "markdown-it";
 import { highlighted, LONGEST_COLOURED } from "./highlight.ts";
 import { visibleControls } from "./visible-controls.ts";
 
@@ -41,46 +41,73 @@ function keepOurClasses(node: Element): void {
 /** Characters of code that may still be coloured in the text at hand: as many as of one piece, in all of its pieces. */
 let colourable = 0;
 
-const marked = new Marked({
-  gfm: true,
-  breaks: false,
-  renderer: {
-    code({ text, lang }) {
-      colourable -= text.length;
-      const language = colourable < 0 ? undefined : lang?.split(/\s/)[0]?.toLowerCase();
-      return `<pre><code class="hljs">${highlighted(text, language) ?? escaped(text)}</code></pre>`;
-    },
-    // A picture at an address would be a request; its name and address are told instead.
-    image({ href, text }) {
-      return `<span>${escaped(text === "" ? "picture" : text)}</span> <code>${escaped(href)}</code>`;
-    },
-    // Markup that stands in a text is shown as what it is: text.
-    html({ text }) {
-      return escaped(text);
-    },
-  },
-});
+/**
+ * A reader of markdown without a rule that takes time by the square of a text. Markup that stands in a text is shown as what
+ * it is: text.
+ */
+const markdown = new MarkdownIt({ html: false, linkify: true });
+// Names of files end like names of countries: only what is written as an address becomes one.
+markdown.linkify.set({ fuzzyLink: false });
+
+/** Milliseconds in which a text is read; one that takes longer is shown as it is. */
+const BUDGET = 300;
+
+/** Tokens that a text may become, two for most elements: the browser takes its time for each. */
+const MOST_TOKENS = 20_000;
+
+/** When the text at hand has taken too long. */
+let deadline = 0;
+
+class OutOfTime extends Error {}
+
+/** A rule that finds nothing, asked at every place of a text. */
+function watchTime(): boolean {
+  if (performance.now() > deadline) throw new OutOfTime();
+  return false;
+}
+markdown.block.ruler.before("table", "watch-time", watchTime);
+markdown.inline.ruler.before("text", "watch-time", watchTime);
+
+function codeBlock(text: string, named: string): string {
+  colourable -= text.length;
+  const language = colourable < 0 ? undefined : named.split(/\s/)[0]?.toLowerCase();
+  return `<pre><code class="hljs">${highlighted(text, language) ?? escaped(text)}</code></pre>`;
+}
+
+markdown.renderer.rules.fence = (tokens, at) => codeBlock(tokens[at]!.content, tokens[at]!.info.trim());
+markdown.renderer.rules.code_block = (tokens, at) => codeBlock(tokens[at]!.content, "");
+// A picture at an address would be a request; its name and address are told instead.
+markdown.renderer.rules.image = (tokens, at) => {
+  const { content } = tokens[at]!;
+  const address = String(tokens[at]!.attrGet("src") ?? "");
+  return `<span>${escaped(content === "" ? "picture" : content)}</span> <code>${escaped(address)}</code>`;
+};
+for (const cell of ["th_open", "td_open"]) {
+  markdown.renderer.rules[cell] = (tokens, at, options, _env, renderer) => {
+    const token = tokens[at]!;
+    // No style gets through the sanitiser.
+    const side = /text-align:(\w+)/.exec(String(token.attrGet("style")))?.[1];
+    token.attrs = side === undefined ? null : [["align", side]];
+    return renderer.renderToken(tokens, at, options);
+  };
+}
 
 /** Longer texts are shown as they are, without markup. */
 const LONGEST = 200_000;
 
-/**
- * So are texts with more marks than this that may begin or end an emphasis in one paragraph: pairing them takes time by
- * the square of how many there are, a tenth of a second for these.
- */
-const MOST_MARKS = 4_000;
-
-/** Markdown as safe markup; undefined for a text that would take too long, or is nested too deep, to be looked through. */
+/** Markdown as safe markup; undefined for a text that is too long, takes too long, or becomes too many elements. */
 export function markdownMarkup(text: string): string | undefined {
   if (text.length > LONGEST) return undefined;
-  const isCrowded = (paragraph: string) => (paragraph.match(/[*_~]/g)?.length ?? 0) > MOST_MARKS;
-  if (text.split(/\n\s*\n/).some(isCrowded)) return undefined;
   colourable = LONGEST_COLOURED;
+  deadline = performance.now() + BUDGET;
+  const env = {};
   try {
-    return safeMarkup(marked.parse(visibleControls(text), { async: false }));
+    const tokens = markdown.parse(visibleControls(text), env);
+    const count = tokens.reduce((sum, { children }) => sum + 1 + (children?.length ?? 0), 0);
+    if (count > MOST_TOKENS) return undefined;
+    return safeMarkup(markdown.renderer.render(tokens, markdown.options, env));
   } catch (error) {
-    // Thousands of quotes in each other are no text that anybody wrote.
-    if (error instanceof RangeError) return undefined;
+    if (error instanceof OutOfTime) return undefined;
     throw error;
   }
 }
