@@ -3,7 +3,7 @@ export interface LeaseHolder {
   /** Of its process, on `host`. */
   pid: number;
   host: string;
-  /** Since when, ISO 8601, UTC. */
+  /** Since when, ISO 8601, UTC; empty where the lease does not say. */
   since: string;
 }
 

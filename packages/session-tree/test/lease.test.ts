@@ -99,7 +99,7 @@ test.each([undefined, null, 7, {}])(
   "a lease that does not say since when is told without it: %j",
   async (since) => {
     leave({ since });
-    const error = await store.lease(ref).catch((cause: SessionTreeError) => cause);
+    const error = await store.lease({ file: ref }).catch((cause: SessionTreeError) => cause);
     expect(error).toMatchObject({ code: "busy", holder: { since: "" } });
     expect((error as Error).message).toContain(`on ${hostname()}; read it only`);
   },

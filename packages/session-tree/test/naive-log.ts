@@ -74,7 +74,9 @@ function takeLine(
     note("salvaged", offset + found.from);
   }
   const { id, type, parentId = null } = found.entry as { id: string; type: string; parentId?: string | null };
-  const row = { id, type, parentId, entry: found.entry };
+  const { timestamp } = found.entry as { timestamp?: unknown };
+  const entry = { ...found.entry, timestamp: typeof timestamp === "string" ? timestamp : "" };
+  const row = { id, type, parentId, entry };
   add(log, row, offset + found.from, content.slice(found.from), note);
   if (!terminated) note("unterminated-tail");
   return true;
