@@ -16,7 +16,7 @@ import { CommandError } from "./failure.ts";
 import { refuseForeign } from "./foreign-session.ts";
 import { readingTrace } from "./reading-trace.ts";
 import { warnOfHeader } from "./session-warnings.ts";
-import { settingsInForce, settledBy } from "./settings-in-force.ts";
+import { confirmTrust, settingsInForce, settledBy } from "./settings-in-force.ts";
 import type { Shell } from "./shell.ts";
 
 /** How much of a session a command needs. */
@@ -105,7 +105,8 @@ export function heard(shell: Shell): OpenOptions & Reach {
   return {
     ...(shell.globals.trace ? { onOpened: (session) => shell.complain(readingTrace(session)) } : {}),
     extensions: shell.globals.extension ?? [],
-    onReport: ({ message }) => shell.complain(message),
+    onReport: ({ message }) => shell.complainOnce(message),
+    confirmTrust: confirmTrust(shell),
     ui: { notify: (message) => shell.complain(message) },
     ...storeOf(shell),
   };

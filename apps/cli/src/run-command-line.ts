@@ -8,6 +8,8 @@ import { createShell, type Shell } from "./shell.ts";
 /** Runs one command. Returns the exit code: 0 done, 1 the thing asked for did not happen, 2 wrong usage, 130 interrupted. */
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
+  // Stdout is the command's answer: what an extension says on the console goes beside it.
+  Object.assign(console, { _stdout: process.stderr });
   const program = createProgram(shell);
   process.once("uncaughtException", (error) => void endByStray(shell, error));
   try {

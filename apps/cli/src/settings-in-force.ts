@@ -1,5 +1,9 @@
+import { createInterface } from "node:readline/promises";
 import {
+  type ConfirmTrust,
   type OpenOptions,
+  openTrust,
+  type ProjectTrust,
   type ResolvedSettings,
   resolvePolicy,
   resolveSettings,
@@ -7,6 +11,7 @@ import {
   type Settings,
   sessionOptionsOf,
 } from "@espalier/engine";
+import { plainLine } from "./plain-text.ts";
 import type { Shell } from "./shell.ts";
 
 /**
@@ -16,18 +21,54 @@ import type { Shell } from "./shell.ts";
  * @param above what stands above all else
  */
 export function settingsInForce(
-  { globals }: Pick<Shell, "globals">,
+  shell: Shell,
   modelOf: () => string | undefined = () => undefined,
   above: Partial<Settings> = {},
 ): Promise<ResolvedSettings> {
-  const { summarizer, fallback } = globals;
+  const { summarizer, fallback } = shell.globals;
   const flags = {
     ...(summarizer === undefined ? {} : { summarizer }),
     ...(fallback === undefined ? {} : { fallback }),
     ...above,
   };
-  return resolveSettings({ flags, model: modelOf });
+  return resolveSettings({ flags, model: modelOf, confirmTrust: confirmTrust(shell) });
 }
+
+/** Asks a person about a project that changed since it was trusted, once a command; without a terminal it does not count. */
+export const confirmTrust =
+  (shell: Shell): ConfirmTrust =>
+  (project) => {
+    if (!shell.interactive) return false;
+    const answer = shell.trustAnswers.get(project.folder) ?? ask(project);
+    shell.trustAnswers.set(project.folder, answer);
+    return answer;
+  };
+
+/** Asks about the folder in which the command runs, for what draws on the terminal and cannot ask later. */
+export async function askAboutProject(shell: Shell): Promise<void> {
+  const trust = openTrust();
+  const project = trust.look(process.cwd());
+  if (project.state === "changed" && (await confirmTrust(shell)(project))) await trust.trust(project.folder);
+}
+
+async function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const lines = [
+      `${folder} has changed since you trusted it:`,
+      ...changes.slice(0, MOST_CHANGES).map((path) => `  ${path}`),
+      ...(changes.length > MOST_CHANGES ? [`  and ${changes.length - MOST_CHANGES} more`] : []),
+      "Its settings may spend and its extensions run code. Trust it as it is now? [y/N] ",
+    ];
+    const answer = await terminal.question(lines.map(plainLine).join("\n"));
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Files that a question names. */
+const MOST_CHANGES = 10;
 
 /**
  * Brings the settings in force into the session that is opened. Who writes its summaries is found only for what
@@ -46,7 +87,7 @@ export function settled(
   { values, ignored }: Pick<ResolvedSettings, "values" | "ignored">,
   summarizes: boolean,
 ) {
-  for (const sentence of ignored) shell.complain(sentence);
+  for (const sentence of ignored) shell.complainOnce(sentence);
   return {
     ...sessionOptionsOf(values),
     extensions: [...values.extensions, ...(shell.globals.extension ?? [])],

@@ -41,13 +41,18 @@ export interface Shell {
   globals: GlobalOptions;
   /** The store of `--store`; undefined where sessions are files. Known when the command runs. */
   store: SessionStore | undefined;
+  /** Answers about projects that changed since they were trusted, by folder: each is asked about once. */
+  readonly trustAnswers: Map<string, Promise<boolean>>;
   /** Tells people one sentence, beside the output. */
   complain(sentence: string): void;
+  /** The same, for a sentence that more than one step of a command may have to tell. */
+  complainOnce(sentence: string): void;
 }
 
 export function createShell(parameters: readonly string[]): Shell {
   const { stdin, stdout, stderr } = process;
   const json = wantsJson(parameters);
+  const told = new Set<string>();
   return {
     json,
     output: new Output(stdout),
@@ -58,6 +63,11 @@ export function createShell(parameters: readonly string[]): Shell {
     exitCode: 0,
     globals: {},
     store: undefined,
+    trustAnswers: new Map(),
+    complainOnce(sentence) {
+      if (!told.has(sentence)) this.complain(sentence);
+      told.add(sentence);
+    },
     complain: (sentence) => void stderr.write(`${plainLine(sentence)}\n`),
   };
 }

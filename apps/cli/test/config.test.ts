@@ -1,4 +1,5 @@
-import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { POLICY_NAMES, SETTINGS_KEYS } from "@espalier/engine";
 import { expect, test } from "vitest";
@@ -14,6 +15,7 @@ import {
   stateOf,
   temporaryFolder,
 } from "./espalier.ts";
+import { hasTmux, Tmux } from "./tmux.ts";
 
 interface Place {
   cwd: string;
@@ -45,6 +47,7 @@ const rowOf = (rows: Row[], key: string) => rows.find((row) => row.key === key);
 
 test("config --json tells every setting, where it comes from and the file", async () => {
   const { home, ...place } = placeWith({ user: { keep_last: 12 }, project: { maxMessages: 60 } });
+  await espalier(["trust"], place);
   const { code, value } = await espalierJson(["config", "--summarizer", "extractive"], {
     ...place,
     env: { ...place.env, ESPALIER_COMPACT_RETRY_COUNT: "5" },
@@ -109,6 +112,106 @@ test("a bad setting ends a command that needs it, with the file, the key and wha
   expect(stateOf(file)).toBe(before);
   expect((await espalierJson(["tree", file], place)).code).toBe(0);
 });
+
+test("config says what of an untrusted project is left out, and why", async () => {
+  const { home: _, ...place } = placeWith({ project: { maxMessages: 60, summarizer: "anthropic" } });
+  const file = join(place.cwd, ".espalier", "settings.json");
+  const { value, stderr } = await espalierJson(["config"], place);
+  expect(rowOf(value, "maxMessages")).toEqual({
+    key: "maxMessages",
+    value: 50,
+    origin: "default",
+    file: null,
+    leftOut: { file, effect: "spends" },
+  });
+  expect(rowOf(value, "summarizer")).toMatchObject({ value: null, leftOut: { file, effect: "sends" } });
+  expect(stderr).toBe(
+    `${file}: its settings (summarizer, maxMessages) count only after \`espalier trust\` in ${place.cwd}.\n`,
+  );
+  const { stdout } = await espalier(["config"], place);
+  expect(stdout).toContain("left out, since the project is not trusted as it is now:\n");
+  expect(stdout).toMatch(/^summarizer +chooses who is sent what was said +/m);
+  expect(stdout).toMatch(/^maxMessages +decides how often and how much is sent +/m);
+});
+
+test("no command waits for settings of a project that are a FIFO or a device", async () => {
+  for (const make of [
+    (file: string) => void execFileSync("mkfifo", [file]),
+    (file: string) => symlinkSync("/dev/zero", file),
+  ]) {
+    const { home: _, ...place } = placeWith({});
+    mkdirSync(join(place.cwd, ".espalier"));
+    make(join(place.cwd, ".espalier", "settings.json"));
+    const file = demoCopy();
+    for (const command of [["config"], ["name", file, "one"], ["compact", file, "--dry-run"]])
+      expect((await espalier(command, place)).code, command[0]).toBe(0);
+    expect(await espalier(["trust"], place)).toMatchObject({ code: 1, stdout: "" });
+  }
+});
+
+test("projects that are trusted at once are all trusted", async () => {
+  const { home: _, ...place } = placeWith({});
+  const projects = Array.from({ length: 8 }, temporaryFolder);
+  const runs = await Promise.all(projects.map((project) => espalier(["trust", project], place)));
+  expect(runs.map(({ code }) => code)).toEqual(projects.map(() => 0));
+  const { value } = await espalierJson(["trust", "--list"], place);
+  expect(value.folders).toEqual(projects.map((project) => realpathSync(project)).sort());
+});
+
+test("a project that changed since it was trusted does not count without a terminal, which is told once", async () => {
+  const { home: _, ...place } = placeWith({ project: { extensions: ["./mark.ts"] } });
+  const ran = join(place.cwd, "ran");
+  const mark = (text: string) =>
+    `import { appendFileSync } from "node:fs";\nexport default () => appendFileSync(${JSON.stringify(ran)}, "${text} ");`;
+  const extensions = join(place.cwd, ".espalier", "extensions");
+  mkdirSync(extensions);
+  writeFileSync(join(extensions, "found.ts"), mark("found"));
+  writeFileSync(join(place.cwd, ".espalier", "mark.ts"), mark("named"));
+  const file = sessionOf({ ...HEADER, cwd: place.cwd }, said("u1", null, "hello"));
+  await espalier(["trust"], place);
+  expect(await espalier(["name", file, "first"], place)).toMatchObject({ code: 0, stderr: "" });
+  expect(readFileSync(ran, "utf8")).toBe("found named ");
+  writeFileSync(join(place.cwd, ".espalier", "mark.ts"), mark("changed"));
+  const { code, stderr } = await espalier(["name", file, "second"], place);
+  expect(code).toBe(0);
+  expect(stderr).toBe(
+    `${place.cwd} has changed since it was trusted (.espalier/mark.ts): its settings and extensions do not count until \`espalier trust ${place.cwd}\`.\n`,
+  );
+  expect(readFileSync(ran, "utf8")).toBe("found named ");
+  await espalier(["trust"], place);
+  expect(await espalier(["name", file, "third"], place)).toMatchObject({ code: 0, stderr: "" });
+  expect(readFileSync(ran, "utf8")).toBe("found named found changed ");
+});
+
+test.skipIf(!hasTmux)(
+  "a project that changed since it was trusted is asked about once on a terminal",
+  async () => {
+    const { home: _, ...place } = placeWith({ project: { keepLast: 12, extensions: ["./mark.ts"] } });
+    const ran = join(place.cwd, "ran");
+    const marking = `import { appendFileSync } from "node:fs";\nexport default () => appendFileSync(${JSON.stringify(ran)}, "ran");`;
+    mkdirSync(join(place.cwd, ".espalier", "extensions"));
+    const found = join(place.cwd, ".espalier", "extensions", "found.ts");
+    writeFileSync(found, "export default () => {};");
+    writeFileSync(join(place.cwd, ".espalier", "mark.ts"), "export default () => {};");
+    const file = sessionOf({ ...HEADER, cwd: place.cwd }, said("u1", null, "hello"));
+    await espalier(["trust"], place);
+    writeFileSync(found, marking);
+    for (const [answer, times] of [
+      ["n", 0],
+      ["y", 1],
+    ] as const) {
+      const tmux = await Tmux.run(["name", file, answer], { ...place, columns: 160 });
+      await tmux.shows("Trust it as it is now? [y/N]");
+      expect(tmux.screen).toContain(".espalier/extensions/found.ts");
+      tmux.type(answer);
+      await tmux.shows(/the command left with 0/);
+      expect(tmux.history.match(/Trust it as it is now/g)).toHaveLength(1);
+      expect(existsSync(ran) ? readFileSync(ran, "utf8") : "").toBe("ran".repeat(times));
+    }
+    expect(await espalier(["name", file, "later"], place)).toMatchObject({ code: 0, stderr: "" });
+  },
+  60_000,
+);
 
 test("modules that a project names count when it is trusted, and not before", async () => {
   const { home: _, ...place } = placeWith({ project: { extensions: ["./mark.ts"] } });

@@ -1,9 +1,9 @@
 // Places that are made to hurt, or cannot be read: what the commands say of them.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { DEMO, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
+import { DEMO, demoCopy, espalier, espalierJson, temporaryFolder } from "./espalier.ts";
 
 test("one folder that cannot be read ends neither list, search nor import, and is told", async () => {
   const folder = temporaryFolder();
@@ -66,4 +66,43 @@ test("serve refuses what is neither a folder nor a session's file", async () => 
     code: 2,
     stderr: expect.stringContaining("is a symbolic link"),
   });
+});
+
+test("what an extension says on the console stands beside the answer, never in it", async () => {
+  const folder = temporaryFolder();
+  const extension = join(folder, "talks.ts");
+  writeFileSync(
+    extension,
+    `import { log } from "node:console";
+export default (api: any) => {
+  console.log("from setup"); console.info("info"); console.table([1]); log("bound");
+  api.on("entry_appended", () => console.log("from a handler"));
+};`,
+  );
+  const file = demoCopy();
+  for (const parameters of [
+    ["name", file, "new"],
+    ["tree", file],
+    ["context", file],
+  ]) {
+    const { code, stdout, stderr } = await espalier([...parameters, "--extension", extension, "--json"]);
+    expect(code).toBe(0);
+    expect(() => JSON.parse(stdout)).not.toThrow();
+    for (const said of ["from setup", "info"]) expect(stderr).toContain(said);
+  }
+  const { stdout } = await espalier(["name", file, "newer", "--extension", extension]);
+  expect(stdout).not.toContain("from");
+});
+
+test("an empty file's refusal names a way out", async () => {
+  const file = join(temporaryFolder(), "empty.jsonl");
+  writeFileSync(file, "");
+  for (const verb of ["tree", "context", "doctor", "delete"]) {
+    const { code, value } = await espalierJson([verb, file, ...(verb === "delete" ? ["--yes"] : [])]);
+    expect(code).toBe(1);
+    expect(value.error).toEqual({
+      code: "empty-file",
+      message: `${file} is empty, and a session begins with a header line; put a copy of it in its place, or remove it.`,
+    });
+  }
 });

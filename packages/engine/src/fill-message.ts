@@ -52,10 +52,22 @@ export function fillMessages(
   // A result may belong to a call of the same batch.
   const said: StoredMessage[] = [];
   return drafts.map((draft) => {
-    const entry = fillMessage(draft, context, now, said);
+    const entry = readDraft(() => fillMessage(draft, context, now, said));
     said.push(entry.message);
     return entry;
   });
+}
+
+/** A getter of a draft may throw anything. */
+function readDraft<Read>(read: () => Read): Read {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof EngineError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `The message cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
+    throw new EngineError("bad-input", message, { cause });
+  }
 }
 
 /**

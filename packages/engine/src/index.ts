@@ -79,16 +79,24 @@ export { type SearchOptions, searchSessions } from "./search/search-sessions.ts"
 export { Session } from "./session.ts";
 export type { ActOptions, EngineHost, SessionOptions, SessionState } from "./session-state.ts";
 export {
+  type LeftOutSetting,
   type ResolvedSettings,
   resolveSettings,
   type SettingOrigin,
   type SettingsSources,
 } from "./settings/resolve-settings.ts";
 export { sessionOptionsOf } from "./settings/session-options-of.ts";
-export { DEFAULT_SETTINGS, SETTINGS_KEYS, type Settings, type SettingsKey } from "./settings/settings.ts";
+export {
+  DEFAULT_SETTINGS,
+  SETTING_EFFECTS,
+  SETTINGS_KEYS,
+  type SettingEffect,
+  type Settings,
+  type SettingsKey,
+} from "./settings/settings.ts";
 export type { Settle } from "./settings/settings-in-force.ts";
 export { settingsJsonSchema } from "./settings/settings-json-schema.ts";
 export type { SettingsOrigin } from "./settings/settings-layer.ts";
 export { settleTail } from "./settle-tail.ts";
-export { openTrust, type TrustStore } from "./trust.ts";
+export { type ConfirmTrust, openTrust, type ProjectTrust, type TrustStore } from "./trust.ts";
 export { type LastAct, lastAct } from "./undo.ts";

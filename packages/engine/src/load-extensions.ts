@@ -1,4 +1,3 @@
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import * as branchSummary from "@espalier/branch-summary";
 import * as compaction from "@espalier/compaction";
@@ -10,6 +9,7 @@ import {
 } from "@espalier/extensions";
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
 import * as sessionTree from "@espalier/session-tree";
+import { makeFolder } from "@espalier/session-tree/node";
 import * as summarizer from "@espalier/summarizer";
 import { sessionFolder } from "./context-for-handlers.ts";
 import {
@@ -22,7 +22,7 @@ import {
 import type { ExtensionContext } from "./extension-context.ts";
 import { type EngineHooks, engineHooks } from "./hooks.ts";
 import type { EngineHost, SessionState } from "./session-state.ts";
-import { openTrust } from "./trust.ts";
+import { type ConfirmTrust, changedSentence, openTrust } from "./trust.ts";
 
 /** Which extensions a session has. */
 export interface ExtensionOptions {
@@ -33,6 +33,8 @@ export interface ExtensionOptions {
    * trusted; one that cannot be loaded is reported and left out. Default false.
    */
   discoverExtensions?: boolean;
+  /** Asked when the session's project changed since it was trusted. Default: its extensions do not count. */
+  confirmTrust?: ConfirmTrust;
   /** Hears of everything that went wrong with extensions. */
   onReport?: (report: ExtensionReport) => void;
 }
@@ -48,7 +50,7 @@ export async function loadExtensions(
   options: ExtensionOptions,
   home: string,
 ): Promise<void> {
-  for (const found of options.discoverExtensions ? await discovered(session, home) : []) {
+  for (const found of options.discoverExtensions ? await discovered(session, options, home) : []) {
     try {
       await register(session, found, home);
     } catch (error) {
@@ -60,13 +62,34 @@ export async function loadExtensions(
     await register(session, named, home, `inline extension ${at + 1}`);
 }
 
-async function discovered(session: SessionState, home: string): Promise<string[]> {
+async function discovered(
+  session: SessionState,
+  { confirmTrust }: ExtensionOptions,
+  home: string,
+): Promise<string[]> {
   const project = session.core.header ? sessionFolder(session.core.header) : "";
-  const ofProject =
-    project !== "" && openTrust(home).isTrusted(project)
-      ? await findExtensions(join(project, ".espalier", "extensions"))
-      : [];
+  const ofProject = project === "" ? [] : await extensionsOf(project, session, { confirmTrust, home });
   return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
+}
+
+/** The extensions of a project that is trusted as it is now. */
+async function extensionsOf(
+  project: string,
+  session: SessionState,
+  { confirmTrust, home }: { confirmTrust: ConfirmTrust | undefined; home: string },
+): Promise<readonly string[]> {
+  const trust = openTrust(home);
+  const seen = trust.look(project);
+  if (seen.state === "untrusted") return [];
+  const found = await findExtensions(join(project, ".espalier", "extensions"));
+  if (found.length === 0 || seen.state === "trusted") return found;
+  if (await confirmTrust?.(seen)) {
+    await trust.trust(project);
+    return found;
+  }
+  const message = changedSentence(seen);
+  session.host.report({ kind: "refused-load", owners: found, hook: null, message });
+  return [];
 }
 
 /** @param unnamed name in messages for a function that has none of its own */
@@ -94,7 +117,7 @@ const isNamed = ({ name }: Extension): boolean => name !== "" && name !== "defau
 
 async function loaded(file: string, home: string): Promise<{ owner: string; setup: Extension }> {
   const cacheDir = join(home, "cache", "extensions");
-  mkdirSync(cacheDir, { recursive: true, mode: 0o700 });
+  makeFolder(cacheDir);
   // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
   const doors = {
     ...branchSummary,

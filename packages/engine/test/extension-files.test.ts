@@ -51,7 +51,7 @@ describe("extensions of a project", () => {
     await (await openSession({ file: session.file }, { ...options, mode: "read" })).close();
     expect(existsSync(mark)).toBe(false);
 
-    openTrust(home).trust(project);
+    await openTrust(home).trust(project);
     await (await openSession({ file: session.file }, options)).close();
     expect(readFileSync(mark, "utf8")).toBe("ran\n");
     // Who does not look for extensions has none, trusted or not.
@@ -69,7 +69,7 @@ describe("extensions of a project", () => {
     writeFileSync(join(project, ".espalier", "extensions", "own.ts"), marking(mark));
     const link = join(root, "link");
     symlinkSync(project, link);
-    openTrust(home).trust(link);
+    await openTrust(home).trust(link);
     expect(openTrust(home).list()).toEqual([project]);
     expect(openTrust(home).isTrusted(project)).toBe(true);
     // Another folder under the same name is not trusted.
@@ -83,10 +83,33 @@ describe("extensions of a project", () => {
     expect(existsSync(mark)).toBe(false);
   });
 
+  test("that changed since do not run, which is told once, and are asked about where somebody can answer", async () => {
+    const mark = join(root, "mark");
+    const file = join(project, ".espalier", "extensions", "own.ts");
+    writeFileSync(file, marking(mark));
+    await openTrust(home).trust(project);
+    writeFileSync(file, marking(mark).replace("ran", "changed"));
+    const reports: ExtensionReport[] = [];
+    const options = {
+      home,
+      discoverExtensions: true,
+      onReport: (report: ExtensionReport) => reports.push(report),
+    };
+    const session = await createSession({ ...options, cwd: project });
+    await session.close();
+    expect(existsSync(mark)).toBe(false);
+    expect(reports).toMatchObject([{ kind: "refused-load", owners: [file] }]);
+    expect(reports[0]!.message).toContain(".espalier/extensions/own.ts");
+    await (await openSession({ file: session.file }, { ...options, confirmTrust: () => true })).close();
+    await (await openSession({ file: session.file }, options)).close();
+    expect(readFileSync(mark, "utf8")).toBe("changed\nchanged\n");
+    expect(reports).toHaveLength(1);
+  });
+
   test("one that cannot be loaded is reported and left out; one that was named is an error", async () => {
     const broken = join(project, ".espalier", "extensions", "broken.ts");
     writeFileSync(broken, "export default 7");
-    openTrust(home).trust(project);
+    await openTrust(home).trust(project);
     const reports: ExtensionReport[] = [];
     const onReport = (report: ExtensionReport) => reports.push(report);
     const session = await createSession({ home, discoverExtensions: true, cwd: project, onReport });
@@ -110,7 +133,7 @@ test("extensions of the user's own folder need no trust, and run before those of
   const naming = (name: string) => marking(mark).replace("ran", name);
   writeFileSync(join(home, "extensions", "mine.ts"), naming("mine"));
   writeFileSync(join(project, ".espalier", "extensions", "own.ts"), naming("project"));
-  openTrust(home).trust(project);
+  await openTrust(home).trust(project);
   await (await createSession({ home, discoverExtensions: true, cwd: project })).close();
   expect(readFileSync(mark, "utf8")).toBe("mine\nproject\n");
 });
@@ -119,42 +142,60 @@ describe("what trust writes", () => {
   test("is for its owner alone, whatever the umask", async () => {
     const before = process.umask(0);
     try {
-      openTrust(home).trust(project);
+      await openTrust(home).trust(project);
       expect(statSync(home).mode & 0o777).toBe(0o700);
-      expect(statSync(join(home, "trusted.json")).mode & 0o777).toBe(0o600);
+      for (const name of readdirSync(join(home, "trusted")))
+        expect(statSync(join(home, "trusted", name)).mode & 0o777).toBe(0o600);
       const file = join(root, "extension.ts");
       writeFileSync(file, "export default function () {}");
       await (await createSession({ home, cwd: project, extensions: [file] })).close();
       expect(statSync(join(home, "cache")).mode & 0o777).toBe(0o700);
-      expect(statSync(join(home, "cache", "extensions")).mode & 0o777).toBe(0o700);
+      const cache = join(home, "cache", "extensions");
+      expect(statSync(cache).mode & 0o777).toBe(0o700);
+      expect(readdirSync(cache).length).toBeGreaterThan(0);
+      for (const name of readdirSync(cache)) expect(statSync(join(cache, name)).mode & 0o777).toBe(0o600);
     } finally {
       process.umask(before);
     }
   });
 
-  test("leaves nothing beside it, and trusting twice is trusting once", () => {
+  test("leaves nothing beside it, and trusting twice is trusting once", async () => {
     const trust = openTrust(home);
-    trust.trust(project);
-    trust.trust(project);
-    trust.trust(root);
+    await trust.trust(project);
+    await trust.trust(project);
+    await trust.trust(root);
     expect(trust.list()).toEqual([root, project]);
     trust.revoke(project);
+    trust.revoke(project);
     expect(openTrust(home).list()).toEqual([root]);
-    expect(readdirSync(home)).toEqual(["trusted.json"]);
+    expect(readdirSync(home)).toEqual(["trusted"]);
+    expect(readdirSync(join(home, "trusted"))).toHaveLength(1);
   });
 
-  test("that cannot be understood trusts nothing and says so", () => {
-    openTrust(home).trust(project);
+  test("is refused by a code where the home cannot be written", async () => {
+    const file = join(root, "file");
+    writeFileSync(file, "");
+    // Names that the system refuses, also to its superuser.
+    for (const place of [file, join(file, "below"), "/proc/nowhere"]) {
+      await expect(openTrust(place).trust(project), place).rejects.toMatchObject({ code: "write-failed" });
+      expect(openTrust(place).isTrusted(project)).toBe(false);
+      openTrust(place).revoke(project);
+    }
+  });
+
+  test("that cannot be understood trusts nothing and says so", async () => {
+    await openTrust(home).trust(project);
     for (const text of ["{", '{"a": 1}', "[1]"]) {
-      writeFileSync(join(home, "trusted.json"), text);
+      for (const name of readdirSync(join(home, "trusted"))) writeFileSync(join(home, "trusted", name), text);
       expect(() => openTrust(home).isTrusted(project)).toThrow(
         expect.objectContaining({ code: "bad-input" }),
       );
     }
     expect(openTrust(home).isTrusted(join(root, "nowhere"))).toBe(false);
-    expect(() => openTrust(home).trust(join(root, "nowhere"))).toThrow(
-      expect.objectContaining({ code: "bad-input" }),
-    );
+    const file = join(root, "file");
+    writeFileSync(file, "");
+    for (const place of [join(root, "nowhere"), file])
+      await expect(openTrust(home).trust(place)).rejects.toMatchObject({ code: "bad-input" });
   });
 });
 

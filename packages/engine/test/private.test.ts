@@ -50,7 +50,7 @@ test("nothing that is written can be read by others, whatever the process masks"
       await session.fork(entry!.id, { out: join(home, "elsewhere", "fork.jsonl") });
       await repairSession(FileLog.open(fork.file, "read"), join(home, "healed.jsonl"));
       mkdirSync(join(work, "project"), { recursive: true });
-      openTrust(home).trust(join(work, "project"));
+      await openTrust(home).trust(join(work, "project"));
       // While it is open, so that the lease is there.
       const paths = everythingBelow(home);
       expect(paths.some((path) => path.endsWith(".lease"))).toBe(true);
@@ -261,6 +261,43 @@ test("a hundred thousand brackets are read, told of, and harm nobody; nothing li
   const broken = `${HEADER}\n${ENTRY}\n${"[".repeat(100_000)}\n${'{"a":'.repeat(100_000)}\n`;
   const issues = (await diagnose(memoryLog(Buffer.from(broken)))).issues;
   expect(issues.map(({ kind }) => kind)).toEqual(["corrupt", "corrupt"]);
+});
+
+test("what throws while it is read is refused by a code, and the session goes on", async () => {
+  const session = await createSession({ home: join(work, "getters") });
+  const throwing = (key: string, thrown: unknown, beside: object = {}) =>
+    Object.defineProperty({ ...beside }, key, {
+      enumerable: true,
+      get() {
+        throw thrown;
+      },
+    }) as never;
+  const custom = { type: "custom", customType: "test" };
+  for (const thrown of [new Error("boo"), "boo", undefined]) {
+    for (const draft of [
+      throwing("type", thrown),
+      throwing("id", thrown, custom),
+      { ...custom, data: throwing("deep", thrown) } as never,
+    ]) {
+      const told = {
+        code: "invalid-entry",
+        message: expect.stringMatching(/cannot be read: .*; give it plain/),
+      };
+      await expect(session.append(draft)).rejects.toMatchObject(told);
+      await expect(session.core.append(draft)).rejects.toMatchObject(told);
+    }
+    for (const message of [
+      throwing("role", thrown),
+      throwing("content", thrown, { role: "user" }),
+      { role: "user", content: [throwing("text", thrown, { type: "text" })] } as never,
+    ])
+      await expect(session.appendMessages([message])).rejects.toMatchObject({
+        code: expect.stringMatching(/^(bad-input|invalid-entry)$/),
+      });
+  }
+  await session.appendMessages([{ role: "user", content: "And then?" }]);
+  expect(session.tree.length).toBe(1);
+  await session.close();
 });
 
 test("what is too long to be written is refused by name, and the session goes on", async () => {

@@ -1,4 +1,13 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
@@ -8,6 +17,7 @@ import {
   resolvePolicy,
   resolveSettings,
   resolveSummarizer,
+  SETTING_EFFECTS,
   SETTINGS_KEYS,
   type Settings,
   type SettingsKey,
@@ -30,6 +40,9 @@ beforeEach(() => {
 afterEach(() => {
   for (const folder of [home, cwd]) rmSync(folder, { recursive: true, force: true });
 });
+
+/** Trusts the project with what its files say now. */
+const trusted = () => openTrust(home).trust(cwd);
 
 const user = (text: string | object, name = "settings.json") => write(home, name, text);
 const project = (text: string | object, name = "settings.json") => write(join(cwd, ".espalier"), name, text);
@@ -93,8 +106,11 @@ describe("where a setting comes from", () => {
       [() => ({ env: { ESPALIER_COMPACT_KEEP_LAST: "13" } }), 13, "environment"],
       [() => ({ env: { ESPALIER_COMPACT_KEEP_LAST: "13" }, flags: { keepLast: 14 } }), 14, "flag"],
     ];
-    for (const [say, value, origin] of steps)
-      expect(await originOf("keepLast", say() ?? {})).toMatchObject({ value, origin });
+    for (const [say, value, origin] of steps) {
+      const sources = say() ?? {};
+      await trusted();
+      expect(await originOf("keepLast", sources)).toMatchObject({ value, origin });
+    }
   });
 
   it("names the file or the variable", async () => {
@@ -123,6 +139,7 @@ describe("where a setting comes from", () => {
           const of = (layer: (typeof layers)[number]) => numbers[layers.indexOf(layer)]!;
           user(said.includes("user") ? { tail_keep_size: of("user") } : {});
           project(said.includes("project") ? { tailKeepSize: of("project") } : {});
+          await trusted();
           const env = said.includes("environment")
             ? { ESPALIER_COMPACT_TAIL_KEEP_SIZE: String(of("environment")) }
             : {};
@@ -185,7 +202,7 @@ describe("a settings file", () => {
   });
 
   it("cannot say the same key in both spellings", async () => {
-    project({ keepLast: 5, keep_last: 6 });
+    user({ keepLast: 5, keep_last: 6 });
     expect((await problem()).message).toContain("keepLast stands there twice");
   });
 });
@@ -227,6 +244,7 @@ describe("a bad value", () => {
 
   it("that only two settings together show to be wrong names both, and the file of the one that was written", async () => {
     const file = project({ tail_keep_size: 75 });
+    await trusted();
     const { message } = await problem();
     expect(message).toContain(file);
     expect(message).toMatch(/tailKeepSize.*contextSize/);
@@ -311,6 +329,7 @@ describe("sizes", () => {
   it("of a model stand below what a higher layer says of all models", async () => {
     user({ models: { m: { keepLast: 20 } } });
     project({ keepLast: 21 });
+    await trusted();
     expect(await originOf("keepLast", { model: "m" })).toMatchObject({ value: 21, origin: "project" });
   });
 
@@ -363,18 +382,179 @@ it("the user's file is the user's where the home lies in the folder too", async 
   expect(await originOf("keepLast", { home: ownHome })).toMatchObject({ value: 12, origin: "user" });
 });
 
-describe("what a project may say", () => {
-  it("are modules only when it is trusted, and who resolves is told", async () => {
-    const file = project({ keepLast: 12, extensions: ["./mine.ts"] });
+/** A value for each setting that differs from its default. */
+const VALUES: Settings = {
+  policy: "sliding-window",
+  autoCompact: false,
+  contextWindow: 100_000,
+  requestBytes: 1_000_000,
+  reserveTokens: 1_000,
+  keepRecentTokens: 1_000,
+  summarizer: "anthropic",
+  model: "a-model",
+  fallback: true,
+  extensions: ["./mine.ts"],
+  contextSize: 80,
+  tailKeepSize: 30,
+  compressionWindowSize: 13,
+  compressionCooldownSec: 1,
+  compressionHardLimit: 90,
+  maxMessages: 40,
+  keepLast: 9,
+  offloadThreshold: 9_000,
+  offloadMinTokens: 900,
+  triggerTokens: 9_000,
+  preserveCount: 9,
+  targetTokens: 900,
+  retryCount: 9,
+  maxContextTokens: 9_000,
+  compactionThreshold: 50,
+  criticalThreshold: 95,
+};
+
+describe("the settings of a project that nobody trusts", () => {
+  it("do not count, and those that are left out are named with what they would decide", async () => {
+    const file = project(VALUES);
     const before = await resolved();
-    expect(before.values).toMatchObject({ keepLast: 12, extensions: [] });
-    expect(before.ignored).toEqual([expect.stringContaining(file)]);
-    openTrust(home).trust(cwd);
+    expect(before.values).toEqual(DEFAULT_SETTINGS);
+    expect(before.leftOut).toEqual(SETTINGS_KEYS.map((key) => ({ key, file, effect: SETTING_EFFECTS[key] })));
+    expect(before.ignored).toEqual([expect.stringMatching(/settings\.json.*policy.*`espalier trust`/)]);
+    await trusted();
     const after = await resolved();
-    expect(after.values.extensions).toEqual([join(cwd, ".espalier", "mine.ts")]);
-    expect(after.ignored).toEqual([]);
+    expect(after.values).toEqual({ ...VALUES, extensions: [join(cwd, ".espalier", "mine.ts")] });
+    expect(after).toMatchObject({ leftOut: [], ignored: [] });
   });
 
+  it("are in the guide's table, key by key, as they are in the code", async () => {
+    const guide = readFileSync(new URL("../../../docs/guides/choose-a-policy.md", import.meta.url), "utf8");
+    const rows = [...guide.matchAll(/^\| `(\w+)` +\| (yes|no) +\| ([^|]+?) +\|$/gm)];
+    expect(rows.map(([, key]) => key)).toEqual(SETTINGS_KEYS);
+    for (const [, name, counts, effect] of rows) {
+      const key = name as SettingsKey;
+      expect(effect, key).toBe(SETTING_EFFECTS[key]);
+      project({ [key]: VALUES[key] });
+      const { origin } = (await originOf(key))!;
+      expect(origin, key).toBe(counts === "yes" ? "project" : "default");
+    }
+  });
+
+  it("do not count for a model either, by whatever name", async () => {
+    project({ models: { "a-model": { context_window: 1_000, summarizer: "anthropic" } } });
+    const { values, leftOut } = await resolved({ model: "a-model" });
+    expect(values).toEqual(DEFAULT_SETTINGS);
+    expect(leftOut.map(({ key }) => key)).toEqual(["contextWindow", "summarizer"]);
+  });
+
+  it.each([
+    ["a FIFO", (file: string) => void execFileSync("mkfifo", [file])],
+    ["a link to a device", (file: string) => symlinkSync("/dev/zero", file)],
+    ["a folder", (file: string) => mkdirSync(file)],
+    [
+      "a file of a gigabyte",
+      (file: string) => {
+        writeFileSync(file, "");
+        truncateSync(file, 2 ** 30);
+      },
+    ],
+    ["no JSON", (file: string) => writeFileSync(file, "{")],
+    ["a key of underscores alone", (file: string) => writeFileSync(file, `{"${"_".repeat(250_000)}":1}`)],
+  ])(
+    "hurt nobody where the file is %s; who trusts the project, and the user's own, are told",
+    async (_, make) => {
+      make(join(cwd, ".espalier", "settings.json"));
+      const { values, ignored } = await resolved();
+      expect(values).toEqual(DEFAULT_SETTINGS);
+      expect(ignored).toEqual([expect.stringContaining("espalier trust")]);
+      make(join(home, "settings.json"));
+      expect((await problem()).message).toContain(join(home, "settings.json"));
+    },
+  );
+
+  it("may be a link to a file, as the user's may", async () => {
+    const elsewhere = write(home, "dotfile.json", { keepLast: 12 });
+    symlinkSync(elsewhere, join(cwd, ".espalier", "settings.json"));
+    symlinkSync(elsewhere, join(home, "settings.json"));
+    await trusted();
+    expect(await originOf("keepLast")).toMatchObject({ value: 12, origin: "project" });
+    // What the link leads to counts, not the link.
+    writeFileSync(elsewhere, JSON.stringify({ keepLast: 13 }));
+    expect(await originOf("keepLast")).toMatchObject({ value: 13, origin: "user" });
+  });
+});
+
+describe("a project that changed since it was trusted", () => {
+  const extension = (name: string) => {
+    mkdirSync(join(cwd, ".espalier", "extensions", "deep"), { recursive: true });
+    return write(join(cwd, ".espalier", "extensions"), name, "export default () => {}");
+  };
+
+  it.each<[string, () => unknown, string]>([
+    [
+      "its settings",
+      () => project({ keepLast: 13, extensions: ["../lib/own.ts"] }),
+      ".espalier/settings.json",
+    ],
+    ["settings beside them", () => project("", "settings.toml"), ".espalier/settings.toml"],
+    [
+      "an extension",
+      () => extension("own.ts") && write(cwd, ".espalier/extensions/own.ts", "2"),
+      ".espalier/extensions/own.ts",
+    ],
+    [
+      "a file that an extension imports",
+      () => extension("deep/helper.ts"),
+      ".espalier/extensions/deep/helper.ts",
+    ],
+    ["a module that the settings name", () => write(join(cwd, "lib"), "own.ts", "3"), "lib/own.ts"],
+    ["one that is gone", () => rmSync(join(cwd, "lib", "own.ts")), "lib/own.ts"],
+  ])("by %s does not count, is named, and counts again once it is trusted", async (_, change, named) => {
+    project({ keepLast: 12, extensions: ["../lib/own.ts"] });
+    mkdirSync(join(cwd, "lib"));
+    write(join(cwd, "lib"), "own.ts", "1");
+    extension("own.ts");
+    await trusted();
+    expect(openTrust(home).look(cwd)).toEqual({ folder: cwd, state: "trusted", changes: [] });
+    expect(await originOf("keepLast")).toMatchObject({ value: 12 });
+    change();
+    expect(openTrust(home).look(cwd)).toEqual({ folder: cwd, state: "changed", changes: [named] });
+    const { values, ignored } = await resolved();
+    expect(values).toEqual(DEFAULT_SETTINGS);
+    expect(ignored).toEqual([expect.stringMatching(/has changed since it was trusted .*`espalier trust /)]);
+    expect(ignored[0]).toContain(named);
+  });
+
+  it("is asked about, and counts as it is now where the answer is yes", async () => {
+    project({ keepLast: 12 });
+    await trusted();
+    project({ keepLast: 13 });
+    const asked: string[][] = [];
+    const answering = (answer: boolean) => ({
+      confirmTrust: ({ changes }: { changes: string[] }) => {
+        asked.push(changes);
+        return answer;
+      },
+    });
+    expect(await originOf("keepLast", answering(false))).toMatchObject({ origin: "default" });
+    expect(await originOf("keepLast", answering(true))).toMatchObject({ value: 13 });
+    expect(await originOf("keepLast")).toMatchObject({ value: 13 });
+    expect(asked).toEqual([[".espalier/settings.json"], [".espalier/settings.json"]]);
+  });
+
+  it("is no more than can be compared each time", async () => {
+    await trusted();
+    extension("own.ts");
+    const file = join(cwd, ".espalier", "extensions", "large.bin");
+    writeFileSync(file, "");
+    truncateSync(file, 2 ** 27);
+    expect(openTrust(home).look(cwd)).toMatchObject({
+      state: "changed",
+      changes: [expect.stringContaining("64 MiB")],
+    });
+    await expect(trusted()).rejects.toMatchObject({ code: "bad-input" });
+  });
+});
+
+describe("what a project may say", () => {
   it("are the user's modules without asking", async () => {
     user({ extensions: ["mine.ts", "/else/where.ts"] });
     expect((await resolved()).values.extensions).toEqual([join(home, "mine.ts"), "/else/where.ts"]);
@@ -389,9 +569,9 @@ describe("what a project may say", () => {
     "ANTHROPIC_BASE_URL",
     "ANTHROPIC_AUTH_TOKEN",
   ])("is never %s, trusted or not", async (key) => {
-    openTrust(home).trust(cwd);
+    await trusted();
     project({ [key]: "sk-ant-secret-value" });
-    const { message } = await problem();
+    const { message } = await problem({ confirmTrust: () => true });
     expect(message).toContain("from the environment alone");
     expect(message).not.toContain("sk-ant-secret-value");
   });

@@ -272,8 +272,16 @@ export class SessionTree {
 
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     if (drafts.length > 0) assertWritable(this.log);
-    const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
-    return withinReach(this.log, () => prepareAppend(given, appendSite(this), this.#ownKinds));
+    try {
+      const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
+      return await withinReach(this.log, () => prepareAppend(given, appendSite(this), this.#ownKinds));
+    } catch (cause) {
+      // A getter of a draft, or whatever else of the caller's is run to read it, may throw anything.
+      if (cause instanceof Error && typeof (cause as { code?: unknown }).code === "string") throw cause;
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      const message = `The entry cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
+      throw new SessionTreeError("invalid-entry", message, { cause });
+    }
   }
 
   async #write({ entries, lines, leafId }: PreparedAppend, ifLeaf?: string | null): Promise<void> {

@@ -12,16 +12,21 @@ import { promptsOf } from "./prompts-of.ts";
 
 /** Talks with a person until they leave, and closes the session they end in. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
-  let { complain } = shell;
+  let { complain, interactive } = shell;
   const heard: Shell = {
     ...shell,
     get columns() {
       return process.stdout.columns;
     },
+    get interactive() {
+      return interactive;
+    },
     complain: (sentence) => complain(sentence),
   };
   const log = new ChatLog(heard);
   const loop = new ChatLoop(heard, log, await openConversation(heard, ref, choices, log));
+  // From here on the screen is drawn, and no other question can be asked on it.
+  interactive = false;
   complain = (sentence) => loop.say(shell.colours.yellow(plainLine(sentence)));
   await loop.ended;
   shell.exitCode = heard.exitCode;

@@ -3,6 +3,7 @@ import { type Command, CommanderError } from "commander";
 import { CommandError } from "../failure.ts";
 import { refuseForeign } from "../foreign-session.ts";
 import { sessionNamed, storeInUse } from "../opening.ts";
+import { askAboutProject } from "../settings-in-force.ts";
 import type { Shell } from "../shell.ts";
 
 interface OpenCommandOptions {
@@ -27,6 +28,7 @@ export function addOpen(program: Command, shell: Shell): void {
           `There is no terminal to open ${ref} on; \`espalier tree ${ref}\` prints it.`,
         );
       const { openTerminal } = await import("../terminal/open-terminal.ts");
+      await askAboutProject(shell);
       await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });
     });
 }

@@ -12,10 +12,22 @@ interface TrustOptions {
 export function addTrust(program: Command, shell: Shell): void {
   program
     .command("trust [folder]")
-    .description("let the extensions in .espalier/extensions of a project run; without a folder, of this one")
+    .description(
+      "let the settings and extensions of a project count as they are now; without a folder, of this one",
+    )
     .option("--revoke", "no longer")
     .option("--list", "list the folders that are trusted")
-    .addHelpText("after", "\nExamples:\n  espalier trust\n  espalier trust ../other --revoke")
+    .addHelpText(
+      "after",
+      `
+What is trusted are the settings in .espalier, all files in .espalier/extensions and the modules that the settings name,
+as they are now. When one of them changes, nothing of the project counts until you are asked again, or trust it again.
+What these modules import from elsewhere is not covered.
+
+Examples:
+  espalier trust
+  espalier trust ../other --revoke`,
+    )
     .action(async (folder: string | undefined, { list = false, revoke = false }: TrustOptions) => {
       const trust = openTrust();
       if (list) {
@@ -25,12 +37,12 @@ export function addTrust(program: Command, shell: Shell): void {
       }
       const project = folder ?? process.cwd();
       if (revoke) trust.revoke(project);
-      else trust.trust(project);
+      else await trust.trust(project);
       const trusted = trust.isTrusted(project);
       await print(shell, { folder: trusted ? realpathSync(project) : project, trusted }, () => [
         trusted
-          ? `Extensions of ${project} run from now on.`
-          : `Extensions of ${project} do not run any more.`,
+          ? `Settings and extensions of ${project} count from now on, as they are now.`
+          : `Settings and extensions of ${project} do not count any more.`,
       ]);
     });
 }

@@ -30,7 +30,9 @@ export class ActEffects {
     refresh: () => Promise<void>,
     failed: (error: unknown) => void,
   ) {
-    this.#shell = { ...shell, complain: (message) => dispatch({ type: "warned", message }) };
+    // The screen is drawn by then: no question can be asked on it.
+    const complain = (message: string) => dispatch({ type: "warned", message });
+    this.#shell = { ...shell, interactive: false, complain };
     this.#dispatch = dispatch;
     this.#refresh = refresh;
     this.#acting = new LatestTask(failed);

@@ -1,10 +1,17 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { openView } from "@espalier/jsonl-stream/node";
 import { settingsError } from "./settings-error.ts";
 import { camelCase, type SettingsLayer } from "./settings-layer.ts";
 
 /** Names of settings that would be secrets or the addresses they are sent to. */
 const FROM_THE_ENVIRONMENT_ONLY = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
+
+/** The names of settings files; a folder has one of them. */
+export const SETTINGS_FILES = ["settings.json", "settings.toml"] as const;
+
+/** Bytes that a settings file may have. */
+const MOST_BYTES = 256 * 1024;
 
 /** A table of 004's, whose keys stand here without one. */
 const TABLE = "behavior";
@@ -17,9 +24,7 @@ export async function readSettingsFile(
   folder: string,
   origin: "user" | "project",
 ): Promise<SettingsLayer | undefined> {
-  const [file, another] = ["settings.json", "settings.toml"]
-    .map((name) => join(folder, name))
-    .filter((path) => existsSync(path));
+  const [file, another] = settingsFilesIn(folder);
   if (file === undefined) return undefined;
   const place = { origin, file };
   if (another !== undefined)
@@ -32,6 +37,10 @@ export async function readSettingsFile(
     );
   return { ...place, values };
 }
+
+/** The paths of the settings files that are there. */
+export const settingsFilesIn = (folder: string): string[] =>
+  SETTINGS_FILES.map((name) => join(folder, name)).filter((path) => existsSync(path));
 
 type Place = { origin: "user" | "project"; file: string };
 type Table = Record<string, unknown>;
@@ -53,8 +62,19 @@ async function parsed(place: Place): Promise<Table> {
 }
 
 async function tableIn({ file }: Place): Promise<unknown> {
-  const text = readFileSync(file, "utf8").replace(/^\uFEFF/, "");
+  const text = textIn(file).replace(/^\uFEFF/, "");
   return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
+}
+
+/** The text of a regular file, or of one that a link leads to: a FIFO or a device would never end. */
+function textIn(file: string): string {
+  const view = openView(realpathSync(file));
+  try {
+    if (view.size > MOST_BYTES) throw new Error(`it has more than ${MOST_BYTES / 1024} KiB`);
+    return new TextDecoder().decode(view.read(0, view.size));
+  } finally {
+    view.close();
+  }
 }
 
 /** All keys in one spelling and on one level, but for what stands under a model's name. */

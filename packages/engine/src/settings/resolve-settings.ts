@@ -6,12 +6,20 @@ import {
   checkSlidingWindowSettings,
   PolicyError,
 } from "@espalier/policies";
+import { EngineError } from "../engine-error.ts";
 import { espalierHome } from "../home.ts";
-import { openTrust } from "../trust.ts";
+import { type ConfirmTrust, changedSentence, openTrust, someOf } from "../trust.ts";
 import type { CheckedSettings } from "./checked-layer.ts";
 import { readEnvironment } from "./read-environment.ts";
-import { readSettingsFile } from "./read-settings-file.ts";
-import { DEFAULT_SETTINGS, SETTINGS_KEYS, type Settings, type SettingsKey } from "./settings.ts";
+import { readSettingsFile, settingsFilesIn } from "./read-settings-file.ts";
+import {
+  DEFAULT_SETTINGS,
+  SETTING_EFFECTS,
+  SETTINGS_KEYS,
+  type SettingEffect,
+  type Settings,
+  type SettingsKey,
+} from "./settings.ts";
 import { settingsError } from "./settings-error.ts";
 import { type PlacedValue, settingsInTokens, valuesOf } from "./settings-in-tokens.ts";
 import type { SettingsLayer, SettingsOrigin } from "./settings-layer.ts";
@@ -28,6 +36,8 @@ export interface SettingsSources {
   flags?: Partial<Settings>;
   /** The model that is in force, whose own settings count; asked only where some model has settings of its own. */
   model?: string | (() => string | undefined);
+  /** Asked when the project changed since it was trusted. Default: it does not count. */
+  confirmTrust?: ConfirmTrust;
 }
 
 /** Where one setting comes from. */
@@ -42,13 +52,23 @@ export interface SettingOrigin {
   variable: string | null;
 }
 
+/** A setting that a project has and that does not count, since nobody trusts the project as it is now. */
+export interface LeftOutSetting {
+  key: SettingsKey;
+  file: string;
+  /** What it would decide. */
+  effect: SettingEffect;
+}
+
 /** The settings in force, each with where it comes from. */
 export interface ResolvedSettings {
   values: Settings;
   /** One for each setting, in the order in which people are told of them. */
   origins: SettingOrigin[];
-  /** What a file says and does not count, each in a sentence with the cure. */
+  /** Why something that a file says does not count, each in a sentence with the cure. */
   ignored: string[];
+  /** The settings that do not count, in the order of the others. */
+  leftOut: LeftOutSetting[];
 }
 
 /**
@@ -62,8 +82,8 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
   const user = await readSettingsFile(home, "user");
   const folder = resolve(cwd, ".espalier");
   // In the folder that the home lies in, the user's file is not a project's too.
-  const project = folder === resolve(home) ? undefined : await readSettingsFile(folder, "project");
-  const { layer: counted, ignored } = trusted(project, { cwd, home });
+  const isOwn = folder === resolve(home) || settingsFilesIn(folder).length === 0;
+  const { layer: counted, ignored, leftOut } = isOwn ? NOTHING_SAID : await readProject(folder, sources);
   const said = { ...flags };
   const layers = [
     user,
@@ -85,19 +105,53 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
   );
   const values = valuesOf(resolved);
   checkTogether(values, resolved);
-  return { values, origins: SETTINGS_KEYS.map((key) => originOf(key, resolved.get(key))), ignored };
+  return { values, origins: SETTINGS_KEYS.map((key) => originOf(key, resolved.get(key))), ignored, leftOut };
 }
 
-/** Modules that a project names count only when somebody trusts it. */
-function trusted(
-  layer: SettingsLayer | undefined,
-  { cwd, home }: { cwd: string; home: string },
-): { layer: SettingsLayer | undefined; ignored: string[] } {
-  if (!layer || !Object.hasOwn(layer.values, "extensions") || openTrust(home).isTrusted(cwd))
-    return { layer, ignored: [] };
-  const { extensions: _, ...values } = layer.values;
-  const sentence = `${layer.file}: its extensions count only after \`espalier trust\` in ${cwd}.`;
-  return { layer: { ...layer, values }, ignored: [sentence] };
+interface ProjectSettings {
+  /** Undefined where nothing of it counts. */
+  layer: SettingsLayer | undefined;
+  ignored: string[];
+  leftOut: LeftOutSetting[];
+}
+
+const NOTHING_SAID: ProjectSettings = { layer: undefined, ignored: [], leftOut: [] };
+
+/** The settings of a project count when it is trusted as it is now. Of another one only the names are looked at. */
+async function readProject(folder: string, sources: SettingsSources): Promise<ProjectSettings> {
+  const { cwd = process.cwd(), env = process.env, confirmTrust } = sources;
+  const trust = openTrust(sources.home ?? espalierHome(env));
+  const project = trust.look(cwd);
+  const isConfirmed = project.state === "changed" && ((await confirmTrust?.(project)) ?? false);
+  if (isConfirmed) await trust.trust(cwd);
+  if (isConfirmed || project.state === "trusted")
+    return { ...NOTHING_SAID, layer: await readSettingsFile(folder, "project") };
+  const [file = folder] = settingsFilesIn(folder);
+  const keys = await keysIn(folder);
+  const leftOut = SETTINGS_KEYS.filter((key) => keys.has(key)).map((key) => ({
+    key,
+    file,
+    effect: SETTING_EFFECTS[key],
+  }));
+  const named = leftOut.length > 0 ? ` (${someOf(leftOut.map(({ key }) => key))})` : "";
+  const sentence =
+    project.state === "changed"
+      ? changedSentence(project)
+      : `${file}: its settings${named} count only after \`espalier trust\` in ${cwd}.`;
+  return { layer: undefined, ignored: [sentence], leftOut };
+}
+
+/** The settings that a file nobody trusts names, for a model or for all; none where it cannot be read. */
+async function keysIn(folder: string): Promise<ReadonlySet<string>> {
+  try {
+    const { models, ...values } = (await readSettingsFile(folder, "project"))?.values ?? {};
+    const ofModels = Object.values(models ?? {}).flatMap((own) => Object.keys(own ?? {}));
+    return new Set([...Object.keys(values), ...ofModels]);
+  } catch (error) {
+    // It is said when the project is trusted; until then it hurts nobody.
+    if (error instanceof EngineError) return new Set();
+    throw error;
+  }
 }
 
 async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedSettings[]> {

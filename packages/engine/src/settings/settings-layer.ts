@@ -12,6 +12,6 @@ export interface SettingsLayer {
   variables?: Readonly<Record<string, string>>;
 }
 
-/** `tail_keep_size` as `tailKeepSize`. */
+/** `tail_keep_size` as `tailKeepSize`. In linear time, also for a key of underscores alone. */
 export const camelCase = (key: string): string =>
-  key.replace(/_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  key.replace(/(?<!_)_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

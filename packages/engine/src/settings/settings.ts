@@ -42,6 +42,42 @@ export const DEFAULT_SETTINGS: Settings = {
   extensions: [],
 };
 
+/** What a setting decides: which code runs, to whom content is sent, or how often and how much. */
+export type SettingEffect = "runs" | "sends" | "spends";
+
+/**
+ * What each setting can bring about, whatever the others are. All of them run code, reach a network or spend, so none of
+ * a project that nobody trusts counts: a size of its choice makes summaries be asked for at every turn.
+ */
+export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
+  policy: "spends",
+  autoCompact: "spends",
+  contextWindow: "spends",
+  requestBytes: "spends",
+  reserveTokens: "spends",
+  keepRecentTokens: "spends",
+  summarizer: "sends",
+  model: "sends",
+  fallback: "spends",
+  extensions: "runs",
+  contextSize: "spends",
+  tailKeepSize: "spends",
+  compressionWindowSize: "spends",
+  compressionCooldownSec: "spends",
+  compressionHardLimit: "spends",
+  maxMessages: "spends",
+  keepLast: "spends",
+  offloadThreshold: "spends",
+  offloadMinTokens: "spends",
+  triggerTokens: "spends",
+  preserveCount: "spends",
+  targetTokens: "spends",
+  retryCount: "spends",
+  maxContextTokens: "spends",
+  compactionThreshold: "spends",
+  criticalThreshold: "spends",
+};
+
 /** Every key, in the order in which people are told of them; some have no default. */
 export const SETTINGS_KEYS: readonly SettingsKey[] = [
   "policy",

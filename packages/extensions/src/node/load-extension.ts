@@ -1,5 +1,5 @@
-import { stat } from "node:fs/promises";
-import { resolve } from "node:path";
+import { chmod, lstat, readdir, stat } from "node:fs/promises";
+import { join, resolve } from "node:path";
 import { systemClock } from "../clock.ts";
 import { describeThrown, ExtensionError } from "../extension-error.ts";
 import type { ExtensionSetup } from "../host.ts";
@@ -55,6 +55,7 @@ export async function loadExtension(
     // The load has failed by then, with an error that names the file; nothing of it is in use.
     onLate: () => {},
   });
+  if (cacheDir !== undefined) await keepPrivate(cacheDir);
   if (outcome.kind === "threw") throw loadError(owner, outcome.error);
   if (outcome.kind !== "answered") {
     const message = `${owner} was still loading after ${timeoutMs} ms; move what it awaits into a handler.`;
@@ -66,6 +67,19 @@ export async function loadExtension(
   }
   return { file: owner, setup: outcome.answer as ExtensionSetup<unknown> };
 }
+
+/** Takes the rights of others from translated files: the translator leaves them to the umask. */
+async function keepPrivate(cacheDir: string): Promise<void> {
+  for (const name of await namesIn(cacheDir)) {
+    const path = join(cacheDir, name);
+    const facts = await lstat(path).catch(() => undefined);
+    // Another process may have taken it away since.
+    if (facts?.isFile() && (facts.mode & 0o077) !== 0) await chmod(path, 0o600).catch(() => undefined);
+  }
+}
+
+/** None where nothing was kept: a module of plain JavaScript is not translated. */
+const namesIn = (folder: string): Promise<string[]> => readdir(folder).catch(() => []);
 
 async function checkFile(owner: string): Promise<void> {
   const found = await stat(owner).catch((cause: unknown) => {

@@ -70,7 +70,7 @@ export class FileLog implements SessionLog {
       if (view.size === 0) {
         throw new SessionTreeError(
           "empty-file",
-          `${file.path} is empty; a session begins with a header line.`,
+          `${file.path} is empty, and a session begins with a header line; put a copy of it in its place, or remove it.`,
         );
       }
       return withLogErrors(() => new FileLog(file, firstHeader(view), calls, processes));
