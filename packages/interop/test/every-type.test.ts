@@ -215,11 +215,7 @@ type Kept = Exclude<NonNullable<ResponseInputItem["type"]>, "item_reference">;
 
 const conversations: { [Type in Kept]: ResponseInputItem[] } = {
   message: [question, answer],
-  reasoning: called({
-    type: "reasoning",
-    summary: [],
-    encrypted_content: "ZW5j",
-  } as unknown as ResponseInputItem),
+  reasoning: called({ type: "reasoning", id: "rs_1", summary: [], encrypted_content: "ZW5j" }),
   compaction: [
     question,
     { type: "compaction", id: "cmp_1", encrypted_content: "ZW5j" },
