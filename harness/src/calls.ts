@@ -1,3 +1,4 @@
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
   branchSummary,
@@ -22,39 +23,50 @@ const ACTS = 50;
 /** Milliseconds after which a scenario counts as hung; it takes about ten, and a busy disk seconds. */
 const HANGS_MS = 60_000;
 
-/** Every call of the file layer fails once, in turn, over fifty acts: nothing acknowledged is lost, and memory is the file. */
+/**
+ * Every call of the file layer fails once, in turn, by every error, over fifty acts between taking and giving back the
+ * lease: nothing acknowledged is lost, memory is the file, the session is free, and no file of a lease stays.
+ */
 export const calls: Harness = async (options) => {
   const findings = new Findings();
+  for (const format of ["v3", "v1"] as const) await sweep(options, format, findings);
+  return findings;
+};
+
+/** A session of the current format, or of the first one, which its first append brings up to date. */
+type Format = "v3" | "v1";
+
+async function sweep(options: HarnessOptions, format: Format, findings: Findings): Promise<void> {
   const none = new FaultyCalls(0, "EIO");
-  await scenario(options, none, findings, "none");
+  await scenario(options, none, findings, `${format}-none`, format);
   const total = none.made;
-  findings.count("calls", total);
-  for (const kind of faultKinds) {
-    const first = options.isShort ? 1 + (options.seed % 23) : 1;
+  findings.count(`calls, ${format}`, total);
+  for (const [which, kind] of faultKinds.entries()) {
+    const first = options.isShort ? 1 + ((options.seed + which * 7) % 23) : 1;
     for (let at = first; at <= total; at += options.isShort ? 23 : 1) {
       const faulty = new FaultyCalls(at, kind);
-      const name = `${kind}-${at}`;
+      const name = `${format}-${kind}-${at}`;
       let timer: ReturnType<typeof setTimeout> | undefined;
       const hung = new Promise<"hung">((resolve) => {
         timer = setTimeout(() => resolve("hung"), HANGS_MS);
       });
-      const end = await Promise.race([scenario(options, faulty, findings, name), hung]);
+      const end = await Promise.race([scenario(options, faulty, findings, name, format), hung]);
       clearTimeout(timer);
       findings.expect(end !== "hung", () => `${name} (${faulty.failed}): the scenario hung.`);
       findings.count("scenarios");
     }
   }
-  return findings;
-};
+}
 
 async function scenario(
   { folder, seed, store: storeName }: HarnessOptions,
   faulty: FaultyCalls,
   findings: Findings,
   name: string,
+  format: Format,
 ): Promise<void> {
   const random = new SeededRandom(seed);
-  const store = storeNamed(storeName, folder, faulty.calls);
+  const store = storeNamed(storeName, folder, { calls: faulty.calls });
   const file = join(folder, `${name}.jsonl`);
   const acked: string[] = [];
   const typed = (error: unknown) => {
@@ -65,15 +77,16 @@ async function scenario(
     );
     return isTyped ? error.code : "";
   };
+  if (format === "v1") writeFileSync(file, OLD, { mode: 0o600 });
+  const made =
+    format === "v1" ? undefined : await firstOf(() => store.create(headerOf("s1"), [], file), typed);
+  await made?.close().catch(typed);
+  // As `openSession` does: held for as long as it is open.
+  const lease = await firstOf(() => store.lease({ file }), typed);
   const open = async (): Promise<SessionTree> => {
     for (let attempt = 0; attempt < 3; attempt += 1) {
       try {
-        return await SessionTree.open(
-          await store.create(headerOf("s1"), [], file).catch((error) => {
-            if (typed(error) !== "exists") throw error;
-            return store.open({ file }, "write");
-          }),
-        );
+        return await SessionTree.open(await store.open({ file }, "write"));
       } catch (error) {
         typed(error);
       }
@@ -85,13 +98,22 @@ async function scenario(
     try {
       acked.push(...(await act(session, random, n)).map(({ id }) => id));
     } catch (error) {
-      if (typed(error) !== "sync-failed") continue;
-      // Final for this opening, as the contract says.
+      // Final for this opening, as the contract says. `changed`: the file is current now, and no sync of it failed since.
+      if (!["sync-failed", "changed"].includes(typed(error))) continue;
       await session.close().catch(typed);
       session = await open();
     }
   }
+  // While a session closes is when a lease was left.
+  await session.close().catch(typed);
+  await lease?.release().catch(typed);
   faulty.at = 0;
+  await (await storeNamed("file", folder).lease({ file })).release();
+  const left = readdirSync(folder).filter(
+    (each) => each.startsWith(`${name}.jsonl.`) && !each.endsWith(".v1"),
+  );
+  findings.expect(left.length === 0, () => `${name} (${faulty.failed}): ${left.join(", ")} stayed.`);
+  session = await open();
   acked.push(...(await session.append(note("last"))).map(({ id }) => id));
   const fresh = await SessionTree.open(await storeNamed("file", folder).open({ file }, "read"));
   const where = `${name} (${faulty.failed})`;
@@ -107,6 +129,34 @@ async function scenario(
   await fresh.close();
   await session.close().catch(typed);
 }
+
+/** What a call comes to the first time that it does not fail; nothing else than one failure is in its way. */
+async function firstOf<Result>(
+  act: () => Promise<Result>,
+  typed: (error: unknown) => string,
+): Promise<Result | undefined> {
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    try {
+      return await act();
+    } catch (error) {
+      // Only the last sync failed: it is there.
+      if (typed(error) === "exists") return undefined;
+    }
+  }
+  return undefined;
+}
+
+const { version: _, ...oldHeader } = headerOf("s1");
+const OLD = [
+  oldHeader,
+  ...["one", "two"].map((content) => ({
+    type: "message",
+    timestamp: "2026-01-01T00:00:00.000Z",
+    message: { role: "user", content, timestamp: 0 },
+  })),
+]
+  .map((line) => `${JSON.stringify(line)}\n`)
+  .join("");
 
 const note = (data: unknown): NewEntry => custom.of({ customType: "trial", data });
 const said = (content: string): NewEntry => message.of({ message: { role: "user", content, timestamp: 0 } });

@@ -12,6 +12,7 @@ import { outage } from "./outage.ts";
 import { postgres } from "./postgres.ts";
 import { power } from "./power.ts";
 import { room } from "./room.ts";
+import { schedule } from "./schedule.ts";
 import { share } from "./share.ts";
 
 /** Every trial, by the name the command line knows it by. */
@@ -27,6 +28,7 @@ export const harnesses: Record<string, Harness> = {
   outage,
   calls,
   lives,
+  schedule,
   broken,
   fuzz,
   postgres,

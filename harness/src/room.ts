@@ -42,7 +42,7 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
     },
   };
   const file = writeSession(join(folder, "failing.jsonl"));
-  const session = await SessionTree.open(await storeNamed(store, folder, calls).open({ file }, "write"));
+  const session = await SessionTree.open(await storeNamed(store, folder, { calls }).open({ file }, "write"));
   const total = isShort ? 60 : 500;
   for (let n = 0; n < total; n += 1) {
     failing = (["EIO", "short", "EROFS"] as const)[n % 3];

@@ -34,6 +34,24 @@ const withRival = (before: (attempt: number) => void): FileCalls => {
   };
 };
 
+test("lines that could not be read back at first are found at once, so that memory is the file", () => {
+  const name = path();
+  let failing = 0;
+  const calls: FileCalls = {
+    ...nodeFileCalls,
+    readSync(...call) {
+      failing -= 1;
+      if (failing === 0) throw Object.assign(new Error("EIO"), { code: "EIO" });
+      return nodeFileCalls.readSync(...call);
+    },
+  };
+  const file = write(name, calls);
+  failing = 1;
+  expect(file.append(encodeLines(["one"]))).toMatchObject({ offset: 0, to: 4 });
+  expect([readFileSync(name, "utf8"), file.size]).toEqual(["one\n", 4]);
+  file.close();
+});
+
 describe("appending", () => {
   test("puts lines behind each other and says where they stand", () => {
     const name = path();

@@ -11,6 +11,7 @@ import {
   statSync,
   symlinkSync,
   truncateSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:net";
@@ -223,6 +224,68 @@ describe("a file that is no longer what was opened is not written to", () => {
     writeFileSync(name, "two\none\nthree\n");
     expect(failure(append).code).toBe("changed");
     expect(readFileSync(name, "utf8")).toBe("two\none\nthree\n");
+  });
+
+  test("rewritten in place with as many bytes", async () => {
+    const { name, append, takeIn } = opened();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    writeFileSync(name, "ONE\ntwo\n");
+    expect(failure(append).code).toBe("changed");
+    expect(failure(takeIn).code).toBe("changed");
+    expect(readFileSync(name, "utf8")).toBe("ONE\ntwo\n");
+  });
+
+  test("rewritten in place with as many bytes right after a sync", async () => {
+    const name = path();
+    const file = openAppendFile(name, { mode: "write", create: true });
+    file.append(encodeLines(["one", "two"]));
+    await file.synced();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    writeFileSync(name, "ONE\ntwo\n");
+    expect(failure(() => file.append(encodeLines(["three"]))).code).toBe("changed");
+  });
+
+  test("rewritten in place so that the end stays what it was, and more follows", () => {
+    const name = path();
+    const lines = Array.from({ length: 40 }, (_, at) => `line ${at} ${"x".repeat(60)}`);
+    const file = openAppendFile(name, { mode: "write", create: true });
+    file.append(encodeLines(lines));
+    file.close();
+    for (const place of [0, 21]) {
+      writeFileSync(name, encodeLines(lines));
+      const opened = openAppendFile(name, { mode: "write" });
+      const rewritten = lines.map((line, at) => (at === place ? line.replace("line", "LINE") : line));
+      writeFileSync(name, encodeLines([...rewritten, "more"]));
+      expect(failure(() => opened.append(encodeLines(["three"]))).code).toBe("changed");
+      opened.close();
+    }
+  });
+
+  test("touched, and nothing else: that is no change", async () => {
+    const { name, append } = opened();
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    utimesSync(name, new Date(), new Date());
+    append();
+    expect(readFileSync(name, "utf8")).toBe("one\ntwo\nthree\n");
+  });
+
+  test("gone from its server, whatever call is told so", () => {
+    for (const call of ["lstatSync", "writeSync", "readSync"] as const) {
+      const name = path();
+      let isStale = false;
+      const calls: FileCalls = {
+        ...nodeFileCalls,
+        [call]: (...args: never[]) => {
+          if (isStale) throw Object.assign(new Error("ESTALE"), { code: "ESTALE" });
+          return (nodeFileCalls[call] as (...args: never[]) => unknown)(...args);
+        },
+      };
+      const file = openAppendFile(name, { mode: "write", create: true, calls });
+      isStale = true;
+      expect(failure(() => file.append(encodeLines(["one"]))).code).toBe("removed");
+      isStale = false;
+      file.close();
+    }
   });
 
   test("opened for reading", () => {

@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, readFileSync, readlinkSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import { custom, message, SessionTree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
@@ -134,3 +134,30 @@ test("whatever the process masks, files are for their owner alone", async () => 
     expect(readFileSync(session.log.ref, "utf8").endsWith("\n")).toBe(true);
   }
 });
+
+test.skipIf(process.platform !== "linux")(
+  "a new session syncs the folders that were made for it, each in the one above",
+  async () => {
+    const synced = new Set<string>();
+    const calls: FileCalls = {
+      ...nodeFileCalls,
+      fsyncSync(fd) {
+        synced.add(readlinkSync(`/proc/self/fd/${fd}`));
+        nodeFileCalls.fsyncSync(fd);
+      },
+    };
+    const home = join(mkdtempSync(join(tmpdir(), "espalier-")), "deep", "home");
+    const timestamp = "2026-01-01T00:00:00.000Z";
+    const log = await fileStore({ home, calls }).create({
+      type: "session",
+      version: 3,
+      id: "deep",
+      timestamp,
+      cwd: "/",
+    });
+    await log.close();
+    const made = [dirname(dirname(home)), dirname(home), home, join(home, "sessions"), dirname(log.ref)];
+    for (const folder of made) expect([...synced]).toContain(folder);
+    rmSync(dirname(dirname(home)), { recursive: true });
+  },
+);

@@ -17,7 +17,8 @@ const LOOK_MS = 25;
 
 /**
  * Takes a lease that nobody has: none is there, its owner's connection is gone (the lock that lives with the connection
- * can be had), or the owner gave no sign of life for {@link LAPSE_MS}.
+ * can be had), or the owner gave no sign of life for {@link LAPSE_MS}. One that this very attempt took, whose answer was
+ * lost, is taken.
  */
 const TAKE = {
   name: "espalier-take",
@@ -27,7 +28,7 @@ const TAKE = {
     ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, connection = excluded.connection,
       backend = excluded.backend, pid = excluded.pid, host = excluded.host, brief = excluded.brief,
       since = excluded.since, beat = excluded.beat
-    WHERE held.beat < clock_timestamp() - make_interval(secs => $8)
+    WHERE held.owner = excluded.owner OR held.beat < clock_timestamp() - make_interval(secs => $8)
       OR (held.backend <> pg_backend_pid() AND pg_try_advisory_xact_lock_shared(held.connection))
     RETURNING owner`,
 };
@@ -77,7 +78,8 @@ export class PostgresLeases {
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       }
     } catch (error) {
-      await this.#letGo(held);
+      // It may be ours for all we know: a statement whose answer was lost may have been carried out.
+      await this.#release(held).catch(() => undefined);
       throw error;
     }
     return { release: () => this.#release(held) };
@@ -93,7 +95,7 @@ export class PostgresLeases {
     const { lock, backend } = await this.#alive();
     const { pid } = process;
     const values = [key, owner, lock, backend, pid, hostname(), isBrief, LAPSE_MS / 1_000];
-    const rows = await this.#database.query(TAKE, values);
+    const rows = await persistently(this.#database, () => this.#database.query(TAKE, values));
     return rows.length > 0;
   }
 

@@ -99,6 +99,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     try {
       await uninterruptedAsync(() => calls.fdatasync(fd));
       settle();
+      if (descriptor.isOpen) tail.noteTime();
     } catch (error) {
       throw failed(error);
     }

@@ -1,6 +1,6 @@
 import { JsonlError } from "../jsonl-error.ts";
 import { LINE_FEED } from "../line-window.ts";
-import type { Descriptor } from "./descriptor.ts";
+import { type Descriptor, unreadable } from "./descriptor.ts";
 import type { FileTail, Span } from "./file-tail.ts";
 import { findLines, holdsLines } from "./read-back.ts";
 import { systemCode, uninterrupted } from "./system-error.ts";
@@ -28,18 +28,33 @@ export function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8
   if (length === 0) return { offset: tail.size, length, from, to: tail.size };
   for (let repeat = 0; repeat <= REPEATS; repeat += 1) {
     const clean = tail.clean && repeat === 0;
+    const before = tail.size;
     const expected = clean ? tail.end : tail.end + 1;
+    tail.writes();
     writeOnce(descriptor, clean ? own : behindNewline(own));
-    if (holdsLines(descriptor, expected, own)) {
+    // Once more where a call failed: they are in the file, and to know it now is to count what is there.
+    if (persistently(() => holdsLines(descriptor, expected, own))) {
       tail.advanceTo(expected + length, own);
       return { offset: expected, length, from, to: tail.size };
     }
-    const appended = tail.look();
-    const offset = appended === null ? -1 : findLines(descriptor, appended, own);
+    const offset = persistently(() => {
+      tail.look();
+      return findLines(descriptor, { from: before, to: tail.size }, own);
+    });
     if (offset >= 0) return { offset, length, from, to: tail.size };
   }
   const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
   throw new JsonlError("write-failed", message);
+}
+
+/** Reads again what could not be read. */
+function persistently<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof JsonlError) || error.code !== "unreadable") throw error;
+    return read();
+  }
 }
 
 function withNewline(lines: Uint8Array): Uint8Array {
@@ -63,6 +78,7 @@ function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
     count = uninterrupted(() => calls.writeSync(fd, payload, 0, payload.length, null));
   } catch (error) {
     const code = systemCode(error) ?? "see cause";
+    if (code === "ESTALE") throw unreadable(path, "cannot be written", error);
     throw new JsonlError(
       "write-failed",
       `${path} could not be written (${code}); append again when it can.`,

@@ -2,7 +2,7 @@ import type { ByteView } from "../byte-view.ts";
 import { JsonlError } from "../jsonl-error.ts";
 import { closeFile } from "./close-file.ts";
 import type { FileCalls } from "./file-calls.ts";
-import { uninterrupted } from "./system-error.ts";
+import { systemCode, uninterrupted } from "./system-error.ts";
 
 /** One read call is given at most this many bytes: the system takes no more than 2 GiB at once. */
 const PIECE = 1 << 30;
@@ -20,6 +20,10 @@ export class Descriptor {
     this.path = path;
     this.fd = fd;
     this.calls = calls;
+  }
+
+  get isOpen(): boolean {
+    return this.#open;
   }
 
   /** Throws once the file was closed: the number of a closed descriptor may already belong to another file. */
@@ -78,7 +82,15 @@ export class Descriptor {
     try {
       return uninterrupted(() => this.calls.readSync(this.fd, target, offset, length, position));
     } catch (error) {
-      throw new JsonlError("unreadable", `${this.path} cannot be read at offset ${position}.`, error);
+      throw unreadable(this.path, `cannot be read at offset ${position}`, error);
     }
   }
+}
+
+/** The error for a file that cannot be read; one whose server has it no more is gone for good, and is `removed`. */
+export function unreadable(path: string, what: string, cause: unknown): JsonlError {
+  const code = systemCode(cause) ?? "see cause";
+  if (code === "ESTALE")
+    return new JsonlError("removed", `${path} is gone from its server (ESTALE); open it again.`, cause);
+  return new JsonlError("unreadable", `${path} ${what} (${code}).`, cause);
 }

@@ -41,8 +41,6 @@ export interface FileCalls {
   unlinkSync(path: string): void;
   /** Names in a folder, in any order. */
   readdirSync(path: string): string[];
-  /** Makes one folder; throws `EEXIST` where there is something. */
-  mkdirSync(path: string, mode: number): void;
   /** 12 hex digits that no other call gives: part of the name of a file that is put in place later. */
   randomName(): string;
 }
@@ -64,6 +62,5 @@ export const nodeFileCalls: FileCalls = {
   renameSync: (from, to) => fs.renameSync(from, to),
   unlinkSync: (path) => fs.unlinkSync(path),
   readdirSync: (path) => fs.readdirSync(path),
-  mkdirSync: (path, mode) => void fs.mkdirSync(path, { mode }),
   randomName: () => randomBytes(6).toString("hex"),
 };

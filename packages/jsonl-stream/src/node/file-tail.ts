@@ -1,6 +1,6 @@
 import { JsonlError } from "../jsonl-error.ts";
 import { LINE_FEED } from "../line-window.ts";
-import type { Descriptor } from "./descriptor.ts";
+import { type Descriptor, unreadable } from "./descriptor.ts";
 import type { FileFacts } from "./file-calls.ts";
 import { isSameFile } from "./file-kind.ts";
 import { uninterrupted } from "./system-error.ts";
@@ -19,8 +19,17 @@ const FIRST_BLOCK = 1 << 9;
 /** Bytes searched at a time where a file ends with a line that is torn, or not yet whole. */
 const BLOCK = 1 << 16;
 
-/** Bytes before the end that are remembered, to know the file again: more than the end of any two entries shares. */
-const MARK = 32;
+/** Bytes that are remembered of the end, of the beginning and of the middle, to know the file again. */
+const SAMPLE = 512;
+
+/** Milliseconds without an own write after which a file that has not grown is compared, since its time is not known. */
+const QUIET_MS = 1;
+
+/** Bytes as they were somewhere in the file. */
+interface Sample {
+  offset: number;
+  bytes: Uint8Array;
+}
 
 /** What is known of the end of a growing file: where its whole lines end, and where the file does. */
 export class FileTail {
@@ -32,11 +41,24 @@ export class FileTail {
   readonly #identity: FileFacts;
   /** The last bytes before `size`, as they were when it was set. */
   #mark: Uint8Array = new Uint8Array();
+  readonly #samples: readonly Sample[];
+  /** When the file was last written, as long as only others can have written since; undefined after an own write. */
+  #time: bigint | undefined;
+  /** Of the process, in milliseconds. */
+  #wroteAt = 0;
 
   constructor(descriptor: Descriptor, facts: FileFacts) {
     this.#descriptor = descriptor;
     this.#identity = facts;
-    this.#moveTo(Number(facts.size));
+    this.#time = facts.mtimeNs;
+    const end = Number(facts.size);
+    this.#moveTo(end);
+    // A file that is not longer than the end that is remembered needs no more.
+    const places = end <= SAMPLE ? [] : end <= 2 * SAMPLE ? [0] : [0, end >> 1];
+    this.#samples = places.map((offset) => ({
+      offset,
+      bytes: this.#read(offset, Math.min(SAMPLE, end - offset)),
+    }));
   }
 
   /** True when what is appended now begins a line. */
@@ -52,14 +74,16 @@ export class FileTail {
   look(): Span | null {
     const { path } = this.#descriptor;
     const from = this.size;
-    const end = this.#currentEnd();
+    const there = this.#facts();
+    const end = Number(there.size);
     if (end < from) {
       throw new JsonlError("shrunk", `${path} was shortened to ${end} bytes; restore it, or open it again.`);
     }
-    if (end !== this.end && Buffer.compare(this.#before(from, this.#mark.length), this.#mark) !== 0) {
+    if ((end !== this.end || this.#maybeRewritten(there)) && !this.#isAsItWas()) {
       throw new JsonlError("changed", `${path} was rewritten in place; open it again.`);
     }
     this.#moveTo(end);
+    this.#time = there.mtimeNs;
     return this.size > from ? { from, to: this.size } : null;
   }
 
@@ -67,17 +91,51 @@ export class FileTail {
   advanceTo(offset: number, lines: Uint8Array): void {
     this.size = offset;
     this.end = offset;
-    this.#mark = lines.slice(-MARK);
+    this.#mark = lines.slice(-SAMPLE);
+  }
+
+  /** To be called before an own write, after which the time of the file says nothing of others. */
+  writes(): void {
+    this.#time = undefined;
+    this.#wroteAt = performance.now();
+  }
+
+  /** Remembers the time of the file; for when that costs nothing beside what is done anyway. */
+  noteTime(): void {
+    const { fd, calls } = this.#descriptor;
+    try {
+      const { size, mtimeNs } = uninterrupted(() => calls.fstatSync(fd));
+      if (Number(size) === this.end) this.#time = mtimeNs;
+    } catch {
+      // Where the time is not known, the next look compares.
+    }
+  }
+
+  /**
+   * True where a file that has the length it had may hold something else. A time that moved is no proof: it moves before
+   * the length does while another process appends.
+   */
+  #maybeRewritten({ mtimeNs }: FileFacts): boolean {
+    if (this.#time === undefined) return performance.now() - this.#wroteAt > QUIET_MS;
+    return mtimeNs !== this.#time;
+  }
+
+  #isAsItWas(): boolean {
+    const isSame = ({ offset, bytes }: Sample) =>
+      Buffer.compare(this.#read(offset, bytes.length), bytes) === 0;
+    return (
+      isSame({ offset: this.size - this.#mark.length, bytes: this.#mark }) && this.#samples.every(isSame)
+    );
   }
 
   /** One call tells who stands at the path and how long it is: a look is half of what a small append costs. */
-  #currentEnd(): number {
+  #facts(): FileFacts {
     const { path, calls } = this.#descriptor;
     let there: FileFacts | undefined;
     try {
       there = uninterrupted(() => calls.lstatSync(path));
     } catch (error) {
-      throw new JsonlError("unreadable", `${path} cannot be looked at; check its folder.`, error);
+      throw unreadable(path, "cannot be looked at; check its folder", error);
     }
     if (there === undefined) {
       throw new JsonlError(
@@ -88,7 +146,7 @@ export class FileTail {
     if (!isSameFile(there, this.#identity)) {
       throw new JsonlError("changed", `Another file was put at ${path}; open it again.`);
     }
-    return Number(there.size);
+    return there;
   }
 
   #moveTo(end: number): void {
@@ -96,7 +154,8 @@ export class FileTail {
     const searched = end >= this.end ? this.end : this.size;
     const last = this.#lastLineFeed(searched, end);
     // Reading may fail, and then nothing has moved.
-    if (last >= 0) this.#mark = this.#before(last + 1, Math.min(MARK, last + 1));
+    const length = Math.min(SAMPLE, last + 1);
+    if (last >= 0 && last + 1 !== this.size) this.#mark = this.#read(last + 1 - length, length);
     if (last >= 0) this.size = last + 1;
     this.end = end;
   }
@@ -114,9 +173,9 @@ export class FileTail {
     return -1;
   }
 
-  /** The `length` bytes that end at `offset`, or as many as can be read. */
-  #before(offset: number, length: number): Uint8Array {
+  /** The `length` bytes from `offset` on, or as many as can be read. */
+  #read(offset: number, length: number): Uint8Array {
     const bytes = new Uint8Array(length);
-    return bytes.subarray(0, this.#descriptor.readInto(offset - length, bytes));
+    return bytes.subarray(0, this.#descriptor.readInto(offset, bytes));
   }
 }

@@ -49,9 +49,6 @@ const DRAFT_MS = 60_000;
 /** How often a file is removed that stays: twice more, so that no single failing call leaves one behind. */
 const REMOVALS = 3;
 
-/** Leases that this process gave up and whose files it could not remove. They count as free. */
-const abandoned = new Set<string>();
-
 /**
  * Takes the lease of a session file, `<file>.lease`, or another one of {@link NAMES}.
  *
@@ -203,7 +200,9 @@ class LeaseFiles {
   }
 
   isLive(lease: Lease | undefined): lease is Lease {
-    return lease !== undefined && !abandoned.has(lease.owner) && this.processes.mayBeRunning(lease);
+    return (
+      lease !== undefined && !this.processes.abandoned.has(lease.owner) && this.processes.mayBeRunning(lease)
+    );
   }
 
   /** Candidates of living processes; what dead ones left is removed. */
@@ -243,7 +242,7 @@ class LeaseFiles {
     try {
       this.#empty(path, isOurs);
     } catch {
-      abandoned.add(owner);
+      this.processes.abandoned.add(owner);
       throw failure;
     }
   }

@@ -60,7 +60,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       const parsed = parsedHeader(header);
       const path = ref === undefined ? sessionPath(home, parsed) : resolve(ref);
       refuseLinksBelow(path, roots);
-      makeFolder(dirname(path));
+      makeFolder(dirname(path), calls);
       const make = () => FileLog.create(path, header, lines, calls);
       return ref === undefined ? ids.create(parsed.id, path, make) : make();
     },

@@ -28,6 +28,8 @@ export interface Processes {
   /** Milliseconds since 1970. */
   now(): number;
   pause(milliseconds: number): Promise<void>;
+  /** Owners of leases that this process gave up and whose files it could not remove: they count as free. */
+  readonly abandoned: Set<string>;
 }
 
 /** The processes and the clock of this machine. */
@@ -36,6 +38,7 @@ export const systemProcesses: Processes = {
   mayBeRunning,
   now: () => Date.now(),
   pause: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
+  abandoned: new Set(),
 };
 
 let known: ProcessIdentity | undefined;

@@ -1,5 +1,6 @@
 import { type Dirent, lstatSync, mkdirSync, readdirSync, type Stats, statSync } from "node:fs";
 import { dirname, join, relative, resolve, sep } from "node:path";
+import { type FileCalls, nodeFileCalls, syncFolderOf } from "@espalier/jsonl-stream/node";
 import type { StoreListOptions } from "../session-store.ts";
 import { SessionTreeError } from "../session-tree-error.ts";
 
@@ -79,29 +80,31 @@ export const isBelow = (path: string, folders: readonly string[]): boolean =>
   folders.some((folder) => path.startsWith(join(folder, sep)));
 
 /**
- * Makes a folder and what is above it, for its owner alone whatever the umask is.
+ * Makes a folder and what is above it, for its owner alone whatever the umask is, and makes their names durable: a
+ * session in a folder that a power cut takes away is lost with it.
  *
  * Folder by folder: the call that makes all of them at once never returns where the system refuses new names, as below
  * /proc.
  *
  * @throws SessionTreeError `write-failed`
  */
-export function makeFolder(folder: string): void {
+export function makeFolder(folder: string, calls: FileCalls = nodeFileCalls): void {
   try {
-    makeFoldersTo(resolve(folder));
+    makeFoldersTo(resolve(folder), calls);
   } catch (cause) {
     const message = `The folder ${folder} cannot be made (${codeOf(cause)}); make it, or keep sessions elsewhere.`;
     throw new SessionTreeError("write-failed", message, { cause });
   }
 }
 
-function makeFoldersTo(folder: string): void {
+function makeFoldersTo(folder: string, calls: FileCalls): void {
   // A link to a folder counts as one.
   if (statSync(folder, { throwIfNoEntry: false })?.isDirectory()) return;
   const above = dirname(folder);
-  if (above !== folder) makeFoldersTo(above);
+  if (above !== folder) makeFoldersTo(above, calls);
   try {
     mkdirSync(folder, { mode: 0o700 });
+    syncFolderOf(folder, calls);
   } catch (error) {
     // Another process may have made it since.
     if (codeOf(error) !== "EEXIST" || !statSync(folder).isDirectory()) throw error;

@@ -1,0 +1,274 @@
+import {
+  type Call,
+  type Moment,
+  type Outcome,
+  type Progress,
+  replay,
+  type Script,
+} from "./simulated-machine.ts";
+
+/** How far a search goes. */
+export interface Bounds {
+  /** Processes that may die, each before any of its calls or in the middle of a write. */
+  deaths: number;
+  /** Calls that may fail. */
+  failures: number;
+  /** Errors that a failing call may end with; `short` for one that does half. */
+  errors: readonly string[];
+  /** Times that a process which could go on has to wait for another; undefined: no limit, every order there is. */
+  switches?: number;
+}
+
+/** An end that some order of steps leads to. */
+export interface End {
+  moment: Moment;
+  acknowledged: readonly string[];
+  /** For each process: dead, ended, or what it failed with. */
+  processes: readonly { isDead: boolean; failure?: unknown }[];
+  /** The steps that led here. */
+  trace: () => string;
+}
+
+/** What a search is told of. */
+export interface Visitor {
+  end(end: End): Promise<void>;
+  /** Something that must never be: two that hold at once, or processes that wait for each other for ever. */
+  fault(sentence: string, trace: () => string): void;
+  /** Asked before each step; true ends the search. */
+  isOver(): boolean;
+}
+
+/** A process after some calls: what it knows, and what it does next. Two with the same past are one. */
+class Node {
+  static made = 0;
+  readonly id: number;
+  readonly past: readonly Outcome[];
+  readonly progress: Progress;
+  readonly children = new Map<string, Node>();
+  /** Of a process that waits: the calls since it waited before, and that moment. */
+  readonly round: string;
+  readonly waitedBefore: Node | undefined;
+
+  constructor(past: readonly Outcome[], progress: Progress, round: string, waitedBefore: Node | undefined) {
+    this.id = Node.made++;
+    this.past = past;
+    this.progress = progress;
+    this.round = round;
+    this.waitedBefore = waitedBefore;
+  }
+
+  get isWaiting(): boolean {
+    return this.progress.next?.name === "pause";
+  }
+}
+
+interface Process {
+  node: Node;
+  isDead: boolean;
+  /** While it waits: what the world was when it began to. Nothing changes for it until that does. */
+  since: string;
+  /** How often it has looked again although nothing had changed. */
+  looks: number;
+}
+
+interface State {
+  moment: Moment;
+  processes: readonly Process[];
+  last: number;
+  deaths: number;
+  failures: number;
+  switches: number;
+}
+
+interface Choice {
+  process: number;
+  act: "step" | "die" | "die in the middle" | string;
+}
+
+/** Every order of the steps of some processes, up to the bounds; a state that was met before is not followed again. */
+export async function searchSchedules(
+  start: Moment,
+  scripts: readonly Script[],
+  bounds: Bounds,
+  visitor: Visitor,
+): Promise<number> {
+  const met = new Set<string>();
+  const roots = await Promise.all(
+    scripts.map(async (script, at) => new Node([], await replay(script, at + 1, []), "", undefined)),
+  );
+  const first: State = {
+    moment: start,
+    processes: roots.map((node) => ({ node, isDead: false, since: "", looks: 0 })),
+    last: -1,
+    deaths: bounds.deaths,
+    failures: bounds.failures,
+    switches: bounds.switches ?? 0,
+  };
+  const frames: { state: State; choices: Choice[]; label: string }[] = [];
+  const enter = async (state: State, label: string) => {
+    const key = keyOf(state, bounds);
+    if (met.has(key)) return;
+    met.add(key);
+    const trace = () => told([...frames.map((frame) => frame.label), label]);
+    const holding = state.processes.filter(({ node, isDead }) => !isDead && node.progress.isHolding);
+    if (holding.length > 1) return visitor.fault("Two processes hold what only one may hold.", () => trace());
+    const choices = choicesOf(state, bounds);
+    if (choices.length > 0) {
+      frames.push({ state, choices, label });
+      return;
+    }
+    const waiting = state.processes.filter(({ node, isDead }) => !isDead && node.progress.next);
+    if (waiting.length > 0) return visitor.fault("A process waits for ever.", trace);
+    await visitor.end({
+      moment: state.moment,
+      acknowledged: state.processes.flatMap(({ node }) => node.progress.acknowledged),
+      processes: state.processes.map(({ node, isDead }) => ({
+        isDead,
+        ...(node.progress.failure === undefined ? {} : { failure: node.progress.failure }),
+      })),
+      trace,
+    });
+  };
+  await enter(first, "");
+  while (frames.length > 0 && !visitor.isOver()) {
+    const frame = frames.at(-1)!;
+    const choice = frame.choices.pop();
+    if (!choice) {
+      frames.pop();
+      continue;
+    }
+    const call = frame.state.processes[choice.process]!.node.progress.next!;
+    await enter(await chosen(frame.state, choice, scripts), labelOf(choice, call));
+  }
+  return met.size;
+}
+
+function keyOf({ moment, processes, last, deaths, failures, switches }: State, bounds: Bounds): string {
+  const each = processes.map(
+    ({ node, isDead, since, looks }) => `${node.id}${isDead ? "x" : ""}~${since}~${looks}`,
+  );
+  const order = bounds.switches === undefined ? "" : `${last}/${switches}`;
+  return `${moment.key}#${each.join("#")}#${deaths}/${failures}#${order}`;
+}
+
+/** A process that waits is not chosen while nothing has changed, but where all the others wait too. */
+function choicesOf({ moment, processes, last, deaths, failures, switches }: State, bounds: Bounds): Choice[] {
+  const alive = processes.flatMap(({ node, isDead }, at) => (isDead || !node.progress.next ? [] : [at]));
+  const awake = alive.filter((at) => {
+    const { node, since } = processes[at]!;
+    return !node.isWaiting || since !== moment.world;
+  });
+  const able = awake.length > 0 ? awake : alive.filter((at) => processes[at]!.looks < 2);
+  const isBound = bounds.switches !== undefined && switches === 0 && able.includes(last);
+  const chosen = isBound && !processes[last]!.node.isWaiting ? [last] : able;
+  return chosen.flatMap((process) => {
+    const { name } = processes[process]!.node.progress.next!;
+    const isCall = name !== "pause" && name !== "mayBeRunning";
+    const acts: string[] = ["step"];
+    if (deaths > 0) acts.push("die");
+    if (deaths > 0 && name === "writeSync") acts.push("die in the middle");
+    if (failures > 0 && isCall)
+      acts.push(
+        ...bounds.errors.filter((error) => error !== "short" || name === "writeSync" || name === "readSync"),
+      );
+    return acts.map((act) => ({ process, act }));
+  });
+}
+
+async function chosen(state: State, { process, act }: Choice, scripts: readonly Script[]): Promise<State> {
+  const before = state.processes[process]!;
+  const isSwitch = state.last >= 0 && state.last !== process && isAble(state, state.last);
+  const next = { ...state, last: process, switches: state.switches - (isSwitch ? 1 : 0) };
+  const call = before.node.progress.next!;
+  const number = process + 1;
+  if (act === "die" || act === "die in the middle") {
+    const moment = act === "die" ? state.moment : state.moment.after(number, half(call)).moment;
+    const processes = state.processes.with(process, { ...before, isDead: true, since: "", looks: 0 });
+    return { ...next, moment: moment.without(number), processes, deaths: state.deaths - 1 };
+  }
+  const isFailing = act !== "step";
+  const { moment, outcome } = isFailing
+    ? failed(state.moment, number, call, act)
+    : state.moment.after(number, call);
+  const node = await follow(before.node, outcome, call, scripts[process]!, number);
+  // One that wakes because something has changed begins to look anew.
+  const isStill = before.since === state.moment.world;
+  const { since, looks } = before.node.isWaiting && !isStill ? { since: "", looks: 0 } : before;
+  const waits = { since: moment.world, looks: since === moment.world ? looks + 1 : 0 };
+  const after = node.isWaiting ? waits : { since, looks };
+  const processes = state.processes.with(process, { node, isDead: false, ...after });
+  return { ...next, moment, processes, failures: state.failures - (isFailing ? 1 : 0) };
+}
+
+function isAble({ moment, processes }: State, at: number): boolean {
+  const { node, isDead, since } = processes[at]!;
+  return !isDead && node.progress.next !== undefined && (!node.isWaiting || since !== moment.world);
+}
+
+/** A call that fails does nothing, but for a close, after which a descriptor is gone, and one that does half. */
+function failed(
+  moment: Moment,
+  process: number,
+  call: Call,
+  error: string,
+): { moment: Moment; outcome: Outcome } {
+  if (error === "short") return moment.after(process, half(call));
+  const after = call.name === "closeSync" ? moment.after(process, call).moment : moment;
+  return { moment: after, outcome: { error } };
+}
+
+/** A write or a reading of half of what was asked for. */
+function half({ name, args }: Call): Call {
+  if (name === "readSync") return { name, args: [args[0], Math.ceil((args[1] as number) / 2), args[2]] };
+  const bytes = args[1] as Uint8Array;
+  return { name, args: [args[0], bytes.subarray(0, bytes.length >> 1)] };
+}
+
+/** The process after one more call. One that waits, looks, and finds what it found before is where it was. */
+async function follow(
+  node: Node,
+  outcome: Outcome,
+  call: Call,
+  script: Script,
+  number: number,
+): Promise<Node> {
+  const answer = `${call.name} ${textOf(outcome)}`;
+  const known = node.children.get(answer);
+  if (known) return known;
+  const past = [...node.past, outcome];
+  const progress = await replay(script, number, past);
+  const round = node.isWaiting ? answer : `${node.round}\n${answer}`;
+  const waitedBefore = node.isWaiting ? node : node.waitedBefore;
+  const isAgain = progress.next?.name === "pause" && waitedBefore?.round === round;
+  const next = isAgain ? waitedBefore! : new Node(past, progress, round, waitedBefore);
+  node.children.set(answer, next);
+  return next;
+}
+
+const textOf = (outcome: Outcome): string =>
+  JSON.stringify(outcome, (_key, value: unknown) =>
+    typeof value === "bigint"
+      ? `${value}n`
+      : value instanceof Uint8Array
+        ? Buffer.from(value).toString("latin1")
+        : value,
+  );
+
+const labelOf = ({ process, act }: Choice, { name, args }: Call): string => {
+  const path = args
+    .filter((arg) => typeof arg === "string")
+    .map((arg) => arg.slice(arg.lastIndexOf("/") + 1));
+  return `${process + 1} ${act === "step" ? "" : `(${act}) `}${name} ${path.join(" ")}`.trim();
+};
+
+/** The steps, those of one process in a row behind its number. */
+function told(labels: readonly string[]): string {
+  const parts: string[] = [];
+  let last = "";
+  for (const label of labels.filter((each) => each !== "")) {
+    const [number = "", ...rest] = label.split(" ");
+    parts.push(number === last ? rest.join(" ") : `[${number}] ${rest.join(" ")}`);
+    last = number;
+  }
+  return parts.join(", ");
+}

@@ -1,0 +1,368 @@
+import { setTimeout } from "node:timers/promises";
+import { formatLine } from "@espalier/jsonl-stream";
+import { type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import {
+  type Connection,
+  type Database,
+  migratePostgres,
+  type PostgresStore,
+  PostgresStoreError,
+  poolDatabase,
+  postgresStore,
+  type ReservedConnection,
+  type Statement,
+} from "@espalier/store-postgres";
+import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
+import type { Findings } from "./harness.ts";
+import { headerOf } from "./new-session.ts";
+
+/** The steps a client can take: its statement, its death before it, or a statement whose answer it never gets. */
+type Act = "step" | "die" | "unheard";
+
+interface Choice {
+  client: number;
+  act: Act;
+}
+
+/** Thrown in a client that has died. */
+class Died extends Error {}
+
+/** A client whose statements wait until they are chosen. */
+class Client {
+  readonly store: PostgresStore;
+  /** Set while a statement waits. */
+  waiting: { label: string; go: (act: Act) => void } | undefined;
+  isOver = true;
+  isDead = false;
+  isHolding = false;
+  /** Statements wait only while a script runs. */
+  isStepped = false;
+  acknowledged: string[] = [];
+  failure: unknown;
+  readonly #reserved = new Set<ReservedConnection>();
+  #tell: () => void = () => undefined;
+
+  readonly database: Database;
+
+  constructor(database: Database, change: (text: string) => string) {
+    this.database = database;
+    this.store = postgresStore(this.#stepped(database, change), "default");
+  }
+
+  run(script: (client: Client) => Promise<void>): void {
+    Object.assign(this, {
+      isOver: false,
+      isDead: false,
+      isHolding: false,
+      isStepped: true,
+      failure: undefined,
+    });
+    this.acknowledged = [];
+    void script(this)
+      .catch((error: unknown) => {
+        if (!this.isDead) this.failure = error;
+      })
+      .finally(() => {
+        Object.assign(this, { isOver: true, isStepped: false });
+        this.#tell();
+      });
+  }
+
+  /** Resolves when it waits for its turn, or has ended. */
+  changed(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#tell = resolve;
+    });
+  }
+
+  async #turn(label: string): Promise<Act> {
+    if (this.isDead) throw new Died();
+    if (!this.isStepped) return "step";
+    const act = await new Promise<Act>((go) => {
+      this.waiting = { label, go };
+      this.#tell();
+    });
+    if (act !== "die") return act;
+    this.isDead = true;
+    this.isHolding = false;
+    // The server notices; its connections in the pool hold nothing.
+    await Promise.all([...this.#reserved].map((connection) => connection.release()));
+    throw new Died();
+  }
+
+  async #step<Result>(label: string, run: () => Promise<Result>): Promise<Result> {
+    const act = await this.#turn(label);
+    const result = await run();
+    if (act === "unheard") throw new PostgresStoreError("unreachable", "The connection was lost.");
+    return result;
+  }
+
+  #stepped(inner: Database, change: (text: string) => string): Database {
+    const through = (connection: Connection): Connection => ({
+      query: (statement: Statement, values) => {
+        const text = change(statement.text);
+        const changed = text === statement.text ? statement : { text };
+        return this.#step(text.trim().split(/\s+/).slice(0, 3).join(" "), () =>
+          connection.query(changed, values),
+        );
+      },
+    });
+    return {
+      ...through(inner),
+      place: inner.place,
+      reconnectMs: inner.reconnectMs,
+      transaction: async (act) => {
+        let end: Act = "step";
+        const result = await inner.transaction(async (connection) => {
+          const done = await act(through(connection));
+          end = await this.#turn("COMMIT");
+          return done;
+        });
+        if ((end as Act) === "unheard")
+          throw new PostgresStoreError("unreachable", "The connection was lost.");
+        return result;
+      },
+      reserve: async () => {
+        if (this.isDead) throw new Died();
+        const reserved = await inner.reserve();
+        this.#reserved.add(reserved);
+        void reserved.over.then(() => this.#reserved.delete(reserved));
+        return { ...through(reserved), hear: reserved.hear, over: reserved.over, release: reserved.release };
+      },
+      close: () => inner.close(),
+    };
+  }
+}
+
+interface Scenario {
+  name: string;
+  lines: unknown[];
+  script: (ref: string) => (client: Client) => Promise<void>;
+}
+
+const { version: _, ...oldHeader } = headerOf("trial");
+const timestamp = "2026-01-01T00:00:00.000Z";
+const message = { role: "user", content: "one", timestamp: 1 };
+
+let entries = 0;
+const appending = (ref: string) => async (client: Client) => {
+  const id = `entry${entries++}`;
+  const line = formatLine({ type: "custom", id, parentId: null, timestamp, customType: "trial" });
+  for (let attempt = 1; ; attempt += 1) {
+    const log = await client.store.open(ref, "write");
+    try {
+      await log.append([line]);
+      client.acknowledged.push(id);
+      return;
+    } catch (error) {
+      if (!(error instanceof SessionTreeError) || error.code !== "changed" || attempt === 3) throw error;
+    }
+  }
+};
+const holding = (ref: string) => async (client: Client) => {
+  const lease = await client.store.lease(ref);
+  client.isHolding = true;
+  await client.store.open(ref, "read");
+  client.isHolding = false;
+  await lease.release();
+};
+
+const SCENARIOS: readonly Scenario[] = [
+  { name: "append", lines: [headerOf("trial")], script: appending },
+  { name: "upgrade", lines: [oldHeader, { type: "message", timestamp, message }], script: appending },
+  { name: "lease", lines: [headerOf("trial")], script: holding },
+];
+
+/** How far a search goes: switches away from a client that could go on, and deaths and lost answers together. */
+interface Bounds {
+  switches: number;
+  losses: number;
+}
+
+/** Every order with two switches takes minutes, and so does a loss at each statement of every order with one. */
+const SHORT: readonly Bounds[] = [{ switches: 2, losses: 0 }];
+const LONG: readonly Bounds[] = [
+  { switches: 2, losses: 0 },
+  { switches: 1, losses: 1 },
+];
+
+/** Faults of one scenario after which no more are looked for. */
+const ENOUGH = 3;
+
+/**
+ * Every order of the statements of two clients of one session, up to a bound, with deaths and lost answers: of appends,
+ * of bringing an old session up to date, and of the lease. `change` makes other statements of them, to see it notice.
+ */
+export async function scheduleStatements(
+  isShort: boolean,
+  findings: Findings,
+  change: (text: string) => string = (text) => text,
+): Promise<void> {
+  if (!serverPrograms()) {
+    findings.skipped.push("No statements: there is no PostgreSQL server on this machine.");
+    return;
+  }
+  const server = await startPrivateServer();
+  const open = () => poolDatabase(server.url, "the trial's server", { reconnectMs: 1_000 });
+  try {
+    await migratePostgres(server.url);
+    const control = open();
+    const store = postgresStore(open(), "default");
+    const create = () => new Client(open(), change);
+    const clients = [create(), create()];
+    for (const scenario of SCENARIOS)
+      for (const bounds of isShort ? SHORT : LONG)
+        await search(scenario, { clients, create, store, control }, bounds, findings);
+    for (const each of [store, ...clients.map((client) => client.store)]) await each.close();
+    await control.close();
+  } finally {
+    await server.remove();
+  }
+}
+
+interface Parts {
+  /** One that died is replaced by another. */
+  clients: Client[];
+  create: () => Client;
+  /** Looks at what the clients left. */
+  store: PostgresStore;
+  /** Tells what waits for a lock. */
+  control: Database;
+}
+
+async function search(
+  scenario: Scenario,
+  { clients, create, store, control }: Parts,
+  bounds: Bounds,
+  findings: Findings,
+): Promise<void> {
+  const name = `statements, ${scenario.name}`;
+  const prefixes: Choice[][] = [[]];
+  let faults = 0;
+  for (let prefix = prefixes.pop(); prefix && faults < ENOUGH; prefix = prefixes.pop()) {
+    const ref = `trial${entries++}`;
+    const [header, ...lines] = scenario.lines.map((line) => formatLine(line));
+    await (await store.create(header!, lines, ref)).close();
+    const { trace, alternatives, problems } = await runOnce(
+      prefix,
+      bounds,
+      clients,
+      scenario.script(ref),
+      control,
+    );
+    prefixes.push(...alternatives);
+    const isLossy = trace.some((step) => step.includes("(unheard)"));
+    problems.push(...(await judge(store, ref, scenario, clients, isLossy)));
+    for (const [at, client] of clients.entries()) {
+      if (!client.isDead) continue;
+      await client.database.close();
+      clients[at] = create();
+    }
+    for (const problem of problems) findings.fault(`${name}: ${problem} Steps: ${trace.join(", ")}`);
+    faults += problems.length;
+    findings.count(`${name}: orders`);
+  }
+}
+
+/** One order: the choices given, then whoever is at work goes on. What else could have been chosen is given back. */
+async function runOnce(
+  prefix: readonly Choice[],
+  bounds: Bounds,
+  clients: readonly Client[],
+  script: (client: Client) => Promise<void>,
+  control: Database,
+): Promise<{ trace: string[]; alternatives: Choice[][]; problems: string[] }> {
+  const trace: string[] = [];
+  const problems: string[] = [];
+  const alternatives: Choice[][] = [];
+  const made: Choice[] = [];
+  let [switches, losses, last] = [bounds.switches, bounds.losses, -1];
+  for (const client of clients) client.run(script);
+  for (;;) {
+    await settled(clients, control);
+    const able = clients.flatMap((client, at) => (client.waiting ? [at] : []));
+    if (able.length === 0) break;
+    const usual = able.includes(last) ? last : able[0]!;
+    const choice = prefix[made.length] ?? { client: usual, act: "step" as const };
+    if (made.length >= prefix.length) {
+      const others = able.filter((at) => at !== usual && (last !== usual || switches > 0));
+      const acts: Choice[] = others.map((client) => ({ client, act: "step" }));
+      if (losses > 0) for (const act of ["die", "unheard"] as const) acts.push({ client: usual, act });
+      for (const act of acts) alternatives.push([...made, act]);
+    }
+    // An order that was possible before and is not now would mean that clients do not do the same each time.
+    if (!able.includes(choice.client)) break;
+    if (choice.client !== last && able.includes(last)) switches -= 1;
+    if (choice.act !== "step") losses -= 1;
+    last = choice.client;
+    made.push(choice);
+    const client = clients[choice.client]!;
+    const { label, go } = client.waiting!;
+    client.waiting = undefined;
+    trace.push(`[${choice.client + 1}] ${choice.act === "step" ? "" : `(${choice.act}) `}${label}`);
+    go(choice.act);
+    if (clients.filter((each) => each.isHolding).length > 1) problems.push("Two clients hold the lease.");
+  }
+  return { trace, alternatives, problems };
+}
+
+/** Milliseconds after which a statement without an answer is looked for among those that wait for a lock. */
+const LOOK_MS = 10;
+
+/** Waits until every client waits for its turn, has ended, or waits for another one's lock. */
+async function settled(clients: readonly Client[], control: Database): Promise<void> {
+  for (;;) {
+    const running = clients.filter(({ waiting, isOver }) => !waiting && !isOver);
+    if (running.length === 0) return;
+    const timer = new AbortController();
+    const look = setTimeout(LOOK_MS, "look", { signal: timer.signal }).catch(() => undefined);
+    const what = await Promise.race([...running.map((client) => client.changed()), look]);
+    timer.abort();
+    if (what !== "look" || running.length === clients.length) continue;
+    const [row] = await control.query<{ blocked: string }>({
+      text: "SELECT count(*) AS blocked FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
+    });
+    if (Number(row!.blocked) >= running.length) return;
+  }
+}
+
+async function judge(
+  store: PostgresStore,
+  ref: string,
+  { lines }: Scenario,
+  clients: readonly Client[],
+  isLossy: boolean,
+): Promise<string[]> {
+  const problems: string[] = [];
+  for (const { failure } of clients) {
+    if (failure === undefined) continue;
+    const code = failure instanceof SessionTreeError ? failure.code : undefined;
+    // A reading whose answer is lost may fail, by its code.
+    const isAllowed = code === "busy" || (isLossy && code !== undefined);
+    if (!isAllowed) problems.push(`A client failed: ${(failure as Error).stack}`);
+  }
+  const found = await linesOf(store, ref);
+  const ids = found.map((line) => (JSON.parse(line) as { id: string }).id);
+  for (const id of clients.flatMap(({ acknowledged }) => acknowledged)) {
+    const times = ids.filter((each) => each === id).length;
+    if (times !== 1) problems.push(`The acknowledged entry ${id} is there ${times} times.`);
+  }
+  const isUpgraded = !found[0]!.includes(formatLine(lines[0]).slice(0, -1));
+  if (isUpgraded) {
+    const kept = await linesOf(store, `${ref}.v1`).catch(() => []);
+    if (kept[0] !== formatLine(lines[0])) problems.push("The original of an old session is gone.");
+  }
+  try {
+    await (await store.lease(ref)).release();
+  } catch (error) {
+    problems.push(`Afterwards the lease cannot be had: ${(error as Error).message}`);
+  }
+  return problems;
+}
+
+async function linesOf(store: SessionStore, ref: string): Promise<string[]> {
+  const log = await store.open(ref, "read");
+  await log.load();
+  const view = log.upgraded?.original ?? log.view!;
+  return Buffer.from(view.read(0, view.size)).toString().trimEnd().split("\n");
+}

@@ -1,0 +1,274 @@
+import { bytesView, formatLine, scanLines } from "@espalier/jsonl-stream";
+import { readSessionLine, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
+import { headerOf } from "./new-session.ts";
+import { type Bounds, type End, searchSchedules } from "./schedule-search.ts";
+import { scheduleStatements } from "./schedule-statements.ts";
+import { alone, FOLDER, Moment, type Script, type Surroundings } from "./simulated-machine.ts";
+import { type StoreName, storeNamed } from "./store-named.ts";
+
+/** What some processes do at the same time, and how far the search for an order in which it goes wrong is taken. */
+interface Scenario {
+  name: string;
+  start: Moment;
+  scripts: Script[];
+  short: Bounds;
+  long: Bounds;
+}
+
+const NAME = "session.jsonl";
+const FILE = `${FOLDER}/${NAME}`;
+
+/** A process that is dead from the beginning, and left things. */
+const GHOST = 50;
+
+/** The process that looks at what is left in the end. */
+const JUDGE = 60;
+
+/** Bytes that the store that writes in pieces writes at once: less than the longer entries have. */
+const PIECE = 200;
+
+/** Faults of one scenario after which no more are looked for. */
+const ENOUGH = 3;
+
+/**
+ * Every order in which two or three processes can make their calls to the file system, up to a bound, with deaths and
+ * calls that fail, for appending, the lease and bringing an old file up to date; and every order of statements of two
+ * clients of a database.
+ */
+export const schedule: Harness = async (options) => {
+  const findings = new Findings();
+  for (const scenario of scenarios(options.store)) {
+    await search(scenario, options, findings);
+    // A broken store is caught.
+    if (options.store !== "file" && findings.faults.length > 0) return findings;
+  }
+  // The other stores are broken files.
+  if (options.store === "file") await scheduleStatements(options.isShort, findings);
+  return findings;
+};
+
+async function search(scenario: Scenario, { isShort }: HarnessOptions, findings: Findings): Promise<void> {
+  const { name, start, scripts } = scenario;
+  const bounds = isShort ? scenario.short : scenario.long;
+  const judged = new Set<string>();
+  let faults = 0;
+  const fault = (sentence: string, trace: () => string) => {
+    faults += 1;
+    findings.fault(`${name}: ${sentence} Steps: ${trace()}`);
+  };
+  const states = await searchSchedules(start, scripts, bounds, {
+    fault,
+    isOver: () => faults >= ENOUGH,
+    async end(end) {
+      const said = end.processes.map(({ isDead, failure }) => `${isDead}${codeOf(failure)}`);
+      const key = `${end.moment.world}#${[...end.acknowledged].sort().join()}#${said.join()}`;
+      if (judged.has(key)) return;
+      judged.add(key);
+      for (const sentence of await judge(end, start, bounds)) fault(sentence, end.trace);
+    },
+  });
+  findings.count(`${name}: states`, states);
+  findings.count(`${name}: ends`, judged.size);
+}
+
+const codeOf = (failure: unknown): string =>
+  failure === undefined ? "" : failure instanceof SessionTreeError ? failure.code : `raw ${failure}`;
+
+/** Sentences for what is wrong with an end. */
+async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Promise<string[]> {
+  const faults: string[] = [];
+  const { moment } = end;
+  const expected = failures > 0 ? undefined : ["busy", "changed"];
+  for (const { failure } of end.processes) {
+    if (failure === undefined) continue;
+    const isTyped = failure instanceof SessionTreeError;
+    if (!isTyped) faults.push(`An error has no code: ${(failure as Error).stack}.`);
+    else if (expected && !expected.includes(failure.code))
+      faults.push(`A process failed with ${failure.code} although no call did: ${failure.message}`);
+  }
+  const found = entriesIn(moment.bytesOf(NAME)!);
+  for (const id of end.acknowledged) {
+    const times = found.filter((each) => each.id === id);
+    const whole = times.filter(({ from }) => from === 0);
+    if (times.length === 0) faults.push(`The acknowledged entry ${id} is lost.`);
+    else if (whole.length === 0) faults.push(`The acknowledged entry ${id} is glued to a torn line.`);
+    // What was glued to another's torn line is written once more.
+    if (whole.length > 1) faults.push(`The entry ${id} is there ${whole.length} times.`);
+  }
+  const [before, kept] = [start.bytesOf(NAME)!, moment.bytesOf(`${NAME}.v1`)];
+  const isOld = !isPrefix(before, moment.bytesOf(NAME)!);
+  if (isOld && (!kept || Buffer.compare(kept, before) !== 0))
+    faults.push("The original of an old file is gone.");
+  const isClean = deaths === 0 || !end.processes.some(({ isDead }) => isDead);
+  const left = moment.files.filter((file) => file !== NAME && file !== `${NAME}.v1`);
+  if (isClean && left.length > 0) faults.push(`${left.join(", ")} stayed.`);
+  faults.push(...(await alone(moment, JUDGE, goesOn)));
+  return faults;
+}
+
+/** The processes have ended or died, or gave up: another one can write and hold the session. */
+async function goesOn(work: Surroundings): Promise<string[]> {
+  const store = storeNamed("file", FOLDER, work);
+  try {
+    const log = await store.open({ file: FILE }, "write");
+    const from = (await log.append([entry("last")])).offset;
+    await log.close();
+    const lease = await store.lease({ file: FILE });
+    await lease.release();
+    return from > 0 ? [] : ["Nothing was there any more."];
+  } catch (error) {
+    return [`Afterwards the session cannot be written: ${codeOf(error)}, ${(error as Error).message}`];
+  }
+}
+
+function entriesIn(bytes: Uint8Array): { id: string; from: number }[] {
+  const found = [];
+  // One by one: the bytes of a line are good until the next is asked for.
+  for (const line of scanLines(bytesView(bytes))) {
+    const read = readSessionLine(line.bytes);
+    if (read.is === "entry") found.push({ id: read.entry.id, from: read.from });
+  }
+  return found;
+}
+
+const isPrefix = (one: Uint8Array, other: Uint8Array): boolean =>
+  Buffer.compare(one, other.subarray(0, one.length)) === 0;
+
+const entry = (id: string, size = 10): string =>
+  JSON.stringify({
+    type: "custom",
+    id,
+    parentId: null,
+    timestamp: "2026-01-01T00:00:00.000Z",
+    customType: "trial",
+    data: "x".repeat(size),
+  });
+
+const bytes = (lines: readonly unknown[]): Uint8Array =>
+  Buffer.from(lines.map((line) => `${formatLine(line)}\n`).join(""));
+
+const current = Moment.of({ [NAME]: bytes([headerOf("trial")]) });
+const { version: _, ...oldHeader } = headerOf("trial");
+const message = { role: "user", content: "one", timestamp: 1 };
+const old = Moment.of({
+  [NAME]: bytes([oldHeader, { type: "message", timestamp: "2026-01-01T00:00:00.000Z", message }]),
+});
+/** A session whose lease, and a candidate for it, a process left that is dead. */
+const abandoned = Moment.of({
+  [NAME]: bytes([headerOf("trial")]),
+  [`${NAME}.lease`]: leaseOf(GHOST),
+  [`${NAME}.lease-00000000050f`]: leaseOf(GHOST),
+}).without(GHOST);
+
+function leaseOf(number: number): Uint8Array {
+  const identity = { pid: number + 1, processStart: "1", boot: "1", host: "simulated", pidSpace: "1" };
+  return bytes([{ ...identity, since: "2026-01-01T00:00:00.000Z", owner: "00000000050e", isBrief: false }]);
+}
+
+const FAILING = ["EIO", "EINTR", "EMFILE", "short"];
+
+function scenarios(name: StoreName): Scenario[] {
+  const storeOn = (work: Surroundings) =>
+    storeNamed(name, FOLDER, { ...work, piece: PIECE, later: setImmediate });
+  const append =
+    (...entries: [string, number][]): Script =>
+    async (work) => {
+      const store = storeOn(work);
+      for (const [id, size] of entries) await appended(store, id, size, work.acknowledge);
+    };
+  const lease: Script = async (work) => {
+    const held = await storeOn(work).lease({ file: FILE });
+    work.hold(true);
+    // A step that cannot fail, so that there is a moment in which it is held.
+    work.processes.mayBeRunning(work.processes.own());
+    work.hold(false);
+    await held.release();
+  };
+  const one = append(["a", 10]);
+  const two = append(["b", 10]);
+  const three = append(["c", 10]);
+  const dying = { deaths: 1, failures: 0, errors: [] };
+  const failing = { deaths: 0, failures: 1, errors: FAILING };
+  const bound = (bounds: Bounds, switches: number): Bounds => ({ ...bounds, switches });
+  return [
+    {
+      name: "append by two",
+      start: current,
+      scripts: [append(["a", 10], ["b", 300]), append(["c", 300])],
+      short: bound(dying, 2),
+      long: dying,
+    },
+    {
+      name: "append by two, a call fails",
+      start: current,
+      scripts: [append(["a", 300]), append(["c", 10])],
+      short: bound(failing, 1),
+      long: failing,
+    },
+    { name: "lease by two", start: abandoned, scripts: [lease, lease], short: bound(dying, 2), long: dying },
+    {
+      name: "lease by two, a call fails",
+      start: abandoned,
+      scripts: [lease, lease],
+      short: bound(failing, 1),
+      long: bound(failing, 3),
+    },
+    {
+      name: "upgrade by two",
+      start: old,
+      scripts: [one, two],
+      short: bound(dying, 1),
+      long: bound(dying, 4),
+    },
+    {
+      name: "upgrade by two, a call fails",
+      start: old,
+      scripts: [one, two],
+      short: bound({ ...failing, errors: ["EIO"] }, 1),
+      long: bound(failing, 2),
+    },
+    {
+      name: "upgrade by three",
+      start: old,
+      scripts: [one, two, three],
+      short: bound({ ...dying, deaths: 0 }, 1),
+      long: bound(dying, 2),
+    },
+    {
+      name: "append by three",
+      start: current,
+      scripts: [one, two, three],
+      short: bound(dying, 1),
+      long: bound(dying, 3),
+    },
+    {
+      name: "lease by three",
+      start: abandoned,
+      scripts: [lease, lease, lease],
+      short: bound({ ...dying, deaths: 0 }, 1),
+      long: bound(dying, 3),
+    },
+  ];
+}
+
+/** Appends one entry, and opens the session anew where another process has brought it to the current format. */
+async function appended(
+  store: SessionStore,
+  id: string,
+  size: number,
+  acknowledge: (id: string) => void,
+): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    const log = await store.open({ file: FILE }, "write");
+    try {
+      await log.append([entry(id, size)]);
+      acknowledge(id);
+      await log.close();
+      return;
+    } catch (error) {
+      await log.close();
+      if (!(error instanceof SessionTreeError) || error.code !== "changed" || attempt === 3) throw error;
+    }
+  }
+}
