@@ -1,3 +1,4 @@
+// Over 250 lines because a client, its steps and the search over two of them are read together.
 import { setTimeout } from "node:timers/promises";
 import { formatLine } from "@espalier/jsonl-stream";
 import { type SessionStore, SessionTreeError } from "@espalier/session-tree";
@@ -149,7 +150,7 @@ const appending = (ref: string) => async (client: Client) => {
   const id = `entry${entries++}`;
   const line = formatLine({ type: "custom", id, parentId: null, timestamp, customType: "trial" });
   for (let attempt = 1; ; attempt += 1) {
-    const log = await client.store.open(ref, "write");
+    const log = await client.store.open({ file: ref }, "write");
     try {
       await log.append([line]);
       client.acknowledged.push(id);
@@ -160,9 +161,9 @@ const appending = (ref: string) => async (client: Client) => {
   }
 };
 const holding = (ref: string) => async (client: Client) => {
-  const lease = await client.store.lease(ref);
+  const lease = await client.store.lease({ file: ref });
   client.isHolding = true;
-  await client.store.open(ref, "read");
+  await client.store.open({ file: ref }, "read");
   client.isHolding = false;
   await lease.release();
 };
@@ -353,7 +354,7 @@ async function judge(
     if (kept[0] !== formatLine(lines[0])) problems.push("The original of an old session is gone.");
   }
   try {
-    await (await store.lease(ref)).release();
+    await (await store.lease({ file: ref })).release();
   } catch (error) {
     problems.push(`Afterwards the lease cannot be had: ${(error as Error).message}`);
   }
@@ -361,7 +362,7 @@ async function judge(
 }
 
 async function linesOf(store: SessionStore, ref: string): Promise<string[]> {
-  const log = await store.open(ref, "read");
+  const log = await store.open({ file: ref }, "read");
   await log.load();
   const view = log.upgraded?.original ?? log.view!;
   return Buffer.from(view.read(0, view.size)).toString().trimEnd().split("\n");

@@ -293,7 +293,7 @@ export interface Surroundings {
 }
 
 /** The surroundings of process `number`, each of whose calls is answered by `step`. */
-export function surroundings(number: number, step: (call: Call) => unknown): Surroundings {
+function surroundings(number: number, step: (call: Call) => unknown): Surroundings {
   let names = 0;
   const passing =
     (name: keyof FileCalls) =>
@@ -335,7 +335,7 @@ export function surroundings(number: number, step: (call: Call) => unknown): Sur
 /** What a process does; it says what is acknowledged, and whether it holds what only one may hold. */
 export type Script = (work: Surroundings & Say) => Promise<void>;
 
-export interface Say {
+interface Say {
   acknowledge(id: string): void;
   hold(isHeld: boolean): void;
 }
