@@ -107,7 +107,11 @@ export function heard(shell: Shell): OpenOptions & Reach {
     extensions: shell.globals.extension ?? [],
     onReport: ({ message }) => shell.complainOnce(message),
     confirmTrust: confirmTrust(shell),
-    ui: { notify: (message) => shell.complain(message) },
+    ui: {
+      notify: (message) => shell.complain(message),
+      setStatus: (key, text) => shell.setStatus?.(key, text),
+      ...(shell.dialogs ? { dialogs: shell.dialogs } : {}),
+    },
     ...storeOf(shell),
   };
 }

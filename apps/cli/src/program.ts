@@ -26,6 +26,7 @@ import { addOpen } from "./commands/open.ts";
 import { addPin } from "./commands/pin.ts";
 import { addPolicies } from "./commands/policies.ts";
 import { addReplay } from "./commands/replay.ts";
+import { addRun } from "./commands/run.ts";
 import { addSearch } from "./commands/search.ts";
 import { addServe } from "./commands/serve.ts";
 import { addShow } from "./commands/show.ts";
@@ -60,6 +61,7 @@ const COMMANDS = [
   addCompact,
   addPolicies,
   addMerge,
+  addRun,
   addSummarize,
   addImport,
   addExport,

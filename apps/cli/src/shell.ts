@@ -1,6 +1,7 @@
-import type { OnBusy } from "@espalier/engine";
+import type { ExtensionDialogs, OnBusy } from "@espalier/engine";
 import type { SessionStore } from "@espalier/session-tree";
 import picocolors from "picocolors";
+import { askOnTerminal, lineDialogs } from "./line-dialogs.ts";
 import { Output } from "./output.ts";
 import { plainLine } from "./plain-text.ts";
 
@@ -47,19 +48,25 @@ export interface Shell {
   complain(sentence: string): void;
   /** The same, for a sentence that more than one step of a command may have to tell. */
   complainOnce(sentence: string): void;
+  /** Dialogs for extensions; undefined where no person can be asked. */
+  readonly dialogs: ExtensionDialogs | undefined;
+  /** Shows the status that an extension keeps under a key. Default: it is not shown. */
+  setStatus?(key: string, text: string | undefined): void;
 }
 
 export function createShell(parameters: readonly string[]): Shell {
   const { stdin, stdout, stderr } = process;
   const json = wantsJson(parameters);
   const told = new Set<string>();
+  const interactive = stdin.isTTY === true && stderr.isTTY === true && !json;
+  const complain = (sentence: string) => void stderr.write(`${plainLine(sentence)}\n`);
   return {
     json,
     output: new Output(stdout),
     colours: picocolors.createColors(wantsColours(stdout)),
     columns: stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY,
     progressColumns: stderr.isTTY ? stderr.columns : 0,
-    interactive: stdin.isTTY === true && stderr.isTTY === true && !json,
+    interactive,
     exitCode: 0,
     globals: {},
     store: undefined,
@@ -68,7 +75,8 @@ export function createShell(parameters: readonly string[]): Shell {
       if (!told.has(sentence)) this.complain(sentence);
       told.add(sentence);
     },
-    complain: (sentence) => void stderr.write(`${plainLine(sentence)}\n`),
+    complain,
+    dialogs: interactive ? lineDialogs(complain, askOnTerminal) : undefined,
   };
 }
 

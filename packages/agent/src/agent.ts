@@ -1,5 +1,14 @@
 import { trustedTokens } from "@espalier/compaction";
-import { type RunState, runStateOf, type Session } from "@espalier/engine";
+import {
+  agentEnd,
+  agentSettled,
+  agentStart,
+  type RunState,
+  runStateOf,
+  type Session,
+  turnEnd,
+  turnStart,
+} from "@espalier/engine";
 import type { CompactResult } from "@espalier/policies";
 import {
   type AssistantMessage,
@@ -177,6 +186,7 @@ export class Agent {
     const { signal } = run.controller;
     this.#run = run;
     this.#tell({ type: "agent_start" });
+    await this.session.tell(agentStart, {});
     try {
       this.#log.begin();
       // Calls that an earlier process left without a result get one: they are never run again by themselves.
@@ -194,13 +204,18 @@ export class Agent {
       if (!this.isRunning) this.#log.end();
       const { messages } = this.session.context;
       this.#tell({ type: "agent_end", lastAssistantMessage: run.last, messages });
+      await this.session.tell(agentEnd, { messages: [...messages] });
+      if (!this.isRunning) await this.session.tell(agentSettled, {});
     }
   }
 
   /** Request, answer, tools, and again, until the model is done and nobody has said anything more. */
   async #loop({ maxIterations = 50 }: RunOptions, signal: AbortSignal): Promise<AssistantMessage> {
-    for (let asked = 0, overflows = 0; ; ) {
-      const { answer, next } = await this.#turns.take(() => takeTurn(this.#stage, overflows, signal));
+    for (let asked = 0, overflows = 0, turnIndex = 0; ; turnIndex++) {
+      await this.session.tell(turnStart, { turnIndex, timestamp: Date.now() });
+      const turn = await this.#turns.take(() => takeTurn(this.#stage, overflows, signal));
+      const { answer, next } = turn;
+      await this.session.tell(turnEnd, { turnIndex, message: answer, toolResults: turn.results });
       overflows = next === "overflow" ? overflows + 1 : 0;
       if (next === "overflow") continue;
       if (signal.aborted || answer.stopReason === "aborted" || answer.stopReason === "error") return answer;

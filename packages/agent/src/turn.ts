@@ -1,6 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { sentEntry } from "@espalier/engine";
-import { type AssistantMessage, message, type ToolCallBlock } from "@espalier/session-tree";
+import { sentEntry, toolResult } from "@espalier/engine";
+import {
+  type AssistantMessage,
+  message,
+  type ToolCallBlock,
+  type ToolResultMessage,
+} from "@espalier/session-tree";
 import { afterAnswer, isWhole } from "./after-answer.ts";
 import type { AgentListener } from "./agent-event.ts";
 import type { AgentOptions } from "./agent-options.ts";
@@ -27,6 +32,8 @@ export interface TurnStage {
 /** What came of a turn: tools gave their results, the request was too long and is to be sent once more, or it is done. */
 export interface Turn {
   answer: AssistantMessage;
+  /** Results of its calls. */
+  results: ToolResultMessage[];
   next: "tools" | "overflow" | "done";
 }
 
@@ -63,27 +70,36 @@ export async function takeTurn(stage: TurnStage, overflows: number, signal: Abor
     tell({ type: "retry", afterMs });
     // It ends by itself or by an abort, whose reason is what is thrown.
     await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
-    return { answer, next: "overflow" };
+    return { answer, results: [], next: "overflow" };
   }
 
   // Every call gets a result: what the tool gave, or why it was not run.
   const calls = callsOf(answer);
+  const results: ToolResultMessage[] = [];
   if (answer.stopReason === "length") await log.append(refusedResults(calls, CUT_OFF));
-  else for (const call of calls) await runCall(stage, call, signal);
-  if (calls.length > 0) return { answer, next: "tools" };
+  else for (const call of calls) results.push(await runCall(stage, call, signal));
+  if (calls.length > 0) return { answer, results, next: "tools" };
 
   // Nothing is asked for any more: the time to compact, if it is due.
   const failure = await compactAfter(session, then, limits, signal);
   if (failure) tell({ type: "compact_failed", message: failure });
-  return { answer, next: "done" };
+  return { answer, results, next: "done" };
 }
 
 /** Runs a call. Its result is in the log before it is shown: what a tool did cannot be had again. */
-async function runCall({ options, log, tell }: TurnStage, call: ToolCallBlock, signal: AbortSignal) {
+async function runCall(
+  { options, log, tell }: TurnStage,
+  call: ToolCallBlock,
+  signal: AbortSignal,
+): Promise<ToolResultMessage> {
   const { tools = [], approve, session } = options;
   tell({ type: "tool_start", call });
   const cwd = session.header?.cwd ?? process.cwd();
   const result = await runTool(call, { tools, signal, cwd, ...(approve ? { approve } : {}) });
   await log.append([message.of({ message: result })]);
   tell({ type: "tool_end", call, result });
+  const { id: toolCallId, name: toolName, arguments: input } = call;
+  const { content, isError } = result;
+  await session.tell(toolResult, { toolCallId, toolName, input: { ...input }, content, isError });
+  return result;
 }

@@ -1,5 +1,5 @@
 import { decideHook, hookAlias, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
-import type { Entry, Usage } from "@espalier/session-tree";
+import type { BranchSummaryEntry, Entry, Usage } from "@espalier/session-tree";
 
 /** What an extension is shown when a branch is about to be left. */
 export interface BeforeForkEvent {
@@ -12,9 +12,15 @@ export interface BeforeForkEvent {
   entriesToSummarize: readonly Entry[];
   /** Whether a summary was asked for; a `summary` in the answer counts only then. */
   userWantsSummary: boolean;
-  /** For a fork: the entry it was named by, and on which side of it the fork ends. */
-  entryId?: string;
-  position?: "at" | "before";
+  /** The entry that was named; before the first entry that entry, and empty in a session without any. */
+  entryId: string;
+  /** The side of it on which the fork ends, or the leaf comes to be. */
+  position: "at" | "before";
+  /** What the caller asks of the summary; with `replaceInstructions`, in place of the prompt. */
+  customInstructions?: string;
+  replaceInstructions?: boolean;
+  /** The label that the caller gives the place arrived at. */
+  label?: string;
   signal: AbortSignal;
 }
 
@@ -67,6 +73,8 @@ export interface NavigateEvent {
   oldLeafId: string | null;
   newLeafId: string | null;
   summaryEntryId: string | null;
+  /** The branch summary that was written; absent where none was. */
+  summaryEntry?: BranchSummaryEntry;
   fromExtension: boolean;
 }
 
@@ -77,7 +85,7 @@ export const sessionNavigate = notifyHook<NavigateEvent>("session_navigate");
 export const sessionBeforeTree = hookAlias("session_before_tree", {
   of: sessionBeforeFork,
   when: ({ kind }) => kind === "navigate",
-  map: (event) => ({ ...event, preparation: event }),
+  map: (event) => ({ ...event, preparation: { replaceInstructions: false, ...event } }),
   mapAnswer: (
     answer: BeforeForkAnswer & { customInstructions?: string; cancel?: boolean; reason?: string },
   ) => {

@@ -106,7 +106,12 @@ export interface CompactFailedEvent {
   /** The extension that cancelled. */
   by?: string;
   error?: { code: string; message: string };
+  /** What went wrong, where it was neither cancelled nor aborted. */
+  errorMessage?: string;
+  /** True where it was cancelled or aborted. */
   aborted: boolean;
+  /** True where the compaction that did not get into the log was an extension's. */
+  fromExtension: boolean;
   willRetry: boolean;
 }
 

@@ -22,6 +22,8 @@ export interface BranchSummaryRequest extends ActOptions {
   summarize?: boolean;
   /** What the summary shall attend to. */
   instructions?: string;
+  /** True: `instructions` stand in place of the prompt. Default false: they are added to it. */
+  replaceInstructions?: boolean;
   /** Writes this summary. Default: the session's. */
   summarizer?: Summarizer;
   /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
@@ -102,8 +104,14 @@ export async function summarizeBranch(
   const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
   const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const { signal } = options;
-  const attention = [options.instructions, replaceInstructions ? undefined : instructions]
-    .filter(Boolean)
+  // An extension that replaces the prompt replaces what the caller put there.
+  const replacing = replaceInstructions
+    ? instructions
+    : options.replaceInstructions
+      ? options.instructions
+      : undefined;
+  const attention = [options.instructions, instructions]
+    .filter((text) => text && text !== replacing)
     .join("\n\n");
   const started = Date.now();
   const result = await generateBranchSummary(plan.entries, {
@@ -115,7 +123,7 @@ export async function summarizeBranch(
     reserveTokens,
     ...(options.purpose ? { purpose: options.purpose } : {}),
     ...(attention ? { customInstructions: attention } : {}),
-    ...(replaceInstructions && instructions ? { replaceInstructions: instructions } : {}),
+    ...(replacing ? { replaceInstructions: replacing } : {}),
     ...(options.onProgress ? { onProgress: options.onProgress } : {}),
   });
   const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;

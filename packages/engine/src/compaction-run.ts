@@ -58,6 +58,8 @@ export interface CompactionRun {
   compactionId: string;
   /** Epoch milliseconds. */
   started: number;
+  /** Whether what is about to be committed was made by an extension. */
+  isProposed: boolean;
 }
 
 /** A summary that wants to be committed. */

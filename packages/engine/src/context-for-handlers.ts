@@ -1,12 +1,23 @@
+import { trustedTokens } from "@espalier/compaction";
 import { deepFreeze } from "@espalier/extensions";
-import { labelsInForce, redactFolder, type SessionHeader } from "@espalier/session-tree";
-import type { ExtensionContext } from "./extension-context.ts";
+import { labelsInForce, redactFolder, type SessionHeader, sessionName } from "@espalier/session-tree";
+import { situationOf } from "./compaction-request.ts";
+import { EngineError } from "./engine-error.ts";
+import type {
+  DialogOptions,
+  ExtensionCommandContext,
+  ExtensionContext,
+  ExtensionDialogs,
+  ExtensionModels,
+  HandlerUi,
+} from "./extension-context.ts";
+import { withMissingMembers } from "./missing-members.ts";
 import type { SessionState } from "./session-state.ts";
 
 /** The folder that the agent of a session works in: its header's; of a header that hides a key in it, this process's. */
 export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefined): string {
   const here = process.cwd();
-  return header && header.cwd !== redactFolder(here) ? header.cwd : here;
+  return header && header.cwd !== "" && header.cwd !== redactFolder(here) ? header.cwd : here;
 }
 
 /** The context that handlers of one call get. */
@@ -14,21 +25,127 @@ export function contextForHandlers(
   session: SessionState,
   signal: AbortSignal = new AbortController().signal,
 ): ExtensionContext {
-  const { core, options } = session;
+  return withMissingMembers("ctx", membersOf(session, signal));
+}
+
+/** The context of a command. */
+export function commandContext(
+  session: SessionState,
+  signal: AbortSignal = new AbortController().signal,
+): ExtensionCommandContext {
+  const { acts } = session.extensionMembers;
+  return withMissingMembers("ctx", {
+    ...membersOf(session, signal),
+    navigateTree: (targetId, { customInstructions: instructions, ...options } = {}) =>
+      vetoed(acts.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
+    fork: (entryId, options = {}) => vetoed(acts.fork(entryId, { position: options.position ?? "before" })),
+    waitForIdle: () => session.settle(),
+  } satisfies ExtensionCommandContext);
+}
+
+/** Pi tells of a veto in the answer. */
+async function vetoed(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
+  try {
+    await act;
+    return { cancelled: false };
+  } catch (error) {
+    if (error instanceof EngineError && error.code === "cancelled") return { cancelled: true };
+    throw error;
+  }
+}
+
+function membersOf(session: SessionState, signal: AbortSignal): ExtensionContext {
+  const { core, options, extensionMembers } = session;
+  const { model, thinkingLevel } = core.context;
   return {
     cwd: sessionFolder(core.header),
-    hasUI: options.ui !== undefined,
-    ui: { notify: (message, kind = "info") => options.ui?.notify(message, kind) },
-    sessionManager: {
+    hasUI: options.ui?.dialogs !== undefined,
+    mode: options.ui?.dialogs ? "rpc" : "print",
+    ui: uiOf(session, signal),
+    sessionManager: withMissingMembers("ctx.sessionManager", {
+      getCwd: () => sessionFolder(core.header),
+      getHeader: () => core.header ?? null,
       getSessionId: () => core.id,
       getSessionFile: () => core.log.ref,
+      getSessionName: () => sessionName(core.tree),
       getLeafId: () => core.leafId,
       // What is in the log never changes, and no handler can pretend otherwise.
-      getEntry: (id) => deepFreeze(core.getEntry(id)),
+      getLeafEntry: () => (core.leafId === null ? undefined : deepFreeze(core.getEntry(core.leafId))),
+      getEntry: (id: string) => deepFreeze(core.getEntry(id)),
       getEntries: () => [...core.tree.entries()].map(deepFreeze),
-      getBranch: (fromId) => core.getBranch(fromId).map(deepFreeze),
-      getLabel: (id) => labelsInForce(core.tree).get(id)?.label,
-    },
+      getBranch: (fromId?: string) => core.getBranch(fromId).map(deepFreeze),
+      getLabel: (id: string) => labelsInForce(core.tree).get(id)?.label,
+    }),
+    modelRegistry: withMissingMembers("ctx.modelRegistry", options.models ?? NO_MODELS),
+    model: model ? { provider: model.provider, id: model.modelId } : undefined,
+    thinkingLevel,
     signal,
+    getContextUsage() {
+      const { contextWindow } = situationOf(session, {}).settings;
+      const tokens = trustedTokens(core.context, 0);
+      return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
+    },
+    compact({ customInstructions, onComplete, onError } = {}) {
+      const wish = customInstructions ? { instructions: customInstructions } : {};
+      const told = extensionMembers.acts.compact(wish).then((result) => {
+        if (!result.eligible) throw new Error(String(result.reason));
+        return onComplete?.(result);
+      });
+      session.track(
+        told.catch((error: Error) => {
+          if (onError) return onError(error);
+          const message = `A compaction that an extension began did not come about: ${error.message}`;
+          session.host.report({ kind: "failed-act", owners: [], hook: null, message, error });
+        }),
+      );
+    },
   };
+}
+
+const NO_MODELS: ExtensionModels = {
+  find: () => undefined,
+  complete: async ({ provider, id }) => {
+    throw new Error(`The model ${provider}/${id} cannot be asked here.`);
+  },
+};
+
+function uiOf({ options, extensionMembers }: SessionState, signal: AbortSignal): HandlerUi {
+  const { ui } = options;
+  const plain = (text: string) => text;
+  const coloured = (_: string, text: string) => text;
+  /** One dialog at a time; closed without an answer by an abort, by the end of its time, or by the end of the act. */
+  function asked<Answer>(
+    without: Answer,
+    { signal: own, timeout }: DialogOptions,
+    ask: (dialogs: ExtensionDialogs, limits: DialogOptions) => Promise<Answer>,
+  ): Promise<Answer> {
+    const dialogs = ui?.dialogs;
+    if (!dialogs) return Promise.resolve(without);
+    return extensionMembers.inTurn(async () => {
+      const ends = [signal, ...(own ? [own] : []), ...(timeout ? [AbortSignal.timeout(timeout)] : [])];
+      const end = AbortSignal.any(ends);
+      return end.aborted ? without : ask(dialogs, { signal: end, ...(timeout ? { timeout } : {}) });
+    });
+  }
+  return withMissingMembers("ctx.ui", {
+    notify: (message, kind = "info") => ui?.notify(message, kind),
+    setStatus: (key, text) => ui?.setStatus?.(key, text),
+    confirm: (title, message, limits = {}) =>
+      asked(false, limits, (dialogs, ends) => dialogs.confirm(title, message, ends)),
+    select: (title, choices, limits = {}) =>
+      asked<string | undefined>(undefined, limits, (dialogs, ends) => dialogs.select(title, choices, ends)),
+    input: (title, placeholder, limits = {}) =>
+      asked<string | undefined>(undefined, limits, (dialogs, ends) =>
+        dialogs.input(title, placeholder, ends),
+      ),
+    theme: {
+      fg: coloured,
+      bg: coloured,
+      bold: plain,
+      italic: plain,
+      underline: plain,
+      strikethrough: plain,
+      inverse: plain,
+    },
+  } satisfies HandlerUi);
 }

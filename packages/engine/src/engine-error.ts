@@ -10,6 +10,8 @@
  * - `damaged`: a session in which something is wrong, where only a sound one will do
  * - `bad-input`: what was given cannot be understood
  * - `nested-append`: a handler of an append appends to the session that waits for it
+ * - `unknown-command`: no extension registers a command of this name
+ * - `command-failed`: a command of an extension failed; `by` names the extension
  * - `settings`: a setting that cannot be used; `key` and `file` say which and where
  */
 export type EngineErrorCode =
@@ -22,6 +24,8 @@ export type EngineErrorCode =
   | "damaged"
   | "bad-input"
   | "nested-append"
+  | "unknown-command"
+  | "command-failed"
   | "settings";
 
 /** What an error says besides its code and its sentence; see the fields of {@link EngineError}. */

@@ -1,6 +1,6 @@
 import type { ExtensionApi, ExtensionSetup } from "@espalier/extensions";
-import { custom, type Entry, type EntryKind, isCustom } from "@espalier/session-tree";
-import type { ExtensionContext } from "./extension-context.ts";
+import { custom, type Entry, type EntryKind, isCustom, type UserContent } from "@espalier/session-tree";
+import type { ExtensionCommandContext, ExtensionContext } from "./extension-context.ts";
 import type { EngineHooks } from "./hooks.ts";
 import type { SessionState } from "./session-state.ts";
 
@@ -20,8 +20,72 @@ export interface StateOptions<State> {
   fold?(state: State, data: unknown, entry: Entry): State;
 }
 
+/** How a program is run. */
+export interface ProgramOptions {
+  /** Default: the folder the session's agent works in. */
+  cwd?: string;
+  /** Milliseconds; default 0: no limit. */
+  timeout?: number;
+  signal?: AbortSignal;
+}
+
+/** End of a program. */
+export interface ProgramResult {
+  stdout: string;
+  stderr: string;
+  /** 1 where it could not be started, too. */
+  code: number;
+  /** Ended by its time limit, or by the signal. */
+  killed: boolean;
+}
+
+/**
+ * Members that extensions written for Pi use, as Pi has them. What appends does not wait: closing the session does, and
+ * what fails is reported. Members of Pi that are not in it throw a sentence with their name when they are called.
+ */
+export interface PiApi {
+  /** A command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first of a name stands. */
+  registerCommand(
+    name: string,
+    options: { description?: string; handler(args: string, ctx: ExtensionCommandContext): unknown },
+  ): void;
+  /** Appends a `custom` entry, which the model does not read. */
+  appendEntry(customType: string, data?: unknown): void;
+  /** Appends a `custom_message`, which the model reads. `triggerTurn` is not available. */
+  sendMessage(
+    message: { customType: string; content: UserContent; display: boolean; details?: unknown },
+    options?: { triggerTurn?: boolean },
+  ): void;
+  /** Labels an entry; undefined takes the label away. */
+  setLabel(entryId: string, label: string | undefined): void;
+  setSessionName(name: string): void;
+  getSessionName(): string | undefined;
+  setThinkingLevel(level: string): void;
+  getThinkingLevel(): string;
+  /** Commands that extensions registered. */
+  getCommands(): { name: string; description: string; source: string }[];
+  /** Runs a program without a shell. Never rejects. */
+  exec(command: string, args?: readonly string[], options?: ProgramOptions): Promise<ProgramResult>;
+  /** A bus that the extensions of a session share. */
+  events: {
+    on(channel: string, listener: (data: unknown) => unknown): () => void;
+    emit(channel: string, data?: unknown): void;
+  };
+  /** The default of a flag holds: no command line sets it. */
+  registerFlag(name: string, options: { default?: boolean | string }): void;
+  getFlag(name: string): boolean | string | undefined;
+  /** This and the next are reported as missing; the rest of the extension goes on. */
+  registerTool(...given: unknown[]): void;
+  registerShortcut(...given: unknown[]): void;
+  registerMessageRenderer(...given: unknown[]): void;
+  registerEntryRenderer(...given: unknown[]): void;
+  registerMarkdownTransformer(...given: unknown[]): void;
+  registerProvider(...given: unknown[]): void;
+  unregisterProvider(...given: unknown[]): void;
+}
+
 /** What an extension is given: `on` for every hook of the engine, and state that follows the branch. */
-export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext> {
+export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>, PiApi {
   /**
    * State in entries of the session, which goes where its branch goes.
    * @param type the `customType` of the entries; begin it with the extension's name

@@ -82,6 +82,8 @@ export async function forkSession(
       userWantsSummary: options.summarize ?? false,
       entryId,
       position,
+      ...(options.instructions ? { customInstructions: options.instructions } : {}),
+      ...(options.replaceInstructions ? { replaceInstructions: true } : {}),
       signal,
     },
     contextForHandlers(session, signal),

@@ -40,10 +40,40 @@ export const summaryRequest = transformHook<SummaryRequest, "request">("summary_
       : "`request` is not a request for a summary",
 });
 
+/** Why a session was opened, in Pi's words: the program began with it, or went on from another one. */
+export type StartReason = "startup" | "reload" | "new" | "resume" | "fork";
+/** Why a session is closed, in Pi's words: the program ends, or goes on in another one. */
+export type ShutdownReason = "quit" | "reload" | "new" | "resume" | "fork";
+
 /** A session is open, to be read or written, and its extensions are loaded. */
-export const sessionStart = notifyHook<{ sessionId: string; file: string }>("session_start");
+export const sessionStart = notifyHook<{ sessionId: string; file: string; reason: StartReason }>(
+  "session_start",
+);
 /** A session is about to be closed; what a handler appends is still written. */
-export const sessionShutdown = notifyHook<{ sessionId: string; file: string }>("session_shutdown");
+export const sessionShutdown = notifyHook<{ sessionId: string; file: string; reason: ShutdownReason }>(
+  "session_shutdown",
+);
+
+/** The agent on this session begins a run, and ends it; `messages` are the context that it leaves. */
+export const agentStart = notifyHook<object>("agent_start");
+export const agentEnd = notifyHook<{ messages: readonly ContextMessage[] }>("agent_end");
+/** The agent has ended a run, and what was said meanwhile is answered too. */
+export const agentSettled = notifyHook<object>("agent_settled");
+/** A request of a run is about to go out; its answer, and the results of its calls, are in the log. */
+export const turnStart = notifyHook<{ turnIndex: number; timestamp: number }>("turn_start");
+export const turnEnd = notifyHook<{
+  turnIndex: number;
+  message: ContextMessage;
+  toolResults: readonly ContextMessage[];
+}>("turn_end");
+/** A tool gave its result, which is in the log. */
+export const toolResult = notifyHook<{
+  toolCallId: string;
+  toolName: string;
+  input: Record<string, unknown>;
+  content: unknown;
+  isError: boolean;
+}>("tool_result");
 
 /** Every hook of the engine, by the name under which extensions register. A new hook is a value and a line here. */
 export const engineHooks = {
@@ -61,6 +91,12 @@ export const engineHooks = {
   summary_request: summaryRequest,
   session_start: sessionStart,
   session_shutdown: sessionShutdown,
+  agent_start: agentStart,
+  agent_end: agentEnd,
+  agent_settled: agentSettled,
+  turn_start: turnStart,
+  turn_end: turnEnd,
+  tool_result: toolResult,
 };
 
 /** The hooks as a type: what `api.on` knows of names, events and answers. */

@@ -18,14 +18,41 @@ export {
   type EspalierApi,
   type Extension,
   type ExtensionState,
+  type PiApi,
+  type ProgramOptions,
+  type ProgramResult,
   type StateOptions,
 } from "./extension.ts";
-export type { ExtensionContext, ExtensionUi, SessionManager } from "./extension-context.ts";
+export type {
+  ContextUsage,
+  DialogOptions,
+  ExtensionAnswer,
+  ExtensionCommandContext,
+  ExtensionContext,
+  ExtensionDialogs,
+  ExtensionModel,
+  ExtensionModels,
+  ExtensionUi,
+  HandlerUi,
+  SessionManager,
+} from "./extension-context.ts";
+export type { ExtensionActs, ExtensionCommand, ExtensionMembers } from "./extension-members.ts";
 export { fillMessage, fillMessages, type MessageDraft } from "./fill-message.ts";
 export type { ForkOptions, ForkResult } from "./fork-session.ts";
 export type { HoldOptions, OnBusy } from "./hold-session.ts";
 export { espalierHome, piSessions } from "./home.ts";
-export { type EngineHooks, engineHooks } from "./hooks.ts";
+export {
+  agentEnd,
+  agentSettled,
+  agentStart,
+  type EngineHooks,
+  engineHooks,
+  type ShutdownReason,
+  type StartReason,
+  toolResult,
+  turnEnd,
+  turnStart,
+} from "./hooks.ts";
 export type { LeftOutPicture, PictureLimits } from "./leave-out-pictures.ts";
 export { type ListedSession, type ListOptions, listSessions } from "./list-sessions.ts";
 export type { ExtensionOptions } from "./load-extensions.ts";

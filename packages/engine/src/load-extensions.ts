@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import * as branchSummary from "@espalier/branch-summary";
 import * as compaction from "@espalier/compaction";
@@ -8,6 +9,7 @@ import {
   reportRefusedLoad,
 } from "@espalier/extensions";
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
+import type { EntryKind } from "@espalier/session-tree";
 import * as sessionTree from "@espalier/session-tree";
 import { makeFolder } from "@espalier/session-tree/node";
 import * as summarizer from "@espalier/summarizer";
@@ -19,8 +21,11 @@ import {
   type StateOptions,
   stateOf,
 } from "./extension.ts";
+import { apiMembers } from "./extension-api-members.ts";
 import type { ExtensionContext } from "./extension-context.ts";
 import { type EngineHooks, engineHooks } from "./hooks.ts";
+import { withMissingMembers } from "./missing-members.ts";
+import { isOfPi, piModules } from "./pi-modules.ts";
 import type { EngineHost, SessionState } from "./session-state.ts";
 import { type ConfirmTrust, changedSentence, openTrust } from "./trust.ts";
 
@@ -99,23 +104,43 @@ async function register(
   home: string,
   unnamed = "",
 ): Promise<void> {
-  const { owner, setup } =
+  const { owner, setup, ofPi } =
     typeof extension === "string"
       ? await loaded(extension, home)
-      : { owner: isNamed(extension) ? extension.name : unnamed, setup: extension };
+      : { owner: isNamed(extension) ? extension.name : unnamed, setup: extension, ofPi: false };
   await session.host.register(owner, (api) =>
-    setup({
-      ...api,
-      state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
-      registerKind: (kind) => session.core.registerKind(kind),
-    } as EspalierApi),
+    setup(
+      withMissingMembers("pi", {
+        ...apiMembers(session, owner),
+        on: ofPi ? onAsInPi(api.on) : api.on,
+        state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
+        registerKind: (kind: EntryKind) => session.core.registerKind(kind),
+      } as EspalierApi),
+    ),
   );
+}
+
+/** In Pi `session_before_fork` is of forks alone, and `session_before_tree` of navigation: no extension is asked twice. */
+function onAsInPi(on: EspalierApi["on"]): EspalierApi["on"] {
+  type Handle = (event: { kind?: unknown }, ctx: unknown) => unknown;
+  const register = on as (hook: unknown, handler: unknown, options?: unknown) => () => void;
+  const asInPi = (hook: unknown, handler: unknown, options?: unknown) => {
+    if (hook !== "session_before_fork" || typeof handler !== "function")
+      return register(hook, handler, options);
+    const ofForks: Handle = (event, ctx) =>
+      event.kind === "navigate" ? undefined : (handler as Handle)(event, ctx);
+    return register(hook, ofForks, options);
+  };
+  return asInPi as EspalierApi["on"];
 }
 
 /** A function without a name has an empty one, and a default export "default". */
 const isNamed = ({ name }: Extension): boolean => name !== "" && name !== "default";
 
-async function loaded(file: string, home: string): Promise<{ owner: string; setup: Extension }> {
+async function loaded(
+  file: string,
+  home: string,
+): Promise<{ owner: string; setup: Extension; ofPi: boolean }> {
   const cacheDir = join(home, "cache", "extensions");
   makeFolder(cacheDir);
   // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
@@ -136,7 +161,8 @@ async function loaded(file: string, home: string): Promise<{ owner: string; setu
     "@espalier/summarizer": summarizer,
     "@espalier/compaction": compaction,
     "@espalier/branch-summary": branchSummary,
+    ...piModules(file),
   };
   const { setup } = await loadExtension(file, { virtualModules, cacheDir });
-  return { owner: file, setup: setup as Extension };
+  return { owner: file, setup: setup as Extension, ofPi: isOfPi(await readFile(file, "utf8")) };
 }

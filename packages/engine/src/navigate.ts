@@ -62,6 +62,9 @@ export async function navigate(
       commonAncestorId: plan.commonAncestorId,
       entriesToSummarize: plan.entries,
       userWantsSummary: options.summarize ?? false,
+      entryId: targetId ?? core.getBranch()[0]?.id ?? "",
+      position: targetId === null || destination.editorText !== null ? "before" : "at",
+      ...wishesOf(options),
       signal,
     },
     contextForHandlers(session, signal),
@@ -76,6 +79,15 @@ export async function navigate(
     bill(summary?.usage);
     return arrive(session, arrival, summary);
   });
+}
+
+/** What the caller asks for, as far as it was given. */
+function wishesOf({ instructions, replaceInstructions, label: text }: NavigateOptions) {
+  return {
+    ...(instructions ? { customInstructions: instructions } : {}),
+    ...(replaceInstructions ? { replaceInstructions } : {}),
+    ...(text ? { label: text } : {}),
+  };
 }
 
 interface Arrival {
@@ -108,7 +120,13 @@ async function arrive(
   check();
   if (entries.length > 0) await session.appendChecked(entries, check);
   const summaryEntryId = summary ? id : null;
-  await arrived(session, { oldLeafId, summaryEntryId, fromExtension: summary?.fromHook ?? false });
+  const summaryEntry = summary && core.getEntry(id);
+  await arrived(session, {
+    oldLeafId,
+    summaryEntryId,
+    ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
+    fromExtension: summary?.fromHook ?? false,
+  });
   return { leafId: core.leafId, summaryEntryId, editorText };
 }
 

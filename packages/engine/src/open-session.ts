@@ -227,13 +227,14 @@ async function begin(
     for (const kind of options.kinds ?? []) core.registerKind(kind);
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that judge every append, ask about the session without waiting for it.
-    const isAsked = Object.values(engineHooks).some((hook) => session.host.has(hook));
+    const isAsked =
+      session.commands.length > 0 || Object.values(engineHooks).some((hook) => session.host.has(hook));
     const isNeeded = given.whole !== false || isAsked || session.policy.judgedAt === "append";
     if (!log.view && isNeeded) await core.load();
     await restoreFiles(session);
     await session.host.notify(
       sessionStart,
-      { sessionId: session.id, file: session.file },
+      { sessionId: session.id, file: session.file, reason: options.startReason ?? "startup" },
       contextForHandlers(session),
     );
     return session;

@@ -104,7 +104,19 @@ function prepareRun(session: SessionState, options: CompactSessionOptions): Comp
   });
   const { willRetry = reason === "overflow" } = options;
   const compactionId = createId();
-  return { session, options, policy, situation, plan, reason, willRetry, signal, compactionId, started };
+  return {
+    session,
+    options,
+    policy,
+    situation,
+    plan,
+    reason,
+    willRetry,
+    signal,
+    compactionId,
+    started,
+    isProposed: false,
+  };
 }
 
 function refuseUnwanted(
@@ -130,11 +142,13 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
     if (answer.compaction) {
       const { usage } = answer.compaction;
       asked = ownerAsked(owners.compaction);
+      run.isProposed = true;
       bill(usage);
       refuseStale(run);
       const candidate = proposedCandidate(run, answer.compaction);
       const problem = jsonProblem(candidate.details) ?? draftCompaction(run, candidate).problem;
       if (!problem) return commitCompaction(run, candidate);
+      run.isProposed = false;
       reportRefused(session, owners.compaction ?? [], problem);
       bill(undefined);
       if (usage) await recordBill(session, "compaction", asked, usage);

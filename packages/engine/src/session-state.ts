@@ -3,8 +3,9 @@ import type { ExtensionHost } from "@espalier/extensions";
 import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/policies";
 import type { Entry, EntryKind, NewEntry, Redact, SessionStore, SessionTree } from "@espalier/session-tree";
 import type { FileTool, Summarizer, SummaryProgress } from "@espalier/summarizer";
-import type { ExtensionContext, ExtensionUi } from "./extension-context.ts";
-import type { EngineHooks } from "./hooks.ts";
+import type { ExtensionContext, ExtensionModels, ExtensionUi } from "./extension-context.ts";
+import type { ExtensionMembers } from "./extension-members.ts";
+import type { EngineHooks, StartReason } from "./hooks.ts";
 import type { PolicyName, PolicySettings } from "./policies.ts";
 
 /** The host that holds a session's extensions. */
@@ -34,8 +35,12 @@ export interface SessionOptions {
   kinds?: readonly EntryKind[];
   /** What tools declare about files, besides the common ones. */
   tools?: readonly FileTool[];
-  /** Where extensions can be heard. */
+  /** Where extensions can be heard, and ask. */
   ui?: ExtensionUi;
+  /** Models that extensions may ask, by provider and id. Default: there are none. */
+  models?: ExtensionModels;
+  /** What extensions are told of why the session was opened. Default `startup`. */
+  startReason?: StartReason;
   /**
    * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
    * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
@@ -77,8 +82,14 @@ export interface SessionState {
   readonly offloadStorage: OffloadStorage | undefined;
   /** True where nothing is written, whatever is called. */
   readonly isReadOnly: boolean;
+  /** What extensions registered besides handlers, and share. */
+  readonly extensionMembers: ExtensionMembers;
   /** Epoch milliseconds. */
   now(): number;
+  /** Has closing wait for what an extension began and nobody else waits for. */
+  track(act: Promise<unknown>): void;
+  /** Waits for what was tracked, and what that began. */
+  settle(): Promise<void>;
   /**
    * Appends, as `core.append` does, unless `check` throws. It is called when all handlers have seen the entries and
    * nothing of ours can come between it and the write.

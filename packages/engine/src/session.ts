@@ -6,12 +6,13 @@ import {
   type NothingToCompact,
   type Policy,
 } from "@espalier/compaction";
-import type { ExtensionReport } from "@espalier/extensions";
+import type { ExtensionReport, NotifyHook } from "@espalier/extensions";
 import { type CompactResult, EventBus, type OffloadStorage, type PolicyLog } from "@espalier/policies";
 import {
   type AppendOptions,
   type Branch,
   branches,
+  type ContextMessage,
   custom,
   type Entry,
   type LeaseHolder,
@@ -37,11 +38,13 @@ import { comparePolicies, type PolicyComparison } from "./compare-policies.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { type Diagnosis, diagnoseTree } from "./diagnose.ts";
 import { EngineError } from "./engine-error.ts";
+import { runCommand } from "./extension-api-members.ts";
+import { type ExtensionCommand, ExtensionMembers } from "./extension-members.ts";
 import { fillMessages, type MessageDraft } from "./fill-message.ts";
 import { forceCompact } from "./force-compact.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork-session.ts";
 import { planHiding } from "./hide-entry.ts";
-import { context, entryAppended, sessionShutdown } from "./hooks.ts";
+import { context, entryAppended, type ShutdownReason, sessionShutdown } from "./hooks.ts";
 import { emptyHost } from "./load-extensions.ts";
 import { type MergeOptions, type MergeResult, mergeBranch } from "./merge-branch.ts";
 import { modelInForce } from "./model-in-force.ts";
@@ -74,6 +77,14 @@ export class Session implements SessionState {
   readonly events: EventBus;
   readonly log: PolicyLog;
   readonly offloadStorage: OffloadStorage | undefined;
+  /** What extensions registered besides handlers, and share. */
+  readonly extensionMembers = new ExtensionMembers({
+    compact: (options) => this.compact(options),
+    navigate: (targetId, options) => this.navigate(targetId, options),
+    fork: (entryId, options) => this.fork(entryId, options),
+    label: (targetId, text) => this.label(targetId, text),
+    rename: (name) => this.rename(name),
+  });
   readonly #settings: SettingsInForce;
   readonly #background: BackgroundPolicy;
   /** Who else writes the session: set where that is why it is read only, shared, or a fork. */
@@ -189,8 +200,10 @@ export class Session implements SessionState {
   async contextToSend(signal?: AbortSignal): Promise<SessionContext> {
     const shaped = this.requestContext;
     if (!this.host.has(context)) return shaped;
-    const handlerContext = contextForHandlers(this, signal);
-    return shapedContext(shaped, await this.host.transform(context, [...shaped.messages], handlerContext));
+    const given = shaped.messages.filter(({ role }) => role !== "system");
+    const changed = await this.host.transform(context, given, contextForHandlers(this, signal));
+    if (changed === given) return shaped;
+    return shapedContext(shaped, withSystem(shaped.messages, changed));
   }
 
   /**
@@ -420,18 +433,36 @@ export class Session implements SessionState {
     return this.core.subscribe(observer);
   }
 
+  /** Tells extensions of something that happened on this session, such as a turn of the agent. */
+  tell<Payload extends object>(hook: NotifyHook<Payload>, payload: NoInfer<Payload>): Promise<void> {
+    return this.host.has(hook) ? tellHandlers(this, hook, payload) : Promise.resolve();
+  }
+
+  /** Commands that extensions registered, in order. */
+  get commands(): readonly ExtensionCommand[] {
+    return [...this.extensionMembers.commands.values()];
+  }
+
+  /**
+   * Runs a command that an extension registered, and waits for what it began.
+   * @throws EngineError `unknown-command`, `command-failed`
+   */
+  runCommand(name: string, args = "", signal?: AbortSignal): Promise<void> {
+    return runCommand(this, name, args, signal);
+  }
+
   /** Waits for what is under way, and lets go of the session. A second call waits for the first. */
-  close(): Promise<void> {
-    this.#closing ??= this.#close();
+  close(reason: ShutdownReason = "quit"): Promise<void> {
+    this.#closing ??= this.#close(reason);
     return this.#closing;
   }
 
-  async #close(): Promise<void> {
+  async #close(reason: ShutdownReason): Promise<void> {
     this.#background.stop();
     await this.#comeToRest();
     const { id, file } = this;
     try {
-      await tellHandlers(this, sessionShutdown, { sessionId: id, file });
+      await tellHandlers(this, sessionShutdown, { sessionId: id, file, reason });
       await this.#comeToRest();
       await this.core.close();
     } finally {
@@ -444,6 +475,16 @@ export class Session implements SessionState {
     const batch = [...entries];
     this.#checks.set(batch, check);
     return this.core.append(batch);
+  }
+
+  /** See {@link SessionState}. */
+  track(act: Promise<unknown>): void {
+    void this.#untilClosed(act);
+  }
+
+  /** See {@link SessionState}. */
+  async settle(): Promise<void> {
+    await this.#comeToRest();
   }
 
   #untilClosed<Result>(ending: Promise<Result>): Promise<Result> {
@@ -481,6 +522,18 @@ export class Session implements SessionState {
     // Nobody but `close` waits for mirrors.
     for (const entry of entries) void this.#untilClosed(tellHandlers(this, entryAppended, { entry }));
   }
+}
+
+/** What handlers made of the conversation, with the system's words, which are not theirs to drop, where they stood. */
+function withSystem(before: readonly ContextMessage[], changed: readonly ContextMessage[]): ContextMessage[] {
+  const messages = [...changed];
+  let at = 0;
+  for (const message of before) {
+    if (message.role === "system") messages.splice(at++, 0, message);
+    else if (messages[at] === message) at++;
+    else at = Math.max(at, messages.indexOf(message) + 1);
+  }
+  return messages;
 }
 
 /** The line by which labels and names are shown. */

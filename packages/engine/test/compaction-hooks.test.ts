@@ -50,7 +50,10 @@ describe("a handler may cancel", () => {
     expect(summarizer.requests).toEqual([]);
     expect(addedSince(session, before.bytes)).toEqual([]);
     expect(await contextOf(session, store)).toEqual(before.context);
-    expect(heard.failed).toMatchObject([{ outcome: "cancelled", by: "cautious", aborted: false }]);
+    expect(heard.failed).toMatchObject([
+      { outcome: "cancelled", by: "cautious", aborted: true, fromExtension: false },
+    ]);
+    expect(heard.failed[0]).not.toHaveProperty("errorMessage");
   });
 
   test("whatever another one answers", async () => {

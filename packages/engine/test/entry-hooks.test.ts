@@ -302,13 +302,13 @@ describe("session_start and session_shutdown", () => {
       api.on("session_shutdown", (event) => void told.push({ ...event }));
     });
     const which = { sessionId: session.id, file: session.file };
-    expect(told).toEqual([{ type: "session_start", ...which }]);
+    expect(told).toEqual([{ type: "session_start", reason: "startup", ...which }]);
     await session.close();
     // Who closes a closed session is not heard twice.
     await session.close();
     expect(told).toEqual([
-      { type: "session_start", ...which },
-      { type: "session_shutdown", ...which },
+      { type: "session_start", reason: "startup", ...which },
+      { type: "session_shutdown", reason: "quit", ...which },
     ]);
   });
 

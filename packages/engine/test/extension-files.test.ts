@@ -266,15 +266,16 @@ describe("the pattern of the Pi agent", () => {
     await session.close();
   });
 
-  test("one that imports Pi's own packages is refused by one sentence", async () => {
+  test("one that runs what only Pi has is stopped by one sentence with its name", async () => {
     const file = join(root, "pi.ts");
     writeFileSync(
       file,
-      'import { compact } from "@earendil-works/pi-coding-agent";\nexport default (pi: any) => { compact; };\n',
+      'import { compact } from "@earendil-works/pi-coding-agent";\nexport default () => { compact(); };\n',
     );
     await expect(createSession({ home, cwd: project, extensions: [file] })).rejects.toMatchObject({
-      code: "foreign-package",
+      code: "setup-failed",
       owner: file,
+      message: expect.stringContaining("compact of pi-coding-agent is not available here"),
     });
   });
 });

@@ -85,7 +85,8 @@ test("a handler asks about the session in its own words, and can change nothing 
   await session.compact();
   expect(asked).toEqual([
     "/garden",
-    true,
+    // It can be told something, and not be asked.
+    false,
     session.id,
     session.file,
     leafId,

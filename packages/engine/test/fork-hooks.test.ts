@@ -56,6 +56,8 @@ describe("before a branch is left", () => {
         type: "session_before_fork",
         kind: "navigate",
         targetId: path[3]!.id,
+        entryId: path[3]!.id,
+        position: "at",
         userWantsSummary: true,
         signal: expect.any(AbortSignal),
         ...common,

@@ -3,6 +3,7 @@
  * - `not-found`, `unreadable-folder`, `syntax-error`, `no-default-export`, `load-failed`, `load-timed-out`,
  *   `foreign-package`: an extension file could not be loaded;
  * - `setup-failed`: its default export threw or took too long;
+ * - `missing-member`: an extension uses a member of `api`, `ctx` or a lent module that this host does not have;
  * - `unregistered`: an extension used its api after it had been removed;
  * - `critical-handler-failed`, `aborted`: a run of a hook could not be finished;
  * - `bad-handler`, `bad-hook`, `unknown-hook`: the program around the hooks is wrong.
@@ -16,6 +17,7 @@ export type ExtensionErrorCode =
   | "load-timed-out"
   | "foreign-package"
   | "setup-failed"
+  | "missing-member"
   | "unregistered"
   | "critical-handler-failed"
   | "aborted"

@@ -41,7 +41,7 @@ export interface HandlerOptions {
   /**
    * What must not be skipped. A critical handler that throws or takes too long cancels what a decide hook asks about;
    * in a notify or transform hook, there also for a change that is refused, the caller gets an `ExtensionError`.
-   * Default false: reported and skipped.
+   * Default false: reported and skipped, but for one that failed because the host lacks a member that it uses.
    */
   critical?: boolean;
   /** Default: the limit of the hook, in milliseconds. */

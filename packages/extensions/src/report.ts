@@ -7,6 +7,8 @@ import type { Registration } from "./registry.ts";
  * - `unused-answer`: an answer is valid, and the caller had no use for it;
  * - `conflict`: two owners answered what has room for one;
  * - `late-rejection`: a handler failed after it had been given up;
+ * - `missing-member`: an extension uses something that this host does not have, and goes on without it;
+ * - `failed-act`: something an extension began, and does not wait for, failed;
  * - `refused-load`: an extension was not loaded;
  * - `unknown-hook`: a handler was registered for a hook that this host does not have.
  */
@@ -17,6 +19,8 @@ export type ReportKind =
   | "unused-answer"
   | "conflict"
   | "late-rejection"
+  | "missing-member"
+  | "failed-act"
   | "refused-load"
   | "unknown-hook";
 

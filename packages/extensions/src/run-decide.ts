@@ -1,6 +1,7 @@
 import { judgeAnswer } from "./answer.ts";
 import type { DecideHook } from "./decide-hook.ts";
 import { eventsOf } from "./event.ts";
+import { ExtensionError } from "./extension-error.ts";
 import { callHandler, type RunEnvironment } from "./handler-call.ts";
 import { mergeAnswers, type OwnedAnswer } from "./merge.ts";
 import type { Registration } from "./registry.ts";
@@ -12,13 +13,16 @@ export interface Decision<Answer extends object> {
   readonly answer: Partial<Answer>;
   /** Per field of `answer`, the extensions whose words it holds, in order. */
   readonly owners: { readonly [Field in keyof Answer]?: readonly string[] };
-  /** Whose cancellation came first, if any did; also a critical handler that failed cancels. */
+  /** Whose cancellation came first, if any did. A handler that failed cancels if it is critical, or lacked a member. */
   readonly cancelled: { readonly by: string; readonly reason: string | null } | null;
   /** The signal of the context ended the asking; handlers that were left have not been asked. */
   readonly aborted: boolean;
   /** All reports of this run; the host's `onReport` had them as well. */
   readonly reports: readonly ExtensionReport[];
 }
+
+const lacksMember = (error: unknown): boolean =>
+  error instanceof ExtensionError && error.code === "missing-member";
 
 /**
  * Asks every handler, one after the other, also after one has cancelled: an early cancel must not hide that a later
@@ -54,7 +58,9 @@ export async function runDecide<Answer extends object>(
     }
     if (outcome.kind === "failed") {
       report(outcome.failure);
-      if (critical) cancelled ??= { by: owner, reason: outcome.failure.message };
+      // A guard that cannot ask must not let through.
+      if (critical || lacksMember(outcome.failure.error))
+        cancelled ??= { by: owner, reason: outcome.failure.message };
       continue;
     }
     const judged = judgeAnswer(hook, payload, outcome.answer, alias);

@@ -29,7 +29,7 @@ export interface Chat {
   /** Compacts whatever the thresholds say; `why` tells why it failed. */
   compact(focus: string): Promise<{ result: Awaited<ReturnType<Agent["forceCompact"]>>; why: string }>;
   /** Goes on in another session, or in this one with other choices. The one before is let go of first. */
-  move(ref: string, choices: ChatChoices): Promise<void>;
+  move(ref: string, choices: ChatChoices, why?: "fork" | "reload"): Promise<void>;
   quit(): void;
 }
 
@@ -131,7 +131,12 @@ export const CHAT_COMMANDS: readonly ChatCommand[] = [
         chat.say("There is nothing to go on with: the last word is an answer.");
     },
   },
-  { name: "help", description: "Show this help", anytime: true, run: (chat) => chat.say(helpText()) },
+  {
+    name: "help",
+    description: "Show this help",
+    anytime: true,
+    run: (chat) => chat.say(helpText(chat.session)),
+  },
   { name: "quit", description: "Leave the chat", anytime: true, run: (chat) => chat.quit() },
 ];
 
@@ -157,7 +162,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   if (!made) return;
   chat.say(`Forked to ${plainLine(made.id)}\n${made.file}`);
   if (summarize && made.summaryEntryId === null) chat.say("It leaves nothing out that could be summarised.");
-  await chat.move(made.file, chat.choices);
+  await chat.move(made.file, chat.choices, "fork");
   if (made.summaryEntryId !== null && isExtractive(chat.session.getEntry(made.summaryEntryId)))
     chat.say(EXTRACTIVE);
   if (made.selectedText) chat.edit(made.selectedText);
@@ -208,9 +213,10 @@ function newest(lines: readonly string[]): string {
 const NAME_WIDTH = 17;
 
 /** `/compact         Compress conversation history`, a line each. */
-function helpText(): string {
-  const lines = CHAT_COMMANDS.map(
-    ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${description}`,
+function helpText({ commands }: Session): string {
+  const own = commands.filter(({ name }) => !CHAT_COMMANDS.some((one) => one.name === name));
+  const lines = [...CHAT_COMMANDS, ...own].map(
+    ({ name, description }) => `  ${`/${name}`.padEnd(NAME_WIDTH)}${plainLine(description)}`,
   );
   return [...lines, "Ctrl-C ends what goes on; what you type meanwhile waits for its turn."].join("\n");
 }
@@ -219,6 +225,8 @@ function helpText(): string {
 export async function runChatCommand(chat: Chat, line: string): Promise<void> {
   const [, name = "", argument = ""] = /^\/(\S*)\s*(.*)$/s.exec(line) ?? [];
   const command = CHAT_COMMANDS.find((one) => one.name === name);
+  if (!command && chat.session.commands.some((one) => one.name === name))
+    return chat.session.runCommand(name, argument.trim(), chat.signal);
   if (!command) return chat.say(`There is no command /${plainLine(name)}; /help lists them.`);
   if (chat.agent.isRunning && !command.anytime)
     return chat.say("An answer is on its way; wait for it, or end it with Ctrl-C.");

@@ -39,6 +39,8 @@ export class ChatDrawing {
   #activity: { what: string; since: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
+  /** What extensions keep below the conversation, by key. */
+  readonly #statuses = new Map<string, string>();
   /** A compaction that was asked for tells what came of it by itself. */
   isCompactingByHand = false;
 
@@ -71,6 +73,13 @@ export class ChatDrawing {
     this.refresh();
   }
 
+  /** Shows a status of an extension; undefined takes it away. */
+  setStatus(key: string, text: string | undefined): void {
+    if (text === undefined) this.#statuses.delete(key);
+    else this.#statuses.set(key, plainLine(text));
+    this.refresh();
+  }
+
   /** Draws what stands above the line to type in. */
   refresh(): void {
     const { agent, session } = this.#conversation;
@@ -80,6 +89,7 @@ export class ChatDrawing {
       "",
       ...(this.#activity ? [row(this.#activityLine(this.#activity), cyan)] : []),
       ...agent.queued.map(({ text }) => row(`  waits: ${plainLine(text)}`)),
+      ...[...this.#statuses.values()].map((text) => row(text)),
       row(viewFooter(agent, this.#cost.of(session.tree))),
     ];
     const rows = this.#markdown(this.#answer.pending.slice(-LONGEST_PENDING)).slice(

@@ -1,5 +1,6 @@
 import type { Agent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
+import { lineDialogs } from "../line-dialogs.ts";
 import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
 import { CHAT_COMMANDS, type Chat, runChatCommand } from "./chat-commands.ts";
@@ -13,6 +14,8 @@ import { promptsOf } from "./prompts-of.ts";
 /** Talks with a person until they leave, and closes the session they end in. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
   let { complain, interactive } = shell;
+  const questions = new Questions();
+  let setStatus: (key: string, text: string | undefined) => void = () => {};
   const heard: Shell = {
     ...shell,
     get columns() {
@@ -22,14 +25,49 @@ export async function runChat(shell: Shell, ref: string | undefined, choices: Ch
       return interactive;
     },
     complain: (sentence) => complain(sentence),
+    dialogs: lineDialogs(
+      (text) => complain(text),
+      (question, signal) => questions.ask(question, signal, (said) => complain(said)),
+    ),
+    setStatus: (key, text) => setStatus(key, text),
   };
   const log = new ChatLog(heard);
-  const loop = new ChatLoop(heard, log, await openConversation(heard, ref, choices, log));
+  const loop = new ChatLoop(heard, log, await openConversation(heard, ref, choices, log), questions);
+  setStatus = (key, text) => loop.setStatus(key, text);
   // From here on the screen is drawn, and no other question can be asked on it.
   interactive = false;
   complain = (sentence) => loop.say(shell.colours.yellow(plainLine(sentence)));
   await loop.ended;
   shell.exitCode = heard.exitCode;
+}
+
+/** A question of an extension that waits for a line. */
+class Questions {
+  #answer: ((line: string | undefined) => void) | undefined;
+
+  ask(
+    question: string,
+    signal: AbortSignal | undefined,
+    say: (text: string) => void,
+  ): Promise<string | undefined> {
+    say(question);
+    return new Promise((resolve) => {
+      const close = () => this.take(undefined);
+      this.#answer = (line) => {
+        signal?.removeEventListener("abort", close);
+        resolve(line);
+      };
+      signal?.addEventListener("abort", close, { once: true });
+    });
+  }
+
+  /** Gives a line to the question, or closes it; false where none waits. */
+  take(line: string | undefined): boolean {
+    const answer = this.#answer;
+    this.#answer = undefined;
+    answer?.(line);
+    return answer !== undefined;
+  }
 }
 
 /** Lines in, words of the model out. */
@@ -40,6 +78,7 @@ class ChatLoop implements Chat {
   readonly #screen: ChatScreen;
   /** What is being carried out. */
   readonly #acting = new Set<Promise<void>>();
+  readonly #questions: Questions;
   #conversation: Conversation;
   #drawing: ChatDrawing;
   #stopListening: () => void = () => {};
@@ -47,8 +86,9 @@ class ChatLoop implements Chat {
   #command: AbortController | undefined;
   #interrupts = 0;
 
-  constructor(shell: Shell, log: ChatLog, first: Conversation) {
+  constructor(shell: Shell, log: ChatLog, first: Conversation, questions: Questions) {
     this.shell = shell;
+    this.#questions = questions;
     this.#log = log;
     let end = () => {};
     this.ended = new Promise((resolve) => {
@@ -56,7 +96,7 @@ class ChatLoop implements Chat {
     });
     this.#screen = new ChatScreen({
       history: promptsOf(first.session),
-      words: CHAT_COMMANDS.map(({ name }) => `/${name}`),
+      words: [...CHAT_COMMANDS, ...first.session.commands].map(({ name }) => `/${name}`),
       onLine: (line) => this.#take(line),
       onInterrupt: () => this.#interrupt(),
       onClose: () => void this.#leave().then(end),
@@ -113,12 +153,16 @@ class ChatLoop implements Chat {
     this.#screen.close();
   }
 
-  async move(ref: string, choices: ChatChoices): Promise<void> {
+  setStatus(key: string, text: string | undefined): void {
+    this.#drawing.setStatus(key, text);
+  }
+
+  async move(ref: string, choices: ChatChoices, why: "fork" | "reload" = "reload"): Promise<void> {
     this.#stopListening();
     this.#drawing.idle();
-    await this.session.close();
+    await this.session.close(why);
     try {
-      this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log));
+      this.#drawing = this.#enter(await openConversation(this.shell, ref, choices, this.#log, why));
       this.#drawing.refresh();
     } catch (error) {
       // There is nothing left to talk in.
@@ -137,7 +181,7 @@ class ChatLoop implements Chat {
 
   #take(line: string): void {
     this.#interrupts = 0;
-    if (line === "") return;
+    if (this.#questions.take(line) || line === "") return;
     const acting = line.startsWith("/") ? this.#runCommand(line) : this.#run(line);
     this.#acting.add(acting);
     void acting.finally(() => this.#acting.delete(acting));
@@ -168,6 +212,7 @@ class ChatLoop implements Chat {
   }
 
   #interrupt(): void {
+    if (this.#questions.take(undefined)) return;
     if (this.#acting.size > 0) {
       this.#command?.abort();
       this.agent.abort();
@@ -177,6 +222,7 @@ class ChatLoop implements Chat {
   }
 
   async #leave(): Promise<void> {
+    this.#questions.take(undefined);
     this.#command?.abort();
     this.agent.abort("all");
     await Promise.all(this.#acting);

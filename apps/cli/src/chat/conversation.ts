@@ -50,6 +50,7 @@ export async function openConversation(
   ref: string | undefined,
   choices: ChatChoices,
   log?: NonNullable<OpenOptions["log"]>,
+  startReason: NonNullable<OpenOptions["startReason"]> = "startup",
 ): Promise<Conversation> {
   let settings: ResolvedSettings | undefined;
   const options: OpenOptions = {
@@ -70,6 +71,7 @@ export async function openConversation(
     },
     log: log ?? { warn: shell.complain, error: shell.complain },
     discoverExtensions: true,
+    startReason,
     onBusy: shell.globals.onBusy ?? "error",
   };
   const session = await (ref === undefined

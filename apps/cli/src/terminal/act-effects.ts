@@ -9,12 +9,15 @@ import { writeExport } from "../write-export.ts";
 import { carryOutAct } from "./carry-out-act.ts";
 import { LatestTask } from "./latest-task.ts";
 import type { Act, TerminalEffect } from "./terminal-effect.ts";
-import type { TerminalEvent } from "./terminal-event.ts";
+import type { Question, TerminalEvent } from "./terminal-event.ts";
 
 type Export = Extract<TerminalEffect, { type: "export" }>;
 
 /** How the files are called that an export makes. */
 const ENDINGS: Readonly<Record<Export["format"], string>> = { markdown: "md", json: "json" };
+
+/** The answer that confirms. */
+const YES = "Yes";
 
 /** What changes a session, or is planned for it: through the same doors as the commands. */
 export class ActEffects {
@@ -22,6 +25,9 @@ export class ActEffects {
   readonly #dispatch: (event: TerminalEvent) => void;
   readonly #refresh: () => Promise<void>;
   readonly #acting: LatestTask;
+  /** Questions of extensions that wait for an answer. */
+  readonly #questions = new Map<number, (answer: string | undefined) => void>();
+  #asked = 0;
 
   /** @param refresh has what an act appended shown before its outcome is told */
   constructor(
@@ -30,12 +36,47 @@ export class ActEffects {
     refresh: () => Promise<void>,
     failed: (error: unknown) => void,
   ) {
-    // The screen is drawn by then: no question can be asked on it.
-    const complain = (message: string) => dispatch({ type: "warned", message });
-    this.#shell = { ...shell, interactive: false, complain };
+    this.#shell = {
+      ...shell,
+      // The screen is drawn by then: no question can be asked on it but in a dialog.
+      interactive: false,
+      complain: (message) => dispatch({ type: "warned", message }),
+      setStatus: (_, text) => text !== undefined && dispatch({ type: "warned", message: text }),
+      dialogs: {
+        confirm: async (title, message, { signal } = {}) =>
+          (await this.#ask({ title, message, choices: [YES, "No"] }, signal)) === YES,
+        select: (title, choices, { signal } = {}) => this.#ask({ title, message: "", choices }, signal),
+        input: (title, placeholder = "", { signal } = {}) =>
+          this.#ask({ title, message: placeholder, choices: [] }, signal),
+      },
+    };
     this.#dispatch = dispatch;
     this.#refresh = refresh;
     this.#acting = new LatestTask(failed);
+  }
+
+  /** Shows a question of an extension, and waits for its answer. */
+  #ask(question: Omit<Question, "id">, signal: AbortSignal | undefined): Promise<string | undefined> {
+    const id = ++this.#asked;
+    const withdraw = () => {
+      this.#dispatch({ type: "withdrawn", question: id });
+      this.answer(id, undefined);
+    };
+    return new Promise((resolve) => {
+      this.#questions.set(id, (answer) => {
+        signal?.removeEventListener("abort", withdraw);
+        resolve(answer);
+      });
+      signal?.addEventListener("abort", withdraw, { once: true });
+      this.#dispatch({ type: "asked", question: { id, ...question } });
+    });
+  }
+
+  /** Answers a question; undefined: it was closed. */
+  answer(question: number, answer: string | undefined): void {
+    const resolve = this.#questions.get(question);
+    this.#questions.delete(question);
+    resolve?.(answer);
   }
 
   act(ref: string, act: Act, onBusy: "fork" | "share" | undefined): void {

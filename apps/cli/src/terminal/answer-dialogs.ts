@@ -11,6 +11,7 @@ import { askText, dialog } from "./dialog.ts";
 import { beside, EMPTY, type Line, line, span } from "./frame.ts";
 import { type Choice, type Dialog, next, type TerminalState, type TreeState } from "./state.ts";
 import type { Act } from "./terminal-effect.ts";
+import type { Question } from "./terminal-event.ts";
 import { textField } from "./text-field.ts";
 
 const leave: Choice = { key: "n", title: "leave it", run: (closed) => next(closed) };
@@ -170,4 +171,31 @@ export function madeDialog(message: string, ref: string, editorText: string | un
     },
     { key: "s", title: "stay here", run: (closed) => next(closed) },
   ]);
+}
+
+/** Keys of the choices of a question, in order. */
+const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
+
+/** A question of an extension. Escape closes it without an answer. */
+export function questionDialog({ id, title, message, choices }: Question): Dialog {
+  const answered = (answer: string | undefined) => (closed: TerminalState) =>
+    next(closed, { type: "answer", question: id, answer });
+  const body = (columns: number) =>
+    message === "" ? [] : wrapped(plainLine(message), columns).map((text) => line(text));
+  const rest = { question: id, cancel: answered(undefined) };
+  if (choices.length === 0)
+    return {
+      ...askText(plainLine(title), textField(), (closed, text) => answered(text)(closed), body),
+      ...rest,
+    };
+  return dialog(
+    plainLine(title),
+    body,
+    choices.map((choice, at) => ({
+      key: CHOICE_KEYS[at] ?? "",
+      title: plainLine(choice),
+      run: answered(choice),
+    })),
+    rest,
+  );
 }

@@ -39,6 +39,7 @@ export function performersOf(
     compare: ({ a, b }) => sessions.compare(a, b),
     act: ({ act, onBusy }) => acts.act(openRef(), act, onBusy),
     abort: () => acts.abort(),
+    answer: ({ question, answer }) => acts.answer(question, answer),
     export: (effect) => acts.export(openRef(), effect),
     copy({ text, what }) {
       around.copy(text);

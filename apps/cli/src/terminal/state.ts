@@ -116,6 +116,8 @@ export interface Dialog {
   hasLines?: boolean;
   /** Takes the text. */
   accept?: (state: TerminalState, text: string) => Next;
+  /** The question of an extension that it asks. */
+  question?: number;
   /** What Escape does besides closing it. */
   cancel?: (state: TerminalState) => Next;
 }

@@ -27,6 +27,8 @@ export type TerminalEffect =
   | { type: "compare"; a: string; b: string }
   | { type: "act"; act: Act; onBusy?: "fork" | "share" }
   | { type: "abort" }
+  /** Answers the question of an extension; undefined: it was closed. */
+  | { type: "answer"; question: number; answer: string | undefined }
   | { type: "export"; entryId: string | null; format: "markdown" | "json" }
   /** Hands a text to the terminal's clipboard. */
   | { type: "copy"; text: string; what: string }

@@ -48,11 +48,23 @@ export type TerminalEvent =
   /** An act is in the session. */
   | { type: "acted"; act: Act; outcome: ActOutcome }
   | { type: "busy"; act: Act; holder: string }
+  /** An extension asks something, and waits for the answer. */
+  | { type: "asked"; question: Question }
+  /** The question of an extension needs no answer any more. */
+  | { type: "withdrawn"; question: number }
   /** Something went wrong: the work that is going on, or what was read beside it. */
   | { type: "failed"; message: string; wasWork: boolean }
   | { type: "told"; message: string }
   /** Something to know of what still goes on. */
   | { type: "warned"; message: string };
+
+/** A question of an extension: for one of several choices, or, where there are none, for a text. */
+export interface Question {
+  id: number;
+  title: string;
+  message: string;
+  choices: readonly string[];
+}
 
 /** What came of an act. */
 export interface ActOutcome {

@@ -1,4 +1,11 @@
-import { busyDialog, comparisonDialog, editorDialog, madeDialog, planDialog } from "./answer-dialogs.ts";
+import {
+  busyDialog,
+  comparisonDialog,
+  editorDialog,
+  madeDialog,
+  planDialog,
+  questionDialog,
+} from "./answer-dialogs.ts";
 import { moveInList } from "./sessions-bindings.ts";
 import { type Next, next, type SessionsState, type TerminalState, type TreeState } from "./state.ts";
 import type { TerminalEvent } from "./terminal-event.ts";
@@ -81,6 +88,9 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
   failed: (state, { message, wasWork }) =>
     next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
   told: (state, { message }) => next(say({ ...state, work: undefined }, message)),
+  asked: (state, { question }) => next({ ...state, dialog: questionDialog(question) }),
+  withdrawn: (state, { question }) =>
+    next(state.dialog?.question === question ? { ...state, dialog: undefined } : state),
   warned: (state, { message }) => next(say(state, message)),
 };
 

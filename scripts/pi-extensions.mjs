@@ -1,0 +1,88 @@
+// Loads Pi's example extensions, one after the other, and prints what each does here as a table in Markdown:
+//   node scripts/pi-extensions.mjs <a checkout of Pi, or its package> > docs/pi-extensions.md
+// Nothing of Pi is kept in this repository; `docs/pi-extensions.md` is what this prints.
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+const ROOT = resolve(import.meta.dirname, "..");
+const START = join(ROOT, "scripts/espalier.mjs");
+const given = resolve(process.argv[2] ?? "");
+const folder = ["packages/coding-agent/examples/extensions", "examples/extensions", "."]
+  .map((path) => join(given, path))
+  .find((path) => existsSync(join(path, "custom-compaction.ts")));
+if (process.argv[2] === undefined || folder === undefined) {
+  console.error("Name a checkout of Pi: node scripts/pi-extensions.mjs <folder>");
+  process.exit(2);
+}
+
+const home = mkdtempSync(join(tmpdir(), "espalier-pi-"));
+try {
+  const rows = readdirSync(folder).sort().flatMap(rowOf);
+  const loaded = rows.filter(({ loads }) => loads).length;
+  console.log(page(rows, loaded));
+} finally {
+  rmSync(home, { recursive: true });
+}
+
+/** Runs the command on a session of its own, in a repository with a change that is not committed. */
+function rowOf(name) {
+  const path = join(folder, name);
+  const file = statSync(path).isDirectory() ? join(path, "index.ts") : path;
+  if (!file.endsWith(".ts") || !existsSync(file)) return [];
+  const place = join(home, name.replace(/\.ts$/, ""));
+  mkdirSync(place);
+  execFileSync("git", ["init", "-q", place]);
+  const session = join(place, "session.jsonl");
+  cpSync(join(ROOT, "apps/cli/assets/demo-session.jsonl"), session);
+  const { status, stdout, stderr } = spawnSync(
+    process.execPath,
+    [START, "run", session, "--extension", file, "--json"],
+    { cwd: place, encoding: "utf8", env: { ...process.env, ESPALIER_HOME: home, NO_COLOR: "1" }, timeout: 60_000 },
+  );
+  const answer = JSON.parse(stdout.trim().split("\n").at(-1) || "{}");
+  const clean = (text) => text.replaceAll(`${path}/`, "").replaceAll(file, name).replaceAll(home, "").trim();
+  const said = [...(answer.error ? [answer.error.message] : []), ...stderr.split("\n")].map(clean);
+  const source = readFileSync(file, "utf8");
+  const hooks = [...source.matchAll(/\bpi\.on\(\s*"(\w+)"/g)].map(([, hook]) => hook);
+  const unknown = said.filter((line) => line.includes("a hook that does not exist here"));
+  return [
+    {
+      name: name.replace(/\.ts$/, ""),
+      loads: status === 0,
+      commands: (answer.commands ?? []).map((command) => `/${command.name}`),
+      hooks: [...new Set(hooks)].filter((hook) => !unknown.some((line) => line.includes(`"${hook}"`))),
+      absent: [...new Set(unknown.map((line) => /"(\w+)"/.exec(line)?.[1]))],
+      said: [...new Set(said.filter((line) => line !== "" && !unknown.includes(line)))],
+    },
+  ];
+}
+
+function page(rows, loaded) {
+  const cell = (text) => text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
+  const code = (names) => names.map((name) => `\`${name}\``).join(", ");
+  const lines = rows.map(({ name, loads, commands, hooks, absent, said }) => {
+    const answers = loads ? [code(hooks), code(commands)].filter(Boolean).join("; ") : "";
+    const missing = absent.length > 0 ? `never called: ${code(absent)}` : "";
+    return `| \`${name}\` | ${loads ? "yes" : "no"} | ${answers} | ${cell([missing, ...said].filter(Boolean).join(" · "))} |`;
+  });
+  return `# Pi's example extensions
+
+Made by \`node scripts/pi-extensions.mjs <a checkout of Pi>\`, with Pi ${version()}: each of its ${rows.length} examples is loaded as it is, without a
+model and without a terminal. ${loaded} load. Hooks and commands are those that are asked here; the last column is what is said while the
+extension is loaded and the session opened. See [For authors of Pi extensions](guides/write-an-extension.md#for-authors-of-pi-extensions).
+
+| example | loads | hooks and commands that work | what is said |
+| --- | --- | --- | --- |
+${lines.join("\n")}
+`;
+}
+
+function version() {
+  for (const path of ["packages/coding-agent/package.json", "package.json"]) {
+    const file = join(given, path);
+    if (existsSync(file)) return JSON.parse(readFileSync(file, "utf8")).version;
+  }
+  return "of an unknown version";
+}
