@@ -1,22 +1,32 @@
 // Loads Pi's example extensions, one after the other, and prints what each does here as a table in Markdown:
-//   node scripts/pi-extensions.mjs <a checkout of Pi, or its package> > docs/pi-extensions.md
+//   node scripts/pi-extensions.mjs <a checkout of Pi, or its package> > docs/pi-extensions.md && npx biome format --write docs
 // Nothing of Pi is kept in this repository; `docs/pi-extensions.md` is what this prints.
 import { execFileSync, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 const ROOT = resolve(import.meta.dirname, "..");
 const START = join(ROOT, "scripts/espalier.mjs");
 const given = resolve(process.argv[2] ?? "");
-const folder = ["packages/coding-agent/examples/extensions", "examples/extensions", "."]
+const found = ["packages/coding-agent/examples/extensions", "examples/extensions", "."]
   .map((path) => join(given, path))
   .find((path) => existsSync(join(path, "custom-compaction.ts")));
-if (process.argv[2] === undefined || folder === undefined) {
+if (process.argv[2] === undefined || found === undefined) {
   console.error("Name a checkout of Pi: node scripts/pi-extensions.mjs <folder>");
   process.exit(2);
 }
 
+const folder = found;
 const home = mkdtempSync(join(tmpdir(), "espalier-pi-"));
 try {
   const rows = readdirSync(folder).sort().flatMap(rowOf);
@@ -26,7 +36,10 @@ try {
   rmSync(home, { recursive: true });
 }
 
-/** Runs the command on a session of its own, in a repository with a change that is not committed. */
+/**
+ * Runs the command on a session of its own, in a repository with a change that is not committed.
+ * @param {string} name
+ */
 function rowOf(name) {
   const path = join(folder, name);
   const file = statSync(path).isDirectory() ? join(path, "index.ts") : path;
@@ -39,29 +52,39 @@ function rowOf(name) {
   const { status, stdout, stderr } = spawnSync(
     process.execPath,
     [START, "run", session, "--extension", file, "--json"],
-    { cwd: place, encoding: "utf8", env: { ...process.env, ESPALIER_HOME: home, NO_COLOR: "1" }, timeout: 60_000 },
+    {
+      cwd: place,
+      encoding: "utf8",
+      env: { ...process.env, ESPALIER_HOME: home, NO_COLOR: "1" },
+      timeout: 60_000,
+    },
   );
   const answer = JSON.parse(stdout.trim().split("\n").at(-1) || "{}");
-  const clean = (text) => text.replaceAll(`${path}/`, "").replaceAll(file, name).replaceAll(home, "").trim();
+  const clean = (/** @type {string} */ text) =>
+    text.replaceAll(`${path}/`, "").replaceAll(file, name).replaceAll(home, "").trim();
   const said = [...(answer.error ? [answer.error.message] : []), ...stderr.split("\n")].map(clean);
   const source = readFileSync(file, "utf8");
-  const hooks = [...source.matchAll(/\bpi\.on\(\s*"(\w+)"/g)].map(([, hook]) => hook);
+  const hooks = [...source.matchAll(/\bpi\.on\(\s*"(\w+)"/g)].map(([, hook = ""]) => hook);
   const unknown = said.filter((line) => line.includes("a hook that does not exist here"));
   return [
     {
       name: name.replace(/\.ts$/, ""),
       loads: status === 0,
-      commands: (answer.commands ?? []).map((command) => `/${command.name}`),
+      commands: (answer.commands ?? []).map((/** @type {{ name: string }} */ command) => `/${command.name}`),
       hooks: [...new Set(hooks)].filter((hook) => !unknown.some((line) => line.includes(`"${hook}"`))),
-      absent: [...new Set(unknown.map((line) => /"(\w+)"/.exec(line)?.[1]))],
+      absent: [...new Set(unknown.map((line) => /"(\w+)"/.exec(line)?.[1] ?? ""))],
       said: [...new Set(said.filter((line) => line !== "" && !unknown.includes(line)))],
     },
   ];
 }
 
+/**
+ * @param {ReturnType<typeof rowOf>} rows
+ * @param {number} loaded
+ */
 function page(rows, loaded) {
-  const cell = (text) => text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
-  const code = (names) => names.map((name) => `\`${name}\``).join(", ");
+  const cell = (/** @type {string} */ text) => text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
+  const code = (/** @type {string[]} */ names) => names.map((name) => `\`${name}\``).join(", ");
   const lines = rows.map(({ name, loads, commands, hooks, absent, said }) => {
     const answers = loads ? [code(hooks), code(commands)].filter(Boolean).join("; ") : "";
     const missing = absent.length > 0 ? `never called: ${code(absent)}` : "";
