@@ -1,4 +1,4 @@
-import { copyFileSync, mkdirSync } from "node:fs";
+import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import {
@@ -13,6 +13,55 @@ import {
 } from "./espalier.ts";
 
 const SESSION_ID = "LTfrBGnUynOG";
+
+describe("a session by its id", () => {
+  const id = "5f1c7a52-8d3e-4b3a-9c0d-0123456789ab";
+  const home = temporaryFolder();
+  const env = { ESPALIER_HOME: home };
+  const put = (name: string, fields: object = {}) => {
+    const file = join(home, "sessions", "garden", `2026-01-01T00-00-00-000Z_${name}.jsonl`);
+    mkdirSync(join(home, "sessions", "garden"), { recursive: true });
+    writeFileSync(file, `${JSON.stringify({ ...HEADER, id: name, ...fields })}\n`);
+    return file;
+  };
+  const treeOf = async (word: string) => (await espalierJson(["tree", word], { env })).value;
+
+  test("opens as a list prints it, whole or cut, also when it had sub-agents", async () => {
+    const file = put(id);
+    const agents = ["a", "b"].map((agent) =>
+      put(`${id}.agent-${agent}`, { parent: { sessionId: id, entryId: null, kind: "subagent" } }),
+    );
+    const { stdout } = await espalier(["list"], { env });
+    const [printed] = /^5f1c\S*/m.exec(stdout)!;
+    const [listed] = (await espalierJson(["list"], { env })).values;
+    for (const word of [printed, listed.id, "5f1c"])
+      expect(await treeOf(word)).toMatchObject({ session: { id, file } });
+    expect(await treeOf(`${id}.agent-a`)).toMatchObject({ session: { file: agents[0] } });
+    expect(await treeOf(`${id}.agent-`)).toMatchObject({ error: { code: "not-found" } });
+  });
+
+  test("the beginning is a comfort that goes no further than one session", async () => {
+    put("user-12");
+    expect(await treeOf("user-1")).toMatchObject({ session: { id: "user-12" } });
+    put("user-13");
+    expect(await treeOf("user-1")).toMatchObject({
+      error: { code: "not-found", message: expect.stringContaining("user-12") },
+    });
+    put("user-1");
+    expect(await treeOf("user-1")).toMatchObject({ session: { id: "user-1" } });
+    expect(await treeOf("nobody")).toMatchObject({ error: { code: "not-found" } });
+  });
+
+  test("of which there are two files is told by their names", async () => {
+    const file = put("twice");
+    const copy = join(home, "sessions", "garden", "copy.jsonl");
+    copyFileSync(file, copy);
+    const { error } = await treeOf("twice");
+    expect(error.code).toBe("ambiguous");
+    for (const each of [file, copy]) expect(error.message).toContain(each);
+    expect(await treeOf(copy)).toMatchObject({ session: { id: "twice", file: copy } });
+  });
+});
 
 describe("search", () => {
   test("--json has a line for each entry in which the words stand", async () => {

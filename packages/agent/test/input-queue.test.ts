@@ -146,7 +146,7 @@ function farStore(): SessionStore {
 
 test("what is said during a run is delivered in a session that lies elsewhere too", async () => {
   const store = farStore();
-  const session = await createSession({ store, log: quiet });
+  const session = await createSession({ store, whole: false, log: quiet });
   const { model, isAsked, release } = waitingModel([{ text: "Pears." }, { text: "Plums." }]);
   const agent = createAgent({ session, model });
   const run = agent.run("What grows here?");

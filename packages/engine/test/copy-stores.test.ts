@@ -240,12 +240,12 @@ test("from any store to any other, sessions of every format stay the same bytes"
       for (const to of stores) {
         if (from === to) continue;
         const there = await copySession(reading(path), from);
-        const further = await copySession(await from.open(there.file, "read"), to);
+        const further = await copySession(await from.open({ file: there.file }, "read"), to);
         const out = freshPath();
-        await copySession(await to.open(further.file, "read"), files, out);
+        await copySession(await to.open({ file: further.file }, "read"), files, out);
         expect(Buffer.compare(readFileSync(out), bytes)).toBe(0);
-        await from.delete(there.file);
-        await to.delete(further.file);
+        await from.delete({ file: there.file });
+        await to.delete({ file: further.file });
       }
   }
   for (const store of stores) await store.close?.();

@@ -133,6 +133,7 @@ test("a log that is somewhere else is fetched only where the end of the path doe
   const { store, loads } = distantStore(near);
   const options = {
     store,
+    whole: false,
     compaction: { keepRecentTokens: 160 },
     summarizer: scriptedSummarizer(soundAnswer),
   };

@@ -26,6 +26,7 @@ export {
 export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
 export { getHistory, getHistoryContext, type HistoryOptions } from "./history.ts";
 export { HistoryPruner, type PrunedHistory } from "./history-pruner.ts";
+export { planKeepingNewest } from "./keep-newest.ts";
 export { memoryOffloadStorage } from "./memory-offload-storage.ts";
 export { messageCount } from "./message-count.ts";
 export {
@@ -55,6 +56,7 @@ export {
   offloadedEntries,
   planOffloadRepair,
 } from "./offloaded-entries.ts";
+export type { PlanOptions } from "./plan-options.ts";
 export { PolicyError, type PolicyErrorCode } from "./policy-error.ts";
 export type { PolicyLog } from "./policy-log.ts";
 export { pressure } from "./pressure.ts";

@@ -27,6 +27,7 @@ export { EntryIndex } from "./entry-index.ts";
 export { entryKinds, kindOf } from "./entry-kinds.ts";
 export type { EntryPreparation } from "./entry-preparation.ts";
 export { EntryScan, scanEntry } from "./entry-scan.ts";
+export { firstHeader } from "./first-header.ts";
 export { type ForkPlan, type ForkPosition, forkHeader, planFork } from "./fork.ts";
 export { ForkLines, forkLines } from "./fork-lines.ts";
 export { headerLine, parsedHeader } from "./given-header.ts";
@@ -39,7 +40,8 @@ export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";
 export { LineIntake } from "./line-intake.ts";
 export { type LineUpgrade, lineUpgrade, type UpgradeMemory } from "./line-upgrade.ts";
 export type { LinesAgain } from "./lines-again.ts";
-export { listedMessage } from "./listing.ts";
+export { type ListedAt, listedMessage, listingOf } from "./listing.ts";
+export { MemoryLeases } from "./memory-leases.ts";
 export { memoryLog } from "./memory-log.ts";
 export { memoryStore } from "./memory-store.ts";
 export type {

@@ -25,16 +25,18 @@ const HEAD_BLOCK = 16 * 1024;
 
 /** What a list shows that is not said in the log. */
 export interface ListedAt {
+  /** What the log is kept under. */
   ref: string;
-  /** ISO 8601. */
+  /** When the log was last written, ISO 8601. */
   modified: string;
   /** Bytes that stand there, where that is not what is read. */
   bytes?: number | undefined;
 }
 
 /**
- * What a list shows of a log: the first user message from its beginning, the name and the newest compaction by a
- * search from its end. Undefined when the log has no header and no entry.
+ * Returns what a list shows of a log: the first user message from its beginning (as far as 256 KiB), the name and the
+ * newest compaction by a search from its end. Undefined when the log has no header and no entry. For authors of stores:
+ * what `SessionStore.list` yields.
  */
 export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
   const usual = new UsualLines();

@@ -1,11 +1,17 @@
 import type { LeaseOptions, SessionLease } from "./session-store.ts";
 import { type LeaseHolder, SessionTreeError } from "./session-tree-error.ts";
 
-/** Leases among those who share a store in memory: all in one process, so that none of them can be dead. */
+/**
+ * The leases of a store within one process, where no owner can be dead: what `SessionStore.lease` needs for a store whose
+ * sessions no other process writes.
+ */
 export class MemoryLeases {
   readonly #held = new Map<string, { holder: LeaseHolder; released: Promise<void> }>();
 
-  /** @throws SessionTreeError `busy` */
+  /**
+   * Takes the lease of what is kept under `ref`; waits for its owner as `waitMs` says.
+   * @throws SessionTreeError `busy` with the `holder`
+   */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
     const deadline = Date.now() + waitMs;
     for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {

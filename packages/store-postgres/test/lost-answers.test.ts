@@ -98,7 +98,7 @@ test("a session of an old format that became current unheard goes on", async () 
   // Making it takes the first transaction.
   const log = await store.create(old, ['{"type":"custom","customType":"test","timestamp":"t"}']);
   const again = postgresStore(losing(shared.open()), store.namespace);
-  const session = await SessionTree.open(await again.open(log.ref, "write"));
+  const session = await SessionTree.open(await again.open({ file: log.ref }, "write"));
   await session.append(custom.of({ customType: "test" }));
   expect(session.window.entries).toHaveLength(2);
   await Promise.all([store.close(), again.close()]);

@@ -46,6 +46,9 @@ const RIVALS_MS = 5_000;
 /** Milliseconds after which a draft that says nothing was left by a process that died while it wrote it. */
 const DRAFT_MS = 60_000;
 
+/** Answers of systems that have no hard links. */
+const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
+
 /** How often a file is removed that stays: twice more, so that no single failing call leaves one behind. */
 const REMOVALS = 3;
 
@@ -58,6 +61,9 @@ const REMOVALS = 3;
  * candidate there first. It is there until A's (4), so B, which looks later, either finds it and stops, or looks after
  * A's (4), and then finds A's lease in (3). Where two find each other's candidate, the one with the smaller name keeps
  * it and looks again, and the other withdraws its own for a moment.
+ *
+ * Where there is no lease file at all, none of this is needed, and no folder is read: the candidate is linked to its
+ * name, which fails where another process did so first. A rename is for a dead owner's lease alone, which stays until then.
  *
  * @throws SessionTreeError `busy`, `not-found`, `unreadable`, `write-failed`
  */
@@ -79,9 +85,17 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
       files.remove(own, owner);
       facts = undefined;
     };
+    let canLink = true;
     for (;;) {
       // Once: while it is there it is not touched, so that no listing can miss it.
       facts ??= files.put(own, lease);
+      const linked: boolean | undefined = canLink ? files.link(own) : undefined;
+      if (linked) {
+        const held = facts;
+        discard([own], calls);
+        return { release: async () => release(files, owner, held) };
+      }
+      canLink = linked === false;
       const rivals = files.rivalsOf(own);
       const holder = files.read(files.path);
       if (files.isLive(holder)) {
@@ -89,6 +103,8 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
         if (waited >= waitMs) throw busy(files, path, holder);
         await pause(10);
       } else if (rivals.length === 0) {
+        // Given back since it was looked at.
+        if (canLink && !files.isThere()) continue;
         const held = facts;
         uninterrupted(() => calls.renameSync(own, files.path));
         return { release: async () => release(files, owner, held) };
@@ -170,6 +186,24 @@ class LeaseFiles {
       discard([draft], calls);
       throw error;
     }
+  }
+
+  /** Gives a candidate the name of the lease; false where there is one, undefined where there are no links. */
+  link(candidate: string): boolean | undefined {
+    try {
+      uninterrupted(() => this.#calls.linkSync(candidate, this.path));
+      return true;
+    } catch (error) {
+      const code = systemCode(error) ?? "";
+      if (code === "EEXIST") return false;
+      if (WITHOUT_LINKS.has(code)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Whether something has the name of the lease. */
+  isThere(): boolean {
+    return uninterrupted(() => this.#calls.lstatSync(this.path)) !== undefined;
   }
 
   /** Undefined when there is none, or none that can be understood: what a power cut left of one has no living owner. */

@@ -12,7 +12,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { basename, join, relative, resolve } from "node:path";
+import { basename, join, relative, resolve, sep } from "node:path";
 import { SessionTreeError } from "../session-tree-error.ts";
 import { takeFileLease } from "./file-lease.ts";
 import type { Processes, ProcessIdentity } from "./process-identity.ts";
@@ -298,10 +298,10 @@ function filesBelow(folder: string) {
   const waiting = [folder];
   for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
     try {
+      const place = at === folder ? "" : relative(folder, at) + sep;
       for (const entry of readdirSync(at, { withFileTypes: true })) {
         if (entry.isDirectory()) waiting.push(join(at, entry.name));
-        else if (entry.isFile() && entry.name.endsWith(".jsonl"))
-          files.push(relative(folder, join(at, entry.name)));
+        else if (entry.isFile() && entry.name.endsWith(".jsonl")) files.push(place + entry.name);
       }
     } catch (cause) {
       const { code } = cause as NodeJS.ErrnoException;
