@@ -12,8 +12,9 @@ const enforced = page
   .filter((line) => /^\| .* \| .* \|$/.test(line) && /\.test\.ts`|conformance "|`harness`/.test(line))
   .map((line) => line.slice(line.lastIndexOf(" | ") + 3, -2).trim());
 
-/** The test files that a name stands for: with its package in front it is one, else wherever one is called so. */
+/** Test files of a name: one where a package or an app is in front, else every file of that name. */
 function filesOf(name: string): string[] {
+  if (name.startsWith("apps/")) return [join(ROOT, name)];
   if (name.includes("/")) return [join(PACKAGES, name)];
   return readdirSync(PACKAGES).map((folder) => join(PACKAGES, folder, "test", name));
 }

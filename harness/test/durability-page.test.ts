@@ -11,8 +11,9 @@ const promises = page
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (promise|-)/.test(line));
 
-/** Every test of the packages, and the suite that each store must pass. */
-const sources = readdirSync(join(root, "packages"), { recursive: true, withFileTypes: true })
+/** Every test of the packages and apps, and the suite that each store must pass. */
+const sources = ["packages", "apps"]
+  .flatMap((folder) => readdirSync(join(root, folder), { recursive: true, withFileTypes: true }))
   .filter(({ name, parentPath }) => !parentPath.includes("node_modules") && name.endsWith(".ts"))
   .map(({ name, parentPath }) => join(parentPath, name))
   .filter((path) => path.endsWith(".test.ts") || path.includes("/testing/conformance/"));
