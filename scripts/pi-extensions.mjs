@@ -92,11 +92,11 @@ function page(rows, loaded) {
   });
   return `# Pi's example extensions
 
-Made by \`node scripts/pi-extensions.mjs <a checkout of Pi>\`, with Pi ${version()}: each of its ${rows.length} examples is loaded as it is, without a
-model and without a terminal. ${loaded} load. Hooks and commands are those that are asked here; the last column is what is said while the
-extension is loaded and the session opened. See [For authors of Pi extensions](guides/write-an-extension.md#for-authors-of-pi-extensions).
+Written by \`node scripts/pi-extensions.mjs <a checkout of Pi>\`, with Pi ${version()}. Each of its ${rows.length} examples is loaded unchanged,
+without a model and without a terminal. ${loaded} load. The third column lists the hooks and commands that are called here; the
+last column lists the messages while the extension is loaded and the session opened. See [For authors of Pi extensions](guides/write-an-extension.md#for-authors-of-pi-extensions).
 
-| example | loads | hooks and commands that work | what is said |
+| example | loads | hooks and commands that work | messages |
 | --- | --- | --- | --- |
 ${lines.join("\n")}
 `;
