@@ -1,4 +1,3 @@
-// Over 250 lines because each task of this project, built, is a few of them, and answers with what it measured.
 import { rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { nodeFileCalls } from "../.work/jsonlStreamNode.mjs";

@@ -1,4 +1,3 @@
-// Over 250 lines because the states of a search, what can be chosen in them and where that leads are read together.
 import {
   type Call,
   type Moment,

@@ -1,4 +1,3 @@
-// Over 250 lines because a client, its steps and the search over two of them are read together.
 import { setTimeout } from "node:timers/promises";
 import { formatLine } from "@espalier/jsonl-stream";
 import { type SessionStore, SessionTreeError } from "@espalier/session-tree";

@@ -1,4 +1,3 @@
-// Over 250 lines because the scenarios and the judge of their ends are one list of what is promised.
 import { bytesView, formatLine, scanLines } from "@espalier/jsonl-stream";
 import { readSessionLine, type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";

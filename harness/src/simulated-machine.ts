@@ -1,4 +1,3 @@
-// Over 250 lines because a disk, the calls to it and the processes that make them are one machine.
 import { constants } from "node:fs";
 import { type FileCalls, type FileFacts, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import type { Processes, ProcessIdentity } from "@espalier/session-tree/node";

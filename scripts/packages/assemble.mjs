@@ -1,13 +1,16 @@
 // Assembles the one package that users install, from the doors, the command and the viewer.
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { bundleCommand } from "../command/bundle.mjs";
 import { licenceTexts } from "../command/licences.mjs";
 import { root } from "../tools.mjs";
 
 const workshop = join(root, "packages/espalier");
+
+/** The file format as a JSON Schema of one line. */
+const SCHEMA = "packages/session-tree/session-line.schema.json";
 
 /** Packages that users install themselves when they use what needs them. */
 const PEERS = ["pg", "@anthropic-ai/sdk"];
@@ -21,7 +24,8 @@ export async function assemble(/** @type {string} */ folder) {
   const doors = doorsOf(workshop);
   const inputs = await bundleCommand(root, join(folder, "dist"), { sourcemap: true, doors, external: PEERS });
   writeFileSync(join(folder, "THIRD-PARTY-NOTICES.md"), licenceTexts(root, inputs));
-  for (const name of ["README.md", "LICENSE"]) copyFileSync(join(root, name), join(folder, name));
+  for (const path of ["README.md", "LICENSE", SCHEMA])
+    copyFileSync(join(root, path), join(folder, basename(path)));
   writeFileSync(join(folder, "package.json"), JSON.stringify(manifestFor(Object.keys(doors)), null, 2));
   await rollTypes(Object.values(doors), join(folder, "dist"));
 }
@@ -37,7 +41,12 @@ function manifestFor(/** @type {string[]} */ doors) {
     door === "index" ? "." : `./${door}`,
     { types: `./dist/${door}.d.ts`, default: `./dist/${door}.js` },
   ]);
-  return { ...manifest, bin: { espalier: "dist/main.js" }, exports: Object.fromEntries(exports) };
+  const schema = `./${basename(SCHEMA)}`;
+  return {
+    ...manifest,
+    bin: { espalier: "dist/main.js" },
+    exports: { ...Object.fromEntries(exports), [schema]: schema },
+  };
 }
 
 /** @returns {Record<string, string>} the source of each door, by the name of its file in `dist` */

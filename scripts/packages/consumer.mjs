@@ -50,7 +50,9 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
     (entry) => !/^\./.test(entry) && entry !== name,
   );
   const { exports: doors, bin } = readManifest(join(folder, "node_modules", name));
-  const entries = Object.keys(doors).map((door) => name + door.slice(1));
+  const entries = Object.keys(doors).flatMap((door) =>
+    door.endsWith(".json") ? [] : [name + door.slice(1)],
+  );
   const commands = Object.values(bin).map((path) => join(folder, "node_modules", name, String(path)));
   writeExamples(folder);
   return [

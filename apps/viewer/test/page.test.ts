@@ -1,4 +1,3 @@
-// Over 250 lines because one browser serves all of it: starting another one costs seconds.
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { compareBranches, openSession, statsOf } from "@espalier/engine";

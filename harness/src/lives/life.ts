@@ -1,5 +1,3 @@
-// Over 250 lines because everything that can happen in a life is listed here, a few lines each.
-
 import { readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { CompactionError } from "@espalier/compaction";

@@ -1,5 +1,3 @@
-// Over 250 lines because it lists everything one can do with an agent; a turn stands in a file of its own.
-
 import { trustedTokens } from "@espalier/compaction";
 import {
   agentEnd,

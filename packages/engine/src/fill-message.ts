@@ -1,5 +1,3 @@
-// Over 250 lines because what a draft may say, what is refused of it and what is filled in belong together.
-
 import {
   type AssistantMessage,
   type BashExecutionMessage,

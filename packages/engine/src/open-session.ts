@@ -1,5 +1,3 @@
-// Over 250 lines because the ways to open a session share how it begins.
-
 import {
   createId,
   FORMAT_VERSION,

@@ -1,5 +1,3 @@
-// Over 250 lines because it lists everything one can do with a session; what a method does stands in a file of its own.
-
 import {
   CompactionError,
   type CompactionPlan,

@@ -1,4 +1,3 @@
-// Over 250 lines because every rule of the format is a sentence of its own, and they share one set of lines.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";

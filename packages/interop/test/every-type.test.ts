@@ -1,5 +1,3 @@
-// Over 250 lines because each type of block and item that the providers' own clients name stands here once: the type
-// checker asks for them.
 import type { ContentBlockParam, MessageParam } from "@anthropic-ai/sdk/resources/messages";
 import { fromAnthropic, fromOpenaiResponses, toAnthropic, toOpenaiResponses } from "@espalier/interop";
 import type { ResponseInputItem } from "openai/resources/responses/responses";

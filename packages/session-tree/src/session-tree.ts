@@ -1,5 +1,3 @@
-// Over 250 lines because it lists everything one can do with the tree of a session.
-
 import type { ByteView } from "@espalier/jsonl-stream";
 import { type AppendOptions, strictestDurability } from "./append-options.ts";
 import { appendSite } from "./append-site.ts";

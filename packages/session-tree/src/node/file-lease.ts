@@ -1,4 +1,3 @@
-// Over 250 lines because the protocol of a lease and the files it works on are read together.
 import { constants, readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { JsonlError } from "@espalier/jsonl-stream";

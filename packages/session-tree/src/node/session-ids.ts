@@ -1,5 +1,3 @@
-// Over 250 lines because a claim, and what is known of the files beside it, keep one promise together.
-
 import { createHash, randomBytes } from "node:crypto";
 import {
   appendFileSync,

@@ -1,4 +1,3 @@
-// Over 250 lines because it is one table.
 /** One documented form of a secret. */
 export interface SecretFormat {
   /** Issuer and kind, written in the place of the secret. */
