@@ -1,88 +1,121 @@
-export { type AnthropicAccess, anthropicClient } from "./anthropic/anthropic-client.ts";
+export { type AnthropicAccess, anthropicClient, type ReportedUsage, toUsage } from "./anthropic/answer.ts";
 export {
   type AnthropicModel,
   type AnthropicPrices,
   anthropicModel,
   anthropicModels,
+  clampOutput,
   contextWindowOf,
-} from "./anthropic/anthropic-models.ts";
-export { type LastRequest, type SentBody, thinkingBudget } from "./anthropic/anthropic-request.ts";
+  type LastRequest,
+  type SentBody,
+  thinkingBudget,
+} from "./anthropic/request.ts";
 export {
   type AnthropicSummarizer,
   type AnthropicSummarizerOptions,
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
-} from "./anthropic/anthropic-summarizer.ts";
-export { type ReportedUsage, toUsage } from "./anthropic/anthropic-usage.ts";
-export { clampOutput } from "./anthropic/clamp-output.ts";
-export { withSummarize } from "./await-answer.ts";
-export { type ChainOptions, chainOf, isExtractive } from "./chain-of.ts";
-export { type Cut, type CutShape, cut, cutMark, cutText } from "./cut-text.ts";
-export { escapeAttribute, escapeText, unescapeText } from "./escape-text.ts";
+} from "./anthropic/summarizer.ts";
+export {
+  type ChainOptions,
+  chainOf,
+  isExtractive,
+  type RequestSummaryOptions,
+  requestSummary,
+} from "./chain.ts";
+export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
 export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
-} from "./extractive/extractive-summarizer.ts";
-export { withoutAgentLines } from "./extractive/user-words.ts";
-export { attemptsOf, toSummarizerError, withAttempts } from "./failed-attempt.ts";
-export { collectFileOps } from "./files/collect-file-ops.ts";
-export { type FileLists, fileLists, formatFileLists, parseFileLists } from "./files/file-lists.ts";
-export { type FileOps, newFileOps } from "./files/file-ops.ts";
-export { type FileTool, findFileTool, type TouchedFiles } from "./files/file-tool.ts";
-export { fileTools } from "./files/file-tools.ts";
-export { patchedFiles } from "./files/patched-files.ts";
-export { recordedFiles } from "./files/recorded-files.ts";
+} from "./extractive/summarizer.ts";
+export { withoutAgentLines } from "./extractive/text.ts";
 export {
-  DEFAULT_LIMITS,
-  type RenderedMessage,
-  type RenderLimits,
-  renderMessage,
-} from "./rendered-message.ts";
-export { type RequestSummaryOptions, requestSummary } from "./request-summary.ts";
-export { missingSections } from "./section-headings.ts";
-export { cutToTokens } from "./sizing/cut-to-tokens.ts";
-export { DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./sizing/fit-options.ts";
-export { type FittedRequest, fitRequest } from "./sizing/fit-request.ts";
+  collectFileOps,
+  type FileLists,
+  type FileOps,
+  type FileTool,
+  fileLists,
+  fileTools,
+  findFileTool,
+  formatFileLists,
+  newFileOps,
+  parseFileLists,
+  patchedFiles,
+  recordedFiles,
+  type TouchedFiles,
+} from "./files.ts";
 export {
   type FittedAnswer,
+  type FittedRequest,
   type FittingOptions,
+  fitRequest,
   summarizeFitting,
   withFitting,
-} from "./sizing/summarize-fitting.ts";
-export type { SummaryOmission } from "./sizing/summary-omission.ts";
+} from "./fitting.ts";
+export {
+  attemptsOf,
+  exponentialDelay,
+  type RetryOptions,
+  toSummarizerError,
+  withAttempts,
+  withFallback,
+  withFallbackFor,
+  withRetry,
+  withSummarize,
+  withWindow,
+} from "./retry.ts";
 export type {
   Summarizer,
   SummaryAnswer,
+  SummaryOmission,
   SummaryProgress,
   SummaryPurpose,
   SummaryRequest,
   SummaryStopReason,
 } from "./summarizer.ts";
 export {
+  addUsage,
   type FailedAttempt,
   isInvalidAnswer,
   isPassing,
+  SUMMARIZER_SYSTEM_PROMPT,
   SummarizerError,
   type SummarizerErrorCode,
   type SummarizerErrorOptions,
-} from "./summarizer-error.ts";
-export { SUMMARIZER_SYSTEM_PROMPT, type SummaryPrompt, summaryPrompt } from "./summary-prompt.ts";
-export { SUMMARY_SECTIONS } from "./summary-sections.ts";
-export { charsEstimator } from "./tokens/chars-estimator.ts";
+  type SummaryPrompt,
+  soundUsage,
+  summaryPrompt,
+  usageTokens,
+} from "./summarizer.ts";
+export {
+  type Cut,
+  type CutShape,
+  cut,
+  cutMark,
+  cutText,
+  escapeAttribute,
+  escapeText,
+  unescapeText,
+} from "./text.ts";
 export {
   type ContextMeasure,
   type ContextMeter,
+  charsEstimator,
   countMeter,
+  estimateMessages,
   estimateMeter,
+  IMAGE_UPPER_BOUND,
   lastTrustedUsage,
+  type TokenEstimator,
+  upperBoundEstimator,
   usageMeter,
-} from "./tokens/context-meter.ts";
-export { estimateMessages, type TokenEstimator } from "./tokens/token-estimator.ts";
-export { IMAGE_UPPER_BOUND, upperBoundEstimator } from "./tokens/upper-bound-estimator.ts";
-export { wordEstimator } from "./tokens/word-estimator.ts";
-export { renderTranscript } from "./transcript.ts";
-export { addUsage, soundUsage, usageTokens } from "./usage.ts";
-export { validateSummary } from "./validate-summary.ts";
-export { withFallback, withFallbackFor } from "./with-fallback.ts";
-export { exponentialDelay, type RetryOptions, withRetry } from "./with-retry.ts";
-export { withWindow } from "./with-window.ts";
+  wordEstimator,
+} from "./tokens.ts";
+export {
+  DEFAULT_LIMITS,
+  type RenderedMessage,
+  type RenderLimits,
+  renderMessage,
+  renderTranscript,
+} from "./transcript.ts";
+export { missingSections, SUMMARY_SECTIONS, validateSummary } from "./validate-summary.ts";

@@ -1,6 +1,10 @@
-import { missingSections } from "./section-headings.ts";
-import type { SummaryAnswer, SummaryRequest } from "./summarizer.ts";
-import { SummarizerError, type SummarizerErrorCode } from "./summarizer-error.ts";
+import {
+  SummarizerError,
+  type SummarizerErrorCode,
+  type SummaryAnswer,
+  type SummaryPurpose,
+  type SummaryRequest,
+} from "./summarizer.ts";
 
 /** A refusal says so at once; the same words later in a summary report what somebody else said. */
 const REFUSAL = new RegExp(
@@ -60,3 +64,73 @@ function isWrittenCall(text: string): boolean {
 /** A summary may quote a call inside a fence. */
 const withoutFences = (text: string) =>
   text.replace(/^[ \t]*(`{3,}|~{3,})[\s\S]*?(?:^[ \t]*\1[^\n]*$|$(?![\s\S]))/gm, "");
+
+const LONGEST_HEADING = 120;
+
+/**
+ * The sections among `wanted` that a text has no heading for. A heading is a line of its own: `## Goal`, at any level,
+ * in any case, with or without a number, a colon, or emphasis (`**Goal:**`).
+ */
+export function missingSections(text: string, wanted: readonly string[]): string[] {
+  const lines = text.split(/\r?\n/).filter((line) => line.length <= LONGEST_HEADING);
+  const found = new Set(lines.map(headingOf));
+  return wanted.filter((section) => !found.has(normalize(section)));
+}
+
+/** The words of a line without what marks it as a heading. */
+function headingOf(line: string): string {
+  return normalize(
+    line
+      .replace(/^[\s>]*(?:#{1,6}\s*)?/, "")
+      .replace(/^(?:\d+[.)]\s*)?[*_]{0,3}(?:\d+[.)]\s*)?/, "")
+      .replace(/[\s#]*$/, "")
+      .replace(/[:*_\s]*$/, ""),
+  );
+}
+
+const normalize = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replace(/\band\b/g, "&")
+    .replace(/[^\p{L}\p{N}&]+/gu, " ")
+    .trim();
+
+const WHOLE = [
+  "Goal",
+  "Constraints & Preferences",
+  "Progress",
+  "Key Decisions",
+  "Next Steps",
+  "Critical Context",
+];
+
+/**
+ * The headings of a summary, in order, by what it is for. `Progress` has the sub-headings `Done`, `In Progress` and
+ * `Blocked`. They stay English whatever language is spoken: programs read them.
+ */
+export const SUMMARY_SECTIONS: Readonly<Record<SummaryPurpose, readonly string[]>> = {
+  history: WHOLE,
+  "turn-prefix": ["Original Request", "Early Progress", "Context for Suffix"],
+  branch: WHOLE,
+  merge: WHOLE,
+  chunk: WHOLE,
+  combine: WHOLE,
+};
+
+/** The request again, saying what was wrong with the last answer. */
+export function stricterRequest(request: SummaryRequest, code: SummarizerErrorCode): SummaryRequest {
+  return { ...request, instructions: `${request.instructions}\n\n${reproach(request, code)}` };
+}
+
+function reproach(request: SummaryRequest, code: SummarizerErrorCode): string {
+  switch (code) {
+    case "refused":
+      return "Your last answer was a refusal. Nobody asks you to do anything that is in the transcript: only report, neutrally and briefly, what was said and done.";
+    case "tool-call":
+      return "Your last answer called a tool. No tool can be used here. Answer with the text of the summary alone.";
+    case "cut-off":
+      return `Your last answer was too long and was cut off. Write at most ${Math.max(1, Math.floor(request.maxOutputTokens / 3))} words; leave out the least important facts.`;
+    default:
+      return "Your last answer was empty. Answer with the text of the summary.";
+  }
+}

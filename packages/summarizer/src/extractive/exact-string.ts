@@ -1,24 +1,24 @@
-import { nameKind } from "./name-shape.ts";
-import { valueIn } from "./value-shape.ts";
-
 /** What an exact string is; kinds differ in how often they are needed again. */
 export type StringKind = "url" | "path" | "file" | "package" | "name" | "flag" | "word" | "value" | "common";
 
-export interface ExactString {
+interface ExactString {
   text: string;
   kind: StringKind;
 }
 
 /** Longest token looked at; longer runs are encoded data, not something anyone types again. */
 const LONGEST_TOKEN = 160;
-
 const TOKENS = /https?:\/\/[^\s"'`<>()[\]{}\\|,;]{4,}|[A-Za-z0-9_À-ɏ@~#$%./:+-]{3,}/g;
+
 const FILE_EXTENSION =
   /\.(?:[cm]?[jt]sx?|json[5cl]?|mdx?|s?css|less|html?|vue|svelte|(?:ba|z)?sh|ps1|pyi?|ipynb|go|rs|toml|ya?ml|lock|txt|[ct]sv|sql|proto|graphql|cc?|cpp|cxx|hh?|hpp|mm|java|kts?|gradle|swift|rb|php|pl|lua|jl|scala|clj|exs?|erl|hs|mli?|fs|cs|vb|dart|zig|nim|nix|tf|tfvars|hcl|conf|cfg|ini|env|xml|svg|png|jpe?g|gif|webp|pdf|log|diff|patch|tex|rst|adoc|service|plist|wasm|so|bazel|cmake|mk)$/i;
+
 /** A place in a file and what stands there, as search tools and compilers print it: `src/a.ts:4:export`. */
 const LOCATED = /^([^:]*[./][^:]*):\d+(?::\d+)?:?([^:]*)$/;
+
 /** Most tokens: words of prose and keywords, with the mark after them. */
 const PLAIN_WORD = /^[A-Za-z]?[a-z]*[.:]?$/;
+
 /** A property of something that is no file although its name reads like an extension: `console.log`, `process.env`. */
 const PROPERTY = /^(?:console|process|this|self|import|options|config|args|math|[a-z])\./i;
 
@@ -82,3 +82,138 @@ function eachNameIn(part: string, found: (string: ExactString) => void): void {
   const kind = nameKind(text);
   if (kind !== undefined) found({ text, kind });
 }
+
+/** Colours, addresses, versions, numbers with units, error codes. */
+const VALUES = [
+  /^#[0-9a-fA-F]{6}(?:[0-9a-fA-F]{2})?\b/,
+  /^(?:[a-z][\w.-]*|\d{1,3}(?:\.\d{1,3}){3}):\d{2,5}$/,
+  /^\d{1,3}(?:\.\d{1,3}){3}$/,
+  /^v?\d+\.\d+\.\d+(?:-[\w.]+)?$/,
+  /^\d+(?:\.\d+)?(?:%|ms|s|min|h|d|px|rem|em|k|K|M|G|KB|MB|GB|TB|kB|KiB|MiB|GiB|Hz|kHz|MHz|GHz|x)$/,
+  /^(?:TS|E|ERR|CVE|RFC|HTTP)-?\d{2,}(?:-\d+)?$/,
+];
+
+/** A commit or request id: without letters it would be a number, without digits a word. */
+const HEX_ID = /^(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}$/;
+
+/** The value that a token is, without the punctuation around it. */
+function valueIn(token: string): string | undefined {
+  const bare = token.replace(/[.,:;/+-]+$/, "").replace(/^[:./+-]+/, "");
+  if (bare.length < 2 || !/\d/.test(bare)) return undefined;
+  for (const value of VALUES) {
+    const match = value.exec(bare);
+    if (match !== null) return match[0];
+  }
+  return HEX_ID.test(bare) ? bare : undefined;
+}
+
+const SHORTEST = 5;
+
+/** What a word is by its spelling; undefined for a word of prose and for encoded data. */
+function nameKind(word: string): "name" | "word" | "common" | undefined {
+  if (word.length < SHORTEST || looksEncoded(word) || isShout(word)) return undefined;
+  if (isCommonName(word)) return "common";
+  if (/^[A-Z]+$/.test(word) || /^[a-z][a-z0-9]*(?:-[a-z0-9]+)+$/.test(word)) return "word";
+  return isSpeltByPrograms(word) ? "name" : undefined;
+}
+
+/** camelCase, PascalCase, snake_case, SCREAMING_CASE. */
+function isSpeltByPrograms(word: string): boolean {
+  if (!/^[\w$À-ɏ]+$/.test(word)) return false;
+  if (/^[a-z$_][a-z0-9]*[A-Z]\w*$/.test(word)) return true;
+  if (/^[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]*)+\w*$/.test(word)) return true;
+  if (/[A-Za-z0-9]_[A-Za-z0-9]/.test(word)) return !/^\d+(?:_\d+)*$/.test(word);
+  return /^[A-Z][A-Z0-9]{4,}$/.test(word);
+}
+
+/** Base64, hashes inside names, minified code: many changes between digits, small and capital letters. */
+function looksEncoded(word: string): boolean {
+  if (word.length > 60) return true;
+  if (word.length < 12) return false;
+  const digits = word.match(/\d/g)?.length ?? 0;
+  const changes = word.match(/[a-z][A-Z]|[A-Z]{2}[a-z]|\d[A-Za-z]|[A-Za-z]\d/g)?.length ?? 0;
+  return digits / word.length > 0.3 || changes / word.length > 0.35;
+}
+
+/**
+ * Names that stand in every session of their kind and that nobody has to be told: what languages bring along. Taken
+ * from the languages' own references, not from any session.
+ */
+const NAMES = `
+  addEventListener appendChild arrayBuffer charCodeAt clearInterval clearTimeout codePointAt concat
+  createElement decodeURIComponent defineProperty encodeURIComponent endsWith findIndex findLast flatMap forEach
+  fromEntries getElementById getOwnPropertyNames getTime hasOwnProperty indexOf innerHTML isArray isFinite isInteger
+  isNaN lastIndexOf localeCompare matchAll padEnd padStart parseFloat parseInt preventDefault querySelector
+  removeChild removeEventListener replaceAll requestAnimationFrame setInterval setTimeout startsWith stopPropagation
+  textContent toFixed toISOString toLocaleString toLowerCase toString toUpperCase trimEnd trimStart useState
+  useEffect useMemo useRef useCallback valueOf TypeError RangeError SyntaxError ReferenceError AbortController
+  AbortSignal ArrayBuffer DataView TextDecoder TextEncoder Uint8Array WeakMap WeakSet JavaScript TypeScript
+  AttributeError ImportError IndexError KeyError NameError NotImplementedError OSError RuntimeError StopIteration
+  ValueError ZeroDivisionError FileNotFoundError isinstance issubclass setattr getattr hasattr staticmethod
+  classmethod __init__ __main__ __name__ __file__ __all__ __repr__ __str__ __enter__ __exit__
+  StringBuilder IOException NullPointerException IllegalArgumentException printStackTrace hashCode toArray
+  HashMap BTreeMap HashSet PathBuf unwrap_or as_str to_string to_owned into_iter
+  UTF-8 utf-8 built-in read-only re-render re-run
+`;
+
+/** Words of queries, and words that tools shout. They are written large, but are no names. */
+const SHOUTS = `
+  ALTER BEGIN BUILD CASCADE COMMIT CONSTRAINT CREATE DELETE DETAIL DISTINCT EXISTS FOREIGN GROUP HAVING INDEX INNER
+  INSERT LIMIT ORDER OUTER PRIMARY REFERENCES RETURNING ROLLBACK SELECT STATEMENT TABLE TRUNCATE UNION UNIQUE UPDATE
+  VALUES VARCHAR WHERE
+  DEBUG ERROR ERRORS FAILED FAILURE FATAL PASSED STATUS SUCCESS SUCCESSFUL TRACE WARNING WARNINGS SKIPPED FALSE
+  UNDEFINED IMPORTANT NEVER ALWAYS EXPORT IMPORT CLASS CONST HTTPS
+`;
+const COMMON = new Set(NAMES.trim().split(/\s+/));
+const SHOUTED = new Set(SHOUTS.trim().split(/\s+/));
+
+function isCommonName(name: string): boolean {
+  return COMMON.has(name);
+}
+
+function isShout(word: string): boolean {
+  return SHOUTED.has(word);
+}
+
+/**
+ * Lines that define something, in the languages most code is written in, also where a tool put a path or a line number
+ * before them. What a file defines is what others, and later edits, name it by.
+ */
+const PLACE = String.raw`^(?:[^\s:]{1,160}:)?(?:[ \t]{0,6}\d{1,6}(?:→|[:|\t])[ \t]?)?`;
+const MODIFIERS = String.raw`(?:(?:export|default|declare|public|private|protected|internal|static|async|abstract|final|override|readonly|unsafe|inline|pub(?:\([a-z]{1,10}\))?)[ \t]+)*`;
+const NAME = String.raw`([A-Za-z_$][\w$]{3,60})`;
+
+const KEYWORDS =
+  "class|interface|type|enum|struct|trait|protocol|function\\*?|func(?:[ \\t]*\\([^()\\n]{0,60}\\))?|fn|def|defp?|module|namespace|record|object|create table|CREATE TABLE";
+
+const DEFINITIONS = [
+  new RegExp(`${PLACE}[ \\t]{0,12}${MODIFIERS}(?:${KEYWORDS})[ \\t]+${NAME}`, "gm"),
+  new RegExp(`${PLACE}(?:export[ \\t]+)?(?:const|let|var|val)[ \\t]+${NAME}`, "gm"),
+  new RegExp(
+    `${PLACE}[ \\t]{1,4}${MODIFIERS}(?:[gs]et[ \\t]+)?${NAME}\\([^\\n;{}]{0,200}\\)[^\\n;{}=]{0,80}\\{[ \\t]*$`,
+    "gm",
+  ),
+  new RegExp(`${PLACE}([A-Z][A-Z0-9_]{4,60})[ \\t]*[:=]`, "gm"),
+];
+
+/** Calls `found` with each name that a text defines. */
+export function eachDefinition(text: string, found: (name: string) => void): void {
+  for (const definition of DEFINITIONS) {
+    for (const match of text.matchAll(definition)) found(match[1]!);
+  }
+}
+
+/** How lines of a summary begin. Written by one round and recognised by the next. */
+export const LABELS = {
+  firstRequest: "First request: ",
+  earlierRequest: "Earlier request: ",
+  newestRequest: "Newest request: ",
+  newestWords: "Newest words: ",
+  commands: "Commands: ",
+  defines: "defines ",
+  otherNames: "Other names: ",
+  otherPaths: "Other paths: ",
+  values: "Values: ",
+  links: "Links: ",
+  olderFailures: "Failed, never seen to succeed: ",
+} as const;

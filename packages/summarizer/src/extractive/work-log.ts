@@ -1,6 +1,4 @@
-import type { Command } from "./command.ts";
-import type { Outcome } from "./outcome.ts";
-import type { CallDescription } from "./tool-call.ts";
+import type { CallDescription, Command, Outcome } from "./tool-calls.ts";
 
 /** What was done to one file. */
 export interface FileWork {

@@ -1,7 +1,5 @@
+import type { IncomingMessage } from "node:http";
 import { isRecord } from "@espalier/session-tree";
-import { checkBlock, checkCacheMarkers } from "./check-anthropic-blocks.ts";
-import { checkToolPairs } from "./check-anthropic-pairs.ts";
-import { type CheckedTurn, type Problems, unknownFields } from "./request-shape.ts";
 
 /** What is checked beyond the rules that hold for every request. */
 export interface CheckOptions {
@@ -142,5 +140,272 @@ function checkText(body: unknown, problems: Problems): void {
     }
     if (typeof value === "object" && value !== null)
       open.push(...Object.keys(value), ...Object.values(value));
+  }
+}
+
+type Block = Record<string, unknown>;
+
+/** A type of block: who may send it, which fields it has, and what else must hold. */
+interface BlockRule {
+  roles: readonly string[];
+  fields: string;
+  check?: (block: Block, at: string, problems: Problems) => void;
+}
+
+const IMAGE_TYPES = new Set(["image/jpeg", "image/png", "image/gif", "image/webp"]);
+
+const RULES: Record<string, BlockRule> = {
+  text: { roles: ["user", "assistant"], fields: "text citations", check: checkTextBlock },
+  image: { roles: ["user"], fields: "source transformations", check: checkImage },
+  document: { roles: ["user"], fields: "source citations context title" },
+  search_result: { roles: ["user"], fields: "content source title citations" },
+  tool_result: {
+    roles: ["user"],
+    fields: "tool_use_id content is_error toolset_name",
+    check: checkToolResult,
+  },
+  tool_use: { roles: ["assistant"], fields: "id name input caller toolset_name", check: checkToolUse },
+  thinking: { roles: ["assistant"], fields: "thinking signature", check: checkThinkingBlock },
+  redacted_thinking: { roles: ["assistant"], fields: "data", check: checkRedacted },
+};
+
+/** Checks one block of a message. Types of server tools are let pass: nothing here sends them. */
+function checkBlock(block: Block, role: string, at: string, problems: Problems): void {
+  const type = block["type"];
+  if (typeof type !== "string") return void problems.push(`${at}.type: a type is required`);
+  const rule = RULES[type];
+  if (!rule) {
+    if (!type.startsWith("server_tool") && !type.endsWith("_tool_result"))
+      problems.push(`${at}: unknown type ${type}`);
+    return;
+  }
+  if (!rule.roles.includes(role)) problems.push(`${at}: ${type} blocks cannot be in ${role} messages`);
+  unknownFields(block, new Set(["type", "cache_control", ...rule.fields.split(" ")]), at, problems);
+  rule.check?.(block, at, problems);
+}
+
+function checkTextBlock(block: Block, at: string, problems: Problems): void {
+  const { text } = block;
+  if (typeof text !== "string") problems.push(`${at}.text: text is required`);
+  else if (text === "") problems.push(`${at}: text content blocks must be non-empty`);
+  else if (text.trim() === "") problems.push(`${at}: text content blocks must contain non-whitespace text`);
+}
+
+function checkImage(block: Block, at: string, problems: Problems): void {
+  const { source } = block;
+  if (!isRecord(source)) return void problems.push(`${at}.source: a source is required`);
+  if (source["type"] !== "base64") return;
+  if (!IMAGE_TYPES.has(String(source["media_type"]))) {
+    problems.push(`${at}.source.media_type: must be image/jpeg, image/png, image/gif or image/webp`);
+  }
+  const { data } = source;
+  if (typeof data !== "string" || data === "" || !/^[A-Za-z0-9+/]+={0,2}$/.test(data)) {
+    problems.push(`${at}.source.data: must be base64`);
+  }
+}
+
+function checkToolUse(block: Block, at: string, problems: Problems): void {
+  if (!/^[a-zA-Z0-9_-]+$/.test(String(block["id"] ?? "")))
+    problems.push(`${at}.id: must match ^[a-zA-Z0-9_-]+$`);
+  if (!/^[a-zA-Z0-9_-]{1,200}$/.test(String(block["name"] ?? "")))
+    problems.push(`${at}.name: must match ^[a-zA-Z0-9_-]{1,200}$`);
+  if (!isRecord(block["input"])) problems.push(`${at}.input: must be an object`);
+}
+
+function checkToolResult(block: Block, at: string, problems: Problems): void {
+  if (typeof block["tool_use_id"] !== "string") problems.push(`${at}.tool_use_id: an id is required`);
+  const { content, is_error: isError } = block;
+  if (isError !== undefined && typeof isError !== "boolean")
+    problems.push(`${at}.is_error: must be true or false`);
+  if (content === undefined || typeof content === "string") return;
+  if (!Array.isArray(content)) return void problems.push(`${at}.content: neither text nor a list of blocks`);
+  for (const [index, inner] of content.entries()) {
+    const place = `${at}.content.${index}`;
+    if (!isRecord(inner)) problems.push(`${place}: not an object`);
+    else if (!["text", "image", "document", "search_result"].includes(String(inner["type"]))) {
+      problems.push(`${place}: ${String(inner["type"])} blocks cannot be in a tool result`);
+    } else {
+      if (isError === true && inner["type"] !== "text") {
+        problems.push(`${at}: all content must be type "text" if "is_error" is true`);
+      }
+      checkBlock(inner, "user", place, problems);
+    }
+  }
+}
+
+function checkThinkingBlock(block: Block, at: string, problems: Problems): void {
+  if (typeof block["thinking"] !== "string") problems.push(`${at}.thinking: text is required`);
+  if (typeof block["signature"] !== "string" || block["signature"] === "") {
+    problems.push(`${at}.signature: a signature is required`);
+  }
+  if (block["cache_control"] !== undefined) problems.push(`${at}: thinking cannot carry cache_control`);
+}
+
+function checkRedacted(block: Block, at: string, problems: Problems): void {
+  if (typeof block["data"] !== "string" || block["data"] === "")
+    problems.push(`${at}.data: data is required`);
+}
+
+/** At most four markers in one request. */
+function checkCacheMarkers(body: Block, problems: Problems): void {
+  let markers = body["cache_control"] ? 1 : 0;
+  const lists = [body["tools"], body["system"], ...messagesOf(body).map(({ content }) => content)];
+  for (const list of lists) {
+    if (!Array.isArray(list)) continue;
+    for (const item of list) {
+      if (!isRecord(item)) continue;
+      if (item["cache_control"]) markers++;
+      const inner = item["type"] === "tool_result" && Array.isArray(item["content"]) ? item["content"] : [];
+      markers += inner.filter((block) => isRecord(block) && block["cache_control"]).length;
+    }
+  }
+  if (markers > 4)
+    problems.push(`a maximum of 4 blocks with cache_control may be provided, found ${markers}`);
+}
+
+const messagesOf = (body: Block): Block[] =>
+  Array.isArray(body["messages"]) ? body["messages"].filter(isRecord) : [];
+
+/**
+ * Every call is followed at once by its result: the next turn is the user's, begins with exactly the results of the calls
+ * before it, in any order, and no other result. Ids are unique in the whole conversation.
+ */
+function checkToolPairs(turns: readonly CheckedTurn[], problems: Problems): void {
+  const used = new Set<string>();
+  let open = new Set<string>();
+  for (const turn of turns) {
+    if (turn.role === "user") open = checkResults(turn, open, problems);
+    else open = checkCalls(turn, used, problems);
+  }
+  missing(open, problems);
+}
+
+function checkCalls(turn: CheckedTurn, used: Set<string>, problems: Problems): Set<string> {
+  const calls = new Set<string>();
+  for (const { block, at } of turn.blocks) {
+    if (block["type"] !== "tool_use") continue;
+    const id = String(block["id"]);
+    if (used.has(id)) problems.push(`${at}.id: tool_use ids must be unique`);
+    used.add(id);
+    calls.add(id);
+  }
+  const end = turn.blocks.at(-1);
+  if (end && (end.block["type"] === "thinking" || end.block["type"] === "redacted_thinking")) {
+    problems.push(`${end.at}: the final block in an assistant message cannot be thinking`);
+  }
+  return calls;
+}
+
+/** Returns the calls that still have no result, after saying so: nothing can answer them any more. */
+function checkResults(turn: CheckedTurn, open: ReadonlySet<string>, problems: Problems): Set<string> {
+  const waiting = new Set(open);
+  const answered = new Set<string>();
+  let others = 0;
+  for (const { block, at } of turn.blocks) {
+    if (block["type"] !== "tool_result") {
+      others++;
+      continue;
+    }
+    const id = String(block["tool_use_id"]);
+    if (answered.has(id))
+      problems.push(`${at}: each tool_use must have a single result, found more for ${id}`);
+    else if (!waiting.delete(id))
+      problems.push(`${at}: unexpected tool_use_id ${id} in tool_result: no such call just before`);
+    else if (others > 0) problems.push(`${at}: tool_result blocks must come before other content`);
+    answered.add(id);
+  }
+  missing(waiting, problems);
+  return new Set();
+}
+
+function missing(open: ReadonlySet<string>, problems: Problems): void {
+  for (const id of open)
+    problems.push(`tool_use ${id} was found without a tool_result block immediately after`);
+}
+
+/** Sentences about what is wrong, in the order in which it was found. */
+type Problems = string[];
+
+/** The API refuses fields that it does not know. */
+function unknownFields(
+  value: Record<string, unknown>,
+  known: ReadonlySet<string>,
+  at: string,
+  problems: Problems,
+): void {
+  for (const field of Object.keys(value)) {
+    if (!known.has(field))
+      problems.push(`${at === "" ? "" : `${at}.`}${field}: extra inputs are not permitted`);
+  }
+}
+
+/** One turn: neighbouring messages of one role, which the API joins. */
+interface CheckedTurn {
+  role: "user" | "assistant";
+  blocks: { block: Record<string, unknown>; at: string }[];
+}
+
+/** A request as it came in. */
+export interface ReceivedRequest {
+  /** Its number among requests of its kind, from 1. */
+  n: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The bytes of the body. */
+  raw: Buffer;
+  /** The body parsed; an empty object where it is no JSON object. */
+  body: Record<string, unknown>;
+  /** What is wrong with it by the rules of the API. */
+  problems: string[];
+  /** Milliseconds (`performance.now`) when it was read. */
+  receivedAt: number;
+  /** Milliseconds when its answer ended, however it ended. */
+  answeredAt?: number;
+  /** Requests that were being answered when it came, itself included. */
+  inFlight: number;
+}
+
+/** Makes a record of a request and puts it at the end of `kind`. */
+export function receiveRequest(
+  incoming: IncomingMessage,
+  raw: Buffer,
+  kind: ReceivedRequest[],
+): ReceivedRequest {
+  const body = parseBody(raw);
+  const request: ReceivedRequest = {
+    n: kind.length + 1,
+    headers: incoming.headers,
+    raw,
+    body,
+    problems: [],
+    receivedAt: performance.now(),
+    inFlight: 0,
+  };
+  kind.push(request);
+  return request;
+}
+
+/** The problems of a request for a message, or (`isCount`) of one to count tokens, which names no output limit. */
+export function problemsOf({ body }: ReceivedRequest, isCount: boolean): string[] {
+  return checkAnthropicRequest(isCount ? { max_tokens: 1, ...body } : body, { endsWithUser: !isCount });
+}
+
+/** The bytes of a body; undefined where there are more than `largest`. */
+export async function readBody(incoming: IncomingMessage, largest: number): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of incoming as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes <= largest) chunks.push(chunk);
+  }
+  return bytes > largest ? undefined : Buffer.concat(chunks);
+}
+
+function parseBody(raw: Buffer): Record<string, unknown> {
+  try {
+    const body: unknown = JSON.parse(raw.toString("utf8"));
+    return typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
+  } catch {
+    // What is no JSON has no fields; the check then names everything that is missing.
+    return {};
   }
 }

@@ -1,7 +1,6 @@
+export type { ReceivedRequest } from "./check-anthropic-request.ts";
 export { type CheckOptions, checkAnthropicRequest } from "./check-anthropic-request.ts";
-export { type MessagesServer, type MessagesServerOptions, startMessagesServer } from "./messages-server.ts";
-export type { CountTokens, RequestBody } from "./prompt-cache.ts";
-export type { ReceivedRequest } from "./received-request.ts";
+export type { CountTokens, RequestBody } from "./messages-server.ts";
 export {
   brokenReply,
   type ErrorReply,
@@ -9,15 +8,18 @@ export {
   hangingReply,
   type MessageOptions,
   type MessageReply,
+  type MessagesServer,
+  type MessagesServerOptions,
   overloadedReply,
   type Reply,
   type ReplyBlock,
   type ReplyBreak,
   rateLimitedReply,
+  startMessagesServer,
   textReply,
   tooLongReply,
   toolReply,
-} from "./reply.ts";
+} from "./messages-server.ts";
 export {
   callingAnswer,
   cutOffAnswer,

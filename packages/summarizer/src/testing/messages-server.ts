@@ -1,9 +1,8 @@
+import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type CountTokens, PromptCache, quarterOfBytes } from "./prompt-cache.ts";
-import { problemsOf, type ReceivedRequest, readBody, receiveRequest } from "./received-request.ts";
-import { errorReply, type Reply, tooLongReply } from "./reply.ts";
-import { sendError, sendJson, sendReply } from "./send-reply.ts";
+import { setTimeout as delay } from "node:timers/promises";
+import { problemsOf, type ReceivedRequest, readBody, receiveRequest } from "./check-anthropic-request.ts";
 
 /** What the server does. */
 export interface MessagesServerOptions {
@@ -133,4 +132,331 @@ class Answering {
       ...reply.usage,
     };
   }
+}
+
+/** Carries a reply out. `stopping` ends every wait. */
+async function sendReply(
+  response: ServerResponse,
+  request: ReceivedRequest,
+  reply: Reply,
+  usage: Readonly<Record<string, number>>,
+  stopping: AbortSignal,
+): Promise<void> {
+  if (reply.kind === "hang") return hang(response, stopping);
+  if (reply.delayMs) await delay(reply.delayMs, undefined, { signal: stopping });
+  if (reply.kind === "error") return sendError(response, reply);
+  const id = `msg_${request.n}`;
+  const { model, stream } = request.body;
+  if (stream !== true) return sendJson(response, 200, messageBody(reply, id, model, usage));
+  response.writeHead(200, { "content-type": "text/event-stream", "request-id": id });
+  let deltas = 0;
+  for (const event of messageEvents(reply, id, model, usage)) {
+    if (response.destroyed) return;
+    if (event.event === "content_block_delta") {
+      if (reply.breaks && deltas >= reply.breaks.afterDeltas)
+        return breakOff(response, reply.breaks.how, stopping);
+      if (reply.deltaDelayMs) await delay(reply.deltaDelayMs, undefined, { signal: stopping });
+      deltas++;
+    }
+    writeEvent(response, event);
+  }
+  response.end();
+}
+
+/** An answer that is one JSON value. */
+function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Readonly<Record<string, string>> = {},
+): void {
+  response.writeHead(status, { "content-type": "application/json", "request-id": "req_1", ...headers });
+  response.end(JSON.stringify(body));
+}
+
+/** An error in the form of the API. */
+function sendError(response: ServerResponse, { status, type, message, headers }: ErrorReply): void {
+  sendJson(response, status, { type: "error", error: { type, message }, request_id: "req_1" }, headers);
+}
+
+async function breakOff(
+  response: ServerResponse,
+  how: ReplyBreak["how"],
+  stopping: AbortSignal,
+): Promise<void> {
+  if (how === "hang") return hang(response, stopping);
+  if (how === "cut") {
+    // What was written so far must reach the client before the connection is torn.
+    await delay(20, undefined, { signal: stopping });
+    response.destroy();
+    return;
+  }
+  if (how === "overloaded") writeEvent(response, overloadedEvent());
+  response.end();
+}
+
+/** Until the client gives up or the server stops. */
+function hang(response: ServerResponse, stopping: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    response.on("close", resolve);
+    stopping.addEventListener("abort", () => resolve(), { once: true });
+  });
+}
+
+function writeEvent(response: ServerResponse, { event, data }: MessageEvent): void {
+  response.write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`);
+}
+
+/** A block of an answer. */
+export type ReplyBlock =
+  | { type: "text"; text: string }
+  | { type: "thinking"; thinking: string; signature: string }
+  | { type: "redacted_thinking"; data: string }
+  | { type: "tool_use"; id?: string; name: string; input: Record<string, unknown> };
+
+/** What happens instead of the rest of a streamed answer, after that many deltas. */
+export interface ReplyBreak {
+  /** Pieces of the text that come before it. */
+  afterDeltas: number;
+  /**
+   * `cut`: the connection is torn. `overloaded`: an error event. `end`: the stream ends without its last events.
+   * `hang`: nothing more comes until somebody gives up.
+   */
+  how: "cut" | "overloaded" | "end" | "hang";
+}
+
+/** An answer of the model. */
+export interface MessageReply {
+  kind: "message";
+  content: readonly ReplyBlock[];
+  /** `tool_use` where a block is one, else `end_turn`. */
+  stopReason?: string;
+  /** Counted from the request and the answer where absent. */
+  usage?: Readonly<Record<string, number>>;
+  /** Milliseconds before the first byte. */
+  delayMs?: number;
+  /** Milliseconds before each delta of a streamed answer. */
+  deltaDelayMs?: number;
+  /** Characters of a delta: 20. */
+  deltaLength?: number;
+  breaks?: ReplyBreak;
+}
+
+/** An error with an HTTP status. */
+export interface ErrorReply {
+  kind: "error";
+  status: number;
+  type: string;
+  message: string;
+  headers?: Readonly<Record<string, string>>;
+  delayMs?: number;
+}
+
+/** What the server does with one request. `hang`: it takes the request and never answers. */
+export type Reply = MessageReply | ErrorReply | { kind: "hang" };
+
+/** What may be said of an answer beside its content. */
+export type MessageOptions = Omit<Partial<MessageReply>, "kind" | "content">;
+
+/** An answer of one text. */
+export const textReply = (text: string, options: MessageOptions = {}): MessageReply => ({
+  kind: "message",
+  content: [{ type: "text", text }],
+  ...options,
+});
+
+/** An answer that calls tools, after a text if there is one. */
+export const toolReply = (
+  calls: readonly { id?: string; name: string; input: Record<string, unknown> }[],
+  options: MessageOptions & { text?: string } = {},
+): MessageReply => {
+  const { text, ...rest } = options;
+  const spoken: ReplyBlock[] = text === undefined ? [] : [{ type: "text", text }];
+  return {
+    kind: "message",
+    content: [...spoken, ...calls.map((call) => ({ type: "tool_use" as const, ...call }))],
+    ...rest,
+  };
+};
+
+/** An error by status; the type is the one the API gives it. */
+export const errorReply = (status: number, message = "Something is wrong", headers = {}): ErrorReply => ({
+  kind: "error",
+  status,
+  type: ERROR_TYPES[status] ?? "api_error",
+  message,
+  headers,
+});
+
+/** 429; `seconds` is the value of `retry-after`. */
+export const rateLimitedReply = (seconds?: number): ErrorReply =>
+  errorReply(
+    429,
+    "Number of requests has exceeded your rate limit",
+    seconds === undefined ? {} : { "retry-after": `${seconds}` },
+  );
+
+/** 529. */
+export const overloadedReply = (): ErrorReply => errorReply(529, "Overloaded");
+
+/** 400, in the words in which the API says it. */
+export const tooLongReply = (tokens = 200_001, most = 200_000): ErrorReply =>
+  errorReply(400, `prompt is too long: ${tokens} tokens > ${most} maximum`);
+
+/** A streamed text that breaks off. */
+export const brokenReply = (text: string, how: ReplyBreak["how"], afterDeltas = 1): MessageReply =>
+  textReply(text, { breaks: { afterDeltas, how } });
+
+/** No answer at all. */
+export const hangingReply = (): Reply => ({ kind: "hang" });
+
+const ERROR_TYPES: Record<number, string> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  402: "billing_error",
+  403: "permission_error",
+  404: "not_found_error",
+  413: "request_too_large",
+  429: "rate_limit_error",
+  500: "api_error",
+  504: "timeout_error",
+  529: "overloaded_error",
+};
+
+/** A server-sent event of the Messages API. */
+interface MessageEvent {
+  event: string;
+  data: Record<string, unknown>;
+}
+
+/** A whole answer, as it is sent without streaming. */
+function messageBody(
+  reply: MessageReply,
+  id: string,
+  model: unknown,
+  usage: Readonly<Record<string, number>>,
+): Record<string, unknown> {
+  return {
+    id,
+    type: "message",
+    role: "assistant",
+    model,
+    content: identified(reply, id).map((block) =>
+      block.type === "text" ? { ...block, citations: null } : block,
+    ),
+    stop_reason: stopReason(reply),
+    stop_sequence: null,
+    usage,
+  };
+}
+
+/** The events of a streamed answer, in order, with the pieces of each block as deltas. */
+function* messageEvents(
+  reply: MessageReply,
+  id: string,
+  model: unknown,
+  usage: Readonly<Record<string, number>>,
+): Generator<MessageEvent> {
+  const whole = messageBody(reply, id, model, usage);
+  const started = { ...whole, content: [], stop_reason: null, usage: { ...usage, output_tokens: 1 } };
+  yield named("message_start", { message: started });
+  yield named("ping", {});
+  for (const [index, block] of identified(reply, id).entries()) {
+    yield named("content_block_start", { index, content_block: emptied(block) });
+    for (const delta of deltas(block, reply.deltaLength ?? 20)) {
+      yield named("content_block_delta", { index, delta });
+    }
+    yield named("content_block_stop", { index });
+  }
+  const end = { stop_reason: stopReason(reply), stop_sequence: null };
+  yield named("message_delta", { delta: end, usage: { output_tokens: usage["output_tokens"] ?? 0 } });
+  yield named("message_stop", {});
+}
+
+/** The error event that ends a stream when the provider is overloaded meanwhile. */
+const overloadedEvent = (): MessageEvent =>
+  named("error", { error: { type: "overloaded_error", message: "Overloaded" } });
+
+const named = (event: string, data: Record<string, unknown>): MessageEvent => ({
+  event,
+  data: { type: event, ...data },
+});
+
+function stopReason({ stopReason, content }: MessageReply): string {
+  return stopReason ?? (content.some(({ type }) => type === "tool_use") ? "tool_use" : "end_turn");
+}
+
+/** The blocks, every call with an id. */
+function identified({ content }: MessageReply, id: string): ReplyBlock[] {
+  return content.map((block, index) =>
+    block.type === "tool_use" ? { ...block, id: block.id ?? `toolu_${id}_${index}` } : block,
+  );
+}
+
+function emptied(block: ReplyBlock): Record<string, unknown> {
+  if (block.type === "text") return { type: "text", text: "" };
+  if (block.type === "thinking") return { type: "thinking", thinking: "", signature: "" };
+  return block.type === "tool_use" ? { ...block, input: {} } : block;
+}
+
+function* deltas(block: ReplyBlock, length: number): Generator<Record<string, unknown>> {
+  if (block.type === "text")
+    for (const text of pieces(block.text, length)) yield { type: "text_delta", text };
+  else if (block.type === "thinking") {
+    for (const thinking of pieces(block.thinking, length)) yield { type: "thinking_delta", thinking };
+    yield { type: "signature_delta", signature: block.signature };
+  } else if (block.type === "tool_use") {
+    const json = JSON.stringify(block.input);
+    for (const partial of pieces(json, length)) yield { type: "input_json_delta", partial_json: partial };
+  }
+}
+
+/** A text in pieces of whole code points. */
+function* pieces(text: string, length: number): Generator<string> {
+  const points = [...text];
+  for (let start = 0; start < points.length; start += length)
+    yield points.slice(start, start + length).join("");
+}
+
+/** The body of a request to the Messages API. */
+export type RequestBody = Readonly<Record<string, unknown>>;
+
+/** Tokens of a request, as far as this server is concerned. */
+export type CountTokens = (body: RequestBody) => number;
+
+/** Bytes of the parts that a model reads / 4. */
+const quarterOfBytes: CountTokens = (body) =>
+  Math.ceil(Buffer.byteLength(JSON.stringify([body["system"], body["tools"], body["messages"]])) / 4);
+
+/**
+ * What a provider's cache would have served: the longest prefix of tools, system and messages that an earlier request with
+ * a cache marker had too, to the byte. A cache knows one model, and is of no use once thinking or the choice of tools differ.
+ */
+class PromptCache {
+  readonly #prefixes = new Set<string>();
+
+  /** Tokens read and written for one request, which is remembered. */
+  use(body: RequestBody, count: CountTokens): { read: number; written: number } {
+    const messages = Array.isArray(body["messages"]) ? body["messages"] : [];
+    const prefixes = hashPrefixes(body, messages);
+    const known = prefixes.findLastIndex((prefix) => this.#prefixes.has(prefix));
+    const read = known < 0 ? 0 : count({ ...body, messages: messages.slice(0, known) });
+    if (!JSON.stringify(body).includes('"cache_control"')) return { read, written: 0 };
+    for (const prefix of prefixes) this.#prefixes.add(prefix);
+    return { read, written: count(body) - read };
+  }
+}
+
+/** A hash for the request without messages, with the first, with the first two, and so on. */
+function hashPrefixes(body: RequestBody, messages: readonly unknown[]): string[] {
+  const { model, tools, system, thinking, tool_choice } = body;
+  const hashes = [hash("", [model, tools, system, thinking, tool_choice])];
+  for (const message of messages) hashes.push(hash(hashes.at(-1)!, message));
+  return hashes;
+}
+
+/** Markers of the cache are no part of what is cached. */
+function hash(before: string, value: unknown): string {
+  const text = JSON.stringify(value, (key, inner) => (key === "cache_control" ? undefined : inner));
+  return createHash("sha256").update(before).update(text).digest("base64");
 }

@@ -1,9 +1,15 @@
 import type { Usage } from "@espalier/session-tree";
-import { sleep } from "../abort.ts";
-import { promptSize } from "../sizing/fit-options.ts";
-import type { Summarizer, SummaryAnswer, SummaryRequest, SummaryStopReason } from "../summarizer.ts";
-import { SummarizerError, type SummarizerErrorCode } from "../summarizer-error.ts";
-import { charsEstimator } from "../tokens/chars-estimator.ts";
+import { promptSize } from "../chunks.ts";
+import { sleep } from "../retry.ts";
+import {
+  type Summarizer,
+  SummarizerError,
+  type SummarizerErrorCode,
+  type SummaryAnswer,
+  type SummaryRequest,
+  type SummaryStopReason,
+} from "../summarizer.ts";
+import { charsEstimator } from "../tokens.ts";
 
 /** What a scripted summarizer does with one request; a string is a text that ended well. */
 export interface ScriptedAnswer {

@@ -1,0 +1,294 @@
+import type Anthropic from "@anthropic-ai/sdk";
+import { CHARS_PER_TOKEN } from "@espalier/session-tree";
+import { DEFAULT_RESERVE, promptSize } from "../chunks.ts";
+import { throwIfAborted } from "../retry.ts";
+import {
+  type Summarizer,
+  SummarizerError,
+  type SummaryAnswer,
+  type SummaryRequest,
+  type SummaryStopReason,
+  summaryPrompt,
+} from "../summarizer.ts";
+import { upperBoundEstimator } from "../tokens.ts";
+import {
+  type AnthropicAccess,
+  anthropicClient,
+  fromAnthropicError,
+  type ReportedUsage,
+  toUsage,
+} from "./answer.ts";
+import {
+  type AnthropicModel,
+  anthropicModel,
+  canExtend,
+  clampOutput,
+  extendedBody,
+  extendingInstruction,
+  holdsMessages,
+  type LastRequest,
+  type MessagesBody,
+  standaloneBody,
+  thinkingBudget,
+} from "./request.ts";
+
+/** The model that summarises where none is named: a window of a million tokens at a moderate price. */
+export const DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-5-5";
+
+/** Which Claude, reached how, and what it is sent. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
+export interface AnthropicSummarizerOptions extends AnthropicAccess {
+  /** {@link DEFAULT_ANTHROPIC_MODEL} where absent. */
+  model?: string;
+  /** Tokens; from the catalogue of models where absent, 200,000 for a model that is not in it. */
+  contextWindow?: number;
+  /** Tokens; from the catalogue where absent, 8,192 for a model that is not in it. */
+  maxOutputTokens?: number;
+  /**
+   * Tokens of `max_tokens` on top of the answer, since thinking counts against it: the budget in `parameters`, else
+   * 16,000 for models that think unless told otherwise, none for others.
+   */
+  thinkingTokens?: number;
+  /** The request that the session sent last, for requests that extend it; asked anew for every summary. */
+  lastRequest?: () => LastRequest | undefined;
+  /**
+   * `extend`: the last request plus one instruction, served by the provider's cache. `standalone`: the transcript.
+   * `auto`: extend where there is a last request to this model and it fits, for whole summaries. Parts of a history and
+   * their combination always stand alone.
+   */
+  ask?: "auto" | "extend" | "standalone";
+  /** Whether the provider may be asked for the exact size of a request where an upper bound does not settle it. */
+  countTokens?: boolean;
+  /** More fields for standalone requests, such as `thinking` or `output_config`. */
+  parameters?: Readonly<Record<string, unknown>>;
+  /** Retries inside the SDK: none by default, `withRetry` is the one policy. */
+  maxRetries?: number;
+  /** Milliseconds for one request; the SDK's ten minutes where absent. */
+  timeoutMs?: number;
+}
+
+/** A summarizer that asks Claude. */
+export interface AnthropicSummarizer extends Summarizer {
+  /** The exact size of the request that would be sent, as the provider counts it. */
+  countTokens(request: SummaryRequest): Promise<number>;
+  /** As {@link Summarizer}; undefined where counting is off or not to be had. */
+  promptTokens(request: SummaryRequest): Promise<number | undefined>;
+}
+
+/** Claude through `@anthropic-ai/sdk`, which is loaded with the first request. Answers are streamed. */
+export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): AnthropicSummarizer {
+  const modelId = options.model ?? DEFAULT_ANTHROPIC_MODEL;
+  const known = anthropicModel(modelId);
+  const plan: PlanOptions = {
+    model: modelId,
+    contextWindow: options.contextWindow ?? known.contextWindow,
+    maxOutputTokens: options.maxOutputTokens ?? known.maxOutputTokens,
+    thinkingTokens:
+      options.thinkingTokens ?? (thinkingBudget(options.parameters ?? {}) || thinkingRoom(known)),
+    ask: options.ask ?? "auto",
+    parameters: options.parameters ?? {},
+    ...(options.lastRequest && { lastRequest: options.lastRequest }),
+  };
+  // A request that was counted to see whether it fits is mostly sent next, and must not be counted again.
+  let lastCount = { prompt: "", tokens: 0 };
+  const client = anthropicClient(options);
+
+  async function countTokens(request: SummaryRequest): Promise<number> {
+    const { body: planned } = planAnthropicRequest(request, plan, 0);
+    const body = Object.fromEntries(Object.entries(planned).filter(([field]) => COUNTED_FIELDS.has(field)));
+    try {
+      const { messages } = await client();
+      const settings = callSettings(request, options);
+      const count = await messages.countTokens(
+        body as unknown as Anthropic.MessageCountTokensParams,
+        settings,
+      );
+      return count.input_tokens;
+    } catch (thrown) {
+      throw fromAnthropicError(thrown, request.signal);
+    }
+  }
+
+  async function promptTokens(request: SummaryRequest): Promise<number | undefined> {
+    const { body, extendsTokens } = planAnthropicRequest(request, plan, 0);
+    if (extendsTokens !== undefined) return extendsTokens;
+    if (options.countTokens === false || sizeOf(body) > LARGEST_COUNTED) return undefined;
+    const { system, user } = summaryPrompt(request);
+    const prompt = `${system}\n${user}`;
+    if (lastCount.prompt === prompt) return lastCount.tokens;
+    try {
+      const tokens = await countTokens(request);
+      lastCount = { prompt, tokens };
+      return tokens;
+    } catch (thrown) {
+      // Servers that speak this API do not all count; then the bound decides.
+      if (request.signal?.aborted) throw thrown;
+      return undefined;
+    }
+  }
+
+  async function summarize(request: SummaryRequest): Promise<SummaryAnswer> {
+    throwIfAborted(request.signal);
+    const startedAt = Date.now();
+    let counted: number | undefined;
+    if (planAnthropicRequest(request, plan).shortBy > 0) counted = await promptTokens(request);
+    const { body, shortBy } = planAnthropicRequest(request, plan, counted);
+    if (shortBy > 0) {
+      throw new SummarizerError(
+        "too-long",
+        `The prompt and its answer exceed the window of ${modelId} by up to ${shortBy} tokens; shorten the request or take a model with a larger window.`,
+      );
+    }
+    let stream: ReturnType<Anthropic["messages"]["stream"]> | undefined;
+    try {
+      const { messages } = await client();
+      throwIfAborted(request.signal);
+      stream = messages.stream(
+        body as unknown as Anthropic.MessageStreamParams,
+        callSettings(request, options),
+      );
+      let characters = 0;
+      stream.on("text", (delta: string) => {
+        characters += delta.length;
+        const outputTokens = Math.ceil(characters / CHARS_PER_TOKEN);
+        request.onProgress?.({ outputTokens, elapsedMs: Date.now() - startedAt });
+      });
+      return toAnswer(await stream.finalMessage());
+    } catch (thrown) {
+      const reported: ReportedUsage | undefined = stream?.currentMessage?.usage;
+      throw fromAnthropicError(thrown, request.signal, reported && toUsage(reported, known));
+    }
+  }
+
+  function toAnswer(message: Anthropic.Message): SummaryAnswer {
+    const texts = message.content.flatMap((block) => (block.type === "text" ? [block.text] : []));
+    return {
+      text: texts.join("\n"),
+      stopReason: STOP_REASONS[message.stop_reason ?? ""] ?? "error",
+      usage: toUsage(message.usage, known),
+      model: { provider: "anthropic", modelId },
+    };
+  }
+
+  const { contextWindow, maxOutputTokens } = plan;
+  const model = { provider: "anthropic", modelId };
+  return { name: "anthropic", model, contextWindow, maxOutputTokens, summarize, countTokens, promptTokens };
+}
+
+const thinkingRoom = ({ thinksByDefault }: AnthropicModel) => (thinksByDefault ? 16_000 : 0);
+
+/** Bytes of a request body beyond which nobody is asked to count it; the API takes 32 MB. */
+const LARGEST_COUNTED = 24_000_000;
+
+/** What the counting endpoint takes; it refuses everything else. */
+const COUNTED_FIELDS = new Set([
+  "model",
+  "messages",
+  "system",
+  "tools",
+  "tool_choice",
+  "thinking",
+  "output_config",
+]);
+const sizeOf = (body: MessagesBody) => upperBoundEstimator.text(JSON.stringify(body));
+
+const STOP_REASONS: Record<string, SummaryStopReason> = {
+  end_turn: "stop",
+  stop_sequence: "stop",
+  max_tokens: "length",
+  model_context_window_exceeded: "length",
+  tool_use: "toolUse",
+  refusal: "refusal",
+};
+
+function callSettings(request: SummaryRequest, options: AnthropicSummarizerOptions) {
+  const { maxRetries = 0, timeoutMs } = options;
+  return {
+    maxRetries,
+    ...(request.signal && { signal: request.signal }),
+    ...(timeoutMs !== undefined && { timeout: timeoutMs }),
+  };
+}
+
+/** What a request is planned by. Sizes in tokens. */
+interface PlanOptions {
+  model: string;
+  contextWindow: number;
+  maxOutputTokens: number;
+  /** On top of the answer in `max_tokens`. */
+  thinkingTokens: number;
+  ask: "auto" | "extend" | "standalone";
+  lastRequest?: () => LastRequest | undefined;
+  parameters: Readonly<Record<string, unknown>>;
+}
+
+/** A request ready to send. */
+interface PlannedRequest {
+  body: MessagesBody;
+  /** Tokens by which the prompt, with fixed thinking and the least of an answer, may exceed the window; 0 when it fits. */
+  shortBy: number;
+  /** The size of the prompt where the last request is extended, from the provider's own count of that; else undefined. */
+  extendsTokens: number | undefined;
+}
+
+/** An answer shorter than this is no summary: a window that leaves less is too small (unless less was asked for). */
+const LEAST_ANSWER = 256;
+
+/** Where the last request is extended a good summary must fit, for there is another way to ask. */
+const LEAST_EXTENDING_ANSWER = 4_096;
+
+/** Purposes whose messages stand in the session's last request. */
+const EXTENDING = new Set(["history", "turn-prefix", "branch"]);
+
+/**
+ * Chooses how to ask and how long the answer may be. `promptTokens` is the size of a standalone prompt where it was
+ * counted; otherwise its upper bound is taken, the one that requests are fitted by.
+ */
+function planAnthropicRequest(
+  request: SummaryRequest,
+  options: PlanOptions,
+  promptTokens?: number,
+): PlannedRequest {
+  const last =
+    options.ask === "standalone" || !EXTENDING.has(request.purpose) ? undefined : options.lastRequest?.();
+  const extended = last && planExtended(request, last, options);
+  if (extended && (options.ask === "extend" || extended.shortBy === 0)) return extended;
+  const body = { ...standaloneBody(request, options.model, 1), ...options.parameters };
+  const size = (promptTokens ?? promptSize(request, upperBoundEstimator)) + DEFAULT_RESERVE;
+  const thinking = options.thinkingTokens;
+  return { ...withOutput(request, body, size, thinking, LEAST_ANSWER, options), extendsTokens: undefined };
+}
+
+function planExtended(
+  request: SummaryRequest,
+  last: LastRequest,
+  options: PlanOptions,
+): PlannedRequest | undefined {
+  if (!canExtend(last, options.model) || !holdsMessages(last, request)) return undefined;
+  const body = extendedBody(request, last, options.model, 1);
+  const known = last.inputTokens ?? upperBoundEstimator.text(JSON.stringify(last.body));
+  const size = known + upperBoundEstimator.text(extendingInstruction(request)) + DEFAULT_RESERVE;
+  const thinking = thinkingBudget(last.body) || options.thinkingTokens;
+  return {
+    ...withOutput(request, body, size, thinking, LEAST_EXTENDING_ANSWER, options),
+    extendsTokens: size,
+  };
+}
+
+function withOutput(
+  request: SummaryRequest,
+  body: MessagesBody,
+  promptTokens: number,
+  thinkingTokens: number,
+  leastAnswer: number,
+  options: PlanOptions,
+): Pick<PlannedRequest, "body" | "shortBy"> {
+  const left = options.contextWindow - promptTokens;
+  const maxTokens = clampOutput(request.maxOutputTokens + thinkingTokens, options.maxOutputTokens, left);
+  // Thinking that the body fixes has to find room; what a model may think by itself takes what there is.
+  const shortest = Math.min(request.maxOutputTokens, leastAnswer) + thinkingBudget(body);
+  const least = Math.min(shortest, options.maxOutputTokens);
+  return {
+    body: { ...body, max_tokens: Math.max(1, maxTokens) },
+    shortBy: Math.max(0, Math.ceil(least - left)),
+  };
+}

@@ -1,0 +1,410 @@
+import type { ContextMessage } from "@espalier/session-tree";
+import { linkedAbort } from "./retry.ts";
+import {
+  describeOmission,
+  type PlacedMessage,
+  SummarizerError,
+  type SummaryOmission,
+  type SummaryProgress,
+  type SummaryRequest,
+  summaryPrompt,
+} from "./summarizer.ts";
+import { type Cut, cut, escapeText } from "./text.ts";
+import { type TokenEstimator, upperBoundEstimator } from "./tokens.ts";
+import { joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
+
+/** The least that a note must be able to say, in tokens. */
+const LEAST_NOTE = 50;
+
+/** The next step from notes on parts to one summary. */
+interface CombineStep {
+  /** What to ask; one request with `isLast`, else one for each group of notes. */
+  requests: SummaryRequest[];
+  /** Notes that need no request because they are alone in their group; they follow the answers. */
+  carried: string[];
+  /** True when the answer is the summary. */
+  isLast: boolean;
+  /** Characters cut out of notes that were too large. */
+  cutCharacters: number;
+}
+
+/**
+ * Plans how notes become one summary: at once where all of them fit beside the instructions and the previous summary,
+ * else by merging neighbours first. Each step has fewer notes than the one before.
+ */
+export function combineNotes(
+  request: SummaryRequest,
+  notes: readonly string[],
+  options: FullFitOptions,
+): CombineStep {
+  const { estimator } = options;
+  const { prompt } = roomFor(request, options);
+  const most = roomForNote(request, options);
+  const cuts = notes.map((note) => cutToTokens(note, most, estimator));
+  const texts = cuts.map(({ text }) => text);
+  const cutCharacters = cuts.reduce((sum, { leftOut }) => sum + leftOut, 0);
+  const last = combineRequest(request, texts, true, options);
+  if (texts.length <= 1 || promptSize(last, estimator) <= prompt) {
+    return { requests: [last], carried: [], isLast: true, cutCharacters };
+  }
+  const groups: string[][] = [];
+  for (const text of texts) {
+    const group = groups.at(-1);
+    const grown = group && combineRequest(request, [...group, text], false, options);
+    if (group && grown && (group.length < 2 || promptSize(grown, estimator) <= prompt)) group.push(text);
+    else groups.push([text]);
+  }
+  const alone = groups.at(-1)?.length === 1 ? (groups.pop() ?? []) : [];
+  return {
+    requests: groups.map((group) => combineRequest(request, group, false, options)),
+    carried: alone,
+    isLast: false,
+    cutCharacters,
+  };
+}
+
+/**
+ * Tokens for one note when notes are combined: two of the largest must fit into one request of either kind, or merging
+ * would never end. Throws `too-long` where a note could say nothing.
+ */
+export function roomForNote(request: SummaryRequest, options: FullFitOptions): number {
+  const { estimator } = options;
+  const frames = [true, false].map((isLast) =>
+    promptSize(combineRequest(request, [], isLast, options), estimator),
+  );
+  const noteFrame = estimator.text(renderTranscript([asMessage("x")]));
+  const most = Math.floor((roomFor(request, options).prompt - Math.max(...frames)) / 2) - noteFrame;
+  if (most >= LEAST_NOTE) return most;
+  throw new SummarizerError(
+    "too-long",
+    `A window of ${options.contextWindow} tokens leaves no room for notes beside the instructions; take a summarizer with a larger window.`,
+  );
+}
+
+function combineRequest(
+  request: SummaryRequest,
+  notes: readonly string[],
+  isLast: boolean,
+  options: FullFitOptions,
+): SummaryRequest {
+  const { output, prompt } = roomFor(request, options);
+  const messages = notes.map(asMessage);
+  const common = {
+    ...request,
+    purpose: "combine" as const,
+    messages,
+    transcript: renderTranscript(messages),
+  };
+  if (isLast) {
+    return {
+      ...common,
+      instructions: `${COMBINE_PREAMBLE}\n\n${request.instructions}`,
+      maxOutputTokens: output,
+    };
+  }
+  const { previousSummary, systemPrompt, ...rest } = common;
+  return {
+    ...rest,
+    instructions: MERGE_INSTRUCTIONS,
+    sections: [],
+    maxOutputTokens: Math.max(1, Math.min(output, Math.floor(prompt / 4))),
+  };
+}
+
+/** Notes on a part, in the shape in which a summary stands in a context. */
+const asMessage = (summary: string): ContextMessage => ({
+  role: "compactionSummary",
+  summary,
+  tokensBefore: 0,
+  timestamp: 0,
+});
+
+/** The least room for the transcript of a part that is worth a request, in tokens. */
+const LEAST_ROOM = 100;
+
+/** A message with the tokens its rendering takes. */
+type SizedMessage = PlacedMessage & { size: number };
+
+/**
+ * Splits a request into parts that fit; the oldest messages beyond the most parts are dropped.
+ * Throws `too-long` where not one message can be made small enough to be shown.
+ */
+export function splitRequest(
+  request: SummaryRequest,
+  options: FullFitOptions,
+): { requests: SummaryRequest[]; omitted: SummaryOmission } {
+  const { estimator, maxChunks } = options;
+  const room = partRoom(request, options);
+  const limit = options.toolResultLimits.at(-1) ?? 0;
+  const placed = request.messages.map((message, index) => shrink({ index, message }, limit, room, estimator));
+  const shown = placed.filter((piece) => piece.text !== "" && piece.size <= room);
+  if (shown.length === 0) {
+    throw new SummarizerError(
+      "too-long",
+      `No message can be shortened to the ${Math.floor(room)} tokens that a window of ${options.contextWindow} leaves for the transcript; take a summarizer with a larger window.`,
+    );
+  }
+  const packed = pack(steps(shown, room), room);
+  const kept = packed.slice(-Math.max(1, maxChunks));
+  const dropped = new Set(placed.filter(({ size }) => size > room).map(({ index }) => index));
+  for (const { index } of packed.slice(0, packed.length - kept.length).flat()) dropped.add(index);
+  const omitted = describeOmission(placed, dropped, limit);
+  omitted.chunks = ranges(kept, request.messages.length);
+  return {
+    requests: kept.map((pieces, at) => partRequest(request, pieces, at, kept.length, dropped, options)),
+    omitted,
+  };
+}
+
+/** Tokens for the messages of one part: the prompt without what a part is asked. */
+function partRoom(request: SummaryRequest, options: FullFitOptions): number {
+  const frame = partRequest(request, [], 0, options.maxChunks, new Set([0]), options);
+  // The numbers in a note and in the instructions may have more digits than here.
+  const room = roomFor(request, options).prompt - promptSize(frame, options.estimator) - 32;
+  if (room >= LEAST_ROOM) return room;
+  throw new SummarizerError(
+    "too-long",
+    `A window of ${options.contextWindow} tokens leaves no room for a transcript beside the instructions; take a summarizer with a larger window.`,
+  );
+}
+
+function partRequest(
+  request: SummaryRequest,
+  pieces: readonly PlacedMessage[],
+  at: number,
+  parts: number,
+  dropped: ReadonlySet<number>,
+  options: FullFitOptions,
+): SummaryRequest {
+  const missing = dropped.size === 1 ? "1 message is" : `${dropped.size} messages are`;
+  const note = at === 0 && dropped.size > 0 ? `${missing} not shown` : undefined;
+  const { previousSummary, systemPrompt, ...rest } = request;
+  const { output, prompt } = roomFor(request, options);
+  return {
+    ...rest,
+    purpose: "chunk",
+    instructions: chunkInstructions(at + 1, parts),
+    sections: [],
+    messages: pieces.map(({ message }) => message),
+    transcript: joinTranscript(pieces, note),
+    // Notes on several parts have to fit into one request again.
+    maxOutputTokens: Math.max(1, Math.min(output, Math.floor(prompt / 4))),
+  };
+}
+
+/** A message rendered small enough for a part, if it can be: its texts are cut in the middle until it is. */
+function shrink(
+  { index, message }: Pick<PlacedMessage, "index" | "message">,
+  limit: number,
+  room: number,
+  estimator: TokenEstimator,
+): SizedMessage {
+  const at = (toolResultLimit: number, textLimit: number): SizedMessage => {
+    const rendered = renderMessage(message, { toolResultLimit, textLimit });
+    return {
+      index,
+      message,
+      ...rendered,
+      size: rendered.text === "" ? 0 : estimator.text(rendered.text) + 1,
+    };
+  };
+  const whole = at(limit, Number.POSITIVE_INFINITY);
+  if (whole.size <= room) return whole;
+  const characters = largest(whole.text.length, (most) => at(Math.min(limit, most), most).size <= room);
+  return at(Math.min(limit, characters), characters);
+}
+
+/** Messages that stay together, and the tokens they take. */
+interface Group {
+  pieces: SizedMessage[];
+  size: number;
+}
+
+/** A call and its results stay together where that fits. */
+function steps(pieces: readonly SizedMessage[], room: number): Group[] {
+  const groups: Group[] = [];
+  for (const piece of pieces) {
+    const last = groups.at(-1);
+    if (piece.message.role === "toolResult" && last && last.size + piece.size <= room) {
+      last.pieces.push(piece);
+      last.size += piece.size;
+    } else groups.push({ pieces: [piece], size: piece.size });
+  }
+  return groups;
+}
+
+/** As many groups into one part as fit, in order. */
+function pack(groups: readonly Group[], room: number): SizedMessage[][] {
+  const parts: Group[] = [];
+  for (const { pieces, size } of groups) {
+    const last = parts.at(-1);
+    if (last && last.size + size <= room) {
+      last.pieces.push(...pieces);
+      last.size += size;
+    } else parts.push({ pieces: [...pieces], size });
+  }
+  return parts.map(({ pieces }) => pieces);
+}
+
+/** The parts as ranges of indexes without gaps, from the first message shown to the last message of all. */
+function ranges(parts: readonly PlacedMessage[][], messages: number): { first: number; last: number }[] {
+  const firsts = parts.map((pieces) => pieces[0]!.index);
+  return firsts.map((first, at) => ({ first, last: (firsts[at + 1] ?? messages) - 1 }));
+}
+
+/** What a model is asked about one part of a conversation that is too long for one request. */
+function chunkInstructions(part: number, parts: number): string {
+  return [
+    `The transcript above is part ${part} of ${parts} of one conversation. Write notes on this part, for somebody who will write one summary from the notes on all parts and will not see the transcript.`,
+    "Say what the user asked for and every condition they set, in their words; what was done and what came of it; what failed and why; what was decided and for which reason; what was still open at the end of this part.",
+    "Keep exact paths, identifiers, commands, numbers and error messages. Leave out what led nowhere and taught nothing.",
+  ].join("\n");
+}
+
+/** What a model is asked about notes that together are still too long to become the summary at once. */
+const MERGE_INSTRUCTIONS = [
+  "The transcript above holds notes on consecutive parts of one conversation, oldest first. Merge them into one set of notes: later facts replace earlier ones, nothing is said twice.",
+  "Keep the user's wishes in their words, and exact paths, identifiers, commands, numbers and error messages.",
+].join("\n");
+
+/** What stands before the instructions when the summary itself is written from notes. */
+const COMBINE_PREAMBLE =
+  "The transcript above holds notes on consecutive parts of one conversation, oldest first. Take them for the conversation itself and do the following with it.";
+
+/**
+ * Runs `work` over all items, at most `concurrency` at a time, in order. When one fails the others are aborted and
+ * waited for, and the first failure is thrown.
+ */
+export async function runPool<T, R>(
+  items: readonly T[],
+  concurrency: number,
+  parent: AbortSignal | undefined,
+  work: (item: T, signal: AbortSignal) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = new Array(items.length);
+  const { signal, abort, dispose } = linkedAbort(parent);
+  let failure: { error: unknown } | undefined;
+  let next = 0;
+  const lane = async () => {
+    while (next < items.length && !failure) {
+      const index = next++;
+      try {
+        results[index] = await work(items[index]!, signal);
+      } catch (error) {
+        failure ??= { error };
+        abort(error);
+      }
+    }
+  };
+  const lanes = Math.max(1, Math.min(Math.floor(concurrency), items.length));
+  await Promise.all(Array.from({ length: lanes }, lane));
+  dispose();
+  if (failure) throw failure.error;
+  return results;
+}
+
+/** Adds up the progress of several calls, so that a reader sees one number grow. */
+export interface SharedProgress {
+  /** The part of the next call's request that reports its progress. */
+  next(): Pick<SummaryRequest, "onProgress">;
+}
+
+export function sharedProgress(report: ((progress: SummaryProgress) => void) | undefined): SharedProgress {
+  if (!report) return { next: () => ({}) };
+  const startedAt = Date.now();
+  const tokens: number[] = [];
+  return {
+    next() {
+      const call = tokens.push(0) - 1;
+      return {
+        onProgress({ outputTokens }) {
+          tokens[call] = outputTokens;
+          report({
+            outputTokens: tokens.reduce((sum, count) => sum + count, 0),
+            elapsedMs: Date.now() - startedAt,
+          });
+        },
+      };
+    },
+  };
+}
+
+/** Into what a request must fit, and how it may be made smaller. */
+export interface FitOptions {
+  /** Tokens of one request and its answer together. */
+  contextWindow: number;
+  /** The most tokens one answer can have; the request's own limit where absent. */
+  maxOutputTokens?: number;
+  /** How the size of a prompt is judged; {@link upperBoundEstimator} by default, so that what fits here does fit. */
+  estimator?: TokenEstimator;
+  /** Tokens kept free for what frames a prompt. 64 by default. */
+  reserveTokens?: number;
+  /** To how many characters tool results are cut, one after the other, before a request is split. */
+  toolResultLimits?: readonly number[];
+  /** The most parts; the oldest messages beyond them are dropped. 24 by default: what a person may wait for. */
+  maxChunks?: number;
+}
+
+/** Sizes in tokens that follow from the options and one request. */
+interface Room {
+  /** For the answer. */
+  output: number;
+  /** For the prompt. */
+  prompt: number;
+}
+
+/** Tokens for roles, separators and what else a provider puts around texts. */
+export const DEFAULT_RESERVE = 64;
+
+/** {@link FitOptions} with every default filled in. */
+export type FullFitOptions = Required<FitOptions>;
+
+/** Characters that are shown of a tool result, from the first try to the last. */
+export const DEFAULT_TOOL_RESULT_LIMITS = [2_000, 500, 120] as const;
+
+export function fillFitOptions(options: FitOptions): FullFitOptions {
+  return {
+    maxOutputTokens: Number.POSITIVE_INFINITY,
+    estimator: upperBoundEstimator,
+    reserveTokens: DEFAULT_RESERVE,
+    toolResultLimits: DEFAULT_TOOL_RESULT_LIMITS,
+    maxChunks: 24,
+    ...options,
+  };
+}
+
+/** How a window is shared: an answer has at most a quarter of it, so that a small model still sees something. */
+export function roomFor(request: SummaryRequest, options: FullFitOptions): Room {
+  const { contextWindow, maxOutputTokens, reserveTokens } = options;
+  const output = Math.max(
+    1,
+    Math.floor(Math.min(request.maxOutputTokens, maxOutputTokens, contextWindow / 4)),
+  );
+  return { output, prompt: contextWindow - output - reserveTokens };
+}
+
+/** The size of a request's prompt, as its estimator sees it. */
+export function promptSize(request: SummaryRequest, estimator: TokenEstimator): number {
+  const { system, user } = summaryPrompt(request);
+  return estimator.overhead + estimator.text(system) + estimator.text(user);
+}
+
+/** The most of a text, its beginning and its end, that takes no more than `tokens` once it is escaped. */
+export function cutToTokens(text: string, tokens: number, estimator: TokenEstimator): Cut {
+  const fits = (candidate: string) => estimator.text(escapeText(candidate)) <= tokens;
+  if (fits(text)) return { text, leftOut: 0 };
+  const limit = largest(text.length, (characters) => fits(cut(text, characters, "head-tail").text));
+  return cut(text, limit, "head-tail");
+}
+
+/** The largest whole number from 0 to `most` for which `holds`, if it holds for all smaller ones; 0 if for none. */
+function largest(most: number, holds: (value: number) => boolean): number {
+  let low = 0;
+  let high = Math.max(0, most);
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if (holds(middle)) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}

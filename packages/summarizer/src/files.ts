@@ -1,0 +1,466 @@
+import {
+  CHARS_PER_TOKEN,
+  type ContextMessage,
+  isFailedAnswer,
+  isRecord,
+  type ToolCallBlock,
+  toolCalls,
+} from "@espalier/session-tree";
+import { escapeAttribute, unescapeText } from "./text.ts";
+
+/**
+ * Adds what the calls in `messages` did to files, by what their tools declare, to `into`, which is returned. Calls of
+ * failed answers never ran, and a call whose result is an error did nothing. Summaries among the messages bring the
+ * lists that stand in them, so that lists are cumulative.
+ */
+export function collectFileOps(
+  messages: readonly ContextMessage[],
+  tools: readonly FileTool[] = fileTools,
+  into: FileOps = newFileOps(),
+): FileOps {
+  const failed = new Set<string>();
+  for (const message of messages) {
+    if (message.role === "toolResult" && message.isError === true) failed.add(message.toolCallId);
+  }
+  for (const message of messages) {
+    if (message.role === "compactionSummary" || message.role === "branchSummary") {
+      const lists = parseFileLists(message.summary ?? "");
+      addAll(into.read, lists.readFiles);
+      addAll(into.edited, lists.modifiedFiles);
+    }
+    if (isFailedAnswer(message)) continue;
+    for (const call of toolCalls(message)) {
+      if (failed.has(call.id)) continue;
+      for (const { name, arguments: given } of callsWithin(call)) {
+        if (typeof name !== "string") continue;
+        const touched = findFileTool(tools, name)?.files(recordOf(given)) ?? {};
+        addAll(into.read, touched.read);
+        addAll(into.written, touched.written);
+        addAll(into.edited, touched.edited);
+      }
+    }
+  }
+  return into;
+}
+
+function addAll(set: Set<string>, paths: readonly string[] = []): void {
+  for (const path of paths) set.add(path);
+}
+
+/** Arguments are an object; some agents write their JSON, or the one text a tool takes. */
+function recordOf(value: unknown): Record<string, unknown> {
+  if (typeof value === "object" && value !== null) return value as Record<string, unknown>;
+  return typeof value === "string" ? { input: value } : {};
+}
+
+/** The files that a span touched. A file can be in several sets. */
+export interface FileOps {
+  read: Set<string>;
+  written: Set<string>;
+  edited: Set<string>;
+}
+
+/** Nothing touched yet. */
+export const newFileOps = (): FileOps => ({ read: new Set(), written: new Set(), edited: new Set() });
+
+/** The lists that a summary ends with, sorted. A file that was modified is not among the read ones. */
+export interface FileLists {
+  readFiles: string[];
+  modifiedFiles: string[];
+}
+
+/** Collected operations as lists. */
+export function fileLists(fileOps: FileOps): FileLists {
+  const modified = new Set([...fileOps.written, ...fileOps.edited]);
+  const read = [...fileOps.read].filter((path) => !modified.has(path));
+  return { readFiles: read.sort(), modifiedFiles: [...modified].sort() };
+}
+
+const READ_TAG = "read-files";
+const MODIFIED_TAG = "modified-files";
+
+/**
+ * The lists as blocks of a summary, a path a line, `<read-files>` before `<modified-files>`; a list without files has
+ * no block. Both together take at most `limitTokens` (characters / 4): then the middle of a list gives way to a line that
+ * says how many paths are left out, of the files that were only read first.
+ */
+export function formatFileLists(lists: FileLists, limitTokens = Number.POSITIVE_INFINITY): string {
+  const limit =
+    limitTokens * CHARS_PER_TOKEN - (lists.readFiles.length && lists.modifiedFiles.length ? 2 : 0);
+  const wholeRead = block(READ_TAG, lists.readFiles, Number.POSITIVE_INFINITY);
+  const modified = block(
+    MODIFIED_TAG,
+    lists.modifiedFiles,
+    Math.max(limit - wholeRead.length, (limit * 3) / 4),
+  );
+  const read = block(READ_TAG, lists.readFiles, limit - modified.length);
+  return [read, modified].filter((text) => text !== "").join("\n\n");
+}
+
+/** The lists that a summary carries; of several blocks of one kind the last one. Lines about left out paths are none. */
+export function parseFileLists(summary: string): FileLists {
+  return { readFiles: parseBlock(summary, READ_TAG), modifiedFiles: parseBlock(summary, MODIFIED_TAG) };
+}
+
+function block(tag: string, paths: readonly string[], limit: number): string {
+  if (paths.length === 0) return "";
+  const lines = paths.map(escapeAttribute);
+  const room = limit - `<${tag}>\n\n</${tag}>`.length;
+  const total = lines.reduce((sum, line) => sum + line.length + 1, -1);
+  const shown = total <= room ? lines : middleOut(lines, room);
+  return shown.length === 0 ? "" : `<${tag}>\n${shown.join("\n")}\n</${tag}>`;
+}
+
+/** The first and the last lines that fit, in turn, around a line that counts the others; nothing if not even that fits. */
+function middleOut(lines: readonly string[], room: number): string[] {
+  let left = room - leftOutLine(lines.length).length;
+  if (left < 0) return [];
+  const head: string[] = [];
+  const tail: string[] = [];
+  for (let taken = 0; taken < lines.length; taken++) {
+    const isHead = taken % 2 === 0;
+    const line = isHead ? lines[head.length]! : lines[lines.length - 1 - tail.length]!;
+    left -= line.length + 1;
+    if (left < 0) break;
+    if (isHead) head.push(line);
+    else tail.unshift(line);
+  }
+  return [...head, leftOutLine(lines.length - head.length - tail.length), ...tail];
+}
+
+const leftOutLine = (count: number) => `[… ${count} paths left out]`;
+const LEFT_OUT = /^\[… \d+ paths left out\]$/;
+
+function parseBlock(summary: string, tag: string): string[] {
+  const start = summary.lastIndexOf(`<${tag}>`);
+  const end = start < 0 ? -1 : summary.indexOf(`</${tag}>`, start);
+  if (end < 0) return [];
+  const lines = summary.slice(start + tag.length + 2, end).split("\n");
+  return lines
+    .map((line) => line.replace(/\r$/, ""))
+    .filter((line) => line.trim() !== "" && !LEFT_OUT.test(line))
+    .map(unescapeText);
+}
+
+/**
+ * Adds the files that a summary tells of: those listed in its text, and those that whoever wrote it (an extension, Pi)
+ * recorded in `details.readFiles` and `details.modifiedFiles`. Returns `into`.
+ */
+export function recordedFiles(
+  entry: { summary: string; details?: unknown } | undefined,
+  into: FileOps = newFileOps(),
+): FileOps {
+  if (!entry) return into;
+  collectFileOps([{ role: "branchSummary", summary: entry.summary, fromId: "", timestamp: 0 }], [], into);
+  const { readFiles, modifiedFiles } = (entry.details ?? {}) as {
+    readFiles?: unknown;
+    modifiedFiles?: unknown;
+  };
+  for (const path of texts(readFiles)) into.read.add(path);
+  for (const path of texts(modifiedFiles)) into.edited.add(path);
+  return into;
+}
+
+const texts = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter((item) => typeof item === "string") : [];
+
+const HEADER = /^[ \t]*\*\*\* (Add|Update|Delete) File: (.+?)[ \t]*\r?$/gm;
+const MOVE = /^[ \t]*\*\*\* Move to: (.+?)[ \t]*\r?$/gm;
+const DIFF_FILES = /^--- (?:a\/)?([^\t\r\n]+).*\r?\n\+\+\+ (?:b\/)?([^\t\r\n]+)/gm;
+
+/** The files that a patch touches: in the form with `*** Update File:` headers, or a unified diff. */
+export function patchedFiles(patch: string): TouchedFiles {
+  const written: string[] = [];
+  const edited: string[] = [];
+  for (const [, kind, path] of patch.matchAll(HEADER)) (kind === "Add" ? written : edited).push(path!);
+  for (const [, path] of patch.matchAll(MOVE)) written.push(path!);
+  for (const [, before, after] of patch.matchAll(DIFF_FILES)) {
+    if (before === "/dev/null") written.push(after!);
+    else if (after === "/dev/null") edited.push(before!);
+    else edited.push(after!);
+  }
+  return { written, edited };
+}
+
+type Arguments = Readonly<Record<string, unknown>>;
+
+/** Names under which tools take the paths of several files. */
+const LIST_FIELDS = ["paths", "files", "file_paths", "filePaths"];
+
+/** Every path that the usual fields of arguments name. */
+function paths(args: Arguments): string[] {
+  const lists = LIST_FIELDS.flatMap((field) => (Array.isArray(args[field]) ? args[field] : []));
+  const values = [...PATH_FIELDS.map((field) => args[field]), ...lists.map(pathOf)];
+  return values.filter((value): value is string => typeof value === "string" && value !== "");
+}
+
+/** An item of a list: a path, or an object with one. */
+function pathOf(item: unknown): unknown {
+  if (typeof item !== "object" || item === null) return item;
+  return PATH_FIELDS.map((field) => (item as Arguments)[field]).find((value) => typeof value === "string");
+}
+
+const moved = (args: Arguments): TouchedFiles => {
+  const named = (fields: string[]) =>
+    fields.map((field) => args[field]).filter((value): value is string => typeof value === "string");
+  return {
+    edited: named(["source", "from", "old_path", "oldPath"]),
+    written: named(["destination", "to", "new_path", "newPath"]),
+  };
+};
+
+/** Text editors with one tool for everything, told apart by `command`. */
+function editorFiles(args: Arguments): TouchedFiles {
+  const touched = paths(args);
+  if (args["command"] === "view") return { read: touched };
+  return args["command"] === "create" ? { written: touched } : { edited: touched };
+}
+
+/** A patch stands in a field of its own, or in a command line that applies it. */
+function patchFiles(args: Arguments): TouchedFiles {
+  const texts = ["input", "patch", "patchText", "diff", "arguments", "command", "cmd"].flatMap((field) => {
+    const value = args[field];
+    return Array.isArray(value) ? value : [value];
+  });
+  const found = patchedFiles(texts.filter((text) => typeof text === "string").join("\n"));
+  const isEmpty = !found.written?.length && !found.edited?.length;
+  return isEmpty ? { edited: paths(args) } : found;
+}
+
+/** Runs commands: its files cannot be known, but for a patch in the usual form. */
+function commandFiles(args: Arguments): TouchedFiles {
+  const { written = [], edited = [] } = patchFiles({ command: args["command"] ?? args["cmd"] });
+  return { written, edited };
+}
+
+const reading = (name: string): FileTool => ({ name, files: (args) => ({ read: paths(args) }) });
+const writing = (name: string): FileTool => ({ name, files: (args) => ({ written: paths(args) }) });
+const editing = (name: string): FileTool => ({ name, files: (args) => ({ edited: paths(args) }) });
+const using = (name: string, files: FileTool["files"]): FileTool => ({ name, files });
+
+/** Tools of common agents, by the names they are known by. Extend it: `[...fileTools, myTool]`. */
+export const fileTools: readonly FileTool[] = [
+  ...["read", "read_file", "ReadFile", "read_many_files", "read_multiple_files", "read_text_file"].map(
+    reading,
+  ),
+  ...["view", "view_file", "open_file", "NotebookRead", "view_image", "cat"].map(reading),
+  ...["write", "write_file", "WriteFile", "create_file", "write_to_file", "save_file", "create"].map(writing),
+  ...["edit", "edit_file", "EditFile", "MultiEdit", "multi_edit", "NotebookEdit", "replace"].map(editing),
+  ...["str_replace", "replace_in_file", "search_replace", "insert", "apply_diff", "delete_file"].map(editing),
+  ...["str_replace_based_edit_tool", "str_replace_editor"].map((name) => using(name, editorFiles)),
+  ...["apply_patch", "patch"].map((name) => using(name, patchFiles)),
+  ...["bash", "shell", "exec_command", "local_shell"].map((name) => using(name, commandFiles)),
+  ...["move_file", "rename_file"].map((name) => using(name, moved)),
+];
+
+/** What one call does to files: paths as the call names them. */
+export interface TouchedFiles {
+  read?: string[];
+  /** Made, or replaced whole. */
+  written?: string[];
+  /** Changed in part, moved or deleted. */
+  edited?: string[];
+}
+
+/**
+ * What a tool declares about its arguments. A tool without such a value touches no files as far as anybody can tell.
+ */
+export interface FileTool {
+  /** The name that calls carry, in any case. */
+  name: string;
+  /** Arguments come from a model and can be anything; `files` must take what it finds and not throw. */
+  files(args: Readonly<Record<string, unknown>>): TouchedFiles;
+}
+
+/**
+ * The tool that a call names: in any case, and behind the prefix of a tool server (`mcp__disk__read_file`). Of several
+ * with one name the last one counts, so that a list can be extended by overriding.
+ */
+export function findFileTool(tools: readonly FileTool[], callName: string): FileTool | undefined {
+  const wanted = callName.toLowerCase();
+  return byName(tools, wanted) ?? byName(tools, wanted.slice(wanted.lastIndexOf("__") + 1).replace(/^_/, ""));
+}
+
+const byName = (tools: readonly FileTool[], wanted: string) =>
+  tools.findLast(({ name }) => name.toLowerCase() === wanted);
+
+/** Names under which tools take the path of one file. */
+export const PATH_FIELDS = [
+  "path",
+  "file_path",
+  "filePath",
+  "filepath",
+  "file",
+  "filename",
+  "file_name",
+  "target_file",
+  "targetFile",
+  "absolute_path",
+  "notebook_path",
+  "relative_path",
+  "uri",
+] as const;
+
+/** Name of the call that carries a program instead of arguments, in any case. */
+const CODE_TOOL = "exec";
+
+/** Fields that the program can be in. */
+const CODE_FIELDS = ["input", "code"];
+
+/** A call of a tool inside a program, up to its first argument: `await tools.exec_command(`, `tools["apply_patch"](`. */
+const NESTED_CALL = /\btools\s*(?:\.\s*([A-Za-z_$][\w$]*)|\[\s*["'`]([^"'`\]]{1,100})["'`]\s*\])\s*\(\s*/g;
+
+/** A name that a value is given to: `const patch = `. */
+const NAMED_VALUE = /\b(?:const|let|var)\s+([A-Za-z_$][\w$]*)\s*=\s*/g;
+
+/** Values inside each other; a program that has more is not read further. */
+const DEEPEST = 12;
+
+/** Calls read of one program. */
+const MOST_CALLS = 200;
+
+/**
+ * The calls that a call stands for. One of `exec` whose text is JavaScript stands for the tools that it calls
+ * (`await tools.exec_command({"cmd": "make"})`), with arguments as they are written: literals, and names of literals.
+ * Nothing is run. Any other call stands for itself.
+ */
+export function callsWithin(call: ToolCallBlock): readonly ToolCallBlock[] {
+  const program = programOf(call);
+  if (program === undefined) return [call];
+  const values = new Map<string, unknown>();
+  for (const match of program.matchAll(NAMED_VALUE)) {
+    const value = new LiteralReader(program, match.index + match[0].length, values).read();
+    if (value !== undefined) values.set(match[1]!, value);
+  }
+  const nested: ToolCallBlock[] = [];
+  for (const match of program.matchAll(NESTED_CALL)) {
+    const given = new LiteralReader(program, match.index + match[0].length, values).read();
+    const input = isRecord(given) ? given : typeof given === "string" ? { input: given } : {};
+    nested.push({ type: "toolCall", id: call.id, name: match[1] ?? match[2]!, arguments: input });
+    if (nested.length === MOST_CALLS) break;
+  }
+  return nested.length === 0 ? [call] : nested;
+}
+
+function programOf({ name, arguments: given }: ToolCallBlock): string | undefined {
+  if (typeof name !== "string" || name.toLowerCase() !== CODE_TOOL) return undefined;
+  const texts: unknown[] = isRecord(given) ? CODE_FIELDS.map((field) => given[field]) : [given];
+  return texts.find((text): text is string => typeof text === "string" && text.includes("tools"));
+}
+
+const ESCAPED: Readonly<Record<string, string>> = {
+  n: "\n",
+  t: "\t",
+  r: "\r",
+  b: "\b",
+  f: "\f",
+  v: "\v",
+  0: "\0",
+};
+
+/** Reads one literal of JavaScript; undefined for everything else that can stand there. */
+class LiteralReader {
+  readonly #code: string;
+  readonly #values: ReadonlyMap<string, unknown>;
+  #at: number;
+  #depth = 0;
+
+  constructor(code: string, at: number, values: ReadonlyMap<string, unknown>) {
+    this.#code = code;
+    this.#at = at;
+    this.#values = values;
+  }
+
+  read(): unknown {
+    this.#skip(/(?:\s|\/\/[^\n]*\n|\/\*[^*]*\*\/)*/y);
+    const next = this.#code[this.#at];
+    if (next === '"' || next === "'" || next === "`") return this.#text(next);
+    if (this.#depth >= DEEPEST) return undefined;
+    this.#depth++;
+    try {
+      if (next === "{") return this.#object();
+      if (next === "[") return this.#array();
+    } finally {
+      this.#depth--;
+    }
+    const word = this.#skip(/String\.raw(?=`)|-?\d+(?:\.\d+)?|[A-Za-z_$][\w$]*/y);
+    if (word === "String.raw") return this.#text("`", true);
+    if (word === "" || word === "null") return undefined;
+    if (/^-?\d/.test(word)) return Number(word);
+    return word === "true" ? true : word === "false" ? false : this.#values.get(word);
+  }
+
+  #skip(pattern: RegExp): string {
+    pattern.lastIndex = this.#at;
+    const found = pattern.exec(this.#code)?.[0] ?? "";
+    this.#at += found.length;
+    return found;
+  }
+
+  /** A text; pieces that are joined by `+` as one. Of a template the places of values stay as they are written. */
+  #text(quote: string, isRaw = false): string {
+    let text = "";
+    const { length } = this.#code;
+    for (this.#at++; this.#at < length && this.#code[this.#at] !== quote; this.#at++) {
+      const character = this.#code[this.#at]!;
+      text += character === "\\" && !isRaw ? this.#escaped() : character;
+    }
+    this.#at++;
+    if (this.#skip(/\s*\+\s*(?=["'`])/y) !== "") text += this.#text(this.#code[this.#at]!);
+    return text;
+  }
+
+  #escaped(): string {
+    this.#at++;
+    const hex = this.#peek(/u\{[0-9a-fA-F]{1,6}\}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}/y);
+    if (hex === "") {
+      const character = this.#code[this.#at] ?? "";
+      return character === "\n" ? "" : (ESCAPED[character] ?? character);
+    }
+    this.#at += hex.length - 1;
+    const code = Number.parseInt(hex.replace(/[ux{}]/g, ""), 16);
+    return code <= 0x10ffff ? String.fromCodePoint(code) : "";
+  }
+
+  #peek(pattern: RegExp): string {
+    pattern.lastIndex = this.#at;
+    return pattern.exec(this.#code)?.[0] ?? "";
+  }
+
+  #object(): Record<string, unknown> {
+    const members: [string, unknown][] = [];
+    this.#at++;
+    for (;;) {
+      this.#skip(/[\s,]*/y);
+      const next = this.#code[this.#at];
+      if (next === undefined || next === "}") break;
+      const name = next === '"' || next === "'" ? this.#text(next) : this.#skip(/[A-Za-z_$][\w$]*|\d+/y);
+      if (name === "") break;
+      const isShort = this.#skip(/\s*:\s*/y) === "";
+      members.push([name, isShort ? this.#values.get(name) : this.read()]);
+      this.#toNext("}");
+    }
+    this.#at++;
+    return Object.fromEntries(members);
+  }
+
+  #array(): unknown[] {
+    const items: unknown[] = [];
+    this.#at++;
+    for (;;) {
+      this.#skip(/[\s,]*/y);
+      const next = this.#code[this.#at];
+      if (next === undefined || next === "]") break;
+      items.push(this.read());
+      this.#toNext("]");
+    }
+    this.#at++;
+    return items;
+  }
+
+  /** Past what is left of a value that is no literal: to the next comma, or to the end of what it is in. */
+  #toNext(end: "}" | "]"): void {
+    while (this.#at < this.#code.length && this.#code[this.#at] !== "," && this.#code[this.#at] !== end)
+      this.#at++;
+  }
+}

@@ -1,0 +1,301 @@
+import {
+  combineNotes,
+  cutToTokens,
+  type FitOptions,
+  type FullFitOptions,
+  fillFitOptions,
+  promptSize,
+  roomFor,
+  roomForNote,
+  runPool,
+  type SharedProgress,
+  sharedProgress,
+  splitRequest,
+} from "./chunks.ts";
+import { attemptsOf, awaitAnswer, raceAbort, toSummarizerError, validAnswer, withAttempts } from "./retry.ts";
+import {
+  addUsage,
+  describeOmission,
+  type FailedAttempt,
+  type PlacedMessage,
+  type Summarizer,
+  SummarizerError,
+  type SummaryAnswer,
+  type SummaryOmission,
+  type SummaryRequest,
+} from "./summarizer.ts";
+import type { TokenEstimator } from "./tokens.ts";
+import { DEFAULT_LIMITS, joinTranscript, renderMessage } from "./transcript.ts";
+
+const ABORT_GRACE_MS = 50;
+
+/** How a request is made to fit; the window and the output limit are the summarizer's unless given. */
+export interface FittingOptions extends Partial<FitOptions> {
+  /** Parts asked about at the same time: 2; 1 for servers that take one request at a time. */
+  concurrency?: number;
+}
+
+/** An answer to a request that was made to fit. `usage` is the sum over all calls that answered. */
+export interface FittedAnswer extends SummaryAnswer {
+  omitted: SummaryOmission;
+  calls: number;
+}
+
+/** How often a window that turns out smaller than announced is taken for less. */
+const SMALLER_WINDOWS = 4;
+
+/**
+ * Asks for a summary of any history, whatever its size: the request is sized first and, where it does not fit,
+ * shortened, split into parts whose notes are combined, or rid of its oldest messages. A provider that calls a request
+ * too long although it should fit is believed, and asked again as if its window were smaller.
+ *
+ * Throws what the summarizer throws, with everything that was billed until then.
+ */
+export async function summarizeFitting(
+  summarizer: Summarizer,
+  request: SummaryRequest,
+  options: FittingOptions = {},
+): Promise<FittedAnswer> {
+  const run = new FittingRun(summarizer, request, options.concurrency ?? 2);
+  const { contextWindow, maxOutputTokens } = summarizer;
+  let full = fillFitOptions({ contextWindow, maxOutputTokens, ...options });
+  for (let smaller = 0; ; smaller++) {
+    let sent = Number.POSITIVE_INFINITY;
+    try {
+      const plan = await raceAbort(chooseFit(summarizer, request, full), request.signal);
+      sent = Math.max(...plan.requests.map((asked) => promptSize(asked, full.estimator)));
+      return await run.carryOut(plan);
+    } catch (thrown) {
+      const error = toSummarizerError(thrown, summarizer.name, request.signal);
+      run.record(error);
+      const isRefusedSize = error.code === "too-long" && sent < Number.POSITIVE_INFINITY;
+      if (!isRefusedSize || smaller === SMALLER_WINDOWS) throw run.fail(error);
+      full = { ...full, contextWindow: Math.floor(Math.min(full.contextWindow, sent) / 2) };
+    }
+  }
+}
+
+/** A summarizer whose requests always fit; as `contextWindow` it has no limit. */
+export function withFitting(summarizer: Summarizer, options: FittingOptions = {}): Summarizer {
+  return {
+    name: summarizer.name,
+    ...(summarizer.model && { model: summarizer.model }),
+    contextWindow: Number.POSITIVE_INFINITY,
+    maxOutputTokens: summarizer.maxOutputTokens,
+    summarize: (request) => summarizeFitting(summarizer, request, options),
+  };
+}
+
+/** One summary in the making: what was asked, answered and billed so far. */
+class FittingRun {
+  readonly #attempts: FailedAttempt[] = [];
+  readonly #recorded = new WeakSet<SummarizerError>();
+  readonly #summarizer: Summarizer;
+  readonly #request: SummaryRequest;
+  readonly #concurrency: number;
+  readonly #progress: SharedProgress;
+  #usage: SummaryAnswer["usage"];
+  #calls = 0;
+
+  constructor(summarizer: Summarizer, request: SummaryRequest, concurrency: number) {
+    this.#summarizer = summarizer;
+    this.#request = request;
+    this.#concurrency = concurrency;
+    this.#progress = sharedProgress(request.onProgress);
+  }
+
+  async carryOut({ requests, omitted, options }: ChosenFit): Promise<FittedAnswer> {
+    if (omitted.chunks.length === 0) return this.#finish(await this.#ask(requests[0]!), omitted);
+    let notes = await this.#askForNotes(requests);
+    const { request } = trimTask(this.#request, options);
+    let { summaryCharacters } = omitted;
+    for (;;) {
+      const step = combineNotes(request, notes, options);
+      summaryCharacters += step.cutCharacters;
+      if (step.isLast) {
+        return this.#finish(await this.#ask(step.requests[0]!), { ...omitted, summaryCharacters });
+      }
+      notes = [...(await this.#askForNotes(step.requests)), ...step.carried];
+    }
+  }
+
+  /** The error with all that was billed: failed calls, and finished ones whose notes are now worth nothing. */
+  fail(error: SummarizerError): SummarizerError {
+    const usage = this.#usage;
+    const discarded = `${this.#calls} finished calls were discarded because another part failed.`;
+    const lost = usage ? [{ name: this.#summarizer.name, code: error.code, message: discarded, usage }] : [];
+    return withAttempts(error, [...this.#attempts, ...lost]);
+  }
+
+  /** Keeps what an error was billed, once. */
+  record(error: SummarizerError): SummarizerError {
+    if (!this.#recorded.has(error)) this.#attempts.push(...attemptsOf(this.#summarizer.name, error));
+    this.#recorded.add(error);
+    return error;
+  }
+
+  #askForNotes(requests: readonly SummaryRequest[]): Promise<string[]> {
+    return runPool(requests, this.#concurrency, this.#request.signal, async (request, signal) => {
+      const answer = await this.#ask({ ...request, signal }, true);
+      return answer.text.trim();
+    });
+  }
+
+  /** One call; `isNote` where its answer must be usable here, the caller being the judge of the summary itself. */
+  async #ask(request: SummaryRequest, isNote = false): Promise<SummaryAnswer> {
+    const { name } = this.#summarizer;
+    try {
+      const asked = { ...request, ...this.#progress.next() };
+      const answer = await awaitAnswer(this.#summarizer, asked, ABORT_GRACE_MS);
+      if (isNote) validAnswer(name, answer, { sections: [] });
+      this.#calls += answer.calls ?? 1;
+      this.#usage = addUsage(this.#usage, answer.usage);
+      this.#attempts.push(...(answer.attempts ?? []));
+      return answer;
+    } catch (thrown) {
+      throw this.record(toSummarizerError(thrown, name, request.signal));
+    }
+  }
+
+  #finish(answer: SummaryAnswer, omitted: SummaryOmission): FittedAnswer {
+    const usage = this.#usage;
+    const attempts = this.#attempts;
+    return {
+      ...answer,
+      ...(usage && { usage }),
+      ...(attempts.length > 0 && { attempts }),
+      omitted,
+      calls: this.#calls,
+    };
+  }
+}
+
+/** More bytes than a token has on average in any text: a prompt with more for each token of room does not fit. */
+const MOST_BYTES_PER_TOKEN = 8;
+
+/** Room for the difference between one part of a history and the whole whose size was counted. */
+const DENSITY_MARGIN = 1.25;
+
+/** Requests that fit, and the options they were judged by. */
+interface ChosenFit extends FittedRequest {
+  options: FullFitOptions;
+}
+
+/**
+ * What `fitRequest` does, and where a bound does not settle it, the summarizer is asked for the exact size: a bound is
+ * up to four times too much for prose. The options returned judge sizes by what was learnt on the way.
+ */
+async function chooseFit(
+  summarizer: Summarizer,
+  request: SummaryRequest,
+  options: FullFitOptions,
+): Promise<ChosenFit> {
+  const room = roomFor(request, options).prompt;
+  let estimator = options.estimator;
+  let candidatesLeft = options.toolResultLimits.length;
+  for (const candidate of wholeCandidates(request, options)) {
+    candidatesLeft--;
+    const asked = candidate.requests[0]!;
+    const bound = promptSize(asked, options.estimator);
+    if (bound <= room) return { ...candidate, options };
+    // The last one is counted all the same: how dense the text is decides how many parts there will be.
+    if (bound > room * MOST_BYTES_PER_TOKEN && candidatesLeft > 0) continue;
+    const tokens = await summarizer.promptTokens?.(asked);
+    if (tokens === undefined) continue;
+    if (tokens <= room) return { ...candidate, options };
+    estimator = scaled(options.estimator, (tokens / bound) * DENSITY_MARGIN);
+  }
+  const learnt = { ...options, estimator };
+  return { ...splitFitting(request, learnt), options: learnt };
+}
+
+/** An estimator whose numbers are multiplied; never to more than they were. */
+function scaled(estimator: TokenEstimator, factor: number): TokenEstimator {
+  const by = Math.min(1, factor);
+  return {
+    ...estimator,
+    text: (text) => Math.ceil(estimator.text(text) * by),
+    estimate: (message) => Math.ceil(estimator.estimate(message) * by),
+  };
+}
+
+/** Requests that fit: one that asks for the summary itself, or parts (`chunk`), oldest first, to be combined. */
+export interface FittedRequest {
+  requests: SummaryRequest[];
+  omitted: SummaryOmission;
+}
+
+/**
+ * Makes a request fit into a window, without sending anything: as it is; with shorter tool results; in parts; with the
+ * oldest messages left out. Media are words in a transcript already. What that cost is listed.
+ *
+ * Throws `too-long` where the instructions alone leave no room.
+ */
+export function fitRequest(request: SummaryRequest, options: FitOptions): FittedRequest {
+  const full = fillFitOptions(options);
+  const room = roomFor(request, full).prompt;
+  for (const candidate of wholeCandidates(request, full)) {
+    if (promptSize(candidate.requests[0]!, full.estimator) <= room) return candidate;
+  }
+  return splitFitting(request, full);
+}
+
+/** The request in parts, for which there is room, and for whose notes there is. */
+function splitFitting(request: SummaryRequest, options: FullFitOptions): FittedRequest {
+  const { request: trimmed, characters } = trimTask(request, options);
+  roomForNote(trimmed, options);
+  const { requests, omitted } = splitRequest(trimmed, options);
+  return { requests, omitted: { ...omitted, summaryCharacters: characters } };
+}
+
+/** The request whole, tool results shorter and shorter; the first one is the request as it was given. */
+function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Generator<FittedRequest> {
+  const { request: trimmed, characters } = trimTask(request, options);
+  const { output } = roomFor(request, options);
+  for (const [step, limit] of options.toolResultLimits.entries()) {
+    const placed = placeMessages(request, limit);
+    // What the caller rendered stands as it is on the first step: a hook may have changed it.
+    const transcript = step === 0 ? request.transcript : joinTranscript(placed);
+    yield {
+      requests: [{ ...trimmed, transcript, maxOutputTokens: output }],
+      omitted: { ...describeOmission(placed, new Set(), limit), summaryCharacters: characters },
+    };
+  }
+}
+
+/** Every message with its place, rendered with its results cut to `limit`. */
+function placeMessages({ messages }: SummaryRequest, limit: number): PlacedMessage[] {
+  const limits = { ...DEFAULT_LIMITS, toolResultLimit: limit };
+  return messages.map((message, index) => ({ index, message, ...renderMessage(message, limits) }));
+}
+
+/**
+ * The texts beside the transcript within their share: the previous summary a quarter of the prompt, the user's wishes
+ * an eighth. They are cut in the middle where they are larger.
+ */
+function trimTask(
+  request: SummaryRequest,
+  options: FullFitOptions,
+): { request: SummaryRequest; characters: number } {
+  const { prompt } = roomFor(request, options);
+  const trimmed = { ...request };
+  let characters = 0;
+  for (const [field, share] of [
+    ["previousSummary", 4],
+    ["customInstructions", 8],
+  ] as const) {
+    const text = request[field];
+    if (!text) continue;
+    const shown = cutToTokens(text, Math.floor(prompt / share), options.estimator);
+    trimmed[field] = shown.text;
+    characters += shown.leftOut;
+  }
+  const bare = promptSize({ ...trimmed, transcript: "" }, options.estimator);
+  if (bare > prompt) {
+    throw new SummarizerError(
+      "too-long",
+      `The instructions take up to ${bare} tokens and the window leaves ${Math.max(0, Math.floor(prompt))} for the whole prompt; take a summarizer with a larger window than ${options.contextWindow}.`,
+    );
+  }
+  return { request: trimmed, characters };
+}

@@ -1,0 +1,269 @@
+import {
+  CHARS_PER_TOKEN,
+  type ContextMessage,
+  contentBlocks,
+  estimateTokens,
+  IMAGE_TOKENS,
+  isFailedAnswer,
+  type Usage,
+} from "@espalier/session-tree";
+import { usageTokens } from "./summarizer.ts";
+import { isHighSurrogate, isLowSurrogate } from "./text.ts";
+
+/** A way to guess how many tokens something takes, without asking a provider. */
+export interface TokenEstimator {
+  /** How settings name it. */
+  readonly name: string;
+  /** Tokens that come on top of every total, whatever is in it. */
+  readonly overhead: number;
+  /** Tokens of one neutral message. */
+  estimate(message: ContextMessage): number;
+  /** Tokens of a text. */
+  text(text: string): number;
+}
+
+/** Tokens of a whole list: each message, and the estimator's overhead once. */
+export function estimateMessages(estimator: TokenEstimator, messages: readonly ContextMessage[]): number {
+  let total = estimator.overhead;
+  for (const message of messages) total += estimator.estimate(message);
+  return total;
+}
+
+/** Characters / 4, rounded up per message: quick, and right within a quarter for English prose and code. */
+export const charsEstimator: TokenEstimator = {
+  name: "chars",
+  overhead: 0,
+  estimate: estimateTokens,
+  text: (text) => Math.ceil(text.length / CHARS_PER_TOKEN),
+};
+
+// The weights of origins 004.
+const WORD = 0.75;
+const CJK = 0.5;
+const CODE_TOKEN = 0.75;
+const SPECIAL = 0.25;
+const OVERHEAD = 50;
+const FENCE = /^[ \t]*(`{3,}|~{3,})[^\n]*\n?/m;
+const CJK_CHARACTER = "[\\p{sc=Han}\\p{sc=Hiragana}\\p{sc=Katakana}\\p{sc=Hangul}]";
+const LETTER = `(?!${CJK_CHARACTER})\\p{L}`;
+const IDENTIFIER = `(?:${LETTER}|[_$])(?:${LETTER}|[\\p{M}\\p{N}_$])*`;
+const NUMBER = "\\p{N}+(?:\\.\\p{N}+)*";
+const VISIBLE = "[^\\p{Z}\\p{C}]";
+
+/** Groups: a CJK character, a token, any other visible character. */
+const IN_CODE = new RegExp(`(${CJK_CHARACTER})|(${IDENTIFIER}|${NUMBER})|(${VISIBLE})`, "gu");
+const IN_PROSE = new RegExp(`(${CJK_CHARACTER})|((?:${LETTER}\\p{M}*)+)|(${VISIBLE})`, "gu");
+
+/**
+ * Words: 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a special character, and 50
+ * on top of a total. A word is a run of letters outside code; a code token is an identifier or a number inside a fence,
+ * a call or a result; every other visible character is a special one. Rounded up per message and per text.
+ */
+export const wordEstimator: TokenEstimator = {
+  name: "words",
+  overhead: OVERHEAD,
+  estimate(message) {
+    const { prose, code, images } = messageParts(message);
+    let weight = images * IMAGE_TOKENS;
+    for (const text of prose) weight += weighProse(text);
+    for (const text of code) weight += weigh(text, IN_CODE, CODE_TOKEN);
+    return Math.ceil(weight);
+  },
+  text: (text) => Math.ceil(weighProse(text)),
+};
+
+/** Prose with fences in it: what stands between two fences (or after the last, unclosed one) is code. */
+function weighProse(text: string): number {
+  let weight = 0;
+  let rest = text;
+  let fence: string | undefined;
+  while (rest !== "") {
+    const found = fence === undefined ? FENCE.exec(rest) : closing(fence).exec(rest);
+    const part = found ? rest.slice(0, found.index) : rest;
+    weight += fence === undefined ? weigh(part, IN_PROSE, WORD) : weigh(part, IN_CODE, CODE_TOKEN);
+    if (!found) break;
+    weight += weigh(found[0], IN_CODE, CODE_TOKEN);
+    rest = rest.slice(found.index + found[0].length);
+    fence = fence === undefined ? found[1] : undefined;
+  }
+  return weight;
+}
+
+const closing = (fence: string) => new RegExp(`^[ \\t]*${fence}[ \\t]*(?:\\n|$)`, "m");
+
+function weigh(text: string, classes: RegExp, tokenWeight: number): number {
+  let weight = 0;
+  for (const [, cjk, token] of text.matchAll(classes)) {
+    weight += cjk !== undefined ? CJK : token !== undefined ? tokenWeight : SPECIAL;
+  }
+  return weight;
+}
+
+/**
+ * The most a picture costs: a provider scales larger ones down first (Anthropic: at most 2,576 pixels on the longer
+ * side and about 4,800 tokens; other models cost less).
+ */
+export const IMAGE_UPPER_BOUND = 5_000;
+
+/** Tokens around a message or a block that no text accounts for: roles, separators, the names of JSON fields. */
+const FRAME = 12;
+
+/**
+ * Never less than the real number of tokens: a token of a byte-level vocabulary stands for at least one byte of UTF-8,
+ * so no text has more tokens than bytes. English prose has about a quarter of that, minified JSON and base64 a half to
+ * three quarters, rare Chinese characters nearly all. For decisions where too small a guess would fail: whether a
+ * request fits. For anything a person reads, use another estimator.
+ */
+export const upperBoundEstimator: TokenEstimator = {
+  name: "upper-bound",
+  overhead: FRAME,
+  estimate(message) {
+    const { prose, code, images } = messageParts(message);
+    let bytes = images * IMAGE_UPPER_BOUND;
+    let blocks = 1 + images;
+    for (const text of [...prose, ...code]) {
+      bytes += utf8Length(text);
+      blocks++;
+    }
+    return blocks === 1 ? 0 : bytes + blocks * FRAME;
+  },
+  text: utf8Length,
+};
+
+/** Bytes of a text in UTF-8; a lone surrogate counts as U+FFFD, which it becomes. */
+function utf8Length(text: string): number {
+  let bytes = 0;
+  for (let index = 0; index < text.length; index++) {
+    const unit = text.charCodeAt(index);
+    if (unit < 0x80) bytes += 1;
+    else if (unit < 0x800) bytes += 2;
+    else if (isHighSurrogate(unit) && isLowSurrogate(text.charCodeAt(index + 1))) {
+      bytes += 4;
+      index++;
+    } else bytes += 3;
+  }
+  return bytes;
+}
+
+/** How large a context is, and what of the number a provider vouches for. */
+export interface ContextMeasure {
+  /** All of it. */
+  tokens: number;
+  /** Tokens the provider reported; 0 where all is estimated. */
+  reportedTokens: number;
+  /** The message whose usage was taken, as an index; null where none could be. */
+  usageIndex: number | null;
+}
+
+/** A way to measure a whole context. */
+export interface ContextMeter {
+  /** How settings name it. */
+  readonly name: string;
+  /**
+   * `isTrusted` says of a message's index whether its usage still describes what stands before it: false for all that
+   * lies before the last compaction or edit. Everything is trusted where it is absent.
+   */
+  measure(
+    messages: readonly ContextMessage[],
+    isTrusted?: (index: number) => boolean,
+  ): ContextMeasure | Promise<ContextMeasure>;
+}
+
+/** The last usage that can be trusted, as `{index, tokens}`; undefined where there is none. */
+export function lastTrustedUsage(
+  messages: readonly ContextMessage[],
+  isTrusted: (index: number) => boolean = () => true,
+): { index: number; tokens: number } | undefined {
+  for (let index = messages.length - 1; index >= 0; index--) {
+    const message = messages[index]!;
+    if (message.role !== "assistant" || isFailedAnswer(message) || !isTrusted(index)) continue;
+    const tokens = isUsage(message.usage) ? usageTokens(message.usage) : 0;
+    if (tokens > 0) return { index, tokens };
+  }
+  return undefined;
+}
+
+/** Measures by estimating every message. */
+export function estimateMeter(estimator: TokenEstimator = charsEstimator) {
+  return {
+    name: estimator.name,
+    /** Without waiting; nothing is taken from usage. */
+    measure: (messages: readonly ContextMessage[]): ContextMeasure => ({
+      tokens: estimateMessages(estimator, messages),
+      reportedTokens: 0,
+      usageIndex: null,
+    }),
+  } satisfies ContextMeter;
+}
+
+/** Measures by the last trusted usage plus an estimate of what follows it; all estimated where there is none. */
+export function usageMeter(estimator: TokenEstimator = charsEstimator) {
+  return {
+    name: "usage",
+    /** Without waiting. */
+    measure(messages: readonly ContextMessage[], isTrusted?: (index: number) => boolean): ContextMeasure {
+      const usage = lastTrustedUsage(messages, isTrusted);
+      if (!usage) return estimateMeter(estimator).measure(messages);
+      let tokens = usage.tokens;
+      for (const message of messages.slice(usage.index + 1)) tokens += estimator.estimate(message);
+      return { tokens, reportedTokens: usage.tokens, usageIndex: usage.index };
+    },
+  } satisfies ContextMeter;
+}
+
+/**
+ * Measures by asking a provider (`count` is, for example, a call of `count_tokens` with the request these messages
+ * become). Its errors are the caller's: who wants an estimate instead takes another meter.
+ */
+export function countMeter(count: (messages: readonly ContextMessage[]) => Promise<number>): ContextMeter {
+  return {
+    name: "count",
+    async measure(messages) {
+      const tokens = await count(messages);
+      return { tokens, reportedTokens: tokens, usageIndex: null };
+    },
+  };
+}
+
+/** Session files are read without trust: a usage may be missing, or no object. */
+function isUsage(usage: Usage | undefined): usage is Usage {
+  return typeof usage === "object" && usage !== null;
+}
+
+/** What of a message is prose, what is code (calls, results, commands), and how many pictures it has. */
+interface MessageParts {
+  prose: string[];
+  code: string[];
+  images: number;
+}
+
+const NOTHING: MessageParts = { prose: [], code: [], images: 0 };
+
+/** Takes a neutral message apart for an estimator. A bash run excluded from the context has no parts. */
+function messageParts(message: ContextMessage): MessageParts {
+  if (message.role === "bashExecution") {
+    return message.excludeFromContext
+      ? NOTHING
+      : { ...NOTHING, code: texts(message.command, message.output) };
+  }
+  if (message.role === "compactionSummary" || message.role === "branchSummary") {
+    return { ...NOTHING, prose: texts(message.summary) };
+  }
+  const parts: MessageParts = { prose: [], code: [], images: 0 };
+  const words = message.role === "toolResult" ? parts.code : parts.prose;
+  for (const block of contentBlocks(message)) {
+    if (block.type === "text") words.push(...texts(block.text));
+    else if (block.type === "thinking") parts.prose.push(...texts(block.thinking));
+    else if (block.type === "image") parts.images++;
+    else if (block.type === "toolCall") parts.code.push(...texts(block.name, json(block.arguments)));
+  }
+  if (message.role === "system") {
+    parts.prose.push(...texts(...Object.values(message.sections ?? {})));
+    if (message.toolsAdded) parts.code.push(...texts(json(message.toolsAdded)));
+  }
+  return parts;
+}
+
+const texts = (...values: unknown[]): string[] =>
+  values.filter((value): value is string => typeof value === "string" && value !== "");
+const json = (value: unknown): string | undefined => JSON.stringify(value);
