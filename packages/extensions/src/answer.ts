@@ -1,16 +1,21 @@
-import type { DecideHook } from "./decide-hook.ts";
-import { describeThrown } from "./extension-error.ts";
-import type { HookAlias } from "./hook-alias.ts";
-import type { MergeRule } from "./merge.ts";
+import {
+  type DecideHook,
+  describeThrown,
+  type ExtensionError,
+  type HookAlias,
+  type MergeRule,
+  type Registration,
+} from "./hook.ts";
 
 /** What one answer to a decide hook turned out to be. */
-export type JudgedAnswer =
+type JudgedAnswer =
   | { readonly kind: "cancel"; readonly reason: string | null }
   | { readonly kind: "refused"; readonly reason: string; readonly error?: unknown }
   /** Without fields it is neutral; `unknown` are names that the hook does not have. */
   | { readonly kind: "fields"; readonly fields: FieldValues; readonly unknown: readonly string[] };
 
 type MergeRulesByName = Readonly<Record<string, MergeRule>>;
+
 type FieldValues = Readonly<Record<string, unknown>>;
 
 /**
@@ -56,4 +61,160 @@ function readFields(rules: MergeRulesByName, given: FieldValues) {
     else if (rule !== "join" || value !== "") fields[field] = structuredClone(value);
   }
   return { fields, unknown, misfit: undefined };
+}
+
+/**
+ * - `threw`, `timed-out`: a handler was skipped, or, being critical, stopped what was going on;
+ * - `invalid-answer`: an answer, or a field of it, was refused;
+ * - `unused-answer`: an answer is valid, and the caller had no use for it;
+ * - `conflict`: two owners answered what has room for one;
+ * - `late-rejection`: a handler failed after it had been given up;
+ * - `missing-member`: an extension uses something that this host does not have, and goes on without it;
+ * - `failed-act`: something an extension began, and does not wait for, failed;
+ * - `refused-load`: an extension was not loaded;
+ * - `unknown-hook`: a handler was registered for a hook that this host does not have.
+ */
+export type ReportKind =
+  | "threw"
+  | "timed-out"
+  | "invalid-answer"
+  | "unused-answer"
+  | "conflict"
+  | "late-rejection"
+  | "missing-member"
+  | "failed-act"
+  | "refused-load"
+  | "unknown-hook";
+
+/** Something the user of extensions should hear about. Nothing is printed here; the host's `onReport` gets it. */
+export interface ExtensionReport {
+  readonly kind: ReportKind;
+  /** Whom it is about; for a conflict first the one whose answer stands. */
+  readonly owners: readonly string[];
+  /** The name the handler was registered under; null where it is about loading. */
+  readonly hook: string | null;
+  /** One sentence or two, for people. */
+  readonly message: string;
+  /** What was thrown, where something was. */
+  readonly error?: unknown;
+}
+
+export function reportThrown(registration: Registration, error: unknown): ExtensionReport {
+  const { owner, hookName: hook } = registration;
+  const message = `${owner} failed in ${hook}: ${describeThrown(error)}`;
+  return { kind: "threw", owners: [owner], hook, message, error };
+}
+
+export function reportTimedOut(registration: Registration): ExtensionReport {
+  const { owner, hookName: hook, timeoutMs } = registration;
+  const message = `${owner} took longer than ${timeoutMs} ms in ${hook} and was given up; if it needs longer, it should register with a larger timeoutMs.`;
+  return { kind: "timed-out", owners: [owner], hook, message };
+}
+
+export function reportLate(registration: Registration, error: unknown): ExtensionReport {
+  const { owner, hookName: hook } = registration;
+  const message = `${owner} failed in ${hook} after it had been given up: ${describeThrown(error)}`;
+  return { kind: "late-rejection", owners: [owner], hook, message, error };
+}
+
+export function reportInvalid(registration: Registration, reason: string, error?: unknown): ExtensionReport {
+  const { owner, hookName: hook } = registration;
+  const message = `The answer of ${owner} to ${hook} was refused: ${reason}`;
+  return {
+    kind: "invalid-answer",
+    owners: [owner],
+    hook,
+    message,
+    ...(error === undefined ? {} : { error }),
+  };
+}
+
+export function reportUnknownField(
+  registration: Registration,
+  field: string,
+  known: readonly string[],
+): ExtensionReport {
+  const { owner, hookName: hook } = registration;
+  const message = `${owner} answered ${hook} with "${field}", which is none of ${known.join(", ")}; the rest of its answer stands.`;
+  return { kind: "invalid-answer", owners: [owner], hook, message };
+}
+
+export function reportConflict(
+  hook: string,
+  field: string,
+  standing: string,
+  refused: string,
+): ExtensionReport {
+  const message = `${standing} and ${refused} both answered ${hook} with "${field}"; that of ${standing} stands.`;
+  return { kind: "conflict", owners: [standing, refused], hook, message };
+}
+
+export function reportUnknownHook(owner: string, hook: string): ExtensionReport {
+  const message = `${owner} registered for "${hook}", a hook that does not exist here; that handler is never called.`;
+  return { kind: "unknown-hook", owners: [owner], hook, message };
+}
+
+export function reportLateSetup(owner: string, error: unknown): ExtensionReport {
+  const message = `The setup of ${owner} failed after it had been given up: ${describeThrown(error)}`;
+  return { kind: "late-rejection", owners: [owner], hook: null, message, error };
+}
+
+/** For whoever loads extensions and goes on without the one that could not be loaded. */
+export function reportRefusedLoad(owner: string, error: ExtensionError): ExtensionReport {
+  return { kind: "refused-load", owners: [owner], hook: null, message: error.message, error };
+}
+
+/** Gives a handler its event; null where the alias it registered under is not for this payload. */
+type EventFor = (alias: HookAlias | null) => object | null;
+
+/**
+ * The events of one run: a frozen object for the hook and one for each alias, made when a handler needs it.
+ * Freezes what `payload` holds, in place, but not `payload` itself.
+ */
+export function eventsOf(hookName: string, payload: object): EventFor {
+  let own: object | undefined;
+  const aliased = new Map<HookAlias, object | null>();
+
+  return (alias) => {
+    own ??= deepFreeze({ ...payload, type: hookName });
+    if (alias === null) return own;
+    let event = aliased.get(alias);
+    if (event === undefined) {
+      event = alias.when(own) ? deepFreeze({ ...alias.map(own), type: alias.name }) : null;
+      aliased.set(alias, event);
+    }
+    return event;
+  };
+}
+
+/** Objects that were frozen here with all they hold; a value handed to several hooks is walked once. */
+const frozen = new WeakSet<object>();
+
+/**
+ * Freezes plain objects and arrays, and what they hold, in place. Everything else stays as it is: an `AbortSignal`,
+ * a `Map` or `Set`, a buffer, an instance of a class, and what stands behind a getter. Any depth will do.
+ */
+export function deepFreeze<Value>(value: Value): Value {
+  const walked = new Set<object>();
+  const open: unknown[] = [value];
+  while (open.length > 0) {
+    const next = open.pop();
+    if (!isPlain(next) || walked.has(next) || frozen.has(next)) continue;
+    walked.add(next);
+    Object.freeze(next);
+    for (const key of Reflect.ownKeys(next)) {
+      open.push(Object.getOwnPropertyDescriptor(next, key)?.value);
+    }
+  }
+  // Only now: a walk that met a revoked proxy has thrown, and must not count as done.
+  for (const object of walked) frozen.add(object);
+  return value;
+}
+
+/** An array, or an object whose prototype is null or at the root of a realm. */
+function isPlain(value: unknown): value is object {
+  if (typeof value !== "object" || value === null) return false;
+  if (Array.isArray(value)) return true;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === null || Object.getPrototypeOf(prototype) === null;
 }

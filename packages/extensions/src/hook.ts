@@ -1,5 +1,4 @@
-import { ExtensionError } from "./extension-error.ts";
-import { HANDLER_LIMIT_MS, refuseTimeLimit } from "./time-limit.ts";
+import type { Draft } from "immer";
 
 /** What every hook value has, whatever its mode. */
 export interface Hook<Payload = unknown, Answer = unknown> {
@@ -20,9 +19,400 @@ export interface HookOptions {
 }
 
 /** The limit of a hook that is being made; throws `ExtensionError` `bad-hook` for one that no timer takes. */
-export function hookTimeLimit(name: string, options: HookOptions): number {
+function hookTimeLimit(name: string, options: HookOptions): number {
   const { timeoutMs = HANDLER_LIMIT_MS } = options;
   const refusal = refuseTimeLimit(timeoutMs);
   if (refusal !== undefined) throw new ExtensionError("bad-hook", `The hook "${name}" has ${refusal}`);
   return timeoutMs;
+}
+
+/** Something happened: every handler is told, in order, and what they return is not looked at. */
+export interface NotifyHook<Payload extends object = object> extends Hook<Payload> {
+  readonly mode: "notify";
+}
+
+/** A hook whose handlers are told something and asked nothing. */
+export function notifyHook<Payload extends object>(
+  name: string,
+  options: HookOptions = {},
+): NotifyHook<Payload> {
+  return { mode: "notify", name, timeoutMs: hookTimeLimit(name, options) };
+}
+
+/**
+ * One value passes through all handlers, in order; each gets what the one before left.
+ * The event is `{type, [field]: value}`, a draft: a handler changes it, assigns to it, or returns `{[field]: other}`.
+ */
+export interface TransformHook<Value = unknown, Field extends string = string> extends Hook<Value> {
+  readonly mode: "transform";
+  /** Where handlers find the value in the event, such as `messages`. */
+  readonly field: Field;
+  /** Why a changed value cannot stand, as a sentence; undefined if it can. */
+  validate?(value: Value): string | undefined;
+}
+
+/** What a transform hook is made of. */
+export interface TransformHookOptions<Value, Field extends string> extends HookOptions {
+  /** Where handlers find the value in the event; anything but `type`. */
+  field: Field;
+  /** Why a changed value cannot stand, as a sentence; undefined if it can. Default: every value stands. */
+  validate?: (value: Value) => string | undefined;
+}
+
+/** Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name. */
+export function transformHook<Value, Field extends string>(
+  name: string,
+  options: TransformHookOptions<Value, Field>,
+): TransformHook<Value, Field> {
+  const { field, validate } = options;
+  if ((field as string) === "type") {
+    throw new ExtensionError("bad-hook", `The hook "${name}" cannot have the field "type"; choose another.`);
+  }
+  const timeoutMs = hookTimeLimit(name, options);
+  return { mode: "transform", name, timeoutMs, field, ...(validate && { validate }) };
+}
+
+/** How the answers of several handlers become one, field by field. */
+export type MergeRules<Answer> = {
+  readonly [Field in keyof Answer]-?: NonNullable<Answer[Field]> extends string
+    ? Extract<MergeRule, "one" | "join">
+    : NonNullable<Answer[Field]> extends boolean
+      ? Extract<MergeRule, "one" | "any">
+      : "one";
+};
+
+/** What every handler of a decide hook may say besides the hook's own fields. */
+export interface Cancellation {
+  /** True: what was about to happen does not. One handler is enough. */
+  cancel?: boolean;
+  /** Why, for whoever asked for it. */
+  reason?: string;
+}
+
+/** All handlers are asked, in order; each answer is validated alone, and those that stand are merged. */
+export interface DecideHook<Payload extends object = object, Answer extends object = object>
+  extends Hook<Payload, Answer> {
+  readonly mode: "decide";
+  /** How each field is merged where several handlers give it. */
+  readonly fields: MergeRules<Answer>;
+  /** Why this one answer cannot stand, as a sentence; undefined if it can. Not asked about a cancellation. */
+  validate?(answer: Partial<Answer>, payload: Readonly<Payload>): string | undefined;
+}
+
+/** What a decide hook is made of. */
+export interface DecideHookOptions<Payload, Answer> extends HookOptions {
+  /** How each field of the answer is merged where several handlers give it: `one`, `any` or `join`. */
+  fields: MergeRules<Answer>;
+  /** Why an answer cannot stand, as a sentence; undefined if it can. Default: every answer stands. */
+  validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
+}
+
+/** Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook has. */
+export function decideHook<Payload extends object, Answer extends object>(
+  name: string,
+  options: DecideHookOptions<Payload, Answer>,
+): DecideHook<Payload, Answer> {
+  const { fields, validate } = options;
+  for (const field of ["cancel", "reason"]) {
+    if (!Object.hasOwn(fields, field)) continue;
+    throw new ExtensionError(
+      "bad-hook",
+      `The hook "${name}" has "${field}" by itself; leave it out of fields.`,
+    );
+  }
+  const timeoutMs = hookTimeLimit(name, options);
+  return { mode: "decide", name, timeoutMs, fields, ...(validate && { validate }) };
+}
+
+/**
+ * Another name under which handlers may register for a hook: they stand in one order with the hook's own handlers,
+ * see the event in the shape the other name promises, and are passed over where `when` says no.
+ */
+export interface HookAlias<Payload extends object = object, Answer extends object = object>
+  extends Hook<Payload, Answer> {
+  readonly mode: "alias";
+  /** The name of the hook it stands for. */
+  readonly of: string;
+  /** Whether this event is for listeners of this name. */
+  when(payload: object): boolean;
+  /** The event in the shape that this name promises. */
+  map(payload: object): object;
+  /** An answer in the shape that the hook itself expects. */
+  mapAnswer(answer: object): object;
+}
+
+/** What another name for a hook is made of: without functions, the same events and answers under a second name. */
+export interface HookAliasOptions<
+  Source extends object,
+  SourceAnswer extends object,
+  Payload extends object,
+  Answer extends object,
+> {
+  /** The hook it stands for. */
+  of: NotifyHook<Source> | DecideHook<Source, SourceAnswer>;
+  /** Which of the hook's events the name is for; default all. Pure. */
+  when?: (payload: Readonly<Source>) => boolean;
+  /** The payload in the shape that handlers of this name expect; default as it is. Pure. */
+  map?: (payload: Readonly<Source>) => Payload;
+  /** The answer in the shape that the hook expects; default as it is. Pure. */
+  mapAnswer?: (answer: Partial<Answer> & Cancellation) => Partial<SourceAnswer> & Cancellation;
+}
+
+/** Another name for a hook, with an event and an answer of its own shape. Its listeners are those of the hook it stands for. */
+export function hookAlias<
+  Source extends object,
+  SourceAnswer extends object = object,
+  Payload extends object = Source,
+  Answer extends object = SourceAnswer,
+>(
+  name: string,
+  options: HookAliasOptions<Source, SourceAnswer, Payload, Answer>,
+): HookAlias<Payload, Answer> {
+  const { of, when, map, mapAnswer } = options;
+  return {
+    mode: "alias",
+    name,
+    timeoutMs: of.timeoutMs,
+    of: of.name,
+    when: (payload) => when === undefined || when(payload as Source),
+    map: (payload) => (map === undefined ? payload : map(payload as Source)),
+    mapAnswer: (answer) => (mapAnswer === undefined ? answer : mapAnswer(answer as Partial<Answer>)),
+  };
+}
+
+export function isHookAlias(hook: Hook): hook is HookAlias {
+  return hook.mode === "alias";
+}
+
+/** Hooks and aliases by their names. */
+export type HookSet = Readonly<Record<string, Hook>>;
+
+/** Throws `ExtensionError` `bad-hook` where a key is not the hook's name, or an alias is for a hook that is not there. */
+export function checkHookSet(hooks: HookSet): void {
+  for (const [name, hook] of Object.entries(hooks)) {
+    if (hook.name !== name) {
+      throw new ExtensionError(
+        "bad-hook",
+        `The hook "${hook.name}" stands under "${name}"; use its own name.`,
+      );
+    }
+    if (isHookAlias(hook) && !Object.hasOwn(hooks, hook.of)) {
+      throw new ExtensionError(
+        "bad-hook",
+        `"${name}" is an alias of "${hook.of}", which the host lacks; add it.`,
+      );
+    }
+  }
+}
+
+/**
+ * - `one`: the first stands, a second is a conflict;
+ * - `join`: strings, one after the other with a blank line between;
+ * - `any`: true if one of them is true.
+ */
+export type MergeRule = "one" | "join" | "any";
+
+/** An answer that was validated, and whose it is. */
+export interface OwnedAnswer {
+  readonly owner: string;
+  readonly answer: Readonly<Record<string, unknown>>;
+}
+
+/** Two handlers answered a field that has room for one answer. */
+interface Conflict {
+  readonly field: string;
+  readonly standing: string;
+  readonly refused: string;
+}
+
+interface MergedAnswer {
+  readonly answer: Readonly<Record<string, unknown>>;
+  /** Per field of the answer, whose words it holds, in order. */
+  readonly owners: Readonly<Record<string, readonly string[]>>;
+  readonly conflicts: readonly Conflict[];
+}
+
+/** Merges answers by top-level field. Pure; `answers` are in the order in which their handlers were asked. */
+export function mergeAnswers(
+  rules: Readonly<Record<string, MergeRule>>,
+  answers: readonly OwnedAnswer[],
+): MergedAnswer {
+  const answer: Record<string, unknown> = {};
+  const owners: Record<string, readonly string[]> = {};
+  const conflicts: Conflict[] = [];
+  for (const [field, rule] of Object.entries(rules)) {
+    const given = answers.filter((one) => Object.hasOwn(one.answer, field));
+    const first = given[0];
+    if (!first) continue;
+    const values = given.map((one) => one.answer[field]);
+    if (rule === "one") {
+      answer[field] = values[0];
+      owners[field] = [first.owner];
+      for (const { owner } of given.slice(1))
+        conflicts.push({ field, standing: first.owner, refused: owner });
+    } else {
+      answer[field] = rule === "join" ? values.join("\n\n") : values.includes(true);
+      owners[field] = given.map((one) => one.owner);
+    }
+  }
+  return { answer, owners, conflicts };
+}
+
+/** The one thing the host itself looks at in what it hands on as `ctx`: an abort ends the waiting for handlers. */
+export interface HandlerContext {
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** What a handler of this hook is given: the payload, or the draft of the one value, and the hook's name as `type`. */
+export type EventOf<One, Name extends string = string> =
+  One extends TransformHook<infer Value, infer Field>
+    ? { readonly type: Name } & { [Key in Field]: Draft<Value> }
+    : One extends Hook<infer Payload, unknown>
+      ? Readonly<Payload> & { readonly type: Name }
+      : never;
+
+/** What a handler of this hook may answer. Nothing, null and `{}` are the same: no opinion. */
+export type AnswerTo<One> =
+  One extends TransformHook<infer Value, infer Field>
+    ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement gives void.
+      void | null | undefined | { [Key in Field]?: Value | Draft<Value> }
+    : One extends Hook<unknown, infer Answer>
+      ? Answer extends object
+        ? // biome-ignore lint/suspicious/noConfusingVoidType: as above.
+          void | null | undefined | (Partial<Answer> & Cancellation)
+        : unknown
+      : never;
+
+/** What an extension registers for a hook: gets the event, and answers in the shape that the hook's mode takes. */
+export type Handler<One, Name extends string, Context> = (
+  event: EventOf<One, Name>,
+  ctx: Context,
+) => AnswerTo<One> | Promise<AnswerTo<One>>;
+
+/** How one handler is asked: when, how long it may take, and whether it may be skipped. */
+export interface HandlerOptions {
+  /** Higher is asked earlier; default 0. Handlers of one priority are asked in the order in which they registered. */
+  priority?: number;
+  /**
+   * What must not be skipped. A critical handler that throws or takes too long cancels what a decide hook asks about;
+   * in a notify or transform hook, there also for a change that is refused, the caller gets an `ExtensionError`.
+   * Default false: reported and skipped, but for one that failed because the host lacks a member that it uses.
+   */
+  critical?: boolean;
+  /** Default: the limit of the hook, in milliseconds. */
+  timeoutMs?: number;
+}
+
+/** One handler of one hook. */
+export interface Registration {
+  /** The extension it belongs to, by the name that reports use. */
+  readonly owner: string;
+  /** The name it was registered under: the hook's own or an alias. */
+  readonly hookName: string;
+  readonly alias: HookAlias | null;
+  readonly handler: (event: object, context: object) => unknown;
+  readonly priority: number;
+  readonly critical: boolean;
+  readonly timeoutMs: number;
+}
+
+/** The handlers of all hooks, each list in the order in which they are asked. */
+export interface Registry {
+  /** Returns the function that removes it again. */
+  add(hookName: string, registration: Registration): () => void;
+  has(hookName: string): boolean;
+  /**
+   * The handlers registered when the walk begins, leaving out those that are removed before their turn;
+   * what is added meanwhile waits for the next walk.
+   */
+  walk(hookName: string): Iterable<Registration>;
+}
+
+export function createRegistry(): Registry {
+  // Lists are replaced, never changed, so that a walk keeps the one it began with.
+  const lists = new Map<string, readonly Registration[]>();
+  const listOf = (hookName: string) => lists.get(hookName) ?? [];
+
+  return {
+    add(hookName, registration) {
+      const list = listOf(hookName);
+      const found = list.findIndex((other) => other.priority < registration.priority);
+      lists.set(hookName, list.toSpliced(found === -1 ? list.length : found, 0, registration));
+      return () => {
+        lists.set(
+          hookName,
+          listOf(hookName).filter((other) => other !== registration),
+        );
+      };
+    },
+    has: (hookName) => listOf(hookName).length > 0,
+    *walk(hookName) {
+      for (const registration of listOf(hookName)) {
+        if (listOf(hookName).includes(registration)) yield registration;
+      }
+    },
+  };
+}
+
+/** 10 s, in milliseconds: what a handler may take where its hook says nothing else. */
+export const HANDLER_LIMIT_MS = 10_000;
+
+/** 5 minutes, in milliseconds: for hooks whose handlers may ask a model before they answer. */
+export const LONG_HANDLER_LIMIT_MS = 300_000;
+
+/** About 25 days. Timers take 32 bits; a larger number would fire at once. */
+const LARGEST_LIMIT_MS = 2 ** 31 - 1;
+
+/** Why these milliseconds cannot be a limit, as a sentence; undefined if they can. */
+export function refuseTimeLimit(milliseconds: number): string | undefined {
+  if (milliseconds > 0 && milliseconds <= LARGEST_LIMIT_MS) return undefined;
+  return `the timeoutMs ${milliseconds}; give milliseconds between 1 and ${LARGEST_LIMIT_MS}.`;
+}
+
+/**
+ * What went wrong:
+ * - `not-found`, `unreadable-folder`, `syntax-error`, `no-default-export`, `load-failed`, `load-timed-out`,
+ *   `foreign-package`: an extension file could not be loaded;
+ * - `setup-failed`: its default export threw or took too long;
+ * - `missing-member`: an extension uses a member of `api`, `ctx` or a lent module that this host does not have;
+ * - `unregistered`: an extension used its api after it had been removed;
+ * - `critical-handler-failed`, `aborted`: a run of a hook could not be finished;
+ * - `bad-handler`, `bad-hook`, `unknown-hook`: the program around the hooks is wrong.
+ */
+export type ExtensionErrorCode =
+  | "not-found"
+  | "unreadable-folder"
+  | "syntax-error"
+  | "no-default-export"
+  | "load-failed"
+  | "load-timed-out"
+  | "foreign-package"
+  | "setup-failed"
+  | "missing-member"
+  | "unregistered"
+  | "critical-handler-failed"
+  | "aborted"
+  | "bad-handler"
+  | "bad-hook"
+  | "unknown-hook";
+
+/** The one error of this package. `owner` names the extension it is about, or is null for the program itself. */
+export class ExtensionError extends Error {
+  override readonly name = "ExtensionError";
+  readonly code: ExtensionErrorCode;
+  readonly owner: string | null;
+
+  constructor(code: ExtensionErrorCode, message: string, options: { owner?: string; cause?: unknown } = {}) {
+    super(message, "cause" in options ? { cause: options.cause } : {});
+    this.code = code;
+    this.owner = options.owner ?? null;
+  }
+}
+
+/** What a thrown value says in one line; anything can be thrown, also `null`. */
+export function describeThrown(thrown: unknown): string {
+  if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
+  if (typeof thrown === "string") return thrown;
+  if (typeof thrown === "object" && thrown !== null) return Object.prototype.toString.call(thrown);
+  return String(thrown);
 }

@@ -1,21 +1,33 @@
-import { type Clock, systemClock } from "./clock.ts";
-import type { DecideHook } from "./decide-hook.ts";
-import { createExtensionApi, type ExtensionApi } from "./extension-api.ts";
-import { describeThrown, ExtensionError } from "./extension-error.ts";
-import type { HandlerContext } from "./handler.ts";
-import type { RunEnvironment } from "./handler-call.ts";
-import type { Hook } from "./hook.ts";
-import { isHookAlias } from "./hook-alias.ts";
-import { checkHookSet, type HookSet } from "./hook-set.ts";
-import { callWithin } from "./limited-call.ts";
-import type { NotifyHook } from "./notify-hook.ts";
-import { createRegistry } from "./registry.ts";
-import { type ExtensionReport, reportLateSetup } from "./report.ts";
-import { type Decision, runDecide } from "./run-decide.ts";
-import { runNotify } from "./run-notify.ts";
-import { runTransform } from "./run-transform.ts";
-import { HANDLER_LIMIT_MS } from "./time-limit.ts";
-import type { TransformHook } from "./transform-hook.ts";
+import { type ExtensionReport, reportLateSetup, reportUnknownHook } from "./answer.ts";
+import {
+  checkHookSet,
+  createRegistry,
+  type DecideHook,
+  describeThrown,
+  ExtensionError,
+  HANDLER_LIMIT_MS,
+  type Handler,
+  type HandlerContext,
+  type HandlerOptions,
+  type Hook,
+  type HookSet,
+  isHookAlias,
+  type NotifyHook,
+  type Registration,
+  type Registry,
+  refuseTimeLimit,
+  type TransformHook,
+} from "./hook.ts";
+import {
+  type Clock,
+  callWithin,
+  type Decision,
+  type RunEnvironment,
+  runDecide,
+  runNotify,
+  runTransform,
+  systemClock,
+} from "./run.ts";
 
 /** What an extension module exports by default. */
 export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
@@ -113,4 +125,92 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
       runDecide(hook, payload, handlersOf(hook), environmentOf(context)),
     report,
   };
+}
+
+/** What an extension is given. `Hooks` maps the names it may use to the hooks behind them. */
+export interface ExtensionApi<Hooks extends HookSet, Context> {
+  /**
+   * Registers a handler under a hook's name; returns the function that removes it. A name that this host does not have
+   * is reported and otherwise harmless, so that an extension written for more hooks still runs.
+   * Throws `ExtensionError` `bad-handler`, and `unregistered` once the extension was removed.
+   */
+  on<Name extends keyof Hooks & string>(
+    hook: Name,
+    handler: Handler<Hooks[Name], Name, Context>,
+    options?: HandlerOptions,
+  ): () => void;
+  /** The same with the hook itself in place of its name. */
+  on<One extends Hook>(
+    hook: One,
+    handler: Handler<One, string, Context>,
+    options?: HandlerOptions,
+  ): () => void;
+}
+
+/** An api, and the function that takes back all that was done with it. */
+interface OwnedApi<Hooks extends HookSet, Context> {
+  readonly api: ExtensionApi<Hooks, Context>;
+  readonly remove: () => void;
+}
+
+function createExtensionApi<Hooks extends HookSet, Context>(
+  owner: string,
+  hooks: Hooks,
+  registry: Registry,
+  report: (report: ExtensionReport) => void,
+): OwnedApi<Hooks, Context> {
+  const removers = new Set<() => void>();
+  let removed = false;
+
+  function on(
+    hook: string | Hook,
+    handler: Registration["handler"],
+    options: HandlerOptions = {},
+  ): () => void {
+    const name = typeof hook === "string" ? hook : hook.name;
+    if (removed) {
+      const message = `${owner} was removed and can no longer register for "${name}".`;
+      throw new ExtensionError("unregistered", message, { owner });
+    }
+    // By name: an extension may hold another instance of the module that defines the hook.
+    const known = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
+    if (known === undefined) {
+      report(reportUnknownHook(owner, name));
+      return () => {};
+    }
+    const registration = readRegistration(owner, known, handler, options);
+    const remove = registry.add(registration.alias?.of ?? name, registration);
+    removers.add(remove);
+    return () => {
+      removers.delete(remove);
+      remove();
+    };
+  }
+
+  return {
+    api: { on } as ExtensionApi<Hooks, Context>,
+    remove() {
+      removed = true;
+      for (const remove of removers) remove();
+      removers.clear();
+    },
+  };
+}
+
+function readRegistration(
+  owner: string,
+  hook: Hook,
+  handler: Registration["handler"],
+  options: HandlerOptions,
+): Registration {
+  const { priority = 0, critical = false, timeoutMs = hook.timeoutMs } = options;
+  const refuse = (what: string) =>
+    new ExtensionError("bad-handler", `${owner} registers for ${hook.name} with ${what}`, { owner });
+  if (typeof handler !== "function")
+    throw refuse(`a ${typeof handler}; give a function (event, ctx) => answer.`);
+  if (!Number.isFinite(priority)) throw refuse(`the priority ${priority}; give a number, higher is earlier.`);
+  const refusal = refuseTimeLimit(timeoutMs);
+  if (refusal !== undefined) throw refuse(refusal);
+  const alias = isHookAlias(hook) ? hook : null;
+  return { owner, hookName: hook.name, alias, handler, priority, critical, timeoutMs };
 }

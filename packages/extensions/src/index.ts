@@ -1,27 +1,40 @@
-export { type Clock, systemClock } from "./clock.ts";
+export { deepFreeze, type ExtensionReport, type ReportKind, reportRefusedLoad } from "./answer.ts";
+export type {
+  AnswerTo,
+  EventOf,
+  Handler,
+  HandlerContext,
+  HandlerOptions,
+  Hook,
+  HookOptions,
+  HookSet,
+  MergeRule,
+} from "./hook.ts";
 export {
   type Cancellation,
   type DecideHook,
   type DecideHookOptions,
   decideHook,
+  ExtensionError,
+  type ExtensionErrorCode,
+  HANDLER_LIMIT_MS,
+  type HookAlias,
+  type HookAliasOptions,
+  hookAlias,
+  LONG_HANDLER_LIMIT_MS,
   type MergeRules,
-} from "./decide-hook.ts";
-export type { ExtensionApi } from "./extension-api.ts";
-export { ExtensionError, type ExtensionErrorCode } from "./extension-error.ts";
-export { deepFreeze } from "./freeze.ts";
-export type { AnswerTo, EventOf, Handler, HandlerContext, HandlerOptions } from "./handler.ts";
-export type { Hook, HookOptions } from "./hook.ts";
-export { type HookAlias, type HookAliasOptions, hookAlias } from "./hook-alias.ts";
-export type { HookSet } from "./hook-set.ts";
+  type NotifyHook,
+  notifyHook,
+  type TransformHook,
+  type TransformHookOptions,
+  transformHook,
+} from "./hook.ts";
+export type { ExtensionApi } from "./host.ts";
 export {
   createExtensionHost,
   type ExtensionHost,
   type ExtensionHostOptions,
   type ExtensionSetup,
 } from "./host.ts";
-export type { MergeRule } from "./merge.ts";
-export { type NotifyHook, notifyHook } from "./notify-hook.ts";
-export { type ExtensionReport, type ReportKind, reportRefusedLoad } from "./report.ts";
-export type { Decision } from "./run-decide.ts";
-export { HANDLER_LIMIT_MS, LONG_HANDLER_LIMIT_MS } from "./time-limit.ts";
-export { type TransformHook, type TransformHookOptions, transformHook } from "./transform-hook.ts";
+export type { Decision } from "./run.ts";
+export { type Clock, systemClock } from "./run.ts";

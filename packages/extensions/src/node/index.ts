@@ -1,2 +1,6 @@
-export { findExtensions } from "./find-extensions.ts";
-export { type LoadExtensionOptions, type LoadedExtension, loadExtension } from "./load-extension.ts";
+export {
+  findExtensions,
+  type LoadExtensionOptions,
+  type LoadedExtension,
+  loadExtension,
+} from "./load-extension.ts";

@@ -1,11 +1,8 @@
 import { chmod, lstat, readdir, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { systemClock } from "../clock.ts";
-import { describeThrown, ExtensionError } from "../extension-error.ts";
+import { describeThrown, ExtensionError, HANDLER_LIMIT_MS, refuseTimeLimit } from "../hook.ts";
 import type { ExtensionSetup } from "../host.ts";
-import { callWithin } from "../limited-call.ts";
-import { HANDLER_LIMIT_MS, refuseTimeLimit } from "../time-limit.ts";
-import { refuseForeignPackages } from "./foreign-package.ts";
+import { callWithin, systemClock } from "../run.ts";
 
 /** What a module is loaded with. */
 export interface LoadExtensionOptions {
@@ -104,4 +101,72 @@ function loadError(owner: string, cause: unknown): ExtensionError {
   // Node adds the list of requiring files on further lines.
   const [what] = describeThrown(cause).split("\n");
   return new ExtensionError("load-failed", `${owner} failed while it was loaded: ${what}`, { owner, cause });
+}
+
+/** Modules, but neither declarations (`.d.ts`) nor hidden files. */
+const MODULE_NAME = /^(?!\.)(?!.*\.d\.ts$).+\.(?:ts|js|mjs)$/;
+
+/**
+ * The extensions of a folder as absolute paths in the order of their names: its `*.ts`, `*.js` and `*.mjs` files, and the
+ * `index.ts` of its folders. Runs nothing. Links count as what they lead to. A folder that does not exist holds none;
+ * one that cannot be read is an `ExtensionError` `unreadable-folder`.
+ */
+export async function findExtensions(folder: string): Promise<readonly string[]> {
+  const home = resolve(folder);
+  const found: string[] = [];
+  for (const name of (await namesOrNone(home)).sort()) {
+    const candidate = MODULE_NAME.test(name) ? join(home, name) : join(home, name, "index.ts");
+    if (!name.startsWith(".") && (await isFile(candidate))) found.push(candidate);
+  }
+  return found;
+}
+
+async function namesOrNone(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (cause) {
+    if (codeOf(cause) === "ENOENT") return [];
+    const message = `The extensions in ${folder} cannot be listed: ${describeThrown(cause)}; make it a readable folder.`;
+    throw new ExtensionError("unreadable-folder", message, { cause });
+  }
+}
+
+async function isFile(path: string): Promise<boolean> {
+  try {
+    return (await stat(path)).isFile();
+  } catch (error) {
+    if (NOTHING_THERE.has(codeOf(error))) return false;
+    const message = `${path} cannot be looked at: ${describeThrown(error)}; make it readable, or take it away.`;
+    throw new ExtensionError("unreadable-folder", message, { cause: error });
+  }
+}
+
+/** Nothing of that name; a file where a folder would have to be; a link that leads to itself. */
+const NOTHING_THERE: ReadonlySet<unknown> = new Set(["ENOENT", "ENOTDIR", "ELOOP"]);
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
+/** Packages of the Pi agent under its present and its former scope; an extension that runs them needs Pi around it. */
+const FOREIGN_PACKAGE = /^(?:@earendil-works\/[^/]+|@mariozechner\/pi-[^/]+)/;
+
+/**
+ * The modules a host lends to `file`, refusing foreign packages that are not among them: even where such a package is
+ * installed, it would bring a second agent into the process. The loader asks `name in modules` for every import that is
+ * left once types are gone, so `import type` needs nothing and a lazy import is refused when it runs.
+ */
+function refuseForeignPackages(file: string, modules: Record<string, unknown>): Record<string, unknown> {
+  return new Proxy(modules, {
+    has(lent, name) {
+      if (Object.hasOwn(lent, name)) return true;
+      const [foreign] = (typeof name === "string" && FOREIGN_PACKAGE.exec(name)) || [];
+      if (foreign === undefined) return false;
+      throw new ExtensionError(
+        "foreign-package",
+        `${file} imports ${foreign}, which belongs to another agent and is not available here; import its types only, and use what (event, ctx) offers in its place.`,
+        { owner: file },
+      );
+    },
+  });
 }

@@ -1,0 +1,327 @@
+import {
+  deepFreeze,
+  type ExtensionReport,
+  eventsOf,
+  judgeAnswer,
+  reportConflict,
+  reportInvalid,
+  reportLate,
+  reportThrown,
+  reportTimedOut,
+  reportUnknownField,
+} from "./answer.ts";
+import {
+  type DecideHook,
+  describeThrown,
+  ExtensionError,
+  type HandlerContext,
+  mergeAnswers,
+  type NotifyHook,
+  type OwnedAnswer,
+  type Registration,
+  type TransformHook,
+} from "./hook.ts";
+
+/**
+ * Tells every handler, one after the other. An abort ends only the waiting: those that are left are still told, since
+ * that something was aborted is often what they are told. Throws `critical-handler-failed` when all have been told.
+ */
+export async function runNotify(
+  hook: NotifyHook,
+  payload: object,
+  handlers: Iterable<Registration>,
+  environment: RunEnvironment,
+): Promise<void> {
+  const eventFor = eventsOf(hook.name, payload);
+  let failed: ExtensionError | undefined;
+  for (const registration of handlers) {
+    const event = eventFor(registration.alias);
+    if (event === null) continue;
+    const outcome = await callHandler(registration, event, environment);
+    if (outcome.kind !== "failed") continue;
+    environment.report(outcome.failure);
+    if (registration.critical) failed ??= criticalFailure(registration, outcome.failure);
+  }
+  if (failed) throw failed;
+}
+
+/**
+ * Passes the value through the handlers. Changes count only when their handler ends well and the hook finds the value
+ * valid; else the next handler gets the value as it was. What comes back is frozen and shares what was not changed.
+ * Throws `critical-handler-failed` at once, and `aborted`: a value that a handler has not seen may be one that it would
+ * have redacted.
+ */
+export async function runTransform<Value, Field extends string>(
+  hook: TransformHook<Value, Field>,
+  value: Value,
+  handlers: Iterable<Registration>,
+  environment: RunEnvironment,
+): Promise<Value> {
+  const { signal } = environment.context;
+  let current = value;
+  for (const registration of handlers) {
+    const before: Record<string, unknown> = { type: hook.name, [hook.field]: current };
+    const work = (await loadDrafting())(before);
+    if (signal?.aborted) throw aborted(hook.name, signal);
+    const outcome = await callHandler(registration, work.draft, environment);
+    if (outcome.kind === "aborted") throw aborted(hook.name, signal);
+    const change =
+      outcome.kind === "failed" ? outcome : readChange(hook, before, work, outcome.answer, registration);
+    if (change.kind === "changed") {
+      current = change.value;
+      continue;
+    }
+    environment.report(change.failure);
+    if (registration.critical) throw criticalFailure(registration, change.failure);
+  }
+  return current;
+}
+
+type Change<Value> = { kind: "changed"; value: Value } | { kind: "refused"; failure: ExtensionReport };
+
+function readChange<Value, Field extends string>(
+  hook: TransformHook<Value, Field>,
+  before: Record<string, unknown>,
+  work: ObjectDraft,
+  answer: unknown,
+  registration: Registration,
+): Change<Value> {
+  const refuse = (reason: string, error?: unknown): Change<Value> => ({
+    kind: "refused",
+    failure: reportInvalid(registration, reason, error),
+  });
+  const { field } = hook;
+  try {
+    const given = typeof answer === "object" && answer !== null ? Object.entries(answer) : [];
+    const replacement = given.find(([key, content]) => key === field && content !== undefined);
+    if (replacement) work.draft[field] = replacement[1];
+    const after = work.finish();
+    // An arrow function may return what it happened to assign; that is no answer if the draft was changed.
+    if (!replacement && given.length > 0 && after === before) return refuse(`it has no "${field}".`);
+    const value = deepFreeze(after[field]) as Value;
+    const reason = hook.validate?.(value);
+    return reason === undefined ? { kind: "changed", value } : refuse(reason);
+  } catch (error) {
+    return refuse(describeThrown(error), error);
+  }
+}
+
+function aborted(hookName: string, signal: AbortSignal | undefined): ExtensionError {
+  return new ExtensionError("aborted", `${hookName} was aborted before all handlers had answered.`, {
+    cause: signal?.reason,
+  });
+}
+
+/** What all handlers together said. */
+export interface Decision<Answer extends object> {
+  /** The answers that stood, merged; empty when nobody had an opinion, when cancelled and when aborted. */
+  readonly answer: Partial<Answer>;
+  /** Per field of `answer`, the extensions whose words it holds, in order. */
+  readonly owners: { readonly [Field in keyof Answer]?: readonly string[] };
+  /** Whose cancellation came first, if any did. A handler that failed cancels if it is critical, or lacked a member. */
+  readonly cancelled: { readonly by: string; readonly reason: string | null } | null;
+  /** The signal of the context ended the asking; handlers that were left have not been asked. */
+  readonly aborted: boolean;
+  /** All reports of this run; the host's `onReport` had them as well. */
+  readonly reports: readonly ExtensionReport[];
+}
+
+const lacksMember = (error: unknown): boolean =>
+  error instanceof ExtensionError && error.code === "missing-member";
+
+/**
+ * Asks every handler, one after the other, also after one has cancelled: an early cancel must not hide that a later
+ * handler fails or disagrees. Any cancellation wins.
+ */
+export async function runDecide<Answer extends object>(
+  hook: DecideHook<object, Answer>,
+  payload: object,
+  handlers: Iterable<Registration>,
+  environment: RunEnvironment,
+): Promise<Decision<Answer>> {
+  const { signal } = environment.context;
+  const eventFor = eventsOf(hook.name, payload);
+  const answers: OwnedAnswer[] = [];
+  const reports: ExtensionReport[] = [];
+  let cancelled: Decision<Answer>["cancelled"] = null;
+  let aborted = false;
+  const report = (one: ExtensionReport) => {
+    reports.push(one);
+    environment.report(one);
+  };
+
+  for (const registration of handlers) {
+    const { owner, alias, critical } = registration;
+    const event = eventFor(alias);
+    if (event === null) continue;
+    const outcome = signal?.aborted
+      ? ({ kind: "aborted" } as const)
+      : await callHandler(registration, event, environment);
+    if (outcome.kind === "aborted") {
+      aborted = true;
+      break;
+    }
+    if (outcome.kind === "failed") {
+      report(outcome.failure);
+      // A guard that cannot ask must not let through.
+      if (critical || lacksMember(outcome.failure.error))
+        cancelled ??= { by: owner, reason: outcome.failure.message };
+      continue;
+    }
+    const judged = judgeAnswer(hook, payload, outcome.answer, alias);
+    if (judged.kind === "cancel") cancelled ??= { by: owner, reason: judged.reason };
+    else if (judged.kind === "refused") report(reportInvalid(registration, judged.reason, judged.error));
+    else {
+      answers.push({ owner, answer: judged.fields });
+      for (const field of judged.unknown)
+        report(reportUnknownField(registration, field, Object.keys(hook.fields)));
+    }
+  }
+
+  const merged = mergeAnswers(hook.fields, answers);
+  for (const { field, standing, refused } of merged.conflicts) {
+    report(reportConflict(hook.name, field, standing, refused));
+  }
+  const usable = cancelled === null && !aborted;
+  return {
+    answer: usable ? (merged.answer as Partial<Answer>) : {},
+    owners: usable ? (merged.owners as Decision<Answer>["owners"]) : {},
+    cancelled,
+    aborted,
+    reports,
+  };
+}
+
+/** What the three loops need besides the hook and its handlers. */
+export interface RunEnvironment {
+  readonly context: HandlerContext;
+  readonly clock: Clock;
+  readonly report: (report: ExtensionReport) => void;
+}
+
+type HandlerOutcome =
+  | { readonly kind: "answered"; readonly answer: unknown }
+  | { readonly kind: "failed"; readonly failure: ExtensionReport }
+  | { readonly kind: "aborted" };
+
+/** Calls one handler within its limits; a failure is handed back, not yet reported. */
+async function callHandler(
+  registration: Registration,
+  event: object,
+  environment: RunEnvironment,
+): Promise<HandlerOutcome> {
+  const { context, clock, report } = environment;
+  const outcome = await callWithin(() => registration.handler(event, context), {
+    timeoutMs: registration.timeoutMs,
+    clock,
+    signal: context.signal,
+    onLate: (error) => report(reportLate(registration, error)),
+  });
+  switch (outcome.kind) {
+    case "threw":
+      return { kind: "failed", failure: reportThrown(registration, outcome.error) };
+    case "timed-out":
+      return { kind: "failed", failure: reportTimedOut(registration) };
+    default:
+      return outcome;
+  }
+}
+
+/** What the caller of a notify or transform hook gets when a handler failed that must not be skipped. */
+function criticalFailure(registration: Registration, failure: ExtensionReport): ExtensionError {
+  const message = `${failure.message} (the handler is registered as critical, so nothing goes on without it)`;
+  const { owner } = registration;
+  return new ExtensionError("critical-handler-failed", message, { owner, cause: failure.error });
+}
+
+/** How a call ended, or why nobody waits for it any longer. */
+type Outcome =
+  | { readonly kind: "answered"; readonly answer: unknown }
+  | { readonly kind: "threw"; readonly error: unknown }
+  | { readonly kind: "timed-out" }
+  | { readonly kind: "aborted" };
+
+interface CallLimits {
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+  /** Gets what the call throws after it was given up, so that it never becomes an unhandled rejection. */
+  readonly onLate: (error: unknown) => void;
+}
+
+/**
+ * Makes a call and waits for it no longer than its limits allow. Never rejects. The call itself cannot be stopped:
+ * it goes on unobserved, and one that blocks the thread blocks it.
+ */
+export function callWithin(call: () => unknown, limits: CallLimits): Promise<Outcome> {
+  const { timeoutMs, clock, signal, onLate } = limits;
+  return new Promise((resolve) => {
+    let waiting = true;
+    const end = (outcome: Outcome) => {
+      waiting = false;
+      stopClock();
+      signal?.removeEventListener("abort", abort);
+      resolve(outcome);
+    };
+    const abort = () => end({ kind: "aborted" });
+    const stopClock = clock.after(timeoutMs, () => end({ kind: "timed-out" }));
+    signal?.addEventListener("abort", abort, { once: true });
+
+    // Inside a promise, a call that throws at once and one that rejects are the same.
+    new Promise((settle) => settle(call())).then(
+      (answer) => {
+        if (waiting) end({ kind: "answered", answer });
+      },
+      (error) => {
+        if (waiting) end({ kind: "threw", error });
+        else if (!isAbort(error, signal)) onLate(error);
+      },
+    );
+    if (signal?.aborted && waiting) abort();
+  });
+}
+
+/** A call that rejects because it was told to stop did what it should. */
+function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
+  if (!signal?.aborted) return false;
+  return error === signal.reason || (error instanceof Error && error.name === "AbortError");
+}
+
+/** Where time limits come from, so that a test need not wait five minutes. */
+export interface Clock {
+  /** Calls `callback` once after `milliseconds`, unless the returned function is called first. */
+  after(milliseconds: number, callback: () => void): () => void;
+}
+
+/** The clock of the process, by `setTimeout`. */
+export const systemClock: Clock = {
+  after(milliseconds, callback) {
+    const timer = setTimeout(callback, milliseconds);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** An object that may be changed at will while the one behind it stays as it is. */
+interface ObjectDraft {
+  readonly draft: Record<string, unknown>;
+  /** The changed copy, sharing what was not changed; the same object if nothing was. The draft is dead afterwards. */
+  finish(): Record<string, unknown>;
+}
+
+type Drafting = (base: Record<string, unknown>) => ObjectDraft;
+
+let drafting: Promise<Drafting> | undefined;
+
+/** immer is loaded for the first handler that may change something: a program without any does not wait for it. */
+function loadDrafting(): Promise<Drafting> {
+  drafting ??= import("immer").then(({ enableMapSet, Immer }) => {
+    enableMapSet();
+    // Freezing is ours: immer's recurses and would freeze the untouched base as well.
+    const immer = new Immer({ autoFreeze: false });
+    return (base) => {
+      const draft = immer.createDraft(base);
+      return { draft, finish: () => immer.finishDraft(draft) };
+    };
+  });
+  return drafting;
+}
