@@ -1,8 +1,8 @@
 import type { ContextEdit, ContextMessage } from "@espalier/session-tree";
-import type { FileOps } from "@espalier/summarizer";
-import type { CompactionSettings } from "./compaction-settings.ts";
-import type { SummaryBlocks } from "./summary-blocks.ts";
-import type { SummaryStyle } from "./summary-style.ts";
+import type { FileOps, SummaryOmission } from "@espalier/summarizer";
+import type { LearntWindows } from "./overflow.ts";
+import type { CompactionSettings } from "./settings.ts";
+import type { SummaryBlocks, SummaryStyle } from "./summary-text.ts";
 
 /** Why a compaction is made. */
 export type CompactionReason = "manual" | "threshold" | "overflow" | "policy";
@@ -60,3 +60,95 @@ export interface NothingToCompact {
 
 /** What a compaction would do, or why there is none; `eligible` tells them apart. */
 export type CompactionPlan = CompactionPreparation | NothingToCompact;
+
+/** A part of a path, by its ends. Null where it is empty. */
+export interface EntryRange {
+  firstEntryId: string | null;
+  lastEntryId: string | null;
+  messages: number;
+}
+
+/** What a compaction records of itself, in `details`: enough to show what it did without anything else. */
+export interface CompactionDetails {
+  reason: CompactionReason;
+  /** The policy's name. */
+  policy: string;
+  /** Who wrote the summary: a summarizer, `fallback` chains say which one answered; or `extension`. */
+  source: string;
+  model: { provider: string; modelId: string } | null;
+  /** What the summary replaces. */
+  covered: EntryRange;
+  /** What stayed. */
+  kept: EntryRange;
+  tokensBefore: number;
+  tokensAfter: number;
+  isSplitTurn: boolean;
+  durationMs: number;
+  readFiles: string[];
+  modifiedFiles: string[];
+  /** What requests for the summary had to shorten or drop. */
+  omitted: { history?: OmittedEntries; turnPrefix?: OmittedEntries };
+  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  missingSections?: string[];
+  /** Automatic compactions in a row, this one included, without an answer of the model between them; 0 for a manual one. */
+  automaticInARow?: number;
+  /** What providers said of their models' windows so far; absent where none did. */
+  learntWindows?: LearntWindows;
+  /** Entries pinned on the path. */
+  pinned?: string[];
+  /** The settings in force, so that a reader from the file's end need not look further back. */
+  settings: { provider: string | null; modelId: string | null; thinkingLevel: string };
+}
+
+/** The ends of a list of entry ids, one id a message. */
+export function rangeOf(ids: readonly string[]): EntryRange {
+  return { firstEntryId: ids[0] ?? null, lastEntryId: ids.at(-1) ?? null, messages: ids.length };
+}
+
+/** What a request for a summary did not show of the entries it was made for, by their ids. */
+export interface OmittedEntries {
+  /** Characters that each tool result, output and argument was cut to; null where they were shown whole. */
+  toolResultLimit: number | null;
+  /** Entries that were shown in part, and how many of their characters were not. */
+  shortened: { entryId: string; characters: number }[];
+  /** Entries whose pictures or other media became a word, and how many of them. */
+  media: { entryId: string; count: number }[];
+  /** Entries that were not shown at all. */
+  dropped: string[];
+  /** The parts they were summarised in; empty where one request served. */
+  chunks: { firstEntryId: string; lastEntryId: string }[];
+  /** Characters cut out of the previous summary, the user's wishes and the summaries of parts. */
+  summaryCharacters: number;
+}
+
+/**
+ * What a request left out, told by entries instead of places in the request; undefined where that is nothing.
+ *
+ * @param ids the entry of each of the request's messages
+ * @param dropped entries that did not even come into the request
+ */
+export function omittedEntries(
+  omission: SummaryOmission | undefined,
+  ids: readonly string[],
+  dropped: readonly string[] = [],
+): OmittedEntries | undefined {
+  const {
+    toolResultLimit = 0,
+    shortened = [],
+    media = [],
+    chunks = [],
+    summaryCharacters = 0,
+  } = omission ?? {};
+  // A hook may have put messages into the request that no entry stands for.
+  const idAt = (place: number): string => ids[place] ?? "";
+  const told: OmittedEntries = {
+    toolResultLimit,
+    shortened: shortened.map(({ message, characters }) => ({ entryId: idAt(message), characters })),
+    media: media.map(({ message, count }) => ({ entryId: idAt(message), count })),
+    dropped: [...dropped, ...(omission?.dropped ?? []).map(idAt)],
+    chunks: chunks.map(({ first, last }) => ({ firstEntryId: idAt(first), lastEntryId: idAt(last) })),
+    summaryCharacters,
+  };
+  const lists = [told.shortened, told.media, told.dropped, told.chunks];
+  return summaryCharacters > 0 || lists.some(({ length }) => length > 0) ? told : undefined;
+}

@@ -1,7 +1,46 @@
-export type { AskOptions } from "./ask-parts.ts";
-export { type CompactOptions, type CompactResult, compact } from "./compact.ts";
-export { type CompactionDetails, type EntryRange, rangeOf } from "./compaction-details.ts";
-export { CompactionError, type CompactionErrorCode } from "./compaction-error.ts";
+export type { AskOptions } from "./compact.ts";
+export {
+  type CompactOptions,
+  type CompactResult,
+  compact,
+  type GenerateSummaryOptions,
+  generateSummary,
+  HISTORY_SECTIONS,
+  SUMMARIZATION_PROMPT,
+  TURN_PREFIX_SECTIONS,
+  TURN_PREFIX_SUMMARIZATION_PROMPT,
+  UPDATE_SUMMARIZATION_PROMPT,
+} from "./compact.ts";
+export type {
+  CompactionPlan,
+  CompactionPreparation,
+  CompactionReason,
+  NothingToCompact,
+} from "./compaction-plan.ts";
+export {
+  type CompactionDetails,
+  type EntryRange,
+  type OmittedEntries,
+  omittedEntries,
+  rangeOf,
+} from "./compaction-plan.ts";
+export {
+  type CompactionSpan,
+  type CutItem,
+  type CutPoint,
+  cutAt,
+  cutItems,
+  findCutPoint,
+  firstKeptProblem,
+  latestUserMessage,
+  legalCuts,
+  openPairs,
+  readSpan,
+  systemInForce,
+  type UserWords,
+  userTexts,
+  waitingItem,
+} from "./cut.ts";
 export {
   type BeforeCompactAnswer,
   type BeforeCompactEvent,
@@ -12,54 +51,46 @@ export {
   sessionBeforeCompact,
   sessionCompact,
   sessionCompactFailed,
-} from "./compaction-hooks.ts";
-export type {
-  CompactionPlan,
-  CompactionPreparation,
-  CompactionReason,
-  NothingToCompact,
-} from "./compaction-plan.ts";
-export { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./compaction-settings.ts";
+} from "./hooks.ts";
 export {
-  type CompactionSpan,
-  latestUserMessage,
-  readSpan,
-  type UserWords,
-  waitingItem,
-} from "./compaction-span.ts";
-export { isByteOverflow, isContextOverflow } from "./context-overflow.ts";
-export { type CutItem, type CutPoint, cutAt, cutItems, findCutPoint, legalCuts } from "./cut-point.ts";
-export { type GenerateSummaryOptions, generateSummary } from "./generate-summary.ts";
-export { type LearntWindows, learntWindows, windowInForce } from "./learnt-windows.ts";
-export { firstKeptProblem } from "./legal-first-kept.ts";
-export type { OffloadPlan } from "./offload-plan.ts";
-export { type OmittedEntries, omittedEntries } from "./omitted-entries.ts";
-export { openPairs } from "./open-pairs.ts";
-export { editsWithout, excessBytes, excessPictures, isPicture, pictureEdits } from "./picture-edits.ts";
-export { type FittedPlan, planAt, planSelection, type Selection } from "./plan-at.ts";
-export type { PlanConditions } from "./plan-conditions.ts";
-export type { CompactionInTheMaking, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
-export { type PrepareOptions, prepareCompaction } from "./prepare-compaction.ts";
-export { HISTORY_SECTIONS, SUMMARIZATION_PROMPT } from "./prompts/summarization-prompt.ts";
+  isByteOverflow,
+  isContextOverflow,
+  type LearntWindows,
+  learntWindows,
+  windowInForce,
+  windowTold,
+} from "./overflow.ts";
+export { type PrepareOptions, prepareCompaction } from "./plan.ts";
+export type { PlanConditions } from "./plan-at.ts";
 export {
-  TURN_PREFIX_SECTIONS,
-  TURN_PREFIX_SUMMARIZATION_PROMPT,
-} from "./prompts/turn-prefix-summarization-prompt.ts";
-export { UPDATE_SUMMARIZATION_PROMPT } from "./prompts/update-summarization-prompt.ts";
-export { shouldCompact } from "./should-compact.ts";
-export { shrinkEdits } from "./shrink-edits.ts";
+  editsWithout,
+  excessBytes,
+  excessPictures,
+  type FittedPlan,
+  isPicture,
+  pictureEdits,
+  planAt,
+  planSelection,
+  type Selection,
+  shrinkEdits,
+} from "./plan-at.ts";
+export type { CompactionInTheMaking, OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export { shouldCompact, tokenBudget, trustedTokens } from "./policy.ts";
 export {
+  CompactionError,
+  type CompactionErrorCode,
+  type CompactionSettings,
+  DEFAULT_COMPACTION_SETTINGS,
+  thresholdOf,
+} from "./settings.ts";
+export {
+  frameSummary,
   goalIn,
   joinSummary,
   latestUserMessageIn,
+  PLANNED_SUMMARY_TOKENS,
   proseOf,
   SUMMARY_NOTE,
   type SummaryBlocks,
-} from "./summary-blocks.ts";
-export { PLANNED_SUMMARY_TOKENS } from "./summary-limit.ts";
-export { frameSummary, type SummaryStyle } from "./summary-style.ts";
-export { systemInForce } from "./system-in-force.ts";
-export { tokenBudget } from "./token-budget.ts";
-export { trustedTokens } from "./trusted-tokens.ts";
-export { userTexts } from "./user-texts.ts";
-export { windowTold } from "./window-told.ts";
+  type SummaryStyle,
+} from "./summary-text.ts";

@@ -1,9 +1,19 @@
-import type { ContextMessage, Entry, SessionContext } from "@espalier/session-tree";
-import type { EntryRange } from "./compaction-details.ts";
-import type { CompactionPlan, CompactionPreparation, CompactionReason } from "./compaction-plan.ts";
-import type { CompactionSettings } from "./compaction-settings.ts";
-import type { OffloadPlan } from "./offload-plan.ts";
-import type { PrepareOptions } from "./prepare-compaction.ts";
+import {
+  type ContextEdit,
+  type ContextMessage,
+  type Entry,
+  estimateTokens,
+  type SessionContext,
+} from "@espalier/session-tree";
+import { charsEstimator, type TokenEstimator, usageMeter } from "@espalier/summarizer";
+import type {
+  CompactionPlan,
+  CompactionPreparation,
+  CompactionReason,
+  EntryRange,
+} from "./compaction-plan.ts";
+import { type PrepareOptions, prepareCompaction } from "./plan.ts";
+import { type CompactionSettings, thresholdOf } from "./settings.ts";
 
 /** What a policy judges by. */
 export interface PolicySituation {
@@ -69,4 +79,60 @@ export interface Policy {
     made: CompactionInTheMaking,
     situation: PolicySituation,
   ): Record<string, unknown>;
+}
+
+/** The default policy: compacts when the context comes near the model's window, and keeps the newest tokens. */
+export const tokenBudget: Policy = {
+  name: "token-budget",
+  judgedAt: "request",
+  estimate: estimateTokens,
+  judge: ({ context, settings, overheadTokens }) =>
+    shouldCompact(trustedTokens(context, overheadTokens), settings.contextWindow, settings)
+      ? "threshold"
+      : undefined,
+  plan: ({ path, settings, overheadTokens }, options) =>
+    prepareCompaction(path, settings, { overheadTokens, ...options }),
+};
+
+/** Whether a context of this size is due for compaction by itself: strictly above the window less the reserve. */
+export function shouldCompact(
+  contextTokens: number,
+  contextWindow: number,
+  settings: Pick<CompactionSettings, "autoCompact" | "reserveTokens">,
+): boolean {
+  return (
+    settings.autoCompact &&
+    contextTokens > thresholdOf({ contextWindow, reserveTokens: settings.reserveTokens })
+  );
+}
+
+/**
+ * The size of a request for the decision whether to compact: the last usage a provider reported that still describes
+ * what stands before it (nothing was compacted or edited since), plus an estimate of what follows; without one, an
+ * estimate of everything.
+ *
+ * @param overheadTokens of system prompt and tools, which a provider has counted and an estimate has not
+ * @param estimator characters / 4 by default
+ */
+export function trustedTokens(
+  context: SessionContext,
+  overheadTokens = 0,
+  estimator: TokenEstimator = charsEstimator,
+): number {
+  const isTrusted = (index: number) => !context.prefixChanged[index];
+  const { tokens, usageIndex } = usageMeter(estimator).measure(context.messages, isTrusted);
+  return usageIndex === null ? tokens + overheadTokens : tokens;
+}
+
+/** What would be moved out of a context into files. Data: nothing is written yet. */
+export interface OffloadPlan {
+  /** Texts that go to files, each with the path that the context then names. */
+  files: { path: string; text: string }[];
+  /** What the entries say instead. */
+  edits: ContextEdit[];
+  offloadedCount: number;
+  /** Tokens that the context has less. */
+  freedTokens: number;
+  /** Whether the context is above the threshold all the same. */
+  stillExceedsThreshold: boolean;
 }

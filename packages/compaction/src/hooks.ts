@@ -2,8 +2,8 @@ import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensi
 import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/session-tree";
 import type { FileOps } from "@espalier/summarizer";
 import type { CompactionReason } from "./compaction-plan.ts";
-import type { CompactionSettings } from "./compaction-settings.ts";
-import { firstKeptProblem, isNoSmaller } from "./legal-first-kept.ts";
+import { firstKeptProblem, isNoSmaller } from "./cut.ts";
+import type { CompactionSettings } from "./settings.ts";
 
 /** What an extension is shown of a compaction that is about to be made. */
 export interface BeforeCompactEvent {

@@ -1,6 +1,6 @@
-import { CHARS_PER_TOKEN } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
 import { cutText, escapeText, type FileLists, formatFileLists, unescapeText } from "@espalier/summarizer";
-import { commonLimit } from "./common-limit.ts";
+import { type CompactionSettings, commonLimit, thresholdOf } from "./settings.ts";
 
 /** What stands beside the model's prose in a summary, so that it survives whatever the model writes. */
 export interface SummaryBlocks {
@@ -152,3 +152,72 @@ function escapedWithin(text: string, most: number): string {
   }
   return escapeText(cutText(text, fits, "head-tail"));
 }
+
+/** How a policy wants its summary asked for and written; what is left out is as for the default policy. */
+export interface SummaryStyle {
+  /** What to write and in which form. Default: the summarization prompt, or its update. */
+  instructions?: string;
+  /** Headings that the summary is asked for. */
+  sections?: readonly string[];
+  /** The system prompt of the request. */
+  systemPrompt?: string;
+  /** What a model is shown of the messages. Default: escaped data between tags. */
+  render?: (messages: readonly ContextMessage[]) => string;
+  /**
+   * To how many characters tool results are cut, one limit after the other, until the request fits. Default 2,000, then
+   * less; Infinity shows them whole where there is room.
+   */
+  toolResultLimits?: readonly number[];
+  /** The most tokens of the summary, however much it replaces; never more than there is room for. */
+  maxOutputTokens?: number;
+  /** The model that is asked, where it shall be another than the summarizer's own. */
+  model?: string;
+  /** How often a model is asked in all; after the n-th failure one waits n seconds. Default: only passing trouble is waited for. */
+  attempts?: number;
+  /** What the text of the summary begins with, its blank line included. */
+  heading?: string;
+}
+
+/** The prose behind the heading and the earlier summaries that a policy wants in front of it. */
+export function frameSummary(
+  prose: string,
+  { style, stackedOn }: { style?: SummaryStyle | undefined; stackedOn?: string | undefined },
+): string {
+  return `${style?.heading ?? ""}${stackedOn ? `${stackedOn}\n` : ""}${prose}`;
+}
+
+/** The size that a summary's prose is planned with, in tokens: what the extractive summarizer writes at the most. */
+export const PLANNED_SUMMARY_TOKENS = 2_000;
+
+/** The share of the reserve that a summary's prose may take (as in Pi: the rest is for the answer itself). */
+const SHARE_OF_RESERVE = 0.8;
+
+/** No summary is asked to be shorter than this: below it there is no room for its headings. */
+const SHORTEST_SUMMARY = 256;
+
+/** What is summarised has to become smaller by this, or the compaction is not worth its loss. */
+const LARGEST_RATIO = 0.8;
+
+/** The tokens that a plan reckons with for the prose: less in a small window, and less than what it replaces. */
+export function plannedSummary(settings: CompactionSettings, replaced: number): number {
+  const small = Math.max(1, Math.floor(thresholdOf(settings) / 4));
+  return Math.min(PLANNED_SUMMARY_TOKENS, small, worthwhile(replaced));
+}
+
+/**
+ * The most tokens the prose may have: its share of the reserve, what room there is, and less than what it replaces
+ * (messages and the previous summary); or what a policy wants, if there is room.
+ */
+export function summaryLimit(
+  settings: CompactionSettings,
+  room: number,
+  replaced: number,
+  wanted?: number,
+): number {
+  if (wanted) return Math.max(SHORTEST_SUMMARY, Math.min(wanted, room));
+  const share = Math.max(PLANNED_SUMMARY_TOKENS, Math.floor(settings.reserveTokens * SHARE_OF_RESERVE));
+  return Math.max(SHORTEST_SUMMARY, Math.min(share, room, worthwhile(replaced)));
+}
+
+const worthwhile = (replaced: number): number =>
+  Math.max(SHORTEST_SUMMARY, Math.floor(replaced * LARGEST_RATIO));
