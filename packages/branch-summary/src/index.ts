@@ -1,5 +1,17 @@
-export { BRANCH_SECTIONS, BRANCH_SUMMARY_PROMPT } from "./branch-summary-prompt.ts";
-export { type BranchEntries, collectEntriesForBranchSummary } from "./collect-entries.ts";
+export {
+  BRANCH_SECTIONS,
+  BRANCH_SUMMARY_PROMPT,
+  type BranchEntries,
+  type BranchSummaryPlan,
+  type BranchSummaryResult,
+  collectEntriesForBranchSummary,
+  type GenerateBranchSummaryOptions,
+  generateBranchSummary,
+  hasSomethingToTell,
+  type PreparedBranch,
+  planBranchSummary,
+  prepareBranchEntries,
+} from "./branch-summary.ts";
 export {
   type BeforeForkAnswer,
   type BeforeForkEvent,
@@ -12,10 +24,3 @@ export {
   sessionNavigate,
   sessionTree,
 } from "./fork-hooks.ts";
-export {
-  type BranchSummaryResult,
-  type GenerateBranchSummaryOptions,
-  generateBranchSummary,
-} from "./generate-branch-summary.ts";
-export { type BranchSummaryPlan, hasSomethingToTell, planBranchSummary } from "./plan-branch-summary.ts";
-export { type PreparedBranch, prepareBranchEntries } from "./prepare-entries.ts";
