@@ -1,11 +1,22 @@
-import { joinSummary, type Policy, proseOf, readSpan, type SummaryStyle } from "@espalier/compaction";
-import { estimateTokens } from "@espalier/session-tree";
-import { countActive } from "./active-messages.ts";
-import { planKeepingNewest } from "./keep-newest.ts";
-import { checkMessageCountSettings, type MessageCountSettings } from "./message-count-settings.ts";
-import { renderLines } from "./message-lines.ts";
-import { RANGE_SUMMARY_PROMPT } from "./prompts/range-summary.ts";
-import { type SessionSummary, SUMMARY_HEADING, stackIn } from "./session-summary.ts";
+import {
+  type CompactionPlan,
+  type CutItem,
+  cutAt,
+  joinSummary,
+  legalCuts,
+  openPairs,
+  type PlanConditions,
+  type Policy,
+  type PolicySituation,
+  planAt,
+  prepareCompaction,
+  proseOf,
+  readSpan,
+  type SummaryStyle,
+} from "@espalier/compaction";
+import { type ContextMessage, estimateTokens, type SessionContext } from "@espalier/session-tree";
+import { activeMessages, countActive, type SessionSummary, SUMMARY_HEADING, stackIn } from "./history.ts";
+import { checkBelow, checkRanges, type PlanOptions, RANGE_SUMMARY_PROMPT, renderLines } from "./shared.ts";
 
 const STYLE: SummaryStyle = {
   instructions: RANGE_SUMMARY_PROMPT,
@@ -58,3 +69,104 @@ export function messageCount(settings: Partial<MessageCountSettings> = {}): Poli
 /** Prose as a summary has it: tags of ours that somebody else's quotes are escaped there, and take more room. */
 const asWritten = (prose: string): string =>
   proseOf(joinSummary(prose, { pinned: [], files: { readFiles: [], modifiedFiles: [] } }, 0));
+
+/** When messages are counted (origins 000). */
+export interface MessageCountSettings {
+  /** More active messages than this are compacted. Above `keepLast`. Default 50. */
+  maxMessages: number;
+  /** The newest messages, which stay as they are. Default 10. */
+  keepLast: number;
+}
+
+/** `keepLast` as in origins 000, which leaves `maxMessages` open. */
+export const DEFAULT_MESSAGE_COUNT_SETTINGS: MessageCountSettings = { maxMessages: 50, keepLast: 10 };
+
+/**
+ * The settings with defaults filled in.
+ * @throws PolicyError `settings`, naming the keys
+ */
+export function checkMessageCountSettings(
+  settings: Partial<MessageCountSettings> = {},
+): MessageCountSettings {
+  const all = { ...DEFAULT_MESSAGE_COUNT_SETTINGS, ...settings };
+  checkRanges(all, { maxMessages: { least: 2 }, keepLast: { least: 1 } });
+  checkBelow(all, "keepLast", "maxMessages");
+  return all;
+}
+
+/**
+ * Plans a compaction that keeps the newest `count` messages. Where the cut would fall between a call and its results it
+ * moves back to the call: more stay, never fewer. Everything before is summarised as one span, whatever turn it ends in.
+ * What is kept and does not fit the window is shortened; where not even that helps, less is kept, as the default policy does.
+ *
+ * @throws CompactionError `irreducible`
+ */
+export function planKeepingNewest(
+  count: number,
+  situation: PolicySituation,
+  options: PlanOptions,
+): CompactionPlan {
+  const { path, settings, overheadTokens } = situation;
+  const span = readSpan(path);
+  const at = cutKeeping(span.items, count);
+  if (at <= 0) {
+    if (options.isOverflow) return prepareCompaction(path, settings, { overheadTokens, ...options });
+    return { eligible: false, reason: nothingBeyond(count, messagesIn(span.items)) };
+  }
+  const conditions: PlanConditions = {
+    estimate: estimateTokens,
+    overheadTokens,
+    isOverflow: false,
+    pinned: [],
+    ...options,
+    settings,
+  };
+  const { firstKeptIndex } = cutAt(span.items, at);
+  const { plan, fits } = planAt(span, { firstKeptIndex, turnStartIndex: -1, isSplitTurn: false }, conditions);
+  if (!fits) {
+    // Never more than was to be kept: else a small context that this summary does not fit beside would stay whole.
+    const kept = plan.keptMessages.reduce((sum, message) => sum + estimateTokens(message), 0);
+    const keepRecentTokens = Math.min(settings.keepRecentTokens, kept);
+    return prepareCompaction(path, { ...settings, keepRecentTokens }, { overheadTokens, ...options });
+  }
+  if (plan.historyIds.length > 0) return plan;
+  return { eligible: false, reason: nothingBeyond(count, messagesIn(span.items)) };
+}
+
+/** The item from which on at least `count` messages stay and where a path may be cut; -1 when there is none. */
+export function cutKeeping(items: readonly CutItem[], count: number): number {
+  let at = items.length;
+  for (let left = count; at > 0 && left > 0; left -= items[at]!.messages.length) at--;
+  return legalCuts(items).lastIndexOf(1, at);
+}
+
+const messagesIn = (items: readonly CutItem[]): number =>
+  items.reduce((sum, { messages }) => sum + messages.length, 0);
+
+function nothingBeyond(count: number, messages: number): string {
+  if (messages === 0) return "Nothing to compact: there are no messages yet.";
+  return `Nothing to compact: of ${messages} messages the newest ${count} stay as they are, and what belongs to them.`;
+}
+
+/**
+ * A context's messages with at most the newest `limit` active ones; the summary and the system's words in front of them
+ * are not counted. A call and its results go out together or not at all, so there may be fewer; only where not one
+ * message could be left, the newest call stays with all its results.
+ */
+export function newestWhole(
+  context: Pick<SessionContext, "messages" | "sources">,
+  limit: number,
+): readonly ContextMessage[] {
+  const active = activeMessages(context);
+  if (active.length <= limit) return context.messages;
+  const from = firstWhole(active, active.length - limit);
+  return [...context.messages.slice(0, context.messages.length - active.length), ...active.slice(from)];
+}
+
+/** The first place from `from` on that lies between no call and its results, else the last one before. */
+function firstWhole(messages: readonly ContextMessage[], from: number): number {
+  const open = openPairs(messages.map((message) => [message]));
+  for (let at = from; at < messages.length; at++) if (open[at] === 0) return at;
+  for (let at = from; at > 0; at--) if (open[at] === 0) return at;
+  return 0;
+}

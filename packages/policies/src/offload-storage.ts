@@ -1,3 +1,6 @@
+import { type ContextMessage, contentBlocks, type ToolResultMessage } from "@espalier/session-tree";
+import { checkRanges, type PolicyLog } from "./shared.ts";
+
 /** Where results lie that were moved out of a context. What it holds is a copy: the log keeps every original. */
 export interface OffloadStorage {
   /** Where a text is kept, or would be; the same text, the same path. */
@@ -14,4 +17,158 @@ export interface OffloadStorage {
   remove(path: string): Promise<void>;
   /** Paths of everything kept, and of what a writer that died left behind. */
   list(): Promise<string[]>;
+}
+
+/** Results kept in memory, under numbered paths: for tests, and for contexts that are no file. */
+export function memoryOffloadStorage(folder = "offloaded"): OffloadStorage {
+  const numbers = new Map<string, number>();
+  const texts = new Map<string, string>();
+  const owned = new RegExp(`^${folder.replace(/[^A-Za-z0-9/_-]/g, "\\$&")}/\\d+\\.txt$`);
+  const pathFor = (text: string) => {
+    if (!numbers.has(text)) numbers.set(text, numbers.size + 1);
+    return `${folder}/${numbers.get(text)}.txt`;
+  };
+  return {
+    pathFor,
+    owns: (path) => owned.test(path),
+    has: async (path) => texts.has(path),
+    async write(text) {
+      texts.set(pathFor(text), text);
+      return pathFor(text);
+    },
+    read: async (path) => texts.get(path),
+    async remove(path) {
+      texts.delete(path);
+    },
+    list: async () => [...texts.keys()],
+  };
+}
+
+/**
+ * Messages with the content of offloaded results read back; a result whose file is gone says so. Only paths of the
+ * storage are read: a tool's own words that look like a reference stay what they are.
+ */
+export async function restoreOffloadedContent(
+  messages: readonly ContextMessage[],
+  storage: OffloadStorage,
+): Promise<ContextMessage[]> {
+  return Promise.all(
+    messages.map(async (message) => {
+      const path = offloadedPath(message);
+      if (path === undefined || !storage.owns(path)) return message;
+      return withText(message as ToolResultMessage, (await storage.read(path)) ?? contentUnavailable(path));
+    }),
+  );
+}
+
+/** The paths that messages name; {@link restoreOffloadedContent} reads those of its storage. */
+export function offloadedPaths(messages: readonly ContextMessage[]): string[] {
+  return messages.map(offloadedPath).filter((path) => path !== undefined);
+}
+
+/**
+ * Removes every file of a storage that nothing refers to; returns the removed ones. One that cannot be removed, or all
+ * where nobody can say which there are, is a warning and stays: what was compacted is compacted all the same.
+ */
+export async function cleanupOffloadedFiles(
+  storage: OffloadStorage,
+  referenced: ReadonlySet<string>,
+  log: PolicyLog = console,
+): Promise<string[]> {
+  const deleted: string[] = [];
+  for (const path of await listed(storage, log)) {
+    if (referenced.has(path)) continue;
+    try {
+      await storage.remove(path);
+      deleted.push(path);
+    } catch (error) {
+      log.warn(`The offloaded file ${path} could not be removed; it can be deleted by hand.`, { error });
+    }
+  }
+  return deleted;
+}
+
+async function listed(storage: OffloadStorage, log: PolicyLog): Promise<string[]> {
+  try {
+    return await storage.list();
+  } catch (error) {
+    log.warn("Offloaded files could not be looked through, and stay; they can be deleted by hand.", {
+      error,
+    });
+    return [];
+  }
+}
+
+const REFERENCE = "Tool result is at: ";
+
+/** What the context says instead of a result that lies in a file. */
+export const offloadReference = (path: string): string => `${REFERENCE}${path}`;
+
+/** What a summarizer is shown of a result whose file is gone. */
+export const contentUnavailable = (path: string): string => `[Content unavailable: ${path}]`;
+
+/** The path that a result names instead of its content; undefined for any other message. */
+export function offloadedPath(message: ContextMessage): string | undefined {
+  return message.role === "toolResult" ? referencedPath(message) : undefined;
+}
+
+/** The path in a content that is nothing but a reference. */
+export function referencedPath(content: { content?: unknown }): string | undefined {
+  const blocks = contentBlocks(content);
+  const [only] = blocks;
+  if (blocks.length !== 1 || only?.type !== "text" || typeof only.text !== "string") return undefined;
+  const isReference = only.text.startsWith(REFERENCE) && !only.text.includes("\n");
+  return isReference ? only.text.slice(REFERENCE.length) : undefined;
+}
+
+/** A result with this text as its content. */
+export function withText(message: ToolResultMessage, text: string): ToolResultMessage {
+  return { ...message, content: [{ type: "text", text }] };
+}
+
+/** When results move to files, and what follows where that is not enough (origins 003). All sizes are tokens. */
+export interface OffloadSettings {
+  /** A context above this has results moved out. Default, and the most: the size above which the model's window leaves no reserve. */
+  offloadThreshold?: number;
+  /** Smaller results stay. Default 1,000. */
+  offloadMinTokens: number;
+  /** Moving out less than this, while the context stays above the threshold, makes a compaction due. Default 15,000. */
+  triggerTokens: number;
+  /** The newest messages, which a compaction keeps. Default 5. */
+  preserveCount: number;
+  /** How long the summary shall be; it may have 1.2 times as many. Default 8,000. */
+  targetTokens: number;
+  /** The model that summarises; default: the session's. */
+  model?: string;
+  /** How often a summary is asked for in all. Default 3. */
+  retryCount: number;
+}
+
+/** The numbers of origins 003, in tokens; `offloadMinTokens` it leaves open. */
+export const DEFAULT_OFFLOAD_SETTINGS: OffloadSettings = {
+  offloadMinTokens: 1_000,
+  triggerTokens: 15_000,
+  preserveCount: 5,
+  targetTokens: 8_000,
+  retryCount: 3,
+};
+
+/** How much longer than its target a summary may be before it is cut off (origins 003: 20 % of room). */
+export const OUTPUT_MARGIN = 1.2;
+
+/**
+ * The settings with defaults filled in.
+ * @throws PolicyError `settings`, naming the key
+ */
+export function checkOffloadSettings(settings: Partial<OffloadSettings> = {}): OffloadSettings {
+  const all = { ...DEFAULT_OFFLOAD_SETTINGS, ...settings };
+  checkRanges(all, {
+    offloadThreshold: { least: 1 },
+    offloadMinTokens: { least: 1 },
+    triggerTokens: { least: 0 },
+    preserveCount: { least: 1 },
+    targetTokens: { least: 256 },
+    retryCount: { least: 1, most: 10 },
+  });
+  return all;
 }

@@ -1,5 +1,6 @@
 import {
   type CompactionPlan,
+  DEFAULT_COMPACTION_SETTINGS,
   type OffloadPlan,
   type Policy,
   type PolicySituation,
@@ -7,19 +8,39 @@ import {
   thresholdOf,
   trustedTokens,
 } from "@espalier/compaction";
-import { type Entry, estimateTokens, messageText } from "@espalier/session-tree";
-import { COMPRESSED_HISTORY_HEADING } from "./compressed-history.ts";
-import { WHOLE_RESULTS_FIRST } from "./generate-summary.ts";
-import { planKeepingNewest } from "./keep-newest.ts";
-import { offloadIfNeeded } from "./offload-if-needed.ts";
-import { checkOffloadSettings, type OffloadSettings, OUTPUT_MARGIN } from "./offload-settings.ts";
-import { contentFor, originalText } from "./offloaded-entries.ts";
+import {
+  type ContextEdit,
+  type ContextMessage,
+  contentBlocks,
+  contextEdit,
+  type Entry,
+  estimateTokens,
+  isFailedAnswer,
+  isMessage,
+  messageText,
+  type ToolResultMessage,
+} from "@espalier/session-tree";
 import {
   COMPACT_SUMMARY_SECTIONS,
   COMPACT_SUMMARY_TASK,
+  COMPRESSED_HISTORY_HEADING,
   compactSummaryPrompt,
-} from "./prompts/compact-summary.ts";
-import { offloadedPaths } from "./restore-offloaded-content.ts";
+  WHOLE_RESULTS_FIRST,
+} from "./context-compactor.ts";
+import { planKeepingNewest } from "./message-count.ts";
+import {
+  checkOffloadSettings,
+  DEFAULT_OFFLOAD_SETTINGS,
+  memoryOffloadStorage,
+  type OffloadSettings,
+  type OffloadStorage,
+  OUTPUT_MARGIN,
+  offloadedPath,
+  offloadedPaths,
+  offloadReference,
+  referencedPath,
+  withText,
+} from "./offload-storage.ts";
 
 /**
  * Moves large tool results to files first, and compacts only when that frees too little (origins 003): both before a
@@ -100,3 +121,151 @@ function withFilesToRead(plan: CompactionPlan & { eligible: true }): CompactionP
       : {}),
   };
 }
+
+/** When results move out, and where to. Sizes are tokens; defaults as in `OffloadSettings`. */
+export interface OffloadOptions
+  extends Partial<Pick<OffloadSettings, "offloadThreshold" | "offloadMinTokens">> {
+  /** Where a text will be kept. Default: numbered paths in a folder `offloaded`. */
+  pathFor?: (text: string) => string;
+  /** Tokens of one message. Default: characters / 4. */
+  estimate?: (message: ContextMessage) => number;
+  /** Size of what is judged. Default: the messages as estimated. */
+  tokens?: number;
+  /** The whole text of a result, where the message has been shortened. Default: that of the message. */
+  originalOf?: (message: ToolResultMessage, index: number) => string;
+}
+
+/** A result that moves to a file. */
+export interface OffloadedResult {
+  /** Its place among the messages. */
+  index: number;
+  path: string;
+  text: string;
+}
+
+/** Messages after results were moved out, and whether that was enough. */
+export interface OffloadResult {
+  messages: ContextMessage[];
+  offloadedCount: number;
+  freedTokens: number;
+  stillExceedsThreshold: boolean;
+  /** What has to be written before the messages are used. */
+  files: OffloadedResult[];
+}
+
+/**
+ * Replaces large tool results by references to files, oldest first, until the messages are no longer above the
+ * threshold. Pure: the files it lists are for the caller to write. Those after the newest answer stay, the model has
+ * not read them; so do results with media, which a text file cannot hold.
+ */
+export function offloadIfNeeded(
+  messages: readonly ContextMessage[],
+  options: OffloadOptions = {},
+): OffloadResult {
+  const {
+    offloadThreshold = thresholdOf(DEFAULT_COMPACTION_SETTINGS),
+    offloadMinTokens = DEFAULT_OFFLOAD_SETTINGS.offloadMinTokens,
+    pathFor = memoryOffloadStorage().pathFor,
+    estimate = estimateTokens,
+    originalOf = messageText,
+  } = options;
+  const after = [...messages];
+  const files: OffloadedResult[] = [];
+  let tokens = options.tokens ?? messages.reduce((sum, message) => sum + estimate(message), 0);
+  let freedTokens = 0;
+  const newestAnswer = messages.findLastIndex(
+    (message) => message.role === "assistant" && !isFailedAnswer(message),
+  );
+  for (let index = 0; index < newestAnswer && tokens > offloadThreshold; index++) {
+    const message = messages[index]!;
+    if (!canMove(message) || estimate(message) < offloadMinTokens) continue;
+    const text = originalOf(message, index);
+    const path = pathFor(text);
+    const reference = withText(message, offloadReference(path));
+    const freed = estimate(message) - estimate(reference);
+    if (freed <= 0) continue;
+    files.push({ index, path, text });
+    after[index] = reference;
+    freedTokens += freed;
+    tokens -= freed;
+  }
+  return {
+    messages: after,
+    offloadedCount: files.length,
+    freedTokens,
+    stillExceedsThreshold: tokens > offloadThreshold,
+    files,
+  };
+}
+
+function canMove(message: ContextMessage): message is ToolResultMessage {
+  return (
+    message.role === "toolResult" &&
+    offloadedPath(message) === undefined &&
+    contentBlocks(message).every(({ type }) => type === "text")
+  );
+}
+
+/** An entry whose content lies in a file, as the newest edit of it says. */
+export interface OffloadedEntry {
+  targetId: string;
+  path: string;
+}
+
+/** What the end of a path has in files. Entries that a newer edit gave another content are not among it. */
+export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
+  const found = new Map<string, string>();
+  for (const entry of path) {
+    if (!contextEdit.is(entry)) continue;
+    const at = entry.replacement === null ? undefined : referencedPath(entry.replacement);
+    if (at === undefined) found.delete(entry.targetId);
+    else found.set(entry.targetId, at);
+  }
+  const ids = new Set(path.map(({ id }) => id));
+  // What a compaction hides is above the end of the path that was given.
+  return [...found]
+    .filter(([targetId]) => ids.has(targetId))
+    .map(([targetId, at]) => ({ targetId, path: at }));
+}
+
+/** What makes the files of a path whole again. */
+export interface OffloadRepair {
+  /** Texts whose file may be missing, from the log. */
+  texts: { path: string; text: string }[];
+  /** For entries whose file lies elsewhere, as after a fork or a move: what names the own file instead. */
+  edits: ContextEdit[];
+}
+
+/**
+ * How files that a path refers to (default: all of them) are had again from the log. A reference whose name is not the
+ * one its original would get was not written by us, and is left alone.
+ */
+export function planOffloadRepair(
+  path: readonly Entry[],
+  storage: Pick<OffloadStorage, "pathFor">,
+  entries: readonly OffloadedEntry[] = offloadedEntries(path),
+): OffloadRepair {
+  const byId = new Map(path.map((entry) => [entry.id, entry]));
+  const repair: OffloadRepair = { texts: [], edits: [] };
+  for (const { targetId, path: named } of entries) {
+    const text = originalText(byId.get(targetId));
+    if (text === undefined) continue;
+    const own = storage.pathFor(text);
+    if (lastPart(own) !== lastPart(named)) continue;
+    repair.texts.push({ path: own, text });
+    if (own !== named) repair.edits.push({ targetId, replacement: { content: contentFor(own) } });
+  }
+  return repair;
+}
+
+/** The content of a result that lies at a path. */
+const contentFor = (path: string): { type: "text"; text: string }[] => [
+  { type: "text", text: offloadReference(path) },
+];
+
+/** The whole text of a result as the log has it. */
+function originalText(entry: Entry | undefined): string | undefined {
+  return entry && isMessage(entry, "toolResult") ? messageText(entry.message as ContextMessage) : undefined;
+}
+
+const lastPart = (path: string): string => path.split(/[/\\]/).at(-1) ?? path;

@@ -1,4 +1,5 @@
 import {
+  generateSummary as askForSummary,
   type CompactionPlan,
   type CompactionSpan,
   PLANNED_SUMMARY_TOKENS,
@@ -12,12 +13,23 @@ import {
   thresholdOf,
   trustedTokens,
 } from "@espalier/compaction";
-import { wordEstimator } from "@espalier/summarizer";
-import { CompactionTrigger } from "./compaction-trigger.ts";
-import { HistoryPruner } from "./history-pruner.ts";
-import type { PlanOptions } from "./plan-options.ts";
-import { checkPressureSettings, type PressureSettings, pruneTarget } from "./pressure-settings.ts";
-import { TokenCounter } from "./token-counter.ts";
+import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/session-tree";
+import {
+  type Summarizer,
+  SummarizerError,
+  withFitting,
+  withRetry,
+  wordEstimator,
+} from "@espalier/summarizer";
+import {
+  type CompactionCounts,
+  checkRanges,
+  EventBus,
+  EventType,
+  type PlanOptions,
+  type PolicyLog,
+  progressMessage,
+} from "./shared.ts";
 
 /**
  * Prunes by priority when the context presses against a size of its own (origins 004), before a request goes out. What is
@@ -46,6 +58,39 @@ export function pressure(settings: Partial<PressureSettings> = {}): Policy {
  */
 const pressingTokens = ({ context, overheadTokens }: PolicySituation): number =>
   trustedTokens(context, overheadTokens, ESTIMATOR);
+
+/**
+ * Counts by words (origins 004): 0.75 a word, 0.5 a Chinese, Japanese or Korean character, 0.75 a code token, 0.25 a
+ * special character, and 50 on top. A message is weighed once; it never changes.
+ */
+export const TokenCounter = {
+  /** Tokens of one message. */
+  estimate(message: ContextMessage): number {
+    const weighed = known.get(message);
+    if (weighed !== undefined) return weighed;
+    const tokens = wordEstimator.estimate(message);
+    known.set(message, tokens);
+    return tokens;
+  },
+
+  /** Tokens of a text. */
+  text: (text: string): number => wordEstimator.text(text),
+
+  /** Tokens of messages, without anything on top. */
+  messages(messages: readonly ContextMessage[]): number {
+    let tokens = 0;
+    for (const message of messages) tokens += TokenCounter.estimate(message);
+    return tokens;
+  },
+
+  /** Tokens of a request: history, system prompt, and 50. */
+  request(history: readonly ContextMessage[], systemPrompt = ""): number {
+    return TokenCounter.messages(history) + TokenCounter.text(systemPrompt) + wordEstimator.overhead;
+  },
+
+  /** What comes on top of every total. */
+  overhead: wordEstimator.overhead,
+} as const;
 
 /** The word rule, each message weighed once. */
 const ESTIMATOR = { ...wordEstimator, estimate: TokenCounter.estimate };
@@ -128,7 +173,6 @@ function select({ items }: CompactionSpan, budget: number): Selection {
 
 const isSystem = ({ messages }: Selection["kept"][number]): boolean =>
   messages.every(({ role }) => role === "system");
-
 const hasWork = ({ history }: Selection): boolean => history.some((item) => !isSystem(item));
 
 function nothingReason({ items }: CompactionSpan): string {
@@ -136,3 +180,309 @@ function nothingReason({ items }: CompactionSpan): string {
   if (messages === 0) return "Nothing to compact: there are no messages yet.";
   return `Nothing to compact: all ${messages} messages are among those that always stay (the newest question, answer and tool messages).`;
 }
+
+/** When a context is pruned (origins 004). */
+export interface PressureSettings {
+  /** The size that counts as full, in tokens; never more than the model's window less `reserveTokens`. Default 8,000. */
+  maxContextTokens: number;
+  /** From this many percent of it on, pruning is due. Default 75. */
+  compactionThreshold: number;
+  /** From this many percent on, more is pruned. Default 90. */
+  criticalThreshold: number;
+}
+
+/** The numbers of origins 004: tokens, and percent of them. */
+export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
+  maxContextTokens: 8_000,
+  compactionThreshold: 75,
+  criticalThreshold: 90,
+};
+
+/** To how many percent a context is pruned, by level (origins 004). */
+const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
+
+/** How far below its threshold a context is pruned at least, in percent, so that the next message is not due again. */
+const LEAST_RELIEF = 5;
+
+/** To how many tokens a context is pruned. */
+function pruneTarget(
+  level: keyof typeof TARGET_PERCENT,
+  { maxContextTokens, compactionThreshold }: PressureSettings,
+): number {
+  const percent = Math.min(TARGET_PERCENT[level], Math.max(1, compactionThreshold - LEAST_RELIEF));
+  return Math.floor((maxContextTokens * percent) / 100);
+}
+
+/**
+ * The settings with defaults filled in.
+ * @throws PolicyError `settings`, naming the key
+ */
+export function checkPressureSettings(settings: Partial<PressureSettings> = {}): PressureSettings {
+  const all = { ...DEFAULT_PRESSURE_SETTINGS, ...settings };
+  checkRanges(all, {
+    maxContextTokens: { least: 100 },
+    compactionThreshold: { least: 1, most: 100 },
+    criticalThreshold: { least: 1, most: 100 },
+  });
+  return all;
+}
+
+/** Messages that stay or go together: an answer with the results of its calls, or any other message by itself. */
+interface MessageUnit {
+  /** Places of its messages, in order. */
+  indexes: number[];
+  tokens: number;
+  kind: "system" | "single" | "calls" | "orphan";
+}
+
+/** Takes a history apart; `orphan` are results whose call is not in it. In order of each unit's first message. */
+function messageUnits(
+  messages: readonly ContextMessage[],
+  estimate: (message: ContextMessage) => number,
+): MessageUnit[] {
+  const units: MessageUnit[] = [];
+  const unitOfCall = new Map<string, MessageUnit>();
+  messages.forEach((message, index) => {
+    const tokens = estimate(message);
+    const called = message.role === "toolResult" ? unitOfCall.get(message.toolCallId) : undefined;
+    if (called) {
+      called.indexes.push(index);
+      called.tokens += tokens;
+      return;
+    }
+    const unit: MessageUnit = { indexes: [index], tokens, kind: kindOf(message) };
+    for (const { id } of toolCalls(message)) unitOfCall.set(id, unit);
+    units.push(unit);
+  });
+  return units;
+}
+
+function kindOf(message: ContextMessage): MessageUnit["kind"] {
+  if (message.role === "system") return "system";
+  if (message.role === "toolResult") return "orphan";
+  return toolCalls(message).length > 0 ? "calls" : "single";
+}
+
+const known = new WeakMap<ContextMessage, number>();
+
+/** How much a context presses. */
+export type PressureLevel = "NONE" | "WARNING" | "CRITICAL";
+
+/** Detects thresholds (origins 004). */
+export const CompactionTrigger = {
+  /** The level of so many tokens; a threshold that is reached counts. */
+  checkLevel(tokens: number, settings: Partial<PressureSettings> = {}): PressureLevel {
+    const { maxContextTokens, compactionThreshold, criticalThreshold } = {
+      ...DEFAULT_PRESSURE_SETTINGS,
+      ...settings,
+    };
+    const reaches = (percent: number) => tokens * 100 >= percent * maxContextTokens;
+    if (!reaches(compactionThreshold)) return "NONE";
+    return reaches(criticalThreshold) ? "CRITICAL" : "WARNING";
+  },
+} as const;
+
+/** A history after pruning, in order. */
+export interface PrunedHistory {
+  kept: ContextMessage[];
+  removed: ContextMessage[];
+  /** Places of the kept messages. */
+  keptIndexes: number[];
+}
+
+/** The newest tool messages that stay whatever they take (origins 004). */
+const RECENT_TOOL_MESSAGES = 5;
+
+/** Selects messages (origins 004). */
+export const HistoryPruner = {
+  /**
+   * Keeps, in this order: system messages, the newest user message, the newest answer, the 5 newest tool messages; then,
+   * as far as the budget allows and newest first, other messages, and last of all older tool results with their calls.
+   * The first four stay even above the budget. Results of calls that are not in the history always go.
+   */
+  prune(
+    messages: readonly ContextMessage[],
+    budgetTokens: number,
+    estimate: (message: ContextMessage) => number = TokenCounter.estimate,
+  ): PrunedHistory {
+    const units = messageUnits(messages, estimate);
+    const kept = requiredUnits(units, messages);
+    let left = budgetTokens;
+    for (const unit of kept) left -= unit.tokens;
+    for (const kind of ["single", "calls"] as const) {
+      for (const unit of units.toReversed()) {
+        if (unit.kind !== kind || kept.has(unit) || unit.tokens > left) continue;
+        kept.add(unit);
+        left -= unit.tokens;
+      }
+    }
+    const stays = new Set([...kept].flatMap(({ indexes }) => indexes));
+    return {
+      kept: messages.filter((_, index) => stays.has(index)),
+      removed: messages.filter((_, index) => !stays.has(index)),
+      keptIndexes: [...stays].sort((a, b) => a - b),
+    };
+  },
+} as const;
+
+function requiredUnits(units: readonly MessageUnit[], messages: readonly ContextMessage[]): Set<MessageUnit> {
+  const required = new Set(units.filter(({ kind }) => kind === "system"));
+  const unitAt = new Map(units.flatMap((unit) => unit.indexes.map((index) => [index, unit] as const)));
+  const require = (index: number) => {
+    const unit = unitAt.get(index);
+    if (unit && unit.kind !== "orphan") required.add(unit);
+  };
+  require(messages.findLastIndex(({ role }) => role === "user"));
+  require(messages.findLastIndex((message) => message.role === "assistant" && !isFailedAnswer(message)));
+  let tools = 0;
+  for (let index = messages.length - 1; index >= 0 && tools < RECENT_TOOL_MESSAGES; index--) {
+    if (messages[index]!.role !== "toolResult" || unitAt.get(index)?.kind === "orphan") continue;
+    require(index);
+    tools++;
+  }
+  return required;
+}
+
+/** What came of one look at a history (origins 004). */
+export interface CompactionResult extends CompactionCounts {
+  /** False: `messages` is the history as it was. */
+  performed: boolean;
+  level: PressureLevel;
+  /** The history to go on with. */
+  messages: ContextMessage[];
+}
+
+/** Keeps what was compacted (origins 004). */
+export interface SessionManager {
+  /** Called after each compaction with the history to go on with and the summary in it. */
+  compactSession(
+    sessionId: string,
+    messages: readonly ContextMessage[],
+    summary: string,
+  ): void | Promise<void>;
+}
+
+/** When a history is compacted, and who hears of it. */
+export interface SessionCompactorOptions {
+  /** What differs from `DEFAULT_PRESSURE_SETTINGS`. */
+  settings?: Partial<PressureSettings>;
+  /** False: nothing is done. Default true. */
+  autoCompact?: boolean;
+  /** Where progress and results are published. Default: a bus of its own, at `events`. */
+  events?: EventBus;
+  /** Where a failure is said, which stops nothing. Default `console`. */
+  log?: PolicyLog;
+  /** An abort ends the request for a summary. */
+  signal?: AbortSignal;
+}
+
+/** The share of the pruned size that is kept free for the summary. */
+const SUMMARY_SHARE = 0.25;
+const LARGEST_SUMMARY = 2_000;
+
+/** Looks at a plain history before each request, and prunes and summarises it when it presses (origins 004). */
+export class SessionCompactor {
+  /** Where progress and results are published. */
+  readonly events: EventBus;
+  readonly #summarizer: Summarizer;
+  readonly #sessionManager: SessionManager | undefined;
+  readonly #settings: PressureSettings;
+  readonly #options: SessionCompactorOptions;
+
+  /** @throws PolicyError `settings` */
+  constructor(
+    summarizer: Summarizer,
+    sessionManager?: SessionManager,
+    options: SessionCompactorOptions = {},
+  ) {
+    this.#summarizer = summarizer;
+    this.#sessionManager = sessionManager;
+    this.#options = options;
+    this.#settings = checkPressureSettings(options.settings);
+    this.events = options.events ?? new EventBus();
+  }
+
+  /**
+   * Compacts if the history presses. Fails open: an error is logged and published, and the history is as it was. An
+   * abort is thrown.
+   */
+  async maybeCompact(
+    sessionId: string,
+    history: readonly ContextMessage[],
+    systemPrompt: string,
+  ): Promise<CompactionResult> {
+    const tokensBefore = TokenCounter.request(history, systemPrompt);
+    const level = CompactionTrigger.checkLevel(tokensBefore, this.#settings);
+    const unchanged = {
+      performed: false,
+      level,
+      tokensBefore,
+      tokensAfter: tokensBefore,
+      messagesRemoved: 0,
+      messages: [...history],
+    };
+    if (level === "NONE" || this.#options.autoCompact === false) return unchanged;
+    const target = pruneTarget(level, this.#settings);
+    const room = Math.min(LARGEST_SUMMARY, Math.floor(target * SUMMARY_SHARE));
+    const overhead = tokensBefore - TokenCounter.messages(history);
+    const { kept, removed } = HistoryPruner.prune(history, target - overhead - room);
+    if (removed.length === 0) return unchanged;
+    this.events.publish(EventType.PROGRESS_UPDATE, {
+      message: progressMessage(tokensBefore / this.#settings.maxContextTokens),
+    });
+    try {
+      const summary = await SummaryGenerator.generate(removed, {
+        summarizer: this.#summarizer,
+        maxOutputTokens: Math.max(256, room),
+        ...(this.#options.signal ? { signal: this.#options.signal } : {}),
+      });
+      const messages = withSummary(summary, kept, tokensBefore);
+      await this.#sessionManager?.compactSession(sessionId, messages, summary);
+      const tokensAfter = TokenCounter.request(messages, systemPrompt);
+      const data = { tokensBefore, tokensAfter, messagesRemoved: removed.length };
+      this.events.publish(EventType.STATE_CHANGED, { name: "session.compaction", data });
+      return { performed: true, level, ...data, messages };
+    } catch (error) {
+      if (error instanceof SummarizerError && error.code === "aborted") throw error;
+      const reason = error instanceof Error ? error.message : String(error);
+      const message = `Session ${sessionId} was not compacted, and goes on as it is: ${reason}`;
+      (this.#options.log ?? console).error(message, { error });
+      this.events.publish(EventType.ERROR, { name: "session.compaction", message });
+      return unchanged;
+    }
+  }
+}
+
+/** The summary goes behind the system's words and before everything else. */
+function withSummary(
+  summary: string,
+  kept: readonly ContextMessage[],
+  tokensBefore: number,
+): ContextMessage[] {
+  const first = kept.findIndex(({ role }) => role !== "system");
+  const at = first < 0 ? kept.length : first;
+  const said: ContextMessage = { role: "compactionSummary", summary, tokensBefore, timestamp: Date.now() };
+  return [...kept.slice(0, at), said, ...kept.slice(at)];
+}
+
+/** Who summarises, and what it may cost. */
+export interface SummaryGeneratorOptions {
+  summarizer: Summarizer;
+  /** The most tokens of the summary. */
+  maxOutputTokens?: number;
+  /** The summary that this one brings up to date. */
+  previousSummary?: string;
+  /** Ends the request. Default: nothing does. */
+  signal?: AbortSignal;
+}
+
+/** Creates the summary of what was pruned (origins 004). */
+export const SummaryGenerator = {
+  /** @throws SummarizerError */
+  async generate(messages: readonly ContextMessage[], options: SummaryGeneratorOptions): Promise<string> {
+    const { summarizer, ...asked } = options;
+    const patient = withFitting(withRetry(summarizer));
+    const answer = await askForSummary(messages, { ...asked, summarizer: patient, sections: [] });
+    return answer.text;
+  },
+} as const;

@@ -1,10 +1,18 @@
-import type { Policy } from "@espalier/compaction";
-import { estimateTokens } from "@espalier/session-tree";
-import { countActive } from "./active-messages.ts";
-import { planKeepingNewest } from "./keep-newest.ts";
-import { newestWhole } from "./newest-whole.ts";
-import { checkSlidingWindowSettings, type SlidingWindowSettings } from "./sliding-window-settings.ts";
-import { lastConsolidatedAt, messagesUpTo } from "./sliding-window-state.ts";
+import { type Policy, type PolicySituation, readSpan } from "@espalier/compaction";
+import {
+  type CompactionEntry,
+  compaction,
+  type Entry,
+  estimateTokens,
+  kindOf,
+  pathRows,
+  pathWindowAt,
+  type SessionContext,
+  type Tree,
+} from "@espalier/session-tree";
+import { compactionIn, countActive } from "./history.ts";
+import { newestWhole, planKeepingNewest } from "./message-count.ts";
+import { checkBelow, checkRanges } from "./shared.ts";
 
 /**
  * Summarises in batches what slides out of a window (origins 001): judged after each append, it runs when enough messages
@@ -35,4 +43,144 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
       lastConsolidatedAt: at,
     }),
   };
+}
+
+/** Where a sliding window stands. The first two are in the log, the other two live in the process. */
+export interface SlidingWindowState {
+  /** Messages of the path that are summarised, counted from the root; also the index of the first that is not. */
+  lastConsolidated: number;
+  /** When the last run ended, ISO 8601; null before the first. */
+  lastConsolidatedAt: string | null;
+  isConsolidating: boolean;
+  /** Whether a run was asked for while one was going on. */
+  pendingConsolidation: boolean;
+}
+
+/** A session as the state is read from it. */
+export interface ConsolidatedSession {
+  readonly tree: Tree;
+  readonly leafId: string | null;
+  readonly isConsolidating?: boolean;
+  readonly pendingConsolidation?: boolean;
+}
+
+/** The state at a session's leaf, derived from the log: the same after a restart. */
+export function slidingWindowState(session: ConsolidatedSession): SlidingWindowState {
+  const { tree, leafId } = session;
+  const row = leafId === null ? -1 : tree.row(leafId);
+  const { entries } = pathWindowAt(tree, row);
+  const messagesAbove = () => {
+    const above = pathRows(tree, row).slice(0, -entries.length || undefined);
+    return countMessages(above.map((at) => tree.entryAt(at)));
+  };
+  const { previous } = readSpan(entries);
+  return {
+    lastConsolidated: consolidatedMessages({ path: entries, messagesAbove }),
+    lastConsolidatedAt: previous ? consolidatedAt(previous) : null,
+    isConsolidating: session.isConsolidating ?? false,
+    pendingConsolidation: session.pendingConsolidation ?? false,
+  };
+}
+
+/** How many messages of a path are summarised. */
+function consolidatedMessages({
+  path,
+  messagesAbove,
+}: Pick<PolicySituation, "path" | "messagesAbove">): number {
+  const { previous } = readSpan(path);
+  if (!previous) return 0;
+  const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
+  if (typeof recorded === "number") return recorded;
+  // Another policy's compaction, or Pi's: what stands above the first kept entry was summarised by it.
+  return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
+}
+
+/** When the compaction that speaks in a context was made, ISO 8601; undefined when none does. */
+function lastConsolidatedAt(
+  context: Pick<SessionContext, "messages" | "sources">,
+  path: readonly Entry[],
+): string | undefined {
+  const id = compactionIn(context);
+  if (id === undefined) return undefined;
+  const entry = path.findLast((candidate) => candidate.id === id);
+  return entry && compaction.is(entry) ? consolidatedAt(entry) : undefined;
+}
+
+/**
+ * How many messages a path has up to one of its entries, which counts too, and so do messages that edits hide. Counted
+ * from what the compaction in front recorded, so that the path above need not be read; null adds nothing to that.
+ */
+function messagesUpTo(situation: Pick<PolicySituation, "path" | "messagesAbove">, id: string | null): number {
+  const { path } = situation;
+  const from = firstKeptAt(path);
+  const to = path.findIndex((entry) => entry.id === id) + 1;
+  return consolidatedMessages(situation) + countMessages(path.slice(from, Math.max(from, to)));
+}
+
+/** The place of the entry that the compaction in front keeps first; 0 without one. */
+function firstKeptAt(path: readonly Entry[]): number {
+  const { previous } = readSpan(path);
+  if (!previous) return 0;
+  return Math.max(
+    0,
+    path.findIndex(({ id }) => id === previous.firstKeptEntryId),
+  );
+}
+
+function consolidatedAt({ details, timestamp }: CompactionEntry): string {
+  const recorded = (details as { lastConsolidatedAt?: unknown } | undefined)?.lastConsolidatedAt;
+  return typeof recorded === "string" ? recorded : timestamp;
+}
+
+/** How many messages entries say, but for compactions. */
+export function countMessages(entries: readonly Entry[]): number {
+  return entries.filter(countsAsMessage).length;
+}
+
+/** Entries that say something to a model, but for compactions. */
+function countsAsMessage(entry: Entry): boolean {
+  const kind = kindOf(entry);
+  return kind.toMessages !== undefined && kind.firstKept === undefined && !kind.problem?.(entry);
+}
+
+/** The five numbers of the sliding window (origins 001). */
+export interface SlidingWindowSettings {
+  /** The most messages of a request, the summary not counted. Default 75. */
+  contextSize: number;
+  /** The newest messages, which are never summarised. Below `contextSize`. Default 40. */
+  tailKeepSize: number;
+  /** This many messages beyond the tail make a run due. Default 12. */
+  compressionWindowSize: number;
+  /** After this many seconds since the last run, any message beyond the tail makes a run due. Default 900. */
+  compressionCooldownSec: number;
+  /** This many messages beyond the tail make a run due whatever the window says. Default 30. */
+  compressionHardLimit: number;
+}
+
+/** The numbers of origins 001. */
+export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = {
+  contextSize: 75,
+  tailKeepSize: 40,
+  compressionWindowSize: 12,
+  compressionCooldownSec: 900,
+  compressionHardLimit: 30,
+};
+
+/**
+ * The settings with defaults filled in.
+ * @throws PolicyError `settings`, naming the keys
+ */
+export function checkSlidingWindowSettings(
+  settings: Partial<SlidingWindowSettings> = {},
+): SlidingWindowSettings {
+  const all = { ...DEFAULT_SLIDING_WINDOW_SETTINGS, ...settings };
+  checkRanges(all, {
+    contextSize: { least: 2 },
+    tailKeepSize: { least: 1 },
+    compressionWindowSize: { least: 1 },
+    compressionCooldownSec: { least: 0 },
+    compressionHardLimit: { least: 1 },
+  });
+  checkBelow(all, "tailKeepSize", "contextSize");
+  return all;
 }

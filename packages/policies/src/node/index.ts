@@ -1,1 +1,1 @@
-export { fileOffloadStorage } from "./file-offload-storage.ts";
+export { fileOffloadStorage } from "../file-offload-storage.ts";

@@ -3,12 +3,11 @@ import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { createId } from "@espalier/session-tree";
-import type { OffloadStorage } from "../offload-storage.ts";
-import { PolicyError } from "../policy-error.ts";
+import type { OffloadStorage } from "./offload-storage.ts";
+import { PolicyError } from "./shared.ts";
 
 /** A file that a process left half written is cleared away once it is this old, in milliseconds. */
 const LEFTOVER_AGE_MS = 60_000;
-
 const RESULT = /^[0-9a-f]{64}\.txt$/;
 const LEFTOVER = /^[0-9a-f]{64}\.txt\.[0-9A-Za-z]+\.tmp$/;
 
