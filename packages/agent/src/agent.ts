@@ -9,7 +9,7 @@ import {
   turnEnd,
   turnStart,
 } from "@espalier/engine";
-import type { CompactResult } from "@espalier/policies";
+import { type CompactResult, type EventBus, EventType } from "@espalier/policies";
 import {
   type AssistantMessage,
   type ContextMessage,
@@ -21,18 +21,21 @@ import {
   type ToolCallBlock,
 } from "@espalier/session-tree";
 import { AgentError, MaxIterations } from "./agent-error.ts";
-import type { AgentEvent, AgentListener } from "./agent-event.ts";
-import type { AgentOptions, RunOptions } from "./agent-options.ts";
-import { InputQueue, type QueuedInput } from "./input-queue.ts";
-import { type Limits, limitsOf, type SummaryWriter, windowOf, writerOf } from "./limits.ts";
+import {
+  type AgentEvent,
+  type AgentListener,
+  type AgentOptions,
+  type Limits,
+  limitsOf,
+  type RunOptions,
+  type SummaryWriter,
+  windowOf,
+  writerOf,
+} from "./limits.ts";
 import type { Model } from "./model.ts";
-import { isAnswered, openCalls } from "./open-calls.ts";
-import { RunLog } from "./run-log.ts";
-import { INTERRUPTED, refusedResults } from "./run-tools.ts";
-import { tellSessionEvents } from "./session-events.ts";
+import { InputQueue, isAnswered, openCalls, type QueuedInput, RunLog } from "./run-log.ts";
+import { INTERRUPTED, isAbort, refusedResults } from "./tool.ts";
 import { type TurnStage, takeTurn } from "./turn.ts";
-import { TurnTaking } from "./turn-taking.ts";
-import { isAbort } from "./until-aborted.ts";
 
 /** A run that is going on. */
 interface Run {
@@ -253,4 +256,27 @@ export class Agent {
 /** An agent on an open session. */
 export function createAgent(options: AgentOptions): Agent {
   return new Agent(options);
+}
+
+/** One after the other: each piece of work begins when the one before has ended, however it ended. */
+class TurnTaking {
+  #last: Promise<unknown> = Promise.resolve();
+
+  take<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#last.then(work);
+    // Whoever asked for the work hears of its failure; the next one only waits for its end.
+    this.#last = turn.catch(() => undefined);
+    return turn;
+  }
+}
+
+/** Tells of offloads, pictures left out and compactions in the agent's terms, whoever brought them about: a policy, an overflow, a user. */
+function tellSessionEvents(events: EventBus, tell: (event: AgentEvent) => void): void {
+  events.subscribe(EventType.PROGRESS_UPDATE, ({ message }) => tell({ type: "compact_start", message }));
+  events.subscribe(EventType.STATE_CHANGED, (change) => {
+    if (change.name === "session.offload") tell({ type: "offload_done", ...change.data });
+    else if (change.name === "session.pictures") tell({ type: "pictures_left_out", ...change.data });
+    else tell({ type: "compact_done", ...change.data });
+  });
+  events.subscribe(EventType.ERROR, ({ message }) => tell({ type: "compact_failed", message }));
 }

@@ -19,8 +19,7 @@ import {
   toUsage,
 } from "@espalier/summarizer";
 import type { Model, ModelEvent, StreamOptions } from "./model.ts";
-import { addPiece } from "./partial-answer.ts";
-import { ABORTED } from "./stream-answer.ts";
+import { ABORTED, addPiece } from "./turn.ts";
 
 /** The model that answers where none is named. */
 export const DEFAULT_MODEL = DEFAULT_ANTHROPIC_MODEL;

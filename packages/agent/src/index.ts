@@ -1,15 +1,20 @@
-export { type AfterAnswer, afterAnswer } from "./after-answer.ts";
 export { Agent, createAgent } from "./agent.ts";
 export { AgentError, type AgentErrorCode, MaxIterations } from "./agent-error.ts";
-export type { AgentEvent, AgentListener } from "./agent-event.ts";
-export type { AgentOptions, RunOptions } from "./agent-options.ts";
 export { type AnthropicModelOptions, anthropicModel, DEFAULT_MODEL } from "./anthropic-model.ts";
-export { InputQueue, QUEUED, type QueuedInput } from "./input-queue.ts";
-export type { SummaryWriter } from "./limits.ts";
+export type { AgentEvent, AgentListener, AgentOptions, RunOptions, SummaryWriter } from "./limits.ts";
 export type { Model, ModelEvent, StreamOptions } from "./model.ts";
-export { CUT_OFF, INTERRUPTED, NOT_RUN, type RunToolsOptions, runTool } from "./run-tools.ts";
-export { type Tool, type ToolContext, type ToolOutput, textOutput } from "./tool.ts";
-export { listFilesTool } from "./tools/list-files.ts";
+export { InputQueue, QUEUED, type QueuedInput } from "./run-log.ts";
+export {
+  CUT_OFF,
+  INTERRUPTED,
+  NOT_RUN,
+  type RunToolsOptions,
+  runTool,
+  type Tool,
+  type ToolContext,
+  type ToolOutput,
+  textOutput,
+} from "./tool.ts";
+export { listFilesTool, readFileTool, searchTextTool } from "./tools/files.ts";
 export { queryHistoryTool } from "./tools/query-history.ts";
-export { readFileTool } from "./tools/read-file.ts";
-export { searchTextTool } from "./tools/search-text.ts";
+export { type AfterAnswer, afterAnswer } from "./turn.ts";

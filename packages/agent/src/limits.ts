@@ -1,10 +1,16 @@
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, windowInForce } from "@espalier/compaction";
 import type { CompactSessionOptions, Session } from "@espalier/engine";
-import { estimateTotal } from "@espalier/session-tree";
+import {
+  type AssistantMessage,
+  type ContextMessage,
+  type Entry,
+  estimateTotal,
+  type ToolCallBlock,
+  type ToolResultMessage,
+} from "@espalier/session-tree";
 import { withWindow } from "@espalier/summarizer";
-import type { AgentOptions } from "./agent-options.ts";
 import type { Model } from "./model.ts";
-import { definitionOf } from "./tool.ts";
+import { definitionOf, type RunToolsOptions, type Tool } from "./tool.ts";
 
 /** Who writes an agent's summaries. Absent: whom the session names. */
 export type SummaryWriter = Pick<CompactSessionOptions, "summarizer" | "fallback">;
@@ -59,3 +65,62 @@ export function breakdownOf(session: Session, { settings, overheadTokens }: Limi
     contextWindow: settings.contextWindow,
   };
 }
+
+/** What an {@link Agent} is made of. It closes nothing: the session stays its caller's. */
+export interface AgentOptions {
+  /** Everything is kept here; extensions, policies and settings are those it was opened with. */
+  session: Session;
+  /** Who answers, until `setModel`. */
+  model: Model;
+  /** What the model can have done. Default: nothing. */
+  tools?: readonly Tool[];
+  /** The system prompt; a policy may add to it. Default: none. */
+  system?: string;
+  /** Asked before a tool that writes or runs something; default: such calls are refused. */
+  approve?: RunToolsOptions["approve"];
+  /** How long to wait before a request that was too long is sent again, in milliseconds. Default 100. */
+  overflowRetryDelayMs?: number;
+}
+
+/** What one run is allowed. */
+export interface RunOptions {
+  /** How often the model may ask for tools before it answers. Default 50. */
+  maxIterations?: number;
+}
+
+/** What a run tells whoever listens, in the order in which it happens. */
+export type AgentEvent =
+  | { type: "agent_start" }
+  /** An entry of the run is in the log: prompts, marks, answers, results, edits. */
+  | { type: "entry"; entry: Entry }
+  /** A request goes out: how many messages it carries, and its size in tokens as it was judged. */
+  | { type: "request"; messages: number; tokens: number }
+  /** A piece of the answer, as it streams in; so is the next of the model's thinking. */
+  | { type: "text"; text: string }
+  | { type: "thinking"; text: string }
+  /** The whole answer, a failed or aborted one too, once it is in the log. */
+  | { type: "answer"; message: AssistantMessage }
+  /** A call begins, and ends with its result, which a refused or failed one has too. */
+  | { type: "tool_start"; call: ToolCallBlock }
+  | { type: "tool_end"; call: ToolCallBlock; result: ToolResultMessage }
+  /** What was said during a run waits for its turn, with `waiting` texts in all. */
+  | { type: "queued"; text: string; waiting: number }
+  /** Results were moved to files, to be read there. */
+  | { type: "offload_done"; offloadedCount: number; freedTokens: number }
+  /** A provider would have refused the request: pictures of so many messages are left out of it and of what follows. */
+  | { type: "pictures_left_out"; messages: number; reasons: readonly string[] }
+  /** `message` says how full the context is: `Context at 85% - compacting`. */
+  | { type: "compact_start"; message: string }
+  /** Tokens, and how many messages the summary stands for. */
+  | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
+  /** The history is as it was. */
+  | { type: "compact_failed"; message: string }
+  /** What the model reads is another list now, after a compaction: whoever draws one of its own draws it anew. */
+  | { type: "messages_replaced"; messages: readonly ContextMessage[] }
+  /** A request that was too long goes out again, shorter, after so many milliseconds. */
+  | { type: "retry"; afterMs: number }
+  /** The run is over; null where it was aborted before there was an answer. `messages` are the context it left. */
+  | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };
+
+/** Hears an agent's events, one after the other, while the run waits for it to return. */
+export type AgentListener = (event: AgentEvent) => void;

@@ -1,7 +1,20 @@
 import type { Session } from "@espalier/engine";
-import { type Entry, leaf, type NewEntry } from "@espalier/session-tree";
+import {
+  type ContextMessage,
+  createId,
+  custom,
+  type Entry,
+  isCustom,
+  isFailedAnswer,
+  isOnPath,
+  leaf,
+  message,
+  type NewEntry,
+  type SessionTree,
+  type ToolCallBlock,
+  toolCalls,
+} from "@espalier/session-tree";
 import { AgentError } from "./agent-error.ts";
-import { isOnLeafPath, isOutOfSight } from "./on-leaf-path.ts";
 
 /** What a run writes: each entry under the one before, whatever others append between. */
 export class RunLog {
@@ -48,4 +61,134 @@ export class RunLog {
     if (this.#place !== undefined) this.#place = appended.at(-1)!.id;
     return appended;
   }
+}
+
+/** Calls of the newest answer that have no result: a process ended, or a branch was left, before they had one. */
+export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] {
+  const answered = new Set<string>();
+  for (const message of messages.toReversed()) {
+    if (message.role === "toolResult") answered.add(message.toolCallId);
+    if (message.role === "assistant" && !isFailedAnswer(message))
+      return toolCalls(message).filter(({ id }) => !answered.has(id));
+  }
+  return [];
+}
+
+/** Whether the last word of a conversation is an answer, or nobody said anything: then there is nothing to ask. */
+export function isAnswered(messages: readonly ContextMessage[]): boolean {
+  const last = messages.findLast((message) => SPEAKING.has(message.role) && !isFailedAnswer(message));
+  return last === undefined || last.role === "assistant";
+}
+
+const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"]);
+
+/** Whether only the whole tree can tell if an entry is on the leaf's path: a compaction may have hidden it. */
+function isOutOfSight({ window }: SessionTree, id: string): boolean {
+  return !window.complete && !window.entries.some((entry) => entry.id === id);
+}
+
+/** Whether an entry is on the leaf's path. Throws `not-loaded` where it {@link isOutOfSight} of a log that lies elsewhere. */
+function isOnLeafPath(core: SessionTree, id: string): boolean {
+  if (!isOutOfSight(core, id)) return core.window.entries.some((entry) => entry.id === id);
+  return core.leafId !== null && isOnPath(core.tree, core.tree.row(id), core.tree.row(core.leafId));
+}
+
+/** The `customType` of input that waits for its turn. */
+export const QUEUED = "espalier.queued";
+
+/** Something that was said while a run was going on. */
+export interface QueuedInput {
+  /** The id that the message will have: once an entry has it, the input was delivered. */
+  entryId: string;
+  text: string;
+}
+
+/**
+ * Input that was typed while something was going on: in the log at once, delivered once and in order. The log is all
+ * there is to it, so that what a process did not deliver waits on its path when the session is opened again.
+ */
+export class InputQueue {
+  readonly #session: Session;
+  /** What was said here and was not delivered: a compaction may hide it from what is read of the path. */
+  readonly #said = new Set<Entry>();
+  #adding = 0;
+  #added: Promise<unknown> = Promise.resolve();
+
+  constructor(session: Session) {
+    this.#session = session;
+  }
+
+  /** What waits on the leaf's path. */
+  get waiting(): QueuedInput[] {
+    const { id, core } = this.#session;
+    const hidden = [...this.#said].filter((entry) => isOutOfSight(core, entry.id) && this.#isOnPath(entry));
+    return [...hidden, ...core.window.entries]
+      .flatMap((entry) => queuedInput(entry, id) ?? [])
+      .filter(({ entryId }) => !this.#isDelivered(entryId));
+  }
+
+  /** Whether something is on its way to the log. */
+  get isAdding(): boolean {
+    return this.#adding > 0;
+  }
+
+  /** Whether nothing waits and nothing is on its way to the log. */
+  get isEmpty(): boolean {
+    return !this.isAdding && this.waiting.length === 0;
+  }
+
+  /** Answers when the input is on disk. */
+  async add(text: string): Promise<void> {
+    const data = { sessionId: this.#session.id, entryId: createId(), text };
+    const adding = this.#session.append(custom.of({ customType: QUEUED, data }), { durability: "fsync" });
+    this.#adding++;
+    this.#added = adding.then(
+      () => this.#adding--,
+      () => this.#adding--,
+    );
+    for (const entry of await adding) this.#said.add(entry);
+  }
+
+  /**
+   * Waits for what is on its way to the log; where something waits in a log that lies elsewhere, until all of that is
+   * within reach, which alone can tell what was delivered on another branch.
+   */
+  async settled(): Promise<void> {
+    await this.#added;
+    const { core } = this.#session;
+    if (!core.log.view && this.waiting.length > 0) await core.load();
+  }
+
+  /** What waits, as messages to append: their ids make sure that each counts once. */
+  toDeliver(): NewEntry[] {
+    return this.waiting.map(({ entryId, text }) =>
+      message.of({ id: entryId, message: { role: "user", content: text, timestamp: Date.now() } }),
+    );
+  }
+
+  /** Forgets what was delivered by these entries. */
+  delivered(entries: readonly Entry[]): void {
+    const ids = new Set(entries.map(({ id }) => id));
+    for (const entry of this.#said)
+      if (ids.has(queuedInput(entry, this.#session.id)?.entryId ?? "")) this.#said.delete(entry);
+  }
+
+  /** Whoever leaves a path has the whole tree within reach. */
+  #isOnPath({ id }: Entry): boolean {
+    const { core } = this.#session;
+    return !core.log.view || isOnLeafPath(core, id);
+  }
+
+  #isDelivered(entryId: string): boolean {
+    const { core } = this.#session;
+    return core.log.view ? core.tree.has(entryId) : core.window.entries.some(({ id }) => id === entryId);
+  }
+}
+
+/** Undefined for other entries, and for input of the session that this one was forked from. */
+function queuedInput(entry: Entry, session: string): QueuedInput | undefined {
+  if (!isCustom(entry, QUEUED)) return undefined;
+  const { sessionId, entryId, text } = (entry.data ?? {}) as Record<string, unknown>;
+  if (sessionId !== session || typeof entryId !== "string" || typeof text !== "string") return undefined;
+  return { entryId, text };
 }

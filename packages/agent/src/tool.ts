@@ -1,5 +1,15 @@
-import type { ImageBlock, TextBlock, ToolDefinition } from "@espalier/session-tree";
-import type { FileTool } from "@espalier/summarizer";
+import {
+  type AssistantMessage,
+  type ImageBlock,
+  message,
+  type NewEntry,
+  type TextBlock,
+  type ToolCallBlock,
+  type ToolDefinition,
+  type ToolResultMessage,
+  toolCalls,
+} from "@espalier/session-tree";
+import { type FileTool, SummarizerError } from "@espalier/summarizer";
 
 /** What a tool gives back. */
 export interface ToolOutput {
@@ -38,4 +48,97 @@ export const textOutput = (text: string, isError = false): ToolOutput => ({
 /** What a model is told of a tool. */
 export function definitionOf({ name, description, parameters }: Tool): ToolDefinition {
   return { name, ...(description ? { description } : {}), ...(parameters ? { parameters } : {}) };
+}
+
+/** What a call is run with. */
+export interface RunToolsOptions extends ToolContext {
+  /** Those the model was told of; a call to any other is answered with their names. */
+  tools: readonly Tool[];
+  /** Asked before a tool that writes or runs something; default: refused. */
+  approve?: (call: ToolCallBlock) => Promise<boolean>;
+}
+
+/** What a call is answered with that was running when it was aborted, or when its process ended. */
+export const INTERRUPTED = "The call was interrupted: its result was never recorded. It was not run again.";
+
+/** What a call is answered with whose turn was ended before it ran. */
+export const NOT_RUN = "The call was not run: the user ended the turn before it.";
+
+/** What a call is answered with that stands at the end of an answer which reached its limit: it may be half a call. */
+export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
+
+/** Runs one call. Whatever happens becomes a result: a call never stays without one. */
+export async function runTool(
+  call: ToolCallBlock,
+  { tools, approve, ...context }: RunToolsOptions,
+): Promise<ToolResultMessage> {
+  const { signal } = context;
+  if (signal.aborted) return refused(call, NOT_RUN);
+  const tool = tools.find(({ name }) => name === call.name);
+  const names = tools.map(({ name }) => name).join(", ") || "none";
+  if (!tool) return refused(call, `There is no tool ${call.name}. There are: ${names}.`);
+  let isRunning = false;
+  try {
+    if (tool.asksFirst && !(approve && (await untilAborted(approve(call), signal))))
+      return refused(call, "The user did not allow this call.");
+    isRunning = true;
+    const output = await untilAborted(tool.run(call.arguments, context), signal);
+    return resultOf(call, typeof output === "string" ? textOutput(output) : output);
+  } catch (error) {
+    if (signal.aborted) return refused(call, isRunning ? INTERRUPTED : NOT_RUN);
+    return refused(call, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** The results for calls that have none and get none, as entries. */
+export function refusedResults(calls: readonly ToolCallBlock[], why: string): NewEntry[] {
+  return calls.map((call) => message.of({ message: refused(call, why) }));
+}
+
+/** What an answer asks for; nothing where it failed. */
+export const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
+  answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
+
+const refused = (call: ToolCallBlock, why: string): ToolResultMessage =>
+  resultOf(call, textOutput(why, true));
+
+function resultOf(
+  call: ToolCallBlock,
+  output: Exclude<Awaited<ReturnType<Tool["run"]>>, string>,
+): ToolResultMessage {
+  const { content, isError = false, details } = output;
+  return {
+    role: "toolResult",
+    toolCallId: call.id,
+    toolName: call.name,
+    content,
+    isError,
+    ...(details === undefined ? {} : { details }),
+    timestamp: Date.now(),
+  };
+}
+
+/**
+ * The outcome of `work`, or the signal's reason when that comes first: who does not listen to the signal is not waited
+ * for, and what comes of it later is let go.
+ *
+ * @param graceMs how long who does listen may take to end by itself, in milliseconds. Default 0.
+ */
+export function untilAborted<Result>(
+  work: Promise<Result>,
+  signal: AbortSignal,
+  graceMs = 0,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const giveUp = () => void setTimeout(() => reject(signal.reason), graceMs);
+    if (signal.aborted) giveUp();
+    signal.addEventListener("abort", giveUp, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
+  });
+}
+
+/** Whether an error says no more than that the signal came. */
+export function isAbort(error: unknown, signal: AbortSignal): boolean {
+  const isTold = error instanceof SummarizerError && error.code === "aborted";
+  return signal.aborted && (error === signal.reason || isTold);
 }

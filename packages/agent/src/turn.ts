@@ -1,22 +1,28 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { sentEntry, toolResult } from "@espalier/engine";
 import {
+  CompactionError,
+  type CompactionSettings,
+  isContextOverflow,
+  shouldCompact,
+} from "@espalier/compaction";
+import { type Session, sentEntry, toolResult } from "@espalier/engine";
+import {
+  type AssistantBlock,
   type AssistantMessage,
+  buildRequest,
+  contextEdit,
+  type Entry,
   message,
+  type SessionContext,
+  SessionTreeError,
   type ToolCallBlock,
   type ToolResultMessage,
 } from "@espalier/session-tree";
-import { afterAnswer, isWhole } from "./after-answer.ts";
-import type { AgentListener } from "./agent-event.ts";
-import type { AgentOptions } from "./agent-options.ts";
-import { compactAfter } from "./compact-after.ts";
-import type { Limits } from "./limits.ts";
-import type { Model } from "./model.ts";
-import { recoverFromOverflow } from "./recover-from-overflow.ts";
+import { stillTooLong } from "./agent-error.ts";
+import { type AgentListener, type AgentOptions, breakdownOf, type Limits } from "./limits.ts";
+import type { Model, ModelEvent } from "./model.ts";
 import type { RunLog } from "./run-log.ts";
-import { CUT_OFF, callsOf, refusedResults, runTool } from "./run-tools.ts";
-import { streamAnswer } from "./stream-answer.ts";
-import { turnRequest } from "./turn-request.ts";
+import { CUT_OFF, callsOf, definitionOf, refusedResults, runTool, untilAborted } from "./tool.ts";
 
 /** What a turn works with. Model, limits and size may be others from one moment to the next. */
 export interface TurnStage {
@@ -30,7 +36,7 @@ export interface TurnStage {
 }
 
 /** What came of a turn: tools gave their results, the request was too long and is to be sent once more, or it is done. */
-export interface Turn {
+interface Turn {
   answer: AssistantMessage;
   /** Results of its calls. */
   results: ToolResultMessage[];
@@ -102,4 +108,164 @@ async function runCall(
   const { content, isError } = result;
   await session.tell(toolResult, { toolCallId, toolName, input: { ...input }, content, isError });
   return result;
+}
+
+/** The request that the tree gives at the leaf, after the policy has done what it does before one. */
+async function turnRequest(
+  { session, system, tools = [] }: Pick<AgentOptions, "session" | "system" | "tools">,
+  model: Model,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<{ request: unknown; context: SessionContext }> {
+  const definitions = tools.map(definitionOf);
+  const prepared = await session.prepareRequest({ ...limits, system, tools: definitions, signal });
+  signal.throwIfAborted();
+  const { context } = prepared;
+  const { provider, modelId, format } = model;
+  const request = buildRequest(context, {
+    format,
+    model: { provider, modelId },
+    system: prepared.system,
+    tools: definitions,
+  });
+  return { request, context };
+}
+
+/** What follows an answer. */
+export type AfterAnswer = "nothing" | "overflow" | "threshold";
+
+/**
+ * The decision after each answer, in this order: aborted → nothing; the request was too long for the model, by what the
+ * provider said or counted, and it was the current model → overflow (compact; an answer that did not come to its end is
+ * left out, and the request sent once more); failed otherwise → nothing; over the threshold → compact, no retry.
+ *
+ * @param contextTokens size of the context with the answer, as the policy measures it
+ */
+export function afterAnswer(
+  answer: AssistantMessage,
+  model: { provider: string; modelId: string },
+  contextTokens: number,
+  settings: CompactionSettings,
+): AfterAnswer {
+  if (answer.stopReason === "aborted") return "nothing";
+  const isCurrent = answer.provider === model.provider && answer.model === model.modelId;
+  if (isCurrent && isContextOverflow(answer, settings.contextWindow)) return "overflow";
+  if (answer.stopReason === "error") return "nothing";
+  return shouldCompact(contextTokens, settings.contextWindow, settings) ? "threshold" : "nothing";
+}
+
+/** Whether an answer came to its end. One that did stands, however long its request was. */
+const isWhole = ({ stopReason }: AssistantMessage): boolean =>
+  stopReason === "stop" || stopReason === "toolUse";
+
+/**
+ * Compacts after an answer that stands; nothing is sent again. A compaction that fails, or that an extension vetoes,
+ * costs no answer: the reason is logged and returned, and the next request tries again. Undefined where all went well,
+ * or nothing is due.
+ *
+ * @throws SessionTreeError when the log cannot be written
+ */
+async function compactAfter(
+  session: Session,
+  reason: AfterAnswer,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const options = { ...limits, signal };
+  try {
+    if (reason === "nothing") return undefined;
+    if (reason === "threshold") await session.compactWhenDue(options);
+    else await session.compact({ ...options, reason, willRetry: false });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof SessionTreeError) throw error;
+    session.log.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
+    return error.message;
+  }
+}
+
+/**
+ * What makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is
+ * compacted. Once: after `overflows` in a row there is nothing left that could help.
+ *
+ * @throws CompactionError `auto-off` when nothing may compact by itself; AgentError `overflow` when nothing can shrink
+ */
+async function recoverFromOverflow(
+  session: Session,
+  log: RunLog,
+  failed: { answer: AssistantMessage; entry: Entry; overflows: number },
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<void> {
+  if (failed.overflows > 0) throw stillTooLong(failed.answer, breakdownOf(session, limits));
+  if (!limits.settings.autoCompact) {
+    throw new CompactionError(
+      "auto-off",
+      "The request was too long for the model, and nothing may compact by itself; compact by hand, or use a model with a larger window.",
+    );
+  }
+  await log.append([contextEdit.of({ targetId: failed.entry.id, replacement: null })]);
+  const result = await session.compact({ ...limits, signal, reason: "overflow" });
+  if (!result.eligible) throw stillTooLong(failed.answer, breakdownOf(session, limits));
+}
+
+/** How long a model may take to end by itself after an abort, in milliseconds: it knows best what it was billed. */
+const GRACE_MS = 300;
+
+/**
+ * Streams one answer, telling of its pieces. Whatever happens becomes an answer: what a model throws one of
+ * `stopReason` `error`, an abort one of `aborted`, both with what there was of text and thinking.
+ */
+async function streamAnswer(
+  model: Model,
+  request: unknown,
+  options: { signal: AbortSignal; maxOutputTokens: number },
+  tell: (event: Exclude<ModelEvent, { type: "answer" }>) => void,
+): Promise<AssistantMessage> {
+  const { signal } = options;
+  const content: AssistantBlock[] = [];
+  let events: AsyncIterator<ModelEvent> | undefined;
+  try {
+    events = model.stream(request, options)[Symbol.asyncIterator]();
+    for (;;) {
+      const { value, done } = await untilAborted(events.next(), signal, GRACE_MS);
+      if (done) throw new Error(`The model ${model.modelId} ended without an answer.`);
+      if (value.type === "answer") return value.message;
+      addPiece(content, value);
+      tell(value);
+    }
+  } catch (error) {
+    return {
+      role: "assistant",
+      content,
+      provider: model.provider,
+      model: model.modelId,
+      usage: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 },
+      stopReason: signal.aborted ? "aborted" : "error",
+      errorMessage: signal.aborted ? ABORTED : error instanceof Error ? error.message : String(error),
+      timestamp: Date.now(),
+    };
+  } finally {
+    // Nobody listens from here on. A model that hears of nothing is not waited for, and how it ends changes nothing.
+    events?.return?.().catch(() => undefined);
+  }
+}
+
+/** What an aborted answer says of itself. */
+export const ABORTED = "The answer was aborted.";
+
+/**
+ * Adds a piece to what there is of an answer so far. It is what remains when the answer does not come to its end:
+ * thinking has no signature then, and is kept for people to read; no request carries it.
+ */
+export function addPiece(
+  blocks: AssistantBlock[],
+  { type, text }: { type: "text" | "thinking"; text: string },
+): void {
+  const last = blocks.at(-1);
+  if (type === "text") {
+    if (last?.type === "text") last.text += text;
+    else blocks.push({ type, text });
+  } else if (last?.type === "thinking") last.thinking += text;
+  else blocks.push({ type, thinking: text });
 }

@@ -1,0 +1,167 @@
+import { readdir, readFile, realpath, stat } from "node:fs/promises";
+import { join, relative, resolve, sep } from "node:path";
+import type { Tool, ToolContext } from "../tool.ts";
+
+/** Bytes above which a file is not read whole. */
+const LARGEST = 10 * 1024 * 1024;
+
+/** Lines that one call gives at the most, unless it asks for fewer. */
+const MOST_LINES = 2_000;
+
+/** Reads a text file below the working folder, or one that was moved out of the session's context. */
+export function readFileTool(folders: readonly string[]): Tool {
+  return {
+    name: "read_file",
+    description: "Reads a text file. Lines are numbered from 1. Use offset and limit for long files.",
+    parameters: {
+      type: "object",
+      properties: {
+        path: { type: "string", description: "Relative to the working folder." },
+        offset: { type: "integer", minimum: 1, description: "First line; default 1." },
+        limit: { type: "integer", minimum: 1, description: `Number of lines; default ${MOST_LINES}.` },
+      },
+      required: ["path"],
+    },
+    files: ({ path }) => (typeof path === "string" ? { read: [path] } : {}),
+    async run({ path, offset = 1, limit = MOST_LINES }) {
+      const file = await inside(folders, String(path));
+      const facts = await stat(file);
+      if (!facts.isFile()) throw new Error(`${path} is not a file; list_files shows what a folder holds.`);
+      if (facts.size > LARGEST)
+        throw new Error(`${path} has ${facts.size} bytes; search_text finds what you need in it.`);
+      const lines = (await readFile(file, "utf8")).split("\n");
+      const from = Math.max(1, Number(offset)) - 1;
+      const shown = lines.slice(from, from + Number(limit));
+      const rest = lines.length - from - shown.length;
+      const text = shown.map((line, at) => `${from + at + 1}\t${line}`).join("\n");
+      return rest > 0 ? `${text}\n[${rest} more lines]` : text;
+    },
+  };
+}
+
+/** Entries that one call shows at the most. */
+const MOST = 1_000;
+
+/** Lists a folder below the working folder. */
+export function listFilesTool(folders: readonly string[]): Tool {
+  return {
+    name: "list_files",
+    description: "Lists the files and folders in a folder; folders end in /.",
+    parameters: {
+      type: "object",
+      properties: {
+        path: { type: "string", description: "Relative to the working folder; default: that folder." },
+      },
+    },
+    async run({ path = "." }) {
+      const folder = await inside(folders, String(path));
+      const found = await readdir(folder, { withFileTypes: true }).catch(() => {
+        throw new Error(`${path} is not a folder; read_file reads files.`);
+      });
+      const names = found.map((entry) => (entry.isDirectory() ? `${entry.name}/` : entry.name)).sort();
+      const shown = names.slice(0, MOST);
+      return (
+        [...shown, ...(names.length > MOST ? [`[${names.length - MOST} more]`] : [])].join("\n") || "(empty)"
+      );
+    },
+  };
+}
+
+const MOST_MATCHES = 200;
+const LARGEST_FILE = 2 * 1024 * 1024;
+const LONGEST_LINE = 300;
+
+/** Folders that hold what others made. */
+const PASSED_OVER = new Set(["node_modules", ".git", "dist", "coverage"]);
+
+/** Finds a text in files below the working folder. */
+export function searchTextTool(folders: readonly string[]): Tool {
+  return {
+    name: "search_text",
+    description:
+      "Finds lines that contain a text, in all files below a folder (dependencies and build output passed over). Answers path:line: text.",
+    parameters: {
+      type: "object",
+      properties: {
+        text: {
+          type: "string",
+          description: "What to find, letter by letter; upper and lower case are the same.",
+        },
+        path: { type: "string", description: "Where; default: the working folder." },
+      },
+      required: ["text"],
+    },
+    async run({ text, path = "." }, context) {
+      const wanted = String(text).toLowerCase();
+      if (wanted === "") throw new Error("`text` is empty; say what to find.");
+      const start = await inside(folders, String(path));
+      const home = await inside(folders, ".");
+      const matches: string[] = [];
+      let unread = 0;
+      const readable: Readable = (reading, instead) =>
+        reading.catch(() => {
+          unread++;
+          return instead;
+        });
+      for await (const file of filesBelow(start, context, readable)) {
+        for (const match of await readable(matchesIn(file, wanted), [])) {
+          matches.push(`${relative(home, file)}:${match}`);
+          if (matches.length === MOST_MATCHES)
+            return `${matches.join("\n")}\n[more matches: narrow the text or the path]`;
+        }
+      }
+      const found = matches.join("\n") || `No line contains ${JSON.stringify(text)}.`;
+      return unread > 0 ? `${found}\n[${unread} files or folders could not be read]` : found;
+    },
+  };
+}
+
+/** What could be read, or `instead`: one file that is somebody else's must not end a search. */
+type Readable = <Found>(reading: Promise<Found>, instead: Found) => Promise<Found>;
+
+/** Without recursion and without following links. */
+async function* filesBelow(
+  start: string,
+  { signal }: ToolContext,
+  readable: Readable,
+): AsyncGenerator<string> {
+  if ((await stat(start)).isFile()) {
+    yield start;
+    return;
+  }
+  const folders = [start];
+  for (let folder = folders.pop(); folder !== undefined && !signal.aborted; folder = folders.pop()) {
+    const entries = await readable(readdir(folder, { withFileTypes: true }), []);
+    for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
+      if (entry.isFile()) yield join(folder, entry.name);
+      else if (entry.isDirectory() && !PASSED_OVER.has(entry.name)) folders.push(join(folder, entry.name));
+    }
+  }
+}
+
+async function matchesIn(file: string, wanted: string): Promise<string[]> {
+  if ((await stat(file)).size > LARGEST_FILE) return [];
+  const content = await readFile(file, "utf8");
+  if (content.includes("\0")) return [];
+  return content
+    .split("\n")
+    .flatMap((line, at) =>
+      line.toLowerCase().includes(wanted) ? [`${at + 1}: ${line.trim().slice(0, LONGEST_LINE)}`] : [],
+    );
+}
+
+/**
+ * The real path of something below one of these folders. Links are followed first, so that none leads out.
+ * @throws Error with a sentence for the model
+ */
+async function inside(folders: readonly string[], path: string): Promise<string> {
+  const wanted = resolve(folders[0] ?? ".", path);
+  const real = await realpath(wanted).catch(() => {
+    throw new Error(`There is no file or folder ${path}.`);
+  });
+  for (const folder of folders) {
+    const way = relative(await realpath(folder).catch(() => folder), real);
+    if (way === "" || (!way.startsWith(`..${sep}`) && way !== ".." && !way.startsWith(sep))) return real;
+  }
+  throw new Error(`${path} is outside the working folder; only what is below it can be read.`);
+}
