@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   contentBlocks,
@@ -68,7 +69,7 @@ function shortArguments(given: unknown): string {
   const texts = Object.values(given).map((value) =>
     typeof value === "string"
       ? cutLine(plainLine(value.slice(0, LOOKED_AT)), 60)
-      : cutLine(JSON.stringify(value) ?? "", 30),
+      : cutLine(jsonText(value), 30),
   );
   return texts.join(", ");
 }
@@ -85,8 +86,7 @@ const GISTS = new Map(
     session_info: ({ name }) => fieldText(name),
     leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
     usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
-    custom: ({ customType, data }) =>
-      `${fieldText(customType)} ${data === undefined ? "" : JSON.stringify(data)}`,
+    custom: ({ customType, data }) => `${fieldText(customType)} ${jsonText(data)}`,
   }),
 );
 
@@ -104,7 +104,7 @@ function gistOf(entry: Entry): string {
     const drawn = kind.draw?.(entry) ?? GISTS.get(entry.type)?.(fields);
     if (drawn !== undefined) return drawn;
   }
-  return Object.keys(fields).length === 0 ? "" : JSON.stringify(fields);
+  return Object.keys(fields).length === 0 ? "" : jsonText(fields);
 }
 
 /** Summaries begin with a heading that all of them have: what follows it says more. */

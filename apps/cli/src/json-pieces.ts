@@ -1,4 +1,4 @@
-import { wellFormedJson } from "@espalier/jsonl-stream";
+import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import { plainJson } from "@espalier/session-tree";
 
 /**
@@ -37,4 +37,4 @@ const isIterable = (value: unknown): value is Iterable<unknown> =>
  * The JSON text of a value on one line, in well-formed Unicode, since strict readers refuse the escapes of lone surrogates.
  * What a terminal would act on is escaped: the same value, and harmless on a screen.
  */
-export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(JSON.stringify(value)));
+export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(jsonText(value)));

@@ -1,9 +1,11 @@
+import { SLOW_TEXTS } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import picocolors from "picocolors";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
 import { MarkdownStream } from "../src/markdown/markdown-stream.ts";
 import { renderMarkdown } from "../src/markdown/render-markdown.ts";
+import { modelOf, Scratch } from "./terminal-scratch.ts";
 
 const plain = picocolors.createColors(false);
 const coloured = picocolors.createColors(true);
@@ -125,6 +127,49 @@ test("a block is shown as soon as nothing can change it any more", () => {
   expect(stream.take("```\n")).toBe("```js\nlet a;\n```\n");
 });
 
-test("what is nested deeper than anybody writes is shown as it is", () => {
-  expect(drawn(`${"> ".repeat(8_000)}end`).join("")).toContain("end");
+test.each([1, 50, 98, 99, 100, 101, 8_000])("nothing is left out of %i levels of nesting", (levels) => {
+  for (const mark of ["> ", "- ", "1. "])
+    expect(
+      drawn(`${mark.repeat(levels)}end`)
+        .join("")
+        .replace(/[\s│]/g, ""),
+    ).toMatch(/end$/);
+});
+
+test("escapes of markup name nothing that a terminal would act on", () => {
+  const named =
+    "a &#8238;b&#x202E; &#27;[2J &#155; <http://a/%E2%80%AE%1B> [c](http://a/&#8238;) ![d](&#8238;)";
+  for (const text of [named, `# ${named}`, `| a |\n|--|\n| ${named} |`, `\`\`\`&#8238;&#10;x\ncode\n\`\`\``])
+    expect(drawn(text).join("")).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
+});
+
+/** Milliseconds for which a text may keep a terminal from answering: a few of the budget, on a machine with other work. */
+const LONGEST_FREEZE = 3_000;
+
+/** Names of the texts that take longer than a terminal may freeze. */
+const slowTexts = (read: (text: string) => void): string[] =>
+  SLOW_TEXTS.flatMap(({ name, text }) => {
+    const since = performance.now();
+    read(text);
+    const took = performance.now() - since;
+    if (process.env["ESPALIER_SLOW_TEXTS"]) console.log(Math.round(took), name);
+    return took > LONGEST_FREEZE ? [`${name}: ${Math.round(took)} ms`] : [];
+  });
+
+test("no text keeps the terminal from answering where it is read whole", { timeout: 900_000 }, () => {
+  const read = (text: string) => {
+    const said = { role: "user", content: text, timestamp: 1 };
+    const entry = { type: "message", id: "slow", parentId: null, timestamp: "", message: said };
+    const screen = new Scratch(100, 40).open(modelOf([entry])).keys("z").screen;
+    expect(screen).toContain("you");
+  };
+  expect(slowTexts(read)).toEqual([]);
+});
+
+test("no text keeps a chat from answering", { timeout: 900_000 }, () => {
+  const read = (text: string) => {
+    const stream = new MarkdownStream();
+    for (const part of [stream.take(text), stream.end()]) drawn(part, 100);
+  };
+  expect(slowTexts(read)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 // A terminal without a terminal: states, events and frames.
 import { readFileSync } from "node:fs";
-import { bytesView } from "@espalier/jsonl-stream";
+import { bytesView, jsonText } from "@espalier/jsonl-stream";
 import { Tree } from "@espalier/session-tree";
 import { frameText } from "../src/terminal/frame.ts";
 import type { TerminalState } from "../src/terminal/state.ts";
@@ -29,7 +29,7 @@ export function modelOf(lines: readonly object[]): TreeModel {
     cwd: "/project",
   };
   return treeModel(
-    treeOf(new TextEncoder().encode([header, ...lines].map((line) => `${JSON.stringify(line)}\n`).join(""))),
+    treeOf(new TextEncoder().encode([header, ...lines].map((line) => `${jsonText(line)}\n`).join(""))),
   );
 }
 

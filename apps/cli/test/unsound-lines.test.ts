@@ -265,6 +265,81 @@ describe("an unsound line", () => {
   });
 });
 
+describe("a value nested deeper than a stack", () => {
+  const DEEP = `${"[".repeat(20_000)}${'{"a":'.repeat(20_000)}1${"}".repeat(20_000)}${"]".repeat(20_000)}`;
+  const LINES: readonly object[] = [
+    line("call0002", "call0001", {
+      role: "assistant",
+      content: [{ type: "toolCall", id: "call-2", name: "edit", arguments: { path: "DEEP" } }],
+      provider: "anthropic",
+      model: "claude-test",
+      usage: { input: "DEEP", cost: { total: "DEEP" } },
+      stopReason: "toolUse",
+    }),
+    line("result02", "call0002", {
+      role: "toolResult",
+      toolCallId: "call-2",
+      toolName: "edit",
+      content: [{ type: "text", text: "DEEP" }],
+      details: "DEEP",
+    }),
+    {
+      type: "custom",
+      id: "custom01",
+      parentId: "result02",
+      timestamp: TIMESTAMP,
+      customType: "t",
+      data: "DEEP",
+    },
+    { type: "unheard_of", id: "unknown1", parentId: "custom01", timestamp: TIMESTAMP, says: "DEEP" },
+    {
+      type: "label",
+      id: "label001",
+      parentId: "unknown1",
+      timestamp: TIMESTAMP,
+      targetId: "user0001",
+      label: "DEEP",
+    },
+    asked(PLACE.id, "unknown1"),
+    ASIDE,
+  ];
+  const deepLine = (entry: object) => JSON.stringify(entry).replaceAll('"DEEP"', DEEP);
+  const write = (): string => {
+    const own = join(folder, `deep-${count++}`);
+    mkdirSync(own);
+    const file = join(own, "session.jsonl");
+    writeFileSync(file, [HEADER, ...TRUNK, ...LINES].map((one) => `${deepLine(one)}\n`).join(""));
+    return file;
+  };
+
+  it("is printed, or refused by name, by every command", { timeout: 600_000 }, async () => {
+    for (const given of [...READING, ...CHANGING])
+      for (const json of [false, true]) {
+        const parameters = [...filled(given, write()), ...(json ? ["--json"] : [])];
+        const ran = await run(parameters);
+        judge(parameters, ran);
+        expect(`${ran.stdout}${ran.stderr}`, parameters.join(" ")).not.toContain("call stack");
+      }
+  });
+
+  it("is whole in the JSON of its session, and of itself", async () => {
+    const file = write();
+    const { entries } = JSON.parse((await run(["tree", file, "--all", "--json"])).stdout);
+    expect(entries).toHaveLength(TRUNK.length + LINES.length);
+    for (const id of ["call0002", "result02", "custom01", "unknown1"])
+      expect((await run(["show", file, id, "--json"])).stdout).toContain(DEEP);
+  });
+
+  it("is a row of the terminal, and read there", () => {
+    const lines = [...TRUNK, ...LINES].map((entry) => JSON.parse(deepLine(entry)) as { id: string });
+    for (const { id } of lines) {
+      const scratch = new Scratch(120, 40).open(modelOf(lines), { entryId: id });
+      for (const key of ["f", "f", "f", "f", "z", "tab", "tab", "y", "Y"])
+        expect(scratch.keys(key).screen).not.toMatch(UNWORDED);
+    }
+  });
+});
+
 describe("an id that a terminal would act on", () => {
   const ESCAPE = "\u001b[8m\u001b]0;owned\u0007";
   const hostile = (id: string) => `${ESCAPE}${id}\u202e\u001b[0m`;

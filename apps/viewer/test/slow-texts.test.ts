@@ -1,11 +1,11 @@
 // Each text is a message of its own in one session, which a browser shows one after the other.
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import { SLOW_TEXTS } from "@espalier/session-tree/testing";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { hasBrowser, startBrowser, watchedPage } from "./browser.ts";
 import { Scratch } from "./scratch.ts";
-import { SLOW_TEXTS } from "./slow-texts.ts";
 
 const ROOT = new URL("../../..", import.meta.url).pathname;
 const scratch = new Scratch();

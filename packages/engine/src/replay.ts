@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   buildSessionContext,
   contextOfPath,
@@ -72,11 +73,10 @@ function isSame(a: SessionContext, b: SessionContext): boolean {
     a.tokens === b.tokens &&
     a.messages.length === b.messages.length &&
     a.thinkingLevel === b.thinkingLevel &&
-    JSON.stringify(a.model) === JSON.stringify(b.model) &&
+    jsonText(a.model) === jsonText(b.model) &&
     a.sources.every((source, at) => source === b.sources[at]) &&
     a.messages.every(
-      (message, at) =>
-        message === b.messages[at] || JSON.stringify(message) === JSON.stringify(b.messages[at]),
+      (message, at) => message === b.messages[at] || jsonText(message) === jsonText(b.messages[at]),
     )
   );
 }

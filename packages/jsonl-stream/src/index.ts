@@ -8,6 +8,7 @@ export {
   forEachLineBackward,
 } from "./for-each-line-backward.ts";
 export { formatLine } from "./format-line.ts";
+export { jsonText } from "./json-text.ts";
 export { JsonlError, type JsonlErrorCode } from "./jsonl-error.ts";
 export type { LineFinder } from "./line-finder.ts";
 export type { ScanOptions } from "./line-window.ts";

@@ -1,3 +1,5 @@
+import { jsonText } from "./json-text.ts";
+
 /**
  * JSON text as `JSON.stringify` writes it, with each lone surrogate in a string or a key replaced by U+FFFD; the same text
  * where there is none. Keys that differed in their surrogates only are the same then: the last one is kept.
@@ -10,5 +12,5 @@ export function wellFormedJson(text: string): string {
   const healed = text.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (match) =>
     match === "\\\\" ? match : "\ufffd",
   );
-  return healed === text ? text : JSON.stringify(JSON.parse(healed));
+  return healed === text ? text : jsonText(JSON.parse(healed));
 }

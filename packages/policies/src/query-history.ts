@@ -95,7 +95,7 @@ function sayingOf(entry: Entry): { role: string; text: string } | undefined {
     .flatMap((message) => [
       messageText(message),
       ...toolCalls(message).map(
-        ({ name, arguments: given }) => `${fieldText(name)}(${JSON.stringify(given ?? {})})`,
+        ({ name, arguments: given }) => `${fieldText(name)}(${fieldText(given ?? {})})`,
       ),
     ])
     .filter((part) => part !== "")

@@ -216,8 +216,7 @@ function contentOf(message: ContextMessage, resultLimit: number): string {
       const text = fieldText(block.text);
       return [message.role === "toolResult" ? cutText(text, resultLimit) : text];
     }
-    if (block.type === "toolCall")
-      return [`[${fieldText(block.name)} ${JSON.stringify(block.arguments ?? {})}]`];
+    if (block.type === "toolCall") return [`[${fieldText(block.name)} ${fieldText(block.arguments ?? {})}]`];
     return [`[${block.type}]`];
   });
   if (isFailedAnswer(message)) parts.push("[failed]");

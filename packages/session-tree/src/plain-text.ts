@@ -1,3 +1,5 @@
+import { jsonText } from "@espalier/jsonl-stream";
+
 /**
  * Characters that a terminal or a page acts on instead of showing them: controls but tab and newline, marks that turn or
  * break a line of text, and those without width in which a text can hide (spaces, operators, tags). The joiners of emoji
@@ -37,7 +39,7 @@ export function plainLine(text: string): string {
  */
 export function fieldText(value: unknown): string {
   if (typeof value === "string") return value;
-  return value === undefined || value === null ? "" : JSON.stringify(value);
+  return value === undefined || value === null ? "" : jsonText(value);
 }
 
 /** A JSON text that shows the same value and on which nothing acts: what {@link plainText} leaves out is escaped. */

@@ -1,4 +1,4 @@
-import type { ByteView } from "@espalier/jsonl-stream";
+import { type ByteView, jsonText } from "@espalier/jsonl-stream";
 import { type AppendOptions, strictestDurability } from "./append-options.ts";
 import { appendSite } from "./append-site.ts";
 import { assertWritable } from "./assert-writable.ts";
@@ -9,7 +9,6 @@ import { leaf } from "./entries/leaf.ts";
 import type { Entry, EntryKind, NewEntry } from "./entry.ts";
 import type { EntryPreparation } from "./entry-preparation.ts";
 import { viewOf, windowAt, withinReach } from "./far-log.ts";
-import { jsonLength } from "./json-length.ts";
 import { movingRow } from "./leaf.ts";
 import { LeafPath } from "./leaf-path.ts";
 import { OwnKinds } from "./own-kinds.ts";
@@ -241,7 +240,7 @@ export class SessionTree {
     await this.#queue.add({
       keep: options.onFailure === "queue" && ifLeaf === undefined,
       entries: count,
-      measureBytes: () => jsonLength(draft()),
+      measureBytes: () => jsonText(draft()).length,
       // What is written again is the same: a part of it may stand in the log already.
       write: async () => {
         prepared ??= await this.#prepared(draft());

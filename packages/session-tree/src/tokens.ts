@@ -1,4 +1,4 @@
-import { jsonLength } from "./json-length.ts";
+import { jsonText } from "@espalier/jsonl-stream";
 import { type ContextMessage, contentBlocks } from "./message.ts";
 
 /** A picture counts as this many tokens whatever its size (origins 002: "estimate 1200 per image"). */
@@ -36,11 +36,11 @@ function messageChars(message: ContextMessage): number {
     if (block.type === "text") chars += textLength(block.text);
     else if (block.type === "thinking") chars += textLength(block.thinking);
     else if (block.type === "image") chars += IMAGE_CHARS;
-    else if (block.type === "toolCall") chars += textLength(block.name) + jsonLength(block.arguments);
+    else if (block.type === "toolCall") chars += textLength(block.name) + jsonText(block.arguments).length;
   }
   if (message.role === "system") {
     for (const section of Object.values(message.sections ?? {})) chars += textLength(section);
-    if (message.toolsAdded) chars += jsonLength(message.toolsAdded);
+    if (message.toolsAdded) chars += jsonText(message.toolsAdded).length;
   }
   return chars;
 }

@@ -3,6 +3,7 @@ import {
   type ContextMessage,
   contentBlocks,
   estimateTokens,
+  fieldText,
   IMAGE_TOKENS,
   isFailedAnswer,
   type Usage,
@@ -266,4 +267,5 @@ function messageParts(message: ContextMessage): MessageParts {
 
 const texts = (...values: unknown[]): string[] =>
   values.filter((value): value is string => typeof value === "string" && value !== "");
-const json = (value: unknown): string | undefined => JSON.stringify(value);
+const json = (value: unknown): string | undefined =>
+  typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);

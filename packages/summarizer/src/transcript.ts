@@ -152,7 +152,8 @@ class Lines {
     const pairs =
       typeof given === "object" && given !== null ? Object.entries(given) : [["arguments", given]];
     const parts = pairs.map(([name, value]) => {
-      const shown = cut(JSON.stringify(value) ?? "", this.#limits.toolResultLimit);
+      const json = typeof value === "object" ? fieldText(value ?? "null") : JSON.stringify(value);
+      const shown = cut(json ?? "", this.#limits.toolResultLimit);
       this.#leftOut += shown.leftOut;
       return `${name}=${shown.text}`;
     });

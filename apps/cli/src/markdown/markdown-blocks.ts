@@ -1,56 +1,99 @@
-import type { Token, Tokens } from "marked";
+import type { Token } from "markdown-it";
+import { plainLine } from "../plain-text.ts";
 import { renderInline } from "./markdown-inline.ts";
-import { type MarkdownLook, wrapped, wrappedCode } from "./markdown-look.ts";
+import { type MarkdownBlock, type MarkdownLook, wrapped, wrappedCode } from "./markdown-look.ts";
 import { renderTable } from "./markdown-table.ts";
 
-/** Blocks below each other, an empty line between two of them. */
-export function renderBlocks(tokens: readonly Token[], look: MarkdownLook, between = [""]): string[] {
-  const blocks = tokens
-    .filter(({ type }) => type !== "space" && type !== "def" && type !== "checkbox")
-    .map((token) => renderBlock(token, look));
-  return blocks.flatMap((lines, at) => (at > 0 ? [...between, ...lines] : lines));
+/** Nests blocks that a reader tells one after the other. */
+export function nestedBlocks(tokens: readonly Token[]): MarkdownBlock[] {
+  const outermost: MarkdownBlock[] = [];
+  const open = [outermost];
+  for (const token of tokens) {
+    if (token.nesting < 0) {
+      open.pop();
+      continue;
+    }
+    const block = { token, blocks: [] };
+    open.at(-1)!.push(block);
+    if (token.nesting > 0) open.push(block.blocks);
+  }
+  return outermost;
 }
 
-function renderBlock(token: Token, look: MarkdownLook): string[] {
-  const render = BLOCKS[token.type];
-  return render ? render(token as never, look) : wrapped(token.raw.trimEnd(), look.columns);
+/** Renders blocks below each other, an empty line between two of them. */
+export function renderBlocks(
+  blocks: readonly MarkdownBlock[],
+  look: MarkdownLook,
+  between: readonly string[] = [""],
+): string[] {
+  return blocks.flatMap((block, at) => {
+    const lines = renderBlock(block, look);
+    return at > 0 ? [...between, ...lines] : lines;
+  });
 }
 
-const paragraph = (token: Tokens.Paragraph | Tokens.Text, { columns, colours }: MarkdownLook) =>
-  wrapped(renderInline(token.tokens ?? [token], colours), columns);
+function renderBlock(block: MarkdownBlock, look: MarkdownLook): string[] {
+  const render = BLOCKS[block.token.type];
+  return render ? render(block, look) : wrapped(block.token.content, look.columns);
+}
+
+type RenderBlock = (block: MarkdownBlock, look: MarkdownLook) => string[];
+
+function code({ token }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
+  const text = token.content.replace(/\n$/, "");
+  if (!colours.isColorSupported)
+    return [`\`\`\`${plainLine(token.info)}`, ...wrappedCode(text, columns), "```"];
+  return indented(
+    wrappedCode(text, columns - 2).map((line) => colours.cyan(line)),
+    "  ",
+  );
+}
+
+const list: RenderBlock = ({ token, blocks: items }, { columns, colours }) => {
+  const isOrdered = token.type === "ordered_list_open";
+  const first = Number(token.attrGet("start") ?? 1);
+  const width = isOrdered ? `${first + items.length - 1}. `.length : 2;
+  // The reader hides the paragraphs of a list whose items stand close together.
+  const isLoose = items.some(({ blocks }) =>
+    blocks.some((block) => block.token.type === "paragraph_open" && !block.token.hidden),
+  );
+  return items.flatMap((item, at) => {
+    const marker = takeTaskMark(item) ?? (isOrdered ? `${first + at}. ` : "• ");
+    const lines = renderBlocks(item.blocks, { columns: columns - width, colours }, isLoose ? [""] : []);
+    const block = indented(lines.length > 0 ? lines : [""], " ".repeat(width), marker.padStart(width));
+    return isLoose && at > 0 ? ["", ...block] : block;
+  });
+};
+
+/** Takes `[x] ` from the beginning of an item; returns the marker that stands for it. */
+function takeTaskMark({ blocks }: MarkdownBlock): string | undefined {
+  const text = blocks[0]?.token.type === "paragraph_open" && blocks[0].blocks[0]?.token.children?.[0];
+  const mark = text && text.type === "text" && /^\[([ xX])\] /.exec(text.content);
+  if (!mark) return undefined;
+  text.content = text.content.slice(mark[0].length);
+  return mark[1] === " " ? "☐ " : "☑ ";
+}
 
 /** One for each kind; what is not here is shown as it was written. */
-const BLOCKS: Readonly<Record<string, (token: never, look: MarkdownLook) => string[]>> = {
-  paragraph,
-  text: paragraph,
-  heading({ depth, tokens }: Tokens.Heading, { columns, colours }) {
-    const text = renderInline(tokens, colours);
+const BLOCKS: Readonly<Record<string, RenderBlock>> = {
+  inline: ({ token }, { columns, colours }) => wrapped(renderInline(token.children ?? [], colours), columns),
+  paragraph_open: ({ blocks }, look) => renderBlocks(blocks, look),
+  heading_open({ token, blocks }, { columns, colours }) {
+    const depth = Number(token.tag.slice(1));
+    const text = renderInline(blocks[0]?.token.children ?? [], colours);
     if (!colours.isColorSupported) return wrapped(`${"#".repeat(depth)} ${text}`, columns);
     return wrapped(depth === 1 ? colours.bold(colours.underline(text)) : colours.bold(text), columns);
   },
-  code({ text, lang = "" }: Tokens.Code, { columns, colours }) {
-    if (!colours.isColorSupported) return [`\`\`\`${lang}`, ...wrappedCode(text, columns), "```"];
-    return indented(
-      wrappedCode(text, columns - 2).map((line) => colours.cyan(line)),
-      "  ",
-    );
-  },
-  blockquote({ tokens }: Tokens.Blockquote, { columns, colours }) {
+  fence: code,
+  code_block: code,
+  blockquote_open({ blocks }, { columns, colours }) {
     const rail = colours.dim("│ ");
-    return indented(renderBlocks(tokens, { columns: columns - 2, colours }), rail, rail);
+    return indented(renderBlocks(blocks, { columns: columns - 2, colours }), rail, rail);
   },
-  hr: (_: Tokens.Hr, { columns, colours }) => [colours.dim("─".repeat(Math.min(columns, 40)))],
-  table: renderTable,
-  list({ items, ordered, start, loose }: Tokens.List, { columns, colours }) {
-    const first = Number(start) || 1;
-    const width = ordered ? `${first + items.length - 1}. `.length : 2;
-    const blocks = items.map((item, at) => {
-      const marker = item.task ? (item.checked ? "☑ " : "☐ ") : ordered ? `${first + at}. ` : "• ";
-      const lines = renderBlocks(item.tokens, { columns: columns - width, colours }, loose ? [""] : []);
-      return indented(lines.length > 0 ? lines : [""], " ".repeat(width), marker.padStart(width));
-    });
-    return blocks.flatMap((lines, at) => (loose && at > 0 ? ["", ...lines] : lines));
-  },
+  hr: (_, { columns, colours }) => [colours.dim("─".repeat(Math.min(columns, 40)))],
+  table_open: renderTable,
+  bullet_list_open: list,
+  ordered_list_open: list,
 };
 
 /** Lines with something before each: before the first one, `first`. */

@@ -1,54 +1,44 @@
-import type { Token, Tokens } from "marked";
+import type { Token } from "markdown-it";
+import { plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
 
-/** What stands inside a line, styled: a text in which `\n` breaks the line. */
+/** Renders what stands inside a line, styled: a text in which `\n` breaks the line. */
 export function renderInline(tokens: readonly Token[], colours: Colours): string {
-  return tokens.map((token) => STYLES[token.type]?.(token as never, colours) ?? plainOf(token)).join("");
+  const open: { token: Token; before: string }[] = [];
+  let text = "";
+  for (const token of tokens) {
+    if (token.nesting > 0) {
+      open.push({ token, before: text });
+      text = "";
+    } else if (token.nesting < 0) {
+      const opened = open.pop()!;
+      text = opened.before + (STYLES[opened.token.type]?.(text, colours, opened.token) ?? text);
+    } else {
+      text += LEAVES[token.type]?.(token, colours) ?? plainText(token.content);
+    }
+  }
+  return text;
 }
 
-type Style = (token: never, colours: Colours) => string;
+/** Kinds that look other than their text. Escapes of markup may name what a terminal acts on: a text is made plain again. */
+const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string>> = {
+  softbreak: () => "\n",
+  hardbreak: () => "\n",
+  code_inline: ({ content }, colours) =>
+    colours.isColorSupported ? colours.cyan(content) : `\`${content}\``,
+  image: (token, colours) =>
+    `[${token.content || "picture"}] ${colours.dim(`(${plainText(String(token.attrGet("src") ?? ""))})`)}`,
+};
 
-/** One for each kind that looks other than its text. */
-const STYLES: Readonly<Record<string, Style>> = {
-  text: (token: Tokens.Text, colours) =>
-    token.tokens ? renderInline(token.tokens, colours) : decoded(token.text),
-  escape: (token: Tokens.Escape) => token.text,
-  strong: (token: Tokens.Strong, colours) => styled(colours.bold, "**", token, colours),
-  em: (token: Tokens.Em, colours) => styled(colours.italic, "*", token, colours),
-  del: (token: Tokens.Del, colours) => styled(colours.strikethrough, "~~", token, colours),
-  codespan: ({ text }: Tokens.Codespan, colours) =>
-    colours.isColorSupported ? colours.cyan(text) : `\`${text}\``,
-  br: () => "\n",
-  // Stands for itself in the marker of the list.
-  checkbox: () => "",
-  link: ({ href, tokens }: Tokens.Link, colours) => {
-    const text = renderInline(tokens, colours);
-    return text === href || `mailto:${text}` === href
+/** Kinds that have a text inside. */
+const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: Token) => string>> = {
+  strong_open: (text, colours) => (colours.isColorSupported ? colours.bold(text) : `**${text}**`),
+  em_open: (text, colours) => (colours.isColorSupported ? colours.italic(text) : `*${text}*`),
+  s_open: (text, colours) => (colours.isColorSupported ? colours.strikethrough(text) : `~~${text}~~`),
+  link_open(text, colours, token) {
+    const address = plainText(String(token.attrGet("href") ?? ""));
+    return token.markup !== "" || text === address
       ? colours.underline(text)
-      : `${colours.underline(text)} ${colours.dim(`(${href})`)}`;
+      : `${colours.underline(text)} ${colours.dim(`(${address})`)}`;
   },
-  image: ({ text, href }: Tokens.Image, colours) => `[${text || "picture"}] ${colours.dim(`(${href})`)}`,
 };
-
-function styled(
-  style: (text: string) => string,
-  mark: string,
-  { tokens }: { tokens: Token[] },
-  colours: Colours,
-): string {
-  const text = renderInline(tokens, colours);
-  return colours.isColorSupported ? style(text) : `${mark}${text}${mark}`;
-}
-
-const plainOf = (token: Token): string => ("text" in token ? String(token.text) : token.raw);
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  "&amp;": "&",
-  "&lt;": "<",
-  "&gt;": ">",
-  "&quot;": '"',
-  "&#39;": "'",
-  "&nbsp;": " ",
-};
-
-const decoded = (text: string): string => text.replace(/&[#\w]+;/g, (entity) => ENTITIES[entity] ?? entity);

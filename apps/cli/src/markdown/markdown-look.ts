@@ -1,7 +1,14 @@
 import { graphemes } from "@espalier/session-tree";
+import type { Token } from "markdown-it";
 import wrapAnsi from "wrap-ansi";
 import type { Colours } from "../shell.ts";
 import { columnsOf } from "../text-columns.ts";
+
+/** A block, and the blocks that stand in it. */
+export interface MarkdownBlock {
+  token: Token;
+  blocks: MarkdownBlock[];
+}
 
 /** How markdown is laid out. */
 export interface MarkdownLook {

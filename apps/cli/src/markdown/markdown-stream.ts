@@ -1,4 +1,4 @@
-import { tokensOf } from "./render-markdown.ts";
+import { readMarkdown } from "@espalier/viewer/markdown";
 
 /**
  * Markdown that comes in pieces. A block is settled when nothing that comes later can change how it looks; what is not
@@ -31,31 +31,30 @@ export class MarkdownStream {
 }
 
 /** Kinds of blocks that an empty line ends. */
-const ENDED_BY_SPACE: ReadonlySet<string> = new Set(["paragraph", "heading", "hr", "table"]);
+const ENDED_BY_SPACE: ReadonlySet<string> = new Set(["paragraph_open", "heading_open", "hr", "table_open"]);
 
 /** How much of a text is blocks that stay as they are: all but the last, which may go on. */
 function settledLength(text: string): number {
-  const tokens = tokensOf(text) ?? [];
-  const last = tokens.findLastIndex(({ type }) => type !== "space");
-  const token = tokens[last];
+  const tokens = readMarkdown(text);
+  // What cannot be read as markdown is shown as it is; waiting for more of it would only take longer.
+  if (!tokens) return text.length;
+  const last = tokens.findLast(({ level, map }) => level === 0 && map);
+  if (!last) return 0;
+  const [begin, end] = last.map!;
+  const lines = text.split("\n");
   const isEnded =
-    token !== undefined &&
-    ((last < tokens.length - 1 && ENDED_BY_SPACE.has(token.type)) || isClosedFence(token));
-  const settled = tokens.slice(0, isEnded ? tokens.length : Math.max(0, last));
-  const length = settled.reduce((sum, { raw }) => sum + raw.length, 0);
-  // What the lexer counts otherwise than it was written cannot be cut there.
-  return text.startsWith(settled.map(({ raw }) => raw).join("")) ? length : 0;
+    (ENDED_BY_SPACE.has(last.type) && lines.slice(end, -1).length > 0) ||
+    isClosedFence(last.type, lines.slice(begin, end));
+  return isEnded ? text.length : lines.slice(0, begin).reduce((sum, line) => sum + line.length + 1, 0);
 }
 
 /** Whether a block of code has its closing fence on a line of its own. */
-function isClosedFence({ type, raw }: { type: string; raw: string }): boolean {
-  const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
-  const lines = raw.trimEnd().split("\n");
+function isClosedFence(type: string, lines: readonly string[]): boolean {
+  const fence = /^ {0,3}(`{3,}|~{3,})/.exec(lines[0] ?? "")?.[1];
   return (
-    type === "code" &&
+    type === "fence" &&
     fence !== undefined &&
     lines.length > 1 &&
-    raw.endsWith("\n") &&
-    new RegExp(`^ {0,3}${fence[0]}{${fence.length},} *$`).test(lines.at(-1)!)
+    new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`).test(lines.at(-1)!)
   );
 }

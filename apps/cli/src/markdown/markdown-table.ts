@@ -1,7 +1,6 @@
-import type { Tokens } from "marked";
 import { columnsOf, padToColumns } from "../text-columns.ts";
 import { renderInline } from "./markdown-inline.ts";
-import { type MarkdownLook, wrapped } from "./markdown-look.ts";
+import { type MarkdownBlock, type MarkdownLook, wrapped } from "./markdown-look.ts";
 
 /** The fewest columns that a cell is squeezed into. */
 const NARROWEST = 6;
@@ -10,8 +9,12 @@ const NARROWEST = 6;
 const GAP = "  ";
 
 /** A table in the columns there are: cells that are too long are broken, the longest ones first. */
-export function renderTable({ header, rows }: Tokens.Table, { columns, colours }: MarkdownLook): string[] {
-  const cells = [header, ...rows].map((row) => row.map(({ tokens }) => renderInline(tokens, colours)));
+export function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
+  const rows = blocks.flatMap((part) => part.blocks);
+  const cells = rows.map((row) =>
+    row.blocks.map((cell) => renderInline(cell.blocks[0]?.token.children ?? [], colours)),
+  );
+  const header = cells[0] ?? [];
   const widths = fitted(
     header.map((_, at) => Math.max(1, ...cells.map((row) => columnsOf(row[at] ?? "")))),
     columns - GAP.length * (header.length - 1),

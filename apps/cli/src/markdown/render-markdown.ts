@@ -1,6 +1,6 @@
-import { marked, type Token } from "marked";
+import { readMarkdown } from "@espalier/viewer/markdown";
 import { plainText } from "../plain-text.ts";
-import { renderBlocks } from "./markdown-blocks.ts";
+import { nestedBlocks, renderBlocks } from "./markdown-blocks.ts";
 import { type MarkdownLook, wrapped } from "./markdown-look.ts";
 
 /** The fewest columns that text is laid out in; a narrower terminal wraps it by itself. */
@@ -11,21 +11,11 @@ const WIDEST = 120;
 
 /**
  * Markdown as lines for a terminal, none wider than `columns`: marks become colours, or stay where nothing is coloured.
- * What a terminal would act on is taken out first.
+ * What a terminal would act on is taken out first. A text that takes the reader too long is shown as it was written.
  */
 export function renderMarkdown(text: string, { columns, colours }: MarkdownLook): string[] {
   const look = { columns: Math.min(WIDEST, Math.max(NARROWEST, columns)), colours };
   const plain = plainText(text);
-  const tokens = tokensOf(plain);
-  return tokens ? renderBlocks(tokens, look) : wrapped(plain, look.columns);
-}
-
-/** Undefined for what is nested deeper than the lexer can follow: that is no markdown that anybody wrote. */
-export function tokensOf(plain: string): Token[] | undefined {
-  try {
-    return marked.lexer(plain);
-  } catch (error) {
-    if (error instanceof RangeError) return undefined;
-    throw error;
-  }
+  const tokens = readMarkdown(plain);
+  return tokens ? renderBlocks(nestedBlocks(tokens), look) : wrapped(plain, look.columns);
 }

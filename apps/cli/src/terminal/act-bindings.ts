@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, promptText } from "@espalier/session-tree";
 import type { Binding } from "./binding.ts";
 import { askText, dialog } from "./dialog.ts";
@@ -187,7 +188,7 @@ const copy: ActBinding["run"] = (state, tree) => {
   if (!entry) return refused(state, "There is nothing to copy.");
   const said = message.is(entry) ? messageText(entry.message) : undefined;
   const { summary } = entry as { summary?: unknown };
-  const text = said ?? (typeof summary === "string" ? summary : JSON.stringify(entry, null, 2));
+  const text = said ?? (typeof summary === "string" ? summary : jsonText(entry, 2));
   return next(state, { type: "copy", text, what: "the text" });
 };
 

@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import { type ContextMessage, contentBlocks, messageText, toolCalls } from "@espalier/session-tree";
 import { fieldText, plainLine, plainText } from "../plain-text.ts";
 import { cutToColumns } from "../text-columns.ts";
@@ -23,7 +24,7 @@ export function allLines(message: ContextMessage): string[] {
   }
   const lines = splitLines(messageText(message));
   for (const { name, arguments: given } of toolCalls(message))
-    lines.push(plainLine(`→ ${fieldText(name)} ${JSON.stringify(given) ?? ""}`));
+    lines.push(plainLine(`→ ${fieldText(name)} ${jsonText(given)}`));
   if ("content" in message) {
     for (const block of contentBlocks(message))
       if (block.type === "image")

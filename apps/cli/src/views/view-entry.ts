@@ -1,5 +1,6 @@
 import type { Session } from "@espalier/engine";
 import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   type Entry,
   entryFields,
@@ -74,6 +75,6 @@ function* fieldLines(entry: Entry): Generator<string> {
     if (typeof value === "string" && value.includes("\n")) {
       yield `${key}:`;
       for (const line of plainText(value).split("\n")) yield `  ${line}`;
-    } else yield plainText(`${key}: ${typeof value === "string" ? value : JSON.stringify(value, null, 2)}`);
+    } else yield plainText(`${key}: ${typeof value === "string" ? value : jsonText(value, 2)}`);
   }
 }

@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   type ContextEdit,
@@ -96,7 +97,7 @@ function gistOfMessage(said: ContextMessage): string {
 export function gistOfCall({ arguments: given }: { arguments: unknown }): string {
   if (typeof given !== "object" || given === null) return "";
   const text = Object.values(given).find((value) => typeof value === "string" && value.trim() !== "");
-  return typeof text === "string" ? oneLine(text) : oneLine(JSON.stringify(given));
+  return typeof text === "string" ? oneLine(text) : oneLine(jsonText(given));
 }
 
 function gistOfFields(entry: Entry): string {
@@ -107,7 +108,7 @@ function gistOfFields(entry: Entry): string {
   const drawn = kind.problem?.(entry) === undefined ? kind.draw?.(entry) : undefined;
   if (drawn !== undefined) return drawn;
   const texts = Object.values(entryFields(entry)).map((value) =>
-    typeof value === "string" ? value : JSON.stringify(value),
+    typeof value === "string" ? value : jsonText(value),
   );
   return texts.join(" · ");
 }

@@ -1,4 +1,5 @@
-import { type Entry, kindOf, messageText, toolCalls } from "@espalier/session-tree";
+import { jsonText } from "@espalier/jsonl-stream";
+import { type Entry, fieldText, kindOf, messageText, toolCalls } from "@espalier/session-tree";
 
 /** Everything an entry says, calls with their arguments among it; empty for one that says nothing to a model. */
 export function textOfEntry(entry: Entry): string {
@@ -7,6 +8,6 @@ export function textOfEntry(entry: Entry): string {
   // What a compaction carries of the system stands in the system's own entry.
   const said = kind.toMessages?.(entry).at(-1);
   if (!said) return "";
-  const calls = toolCalls(said).map((call) => `${call.name} ${JSON.stringify(call.arguments)}`);
+  const calls = toolCalls(said).map((call) => `${fieldText(call.name)} ${jsonText(call.arguments)}`);
   return [messageText(said), ...calls].join("\n");
 }

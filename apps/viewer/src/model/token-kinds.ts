@@ -1,4 +1,10 @@
-import { type ContextMessage, contentBlocks, estimateTokens, IMAGE_TOKENS } from "@espalier/session-tree";
+import {
+  type ContextMessage,
+  contentBlocks,
+  estimateTokens,
+  fieldText,
+  IMAGE_TOKENS,
+} from "@espalier/session-tree";
 
 /** What tokens of a context are spent on, in the order in which bars show them. */
 export const TOKEN_KINDS = [
@@ -45,7 +51,7 @@ export function addTokens(counts: TokenCounts, message: ContextMessage): number 
   };
   for (const block of contentBlocks(message as { content?: unknown })) {
     if (block.type === "image") take("image", IMAGE_TOKENS);
-    else if (block.type === "thinking") take("thinking", Math.floor(String(block.thinking ?? "").length / 4));
+    else if (block.type === "thinking") take("thinking", Math.floor(fieldText(block.thinking).length / 4));
     else if (block.type === "toolCall") take("call", estimateTokens({ ...EMPTY, content: [block] }));
   }
   take(OF_ROLES.get(message.role) ?? "user", rest);

@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   compaction,
@@ -120,6 +121,6 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
 
 function briefly(fields: Readonly<Record<string, unknown>>): string {
   return Object.entries(fields)
-    .map(([name, value]) => `${name}: ${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .map(([name, value]) => `${name}: ${typeof value === "string" ? value : jsonText(value)}`)
     .join("\n");
 }

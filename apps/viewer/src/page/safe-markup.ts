@@ -1,5 +1,5 @@
 import DOMPurify from "dompurify";
-import MarkdownIt from "markdown-it";
+import { markdown, readMarkdown } from "../markdown/read-markdown.ts";
 import { highlighted, LONGEST_COLOURED } from "./highlight.ts";
 import { visibleControls } from "./visible-controls.ts";
 
@@ -41,33 +41,6 @@ function keepOurClasses(node: Element): void {
 /** Characters of code that may still be coloured in the text at hand: as many as of one piece, in all of its pieces. */
 let colourable = 0;
 
-/**
- * A reader of markdown without a rule that takes time by the square of a text. Markup that stands in a text is shown as what
- * it is: text.
- */
-const markdown = new MarkdownIt({ html: false, linkify: true });
-// Names of files end like names of countries: only what is written as an address becomes one.
-markdown.linkify.set({ fuzzyLink: false });
-
-/** Milliseconds in which a text is read; one that takes longer is shown as it is. */
-const BUDGET = 300;
-
-/** Tokens that a text may become, two for most elements: the browser takes its time for each. */
-const MOST_TOKENS = 20_000;
-
-/** When the text at hand has taken too long. */
-let deadline = 0;
-
-class OutOfTime extends Error {}
-
-/** A rule that finds nothing, asked at every place of a text. */
-function watchTime(): boolean {
-  if (performance.now() > deadline) throw new OutOfTime();
-  return false;
-}
-markdown.block.ruler.before("table", "watch-time", watchTime);
-markdown.inline.ruler.before("text", "watch-time", watchTime);
-
 function codeBlock(text: string, named: string): string {
   colourable -= text.length;
   const language = colourable < 0 ? undefined : named.split(/\s/)[0]?.toLowerCase();
@@ -92,24 +65,15 @@ for (const cell of ["th_open", "td_open"]) {
   };
 }
 
-/** Longer texts are shown as they are, without markup. */
-const LONGEST = 200_000;
+// Escapes of markup may name what is hidden in a text; what they stand for is shown as well.
+markdown.renderer.rules.text = (tokens, at) => escaped(visibleControls(tokens[at]!.content));
 
 /** Markdown as safe markup; undefined for a text that is too long, takes too long, or becomes too many elements. */
 export function markdownMarkup(text: string): string | undefined {
-  if (text.length > LONGEST) return undefined;
+  const tokens = readMarkdown(visibleControls(text));
+  if (!tokens) return undefined;
   colourable = LONGEST_COLOURED;
-  deadline = performance.now() + BUDGET;
-  const env = {};
-  try {
-    const tokens = markdown.parse(visibleControls(text), env);
-    const count = tokens.reduce((sum, { children }) => sum + 1 + (children?.length ?? 0), 0);
-    if (count > MOST_TOKENS) return undefined;
-    return safeMarkup(markdown.renderer.render(tokens, markdown.options, env));
-  } catch (error) {
-    if (error instanceof OutOfTime) return undefined;
-    throw error;
-  }
+  return safeMarkup(markdown.renderer.render(tokens, markdown.options, {}));
 }
 
 /** Code as safe markup. */

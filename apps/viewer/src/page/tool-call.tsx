@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContentBlock,
   contentBlocks,
@@ -65,7 +66,7 @@ function CallArguments({ call, result, change }: ToolCallProps & { change: FileC
             {typeof value === "string" ? (
               <PlainText text={value} language={languageOfArgument(name, path)} />
             ) : (
-              <PlainText text={JSON.stringify(value, null, 2) ?? ""} language="json" />
+              <PlainText text={jsonText(value, 2)} language="json" />
             )}
           </dd>
         </div>

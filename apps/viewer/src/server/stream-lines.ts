@@ -1,4 +1,5 @@
 import type { ActOptions } from "@espalier/engine";
+import { jsonText } from "@espalier/jsonl-stream";
 import { failureAnswer } from "./failure.ts";
 
 /**
@@ -13,7 +14,7 @@ export function streamAct(
   return new ReadableStream({
     async start(controller) {
       const write = (value: object) => {
-        if (!stopping.signal.aborted) controller.enqueue(encoder.encode(`${JSON.stringify(value)}\n`));
+        if (!stopping.signal.aborted) controller.enqueue(encoder.encode(`${jsonText(value)}\n`));
       };
       write({ progress: { outputTokens: 0 } });
       try {

@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import { Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
@@ -104,7 +105,7 @@ export function viewerApp({ token, sessions, open, page, write }: ViewerAppOptio
     const answer = await open.read(context.req.param("key"), (reader) =>
       read(reader, (name) => context.req.query(name)),
     );
-    return context.json(answer as object);
+    return context.body(jsonText(answer), 200, { "content-type": "application/json" });
   });
   return app;
 }

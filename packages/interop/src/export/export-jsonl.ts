@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import type { ExportSource } from "./export-source.ts";
 
 /**
@@ -6,10 +7,10 @@ import type { ExportSource } from "./export-source.ts";
  */
 export function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<string, number> {
   const { tree, header } = source;
-  if (header) yield `${JSON.stringify(header)}\n`;
+  if (header) yield `${jsonText(header)}\n`;
   for (const row of rows) {
     yield source.redactor
-      ? `${JSON.stringify(source.entryAt(row))}\n`
+      ? `${jsonText(source.entryAt(row))}\n`
       : `${decoder.decode(tree.bytesAt(row)).trimEnd()}\n`;
   }
   return rows.length;

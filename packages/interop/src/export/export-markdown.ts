@@ -1,4 +1,4 @@
-import { wellFormedJson } from "@espalier/jsonl-stream";
+import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
 import { type LabelInForce, labelsInForce, plainJson, sessionName } from "@espalier/session-tree";
 import type { ExportSource } from "./export-source.ts";
 import { branchSections } from "./markdown-branches.ts";
@@ -57,7 +57,7 @@ function frontMatter(source: ExportSource, title: string | undefined): string {
     ["entries", tree.length],
   ];
   const lines = fields.flatMap(([field, value]) =>
-    value == null ? [] : [`${field}: ${plainJson(wellFormedJson(JSON.stringify(value)))}`],
+    value == null ? [] : [`${field}: ${plainJson(wellFormedJson(jsonText(value)))}`],
   );
   return `---\n${lines.join("\n")}\n---\n`;
 }

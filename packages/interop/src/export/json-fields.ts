@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 /**
  * An object as JSON text in pieces: each field on a line, and each element of a field that is a list or a generator, so
  * that a long list is never one string. Fields that are undefined are left out.
@@ -8,7 +9,7 @@ export function* jsonFields(fields: object): Generator<string> {
     if (value === undefined) continue;
     yield `${separator}${JSON.stringify(name)}: `;
     if (isIterable(value)) yield* jsonList(value);
-    else yield JSON.stringify(value);
+    else yield jsonText(value);
     separator = ",\n";
   }
   yield separator === "{\n" ? "{}\n" : "\n}\n";
@@ -17,7 +18,7 @@ export function* jsonFields(fields: object): Generator<string> {
 function* jsonList(values: Iterable<unknown>): Generator<string> {
   let separator = "[\n";
   for (const value of values) {
-    yield `${separator}${JSON.stringify(value)}`;
+    yield `${separator}${jsonText(value)}`;
     separator = ",\n";
   }
   yield separator === "[\n" ? "[]" : "\n]";

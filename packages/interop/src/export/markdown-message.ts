@@ -1,3 +1,4 @@
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   bashExecutionText,
   type ContentBlock,
@@ -55,7 +56,7 @@ function blockParagraph(block: ContentBlock): string {
         ? "**Thinking** (encrypted)"
         : `**Thinking**\n\n${quoted(fieldText(block.thinking))}`;
     case "toolCall": {
-      const given = JSON.stringify(block.arguments, null, 2) ?? "";
+      const given = jsonText(block.arguments, 2);
       return `**Call** ${inline(block.name)}\n\n${fenced(cutText(given, SHOWN), "json")}`;
     }
     case "image": {

@@ -1,4 +1,4 @@
-import { jsonLength } from "../json-length.ts";
+import { jsonText } from "@espalier/jsonl-stream";
 import {
   type BranchSummaryMessage,
   type CompactionSummaryMessage,
@@ -65,16 +65,5 @@ export function totalBytes(list: readonly ContextMessage[]): number {
 const bytesOf = (text: unknown): number =>
   typeof text === "string" ? encoder.encode(JSON.stringify(text)).length : 0;
 
-/** The most bytes of JSON that a character of JSON takes within a text: an escape. */
-const LARGEST_CHARACTER = 6;
-
 /** Bytes of a value as JSON within a text, which is how some providers take the arguments of a call. */
-function jsonBytes(value: unknown): number {
-  try {
-    return bytesOf(JSON.stringify(value));
-  } catch (error) {
-    // Nested deeper than the engine's stack, as in `jsonLength`.
-    if (!(error instanceof RangeError)) throw error;
-    return jsonLength(value) * LARGEST_CHARACTER;
-  }
-}
+const jsonBytes = (value: unknown): number => bytesOf(jsonText(value));

@@ -1,0 +1,1 @@
+export { markdown, readMarkdown } from "./read-markdown.ts";
