@@ -1,5 +1,5 @@
 import { bytesView, formatLine, scanLines } from "@espalier/jsonl-stream";
-import { readSessionLine, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import { readLineParts, type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
 import { headerOf } from "./new-session.ts";
 import { type Bounds, type End, searchSchedules } from "./schedule-search.ts";
@@ -92,8 +92,8 @@ async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Pro
     const times = found.filter((each) => each.id === id);
     const whole = times.filter(({ from }) => from === 0);
     if (times.length === 0) faults.push(`The acknowledged entry ${id} is lost.`);
-    else if (whole.length === 0) faults.push(`The acknowledged entry ${id} is glued to a torn line.`);
-    // What was glued to another's torn line is written once more.
+    else if (whole.length === 0) faults.push(`The acknowledged entry ${id} is glued to another line.`);
+    // What was glued to another's line is written once more.
     if (whole.length > 1) faults.push(`The entry ${id} is there ${whole.length} times.`);
   }
   const [before, kept] = [start.bytesOf(NAME)!, moment.bytesOf(`${NAME}.v1`)];
@@ -126,8 +126,8 @@ function entriesIn(bytes: Uint8Array): { id: string; from: number }[] {
   const found = [];
   // One by one: the bytes of a line are good until the next is asked for.
   for (const line of scanLines(bytesView(bytes))) {
-    const read = readSessionLine(line.bytes);
-    if (read.is === "entry") found.push({ id: read.entry.id, from: read.from });
+    for (const part of readLineParts(line.bytes))
+      if (part.is === "entry") found.push({ id: part.entry.id, from: part.from });
   }
   return found;
 }

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { scanLines } from "@espalier/jsonl-stream";
 import { openView } from "@espalier/jsonl-stream/node";
-import { readSessionLine } from "@espalier/session-tree";
+import { readLineParts } from "@espalier/session-tree";
 import { Child } from "./child-process.ts";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
 import { writeSession } from "./new-session.ts";
@@ -89,14 +89,14 @@ function judge(
   let torn = 0;
   const view = openView(file);
   for (const { bytes } of scanLines(view)) {
-    const line = readSessionLine(bytes);
-    if (line.is === "corrupt") torn += 1;
-    if (line.is !== "entry") continue;
-    if (line.from > 0) {
-      torn += 1;
-      findings.expect(!acked.has(line.entry.id), () => `${form.name}: an acknowledged entry is glued.`);
+    for (const part of readLineParts(bytes)) {
+      if (part.is === "corrupt") torn += 1;
+      if (part.is !== "entry") continue;
+      const { id } = part.entry;
+      if (part.from > 0)
+        findings.expect(!acked.has(id), () => `${form.name}: an acknowledged entry is glued.`);
+      found.set(id, (found.get(id) ?? 0) + 1);
     }
-    found.set(line.entry.id, (found.get(line.entry.id) ?? 0) + 1);
   }
   findings.count(`bytes, ${form.name}`, view.size);
   view.close();

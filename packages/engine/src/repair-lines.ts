@@ -97,14 +97,14 @@ export interface LostBytes {
 
 /** What of a log its copy does not say any more: what is in no row, and rows that were left out or could not be read. */
 export function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
-  const salvaged = tree.issues.filter(({ kind }) => kind === "salvaged").map(({ offset }) => offset);
+  const behind = tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset);
   const lost: LostBytes[] = [];
   const lose = (offset: number, end: number) =>
     lost.push({ offset, length: end - offset, sha256: digestOf(tree.view.read(offset, end - offset)) });
   for (const { kind, offset, id } of tree.issues) {
     if (!LOSING.has(kind) || id !== null) continue;
     const end = lineEnd(tree, offset);
-    lose(offset, salvaged.find((start) => start > offset && start < end) ?? end);
+    lose(offset, behind.find((start) => start > offset && start < end) ?? end);
   }
   for (const [row, action] of actions.entries()) {
     const offset = tree.index.offset(row);
@@ -115,6 +115,9 @@ export function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
 }
 
 const LOSING: ReadonlySet<string> = new Set(["torn-tail", "corrupt", "duplicate-header"]);
+
+/** What is told of an entry that stands behind something else on its line. */
+const BEHIND: ReadonlySet<string> = new Set(["salvaged", "glued"]);
 
 function lineEnd({ view }: Tree, offset: number): number {
   for (let from = offset; from < view.size; from += 1 << 16) {

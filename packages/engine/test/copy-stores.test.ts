@@ -76,6 +76,7 @@ const FINDINGS: Record<Exclude<SessionIssueKind, "large-file">, { bytes: string 
   "unterminated-tail": { bytes: textOf(SOUND).slice(0, -1) },
   corrupt: { bytes: Buffer.concat([Buffer.from(textOf(SOUND)), Buffer.of(0x7b, 0xff, 0x0a)]) },
   salvaged: { bytes: textOf([...SOUND, `{"type":"cus${SOUND[1]!.replace('"u1"', '"u9"')}`]) },
+  glued: { bytes: textOf([...SOUND, note('"id":"g1","parentId":"u1"') + note('"id":"g2","parentId":"g1"')]) },
   "duplicate-id": { bytes: textOf([...SOUND, note('"id":"u1","parentId":null')]) },
   "identical-duplicate": { bytes: textOf([...SOUND, SOUND.at(-1)!]) },
   orphan: { bytes: textOf([...SOUND, note('"id":"x","parentId":"nobody"')]) },

@@ -81,6 +81,28 @@ test("an entry glued to a torn one is kept", async () => {
   expect(report.lost).toMatchObject([{ length: 30 }]);
 });
 
+test("whole entries on one line stand on two in the copy, and nothing is lost", async () => {
+  const [u1, a1, u2, a2] = lines("u1 > a1 > u2 > a2");
+  const { copy, report } = await repaired(`${HEADER}${u1}\n${a1}${u2}${a2}\n`);
+  expect(readFileSync(report.file, "utf8")).toBe(`${[HEADER, u1, a1, u2, a2].join("\n")}\n`);
+  expect(idsOf(copy)).toEqual(["u1", "a1", "u2", "a2"]);
+  expect(report).toMatchObject({ changes: [], lost: [], entries: 4 });
+  expect(report.issues.map(({ kind, line, id }) => [kind, line, id])).toEqual([
+    ["glued", 1, "u1"],
+    ["glued", 2, "u2"],
+    ["glued", 2, "a2"],
+  ]);
+  const { ok, entries } = await diagnose(FileLog.open(report.source, "read"));
+  expect([ok, entries]).toEqual([true, 4]);
+});
+
+test("of a second header, and of a piece between whole entries, no more is lost than itself", async () => {
+  const [u1, a1, u2] = lines("u1 > a1 > u2");
+  const { copy, report } = await repaired(`${HEADER}\n${HEADER}${u1}\n${a1}torn${u2}\n`);
+  expect(idsOf(copy)).toEqual(["u1", "a1", "u2"]);
+  expect(report.lost.map(({ length }) => length)).toEqual([HEADER.length, 4]);
+});
+
 test("a line that can be read only in part keeps its place, and says what it was", async () => {
   const [u1, a1, u2] = lines("u1 > a1 > u2");
   const broken = a1!.replace('"role"', '"role');
@@ -155,6 +177,7 @@ test("whatever was done to the lines of a session, its copy is sound and says th
       "rename",
       "mistype",
       "glue",
+      "lose the newline",
       "drop",
       "same",
     ),
@@ -199,6 +222,7 @@ function mutate(all: string[], what: string, at: number, other: number): string[
   if (what === "rename") return put(line.replace(/"id":"[^"]*"/, `"id":"${idOf(all[other]!)}"`));
   if (what === "mistype") return put(line.replace(/"(content|summary|message|targetId)":/, '"$1":5,"_":'));
   if (what === "glue") return put(`${line.slice(0, 25)}${all[other]!}`);
+  if (what === "lose the newline") return put(`${line}${all[other]!}`);
   if (what === "drop") return all.length > 1 ? put() : all;
   return all;
 }

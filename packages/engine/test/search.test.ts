@@ -123,6 +123,19 @@ describe("searching what was said", () => {
     expect(await idsOf("Grö", { files: [file], caseSensitive: true })).toEqual(["u0"]);
   });
 
+  test("finds every entry of a line whose newlines were lost, each once", async () => {
+    const words = (id: string, parentId: string | null, text = "a heron") =>
+      JSON.stringify(said(id, parentId, text));
+    const file = sessionFile([
+      words("u1", null),
+      words("u2", "u1") + words("u3", "u2", "nothing") + words("u4", "u3"),
+      words("u1", null) + words("u5", "u4"),
+      `${words("u6", "u5").slice(0, -5)}${words("u7", "u5")}`,
+    ]);
+    expect(await idsOf("heron", { files: [file] })).toEqual(["u1", "u2", "u4", "u5", "u7"]);
+    expect(await idsOf("nothing", { files: [file] })).toEqual(["u3"]);
+  });
+
   test("a snippet is one line, shows what stands around, and splits no letter", async () => {
     const file = sessionFile([
       JSON.stringify(said("u1", null, `${"🌊".repeat(80)}\n\nneedle\t${"🌾".repeat(80)}`)),

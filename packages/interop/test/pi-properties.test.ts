@@ -51,6 +51,9 @@ function lineOf(version: number, number: number, ids: number, above: readonly st
     case 4:
       // A line that was cut, and another one behind it.
       return `${JSON.stringify(said).slice(0, number % 40)}${JSON.stringify(said)}`;
+    case 10:
+      // A newline that was lost, and one that became another byte.
+      return `${JSON.stringify(said)}${"J".repeat(number % 2)}${JSON.stringify({ ...said, id: `g${number % 5}` })}`;
     case 5:
       return above[number % above.length]!;
     case 6:
@@ -74,8 +77,17 @@ function bothWays(bytes: Uint8Array, scratch: ScratchSpace) {
   const copied = Array.from(draft!.entries(), (line) => textOf(line as Uint8Array));
   const [first] = scanLines(view);
   const upgraded = upgradeLog(view, parseHeader(JSON.parse(textOf(first!.bytes))))?.view ?? view;
-  const lines = Array.from(scanLines(upgraded), (line) => textOf(line.bytes));
   const tree = new Tree(upgraded);
+  // What stands on one line, where newlines were lost, gets lines of its own.
+  const cuts = tree.issues.flatMap(({ kind, offset }) =>
+    kind === "glued" || kind === "corrupt" ? [offset] : [],
+  );
+  const lines = Array.from(scanLines(upgraded), ({ offset, bytes: whole }) => {
+    const text = textOf(whole);
+    const starts = [0, ...cuts.map((cut) => cut - offset).filter((at) => at > 0 && at < text.length)];
+    return starts.map((start, at) => text.slice(start, starts[at + 1]));
+  }).flat();
+  const glued = new Set(tree.issues.flatMap(({ kind, line }) => (kind === "glued" ? [line] : [])));
   const issues = tree.issues.flatMap(({ kind, line }) =>
     TOLD.has(kind) ? [`${line} ${TOLD.get(kind)}`] : [],
   );
@@ -83,6 +95,7 @@ function bothWays(bytes: Uint8Array, scratch: ScratchSpace) {
   for (const { bytes, lineNumber } of scanLines(upgraded)) {
     const told = `${lineNumber} unreadable-content`;
     const parsed = parseLine(bytes);
+    if (glued.has(lineNumber)) continue;
     if (!parsed.ok && parsed.problem.kind !== "blank" && !issues.includes(told)) issues.push(told);
   }
   const rows = Array.from({ length: tree.length }, (_, row) => tree.kindAt(row).type);
@@ -90,7 +103,7 @@ function bothWays(bytes: Uint8Array, scratch: ScratchSpace) {
     draft: { lines: copied, issues: toldOf(draft!.issues.list()), counts: draft!.counts },
     tree: {
       lines: lines.slice(1).filter((line) => !/^[ \t\r]*$/.test(line)),
-      issues: issues.sort(),
+      issues: [...new Set(issues)].sort(),
       counts: {
         entries: tree.length,
         branches: tipRows(tree).length,

@@ -112,6 +112,24 @@ describe("sessions of Pi", () => {
     ]);
   });
 
+  test("in which newlines were lost stand on lines of their own, and nothing is told", async () => {
+    const folder = scratchFolder();
+    const store = scratchStore();
+    const path = write([header(), ...tree], folder);
+    const text = readFileSync(path, "utf8");
+    const [first, ...others] = text.split("\n");
+    writeFileSync(
+      path,
+      `${first}${others[0]}\n${others[1]}${others[2]}${others[3]}\n${others.slice(4).join("\n")}`,
+    );
+    const [report] = await importAll(path, store);
+    expect(report).toMatchObject({ status: "created", entries: tree.length, issues: [] });
+    const { entries } = await opened(store, report!);
+    expect(entries).toEqual(tree);
+    expect(readFileSync(report!.file!, "utf8").split("\n").slice(1)).toEqual(others);
+    expect(await importAll(path, store)).toMatchObject([{ status: "unchanged", added: 0 }]);
+  });
+
   test("that grew give what is new", async () => {
     const folder = scratchFolder();
     const store = scratchStore();

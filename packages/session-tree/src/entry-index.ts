@@ -47,12 +47,12 @@ export class EntryIndex implements RowIndex {
     return this.#rows;
   }
 
-  /** Byte offset of the row's line. */
+  /** Where the entry of a row begins in the log. */
   offset(row: number): number {
     return this.#offset.at(row);
   }
 
-  /** Bytes of the row's line, without its end. */
+  /** Bytes of the row's line without its end, or of its part of it. */
   lineLength(row: number): number {
     return this.#length[row]!;
   }

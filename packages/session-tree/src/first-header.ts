@@ -1,6 +1,6 @@
 import { type ByteView, forEachLine } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "./session-header.ts";
-import { readSessionLine } from "./session-line.ts";
+import { readLineParts } from "./session-line.ts";
 
 /** Bytes read at a time: a header has some hundred, and every log that is opened is asked for it. */
 const BLOCK = 4 * 1024;
@@ -14,9 +14,11 @@ export function firstHeader(view: ByteView): SessionHeader | undefined {
   forEachLine(
     view,
     (block, start, end) => {
-      const line = readSessionLine(block.subarray(start, end));
-      if (line.is === "header") header = line.header;
-      return line.is === "header" || line.is === "entry" ? false : undefined;
+      for (const part of readLineParts(block.subarray(start, end))) {
+        if (part.is === "header") header = part.header;
+        if (part.is === "header" || part.is === "entry") return false;
+      }
+      return undefined;
     },
     { blockSize: BLOCK },
   );

@@ -1,5 +1,5 @@
 /**
- * Finds lines on which a second entry may stand: a write that was cut, and the next one glued to it. Every entry has one
+ * Finds lines on which a second entry may stand, behind a write that was cut or a newline that was lost. Every entry has one
  * `"parentId":` (inside a text its quotes are escaped, so it reads otherwise); a second one on the same line means
  * the line has to be parsed to know. The searches are native and cover each byte once, however many lines a block has.
  */
@@ -29,7 +29,7 @@ export class GlueMarks {
   }
 }
 
-/** True when bytes have the mark: what is found behind a torn line must, to be taken for an entry. */
+/** True when bytes have the mark: what stands behind something else on a line must, to be taken for an entry. */
 export function hasMark(bytes: Uint8Array): boolean {
   return find(finderOf(bytes), 0) < bytes.length;
 }

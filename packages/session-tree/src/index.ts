@@ -136,7 +136,7 @@ export {
   type SessionHeader,
 } from "./session-header.ts";
 export { isDamage, type SessionIssue, type SessionIssueKind } from "./session-issue.ts";
-export { readSessionLine, type SessionLine } from "./session-line.ts";
+export { readLineParts, readSessionLine, type SessionLine } from "./session-line.ts";
 export { sessionRef } from "./session-ref.ts";
 export type {
   Durability,

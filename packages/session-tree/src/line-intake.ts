@@ -1,3 +1,6 @@
+// Over 250 lines because it lists everything that a line of a log can turn out to be.
+
+import { isSpace } from "@espalier/jsonl-stream";
 import { idIn } from "./damaged.ts";
 import type { Entry } from "./entry.ts";
 import { entryKinds, kindCode } from "./entry-kinds.ts";
@@ -8,7 +11,7 @@ import type { LinesAgain } from "./lines-again.ts";
 import { ORPHAN, ROOT, type RowIndex } from "./row-index.ts";
 import { FORMAT_VERSION, type SessionHeader } from "./session-header.ts";
 import type { SessionIssue, SessionIssueKind } from "./session-issue.ts";
-import { readSessionLine } from "./session-line.ts";
+import { readLineParts, readSessionLine, type SessionLine } from "./session-line.ts";
 import type { UsualLines } from "./usual-lines.ts";
 import { WaitingRows } from "./waiting-rows.ts";
 
@@ -76,6 +79,9 @@ export class LineIntake {
   /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
   #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
     if (this.#usable === 0) return false;
+    const rows = this.#waiting;
+    // Rows wait line by line: not where two stand on one line and are given one by one.
+    if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addWaiting();
     const scan = this.#scan;
     const usual = this.#usual?.isUsual ? this.#usual : undefined;
     if (usual) usual.scanInto(scan, start);
@@ -83,7 +89,6 @@ export class LineIntake {
     else if (this.#marks.between(block, offset - start, scan.stop, end)) return false;
     const kind = kindIn(block, scan.typeStart, scan.typeEnd);
     if (kind < 0) return false;
-    const rows = this.#waiting;
     const at = rows.count++;
     if (at === 0) rows.firstLine = line;
     rows.offset[at] = offset;
@@ -123,19 +128,28 @@ export class LineIntake {
   }
 
   #takeSlowly(bytes: Uint8Array, offset: number, terminated: boolean): void {
-    const line = readSessionLine(bytes);
-    if (line.is === "blank") return;
-    if (line.is === "corrupt") {
+    const parts = readLineParts(bytes);
+    const first = parts[0]!;
+    if (first.is === "blank") return;
+    if (first.is === "corrupt" && parts.length === 1) {
       if (!terminated)
         this.#note("torn-tail", offset, null, `The last line was cut after ${bytes.length} bytes.`);
-      else this.#takeDamaged(bytes, offset, line.message);
+      else this.#takeDamaged(bytes, offset, first.message);
       return;
     }
-    if (line.is === "header") this.#takeHeader(line.header, offset);
-    else this.#takeEntry(line.entry, line.from, bytes, offset);
+    for (const [at, part] of parts.entries()) {
+      if (part.is === "header") this.#takeHeader(part.header, offset);
+      else if (part.is === "corrupt") this.#note("corrupt", offset + part.from, null, `${part.message}.`);
+      else if (part.is === "entry") {
+        let end = parts[at + 1]?.from ?? bytes.length;
+        // The space between two belongs to neither, so that one is the same whatever comes behind it.
+        if (at + 1 < parts.length) while (isSpace(bytes[end - 1]!)) end--;
+        this.#takeEntry(part.entry, offset + part.from, end - part.from, parts[at - 1]);
+      }
+      if (part.is !== "corrupt") this.#usable++;
+    }
     if (!terminated)
       this.#note("unterminated-tail", offset, null, "The last line has no end; it is whole and counts.");
-    this.#usable++;
   }
 
   #takeHeader(header: SessionHeader, offset: number): void {
@@ -155,24 +169,20 @@ export class LineIntake {
     );
   }
 
-  #takeEntry(entry: Entry, from: number, bytes: Uint8Array, offset: number): void {
-    const id = encoder.encode(entry.id);
-    if (this.#isTaken(this.#index.rowOfBytes(id, 0, id.length), offset + from)) return;
+  /** @param before what stands before it on its line */
+  #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
+    if (this.#isTaken(offset)) return;
     if (this.#usable === 0)
       this.#note("no-header", offset, null, "The first line is no session header; the session is only read.");
-    if (from > 0) {
-      this.#note("corrupt", offset, null, `${from} bytes of a line that was cut stand before another entry.`);
-      this.#note(
-        "salvaged",
-        offset + from,
-        entry.id,
-        "An entry stood behind a line that was cut; it counts.",
-      );
-    }
+    if (before?.is === "corrupt")
+      this.#note("salvaged", offset, entry.id, "An entry stood behind a line that was cut; it counts.");
+    else if (before)
+      this.#note("glued", offset, entry.id, "An entry stands on the line of what is before it; both count.");
     const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
     const parent = parentBytes ? orOrphan(this.#index.rowOfBytes(parentBytes, 0, parentBytes.length)) : ROOT;
+    const id = encoder.encode(entry.id);
     const older = this.#index.rowOfBytes(id, 0, id.length);
-    this.#add(older, parent, kindCode(entry.type), offset + from, bytes.length - from, entry.id);
+    this.#add(older, parent, kindCode(entry.type), offset, length, entry.id);
   }
 
   /** A line whose beginning can still be read keeps its place, so that what follows it is not cut off from the rest. */
@@ -191,14 +201,15 @@ export class LineIntake {
     this.#add(older, parent, kind, offset, bytes.length, id);
   }
 
-  /** Whether a row is the line at `offset` itself: a whole line without an end is met again when the log has grown. */
-  #isTaken(row: number, offset: number): boolean {
-    return row >= 0 && this.#index.offset(row) === offset;
+  /** Whether what begins at `offset` is a row already: a whole line without an end is met again when the log has grown. */
+  #isTaken(offset: number): boolean {
+    const { length } = this.#index;
+    return length > 0 && offset <= this.#index.offset(length - 1);
   }
 
   /** Adds a row under the id that was looked for last; `older` is the row that was found, and `id` read if need be. */
   #add(older: number, parent: number, kind: number, offset: number, length: number, id?: string): void {
-    if (this.#isTaken(older, offset)) return;
+    if (this.#isTaken(offset)) return;
     if (older >= 0 && this.#isRepeated(older, parent, kind, offset, length)) {
       this.lastRow = older;
       const message = "The same line stands above; it counts once.";

@@ -1,6 +1,7 @@
 import { formatLine, JsonlError, parseLine } from "@espalier/jsonl-stream";
 import { deriveId } from "./identifier.ts";
 import { FORMAT_VERSION, parseHeader, type SessionHeader } from "./session-header.ts";
+import { readLineParts } from "./session-line.ts";
 
 /** Gives the next line of a log as format 3 has it: the bytes themselves, where nothing changes. */
 export type LineUpgrade = (bytes: Uint8Array, lineNumber: number) => Uint8Array;
@@ -31,11 +32,30 @@ export function lineUpgrade(
 ): LineUpgrade | undefined {
   if (version >= FORMAT_VERSION) return undefined;
   const upgrade = version < 2 ? fromFirst(id, memory) : fromSecond;
-  return (bytes, lineNumber) => {
+  const upgraded: LineUpgrade = (bytes, lineNumber) => {
     const parsed = parseLine(bytes);
-    const upgraded = parsed.ok ? upgrade(parsed.value, lineNumber) : undefined;
-    return upgraded === undefined ? bytes : encoder.encode(upgraded);
+    const text = parsed.ok ? upgrade(parsed.value, lineNumber) : undefined;
+    if (text !== undefined) return encoder.encode(text);
+    const parts = parsed.ok ? [] : readLineParts(bytes);
+    if (parts.length < 2) return bytes;
+    // What stands on one line goes on standing there: lines are told by their number.
+    const pieces = parts.map(({ from }, at) =>
+      upgraded(bytes.subarray(from, parts[at + 1]?.from), lineNumber),
+    );
+    return joined(pieces);
   };
+  return upgraded;
+}
+
+/** Pieces of bytes as one. */
+export function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
 }
 
 const encoder = new TextEncoder();

@@ -6,7 +6,7 @@ import { EntryScan, scanEntry } from "./entry-scan.ts";
 import { GlueMarks } from "./glue-marks.ts";
 import { messageText } from "./message.ts";
 import type { SessionHeader } from "./session-header.ts";
-import { readSessionLine } from "./session-line.ts";
+import { readLineParts } from "./session-line.ts";
 import type { SessionListing } from "./session-store.ts";
 import { spells } from "./spells.ts";
 import { UsualLines } from "./usual-lines.ts";
@@ -76,13 +76,14 @@ function readHead(usual: UsualLines, view: ByteView) {
   forEachLine(
     view,
     (block, start, end, offset) => {
-      const line = readSessionLine(block.subarray(start, end));
-      // As for who opens it: behind an entry there is none.
-      if (line.is === "header" && !hasEntries) header ??= line.header;
-      else if (line.is === "entry") hasEntries = true;
-      if (line.is === "entry" && isMessage(line.entry, "user")) {
-        firstMessage = listedMessage(line.entry);
-        return false;
+      for (const part of readLineParts(block.subarray(start, end))) {
+        // As for who opens it: behind an entry there is none.
+        if (part.is === "header" && !hasEntries) header ??= part.header;
+        else if (part.is === "entry") hasEntries = true;
+        if (part.is === "entry" && isMessage(part.entry, "user")) {
+          firstMessage = listedMessage(part.entry);
+          return false;
+        }
       }
       return offset > HEAD_BYTES ? false : undefined;
     },
@@ -113,13 +114,14 @@ function readTail(
         (scanEntry(block, start, end, scan) && !marks.between(block, offset - start, scan.stop, end));
       const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
       if (isSure && found.updatedAt !== null && !isSought) return undefined;
-      const line = readSessionLine(block.subarray(start, end));
-      if (line.is !== "entry") return undefined;
-      const { entry } = line;
-      const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
-      found.updatedAt ??= time;
-      if (sessionInfo.is(entry)) found.name ??= entry.name ?? "";
-      if (compaction.is(entry)) found.lastCompaction ??= time;
+      for (const part of readLineParts(block.subarray(start, end)).reverse()) {
+        if (part.is !== "entry") continue;
+        const { entry } = part;
+        const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
+        found.updatedAt ??= time;
+        if (sessionInfo.is(entry)) found.name ??= entry.name ?? "";
+        if (compaction.is(entry)) found.lastCompaction ??= time;
+      }
       return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
     },
     { blockSize: BLOCK, finder: usual },

@@ -8,7 +8,7 @@ import { kindIn } from "./kind-in-bytes.ts";
 import { leafRowAt, movingRow } from "./leaf.ts";
 import { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
-import { readSessionLine } from "./session-line.ts";
+import { readLineParts, type SessionLine } from "./session-line.ts";
 import { spellsText } from "./spells.ts";
 import { Tree } from "./tree.ts";
 import { UsualLines } from "./usual-lines.ts";
@@ -84,7 +84,9 @@ class PathReader {
     const kind = isLegible ? kindIn(block, scan.typeStart, scan.typeEnd) : NO_ENTRY;
     if (isOnPath && kind !== NO_ENTRY && !this.#builder.needs(entryKinds[kind]!.type))
       return this.#pass(block, scan);
-    const line = readSessionLine(block.subarray(start, end));
+    const parts = readLineParts(block.subarray(start, end));
+    if (parts.length > 1) return this.#takeParts(parts);
+    const line = parts[0]!;
     if (line.is === "header" || line.is === "blank") return true;
     // Parsing finds something else than scanning where a key stands twice.
     const isSame = ({ type, id }: Entry) =>
@@ -94,6 +96,14 @@ class PathReader {
       return this.#takeEntry(line.entry, kindOf(line.entry));
     // A line whose beginning can be read keeps its place on the path and says nothing.
     return kind === NO_ENTRY || this.#takeEntry(placeholder(block, scan), entryKinds[kind]!);
+  }
+
+  /** Takes what stands on one line, the last first; what is no entry is of no path. */
+  #takeParts(parts: readonly SessionLine[]): boolean {
+    return parts.every((_, at) => {
+      const part = parts.at(-1 - at)!;
+      return part.is !== "entry" || this.#takeEntry(part.entry, kindOf(part.entry));
+    });
   }
 
   #takeEntry(entry: Entry, kind: EntryKind): boolean {

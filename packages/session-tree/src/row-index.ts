@@ -9,9 +9,9 @@ import type { WaitingRows } from "./waiting-rows.ts";
 export interface RowIndex {
   /** How many entries there are. */
   readonly length: number;
-  /** Byte offset of the row's line. */
+  /** Where the entry of a row begins in the log: with its line, or within it where a newline was lost. */
   offset(row: number): number;
-  /** Bytes of the row's line, without its end. */
+  /** Bytes of the row's line without its end, or of its part of it. */
   lineLength(row: number): number;
   /** The row of the parent, {@link ROOT} or {@link ORPHAN}. */
   parent(row: number): number;

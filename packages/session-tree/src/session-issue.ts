@@ -5,6 +5,7 @@
  * - `unterminated-tail`: the last line has no end, and parses: it counts
  * - `corrupt`: a line that is no entry, or whose body cannot be read
  * - `salvaged`: an entry found behind a torn one on the same line
+ * - `glued`: an entry on the line of a whole header or entry, without a newline between them; both count
  * - `duplicate-id`: a second entry with an id that is taken
  * - `identical-duplicate`: the same line again; it counts once
  * - `orphan`: the parent is missing, below, or the entry itself; it stands as a root of its own
@@ -20,6 +21,7 @@ export type SessionIssueKind =
   | "unterminated-tail"
   | "corrupt"
   | "salvaged"
+  | "glued"
   | "duplicate-id"
   | "identical-duplicate"
   | "orphan"
@@ -46,6 +48,7 @@ export interface SessionIssue {
 
 /** Kinds that `doctor` mentions without calling the session damaged. */
 const HARMLESS: ReadonlySet<SessionIssueKind> = new Set([
+  "glued",
   "identical-duplicate",
   "blank-beginning",
   "large-line",

@@ -163,7 +163,7 @@ export class Tree {
     return this.#bodies.get(row) ?? this.#olderBodies.get(row);
   }
 
-  /** The line of a row as it is in the log, without its end. Lines that stand near each other are read at once. */
+  /** The line of a row as it is in the log, without its end; of a line with several entries, its part. Lines that stand near each other are read at once. */
   bytesAt(row: number): Uint8Array {
     return this.#reader.read(this.index.offset(row), this.index.lineLength(row));
   }

@@ -1,5 +1,5 @@
 import { type ByteView, bytesView, forEachLine } from "@espalier/jsonl-stream";
-import { lineUpgrade } from "./line-upgrade.ts";
+import { joined, lineUpgrade } from "./line-upgrade.ts";
 import type { SessionHeader } from "./session-header.ts";
 
 /** A log of format 1 or 2 as one of format 3. */
@@ -29,17 +29,7 @@ export function upgradeLog(view: ByteView, header: SessionHeader | undefined): U
     // A last line without an end stays one: whoever looks for damage finds it there too.
     if (terminated) parts.push(LINE_FEED);
   });
-  return { view: bytesView(concatenate(parts)), original: view, from: header.version, originalOffsets };
+  return { view: bytesView(joined(parts)), original: view, from: header.version, originalOffsets };
 }
 
 const LINE_FEED = Uint8Array.of(10);
-
-function concatenate(parts: readonly Uint8Array[]): Uint8Array {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}

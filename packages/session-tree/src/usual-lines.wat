@@ -3,7 +3,7 @@
 ;;   {"type":"…","id":"…","parentId":"…",
 ;;
 ;; without spaces, escapes or anything beyond ASCII in the three, that end in }, and that have no second "parentId":
-;; (with one, another entry may be glued behind a line that was cut). Every other line is only told where it ends:
+;; (with one, another entry may be glued behind the first thing on the line). Every other line is only told where it ends:
 ;; usual-lines.ts has it looked at in TypeScript.
 ;;
 ;; `node scripts/compile-usual-lines.mjs` makes usual-lines-code.ts of this file; a test holds the two together.

@@ -3,14 +3,28 @@ import { HEADER, unsoundLines } from "./arbitrary-log.ts";
 
 /** What can happen to a file. Numbers pick a line and a place in it. */
 type Damage =
-  | { does: "repeat" | "drop" | "swap" | "cut" | "glue" | "flip" | "end in CR"; line: number; place: number }
+  | {
+      does: "repeat" | "drop" | "swap" | "cut" | "glue" | "lose its newline" | "flip" | "end in CR";
+      line: number;
+      place: number;
+    }
   | { does: "insert"; line: number; text: string };
 
 const damage: fc.Arbitrary<Damage> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({
-      does: fc.constantFrom("repeat", "drop", "swap", "cut", "glue", "flip", "end in CR"),
+      does: fc.constantFrom(
+        "repeat",
+        "drop",
+        "swap",
+        "cut",
+        "glue",
+        "lose its newline",
+        "lose its newline",
+        "flip",
+        "end in CR",
+      ),
       line: fc.nat({ max: 40 }),
       place: fc.nat({ max: 999 }),
     }),
@@ -37,6 +51,9 @@ const damage: fc.Arbitrary<Damage> = fc.oneof(
   },
 );
 
+/** What may stand in the place of a newline that was lost; mostly nothing. */
+const BETWEEN: readonly string[] = [" ", "\r", "J", "\0"];
+
 /**
  * @param inOrder only lines that name an entry before anything else are cut, glued and flipped, the latter behind the
  *   names: elsewhere two readers may differ in how much of a damaged line they can still make out
@@ -61,6 +78,11 @@ function damaged(
       if (one.does === "cut" && !isSpared)
         pieces[at] = Buffer.concat([piece.subarray(0, place), Buffer.from("\n")]);
       if (one.does === "glue" && !isSpared) pieces[at] = piece.subarray(0, place);
+      if (one.does === "lose its newline" && !isSpared)
+        pieces[at] = Buffer.from(
+          piece.toString("latin1").replace(/\n$/, BETWEEN[one.place % 8] ?? ""),
+          "latin1",
+        );
       if (one.does === "flip" && !(inOrder && (isSpared || place < piece.indexOf('"timestamp"'))))
         pieces[at] = Buffer.from(
           piece.map((byte, i) => (i === place ? byte ^ (1 << (one.place % 8)) : byte)),

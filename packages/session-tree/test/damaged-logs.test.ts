@@ -4,6 +4,7 @@ import {
   buildSessionContext,
   contextOfPath,
   DAMAGED,
+  isDamage,
   labelsInForce,
   leafOf,
   memoryLog,
@@ -155,7 +156,17 @@ describe("a log to which anything may have happened", () => {
 
   test("is read on from every byte of a plain one as if it had been read at once", () => {
     const lines = growEntries("u1 > a1 > l1(u1 x); u1 > a2 > u2*").map((entry) => JSON.stringify(entry));
-    const whole = Buffer.from([HEADER, ...lines, lines[1], HEADER, "torn", ""].join("\n"));
+    const whole = Buffer.from(
+      [
+        `${HEADER}${lines[0]}`,
+        ...lines.slice(1),
+        lines[1],
+        `${lines[2]}${lines[2]}${lines[1]!.replace('"a1"', '"g1"')}${lines[2]!.replace('"u1"', '"a1"')}`,
+        HEADER,
+        "torn",
+        "",
+      ].join("\n"),
+    );
     const atOnce = new Tree(bytesView(whole));
     for (let stop = 0; stop <= whole.length; stop++) {
       const grown = new Tree(bytesView(whole.subarray(0, stop)));
@@ -227,7 +238,43 @@ describe("two lines that stand on one", () => {
 
   test.each<[string, string, string[], string]>([
     ["an entry behind a torn one is found", torn(user("b", "a")) + user("c", "a"), ["a", "c", "d"], "a c d"],
-    ["two whole ones: the second is", user("b", "a") + user("c", "a"), ["a", "c", "d"], "a c d"],
+    ["two whole ones: both are", user("b", "a") + user("c", "b"), ["a", "b", "c", "d"], "a b c d"],
+    [
+      "three whole ones: all are, with space between them",
+      `${user("b", "a")} ${user("x", "b")}\r${user("c", "x")}`,
+      ["a", "b", "x", "c", "d"],
+      "a b x c d",
+    ],
+    [
+      "two whole ones behind a torn one: both are",
+      torn(user("z", "a")) + user("b", "a") + user("c", "b"),
+      ["a", "b", "c", "d"],
+      "a b c d",
+    ],
+    [
+      "a newline that became another byte costs that byte",
+      `${user("b", "a")}J${user("c", "b")}`,
+      ["a", "b", "c", "d"],
+      "a b c d",
+    ],
+    [
+      "a torn one between two whole ones costs itself",
+      user("b", "a") + torn(user("z", "b")) + user("c", "b"),
+      ["a", "b", "c", "d"],
+      "a b c d",
+    ],
+    [
+      "in whatever order their keys stand",
+      `{"id":"b","type":"custom","data":{"parentId":"x"},"parentId":"a"}{"parentId":"b","id":"c","type":"message","message":{"role":"user","content":"c"}}`,
+      ["a", "b", "c", "d"],
+      "a c d",
+    ],
+    [
+      "what names a parent only within is none",
+      `${torn(user("z", "a"))}{"type":"toolCall","id":"c","arguments":{"parentId":"a"}}`,
+      ["a", "z", "d"],
+      "d",
+    ],
     [
       "a text that looks like an entry is none",
       user("c", "a").replace('"c"}', String.raw`"c {\"type\":\"x\",\"parentId\":\"a\"}"}`),
@@ -262,6 +309,107 @@ describe("two lines that stand on one", () => {
     expect(buildSessionContext([...tree.entries()])).toEqual(said);
   });
 });
+
+describe("a newline that is lost between whole lines", () => {
+  const said = (id: string, parentId: string | null, time = 1) =>
+    `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"2026-01-01T00:00:0${time}.000Z","message":{"role":"user","content":"${id}"}}`;
+  const viewOf = (text: string) => bytesView(Buffer.from(text));
+
+  test("costs nothing, and is told as no damage", () => {
+    const lines = [said("a", null), said("b", "a"), said("c", "b"), said("d", "c")];
+    const view = viewOf(`${HEADER}\n${lines[0]}\n${lines[1]}${lines[2]}\n${lines[3]}\n`);
+    const tree = new Tree(view);
+    expect([...tree.ids()]).toEqual(["a", "b", "c", "d"]);
+    const offset = HEADER.length + lines[0]!.length + lines[1]!.length + 2;
+    expect(tree.issues).toMatchObject([{ kind: "glued", line: 3, offset, id: "c" }]);
+    expect(tree.issues.filter(isDamage)).toEqual([]);
+    expect(readPathWindow(view).entries).toEqual([...tree.entries()]);
+    for (const id of "abcd") expect(readPathWindow(view, id).leafId).toBe(id);
+  });
+
+  test("leaves a header a header, also where every newline of a log is lost", async () => {
+    for (const between of ["\n", ""]) {
+      const text = HEADER + [said("a", null), said("b", "a"), said("c", "b")].join(between);
+      const session = await SessionTree.open(memoryLog(Buffer.from(text)));
+      expect(session.header?.id).toBe("s");
+      expect(session.getBranch().map(({ id }) => id)).toEqual(["a", "b", "c"]);
+      expect(session.tree.issues.map(({ kind }) => kind)).not.toContain("no-header");
+      const [next] = await session.append({ type: "custom", customType: "test", data: 1 } as never);
+      const again = await SessionTree.open(memoryLog(await bytesIn(session)));
+      expect(again.getBranch().map(({ id }) => id)).toEqual(["a", "b", "c", next!.id]);
+    }
+  });
+
+  test("is no reason to miss what others append behind a last line without an end", async () => {
+    const log = memoryLog(Buffer.from(`${HEADER}\n${said("a", null)}`));
+    const tree = new Tree(await log.load());
+    const grown = `${HEADER}\n${said("a", null)}${said("b", "a")}`;
+    tree.takeIn(viewOf(grown));
+    expect(tree.issues.map(({ kind }) => kind)).toEqual(["glued", "unterminated-tail"]);
+    tree.takeIn(viewOf(`${grown}${said("c", "b")}\n${said("d", "c")}\n`));
+    expect([...tree.ids()]).toEqual(["a", "b", "c", "d"]);
+    expect(tree.issues.map(({ kind, line }) => [kind, line])).toEqual([
+      ["glued", 2],
+      ["glued", 2],
+    ]);
+  });
+
+  test("gives the tree of the same lines with their newlines, wherever it is lost", () => {
+    const inUse = damagedLog({ inOrder: true });
+    const keys = ["id", "type", "parentId"];
+    fc.assert(
+      fc.property(inUse, fc.array(fc.boolean(), { minLength: 1 }), (log, losses) => {
+        const lines = log.split("\n").flatMap((line) => {
+          const entry = parsed(line);
+          return entry && keys.every((key) => key in entry) ? [line.trim()] : [];
+        });
+        const text = (isLost: (at: number) => boolean) =>
+          lines.map((line, at) => (isLost(at) ? line : `${line}\n`)).join("");
+        const whole = treeOf(`${HEADER}\n${text(() => false)}`);
+        const glued = treeOf(`${HEADER}\n${text((at) => losses[at % losses.length]!)}`);
+        expect([...glued.entries()]).toEqual([...whole.entries()]);
+        expect(leafOf(glued)).toBe(leafOf(whole));
+        for (let row = 0; row < whole.length; row++)
+          expect(glued.index.parent(row)).toBe(whole.index.parent(row));
+        expect(glued.issues.filter(({ kind }) => kind === "corrupt" || kind === "salvaged")).toEqual([]);
+        expect(buildSessionContext(glued)).toEqual(buildSessionContext(whole));
+        expect(contextOfWindow(readPathWindow(glued.view))).toEqual(buildSessionContext(whole));
+      }),
+      RUNS,
+    );
+  });
+
+  test("costs time in proportion, however many entries stand on the line", () => {
+    const line = (count: number) =>
+      Array.from({ length: count }, (_, at) => said(`e${at}`, at === 0 ? null : `e${at - 1}`)).join("");
+    const millis = (count: number) => {
+      const view = viewOf(`${HEADER}\n${line(count)}\n`);
+      const start = performance.now();
+      expect(new Tree(view).length).toBe(count);
+      expect(readPathWindow(view).entries.length).toBe(count);
+      return performance.now() - start;
+    };
+    const [few] = [millis(2_000), millis(2_000)].sort((a, b) => a - b);
+    // Were it quadratic, sixteen times as many would take 256 times as long.
+    expect(millis(32_000)).toBeLessThan(Math.max(few!, 20) * 80);
+  });
+});
+
+function parsed(line: string): object | undefined {
+  try {
+    const value: unknown = JSON.parse(
+      new TextDecoder("utf-8", { fatal: true }).decode(Buffer.from(line, "latin1")),
+    );
+    return typeof value === "object" && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function bytesIn({ log }: SessionTree): Promise<Uint8Array> {
+  const view = await log.load();
+  return view.read(0, view.size);
+}
 
 test("behind a torn line an entry is found, however it writes its time", () => {
   const TIME = "2026-01-01T00:00:00.000Z";

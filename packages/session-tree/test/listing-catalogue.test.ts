@@ -68,6 +68,21 @@ test("a name that was glued to a line that was cut is told", async () => {
   expect((await listed()).map(({ name }) => name)).toEqual(["glued"]);
 });
 
+test("what stands on one line with others is told: header, first message, name, compaction and time", async () => {
+  const file = await made("a");
+  const text = readFileSync(file, "utf8");
+  const before = (await listed())[0];
+  for (const glued of [
+    text.replaceAll("\n", ""),
+    `${text.replace("\n", "")}`,
+    text.replaceAll("}\n{", "}{"),
+  ]) {
+    writeFileSync(file, glued);
+    const [after] = await listed();
+    expect({ ...after, bytes: 0, modified: "" }).toEqual({ ...before, bytes: 0, modified: "" });
+  }
+});
+
 test("a second list opens no file that is as it was, and says the same", async () => {
   await made("one");
   await made("two");

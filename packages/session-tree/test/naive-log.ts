@@ -48,38 +48,33 @@ function takeLine(
   terminated: boolean,
   isFirst: boolean,
 ): boolean {
-  const note = (kind: string, at = offset) => log.issues.push({ kind, line, offset: at });
-  const value = parse(content);
-  if (value === undefined && /^[ \t\r]*$/.test(content)) return false;
-  if (isObject(value) && value["type"] === "session") {
-    if (isFirst) log.header = value;
-    else note("duplicate-header");
-    if (!terminated) note("unterminated-tail");
-    return true;
+  const parts = partsOf(content);
+  const isAlone = parts.length === 1;
+  let isUsed = false;
+  for (const [at, { is, from, value, text }] of parts.entries()) {
+    const note = (kind: string, where = offset + from) => log.issues.push({ kind, line, offset: where });
+    if (is === "lost") {
+      const beginning = terminated && isAlone ? legibleBeginning(content) : undefined;
+      note(terminated || !isAlone ? "corrupt" : "torn-tail");
+      if (beginning) add(log, { ...beginning, entry: undefined }, offset, content, note);
+      continue;
+    }
+    const isFirstOfAll = isFirst && !isUsed;
+    isUsed = true;
+    if (is === "header") {
+      if (isFirstOfAll) log.header = value;
+      else note("duplicate-header");
+      continue;
+    }
+    if (isFirstOfAll) note("no-header");
+    if (at > 0) note(parts[at - 1]!.is === "lost" ? "salvaged" : "glued");
+    const { id, type, parentId = null } = value as { id: string; type: string; parentId?: string | null };
+    const { timestamp } = value as { timestamp?: unknown };
+    const entry = { ...value, timestamp: typeof timestamp === "string" ? timestamp : "" };
+    add(log, { id, type, parentId, entry }, offset + from, text, note);
   }
-  const found = isEntry(value)
-    ? { entry: value, from: 0 }
-    : value === undefined
-      ? salvage(content)
-      : undefined;
-  if (!found) {
-    const beginning = terminated ? legibleBeginning(content) : undefined;
-    note(terminated ? "corrupt" : "torn-tail");
-    if (beginning) add(log, { ...beginning, entry: undefined }, offset, content, note);
-    return false;
-  }
-  if (isFirst) note("no-header");
-  if (found.from > 0) {
-    note("corrupt");
-    note("salvaged", offset + found.from);
-  }
-  const { id, type, parentId = null } = found.entry as { id: string; type: string; parentId?: string | null };
-  const { timestamp } = found.entry as { timestamp?: unknown };
-  const entry = { ...found.entry, timestamp: typeof timestamp === "string" ? timestamp : "" };
-  const row = { id, type, parentId, entry };
-  add(log, row, offset + found.from, content.slice(found.from), note);
-  if (!terminated) note("unterminated-tail");
-  return true;
+  if (isUsed && !terminated) log.issues.push({ kind: "unterminated-tail", line, offset });
+  return isUsed;
 }
 
 function add(
@@ -132,15 +127,76 @@ function isEntry(value: unknown): value is Json {
   );
 }
 
-/** An entry that stands behind a torn one and reaches to the end of the line. */
-function salvage(content: string) {
-  for (let from = content.indexOf('{"type":', 1); from > 0; from = content.indexOf('{"type":', from + 1)) {
-    const suffix = content.slice(from);
-    const entry = parse(suffix);
-    if (isEntry(entry) && entry["type"] !== "session" && suffix.includes('"parentId":'))
-      return { entry, from };
+/** What stands on a line, in its order: where it begins, and its text up to the next one (without the space between). */
+interface Part {
+  is: "header" | "entry" | "lost";
+  from: number;
+  value: Json;
+  text: string;
+}
+
+/** One thing, or whole entries at the end of the line, whole ones at its beginning, and between them what was lost. */
+function partsOf(content: string): Part[] {
+  if (isBlank(content)) return [];
+  const found: Omit<Part, "text">[] = [];
+  const whole = parse(content);
+  if (whole !== undefined) found.push({ from: 0, ...judged(whole) });
+  else {
+    let end = content.length;
+    for (let last = entryThatEnds(content, end); last; last = entryThatEnds(content, end)) {
+      found.unshift(last);
+      end = last.from;
+    }
+    const first = found.length > 0 ? partsThatBegin(content.slice(0, end)) : [];
+    const rest = first.at(-1)?.end ?? 0;
+    if (!isBlank(content.slice(rest, end))) first.push({ is: "lost", from: rest, value: {}, end });
+    else if (rest === 0) found[0]!.from = 0;
+    found.unshift(...first);
+  }
+  return found.map((part, at) => {
+    const next = found[at + 1];
+    const text = content.slice(part.from, next?.from);
+    return { ...part, text: next ? text.replace(/[ \t\r]+$/, "") : text };
+  });
+}
+
+const isBlank = (text: string): boolean => /^[ \t\r]*$/.test(text);
+
+function judged(value: unknown): Pick<Part, "is" | "value"> {
+  if (isObject(value) && value["type"] === "session") return { is: "header", value };
+  return isEntry(value) ? { is: "entry", value } : { is: "lost", value: {} };
+}
+
+/** The whole entry that ends at `end`: it names its parent, spelt as writers spell it. */
+function entryThatEnds(content: string, end: number) {
+  for (let from = content.indexOf("{"); from >= 0 && from < end; from = content.indexOf("{", from + 1)) {
+    const value = entryBehind(content.slice(from, end));
+    if (value) return { is: "entry" as const, from, value };
   }
   return undefined;
+}
+
+function entryBehind(text: string): Json | undefined {
+  const value = parse(text);
+  const isOne = isEntry(value) && value["type"] !== "session" && "parentId" in value;
+  return isOne && text.includes('"parentId":') ? value : undefined;
+}
+
+/** A whole header or entry at the beginning of a line, and whole entries behind it, and where each ends. */
+function partsThatBegin(content: string) {
+  const found: (Omit<Part, "text"> & { end: number })[] = [];
+  let from = 0;
+  for (let end = content.indexOf("}") + 1; end > 0; end = content.indexOf("}", end) + 1) {
+    const text = content.slice(from, end);
+    const value = from === 0 ? parse(text) : entryBehind(text);
+    if (value === undefined) continue;
+    const part = judged(value);
+    if (part.is === "lost") break;
+    found.push({ ...part, from: from + text.search(/[^ \t\r]/), end });
+    from = end;
+  }
+  if (found[0]) found[0].from = 0;
+  return found;
 }
 
 /** The three fields that place an entry, from the shortest beginning of a line that has them, if the line has an end. */

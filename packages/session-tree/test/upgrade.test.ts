@@ -157,6 +157,31 @@ describe("a session of the first format", () => {
     expect(texts(session)).toEqual(["one and two", "four"]);
   });
 
+  test("is upgraded where a newline was lost, too: header and entries that stand on one line", async () => {
+    const second = (id: string, parentId: string | null, role: string) =>
+      JSON.stringify({ ...said(id, role), id, parentId });
+    const lines = [
+      JSON.stringify({ ...firstHeader, version: 2 }) + second("a", null, "user"),
+      second("b", "a", "hookMessage") + second("c", "b", "hookMessage"),
+      second("d", "c", "user"),
+    ];
+    const path = write(lines);
+    const session = await open(path);
+    expect(session.getBranch().map(({ id }) => id)).toEqual(["a", "b", "c", "d"]);
+    expect(session.getBranch().map((entry) => (entry as MessageEntry).message.role)).toEqual([
+      ...["user", "custom", "custom", "user"],
+    ]);
+    await session.append(hello);
+    await session.close();
+    const again = await open(path);
+    expect(again.header?.version).toBe(3);
+    expect(again.log.upgraded).toBe(undefined);
+    expect(again.getBranch().slice(0, 4)).toEqual(session.getBranch().slice(0, 4));
+    await again.append(hello);
+    await again.close();
+    expect(readFileSync(`${path}.v2`, "utf8")).toBe(`${lines.join("\n")}\n`);
+  });
+
   test("lines that cannot be written again cost themselves only", async () => {
     const deep = `{"type":"custom","customType":"t","timestamp":"x","data":${"[".repeat(9_000)}${"]".repeat(9_000)}}`;
     const proto = '{"type":"custom","customType":"t","timestamp":"x","data":{"__proto__":1}}';

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { type Entry, kindOf, readSessionLine, SessionTreeError } from "@espalier/session-tree";
+import { type Entry, kindOf, readLineParts, SessionTreeError } from "@espalier/session-tree";
 
 /** A line as the table has it. */
 export interface LineRow {
@@ -14,7 +14,8 @@ export interface LineRow {
   raw: Uint8Array | null;
   /** Without its end. */
   bytes: Uint8Array;
-  entry: Entry | undefined;
+  /** What stands on the line: several where newlines were lost. */
+  entries: readonly Entry[];
   /** False for what only reading the whole session can judge. */
   isPlain: boolean;
 }
@@ -33,14 +34,16 @@ export function rowOfLine(line: string | Uint8Array): LineRow {
   }
   const isText = isUtf8(bytes) && !bytes.includes(0);
   const body = { text: isText ? decoder.decode(bytes) : null, raw: isText ? null : bytes, bytes };
-  const read = readSessionLine(bytes);
-  const none = { id: null, parent: null, type: null, moves: null, firstKept: null, entry: undefined };
-  if (read.is !== "entry") return { ...none, ...body, isPlain: read.is === "blank" };
-  const { entry } = read;
+  const none = { id: null, parent: null, type: null, moves: null, firstKept: null };
+  const parts = readLineParts(bytes);
+  const entries = parts.flatMap((part) => (part.is === "entry" ? [part.entry] : []));
+  const [entry] = entries;
+  const isBlank = parts.every(({ is }) => is === "blank");
+  if (!entry || parts.length > 1) return { ...none, ...body, entries, isPlain: isBlank };
   const kind = kindOf(entry);
   const firstKept = (kind.problem?.(entry) ? undefined : kind.firstKept?.(entry)) ?? null;
   const named = [entry.id, entry.parentId, entry.type, firstKept];
-  if (!isText || read.from > 0 || !named.every(isKeyable)) return { ...none, ...body, entry, isPlain: false };
+  if (!isText || !named.every(isKeyable)) return { ...none, ...body, entries, isPlain: false };
   const target = kind.leafTarget?.(entry);
   return {
     id: entry.id,
@@ -49,7 +52,7 @@ export function rowOfLine(line: string | Uint8Array): LineRow {
     moves: kind.movesLeaf,
     firstKept,
     ...body,
-    entry,
+    entries,
     // The table takes a leaf's parent for its target, as older readers do.
     isPlain: target === undefined || target === entry.parentId,
   };

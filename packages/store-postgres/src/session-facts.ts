@@ -12,8 +12,7 @@ export interface SessionFacts {
 
 export function factsOf(rows: readonly LineRow[]): SessionFacts {
   const facts: SessionFacts = { name: null, firstMessage: null, updatedAt: null, lastCompaction: null };
-  for (const { entry } of rows) {
-    if (!entry) continue;
+  for (const entry of rows.flatMap(({ entries }) => entries)) {
     const time = typeof entry.timestamp === "string" ? columnText(entry.timestamp) : null;
     facts.updatedAt = time ?? facts.updatedAt;
     if (compaction.is(entry)) facts.lastCompaction = time ?? facts.lastCompaction;

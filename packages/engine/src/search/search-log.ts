@@ -1,4 +1,4 @@
-import type { SessionLog } from "@espalier/session-tree";
+import type { SessionIssueKind, SessionLog } from "@espalier/session-tree";
 import { leafOf, Tree } from "@espalier/session-tree";
 import { entryTexts } from "./entry-texts.ts";
 import { matchingLines } from "./matching-lines.ts";
@@ -31,40 +31,52 @@ export async function* searchLog(
   let session: IndexedLog | undefined;
   for await (const places of matchingLines(view, linePattern(query, caseSensitive), longest, signal)) {
     session ??= indexLog(new Tree(view));
-    for (const place of places) {
-      const found = session.entryAt(place, textPattern(query, caseSensitive));
-      if (found) yield { file: log.ref, sessionId: log.header?.id ?? "", ...found };
-    }
+    for (const place of places)
+      for (const found of session.entriesAt(place, textPattern(query, caseSensitive)))
+        yield { file: log.ref, sessionId: log.header?.id ?? "", ...found };
   }
 }
 
 type IndexedLog = ReturnType<typeof indexLog>;
 
-/** Says which entry stands at a place of a log, and whether something was found in its words. */
+/** Says which entries stand on the line of a place of a log, and where something was found in their words. */
 function indexLog(tree: Tree) {
   const onPath = new Uint8Array(tree.length);
   const leafId = leafOf(tree);
   for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
     onPath[row] = 1;
+  /** Where entries begin that stand behind something else on their line. */
+  const behind = new Set(tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
+  /** The row behind those that were looked at: a line whose newline was lost gives one place for several entries. */
+  let next = 0;
+  const findIn = (row: number, pattern: RegExp) => {
+    const entry = tree.entryAt(row);
+    const said = entryTexts(entry);
+    for (const text of said?.texts ?? []) {
+      pattern.lastIndex = 0;
+      const match = pattern.exec(text);
+      if (!match) continue;
+      const snippet = snippetOf(text, match.index, pattern.lastIndex);
+      return { entryId: entry.id, role: said!.role, snippet, onPath: onPath[row] === 1 };
+    }
+    return undefined;
+  };
   return {
-    entryAt(place: number, pattern: RegExp) {
+    *entriesAt(place: number, pattern: RegExp) {
       const row = rowAt(tree, place);
-      if (row < 0) return undefined;
-      const entry = tree.entryAt(row);
-      const said = entryTexts(entry);
-      for (const text of said?.texts ?? []) {
-        pattern.lastIndex = 0;
-        const match = pattern.exec(text);
-        if (!match) continue;
-        const snippet = snippetOf(text, match.index, pattern.lastIndex);
-        return { entryId: entry.id, role: said!.role, snippet, onPath: onPath[row] === 1 };
+      const isIn = row >= 0 && place < tree.index.offset(row) + tree.index.lineLength(row);
+      for (next = Math.max(next, isIn ? row : row + 1); next < tree.length; next++) {
+        if (!(isIn && next === row) && !behind.has(tree.index.offset(next))) return;
+        const found = findIn(next, pattern);
+        if (found) yield found;
       }
-      return undefined;
     },
   };
 }
 
-/** The row whose line holds a byte; -1 for bytes of no entry. Rows are in the order of the log. */
+const BEHIND: ReadonlySet<SessionIssueKind> = new Set(["salvaged", "glued"]);
+
+/** The last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
 function rowAt({ index }: Tree, place: number): number {
   let low = 0;
   for (let high = index.length; low < high; ) {
@@ -72,6 +84,5 @@ function rowAt({ index }: Tree, place: number): number {
     if (index.offset(middle) <= place) low = middle + 1;
     else high = middle;
   }
-  const row = low - 1;
-  return row >= 0 && place < index.offset(row) + index.lineLength(row) ? row : -1;
+  return low - 1;
 }

@@ -7,8 +7,10 @@ import {
   type LineUpgrade,
   lineUpgrade,
   parseHeader,
+  readLineParts,
   type SessionHeader,
   type SessionIssue,
+  type SessionLine,
 } from "@espalier/session-tree";
 import { ALONE, type SessionDraft, type SessionImporter } from "../import-draft.ts";
 import { sessionIdFromSource } from "../import-ids.ts";
@@ -90,16 +92,20 @@ class PiDraft implements SessionDraft {
       let hasHeader = false;
       this.lines = 0;
       for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
-        const bytes = upgrade?.(line, lineNumber) ?? line;
-        intake.take(bytes, 0, bytes.length, offset, lineNumber, terminated);
-        if (bytes.every(isSpace)) continue;
-        const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
-        for (const issue of found) this.#tell(issue);
-        // A line that was upgraded was read for it.
-        if (bytes === line) this.#checkBody(lineNumber, bytes, found);
-        this.lines++;
-        if (!hasHeader && isHeader(bytes)) hasHeader = true;
-        else yield bytes === line ? bytes.slice() : bytes;
+        const parts = readLineParts(line);
+        if (parts[0]!.is !== "blank") this.lines++;
+        for (const [start, end] of placesOf(parts, line.length)) {
+          const piece = line.subarray(start, end);
+          const bytes = upgrade?.(piece, lineNumber) ?? piece;
+          intake.take(bytes, 0, bytes.length, offset + start, lineNumber, terminated || end < line.length);
+          if (parts[0]!.is === "blank") continue;
+          const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
+          for (const issue of found) this.#tell(issue);
+          // A line that was upgraded was read for it.
+          if (bytes === piece) this.#checkBody(lineNumber, parts, found);
+          if (!hasHeader && isHeader(bytes)) hasHeader = true;
+          else yield bytes === piece ? bytes.slice() : bytes;
+        }
       }
       intake.settle();
       for (const issue of intake.issues) this.#tell(issue);
@@ -119,23 +125,22 @@ class PiDraft implements SessionDraft {
    */
   #linesAgain(upgrade: LineUpgrade): LinesAgain {
     const { view } = this.source;
-    const isWhole = (offset: number) => offset === 0 || view.read(offset - 1, 1)[0] === LINE_FEED;
     return {
       read: (offset, length) => {
         const [line] = scanLines(view, { from: offset, blockSize: 1 << 16 });
         const { bytes } = line!;
-        const taken = this.#header.version >= 2 && isWhole(offset) ? upgrade(bytes, 0) : bytes;
+        const taken = this.#header.version >= 2 ? upgrade(bytes, 0) : bytes;
         return taken.slice(0, length);
       },
     };
   }
 
   /** Tells of a line that cannot be read, and of which `found` does not say so, since its beginning was enough to go on. */
-  #checkBody(line: number, bytes: Uint8Array, found: readonly SessionIssue[]): void {
+  #checkBody(line: number, parts: readonly SessionLine[], found: readonly SessionIssue[]): void {
     if (found.some((issue) => issue.line === line && KINDS.get(issue.kind) === UNREADABLE)) return;
-    const parsed = parseLine(bytes);
-    if (!parsed.ok)
-      this.issues.add(UNREADABLE, line, `${parsed.problem.message} Its place in the tree is kept.`);
+    const [first] = parts;
+    if (first?.is === "corrupt" && parts.length === 1)
+      this.issues.add(UNREADABLE, line, `${first.message}. Its place in the tree is kept.`);
   }
 
   #tell({ kind, line, message, id }: SessionIssue): void {
@@ -145,6 +150,15 @@ class PiDraft implements SessionDraft {
 }
 
 const NOTHING: readonly SessionIssue[] = [];
+
+/**
+ * Where the pieces of a line begin and end that get lines of their own: what stands on it, where newlines were lost. A
+ * torn piece stays before the entry that is behind it.
+ */
+function placesOf(parts: readonly SessionLine[], length: number): [start: number, end: number][] {
+  const starts = parts.filter((_, at) => parts[at - 1]?.is !== "corrupt").map(({ from }) => from);
+  return starts.map((start, at) => [start, starts[at + 1] ?? length]);
+}
 
 const UNREADABLE: ImportIssueKind = "unreadable-content";
 
@@ -167,7 +181,11 @@ function headerOf(view: ByteView): { header: SessionHeader; isMade: boolean } | 
   for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
     if (++seen > LINES) break;
     const parsed = parseLine(bytes);
-    if (!parsed.ok) continue;
+    if (!parsed.ok) {
+      const [first] = readLineParts(bytes);
+      if (first?.is === "header") return { header: first.header, isMade: false };
+      continue;
+    }
     const header = parseHeader(parsed.value);
     if (header) return { header, isMade: false };
     if (!isEntryOfPi(parsed.value)) return undefined;
@@ -191,7 +209,3 @@ function isHeader(bytes: Uint8Array): boolean {
   const parsed = parseLine(bytes);
   return parsed.ok && parseHeader(parsed.value) !== undefined;
 }
-
-const LINE_FEED = 10;
-
-const isSpace = (byte: number): boolean => byte === 32 || byte === 9 || byte === 13;
