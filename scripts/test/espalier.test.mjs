@@ -36,7 +36,8 @@ beforeAll(() => {
   );
   write("pnpm-lock.yaml", "");
   write("packages/README.md", "");
-  write("apps/cli/package.json", JSON.stringify({ version: "1.2.3", dependencies: {} }));
+  write("packages/espalier/package.json", JSON.stringify({ version: "1.2.3" }));
+  write("apps/cli/package.json", JSON.stringify({ dependencies: {} }));
   write("apps/cli/assets/greeting.txt", "hello from the assets");
   write("apps/viewer/package.json", JSON.stringify({ type: "module" }));
   write("apps/viewer/vite.config.ts", "export default {};");

@@ -1,4 +1,11 @@
-import { type Entry, type NewEntry, Redactor, redactEntry, redactText } from "@espalier/session-tree";
+import {
+  type Entry,
+  type NewEntry,
+  Redactor,
+  readDrafts,
+  redactEntry,
+  redactText,
+} from "@espalier/session-tree";
 import { askAppendHandlers } from "./append-handlers.ts";
 import { contextForHandlers } from "./context-for-handlers.ts";
 import { entryBeforeAppend } from "./hooks.ts";
@@ -13,7 +20,8 @@ export async function preparedEntries<Drafted extends NewEntry | Entry>(
   const { redact = redactText } = options;
   // What is nested too deeply to be looked into is too deep to be written: the append refuses it by name.
   const redactor = redact && new Redactor(redact, { tooDeep: (value) => value });
-  const hidden = (draft: Drafted): Drafted => (redactor ? redactEntry(draft, redactor) : draft);
+  const hidden = (draft: Drafted): Drafted =>
+    redactor ? readDrafts(() => redactEntry(draft, redactor)) : draft;
   if (!host.has(entryBeforeAppend)) return drafts.map(hidden);
   const handlerContext = contextForHandlers(session);
   return askAppendHandlers(session.core, () =>

@@ -71,6 +71,7 @@ export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows, pathRows
 export { type PathWindow, PathWindowBuilder } from "./path-window.ts";
 export { pathWindowAt } from "./path-window-at.ts";
 export { fieldText, plainJson, plainLine, plainText } from "./plain-text.ts";
+export { readDrafts } from "./prepare-append.ts";
 export { promptText } from "./prompt-text.ts";
 export { readPathWindow } from "./read-path-window.ts";
 export { redactEntry, redactFolder, redactHeader, redactMessage } from "./redact/redact-entry.ts";

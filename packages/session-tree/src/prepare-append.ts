@@ -127,3 +127,18 @@ function checkBeside(entry: Entry, site: AppendSite): void {
 
 const notSound = (type: string, problem: string) =>
   new SessionTreeError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
+
+/**
+ * Runs `read`, which reads drafts of a caller: a getter among them may throw anything.
+ * @throws SessionTreeError `invalid-entry` for what has no code of its own
+ */
+export function readDrafts<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof Error && typeof (cause as { code?: unknown }).code === "string") throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `The entry cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
+    throw new SessionTreeError("invalid-entry", message, { cause });
+  }
+}

@@ -15,7 +15,7 @@ import { OwnKinds } from "./own-kinds.ts";
 import { pathOf } from "./path.ts";
 import type { PathWindow } from "./path-window.ts";
 import { pathWindowAt } from "./path-window-at.ts";
-import { type PreparedAppend, prepareAppend } from "./prepare-append.ts";
+import { type PreparedAppend, prepareAppend, readDrafts } from "./prepare-append.ts";
 import type { SessionObserver } from "./session-change.ts";
 import type { SessionContext } from "./session-context.ts";
 import type { SessionHeader } from "./session-header.ts";
@@ -269,16 +269,10 @@ export class SessionTree {
 
   async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
     if (drafts.length > 0) assertWritable(this.log);
-    try {
-      const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
-      return await withinReach(this.log, () => prepareAppend(given, appendSite(this), this.#ownKinds));
-    } catch (cause) {
-      // A getter of a draft, or whatever else of the caller's is run to read it, may throw anything.
-      if (cause instanceof Error && typeof (cause as { code?: unknown }).code === "string") throw cause;
-      const reason = cause instanceof Error ? cause.message : String(cause);
-      const message = `The entry cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
-      throw new SessionTreeError("invalid-entry", message, { cause });
-    }
+    const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
+    return withinReach(this.log, () =>
+      readDrafts(() => prepareAppend(given, appendSite(this), this.#ownKinds)),
+    );
   }
 
   async #write({ entries, lines, leafId }: PreparedAppend, ifLeaf?: string | null): Promise<void> {
