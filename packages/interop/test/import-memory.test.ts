@@ -1,4 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -116,12 +117,16 @@ test.each<[string, string, number, Turns]>([
 const hasZstd = spawnSync("zstd", ["--version"]).status === 0;
 const whySkipped = hasZstd ? "" : " (skipped: the command zstd is not there)";
 
-/** Long lines, so that what is decompressed weighs most: 100 MB and four times as much. */
+/**
+ * Long lines, so that the decompressed bytes weigh most: 100 MB and four times as much. A part of each is random: a file
+ * that shrinks to less than a two-hundredth is refused as a bomb.
+ */
 function* longCodexTurns(turns: number): Generator<Line> {
   const text = "What was said before is said once more. ".repeat(250);
   const rollout = new Rollout().meta();
   for (let turn = 0; turn < turns; turn++) {
-    rollout.items(message("user", `prompt ${turn}`), message("assistant", `${text}${turn}`));
+    const chance = randomBytes(200).toString("hex");
+    rollout.items(message("user", `prompt ${turn}`), message("assistant", `${text}${chance}`));
     yield* rollout.lines.splice(0);
   }
 }
