@@ -81,7 +81,9 @@ function* compactionMarks(tree: Tree): Generator<CompactionMark> {
   for (const [row, entry] of rowsOf(tree, compaction.type)) {
     if (!compaction.is(entry)) continue;
     const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
-    yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore: entry.tokensBefore };
+    // A sound compaction may have been written without the number, or with something else in its place.
+    const tokensBefore = Number.isFinite(entry.tokensBefore) ? entry.tokensBefore : 0;
+    yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore };
   }
 }
 

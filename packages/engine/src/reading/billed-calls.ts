@@ -93,5 +93,7 @@ function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "mod
 }
 
 const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
-const amount = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
+/** Counts and prices are never below zero; anything else in their place counts nothing. */
+const amount = (value: unknown): number =>
+  typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
 const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");
