@@ -93,7 +93,7 @@ function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "mod
 }
 
 const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
-/** Counts and prices are never below zero; anything else in their place counts nothing. */
+/** A count or a price: from zero to 2^53 - 1, so that sums stay numbers. Anything else counts nothing. */
 const amount = (value: unknown): number =>
-  typeof value === "number" && Number.isFinite(value) && value > 0 ? value : 0;
+  typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");
