@@ -1,5 +1,13 @@
 import { type NavigateEvent, sessionBeforeFork, sessionNavigate } from "@espalier/branch-summary";
-import { branchSummary, createId, label, leaf, type NewEntry, promptText } from "@espalier/session-tree";
+import {
+  branchSummary,
+  createId,
+  label,
+  leaf,
+  type NewEntry,
+  pathRows,
+  promptText,
+} from "@espalier/session-tree";
 import { accounted } from "./billing.ts";
 import {
   abortedAct,
@@ -62,7 +70,7 @@ export async function navigate(
       commonAncestorId: plan.commonAncestorId,
       entriesToSummarize: plan.entries,
       userWantsSummary: options.summarize ?? false,
-      entryId: targetId ?? core.getBranch()[0]?.id ?? "",
+      entryId: targetId ?? rootIdOf(session),
       position: targetId === null || destination.editorText !== null ? "before" : "at",
       ...wishesOf(options),
       signal,
@@ -79,6 +87,13 @@ export async function navigate(
     bill(summary?.usage);
     return arrive(session, arrival, summary);
   });
+}
+
+/** The id of the first entry on the leaf's path, found without reading what the path says; empty for a path of none. */
+function rootIdOf({ core: { tree, leafId } }: SessionState): string {
+  if (leafId === null) return "";
+  const [root = -1] = pathRows(tree, tree.row(leafId));
+  return root < 0 ? "" : tree.idAt(root);
 }
 
 /** What the caller asks for, as far as it was given. */

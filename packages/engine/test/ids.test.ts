@@ -183,7 +183,7 @@ test("of processes that make a session of one id at once exactly one does, and t
     format: "esm",
     external: ["pg", "jiti"],
     banner: {
-      js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
+      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
     },
   });
   for (let round = 0; round < 3; round++) {
