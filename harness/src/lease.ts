@@ -9,7 +9,7 @@ import { storeNamed } from "./store-named.ts";
 export const lease: Harness = async ({ folder, program, count, isShort }) => {
   const findings = new Findings();
   const file = writeSession(join(folder, "lease.jsonl"));
-  const own = await storeNamed("file", folder).lease(file);
+  const own = await storeNamed("file", folder).lease({ file });
   const dead = { ...JSON.parse(readFileSync(`${file}.lease`, "utf8")), processStart: "1" };
   await own.release();
   const takers = [1, 2].map(() => new Child(program, ["taking", folder, file]));

@@ -94,7 +94,7 @@ test(
     const findings = new Findings();
     await scheduleStatements(true, findings, (text) =>
       text.replace(
-        /WHERE held\.beat <[\s\S]*?RETURNING/,
+        /WHERE held\.owner[\s\S]*?RETURNING/,
         "WHERE make_interval(secs => $8) IS NOT NULL RETURNING",
       ),
     );

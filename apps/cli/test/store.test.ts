@@ -179,6 +179,7 @@ describe.skipIf(!hasServer)("with --store", () => {
       ["stats", ref],
       ["history", ref, "grows"],
       ["search", "grows"],
+      ["run", ref],
       ["doctor", ref],
       ["copy", DEMO, "store:tides"],
       ["navigate", "tides", "before-cache", "--summarize"],

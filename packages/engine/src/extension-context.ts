@@ -62,12 +62,19 @@ export interface HandlerUi extends ExtensionDialogs {
   setStatus(key: string, text: string | undefined): void;
   /** Pi's theme: colours nothing here. */
   theme: {
+    /** Returns the text as it is. */
     fg(colour: string, text: string): string;
+    /** Returns the text as it is. */
     bg(colour: string, text: string): string;
+    /** Returns the text as it is. */
     bold(text: string): string;
+    /** Returns the text as it is. */
     italic(text: string): string;
+    /** Returns the text as it is. */
     underline(text: string): string;
+    /** Returns the text as it is. */
     strikethrough(text: string): string;
+    /** Returns the text as it is. */
     inverse(text: string): string;
   };
 }
@@ -101,6 +108,7 @@ export interface ExtensionModels {
 /** Size of the context at the leaf, in tokens. */
 export interface ContextUsage {
   tokens: number;
+  /** Tokens of the model's window. */
   contextWindow: number;
   percent: number;
 }

@@ -6,18 +6,24 @@ export interface ExtensionCommand {
   description: string;
   /** The extension, by the name that reports use. */
   owner: string;
+  /** Runs the command; `args` is the text behind its name. */
   handler(args: string, ctx: ExtensionCommandContext): unknown;
 }
 
 /** Acts of the session that extensions begin. */
 export interface ExtensionActs {
+  /** Compacts the path of the leaf. */
   compact(options: { instructions?: string }): Promise<{ eligible: boolean; reason?: unknown }>;
+  /** Moves the leaf. */
   navigate(
     targetId: string,
     options: { summarize?: boolean; instructions?: string; replaceInstructions?: boolean; label?: string },
   ): Promise<unknown>;
+  /** Starts a new session from a path of this one. */
   fork(entryId: string, options: { position?: "at" | "before" }): Promise<unknown>;
+  /** Labels an entry; without a text, clears the label. */
   label(targetId: string, text?: string): Promise<string>;
+  /** Names the session. */
   rename(name: string): Promise<string>;
 }
 

@@ -26,6 +26,7 @@ export interface ProgramOptions {
   cwd?: string;
   /** Milliseconds; default 0: no limit. */
   timeout?: number;
+  /** Ends the program. Default: nothing but the limit does. */
   signal?: AbortSignal;
 }
 
@@ -58,9 +59,13 @@ export interface PiApi {
   ): void;
   /** Labels an entry; undefined takes the label away. */
   setLabel(entryId: string, label: string | undefined): void;
+  /** Names the session. */
   setSessionName(name: string): void;
+  /** Returns the session's name; undefined when it has none. */
   getSessionName(): string | undefined;
+  /** Appends a change of the thinking level. */
   setThinkingLevel(level: string): void;
+  /** Returns the current thinking level. */
   getThinkingLevel(): string;
   /** Commands that extensions registered. */
   getCommands(): { name: string; description: string; source: string }[];
@@ -68,19 +73,28 @@ export interface PiApi {
   exec(command: string, args?: readonly string[], options?: ProgramOptions): Promise<ProgramResult>;
   /** A bus that the extensions of a session share. */
   events: {
+    /** Listens to a channel; returns the function that ends it. */
     on(channel: string, listener: (data: unknown) => unknown): () => void;
+    /** Calls every listener of a channel. */
     emit(channel: string, data?: unknown): void;
   };
   /** The default of a flag holds: no command line sets it. */
   registerFlag(name: string, options: { default?: boolean | string }): void;
+  /** Returns the default of a registered flag. */
   getFlag(name: string): boolean | string | undefined;
   /** This and the next are reported as missing; the rest of the extension goes on. */
   registerTool(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
   registerShortcut(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
   registerMessageRenderer(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
   registerEntryRenderer(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
   registerMarkdownTransformer(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
   registerProvider(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
   unregisterProvider(...given: unknown[]): void;
 }
 

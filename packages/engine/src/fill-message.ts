@@ -20,10 +20,10 @@ import {
 import { EngineError } from "./engine-error.ts";
 
 /** What a draft says: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
-type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
+export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
 
 /** A message of which all but the role and some fields may be left out. */
-type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
+export type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
   Message,
   "role" | Needed
 > &

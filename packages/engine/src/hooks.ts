@@ -54,13 +54,15 @@ export const sessionShutdown = notifyHook<{ sessionId: string; file: string; rea
   "session_shutdown",
 );
 
-/** The agent on this session begins a run, and ends it; `messages` are the context that it leaves. */
+/** Start of an agent's run on this session. */
 export const agentStart = notifyHook<object>("agent_start");
+/** End of a run; `messages` are the context it leaves. */
 export const agentEnd = notifyHook<{ messages: readonly ContextMessage[] }>("agent_end");
 /** The agent has ended a run, and what was said meanwhile is answered too. */
 export const agentSettled = notifyHook<object>("agent_settled");
-/** A request of a run is about to go out; its answer, and the results of its calls, are in the log. */
+/** Start of a turn: its request is about to go out. */
 export const turnStart = notifyHook<{ turnIndex: number; timestamp: number }>("turn_start");
+/** End of a turn: the answer and the results of its calls are in the log. */
 export const turnEnd = notifyHook<{
   turnIndex: number;
   message: ContextMessage;

@@ -37,7 +37,13 @@ export type {
   SessionManager,
 } from "./extension-context.ts";
 export type { ExtensionActs, ExtensionCommand, ExtensionMembers } from "./extension-members.ts";
-export { fillMessage, fillMessages, type MessageDraft } from "./fill-message.ts";
+export {
+  type Draft,
+  type DraftContent,
+  fillMessage,
+  fillMessages,
+  type MessageDraft,
+} from "./fill-message.ts";
 export type { ForkOptions, ForkResult } from "./fork-session.ts";
 export type { HoldOptions, OnBusy } from "./hold-session.ts";
 export { espalierHome, piSessions } from "./home.ts";

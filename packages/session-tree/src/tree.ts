@@ -194,7 +194,11 @@ export class Tree {
     return code === 0 && this.#ownKinds ? kindOf(this.entryAt(row)) : entryKinds[code]!;
   }
 
-  /** Kinds besides those of the format answer for their entries from now on. */
+  /**
+   * Kinds besides those of the format answer for their entries from now on.
+   *
+   * @internal
+   */
   useKinds(kinds: OwnKinds): void {
     this.#ownKinds = kinds;
     for (const bodies of [this.#bodies, this.#olderBodies])

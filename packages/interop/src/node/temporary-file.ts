@@ -40,6 +40,7 @@ export class TemporaryFile implements PageFile {
     }
   }
 
+  /** Writes bytes at an offset, in bytes. */
   writeAt(offset: number, bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; )
       at += this.#try(() => writeSync(this.#handle, bytes, at, bytes.length - at, offset + at));

@@ -27,6 +27,7 @@ export interface Processes {
   mayBeRunning(other: ProcessIdentity): boolean;
   /** Milliseconds since 1970. */
   now(): number;
+  /** Waits. */
   pause(milliseconds: number): Promise<void>;
   /** Owners of leases that this process gave up and whose files it could not remove: they count as free. */
   readonly abandoned: Set<string>;

@@ -10,6 +10,7 @@ export { type Fault, type FaultPoint, faultStore } from "./fault-store.ts";
 export { type GrownTree, type GrowOptions, growEntries, growTree } from "./grow-tree.ts";
 export { messagesProblems } from "./messages-rules.ts";
 export { chatProblems, responsesProblems } from "./openai-rules.ts";
+export type { Json } from "./request-rules.ts";
 export { SLOW_TEXTS } from "./slow-texts.ts";
 export { storeConformance } from "./store-conformance.ts";
 export { type WrongField, type WrongFieldPlace, wrongFields } from "./wrong-fields.ts";

@@ -1,5 +1,6 @@
 /** What the rules of all providers are written with; see messages-rules.ts. */
 
+/** A parsed request, of which nothing is known yet. */
 // biome-ignore lint/suspicious/noExplicitAny: a checker reads what it does not trust, and a test fails where it stumbles
 export type Json = Record<string, any>;
 export type Must = (holds: boolean, rule: string) => unknown;
