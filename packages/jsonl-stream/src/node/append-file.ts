@@ -1,15 +1,21 @@
 import { resolve } from "node:path";
-import type { ByteView } from "../byte-view.ts";
 import { JsonlError } from "../jsonl-error.ts";
-import { type Appended, appendWhole } from "./append-whole.ts";
-import { Descriptor } from "./descriptor.ts";
-import { type FileCalls, nodeFileCalls } from "./file-calls.ts";
+import { type ByteView, forEachLine, LINE_FEED } from "../line-window.ts";
+import { assertOneLine, contentEnd, encodeLines } from "../lines.ts";
 import { FileTail, type Span } from "./file-tail.ts";
-import { syncFolderOf } from "./folder.ts";
-import { GroupSync } from "./group-sync.ts";
-import { type OpenMode, openRegularFile } from "./regular-file.ts";
-import { uninterrupted, uninterruptedAsync } from "./system-error.ts";
-import { tightenFile } from "./tighten-file.ts";
+import {
+  Descriptor,
+  type FileCalls,
+  nodeFileCalls,
+  type OpenMode,
+  openRegularFile,
+  syncFolderOf,
+  systemCode,
+  tightenFile,
+  uninterrupted,
+  uninterruptedAsync,
+  unreadable,
+} from "./files.ts";
 
 /** How a file is opened. */
 export interface AppendFileOptions {
@@ -157,4 +163,185 @@ function firstLook<T>(descriptor: Descriptor, look: () => T): T {
     descriptor.close();
     throw error;
   }
+}
+
+/** Where appended lines stand. */
+export interface Appended extends Span {
+  /** Where the first own line begins. */
+  offset: number;
+  /** Bytes of the own lines, the last newline included. */
+  length: number;
+}
+
+/** How often lines that were not found are written again. Each time another writer must have torn its line. */
+const REPEATS = 4;
+
+/**
+ * One append: look, write once, find the lines. They stand where the file ended, or behind what another writer
+ * appended since the look; glued to a line which that writer tore, they are written again behind a newline.
+ */
+function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
+  const from = tail.size;
+  const own = withNewline(lines);
+  const { length } = own;
+  tail.look();
+  if (length === 0) return { offset: tail.size, length, from, to: tail.size };
+  for (let repeat = 0; repeat <= REPEATS; repeat += 1) {
+    const clean = tail.clean && repeat === 0;
+    const before = tail.size;
+    const expected = clean ? tail.end : tail.end + 1;
+    tail.writes();
+    writeOnce(descriptor, clean ? own : behindNewline(own));
+    // Once more where a call failed: they are in the file, and to know it now is to count what is there.
+    if (persistently(() => holdsLines(descriptor, expected, own))) {
+      tail.advanceTo(expected + length, own);
+      return { offset: expected, length, from, to: tail.size };
+    }
+    const offset = persistently(() => {
+      tail.look();
+      return findLines(descriptor, { from: before, to: tail.size }, own);
+    });
+    if (offset >= 0) return { offset, length, from, to: tail.size };
+  }
+  const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
+  throw new JsonlError("write-failed", message);
+}
+
+/** Reads again what could not be read. */
+function persistently<Result>(read: () => Result): Result {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof JsonlError) || error.code !== "unreadable") throw error;
+    return read();
+  }
+}
+
+function withNewline(lines: Uint8Array): Uint8Array {
+  if (lines.length === 0 || lines[lines.length - 1] === LINE_FEED) return lines;
+  const whole = new Uint8Array(lines.length + 1);
+  whole.set(lines);
+  whole[lines.length] = LINE_FEED;
+  return whole;
+}
+
+function behindNewline(lines: Uint8Array): Uint8Array {
+  const payload = new Uint8Array(lines.length + 1);
+  payload[0] = LINE_FEED;
+  payload.set(lines, 1);
+  return payload;
+}
+
+function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
+  let count: number;
+  try {
+    count = uninterrupted(() => calls.writeSync(fd, payload, 0, payload.length, null));
+  } catch (error) {
+    const code = systemCode(error) ?? "see cause";
+    if (code === "ESTALE") throw unreadable(path, "cannot be written", error);
+    throw new JsonlError(
+      "write-failed",
+      `${path} could not be written (${code}); append again when it can.`,
+      error,
+    );
+  }
+  if (count === payload.length) return;
+  const message = `Only ${count} of ${payload.length} bytes fitted into ${path}; make room and append again.`;
+  throw new JsonlError("short-write", message);
+}
+
+/** Read into at each append, and by nobody in between: a buffer each time would cost more than the reading. */
+const readBuffer = Buffer.allocUnsafeSlow(1 << 16);
+
+/** True when `lines` stand at `position`, and before them a newline or nothing. */
+function holdsLines(descriptor: Descriptor, position: number, lines: Uint8Array): boolean {
+  // Begins one byte early, at the newline before.
+  for (let done = -Math.min(position, 1); done < lines.length; ) {
+    const found = readBuffer.subarray(0, Math.min(readBuffer.length, lines.length - done));
+    if (descriptor.readInto(position + done, found) < found.length) return false;
+    if (done < 0 && found[0] !== LINE_FEED) return false;
+    const from = Math.max(done, 0);
+    if (found.compare(lines, from, done + found.length, from - done) !== 0) return false;
+    done += found.length;
+  }
+  return true;
+}
+
+/** Where `lines` begin in a span of whole lines; -1 when they do not stand there by themselves. */
+function findLines(descriptor: Descriptor, { from, to }: Span, lines: Uint8Array): number {
+  const first = lines.subarray(0, contentEnd(lines, 0, lines.indexOf(LINE_FEED)));
+  let found = -1;
+  const visit = (block: Uint8Array, start: number, end: number, offset: number): undefined | false => {
+    if (Buffer.compare(block.subarray(start, end), first) !== 0) return undefined;
+    if (!holdsLines(descriptor, offset, lines)) return undefined;
+    found = offset;
+    return false;
+  };
+  forEachLine(descriptor.view(to), visit, { from, to });
+  return found;
+}
+
+/**
+ * Lets all who wait for a sync share one: whoever asks while one runs waits for the next, which begins after what they
+ * wrote. A round begins one turn of the event loop late, so that what is written in the same turn is in it.
+ */
+class GroupSync {
+  readonly #sync: () => Promise<void>;
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+  /** True until the round that was promised has begun: what is written until then is in it. */
+  #gathering = false;
+
+  constructor(sync: () => Promise<void>) {
+    this.#sync = sync;
+  }
+
+  /** Resolves when a sync that began after this call has ended, and rejects as that one does. */
+  wait(): Promise<void> {
+    if (this.#running === undefined) return this.#begin();
+    if (this.#gathering) return this.#running;
+    this.#next ??= this.#running.then(
+      () => this.#begin(),
+      () => this.#begin(),
+    );
+    return this.#next;
+  }
+
+  #begin(): Promise<void> {
+    this.#next = undefined;
+    this.#gathering = true;
+    const round = new Promise<void>((resolve) => setImmediate(resolve))
+      .then(() => {
+        this.#gathering = false;
+        return this.#sync();
+      })
+      .finally(() => {
+        if (this.#running === round) this.#running = undefined;
+      });
+    this.#running = round;
+    return round;
+  }
+}
+
+/** Written into at each append: memory of its own for each line would cost more than the encoding. */
+const writeBuffer = Buffer.allocUnsafeSlow(1 << 18);
+
+/**
+ * As `encodeLines`, for lines that are written at once: the bytes stand in memory that the next call uses again.
+ *
+ * @throws JsonlError `not-json` when a line holds a newline
+ */
+export function encodeBriefly(lines: readonly string[]): Uint8Array {
+  let most = lines.length;
+  // A UTF-16 unit takes at most three bytes: what may not fit is rare, and need not be measured.
+  for (const line of lines) most += line.length * 3;
+  if (most > writeBuffer.length) return encodeLines(lines);
+  let end = 0;
+  for (const line of lines) {
+    assertOneLine(line);
+    end += writeBuffer.write(line, end);
+    writeBuffer[end++] = LINE_FEED;
+  }
+  // A plain array: what a Buffer calls a slice is no copy.
+  return new Uint8Array(writeBuffer.buffer, 0, end);
 }

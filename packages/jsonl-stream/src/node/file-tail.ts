@@ -1,9 +1,6 @@
 import { JsonlError } from "../jsonl-error.ts";
 import { LINE_FEED } from "../line-window.ts";
-import { type Descriptor, unreadable } from "./descriptor.ts";
-import type { FileFacts } from "./file-calls.ts";
-import { isSameFile } from "./file-kind.ts";
-import { uninterrupted } from "./system-error.ts";
+import { type Descriptor, type FileFacts, isSameFile, uninterrupted, unreadable } from "./files.ts";
 
 /** Bytes `[from, to)` of a file: whole lines. */
 export interface Span {

@@ -1,13 +1,22 @@
-export { type AppendFile, type AppendFileOptions, openAppendFile } from "./append-file.ts";
-export type { Appended } from "./append-whole.ts";
-export { encodeBriefly } from "./brief-lines.ts";
-export { closeFile } from "./close-file.ts";
-export { createWhole } from "./create-whole.ts";
-export { discard, type WholeFileOptions } from "./draft.ts";
-export { type FileCalls, type FileFacts, nodeFileCalls } from "./file-calls.ts";
+export type { Appended } from "./append-file.ts";
+export { type AppendFile, type AppendFileOptions, encodeBriefly, openAppendFile } from "./append-file.ts";
 export type { Span } from "./file-tail.ts";
-export { type FileView, openView } from "./file-view.ts";
-export { syncFolderOf } from "./folder.ts";
-export type { OpenMode } from "./regular-file.ts";
-export { type ReplaceWholeOptions, replaceWhole } from "./replace-whole.ts";
-export { systemCode, uninterrupted } from "./system-error.ts";
+export type { OpenMode } from "./files.ts";
+export {
+  closeFile,
+  type FileCalls,
+  type FileFacts,
+  type FileView,
+  nodeFileCalls,
+  openView,
+  syncFolderOf,
+  systemCode,
+  uninterrupted,
+} from "./files.ts";
+export {
+  createWhole,
+  discard,
+  type ReplaceWholeOptions,
+  replaceWhole,
+  type WholeFileOptions,
+} from "./whole-file.ts";

@@ -1,7 +1,118 @@
-import type { ByteView } from "./byte-view.ts";
-import type { LineFinder } from "./line-finder.ts";
-import { fill, firstBlock, GROWTH, LINE_FEED, searchable, type WindowRange } from "./line-window.ts";
-import { NewlineFinder } from "./newline-finder.ts";
+import {
+  type ByteView,
+  type ForwardOptions,
+  ForwardWindow,
+  fill,
+  firstBlock,
+  GROWTH,
+  LINE_FEED,
+  type LineFinder,
+  NewlineFinder,
+  type ScanOptions,
+  searchable,
+  type WindowRange,
+  windowRange,
+} from "./line-window.ts";
+import { contentEnd, contentStart } from "./lines.ts";
+
+/** One line of a view. */
+export interface Line {
+  /** Where the line as stored begins in the view. */
+  offset: number;
+  /**
+   * Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` gives them again.
+   * At most `longest`.
+   */
+  length: number;
+  /** The content, without BOM and CR. Valid until the next line is asked for: copy what is to be kept. */
+  bytes: Uint8Array;
+  /** False for a last line without newline. */
+  terminated: boolean;
+}
+
+/** A line and its number, from 1 for a scan from the beginning. */
+export interface NumberedLine extends Line {
+  /** Counts blank lines too. */
+  lineNumber: number;
+}
+
+/** The lines of a view in order, blank ones too: `forEachLine` with an object a line. */
+export function* scanLines(view: ByteView, options: ForwardOptions = {}): Generator<NumberedLine, void> {
+  const window = new ForwardWindow(view, windowRange(view, options.from, options.to, options));
+  let { lineNumber = 1 } = options;
+  while (window.advance()) {
+    for (let start = 0; start < window.end; lineNumber += 1) {
+      const stop = window.lineStop(start);
+      const line = lineAt(window.block, start, stop, window.offset + start, window.isTerminated(stop));
+      yield { ...line, lineNumber };
+      start = stop + 1;
+    }
+  }
+}
+
+/** The lines of a view from the last to the first, blank ones too: `forEachLineBackward` with an object a line. */
+export function* scanLinesBackward(view: ByteView, options: BackwardOptions = {}): Generator<Line, void> {
+  const window = new BackwardWindow(view, windowRange(view, options.to, options.from, options));
+  while (window.advance()) {
+    const { start: low, offset } = window;
+    for (let stop = window.end; stop > low; ) {
+      const end = window.lineEnd(stop);
+      const start = window.lineStart(end);
+      yield lineAt(window.block, start, end, offset + start - low, window.isTerminated(end));
+      stop = start;
+    }
+  }
+}
+
+function lineAt(block: Uint8Array, start: number, stop: number, offset: number, terminated: boolean): Line {
+  const first = offset === 0 ? contentStart(block, start, stop) : start;
+  const bytes = block.subarray(first, contentEnd(block, first, stop));
+  return { offset, length: stop - start, bytes, terminated };
+}
+
+/** Which lines to walk backward. */
+export interface BackwardOptions extends ScanOptions {
+  /** Byte offset to begin at: the end of a line, its newline included. Default: the view's size. */
+  from?: number;
+  /** Byte offset to end at, the first byte of a line. Default 0. */
+  to?: number;
+}
+
+/** Told of one line as a {@link LineVisitor} is; the number of a line is not known from this side. */
+export type BackwardLineVisitor = (
+  block: Uint8Array,
+  start: number,
+  end: number,
+  offset: number,
+  terminated: boolean,
+  // biome-ignore lint/suspicious/noConfusingVoidType: a visitor that never stops returns nothing
+) => void | false;
+
+/**
+ * Visits the lines of a view from the last to the first, blank ones too; otherwise like {@link forEachLine}.
+ * Whoever stops early has read at most a block more than the lines visited.
+ *
+ * @throws JsonlError `shrunk` when the view ends before its size
+ */
+export function forEachLineBackward(
+  view: ByteView,
+  visit: BackwardLineVisitor,
+  options: BackwardOptions = {},
+): void {
+  const window = new BackwardWindow(view, windowRange(view, options.to, options.from, options));
+  while (window.advance()) {
+    const { block, start: low } = window;
+    const shift = window.offset - low;
+    for (let stop = window.end; stop > low; ) {
+      const last = window.lineEnd(stop);
+      const start = window.lineStart(last);
+      const first = start + shift === 0 ? contentStart(block, start, last) : start;
+      const end = contentEnd(block, first, last);
+      if (visit(block, first, end, start + shift, window.isTerminated(last)) === false) return;
+      stop = start;
+    }
+  }
+}
 
 /**
  * Whole lines in a reused block, moved from the end of a range to its beginning. Each byte is read once (twice in a
@@ -9,7 +120,7 @@ import { NewlineFinder } from "./newline-finder.ts";
  * carried there; a line longer than the block makes it grow until that line is through, so seldom that a huge one is
  * hardly ever copied.
  */
-export class BackwardWindow {
+class BackwardWindow {
   block: Uint8Array;
   /** The window is `[start, end)` of the block; only its last line may lack a newline. */
   start: number;

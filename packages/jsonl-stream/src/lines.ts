@@ -1,0 +1,488 @@
+import { JsonlError } from "./jsonl-error.ts";
+
+/**
+ * JSON text as `JSON.stringify` writes it, also of a value that is nested too deep for it: reading a line works at any depth,
+ * and what was read can be printed. Too deep a value is written without spaces. Empty for a value that JSON does not have.
+ *
+ * @param space spaces of an indent; without it all stands on one line
+ */
+export function jsonText(value: unknown, space?: number): string {
+  try {
+    return JSON.stringify(value, null, space) ?? "";
+  } catch (error) {
+    // The engine's stack ends at a depth of about 4,000.
+    if (!(error instanceof RangeError)) throw error;
+    return deepJsonText(value);
+  }
+}
+
+/** An array or object that is being written. */
+interface OpenValue {
+  value: Readonly<Record<string, unknown>>;
+  keys: readonly string[];
+  at: number;
+  isArray: boolean;
+}
+
+/** The same without recursion, for values that came out of a parser. */
+function deepJsonText(whole: unknown): string {
+  let text = "";
+  const open: OpenValue[] = [];
+  const write = (value: unknown) => {
+    if (typeof value !== "object" || value === null) {
+      text += JSON.stringify(value) ?? "null";
+      return;
+    }
+    const isArray = Array.isArray(value);
+    const fields = value as Record<string, unknown>;
+    const keys = Object.keys(fields).filter((key) => isArray || fields[key] !== undefined);
+    text += isArray ? "[" : "{";
+    open.push({ value: fields, keys, at: 0, isArray });
+  };
+  write(whole);
+  for (let last = open.at(-1); last; last = open.at(-1)) {
+    const key = last.keys[last.at];
+    if (key === undefined) {
+      text += last.isArray ? "]" : "}";
+      open.pop();
+      continue;
+    }
+    if (last.at++ > 0) text += ",";
+    if (!last.isArray) text += `${JSON.stringify(key)}:`;
+    write(last.value[key]);
+  }
+  return text;
+}
+
+/** Why a line is no JSON value. Says nothing of what the line holds. */
+export interface LineProblem {
+  /**
+   * - `blank`: empty, or spaces and tabs only
+   * - `nul-bytes`: NUL bytes, which a power cut leaves where data was not yet on disk
+   * - `invalid-utf8`, `invalid-json`
+   * - `too-long`: more bytes than a string can have characters ({@link LONGEST_PARSED})
+   */
+  kind: "blank" | "invalid-utf8" | "invalid-json" | "nul-bytes" | "too-long";
+  message: string;
+  /** Bytes of the line. */
+  length: number;
+}
+
+/** A line's value, or why it has none. */
+export type ParsedLine = { ok: true; value: unknown } | { ok: false; problem: LineProblem };
+
+/** V8's longest string, in characters; no line of more bytes is decoded. */
+export const LONGEST_PARSED = 0x1fffffe8;
+
+const MESSAGES: Record<LineProblem["kind"], string> = {
+  blank: "The line is blank.",
+  "nul-bytes": "The line holds NUL bytes, as a power cut leaves them.",
+  "invalid-utf8": "The line is not valid UTF-8.",
+  "invalid-json": "The line is not valid JSON.",
+  "too-long": `The line is longer than ${LONGEST_PARSED} bytes, the longest text that can be parsed.`,
+};
+
+/** The JSON value of one line, given as bytes with or without BOM, CR and newline. Expected trouble is data. */
+export function parseLine(bytes: Uint8Array): ParsedLine {
+  if (bytes.length === 0) return problem("blank", bytes);
+  if (bytes.length > LONGEST_PARSED) return problem("too-long", bytes);
+  const start = contentStart(bytes, 0, bytes.length);
+  const text = decodeText(start === 0 ? bytes : bytes.subarray(start));
+  if (text === undefined) return problem(bytes.includes(0) ? "nul-bytes" : "invalid-utf8", bytes);
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch {
+    // The parser's message quotes the line.
+    if (/^[ \t\r\n]*$/.test(text)) return problem("blank", bytes);
+    return problem(bytes.includes(0) ? "nul-bytes" : "invalid-json", bytes);
+  }
+}
+
+function problem(kind: LineProblem["kind"], { length }: Uint8Array): ParsedLine {
+  return { ok: false, problem: { kind, message: MESSAGES[kind], length } };
+}
+
+const CARRIAGE_RETURN = 13;
+
+/** Where the content of a line begins: after a byte order mark, if one stands there. */
+export function contentStart(bytes: Uint8Array, start: number, end: number): number {
+  const marked =
+    end - start >= 3 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf;
+  return marked ? start + 3 : start;
+}
+
+/** Where the content of a line ends: before one CR, if one stands there. */
+export function contentEnd(bytes: Uint8Array, start: number, end: number): number {
+  return end > start && bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end;
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Stands in a text for every byte sequence that is none; a text may also have it by itself. */
+const REPLACEMENT = "\ufffd";
+
+/**
+ * The text that bytes are in UTF-8, a byte order mark included; undefined when they are no valid UTF-8. Node's Buffer
+ * asks less for a short text than a decoder does, and replaces what is not valid: only then, the strict one has to tell.
+ */
+function decodeText(bytes: Uint8Array): string | undefined {
+  const buffer = globalThis.Buffer;
+  if (buffer !== undefined) {
+    const text = buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+    if (!text.includes(REPLACEMENT)) return text;
+  }
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    // The decoder's error says no more than this.
+    return undefined;
+  }
+}
+
+const QUOTE_BYTE = 0x22;
+const BACKSLASH_BYTE = 0x5c;
+
+/** Bytes below this stand in no string, and outside of one only where they are white space. */
+const SPACE = 0x20;
+
+/** A whole value found at the end of a bad line. */
+export interface Salvaged {
+  /** Where it begins in the bytes of the line. */
+  start: number;
+  value: unknown;
+}
+
+/**
+ * Saves the line that was glued to a torn one: the suffix that begins with `marker` and parses to the line's end.
+ *
+ * Linear, with one attempt to parse, whatever the line holds: read from the end, the quotes and brackets of a JSON
+ * object or array leave only one place where it can begin.
+ */
+export function salvageLine(bytes: Uint8Array, marker = '{"type":'): Salvaged | undefined {
+  const start = startOfLastValue(bytes);
+  if (start < 0 || !startsWith(bytes, start, marker)) return undefined;
+  const parsed = parseLine(bytes.subarray(start));
+  return parsed.ok ? { start, value: parsed.value } : undefined;
+}
+
+/** Where the object or array that ends the bytes begins, if they end in one; -1 when they cannot. */
+function startOfLastValue(bytes: Uint8Array): number {
+  let depth = 0;
+  let inString = false;
+  for (let at = bytes.length - 1; at >= 0; at -= 1) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE_BYTE) {
+      const slashes = backslashesBefore(bytes, at);
+      // A quote after an odd number of them is escaped: it stands inside a string.
+      if (slashes % 2 === 0) inString = !inString;
+      at -= slashes;
+    } else if (!inString) {
+      if (isClosing(byte)) depth += 1;
+      else if (depth === 0 && !isSpace(byte)) return -1;
+      else if (isOpening(byte)) depth -= 1;
+      if (depth === 0 && !isSpace(byte)) return at;
+    }
+    if (depth === 0 && inString) return -1;
+    // What a power cut leaves are NUL bytes, and it may leave many.
+    if (byte < SPACE && !isSpace(byte)) return -1;
+  }
+  return -1;
+}
+
+const isClosing = (byte: number): boolean => byte === 0x7d || byte === 0x5d;
+const isOpening = (byte: number): boolean => byte === 0x7b || byte === 0x5b;
+
+function backslashesBefore(bytes: Uint8Array, at: number): number {
+  let start = at;
+  while (start > 0 && bytes[start - 1] === BACKSLASH_BYTE) start -= 1;
+  return at - start;
+}
+
+function startsWith(bytes: Uint8Array, start: number, marker: string): boolean {
+  return new TextEncoder().encode(marker).every((byte, index) => bytes[start + index] === byte);
+}
+
+const QUOTE = 34;
+const OPEN_BRACKET = 91;
+const BACKSLASH = 92;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
+
+/** How far a text is walked byte by byte before its end is searched for: a search that ends soon costs more than a walk. */
+const NEAR = 48;
+
+/** True for what JSON takes for space: blank, tab, and the two that end lines. */
+export function isSpace(byte: number): boolean {
+  return byte === 32 || byte === 9 || byte === 13 || byte === 10;
+}
+
+/** The position of the first byte from `at` on that is no space; `end` when there is none. */
+export function skipSpace(bytes: Uint8Array, at: number, end: number): number {
+  while (at < end && isSpace(bytes[at]!)) at++;
+  return at;
+}
+
+/**
+ * The position behind the JSON value that begins at `at`; -1 when it does not end before `end`. It looks at the structure
+ * alone, without decoding: what it passes over may still not be JSON.
+ */
+export function skipValue(bytes: Uint8Array, at: number, end: number): number {
+  const first = bytes[at];
+  if (first === QUOTE) return skipText(bytes, at, end);
+  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, at, end);
+  while (at < end && isScalarByte(bytes[at]!)) at++;
+  return at < end ? at : -1;
+}
+
+/** What numbers and the three words are made of: letters, digits, `+`, `-` and `.`. */
+function isScalarByte(byte: number): boolean {
+  return (
+    (byte >= 97 && byte <= 122) ||
+    (byte >= 48 && byte <= 57) ||
+    byte === 45 ||
+    byte === 46 ||
+    byte === 43 ||
+    (byte >= 65 && byte <= 90)
+  );
+}
+
+/** Long texts are searched for their end, texts full of quotes are walked. */
+function skipText(bytes: Uint8Array, start: number, end: number): number {
+  for (let at = start + 1; ; ) {
+    for (const near = Math.min(end, at + NEAR); at < near; at++) {
+      const byte = bytes[at];
+      if (byte === QUOTE) return at + 1;
+      if (byte === BACKSLASH) at++;
+    }
+    if (at >= end) return -1;
+    const quote = bytes.indexOf(QUOTE, at);
+    if (quote < 0 || quote >= end) return -1;
+    let slashes = 0;
+    while (quote - slashes > at && bytes[quote - 1 - slashes] === BACKSLASH) slashes++;
+    at = quote + 1;
+    if (slashes % 2 === 0) return at;
+  }
+}
+
+/** Skips an object or list by counting brackets outside texts; no recursion, so depth costs nothing. */
+function skipNested(bytes: Uint8Array, at: number, end: number): number {
+  let depth = 0;
+  for (; at < end; at++) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) {
+      const after = skipText(bytes, at, end);
+      if (after < 0) return -1;
+      at = after - 1;
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
+    else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
+  }
+  return -1;
+}
+
+/** Where an object or array stands in a value, for errors that name it. */
+interface Place {
+  readonly container: object;
+  readonly parent: Place | null;
+  readonly key: string | number;
+  /** 1 for the outermost. */
+  readonly depth: number;
+}
+
+/** The place of a container found under `key` of `parent`; null as parent for the value itself. */
+function childOf(parent: Place | null, key: string | number, container: object): Place {
+  return { container, parent, key, depth: parent === null ? 1 : parent.depth + 1 };
+}
+
+/** At most so many characters of a key path are shown, half of them from its end. */
+const SHOWN = 160;
+
+/** The key path of what stands under `key` of `parent`, as JavaScript would write it: `message.content[0].text`. */
+function showPlace(parent: Place | null, key: string | number): string {
+  if (parent === null) return "The value";
+  const steps = [step(key)];
+  for (let place = parent; place.parent !== null; place = place.parent) steps.push(step(place.key));
+  const path = steps.reverse().join("").replace(/^\./, "");
+  if (path.length <= SHOWN) return path;
+  // A cut may go through a character of two halves.
+  return `${path.slice(0, SHOWN / 2)}…${path.slice(-SHOWN / 2)}`.toWellFormed();
+}
+
+function step(key: string | number): string {
+  if (typeof key === "number") return `[${key}]`;
+  return /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
+}
+
+const encoder = new TextEncoder();
+
+/**
+ * The JSON text of one line, without newline: what {@link checkJson} lets through, in well-formed Unicode (a lone
+ * surrogate in a string or a key becomes U+FFFD). Parsing the text and formatting that gives the same text.
+ *
+ * @throws JsonlError `not-json`, `too-deep` (both name the key path), `line-too-long`
+ */
+export function formatLine(value: unknown, limits: LineLimits = {}): string {
+  const { bytes = LINE_LIMITS.bytes } = limits;
+  checkJson(value, limits);
+  const text = wellFormedJson(JSON.stringify(value));
+  // A UTF-16 unit takes at most three bytes: most lines need not be measured.
+  if (text.length > bytes || (text.length * 3 > bytes && encoder.encode(text).length > bytes)) {
+    throw lineTooLong(bytes);
+  }
+  return text;
+}
+
+const LINE_FEED = 10;
+
+/**
+ * Lines as bytes, a newline after each; nothing for no lines.
+ *
+ * @throws JsonlError `not-json` when a line holds a newline: it would be read as two
+ */
+export function encodeLines(lines: readonly string[]): Uint8Array {
+  lines.forEach(assertOneLine);
+  const buffer = globalThis.Buffer;
+  return buffer === undefined
+    ? encoder.encode(lines.map((line) => `${line}\n`).join(""))
+    : encodeWithBuffer(lines, buffer);
+}
+
+/** Measured and written in place: putting the newlines behind the text first would copy it, and costs ten times as much. */
+function encodeWithBuffer(lines: readonly string[], buffer: typeof Buffer): Uint8Array {
+  let length = lines.length;
+  for (const line of lines) length += buffer.byteLength(line);
+  const bytes = buffer.allocUnsafe(length);
+  let end = 0;
+  for (const line of lines) {
+    end += bytes.write(line, end);
+    bytes[end++] = LINE_FEED;
+  }
+  // A plain array: what a Buffer calls a slice is no copy.
+  return new Uint8Array(bytes.buffer, bytes.byteOffset, length);
+}
+
+/** Throws `not-json` where a line holds a newline. */
+export function assertOneLine(line: string): void {
+  if (line.includes("\n"))
+    throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
+}
+
+/**
+ * JSON text as `JSON.stringify` writes it, with each lone surrogate in a string or a key replaced by U+FFFD; the same text
+ * where there is none. Keys that differed in their surrogates only are the same then: the last one is kept.
+ *
+ * `JSON.stringify` writes lone surrogates, and nothing else, as escapes that begin with `\ud`. Text of the value can
+ * look the same after an escaped backslash, so those are matched first.
+ */
+export function wellFormedJson(text: string): string {
+  if (!text.includes("\\ud")) return text;
+  const healed = text.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (match) =>
+    match === "\\\\" ? match : "\ufffd",
+  );
+  return healed === text ? text : jsonText(JSON.parse(healed));
+}
+
+/** What a line to write may be. */
+export interface LineLimits {
+  /** Arrays and objects inside each other. Default 256: `JSON.stringify` itself fails at about 4,000. */
+  depth?: number;
+  /** Bytes of the encoded line, without its newline. Default 16 MiB. */
+  bytes?: number;
+}
+
+/** The limits where none are given. */
+export const LINE_LIMITS: Required<LineLimits> = { depth: 256, bytes: 16 * 1024 * 1024 };
+
+/**
+ * Checks that `JSON.stringify` loses or changes nothing of a value (except object keys with value `undefined`
+ * and symbol keys, which it leaves out), that no object has an own key `__proto__`, and that the depth is within
+ * the limit. It does not recurse, and stops as soon as the text must exceed `bytes`, so that neither a cycle nor
+ * an object that is referred to again and again keeps it busy. What it cannot see is the length in bytes.
+ *
+ * @throws JsonlError `not-json` or `too-deep`, naming the key path; `line-too-long` when that is already sure
+ */
+export function checkJson(value: unknown, limits: LineLimits = {}): void {
+  const { depth = LINE_LIMITS.depth, bytes = LINE_LIMITS.bytes } = limits;
+  const open: Place[] = [];
+  // What the values seen so far take of the text at least.
+  let size = 0;
+
+  const see = (item: unknown, parent: Place | null, key: string | number): void => {
+    if (typeof item === "string") size += item.length + 2;
+    else if (typeof item !== "object" || item === null) {
+      if (!isScalar(item)) throw notJson(item, parent, key);
+      size += 1;
+    } else {
+      const place = childOf(parent, key, item);
+      if (place.depth > depth) {
+        throw new JsonlError(
+          "too-deep",
+          `${showPlace(parent, key)} is nested deeper than ${depth}, or in itself; flatten it.`,
+        );
+      }
+      // The opening bracket: the closing one is counted as if it were a comma behind the last item.
+      size += 1;
+      open.push(place);
+    }
+    if (size > bytes) throw lineTooLong(bytes);
+  };
+
+  see(value, null, "");
+  for (let place = open.pop(); place !== undefined; place = open.pop()) {
+    const { container } = place;
+    if (Array.isArray(container)) {
+      size += container.length;
+      for (let index = 0; index < container.length; index += 1) see(container[index], place, index);
+    } else if (isPlainObject(container)) {
+      for (const key of Object.keys(container)) {
+        const item = container[key];
+        if (item === undefined) continue;
+        if (key === "__proto__") throw protoKey(place);
+        size += key.length + 4;
+        see(item, place, key);
+      }
+    } else {
+      throw notJson(container, place.parent, place.key);
+    }
+  }
+}
+
+/** The error for a line beyond the limit, which is `bytes`. */
+function lineTooLong(bytes: number): JsonlError {
+  return new JsonlError(
+    "line-too-long",
+    `The line is longer than ${bytes} bytes; shorten it or raise the limit.`,
+  );
+}
+
+function isScalar(item: unknown): boolean {
+  return item === null || typeof item === "boolean" || Number.isFinite(item);
+}
+
+/** Object literals, objects without prototype, and object literals of another realm. */
+function isPlainObject(container: object): container is Record<string, unknown> {
+  const prototype = Object.getPrototypeOf(container);
+  if (prototype === Object.prototype || prototype === null) return true;
+  return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "isPrototypeOf");
+}
+
+function notJson(item: unknown, parent: Place | null, key: string | number): JsonlError {
+  const kind =
+    typeof item === "object" ? `an instance of ${item?.constructor?.name || "a class"}` : nameOf(item);
+  return new JsonlError(
+    "not-json",
+    `${showPlace(parent, key)} is ${kind}, which JSON cannot hold; convert it first.`,
+  );
+}
+
+function nameOf(item: unknown): string {
+  return typeof item === "number" || item === undefined ? String(item) : `a ${typeof item}`;
+}
+
+function protoKey(place: Place): JsonlError {
+  const where = showPlace(place, "__proto__");
+  return new JsonlError(
+    "not-json",
+    `${where} is an own key that naive readers take for a prototype; rename it.`,
+  );
+}

@@ -1,0 +1,290 @@
+import { constants } from "node:fs";
+import { resolve } from "node:path";
+import { JsonlError } from "../jsonl-error.ts";
+import type { ByteView } from "../line-window.ts";
+import {
+  checkKind,
+  checkOwner,
+  closeFile,
+  type FileCalls,
+  type FileFacts,
+  isSameFile,
+  nodeFileCalls,
+  openView,
+  syncFolderOf,
+  systemCode,
+  uninterrupted,
+  writingCall,
+} from "./files.ts";
+
+/**
+ * Makes a new file appear whole and on disk: written beside, synced, put under its name without overwriting, the
+ * folder synced. When it throws, there is no file and nothing is left of it.
+ *
+ * @throws JsonlError `exists`, `not-found` (no such folder), `short-write`, `write-failed`; whatever `chunks` throws
+ */
+export function createWhole(
+  path: string,
+  chunks: Iterable<Uint8Array>,
+  options: WholeFileOptions = {},
+): void {
+  const absolute = resolve(path);
+  const { mode = 0o600, calls = nodeFileCalls } = options;
+  const draft = writeDraft(absolute, chunks, mode, calls);
+  const made = [draft];
+  try {
+    if (linkNew(draft, absolute, calls)) {
+      made.push(absolute);
+      writingCall(absolute, () => calls.unlinkSync(draft));
+    } else {
+      claim(absolute, mode, calls);
+      made.push(absolute);
+      writingCall(absolute, () => calls.renameSync(draft, absolute));
+    }
+    writingCall(absolute, () => syncFolderOf(absolute, calls));
+  } catch (error) {
+    discard(made, calls);
+    throw error;
+  }
+}
+
+/** Where there are no hard links, an empty file takes the name, so that the rename over it overwrites nobody's. */
+function claim(path: string, mode: number, calls: FileCalls): void {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+  closeFile(
+    path,
+    writingCall(path, () => calls.openSync(path, flags, mode)),
+    calls,
+  );
+}
+
+/** What is known of the file that is replaced, and how its successor is written. */
+export interface ReplaceWholeOptions extends WholeFileOptions {
+  /** The name under which the original stays. It may already be there, as its second name or with its bytes. */
+  keepAs: string;
+  /** Bytes the original must still have just before it is replaced, lest lines appended meanwhile be left behind. */
+  expectedSize?: number;
+}
+
+/**
+ * Puts another whole file under a name and keeps the original under another: written beside, read back, synced, the
+ * original linked to `keepAs`, the new one renamed over it, the folder synced. When it throws, the original has its
+ * name, and perhaps already the other one too; only when the very last sync failed, the new file is in place.
+ *
+ * The last look at the original and the rename are two calls: callers see to it that no two do this at once.
+ *
+ * @throws JsonlError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
+ *   (`expectedSize`), `short-write`, `write-failed`; whatever `chunks` throws
+ */
+export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options: ReplaceWholeOptions): void {
+  const absolute = resolve(path);
+  const keepAs = resolve(options.keepAs);
+  const { mode = 0o600, expectedSize, calls = nodeFileCalls } = options;
+  const original = lookAt(absolute, calls);
+  const draft = writeDraft(absolute, chunks, mode, calls, true);
+  let copy: string[] = [];
+  try {
+    copy = keepOriginal(absolute, original, keepAs, calls);
+    writingCall(keepAs, () => syncFolderOf(keepAs, calls));
+    const now = lookAt(absolute, calls);
+    if (!isSameFile(now, original) || (expectedSize !== undefined && Number(now.size) !== expectedSize)) {
+      throw new JsonlError(
+        "changed",
+        `${absolute} was written to meanwhile; read it again and replace it then.`,
+      );
+    }
+    writingCall(absolute, () => calls.renameSync(draft, absolute));
+  } catch (error) {
+    discard([draft, ...copy], calls);
+    throw error;
+  }
+  writingCall(absolute, () => syncFolderOf(absolute, calls));
+}
+
+function lookAt(path: string, calls: FileCalls): FileFacts {
+  const facts = writingCall(path, () => calls.lstatSync(path));
+  if (facts === undefined) throw new JsonlError("not-found", `There is no file ${path} to replace.`);
+  checkKind(path, facts);
+  checkOwner(path, facts);
+  return facts;
+}
+
+/**
+ * Gives the original its other name, or copies it where there are no links. Returns the copy, which a failure later on
+ * removes; a link stays, since another process replacing the same file may count on it to keep the original.
+ */
+function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: FileCalls): string[] {
+  const kept = writingCall(keepAs, () => calls.lstatSync(keepAs));
+  if (kept !== undefined) {
+    if (isSameFile(kept, original) || holdsSame(keepAs, path, calls)) return [];
+    const message = `${keepAs} is already there, where ${path} is to be kept as it was; move it away first.`;
+    throw new JsonlError("exists", message);
+  }
+  if (linkNew(path, keepAs, calls)) return [];
+  const view = openView(path, { calls });
+  try {
+    createWhole(keepAs, pieces(view), { mode: Number(original.mode) & 0o777, calls });
+  } finally {
+    view.close();
+  }
+  return [keepAs];
+}
+
+/** True for two files with the same bytes: an attempt that did not get further left one of them. */
+function holdsSame(path: string, other: string, calls: FileCalls): boolean {
+  const one = openView(path, { calls });
+  try {
+    const two = openView(other, { calls });
+    try {
+      if (one.size !== two.size) return false;
+      for (let offset = 0; offset < one.size; offset += PIECE)
+        if (Buffer.compare(one.read(offset, PIECE), two.read(offset, PIECE)) !== 0) return false;
+      return true;
+    } finally {
+      two.close();
+    }
+  } finally {
+    one.close();
+  }
+}
+
+/** Bytes that are read at a time. */
+const PIECE = 1 << 20;
+
+function* pieces(view: ByteView): Generator<Uint8Array, void> {
+  for (let offset = 0; offset < view.size; offset += PIECE) yield view.read(offset, PIECE);
+}
+
+/** How a whole file is written. */
+export interface WholeFileOptions {
+  /** Default 0600. */
+  mode?: number;
+  /** Default: the calls of `node:fs`. */
+  calls?: FileCalls;
+}
+
+const FLAGS = constants.O_RDWR | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0);
+
+/**
+ * Writes a whole file beside `path`, as `<path>.<12 hex digits>.tmp`, and syncs it. Returns its path; when it
+ * throws, nothing is left of it. With `isReadBack` each block is found in the file before the next is written.
+ */
+function writeDraft(
+  path: string,
+  chunks: Iterable<Uint8Array>,
+  mode: number,
+  calls: FileCalls,
+  isReadBack = false,
+): string {
+  const draft = `${path}.${calls.randomName()}.tmp`;
+  const fd = writingCall(path, () => calls.openSync(draft, FLAGS, mode));
+  try {
+    try {
+      let end = 0;
+      for (const block of inBlocks(chunks)) {
+        writeAll(path, fd, block, calls);
+        if (isReadBack) assertHolds(path, fd, end, block, calls);
+        end += block.length;
+      }
+      writingCall(path, () => calls.fsyncSync(fd));
+    } catch (error) {
+      discardDescriptor(fd, calls);
+      throw error;
+    }
+    closeFile(path, fd, calls);
+  } catch (error) {
+    discard([draft], calls);
+    throw error;
+  }
+  return draft;
+}
+
+/** Bytes that are collected before they are written: a call for each line would cost more than its bytes. */
+const BLOCK = 1 << 18;
+
+/** The same bytes in larger pieces; each is good until the next is asked for. */
+function* inBlocks(chunks: Iterable<Uint8Array>): Generator<Uint8Array, void> {
+  let block: Uint8Array | undefined;
+  let length = 0;
+  for (const chunk of chunks) {
+    if (length + chunk.length > BLOCK) {
+      if (block) yield block.subarray(0, length);
+      length = 0;
+    }
+    if (chunk.length > BLOCK) yield chunk;
+    else {
+      block ??= new Uint8Array(BLOCK);
+      block.set(chunk, length);
+      length += chunk.length;
+    }
+  }
+  if (block && length > 0) yield block.subarray(0, length);
+}
+
+/** Removes files after a failure, which says more than another failure here could. */
+export function discard(paths: readonly string[], calls: FileCalls): void {
+  for (const path of paths) {
+    // Twice: a call that failed by chance is no reason to leave a file behind.
+    for (let attempt = 0; attempt < 2; attempt += 1) {
+      try {
+        uninterrupted(() => calls.unlinkSync(path));
+        break;
+      } catch {
+        // Already gone, or not removable: the caller throws what went wrong first.
+      }
+    }
+  }
+}
+
+function discardDescriptor(fd: number, calls: FileCalls): void {
+  try {
+    calls.closeSync(fd);
+  } catch {
+    // It is gone all the same, and what was written is thrown away.
+  }
+}
+
+/** Throws `write-failed` where the file does not hold at `position` what was written there. */
+function assertHolds(path: string, fd: number, position: number, block: Uint8Array, calls: FileCalls): void {
+  const found = new Uint8Array(block.length);
+  for (let done = 0; done < found.length; ) {
+    const rest = found.length - done;
+    const count = writingCall(path, () => calls.readSync(fd, found, done, rest, position + done));
+    if (count === 0) break;
+    done += count;
+  }
+  if (Buffer.compare(found, block) === 0) return;
+  const message = `What was written for ${path} was not found again; its disk may be damaged. The file is as it was.`;
+  throw new JsonlError("write-failed", message);
+}
+
+function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls): void {
+  for (let done = 0; done < chunk.length; ) {
+    const rest = chunk.length - done;
+    const count = writingCall(path, () => calls.writeSync(fd, chunk, done, rest, null));
+    // A disk that is filling up takes a part first; taking nothing without an error would go on for ever.
+    if (count === 0)
+      throw new JsonlError("short-write", `Nothing more fitted into ${path}; make room on its disk.`);
+    done += count;
+  }
+}
+
+/** What systems answer that have no hard links: FAT, some network and user-space file systems. */
+const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
+
+/**
+ * Gives a file a second name that nothing else has; false where the file system cannot.
+ *
+ * @throws JsonlError `exists`
+ */
+function linkNew(existing: string, path: string, calls: FileCalls): boolean {
+  return writingCall(path, () => {
+    try {
+      calls.linkSync(existing, path);
+      return true;
+    } catch (error) {
+      if (UNSUPPORTED.has(systemCode(error) ?? "")) return false;
+      throw error;
+    }
+  });
+}
