@@ -1,49 +1,93 @@
-export type { AppendOptions } from "./append-options.ts";
-export { assertWritable } from "./assert-writable.ts";
-export { type Branch, branches, tipRows } from "./branches.ts";
-export { buildSessionContext } from "./build-session-context.ts";
-export { ChildIndex } from "./children.ts";
-export { contextOfPath, extendContext, type ProjectedEntry, projectPath } from "./context.ts";
-export { graphemes } from "./cut-to-width.ts";
-export { DAMAGED } from "./damaged.ts";
-export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "./draw-tree.ts";
-export { DrawnTree, type TreeShape } from "./drawn-tree.ts";
-export { type BranchSummaryEntry, branchSummary } from "./entries/branch-summary.ts";
-export { type CompactionEntry, compaction } from "./entries/compaction.ts";
-export { type ContextEditEntry, contextEdit } from "./entries/context-edit.ts";
-export { type CustomEntry, custom, isCustom } from "./entries/custom.ts";
-export { type CustomMessageEntry, customMessage } from "./entries/custom-message.ts";
-export { type LabelEntry, label } from "./entries/label.ts";
-export { type LeafEntry, leaf } from "./entries/leaf.ts";
-export { isFailedAnswerEntry, isMessage, type MessageEntry, message } from "./entries/message.ts";
-export { type ModelChangeEntry, modelChange } from "./entries/model-change.ts";
-export { type SessionInfoEntry, sessionInfo } from "./entries/session-info.ts";
-export { type ThinkingLevelChangeEntry, thinkingLevelChange } from "./entries/thinking-level-change.ts";
-export { type UsageEntry, usage } from "./entries/usage.ts";
-export type { ContextEdit, Entry, EntryBehaviour, EntryKind, FilledIn, NewEntry, Settings } from "./entry.ts";
-export { defineEntry } from "./entry.ts";
-export { entryFields } from "./entry-fields.ts";
-export { EntryIndex } from "./entry-index.ts";
-export { entryKinds, kindOf } from "./entry-kinds.ts";
-export type { EntryPreparation } from "./entry-preparation.ts";
-export { EntryScan, scanEntry } from "./entry-scan.ts";
-export { firstHeader } from "./first-header.ts";
-export { type ForkPlan, type ForkPosition, forkHeader, planFork } from "./fork.ts";
-export { ForkLines, forkLines } from "./fork-lines.ts";
-export { headerLine, parsedHeader } from "./given-header.ts";
-export { GrowingBytes } from "./growing-bytes.ts";
-export { IdHash } from "./id-hash.ts";
-export type { IdHashes } from "./id-hashes.ts";
-export { createId, deriveId, ID_LENGTH, isSessionId } from "./identifier.ts";
-export { type LabelInForce, labelsInForce, nameEntry, rowsOf, sessionName } from "./labels.ts";
-export { type EntryRows, leafOf, leafRowAt, movingRow } from "./leaf.ts";
-export { LineIntake } from "./line-intake.ts";
-export { type LineUpgrade, lineUpgrade, type UpgradeMemory } from "./line-upgrade.ts";
-export type { LinesAgain } from "./lines-again.ts";
-export { type ListedAt, listedMessage, listingOf } from "./listing.ts";
-export { MemoryLeases } from "./memory-leases.ts";
-export { memoryLog } from "./memory-log.ts";
-export { memoryStore } from "./memory-store.ts";
+export type { SessionContext } from "./context/context.ts";
+export {
+  applySettings,
+  CHARS_PER_TOKEN,
+  contextOfPath,
+  estimateTokens,
+  estimateTotal,
+  extendContext,
+  IMAGE_TOKENS,
+  NO_SETTINGS,
+  type ProjectedEntry,
+  projectPath,
+  settingsAlong,
+} from "./context/context.ts";
+export {
+  buildSessionContext,
+  type PathWindow,
+  PathWindowBuilder,
+  pathWindowAt,
+  readPathWindow,
+} from "./context/window.ts";
+export type {
+  ContextEdit,
+  Entry,
+  EntryBehaviour,
+  EntryKind,
+  FilledIn,
+  NewEntry,
+  Settings,
+} from "./entry/entry.ts";
+export {
+  createId,
+  defineEntry,
+  deriveId,
+  entryFields,
+  FORMAT_VERSION,
+  ID_LENGTH,
+  type ImportSource,
+  isDamage,
+  isSessionId,
+  type ParentLink,
+  parseHeader,
+  type SessionHeader,
+  type SessionIssue,
+  type SessionIssueKind,
+  WRITER,
+} from "./entry/entry.ts";
+export { type LeaseHolder, SessionTreeError, type SessionTreeErrorCode } from "./entry/error.ts";
+export {
+  type BranchSummaryEntry,
+  branchSummary,
+  type CompactionEntry,
+  type ContextEditEntry,
+  type CustomEntry,
+  type CustomMessageEntry,
+  compaction,
+  contextEdit,
+  custom,
+  customMessage,
+  entryKinds,
+  isCustom,
+  isFailedAnswerEntry,
+  isMessage,
+  kindOf,
+  type LabelEntry,
+  type LeafEntry,
+  label,
+  leaf,
+  type MessageEntry,
+  type ModelChangeEntry,
+  message,
+  modelChange,
+  type SessionInfoEntry,
+  sessionInfo,
+  type ThinkingLevelChangeEntry,
+  thinkingLevelChange,
+  type UsageEntry,
+  usage,
+} from "./entry/kinds.ts";
+export {
+  DAMAGED,
+  EntryScan,
+  firstHeader,
+  headerLine,
+  parsedHeader,
+  readLineParts,
+  readSessionLine,
+  type SessionLine,
+  scanEntry,
+} from "./entry/line.ts";
 export type {
   AssistantBlock,
   AssistantMessage,
@@ -65,19 +109,20 @@ export type {
   Usage,
   UserContent,
   UserMessage,
-} from "./message.ts";
-export { contentBlocks, isFailedAnswer, messageText, toolCalls } from "./message.ts";
-export { commonAncestor, commonAncestorRow, isOnPath, pathOf, pathRows, pathRowsOf } from "./path.ts";
-export { type PathWindow, PathWindowBuilder } from "./path-window.ts";
-export { pathWindowAt } from "./path-window-at.ts";
-export { fieldText, plainJson, plainLine, plainText } from "./plain-text.ts";
-export { readDrafts } from "./prepare-append.ts";
-export { promptText } from "./prompt-text.ts";
-export { readPathWindow } from "./read-path-window.ts";
-export { redactEntry, redactFolder, redactHeader, redactMessage } from "./redact/redact-entry.ts";
-export { redactText } from "./redact/redact-text.ts";
-export { type FieldRule, type Redact, Redactor, type RedactorOptions } from "./redact/redactor.ts";
-export { referenceIssues } from "./reference-issues.ts";
+} from "./entry/message.ts";
+export { contentBlocks, isFailedAnswer, isRecord, messageText, toolCalls } from "./entry/message.ts";
+export { fieldText, plainJson, plainLine, plainText } from "./entry/plain-text.ts";
+export {
+  type FieldRule,
+  type Redact,
+  Redactor,
+  type RedactorOptions,
+  redactEntry,
+  redactFolder,
+  redactHeader,
+  redactMessage,
+} from "./entry/redact.ts";
+export { redactText } from "./entry/redact-text.ts";
 export {
   type AnthropicAnswerBlock,
   type AnthropicContent,
@@ -85,60 +130,69 @@ export {
   type AnthropicRequest,
   type AnthropicToolResult,
   anthropicFormat,
-} from "./request/anthropic-format.ts";
-export { isBlank } from "./request/blank.ts";
-export { buildRequest, type RequestOptions } from "./request/build-request.ts";
-export { type HealOptions, heal, NO_OUTPUT, NO_RESULT, OPENING } from "./request/heal.ts";
-export { healedImage } from "./request/image.ts";
-export {
-  type OpenaiChatMessage,
-  type OpenaiChatPart,
-  type OpenaiChatRequest,
-  type OpenaiChatTool,
-  type OpenaiChatToolCall,
-  openaiChatFormat,
-} from "./request/openai-chat-format.ts";
-export {
-  type OpenaiResponsesItem,
-  type OpenaiResponsesPart,
-  type OpenaiResponsesRequest,
-  type OpenaiResponsesTool,
-  openaiResponsesFormat,
-} from "./request/openai-responses-format.ts";
-export { isRecord } from "./request/record.ts";
-export { blockBytes, estimateBytes, totalBytes } from "./request/request-bytes.ts";
-export type { Carried, Conversation, RequestFormat } from "./request/request-format.ts";
-export { requestFormats } from "./request/request-formats.ts";
-export { RequestWriter } from "./request/request-writer.ts";
-export { type HealedTool, type ObjectSchema, refuseEmptySchemas } from "./request/system-prompt.ts";
+} from "./request/anthropic.ts";
 export type {
   AnswerBlock,
   AssistantTurn,
+  Carried,
+  Conversation,
   HealedCall,
   HealedImage,
   HealedResult,
   HealedText,
   HealedThinking,
   PictureType,
+  RequestFormat,
   Turn,
   UserBlock,
   UserTurn,
-} from "./request/turn.ts";
-export { bashExecutionText, branchSummaryText, compactionSummaryText } from "./request/wrapping.ts";
-export { roleAt } from "./role-at.ts";
-export { ORPHAN, ROOT, type RowIndex } from "./row-index.ts";
-export type { SessionChange, SessionObserver } from "./session-change.ts";
-export type { SessionContext } from "./session-context.ts";
+} from "./request/format.ts";
+export { type HealedTool, isBlank, type ObjectSchema, refuseEmptySchemas } from "./request/format.ts";
+export { RequestWriter } from "./request/json.ts";
 export {
-  FORMAT_VERSION,
-  type ImportSource,
-  type ParentLink,
-  parseHeader,
-  type SessionHeader,
-} from "./session-header.ts";
-export { isDamage, type SessionIssue, type SessionIssueKind } from "./session-issue.ts";
-export { readLineParts, readSessionLine, type SessionLine } from "./session-line.ts";
-export { sessionRef } from "./session-ref.ts";
+  type OpenaiChatMessage,
+  type OpenaiChatPart,
+  type OpenaiChatRequest,
+  type OpenaiChatTool,
+  type OpenaiChatToolCall,
+  type OpenaiResponsesItem,
+  type OpenaiResponsesPart,
+  type OpenaiResponsesRequest,
+  type OpenaiResponsesTool,
+  openaiChatFormat,
+  openaiResponsesFormat,
+  requestFormats,
+} from "./request/openai.ts";
+export {
+  buildRequest,
+  type HealOptions,
+  heal,
+  healedImage,
+  NO_OUTPUT,
+  NO_RESULT,
+  OPENING,
+  type RequestOptions,
+} from "./request/request.ts";
+export { blockBytes, estimateBytes, totalBytes } from "./request/size.ts";
+export {
+  bashExecutionText,
+  branchSummaryText,
+  compactionSummaryText,
+  promptText,
+} from "./request/wording.ts";
+export type { AppendOptions, EntryPreparation } from "./store/append.ts";
+export { assertWritable, readDrafts } from "./store/append.ts";
+export {
+  ForkLines,
+  type ForkPlan,
+  type ForkPosition,
+  forkHeader,
+  forkLines,
+  planFork,
+} from "./store/fork.ts";
+export { type ListedAt, listedMessage, listingOf } from "./store/listing.ts";
+export { GrowingBytes, MemoryLeases, memoryLog, memoryStore } from "./store/memory-store.ts";
+export { SessionTree } from "./store/session-tree.ts";
 export type {
   Durability,
   LeaseOptions,
@@ -151,13 +205,55 @@ export type {
   SessionRef,
   SessionStore,
   StoreListOptions,
-} from "./session-store.ts";
-export { SessionTree } from "./session-tree.ts";
-export { type LeaseHolder, SessionTreeError, type SessionTreeErrorCode } from "./session-tree-error.ts";
-export { applySettings, NO_SETTINGS, settingsAlong } from "./settings.ts";
-export { CHARS_PER_TOKEN, estimateTokens, estimateTotal, IMAGE_TOKENS } from "./tokens.ts";
-export { Tree } from "./tree.ts";
-export { type UpgradedLog, upgradeLog } from "./upgrade.ts";
-export type { WaitingRows } from "./waiting-rows.ts";
-export { QUEUE_LIMITS, type QueueLimits } from "./write-queue.ts";
-export { WRITER } from "./writer.ts";
+} from "./store/store.ts";
+export { sessionRef } from "./store/store.ts";
+export {
+  type LineUpgrade,
+  lineUpgrade,
+  type UpgradedLog,
+  type UpgradeMemory,
+  upgradeLog,
+} from "./store/upgrade.ts";
+export type { SessionChange, SessionObserver } from "./store/write-queue.ts";
+export { QUEUE_LIMITS, type QueueLimits } from "./store/write-queue.ts";
+export type { IdHashes } from "./tree/columns.ts";
+export { IdHash } from "./tree/columns.ts";
+export {
+  type DrawnPart,
+  DrawnTree,
+  type DrawOptions,
+  drawTree,
+  drawTreeLines,
+  graphemes,
+  type TreeShape,
+} from "./tree/draw.ts";
+export type { LinesAgain } from "./tree/intake.ts";
+export { LineIntake } from "./tree/intake.ts";
+export {
+  type Branch,
+  branches,
+  type EntryRows,
+  type LabelInForce,
+  labelsInForce,
+  leafOf,
+  leafRowAt,
+  movingRow,
+  nameEntry,
+  referenceIssues,
+  roleAt,
+  rowsOf,
+  sessionName,
+  tipRows,
+} from "./tree/queries.ts";
+export type { WaitingRows } from "./tree/rows.ts";
+export { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./tree/rows.ts";
+export {
+  ChildIndex,
+  commonAncestor,
+  commonAncestorRow,
+  isOnPath,
+  pathOf,
+  pathRows,
+  pathRowsOf,
+  Tree,
+} from "./tree/tree.ts";

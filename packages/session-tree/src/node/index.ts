@@ -1,12 +1,14 @@
-export { FileLog } from "./file-log.ts";
-export { type FileStoreOptions, fileStore } from "./file-store.ts";
-export { type Processes, type ProcessIdentity, systemProcesses } from "./process-identity.ts";
+export { FileLog, type FileStoreOptions, fileStore } from "../store/file-store.ts";
 export {
   idInFileName,
+  makeFolder,
   offloadFolder,
   projectKey,
+  type SearchedFolders,
+  type SessionFile,
   sessionBelongings,
   sessionFileName,
+  sessionFiles,
   sessionPath,
-} from "./session-files.ts";
-export { makeFolder, type SearchedFolders, type SessionFile, sessionFiles } from "./session-folders.ts";
+} from "../store/files.ts";
+export { type Processes, type ProcessIdentity, systemProcesses } from "../store/lease.ts";

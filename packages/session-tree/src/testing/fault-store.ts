@@ -1,5 +1,5 @@
-import type { SessionLog, SessionStore } from "../session-store.ts";
-import { SessionTreeError, type SessionTreeErrorCode } from "../session-tree-error.ts";
+import { SessionTreeError, type SessionTreeErrorCode } from "../entry/error.ts";
+import type { SessionLog, SessionStore } from "../store/store.ts";
 
 /** A call to a log, as a plan of faults is asked about it. */
 export interface FaultPoint {

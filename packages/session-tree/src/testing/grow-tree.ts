@@ -1,15 +1,11 @@
 import { formatLine } from "@espalier/jsonl-stream";
-import { leaf } from "../entries/leaf.ts";
-import type { Entry } from "../entry.ts";
-import { kindOf } from "../entry-kinds.ts";
-import { memoryStore } from "../memory-store.ts";
-import { type ContextMessage, toolCalls } from "../message.ts";
-import { FORMAT_VERSION, type SessionHeader } from "../session-header.ts";
-import type { SessionStore } from "../session-store.ts";
-import { SessionTree } from "../session-tree.ts";
-import { SessionTreeError } from "../session-tree-error.ts";
-import { grownKinds } from "./grown-kinds.ts";
-import { readTreeLanguage } from "./tree-language.ts";
+import { type Entry, FORMAT_VERSION, type SessionHeader } from "../entry/entry.ts";
+import { SessionTreeError } from "../entry/error.ts";
+import { kindOf, leaf } from "../entry/kinds.ts";
+import { type ContextMessage, toolCalls } from "../entry/message.ts";
+import { memoryStore } from "../store/memory-store.ts";
+import { SessionTree } from "../store/session-tree.ts";
+import type { SessionStore } from "../store/store.ts";
 
 /** Where a session is grown, and under which header. */
 export interface GrowOptions {
@@ -111,3 +107,196 @@ function openCall(parent: string | null, grown: ReadonlyMap<string, Entry>) {
   }
   return undefined;
 }
+
+/** One entry of a tree as it was written down. */
+interface Sprout {
+  /** The entry's id; its first letter tells the kind. */
+  name: string;
+  /** What stands in parentheses: words, and texts in quotes. */
+  words: string[];
+  /** The name before it in its chain; null for a root. */
+  parent: string | null;
+}
+
+/** A tree as it was written down. */
+interface WrittenTree {
+  /** In the order in which they were first named. */
+  sprouts: Sprout[];
+  /** The name with a `*`. */
+  leaf: string | undefined;
+}
+
+const TOKEN = /[^\S\n]+|(>)|([;\n])|([A-Za-z][\w-]*)|(\()|(\*)/y;
+const WORD = /\s*(?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))/y;
+
+/**
+ * Reads `u1 > a1 > u2; a1 > u3*`: chains of names, `;` or a new line between them. The first name of a chain may stand
+ * elsewhere already, then the chain goes on from there; every other name is a new entry under the one before it.
+ * `k1(u2 "text")`: words for an entry. `*`: the leaf.
+ *
+ * @throws SessionTreeError `invalid-entry`, saying where the text cannot be read
+ */
+function readTreeLanguage(text: string): WrittenTree {
+  const sprouts = new Map<string, Sprout>();
+  let leaf: string | undefined;
+  let parent: string | null = null;
+  let last: Sprout | undefined;
+  let joined = false;
+  for (let at = 0; at < text.length; ) {
+    TOKEN.lastIndex = at;
+    const token = TOKEN.exec(text);
+    if (!token) throw unreadable(text, at, "a name, `>`, `;`, `*` or words in parentheses should stand here");
+    const [whole, arrow, end, name, words, star] = token;
+    if (arrow !== undefined) joined = true;
+    if (end !== undefined) {
+      parent = null;
+      joined = false;
+    }
+    if (name !== undefined) {
+      if (parent !== null && !joined) throw unreadable(text, at, "a `>` or `;` is missing before it");
+      if (parent !== null && sprouts.has(name)) throw unreadable(text, at, `${name} has its place already`);
+      last = sprouts.get(name) ?? { name, words: [], parent };
+      sprouts.set(name, last);
+      parent = name;
+      joined = false;
+    }
+    at += whole.length;
+    if (words !== undefined) at = readWords(text, at, last?.words ?? []);
+    if (star !== undefined) leaf = last?.name;
+  }
+  return { sprouts: [...sprouts.values()], leaf };
+}
+
+/** Reads words up to the closing parenthesis; returns the position behind it. */
+function readWords(text: string, from: number, words: string[]): number {
+  let at = from;
+  for (;;) {
+    WORD.lastIndex = at;
+    const word = WORD.exec(text);
+    if (!word) break;
+    words.push(word[2] ?? (JSON.parse(`"${word[1]!.replaceAll("\n", "\\n")}"`) as string));
+    at += word[0].length;
+  }
+  const end = /\s*\)/y;
+  end.lastIndex = at;
+  const closing = end.exec(text);
+  if (!closing) throw unreadable(text, at, "the words have no closing parenthesis");
+  return at + closing[0].length;
+}
+
+function unreadable(text: string, at: number, problem: string): SessionTreeError {
+  const rest = text.slice(at, at + 20);
+  return new SessionTreeError(
+    "invalid-entry",
+    `The tree cannot be read at ${JSON.stringify(rest)}: ${problem}.`,
+  );
+}
+
+/** What an entry can find out about those before it. */
+interface Surroundings {
+  /** The leaf as it is before the entry. */
+  leafId: string | null;
+  /** The first call above the entry that has no result yet. */
+  openCall(): { id: string; name: string } | undefined;
+  /** Epoch milliseconds. */
+  time: number;
+}
+
+type Grow = (sprout: Sprout, around: Surroundings) => { type: string; [field: string]: unknown };
+
+const USAGE = { input: 10, output: 5, cacheRead: 0, cacheWrite: 0, totalTokens: 15, cost: { total: 0.001 } };
+const MODEL = { api: "test", provider: "anthropic", model: "claude-test", usage: USAGE };
+
+const said = (message: Record<string, unknown>, { time }: Surroundings) => ({
+  type: "message",
+  message: { ...message, timestamp: time },
+});
+
+const answer = (content: unknown[], stopReason: string, around: Surroundings) =>
+  said({ role: "assistant", content, ...MODEL, stopReason }, around);
+const text = ({ name, words }: Sprout, at = 0): string => words[at] ?? name;
+
+/** What the first letter of a name makes of it; words in parentheses as told. */
+const grownKinds: Readonly<Record<string, Grow>> = {
+  /** `u1("text")`: a user message. */
+  u: (sprout, around) => said({ role: "user", content: text(sprout) }, around),
+  /** `a1("text")`: an answer. */
+  a: (sprout, around) => answer([{ type: "text", text: text(sprout) }], "stop", around),
+  /** `c1(2)`: an answer that calls so many tools (default 1). */
+  c: ({ name, words: [count = "1"] }, around) => {
+    const calls = Array.from({ length: Number(count) }, (_, at) => ({
+      type: "toolCall",
+      id: `${name}-${at + 1}`,
+      name: "read",
+      arguments: { path: `${name}.txt` },
+    }));
+    return answer(calls, "toolUse", around);
+  },
+  /** `t1("text")`: the result of the first call above that has none; without one, of a call that nobody made. */
+  t: (sprout, around) => {
+    const { id, name } = around.openCall() ?? { id: `${sprout.name}-orphan`, name: "read" };
+    const content = [{ type: "text", text: text(sprout) }];
+    return said({ role: "toolResult", toolCallId: id, toolName: name, content, isError: false }, around);
+  },
+  /** `f1(aborted "text")`: an answer that failed (`error`, the default) or was aborted. */
+  f: (sprout, around) =>
+    answer([{ type: "text", text: text(sprout, 1) }], sprout.words[0] ?? "error", around),
+  /** `b1("command")`: a shell run of the user. */
+  b: (sprout, around) =>
+    said(
+      {
+        role: "bashExecution",
+        command: text(sprout),
+        output: "done",
+        exitCode: 0,
+        cancelled: false,
+        truncated: false,
+      },
+      around,
+    ),
+  /** `y1("text")`: a system message. */
+  y: (sprout, around) => said({ role: "system", content: text(sprout) }, around),
+  /** `k1(u2 "summary")`: a compaction with its first kept entry; without one it keeps nothing. */
+  k: ({ name, words: [firstKept = name, summary = `Summary ${name}`] }) => ({
+    type: "compaction",
+    summary,
+    firstKeptEntryId: firstKept,
+    tokensBefore: 1_000,
+  }),
+  /** `s1(a5 "summary")`: the summary of the branch that ends in an entry; default: the leaf before. */
+  s: ({ name, words: [fromId, summary = `Summary ${name}`] }, { leafId }) => ({
+    type: "branch_summary",
+    summary,
+    fromId: fromId ?? leafId ?? "root",
+  }),
+  /** `e1(u2 "text")`: an edit; without a text it leaves the entry out. */
+  e: ({ words: [targetId, content] }) => ({
+    type: "context_edit",
+    targetId,
+    replacement: content === undefined ? null : { content },
+  }),
+  /** `l1(u2 "label")`: a label; without a text it is cleared. */
+  l: ({ words: [targetId, label] }) => ({
+    type: "label",
+    targetId,
+    ...(label === undefined ? {} : { label }),
+  }),
+  /** `n1("name")`: the session's name. */
+  n: (sprout) => ({ type: "session_info", name: text(sprout) }),
+  /** `m1(provider model)`: another model. */
+  m: ({ words: [provider = "anthropic", modelId = "claude-test"] }) => ({
+    type: "model_change",
+    provider,
+    modelId,
+  }),
+  /** `h1(high)`: another thinking level. */
+  h: ({ words: [thinkingLevel = "high"] }) => ({ type: "thinking_level_change", thinkingLevel }),
+  /** `x1(type "data")`: state of an extension. */
+  x: ({ name, words: [customType = "test", data = name] }) => ({ type: "custom", customType, data }),
+  /** `i1("text")`: a message that an extension put in. */
+  i: (sprout) => ({ type: "custom_message", customType: "test", content: text(sprout), display: true }),
+  /** `g1`: what a call was billed whose answer is no message. */
+  g: () => ({ type: "usage", kind: "test", provider: "anthropic", model: "claude-test", usage: USAGE }),
+  /** `z1`: an entry of a type that nobody knows. */
+  z: ({ name }) => ({ type: "unheard_of", says: name }),
+};

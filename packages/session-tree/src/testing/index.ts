@@ -1,4 +1,4 @@
-export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "../draw-tree.ts";
+export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "../tree/draw.ts";
 export {
   type Expectation,
   header as testHeader,

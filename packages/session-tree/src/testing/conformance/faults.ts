@@ -1,8 +1,8 @@
-import { custom } from "../../entries/custom.ts";
-import type { SessionChange } from "../../session-change.ts";
-import type { SessionStore } from "../../session-store.ts";
-import { SessionTree } from "../../session-tree.ts";
-import type { SessionTreeError } from "../../session-tree-error.ts";
+import type { SessionTreeError } from "../../entry/error.ts";
+import { custom } from "../../entry/kinds.ts";
+import { SessionTree } from "../../store/session-tree.ts";
+import type { SessionStore } from "../../store/store.ts";
+import type { SessionChange } from "../../store/write-queue.ts";
 import { type Fault, type FaultPoint, faultStore } from "../fault-store.ts";
 import { header, type Trial } from "./store-under-test.ts";
 

@@ -1,5 +1,5 @@
-import type { SessionRef, SessionStore } from "../../session-store.ts";
-import type { SessionTreeError } from "../../session-tree-error.ts";
+import type { SessionTreeError } from "../../entry/error.ts";
+import type { SessionRef, SessionStore } from "../../store/store.ts";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 /** Ids and names: an id is an id, exactly, and nothing else. */

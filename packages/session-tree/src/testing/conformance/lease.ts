@@ -1,4 +1,4 @@
-import type { SessionTreeError } from "../../session-tree-error.ts";
+import type { SessionTreeError } from "../../entry/error.ts";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 /** Being told apart as the one who writes, and waiting for the disk. */

@@ -1,4 +1,4 @@
-import type { SessionListing, SessionStore } from "../../session-store.ts";
+import type { SessionListing, SessionStore } from "../../store/store.ts";
 import { growEntries } from "../grow-tree.ts";
 import { header, line, type Trial } from "./store-under-test.ts";
 

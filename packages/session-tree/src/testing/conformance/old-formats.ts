@@ -1,10 +1,9 @@
-import { custom } from "../../entries/custom.ts";
-import { forkHeader, planFork } from "../../fork.ts";
-import { forkLines } from "../../fork-lines.ts";
-import { memoryLog } from "../../memory-log.ts";
-import type { SessionLog, SessionStore } from "../../session-store.ts";
-import { SessionTree } from "../../session-tree.ts";
-import type { SessionTreeError } from "../../session-tree-error.ts";
+import type { SessionTreeError } from "../../entry/error.ts";
+import { custom } from "../../entry/kinds.ts";
+import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
+import { memoryLog } from "../../store/memory-store.ts";
+import { SessionTree } from "../../store/session-tree.ts";
+import type { SessionLog, SessionStore } from "../../store/store.ts";
 import { bytesOf, line, type Trial } from "./store-under-test.ts";
 
 const FIELDS = '"id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/garden"';

@@ -1,8 +1,7 @@
-import { forkHeader, planFork } from "../../fork.ts";
-import { forkLines } from "../../fork-lines.ts";
-import { readPathWindow } from "../../read-path-window.ts";
-import { SessionTree } from "../../session-tree.ts";
-import { Tree } from "../../tree.ts";
+import { readPathWindow } from "../../context/window.ts";
+import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
+import { SessionTree } from "../../store/session-tree.ts";
+import { Tree } from "../../tree/tree.ts";
 import { growEntries } from "../grow-tree.ts";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 

@@ -1,10 +1,7 @@
-import { contextEdit } from "../../entries/context-edit.ts";
-import { custom } from "../../entries/custom.ts";
-import { label } from "../../entries/label.ts";
-import { forkHeader, planFork } from "../../fork.ts";
-import { forkLines } from "../../fork-lines.ts";
-import { labelsInForce } from "../../labels.ts";
-import { SessionTree } from "../../session-tree.ts";
+import { contextEdit, custom, label } from "../../entry/kinds.ts";
+import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
+import { SessionTree } from "../../store/session-tree.ts";
+import { labelsInForce } from "../../tree/queries.ts";
 import { growTree } from "../grow-tree.ts";
 import { bytesOf, type Trial } from "./store-under-test.ts";
 

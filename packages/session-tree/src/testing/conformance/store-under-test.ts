@@ -1,5 +1,5 @@
-import type { SessionHeader } from "../../session-header.ts";
-import type { SessionLog, SessionStore } from "../../session-store.ts";
+import type { SessionHeader } from "../../entry/entry.ts";
+import type { SessionLog, SessionStore } from "../../store/store.ts";
 
 /** A store to test, and how to get a fresh one. */
 export interface StoreUnderTest {

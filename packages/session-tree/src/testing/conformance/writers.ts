@@ -1,7 +1,6 @@
-import { custom } from "../../entries/custom.ts";
-import { label } from "../../entries/label.ts";
-import { SessionTree } from "../../session-tree.ts";
-import type { SessionTreeError } from "../../session-tree-error.ts";
+import type { SessionTreeError } from "../../entry/error.ts";
+import { custom, label } from "../../entry/kinds.ts";
+import { SessionTree } from "../../store/session-tree.ts";
 import { bytesOf, header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 const note = () => custom.of({ customType: "test" });

@@ -1,0 +1,275 @@
+import { type Evidence, RUN_FORMATS, SECRET_FORMATS, type SecretFormat } from "./secret-formats.ts";
+
+/**
+ * The text with every well-known key replaced by `[redacted <what it was>]`. Doing it again changes nothing.
+ *
+ * A key is found as it stands and behind escapes: of JSON and shells, percent-encoding, HTML's entities, the colours of a
+ * terminal. Time is linear in the length of the text; a text without anything that begins like a key is read once.
+ */
+export function redactText(text: string): string {
+  const found: Secret[] = [];
+  const isWorthDecoding = addSecrets(text, found);
+  if (isWorthDecoding || WITHOUT_RUN_ESCAPED.test(text))
+    for (const view of viewsBehindEscapes(text)) addSecretsOf(view, found);
+  if (found.length === 0) return text;
+  let redacted = "";
+  let last = 0;
+  for (const { start, end, name } of joined(found)) {
+    redacted += `${text.slice(last, start)}[redacted ${name}]`;
+    last = end;
+  }
+  return redacted + text.slice(last);
+}
+
+/** Place of a secret in a text. */
+interface Secret {
+  start: number;
+  end: number;
+  name: string;
+  /** True where a name before it said that it is one, and not its own form. */
+  isNamed: boolean;
+}
+
+/** Three characters as a number of 21 bits, without regard to letter case. */
+const gramOf = (gram: number, code: number): number =>
+  ((gram << 7) | (code < 128 ? code | 32 : 0)) & 0x1fffff;
+const slotOf = (gram: number): number => (Math.imul(gram, 0x9e3779b1) >>> 17) & 0x7fff;
+const formatsByGram = new Map<number, SecretFormat[]>();
+
+/** 1 where a gram of {@link formatsByGram} can be: 32 kB, which the processor's nearest cache holds. */
+const hasGram = new Uint8Array(1 << 15);
+
+for (const format of SECRET_FORMATS) {
+  for (const characters of format.grams) {
+    const gram = [...characters].reduce((before, character) => gramOf(before, character.charCodeAt(0)), 0);
+    formatsByGram.set(gram, [...(formatsByGram.get(gram) ?? []), format]);
+    hasGram[slotOf(gram)] = 1;
+  }
+}
+
+/** The characters of which nearly every key has a run: letters, digits, `_`, `-` and `~`. */
+const isOfKey = Uint8Array.from({ length: 128 }, (_, code) =>
+  /[\w~-]/.test(String.fromCharCode(code)) ? 1 : 0,
+);
+
+/** The shortest run of such characters in a key. Longer ones are found by looking at every sixteenth character. */
+const RUN = 16;
+
+/** The farthest that the beginning of a form is before its run: a webhook's address, a name and its sign of assignment. */
+const BEFORE_RUN = 80;
+
+/** Secrets that have no such run, or far behind their beginning. */
+const WITHOUT_RUN =
+  /:\/\/[^\s/@]{0,256}@|[Bb]asic[\s+]|BASIC[\s+]|PRIVATE[ +]KEY|Private-Lines|ecret[_-]?[Aa]ccess|SECRET_ACCESS|assw|ASSW|assphrase|ASSPHRASE|pwd|PWD|\dQ~/;
+const WITHOUT_RUN_ESCAPED = /(?:\/|%2F)[^\s/@]{0,256}(?:@|%40)|[Bb]asic[%\\]|BASIC[%\\]|PRIVATE(?:%20|\+)KEY/;
+
+/** Adds the secrets of a text; returns whether it has a run that can be one, whose meaning escapes could hide. */
+function addSecrets(text: string, found: Secret[]): boolean {
+  const isWhole = WITHOUT_RUN.test(text);
+  if (isWhole) scan(text, 0, text.length, found);
+  let isSuspicious = isWhole;
+  let before = 0;
+  for (let at = RUN - 1; at < text.length; at += RUN) {
+    if (!isOfKeyAt(text, at)) continue;
+    let start = at;
+    while (start > before && isOfKeyAt(text, start - 1)) start--;
+    let end = at + 1;
+    while (end < text.length && isOfKeyAt(text, end)) end++;
+    if (end - start >= RUN && !isName(text, start, end)) {
+      isSuspicious = true;
+      if (!isWhole) scan(text, Math.max(before, start - BEFORE_RUN), end, found);
+      for (const format of RUN_FORMATS) addSecretAt(text, end, format, found);
+      before = end;
+    }
+    at = end - 1;
+  }
+  return isSuspicious;
+}
+
+/** Returns whether a run is made of words, as names in code are: no digit, few capitals. Chance makes no key like that. */
+function isName(text: string, start: number, end: number): boolean {
+  let capitals = 0;
+  for (let at = start; at < end; at++) {
+    const code = text.charCodeAt(at);
+    if (code >= 48 && code <= 57) return false;
+    if (code >= 65 && code <= 90) capitals++;
+  }
+  return capitals * 4 < end - start;
+}
+
+function isOfKeyAt(text: string, at: number): boolean {
+  const code = text.charCodeAt(at);
+  return code < 128 && isOfKey[code] === 1;
+}
+
+/** Adds the secrets that begin between two places. */
+function scan(text: string, from: number, to: number, found: Secret[]): void {
+  let gram = 0;
+  for (let at = from; at < to; at++) {
+    gram = gramOf(gram, text.charCodeAt(at));
+    if (hasGram[slotOf(gram)] === 0) continue;
+    for (const format of formatsByGram.get(gram) ?? []) {
+      const secret = addSecretAt(text, at - 2, format, found);
+      if (!secret) continue;
+      // Behind a name a key may have a form of its own, which tells more.
+      if (!secret.isNamed) at = Math.max(at, secret.end - 1);
+      break;
+    }
+  }
+}
+
+function addSecretAt(text: string, at: number, format: SecretFormat, found: Secret[]): Secret | undefined {
+  const { pattern, anchor } = format;
+  if (anchor !== undefined && !text.startsWith(anchor, at)) return undefined;
+  pattern.lastIndex = at;
+  const match = pattern.exec(text);
+  const secret = match ? secretOf(match, format) : undefined;
+  if (secret) found.push(secret);
+  return secret;
+}
+
+function secretOf(match: RegExpExecArray, { name, anchor = "", evidence }: SecretFormat): Secret | undefined {
+  const { keep = "", back = "" } = match.groups ?? {};
+  const [form] = match;
+  // A dot at the end is the sentence's.
+  const end = match.index + form.length - (/\.+$/.exec(form)?.[0].length ?? 0);
+  const said = form.slice(Math.max(keep.length, anchor.length));
+  if (!isLikely(said, evidence)) return undefined;
+  return { start: match.index + keep.length - back.length, end, name, isNamed: keep !== "" };
+}
+
+/** Secrets in order, those that overlap as one. */
+function joined(found: Secret[]): Secret[] {
+  const all: Secret[] = [];
+  for (const secret of found.sort((one, other) => one.start - other.start || other.end - one.end)) {
+    const before = all.at(-1);
+    if (!before || secret.start >= before.end) {
+      all.push({ ...secret });
+      continue;
+    }
+    before.end = Math.max(before.end, secret.end);
+    if (before.isNamed && !secret.isNamed) Object.assign(before, { name: secret.name, isNamed: false });
+  }
+  return all;
+}
+
+/** What documentation and templates write in the place of a key; first a sample of Stripe's own. */
+const PLACEHOLDER =
+  /^4eC39HqL|example|placeholder|change[-_]?me|redacted|dummy|x{6}|X{6}|\*{4}|\.{4}|0{8}|(?:your|insert|replace|paste|enter)[-_]?(?:own|new|real|actual|the|with|this|me|secret|api|key|token|pass|personal|access|private|user|client|account)|(?:goes|key|token|secret|password)[-_]?here|(?:^|[-_])(?:your|fake|sample)[-_]|not[-_]a?[-_]?real/i;
+
+/** A word, a number, a ticket or a short hash, as branches and files are named of them. */
+const WORD =
+  /^(?:[a-z]+\d{0,4}|[A-Z]+\d{0,4}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\d{0,4}|[A-Z][a-z]+\d{0,4}|v?\d{1,8}[a-z]?|[0-9a-f]{6,8}|)$/;
+
+/** One word alone: letters in an order that chance does not give 16 of. */
+const ONE_WORD = /^[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,4}$/;
+
+function isWords(text: string): boolean {
+  const parts = text.split(/[-_./=+]/);
+  return parts.length === 1 ? ONE_WORD.test(text) : parts.every((part) => WORD.test(part));
+}
+
+/** Passwords of examples, and variables in the place of one. */
+const EXAMPLE_PASSWORD =
+  /^(?:.*[${}<>*].*|%s|\.+|x+|(?:my|your|db|the|some|user|super)?[-_]?(?:secret|strong)?[-_]?(?:pass(?:word|wd)?|pwd|pw|secret|token|key)|user(?:name)?|change[-_]?(?:me|it|this)|postgres|mysql|root|admin|guest|test|foo|bar|baz|dev|local|docker|example|hidden|redacted)$/i;
+
+function isLikely(text: string, evidence: Evidence): boolean {
+  if (evidence === "form") return true;
+  if (evidence === "password") return !EXAMPLE_PASSWORD.test(text) && !PLACEHOLDER.test(text);
+  if (PLACEHOLDER.test(text) || isWords(text)) return false;
+  return evidence === "not-invented" || (/\d/.test(text) && /[A-Za-z]/.test(text) && new Set(text).size >= 8);
+}
+
+/** Adds the secrets of a view, by their places in the text itself. */
+function addSecretsOf(view: View, found: Secret[]): void {
+  const seen: Secret[] = [];
+  addSecrets(view.text, seen);
+  for (const secret of seen) {
+    const start = rawPlace(view, secret.start);
+    // A colour behind a secret is not part of it.
+    const end = view.width === 1 ? rawPlace(view, secret.end) : rawPlace(view, secret.end - 1) + 1;
+    found.push({ ...secret, start, end });
+  }
+}
+
+/** A text as it reads behind its escapes. */
+interface View {
+  text: string;
+  /** Places in `text` from which on it stands at the places of `rawFrom`, until the next. */
+  from: number[];
+  rawFrom: number[];
+  /** Characters that an escape is in `text`. */
+  width: 0 | 1;
+}
+
+/** A text as it reads behind its escapes, and without its colours; nothing where it has none. */
+function viewsBehindEscapes(text: string): View[] {
+  if (!ESCAPE.test(text)) return [];
+  const views = [viewOf(text, 1), ...(COLOUR.test(text) ? [viewOf(text, 0)] : [])];
+  return views.filter(({ from }) => from.length > 1);
+}
+
+const ESCAPE = /[\\%&\u001b]/;
+const COLOUR = /(?:\u001b|\\(?:x1b|u001b|0?33|e))\[/i;
+const COLOURS = /(?:\u001b|\\{1,8}(?:x1b|u001b|0?33|e))\[[0-9;:?]{0,40}[A-Za-z]/giy;
+
+/** Beginning of what is no plain character. */
+const SPECIAL = /[\\%&\u001b]/g;
+
+/** An escape of a language, also one that was escaped again; a percent-encoded character; an entity. */
+const ESCAPES =
+  /\\{1,8}(?:u([0-9a-f]{4})|x([0-9a-f]{2})|([nrtbfv0"'`/]))|%(?:25){0,8}([0-9a-f]{2})|&(?:(quot|amp|apos|lt|gt|nbsp)|#(\d{1,3})|#x([0-9a-f]{1,4}));/iy;
+const ENTITIES: Record<string, string> = { quot: '"', amp: "&", apos: "'", lt: "<", gt: ">", nbsp: " " };
+
+/** The text with each escape as the character that it writes, a colour as a blank; or without colours alone. */
+function viewOf(text: string, width: 0 | 1): View {
+  const view: View = { text: "", from: [0], rawFrom: [0], width };
+  const parts: string[] = [];
+  let length = 0;
+  let last = 0;
+  SPECIAL.lastIndex = 0;
+  for (let special = SPECIAL.exec(text); special; special = SPECIAL.exec(text)) {
+    const at = special.index;
+    COLOURS.lastIndex = at;
+    ESCAPES.lastIndex = at;
+    const isColour = COLOURS.test(text);
+    const written = isColour || width === 0 ? undefined : ESCAPES.exec(text);
+    if (!isColour && !written) continue;
+    const end = isColour ? COLOURS.lastIndex : ESCAPES.lastIndex;
+    parts.push(text.slice(last, at), written ? characterOf(written) : width === 1 ? " " : "");
+    length += at - last + width;
+    last = end;
+    SPECIAL.lastIndex = end;
+    view.from.push(length);
+    view.rawFrom.push(last);
+  }
+  view.text = parts.join("") + text.slice(last);
+  return view;
+}
+
+function characterOf([
+  ,
+  unicode,
+  hex,
+  plain,
+  percent,
+  entity,
+  decimal,
+  hexadecimal,
+]: RegExpExecArray): string {
+  if (plain !== undefined) return /\w/.test(plain) ? "\n" : plain;
+  if (entity !== undefined) return ENTITIES[entity.toLowerCase()]!;
+  const code = unicode ?? hex ?? percent ?? hexadecimal;
+  return String.fromCharCode(code === undefined ? Number(decimal) : Number.parseInt(code, 16));
+}
+
+/** Place in the text itself of a place in a view. */
+function rawPlace({ from, rawFrom }: View, place: number): number {
+  let low = 0;
+  for (let high = from.length; high - low > 1; ) {
+    const middle = (low + high) >> 1;
+    if (from[middle]! <= place) low = middle;
+    else high = middle;
+  }
+  return rawFrom[low]! + place - from[low]!;
+}

@@ -1,0 +1,123 @@
+import type { AssistantMessage, ThinkingBlock } from "../entry/message.ts";
+import {
+  type AnswerBlock,
+  type HealedResult,
+  type HealedTool,
+  type ObjectSchema,
+  type PictureType,
+  type RequestFormat,
+  type Turn,
+  trimmedEnd,
+  type UserBlock,
+} from "./format.ts";
+import { detachImages } from "./request.ts";
+
+/** The part of a Messages API request that the conversation decides; `model`, `max_tokens` and the like are the caller's. */
+export interface AnthropicRequest {
+  system?: string;
+  messages: AnthropicMessage[];
+  tools?: { name: string; description?: string; input_schema: ObjectSchema }[];
+}
+
+/** One turn: roles alternate, the first is the user's, and results stand before whatever else the user says. */
+export type AnthropicMessage =
+  | { role: "user"; content: (AnthropicToolResult | AnthropicContent)[] }
+  | { role: "assistant"; content: AnthropicAnswerBlock[] };
+
+/** What a user says or a result shows; `data` is base64 without a `data:` prefix. */
+export type AnthropicContent =
+  | { type: "text"; text: string }
+  | { type: "image"; source: { type: "base64"; media_type: PictureType; data: string } };
+
+/** The result of one call, in the user message behind it. */
+export interface AnthropicToolResult {
+  type: "tool_result";
+  tool_use_id: string;
+  content: AnthropicContent[];
+  /** Absent where the call succeeded. */
+  is_error?: true;
+}
+
+/** A block of an answer. Thinking goes back byte-exact with its signature, or, encrypted by the provider, as `data`. */
+export type AnthropicAnswerBlock =
+  | { type: "text"; text: string }
+  | { type: "thinking"; thinking: string; signature: string }
+  | { type: "redacted_thinking"; data: string }
+  | { type: "tool_use"; id: string; name: string; input: Record<string, unknown> };
+
+/** APIs and providers whose "signatures" are something else: item ids, JSON, names of fields. */
+const FOREIGN = /^(openai|azure|google|gemini|mistral)/;
+
+/**
+ * The Messages API of Anthropic. Ids and names match `^[a-zA-Z0-9_-]+$`, at most 64 and 128 characters (the API's own
+ * error messages). Thinking needs a signature; its text may be empty, as it is where a model shows none.
+ */
+export const anthropicFormat: RequestFormat<AnthropicRequest> = {
+  callIdLength: 64,
+  toolNameLength: 128,
+  acceptsThinking,
+  render: ({ system, tools, turns }) => ({
+    ...(system === undefined ? {} : { system }),
+    messages: withoutTrailingSpace(turns.map(renderTurn)),
+    ...(tools.length === 0 ? {} : { tools: tools.map(renderTool) }),
+  }),
+};
+
+function acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean {
+  const { thinking, thinkingSignature } = block;
+  if (FOREIGN.test(typeof answer.api === "string" ? answer.api : answer.provider)) return false;
+  if (
+    typeof thinkingSignature !== "string" ||
+    thinkingSignature.trim() === "" ||
+    !thinkingSignature.isWellFormed()
+  )
+    return false;
+  return block.redacted === true || (typeof thinking === "string" && thinking.isWellFormed());
+}
+
+function renderTurn(turn: Turn): AnthropicMessage {
+  if (turn.role === "assistant") return { role: "assistant", content: turn.content.map(renderAnswerBlock) };
+  const content: (AnthropicToolResult | AnthropicContent)[] = [];
+  const following: UserBlock[] = [];
+  for (const result of turn.results) content.push(renderResult(result, following));
+  for (const block of following) content.push(renderContent(block));
+  for (const block of turn.content) content.push(renderContent(block));
+  return { role: "user", content };
+}
+
+/** "All content must be type `text` if `is_error` is true": pictures of such a result are added to `following`. */
+function renderResult(result: HealedResult, following: UserBlock[]): AnthropicToolResult {
+  const { callId: tool_use_id, content } = result;
+  if (!result.isError) return { type: "tool_result", tool_use_id, content: content.map(renderContent) };
+  const detached = detachImages(result);
+  for (const block of detached.following) following.push(block);
+  return { type: "tool_result", tool_use_id, content: detached.texts, is_error: true };
+}
+
+function renderContent(block: UserBlock): AnthropicContent {
+  if (block.type === "text") return block;
+  return { type: "image", source: { type: "base64", media_type: block.mediaType, data: block.data } };
+}
+
+function renderAnswerBlock(block: AnswerBlock): AnthropicAnswerBlock {
+  if (block.type === "text") return block;
+  if (block.type === "call") return { type: "tool_use", id: block.id, name: block.name, input: block.input };
+  const { thinking, thinkingSignature = "", redacted } = block.block;
+  return redacted === true
+    ? { type: "redacted_thinking", data: thinkingSignature }
+    : { type: "thinking", thinking, signature: thinkingSignature };
+}
+
+/** "Final assistant content cannot end with trailing whitespace": where a request ends with an answer, to be continued. */
+function withoutTrailingSpace(messages: AnthropicMessage[]): AnthropicMessage[] {
+  const last = messages.at(-1);
+  const block = last?.content.at(-1);
+  if (last?.role === "assistant" && block?.type === "text") {
+    last.content[last.content.length - 1] = { type: "text", text: trimmedEnd(block.text) };
+  }
+  return messages;
+}
+
+function renderTool({ parameters, ...tool }: HealedTool) {
+  return { ...tool, input_schema: parameters };
+}

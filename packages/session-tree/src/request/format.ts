@@ -1,0 +1,287 @@
+import type { SessionContext } from "../context/context.ts";
+import { SessionTreeError } from "../entry/error.ts";
+import {
+  type AssistantMessage,
+  type ContextMessage,
+  isRecord,
+  messageText,
+  type SystemMessage,
+  type ThinkingBlock,
+  type ToolDefinition,
+} from "../entry/message.ts";
+import { wellFormed } from "./json.ts";
+
+/** A healed conversation and what stands beside it: all that a format needs. */
+export interface Conversation {
+  /** Undefined when nobody said anything. */
+  system: string | undefined;
+  tools: HealedTool[];
+  /** At least one. */
+  turns: Turn[];
+}
+
+/** What goes around the healing instead of through it. */
+export interface Carried<Request> {
+  /** Healed in place of the context. */
+  context: SessionContext;
+  /** Puts back what was taken out. */
+  restore(request: Request): Request;
+}
+
+/** A provider's way to write a request. A new provider is a value of this shape. */
+export interface RequestFormat<Request> {
+  /** Most characters of a call's id; the alphabet is `A-Z a-z 0-9 _ -` everywhere. */
+  readonly callIdLength: number;
+  /** Most characters of a tool's name, of the same alphabet. */
+  readonly toolNameLength: number;
+  /**
+   * Whether the provider can read this block of an answer of the same model. False leaves the block out.
+   * Whether the answer's prefix is still the same has been asked before.
+   */
+  acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
+  /** Writes the request. Pure, and turn by turn: a turn is written the same whatever follows it, but for the last one. */
+  render(conversation: Conversation): Request;
+  /**
+   * Takes out of a context what only this provider can say, before healing, which knows the common blocks alone, turns it
+   * into words; what was taken out is put back into the rendered request. Absent: such blocks become words.
+   */
+  carry?(context: SessionContext, model: SessionContext["model"]): Carried<Request>;
+}
+
+/** Text with something to read in it, well-formed Unicode. */
+export interface HealedText {
+  type: "text";
+  text: string;
+}
+
+/** The kinds of picture that every provider here reads. */
+export type PictureType = "image/png" | "image/jpeg" | "image/gif" | "image/webp";
+
+/** A picture that providers read. */
+export interface HealedImage {
+  type: "image";
+  mediaType: PictureType;
+  /** Base64, without a `data:` prefix. */
+  data: string;
+}
+
+/** What a user turn or a tool result is made of. */
+export type UserBlock = HealedText | HealedImage;
+
+/** A model's reasoning that may be sent back, untouched. */
+export interface HealedThinking {
+  type: "thinking";
+  block: ThinkingBlock;
+}
+
+/** A tool call with an id and a name that the provider accepts, the id unique within the request. */
+export interface HealedCall {
+  type: "call";
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+}
+
+/** What an assistant turn is made of: calls stand last, thinking never does. */
+export type AnswerBlock = HealedText | HealedThinking | HealedCall;
+
+/** The one result of one call. Its content is never empty. */
+export interface HealedResult {
+  callId: string;
+  isError: boolean;
+  content: UserBlock[];
+}
+
+/** One or more stored messages that a model reads as the user's. */
+export interface UserTurn {
+  role: "user";
+  /** Exactly one for each call of the turn before, in the order of the calls. */
+  results: HealedResult[];
+  content: UserBlock[];
+}
+
+/** One or more stored answers. */
+export interface AssistantTurn {
+  role: "assistant";
+  content: AnswerBlock[];
+}
+
+/** A step of a healed conversation: the first is the user's, roles alternate, none is empty. */
+export type Turn = UserTurn | AssistantTurn;
+
+/** A tool as every provider can be told of it. */
+export interface HealedTool {
+  name: string;
+  description?: string;
+  parameters: ObjectSchema;
+}
+
+/** A JSON Schema of an object, as every provider takes it. */
+export interface ObjectSchema {
+  type: "object";
+  properties: Record<string, unknown>;
+  [keyword: string]: unknown;
+}
+
+/** What the caller adds to what the session says. */
+interface CallerPrompt {
+  /** Goes before the session's own. */
+  system?: string | undefined;
+  /** Replace the session's tools of the same name, and go before the others. */
+  tools?: readonly ToolDefinition[] | undefined;
+  toolNameLength: number;
+}
+
+/**
+ * The system prompt and the tools in force after all system messages of a context, in order: the text of each is added,
+ * a section replaces the earlier one of its name (null removes it), tools are removed, then added. The prompt is the
+ * caller's, the texts, then the sections, with a blank line between; undefined when all are blank. Two tools whose
+ * names become equal when healed cannot both be sent: the first stands.
+ */
+export function foldSystem(
+  messages: readonly ContextMessage[],
+  caller: CallerPrompt,
+): { system: string | undefined; tools: HealedTool[] } {
+  const texts: unknown[] = [caller.system];
+  const sections = new Map<string, unknown>();
+  const stored = new Map<unknown, unknown>();
+  for (const message of messages) {
+    if (message?.role === "system") applyPatch(message, texts, sections, stored);
+  }
+  for (const section of sections.values()) texts.push(section);
+  const system = texts.filter((text) => typeof text === "string" && !isBlank(text)).join("\n\n");
+
+  const tools = new Map<string, HealedTool>();
+  for (const tool of [...(caller.tools ?? []), ...stored.values()]) {
+    const healed = healedTool(tool, caller.toolNameLength);
+    if (!tools.has(healed.name)) tools.set(healed.name, healed);
+  }
+  return { system: system === "" ? undefined : system.toWellFormed(), tools: [...tools.values()] };
+}
+
+/** Names under which other libraries have a tool's schema. */
+const OTHER_SCHEMAS = ["input_schema", "inputSchema", "schema", "args", "arguments", "function"];
+
+/** Keywords of which a JSON Schema without a type has at least one. */
+const SAYING_MORE = ["properties", "$ref", "anyOf", "oneOf", "allOf", "additionalProperties"];
+
+/**
+ * Refuses tools that a model would be told of without their arguments.
+ *
+ * @throws SessionTreeError `bad-tool`
+ */
+export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined): void {
+  for (const tool of tools ?? []) {
+    const problem = schemaProblem(tool);
+    if (problem === undefined) continue;
+    const name = isRecord(tool) ? JSON.stringify(tool["name"]) : "";
+    throw new SessionTreeError(
+      "bad-tool",
+      `The tool ${name} would be sent with an empty schema: ${problem}. Give { name, description, parameters }, where parameters is a JSON Schema of type "object".`,
+    );
+  }
+}
+
+/** Why the schema of a tool would be sent empty; undefined where it is not, or where the tool has no arguments. */
+function schemaProblem(tool: unknown): string | undefined {
+  if (!isRecord(tool)) return "it is no object";
+  const { parameters } = tool;
+  if (parameters === undefined) {
+    const other = OTHER_SCHEMAS.find((field) => tool[field] !== undefined);
+    return other && `it has \`${other}\` and no \`parameters\``;
+  }
+  if (!isRecord(parameters)) return "its `parameters` are no object";
+  if ("~standard" in parameters || typeof parameters["parse"] === "function")
+    return "its `parameters` are a validator and no JSON Schema (zod: z.toJSONSchema(schema))";
+  const isEmpty = Object.keys(parameters).length === 0;
+  const isSchema = isEmpty || SAYING_MORE.some((keyword) => keyword in parameters);
+  const { type } = parameters;
+  return type === "object" || (type === undefined && isSchema)
+    ? undefined
+    : "its `parameters` are no schema of an object";
+}
+
+function applyPatch(
+  message: SystemMessage,
+  texts: unknown[],
+  sections: Map<string, unknown>,
+  tools: Map<unknown, unknown>,
+): void {
+  texts.push(messageText(message));
+  for (const [name, text] of Object.entries(message.sections ?? {})) {
+    if (text === null) sections.delete(name);
+    else sections.set(name, text);
+  }
+  for (const removed of listOf(message.toolsRemoved))
+    tools.delete(isRecord(removed) ? removed["name"] : removed);
+  for (const added of listOf(message.toolsAdded)) if (isRecord(added)) tools.set(added["name"], added);
+}
+
+/** Fields of a stored message are what a file says: not always lists. */
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+function healedTool(tool: unknown, nameLength: number): HealedTool {
+  const { name, description, parameters } = isRecord(tool) ? tool : {};
+  return {
+    name: validToolName(name, nameLength),
+    ...(typeof description === "string" ? { description: description.toWellFormed() } : {}),
+    parameters: objectSchema(parameters),
+  };
+}
+
+/** Providers refuse a schema that is not of an object, OpenAI one without `properties`. */
+function objectSchema(stored: unknown): ObjectSchema {
+  const schema = (isRecord(stored) && wellFormed(stored)) || {};
+  const { properties } = schema;
+  if (isObjectSchema(schema)) return schema;
+  return { ...schema, type: "object", properties: isRecord(properties) ? properties : {} };
+}
+
+const isObjectSchema = (schema: Record<string, unknown>): schema is ObjectSchema =>
+  schema["type"] === "object" && isRecord(schema["properties"]);
+
+const INVALID = /[^a-zA-Z0-9_-]/g;
+
+/**
+ * Gives calls ids that a provider accepts and that are unique in the request. To be asked once for each call, in
+ * order: an id depends on the calls before it alone, so it stays the same however the conversation goes on.
+ * A valid id that is still free is kept; else invalid characters become `_`, and `_2`, `_3`, … are tried.
+ */
+export function createCallIds(length: number): (id: unknown) => string {
+  const taken = new Set<string>();
+  const numbers = new Map<string, number>();
+  return (id) => {
+    const wanted = (typeof id === "string" && id.replace(INVALID, "_").slice(0, length)) || "call";
+    let number = numbers.get(wanted) ?? 1;
+    let free = wanted;
+    while (taken.has(free)) {
+      number++;
+      const suffix = `_${number}`;
+      free = wanted.slice(0, length - suffix.length) + suffix;
+    }
+    numbers.set(wanted, number);
+    taken.add(free);
+    return free;
+  };
+}
+
+/** A tool's name as a provider accepts it. Depends on the name alone, so calls and definitions agree. */
+export function validToolName(name: unknown, length: number): string {
+  return (typeof name === "string" && name.replace(INVALID, "_").slice(0, length)) || "tool";
+}
+
+// White space of JavaScript and, beyond it, what Python's str.isspace counts: providers judge by their own rules.
+const WHITE_SPACE = /[\s\x1c-\x1f\x85]/;
+const VISIBLE = /[^\s\x1c-\x1f\x85]/;
+
+/** True for text without anything to read: providers refuse such a block. */
+export function isBlank(text: string): boolean {
+  return !VISIBLE.test(text);
+}
+
+/** The text without white space at its end. */
+export function trimmedEnd(text: string): string {
+  let end = text.length;
+  while (end > 0 && WHITE_SPACE.test(text.charAt(end - 1))) end--;
+  return text.slice(0, end);
+}

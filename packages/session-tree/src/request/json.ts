@@ -1,0 +1,168 @@
+import { wellFormedJson } from "@espalier/jsonl-stream";
+
+/**
+ * The same JSON value with lone surrogates, in keys too, replaced by U+FFFD; the value itself when it has none. Undefined
+ * for a value that is nested too deeply to be written: a line of that depth can be read, a request cannot be sent.
+ */
+export function wellFormed<Value>(value: Value): Value | undefined {
+  if (isWellFormed(value, NEAR)) return value;
+  let json: string | undefined;
+  try {
+    json = JSON.stringify(value);
+  } catch (error) {
+    // The engine's stack ends at a depth of about 4,000.
+    if (!(error instanceof RangeError)) throw error;
+    return undefined;
+  }
+  if (json === undefined) return value;
+  const healed = wellFormedJson(json);
+  return healed === json ? value : JSON.parse(healed);
+}
+
+/** How deep a value is looked at without writing it: deeper than any that a tool is called with. */
+const NEAR = 100;
+
+/** Whether every text of a value is well-formed, keys too: a third of what writing it takes. False where that is not sure. */
+function isWellFormed(value: unknown, depth: number): boolean {
+  if (typeof value === "string") return value.isWellFormed();
+  if (typeof value !== "object" || value === null) return true;
+  if (depth === 0 || typeof (value as { toJSON?: unknown }).toJSON === "function") return false;
+  if (Array.isArray(value)) return value.every((item) => isWellFormed(item, depth - 1));
+  for (const key of Object.keys(value))
+    if (!key.isWellFormed() || !isWellFormed((value as Record<string, unknown>)[key], depth - 1))
+      return false;
+  return true;
+}
+
+const LIST = Symbol("list");
+const RECORD = Symbol("record");
+const END = Symbol("end");
+
+/**
+ * What decides a value's JSON text, as primitives in order: two values with the same tokens have the same text. They stay
+ * what they are when the value is changed later. What is no plain JSON gives a token that is like no other.
+ */
+function jsonTokens(value: unknown): unknown[] {
+  const tokens: unknown[] = [];
+  addTokens(value, tokens);
+  return tokens;
+}
+
+/** Whether a value has the tokens that another one had. Makes nothing, since most of what is asked about has not changed. */
+function hasTokens(value: unknown, tokens: readonly unknown[]): boolean {
+  return endOf(value, tokens, 0) === tokens.length;
+}
+
+function addTokens(value: unknown, tokens: unknown[]): void {
+  const shape = shapeOf(value);
+  if (shape === undefined) {
+    tokens.push(Symbol("no plain JSON"));
+  } else if (shape === LIST) {
+    tokens.push(LIST);
+    for (const item of value as unknown[]) addTokens(item, tokens);
+    tokens.push(END);
+  } else if (shape === RECORD) {
+    tokens.push(RECORD);
+    for (const [key, item] of Object.entries(value as object)) {
+      tokens.push(key);
+      addTokens(item, tokens);
+    }
+    tokens.push(END);
+  } else tokens.push(value);
+}
+
+/** Where the tokens of a value end that begin at `at`; -1 when those of another one stand there. */
+function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
+  const shape = shapeOf(value);
+  if (shape === undefined) return -1;
+  if (shape === null) return tokens[at] === value ? at + 1 : -1;
+  if (tokens[at] !== shape) return -1;
+  let end = at + 1;
+  if (shape === LIST) {
+    for (const item of value as unknown[]) {
+      end = endOf(item, tokens, end);
+      if (end < 0) return -1;
+    }
+  } else {
+    const record = value as Record<string, unknown>;
+    for (const key of Object.keys(record)) {
+      end = tokens[end] === key ? endOf(record[key], tokens, end + 1) : -1;
+      if (end < 0) return -1;
+    }
+  }
+  return tokens[end] === END ? end + 1 : -1;
+}
+
+/** Null for a primitive; undefined for what may have a text of its own making. */
+function shapeOf(value: unknown): typeof LIST | typeof RECORD | null | undefined {
+  if (typeof value === "function") return undefined;
+  if (typeof value !== "object" || value === null) return null;
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return undefined;
+  if (Array.isArray(value)) return LIST;
+  const prototype = Object.getPrototypeOf(value);
+  return prototype === Object.prototype || prototype === null ? RECORD : undefined;
+}
+
+/** One element of a list as it was written. */
+interface Written {
+  tokens: unknown[];
+  bytes: Uint8Array;
+}
+
+const encoder = new TextEncoder();
+const OPEN = encoder.encode("{");
+const COMMA = encoder.encode(",");
+const CLOSE_LIST = encoder.encode("]");
+const CLOSE = encoder.encode("}");
+
+/**
+ * Writes requests as JSON, byte for byte what `JSON.stringify` and UTF-8 make of them. What stands in a list (messages,
+ * tools) where the same stood in the request before is compared and not made again: a growing conversation costs what
+ * was added to it. The bytes of the last request are kept; whose request that was makes no difference but for speed.
+ */
+export class RequestWriter {
+  #lists = new Map<string, Written[]>();
+
+  /** The request in UTF-8: a body that `fetch`, and a provider's client, take as it is. */
+  write(request: object): Uint8Array<ArrayBuffer> {
+    const before = this.#lists;
+    const lists = new Map<string, Written[]>();
+    const parts: Uint8Array[] = [OPEN];
+    for (const [key, value] of Object.entries(request)) {
+      const list = Array.isArray(value)
+        ? Array.from(value, (item, at) => written(item, before.get(key)?.[at]))
+        : undefined;
+      const text = list ? "[" : JSON.stringify(value);
+      if (text === undefined) continue;
+      if (parts.length > 1) parts.push(COMMA);
+      parts.push(encoder.encode(`${JSON.stringify(key)}:${text}`));
+      if (!list) continue;
+      lists.set(key, list);
+      for (const [at, { bytes }] of list.entries()) {
+        if (at > 0) parts.push(COMMA);
+        parts.push(bytes);
+      }
+      parts.push(CLOSE_LIST);
+    }
+    parts.push(CLOSE);
+    this.#lists = lists;
+    return joined(parts);
+  }
+}
+
+function written(item: unknown, before: Written | undefined): Written {
+  if (before && hasTokens(item, before.tokens)) return before;
+  // In a list, what JSON has no text for is null.
+  const bytes = encoder.encode(JSON.stringify(item) ?? "null");
+  return { tokens: jsonTokens(item), bytes };
+}
+
+function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((length, part) => length + part.length, 0));
+  let end = 0;
+  for (const part of parts) {
+    whole.set(part, end);
+    end += part.length;
+  }
+  return whole;
+}

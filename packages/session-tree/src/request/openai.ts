@@ -1,0 +1,217 @@
+import { type AssistantMessage, isRecord, parsedItem, type ThinkingBlock } from "../entry/message.ts";
+import { anthropicFormat } from "./anthropic.ts";
+import type { AnswerBlock, HealedResult, HealedText, RequestFormat, Turn, UserBlock } from "./format.ts";
+import { detachImages } from "./request.ts";
+
+/** The part of a Chat Completions request that the conversation decides; the system prompt is its first message. */
+export interface OpenaiChatRequest {
+  messages: OpenaiChatMessage[];
+  tools?: OpenaiChatTool[];
+}
+
+/** One message. Behind an answer stands a `tool` message for each of its calls; `content` is null where it only calls. */
+export type OpenaiChatMessage =
+  | { role: "system"; content: string }
+  | { role: "user"; content: string | OpenaiChatPart[] }
+  | { role: "assistant"; content: string | null; tool_calls?: OpenaiChatToolCall[] }
+  | { role: "tool"; tool_call_id: string; content: string };
+
+/** A part of what a user says; `url` is a `data:` address. */
+export type OpenaiChatPart =
+  | { type: "text"; text: string }
+  | { type: "image_url"; image_url: { url: string } };
+
+/** A call to a tool; `arguments` is JSON as a text. */
+export interface OpenaiChatToolCall {
+  id: string;
+  type: "function";
+  function: { name: string; arguments: string };
+}
+
+/** A tool that may be called; `parameters` is a JSON Schema. */
+export interface OpenaiChatTool {
+  type: "function";
+  function: { name: string; description?: string; parameters: Record<string, unknown> };
+}
+
+/**
+ * The Chat Completions API of OpenAI and of the many servers that speak it. Call ids have at most 40 characters, names
+ * 64. There is no place for thinking. Texts of one turn are one string, with a blank line between, as servers that read
+ * only strings ask for; a turn with pictures is a list of parts. Pictures of tool results follow the results, in the
+ * user's name. The API has no mark for a failed result: its text says so.
+ */
+export const openaiChatFormat: RequestFormat<OpenaiChatRequest> = {
+  callIdLength: 40,
+  toolNameLength: 64,
+  acceptsThinking: () => false,
+  render({ system, tools, turns }) {
+    const messages: OpenaiChatMessage[] = system === undefined ? [] : [{ role: "system", content: system }];
+    for (const turn of turns) renderChatTurn(turn, messages);
+    return {
+      messages,
+      ...(tools.length === 0 ? {} : { tools: tools.map((tool) => ({ type: "function", function: tool })) }),
+    };
+  },
+};
+
+function renderChatTurn(turn: Turn, messages: OpenaiChatMessage[]): void {
+  if (turn.role === "assistant") {
+    messages.push(renderAnswer(turn.content));
+    return;
+  }
+  const said: UserBlock[] = [];
+  for (const result of turn.results) {
+    const { texts, following } = detachImages(result);
+    messages.push({ role: "tool", tool_call_id: result.callId, content: joined(texts) });
+    for (const block of following) said.push(block);
+  }
+  for (const block of turn.content) said.push(block);
+  if (said.length > 0) messages.push({ role: "user", content: renderContent(said) });
+}
+
+function renderAnswer(blocks: AnswerBlock[]): OpenaiChatMessage {
+  const texts = blocks.filter((block) => block.type === "text");
+  const calls = blocks
+    .filter((block) => block.type === "call")
+    .map(({ id, name, input }) => ({
+      id,
+      type: "function" as const,
+      function: { name, arguments: JSON.stringify(input) },
+    }));
+  return {
+    role: "assistant",
+    content: texts.length > 0 ? joined(texts) : null,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  };
+}
+
+function renderContent(blocks: UserBlock[]): string | OpenaiChatPart[] {
+  const texts = blocks.filter((block) => block.type === "text");
+  if (texts.length === blocks.length) return joined(texts);
+  return blocks.map((block) =>
+    block.type === "text"
+      ? block
+      : { type: "image_url", image_url: { url: `data:${block.mediaType};base64,${block.data}` } },
+  );
+}
+
+const joined = (texts: HealedText[]): string => texts.map(({ text }) => text).join("\n\n");
+
+/** The part of a Responses request that the conversation decides. */
+export interface OpenaiResponsesRequest {
+  instructions?: string;
+  input: OpenaiResponsesItem[];
+  tools?: OpenaiResponsesTool[];
+}
+
+/** One item. Calls, results and reasoning are items of their own beside the messages; `arguments` is JSON as a text. */
+export type OpenaiResponsesItem =
+  | { type: "message"; role: "user"; content: OpenaiResponsesPart[] }
+  | { type: "message"; role: "assistant"; content: string }
+  | {
+      type: "reasoning";
+      id: string;
+      summary: { type: "summary_text"; text: string }[];
+      encrypted_content: string;
+    }
+  | { type: "function_call"; call_id: string; name: string; arguments: string }
+  | { type: "function_call_output"; call_id: string; output: string | OpenaiResponsesPart[] };
+
+/** A part of what a user says or a result shows; `image_url` is a `data:` address. */
+export type OpenaiResponsesPart =
+  | { type: "input_text"; text: string }
+  | { type: "input_image"; image_url: string; detail: "auto" };
+
+/** A tool that may be called; `parameters` is a JSON Schema. */
+export interface OpenaiResponsesTool {
+  type: "function";
+  name: string;
+  description?: string;
+  parameters: Record<string, unknown>;
+  /** The API would else rewrite the schema. */
+  strict: false;
+}
+
+/**
+ * The Responses API of OpenAI. Call ids and names have at most 64 characters. No message and no call carries its id: ids
+ * make the API look for items it has not stored and for neighbours they once had. Reasoning has the id that the API's
+ * reference requires of it, and its encrypted content, so that no stored item is looked for ("Item with id 'rs_…' not
+ * found"); reasoning without either is left out. The API has no mark for a failed result: its text says so.
+ */
+export const openaiResponsesFormat: RequestFormat<OpenaiResponsesRequest> = {
+  callIdLength: 64,
+  toolNameLength: 64,
+  acceptsThinking: (block, answer) => isResponsesAnswer(answer) && reasoningItem(block) !== undefined,
+  render({ system, tools, turns }) {
+    const input: OpenaiResponsesItem[] = [];
+    for (const turn of turns) renderResponsesTurn(turn, input);
+    return {
+      ...(system === undefined ? {} : { instructions: system }),
+      input,
+      ...(tools.length === 0
+        ? {}
+        : { tools: tools.map((tool) => ({ type: "function", ...tool, strict: false })) }),
+    };
+  },
+};
+
+const isResponsesAnswer = ({ api }: AssistantMessage): boolean =>
+  typeof api === "string" && /^openai.*responses/.test(api);
+
+/** What a signature of this API is: the reasoning item as JSON. Undefined for any other, and for one that cannot go back. */
+function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesItem | undefined {
+  const item = parsedItem(thinkingSignature);
+  if (item?.["type"] !== "reasoning" || !thinkingSignature?.isWellFormed()) return undefined;
+  const { id, encrypted_content } = item;
+  const summary: unknown[] = Array.isArray(item["summary"]) ? item["summary"] : [];
+  if (typeof id !== "string" || id === "" || !summary.every(isSummaryText)) return undefined;
+  if (typeof encrypted_content !== "string" || encrypted_content === "") return undefined;
+  return { type: "reasoning", id, summary, encrypted_content };
+}
+
+const isSummaryText = (part: unknown): part is { type: "summary_text"; text: string } =>
+  isRecord(part) && part["type"] === "summary_text" && typeof part["text"] === "string";
+
+function renderResponsesTurn(turn: Turn, input: OpenaiResponsesItem[]): void {
+  if (turn.role === "assistant") {
+    for (const block of turn.content) renderAnswerBlock(block, input);
+    return;
+  }
+  for (const result of turn.results) {
+    input.push({ type: "function_call_output", call_id: result.callId, output: renderOutput(result) });
+  }
+  if (turn.content.length > 0) {
+    input.push({ type: "message", role: "user", content: turn.content.map(renderPart) });
+  }
+}
+
+function renderAnswerBlock(block: AnswerBlock, input: OpenaiResponsesItem[]): void {
+  if (block.type === "text") {
+    input.push({ type: "message", role: "assistant", content: block.text });
+  } else if (block.type === "call") {
+    const { id: call_id, name } = block;
+    input.push({ type: "function_call", call_id, name, arguments: JSON.stringify(block.input) });
+  } else {
+    const item = reasoningItem(block.block);
+    if (item) input.push(item);
+  }
+}
+
+function renderOutput({ content }: HealedResult): string | OpenaiResponsesPart[] {
+  const texts = content.filter((block) => block.type === "text");
+  return texts.length === content.length
+    ? texts.map(({ text }) => text).join("\n\n")
+    : content.map(renderPart);
+}
+
+function renderPart(block: UserBlock): OpenaiResponsesPart {
+  if (block.type === "text") return { type: "input_text", text: block.text };
+  return { type: "input_image", image_url: `data:${block.mediaType};base64,${block.data}`, detail: "auto" };
+}
+
+/** The formats by the names that the command line gives them. */
+export const requestFormats = {
+  anthropic: anthropicFormat,
+  openai: openaiChatFormat,
+  "openai-responses": openaiResponsesFormat,
+} as const;

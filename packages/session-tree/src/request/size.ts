@@ -1,0 +1,69 @@
+import { jsonText } from "@espalier/jsonl-stream";
+import {
+  type BranchSummaryMessage,
+  type CompactionSummaryMessage,
+  type ContentBlock,
+  type ContextMessage,
+  contentBlocks,
+} from "../entry/message.ts";
+import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
+
+/** What a format puts around a message and around a block: names of fields, quotes, a picture's media type. */
+const FRAME = 128;
+const encoder = new TextEncoder();
+
+/**
+ * About how many bytes a message adds to the body of a request: its text as JSON in UTF-8, its pictures as the base64
+ * that they are. Rather more than less; no tokens, and of no use as such.
+ */
+export function estimateBytes(message: ContextMessage): number {
+  if (message.role === "bashExecution")
+    return message.excludeFromContext ? 0 : FRAME + bytesOf(bashExecutionText(message));
+  if (message.role === "compactionSummary" || message.role === "branchSummary")
+    return FRAME + bytesOf(summaryText(message));
+  let bytes = FRAME;
+  for (const block of contentBlocks(message)) bytes += blockBytes(block);
+  if (message.role === "toolResult") bytes += FRAME + bytesOf(message.toolCallId);
+  if (message.role === "system")
+    bytes += jsonBytes(message.sections ?? {}) + jsonBytes(message.toolsAdded ?? []);
+  return bytes;
+}
+
+function summaryText({ role, summary }: CompactionSummaryMessage | BranchSummaryMessage): string {
+  if (typeof summary !== "string") return "";
+  return role === "branchSummary" ? branchSummaryText(summary) : compactionSummaryText(summary);
+}
+
+/** About how many bytes a block adds to the body of a request. */
+export function blockBytes(block: ContentBlock): number {
+  if (block.type === "text") return FRAME + bytesOf(block.text);
+  if (block.type === "image") return FRAME + (typeof block.data === "string" ? block.data.length : 0);
+  if (block.type === "thinking")
+    return FRAME + bytesOf(block.thinking) + bytesOf(block.thinkingSignature ?? "");
+  if (block.type !== "toolCall") return FRAME;
+  return FRAME + bytesOf(block.id) + bytesOf(block.name) + jsonBytes(block.arguments);
+}
+
+/** A list of messages that was looked at, as far as it went then. A running context grows at its end. */
+interface Seen {
+  messages: number;
+  bytes: number;
+}
+
+const seen = new WeakMap<readonly ContextMessage[], Seen>();
+
+/** The sum of {@link estimateBytes}. Of a list that has grown since, only what is new is looked at. */
+export function totalBytes(list: readonly ContextMessage[]): number {
+  let { messages, bytes } = seen.get(list) ?? { messages: 0, bytes: 0 };
+  if (messages > list.length) [messages, bytes] = [0, 0];
+  for (; messages < list.length; messages++) bytes += estimateBytes(list[messages]!);
+  seen.set(list, { messages, bytes });
+  return bytes;
+}
+
+/** Bytes of a text in JSON; what a file has in a text's place is none. */
+const bytesOf = (text: unknown): number =>
+  typeof text === "string" ? encoder.encode(JSON.stringify(text)).length : 0;
+
+/** Bytes of a value as JSON within a text, which is how some providers take the arguments of a call. */
+const jsonBytes = (value: unknown): number => bytesOf(jsonText(value));

@@ -1,0 +1,381 @@
+import { existsSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { type ByteView, encodeLines, JsonlError } from "@espalier/jsonl-stream";
+import {
+  type AppendFile,
+  createWhole,
+  encodeBriefly,
+  type FileCalls,
+  nodeFileCalls,
+  openAppendFile,
+  openView,
+  replaceWhole,
+} from "@espalier/jsonl-stream/node";
+import { readPathWindow } from "../context/window.ts";
+import type { SessionHeader } from "../entry/entry.ts";
+import { grown, SessionTreeError, withAsyncLogErrors, withLogErrors } from "../entry/error.ts";
+import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
+import {
+  isBelow,
+  makeFolder,
+  refuseLinksBelow,
+  sessionBelongings,
+  sessionFiles,
+  sessionPath,
+} from "./files.ts";
+import { ForkLines } from "./fork.ts";
+import { leaseFiles, type Processes, systemProcesses, takeFileLease } from "./lease.ts";
+import { listingOf } from "./listing.ts";
+import { ListingCatalogue } from "./listing-catalogue.ts";
+import { SessionIds } from "./session-ids.ts";
+import { SessionTree } from "./session-tree.ts";
+import {
+  type LineAppendOptions,
+  type LogAppend,
+  type OpenMode,
+  type SessionListing,
+  type SessionLog,
+  type SessionRef,
+  type SessionStore,
+  type StoreListOptions,
+  sessionRef,
+} from "./store.ts";
+import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
+
+/** Where the store keeps and looks for sessions. */
+export interface FileStoreOptions {
+  /** New sessions go to `<home>/sessions/<project key>/`; ids are those of the files below `<home>/sessions`. */
+  home: string;
+  /** List these folders instead, with all below them. */
+  folders?: readonly string[];
+  /** The calls to the file system that lines are written and read by; for tests that let them fail. */
+  calls?: FileCalls;
+  /** The processes among which a lease is taken; for tests that simulate several. */
+  processes?: Processes;
+}
+
+/** Sessions in files, mode 0600 in folders of mode 0700. */
+export function fileStore(options: FileStoreOptions): SessionStore {
+  const { calls = nodeFileCalls, processes = systemProcesses } = options;
+  const home = resolve(options.home);
+  const own = join(home, "sessions");
+  const folders = (options.folders ?? [own]).map((folder) => resolve(folder));
+  const roots = [home, ...folders.filter((folder) => folder !== own)];
+  const search = (how: StoreListOptions = {}) => sessionFiles(folders, { home, ...how });
+  const ids = new SessionIds(home, idInHeader, processes);
+  const find = (ref: SessionRef): string => {
+    const asked = sessionRef(ref);
+    if ("file" in asked && asked.file === "")
+      throw new SessionTreeError(
+        "not-found",
+        "The path of the session's file is empty; name one that is there.",
+      );
+    const path = "id" in asked ? ids.find(asked.id) : resolve(asked.file);
+    refuseLinksBelow(path, roots);
+    return path;
+  };
+  return {
+    async create(header, lines = [], ref) {
+      const parsed = parsedHeader(header);
+      const path = ref === undefined ? sessionPath(home, parsed) : resolve(ref);
+      refuseLinksBelow(path, roots);
+      makeFolder(dirname(path), calls);
+      const make = () => FileLog.create(path, header, lines, calls);
+      return ref === undefined ? ids.create(parsed.id, path, make) : make();
+    },
+    async open(ref, mode): Promise<SessionLog> {
+      const path = find(ref);
+      // What is the store's is its owner's alone; a file that lies elsewhere may be shared on purpose.
+      return FileLog.open(path, mode, calls, { tighten: isBelow(path, [own]), processes });
+    },
+    async *list(how): AsyncGenerator<SessionListing> {
+      const catalogue = new ListingCatalogue(home);
+      const files = search(how);
+      try {
+        for (const { path, facts } of files) {
+          const known = catalogue.find(path, facts);
+          const listing = known ?? (await listFile(path, facts.mtimeMs, calls));
+          if (listing && !known) catalogue.set(path, facts, listing);
+          if (listing) yield listing;
+        }
+      } finally {
+        const present = new Set(files.map(({ path }) => path));
+        catalogue.forget((path) => !present.has(path) && isBelow(path, folders));
+        catalogue.save();
+      }
+    },
+    async lease(ref, options) {
+      const path = find(ref);
+      // Only what can be opened can be held; nothing is put beside a file that is no session.
+      await FileLog.open(path, "read", calls).close();
+      return takeFileLease(path, { ...options, calls, processes });
+    },
+    async delete(ref) {
+      const path = find(ref);
+      // Opening it says in one sentence why something that is no session file is left alone.
+      const log = FileLog.open(path, "read", calls);
+      const id = log.header?.id;
+      await SessionTree.open(log).finally(() => log.close());
+      const lease = await takeFileLease(path, { calls, processes });
+      try {
+        const removed = sessionBelongings(path).filter((file) => existsSync(file));
+        for (const file of removed) rmSync(file, { recursive: true });
+        if (id !== undefined) ids.forget(id);
+        const catalogue = new ListingCatalogue(home);
+        catalogue.forget((known) => known === path);
+        catalogue.save();
+        return removed;
+      } finally {
+        await lease.release();
+        for (const file of leaseFiles(path)) rmSync(file, { force: true });
+      }
+    },
+  };
+}
+
+/** The id that a file says it has; undefined for one that is gone, or is no session. */
+function idInHeader(path: string): string | undefined {
+  try {
+    const view = openView(path);
+    try {
+      return firstHeader(view)?.id;
+    } finally {
+      view.close();
+    }
+  } catch (error) {
+    // As for a list: what cannot be opened has no id.
+    if (error instanceof JsonlError) return undefined;
+    throw error;
+  }
+}
+
+/** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */
+async function listFile(
+  path: string,
+  modified: number,
+  calls?: FileCalls,
+): Promise<SessionListing | undefined> {
+  let log: FileLog | undefined;
+  try {
+    log = FileLog.open(path, "read", calls);
+    const at = { ref: path, modified: new Date(modified).toISOString(), bytes: log.upgraded?.original.size };
+    return listingOf(log.view, at);
+  } catch (error) {
+    if (error instanceof SessionTreeError) return undefined;
+    throw error;
+  } finally {
+    await log?.close();
+  }
+}
+
+/** A session in a file. An old format is read as the current one, and becomes it on disk with the first append. */
+export class FileLog implements SessionLog {
+  readonly ref: string;
+  readonly header: SessionHeader | undefined;
+  upgraded: UpgradedLog | undefined;
+  /** Bytes of the file that {@link upgraded} was made from. */
+  readonly #openedSize: number;
+  readonly #calls: FileCalls;
+  readonly #processes: Processes;
+  /** Set while this process brings the file to the current format. */
+  #upgrading: Promise<void> | undefined;
+  #file: AppendFile;
+  /** Where what was taken in and not told of begins. */
+  #untold: number | undefined;
+  /** Whether there is something that a sync could be for. */
+  #hasAppended = false;
+
+  private constructor(
+    file: AppendFile,
+    header: SessionHeader | undefined,
+    calls: FileCalls,
+    processes: Processes,
+  ) {
+    const view = withSessionErrors(file.view());
+    this.#calls = calls;
+    this.#processes = processes;
+    this.#file = file;
+    this.#openedSize = view.size;
+    this.ref = file.path;
+    this.header = header;
+    this.upgraded = upgradeLog(view, header);
+  }
+
+  /**
+   * Opens the file of a session. With `tighten` others lose whatever rights they have on it when it is opened for writing.
+   *
+   * @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file`
+   */
+  static open(
+    path: string,
+    mode: OpenMode,
+    calls: FileCalls = nodeFileCalls,
+    { tighten = false, processes = systemProcesses }: { tighten?: boolean; processes?: Processes } = {},
+  ): FileLog {
+    const file = withLogErrors(() => openAppendFile(path, { mode, tighten, calls }));
+    try {
+      const view = file.view();
+      if (view.size === 0) {
+        throw new SessionTreeError(
+          "empty-file",
+          `${file.path} is empty, and a session begins with a header line; put a copy of it in its place, or remove it.`,
+        );
+      }
+      return withLogErrors(() => new FileLog(file, firstHeader(view), calls, processes));
+    } catch (error) {
+      file.close();
+      throw error;
+    }
+  }
+
+  /** Makes a file that holds a header and lines, durable and never over another one, and opens it. Throws `exists`. */
+  static create(
+    path: string,
+    header: SessionHeader | string,
+    lines: Iterable<string | Uint8Array>,
+    calls: FileCalls = nodeFileCalls,
+  ): FileLog {
+    withLogErrors(() => createWhole(path, wholeLines(header, lines), { calls }));
+    return FileLog.open(path, "write", calls);
+  }
+
+  get view(): ByteView {
+    return this.upgraded?.view ?? withSessionErrors(this.#file.view());
+  }
+
+  async load(): Promise<ByteView> {
+    return this.view;
+  }
+
+  async readPath(leafId?: string) {
+    return withLogErrors(() => readPathWindow(this.view, leafId));
+  }
+
+  async append(
+    lines: readonly string[],
+    { durability, ifUnchanged = false }: LineAppendOptions = {},
+  ): Promise<LogAppend> {
+    if (this.upgraded && withLogErrors(() => encodeBriefly(lines).length) > 0) {
+      this.#upgrading ??= this.#upgradeOnDisk().finally(() => {
+        this.#upgrading = undefined;
+      });
+      await this.#upgrading;
+    }
+    const at = ifUnchanged ? await this.#appendIfUnchanged(lines) : this.#append(lines);
+    if (durability === "fsync") await this.flush();
+    return at;
+  }
+
+  /** One at a time among all that append so, by a lease of its own. */
+  async #appendIfUnchanged(lines: readonly string[]): Promise<LogAppend> {
+    const [calls, processes] = [this.#calls, this.#processes];
+    const turn = await takeFileLease(this.ref, { name: "turn", waitMs: TURN_MS, calls, processes });
+    try {
+      const came = withLogErrors(() => this.#file.takeIn());
+      if (came && !this.upgraded) {
+        this.#untold ??= came.from;
+        throw grown(this.ref);
+      }
+      return this.#append(lines);
+    } finally {
+      await turn.release();
+    }
+  }
+
+  #append(lines: readonly string[]): LogAppend {
+    return withLogErrors(() => {
+      const own = encodeBriefly(lines);
+      if (this.upgraded) {
+        const { size } = this.upgraded.view;
+        return { offset: size, length: 0, from: size, to: size };
+      }
+      // Counted before it is known: after a failure a part of it may stand in the file.
+      if (own.length > 0) this.#hasAppended = true;
+      const { offset, length, from, to } = this.#file.append(own);
+      const at = { offset, length, from: this.#untold ?? from, to };
+      this.#untold = undefined;
+      return at;
+    });
+  }
+
+  async flush(): Promise<void> {
+    if (this.#hasAppended) await withAsyncLogErrors(() => this.#file.synced());
+  }
+
+  async takeIn() {
+    const came = withLogErrors(() => this.#file.takeIn());
+    // What a program of that time appends meanwhile is read by who opens the file again.
+    if (this.upgraded) return null;
+    const from = this.#untold ?? came?.from;
+    this.#untold = undefined;
+    return from === undefined ? null : { from, to: came?.to ?? this.#file.view().size };
+  }
+
+  /** Lets go of the file; nothing is written. */
+  async close(): Promise<void> {
+    withLogErrors(() => this.#file.close());
+  }
+
+  /**
+   * Puts the upgraded whole in the file's place; the original stays beside it as `<file>.v1` or `.v2`. One process at a
+   * time: of two that want to, the second finds another file in the place of the one it opened, and throws `changed`.
+   */
+  async #upgradeOnDisk(): Promise<void> {
+    const { view, from } = this.upgraded!;
+    // Appending nothing says why this opening cannot write, before anything is written.
+    withLogErrors(() => this.#file.append(NOTHING));
+    const [calls, processes] = [this.#calls, this.#processes];
+    const lease = await takeFileLease(this.ref, { name: "upgrade", waitMs: UPGRADE_MS, calls, processes });
+    try {
+      withLogErrors(() => {
+        this.#file.append(NOTHING);
+        replaceWhole(this.ref, [view.read(0, view.size)], {
+          keepAs: `${this.ref}.v${from}`,
+          expectedSize: this.#openedSize,
+          calls,
+        });
+        // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
+        const file = openAppendFile(this.ref, { mode: "write", calls });
+        const old = this.#file;
+        this.#file = file;
+        this.upgraded = undefined;
+        old.close();
+      });
+    } finally {
+      await lease.release();
+    }
+  }
+}
+
+/** Reading may fail long after opening, and is the session's trouble then. */
+function withSessionErrors(view: ByteView): ByteView {
+  return {
+    size: view.size,
+    read: (offset, length) => withLogErrors(() => view.read(offset, length)),
+    readInto: (offset, target) => withLogErrors(() => view.readInto(offset, target)),
+  };
+}
+
+function* wholeLines(
+  header: SessionHeader | string,
+  lines: Iterable<string | Uint8Array>,
+): Generator<Uint8Array> {
+  yield encodeLines([headerLine(header)]);
+  if (lines instanceof ForkLines) return yield* lines.pieces();
+  for (const line of lines) {
+    if (typeof line === "string") yield encodeLines([line]);
+    else {
+      yield line;
+      yield LINE_FEED;
+    }
+  }
+}
+
+const LINE_FEED = Uint8Array.of(10);
+const NOTHING = new Uint8Array();
+
+/** Milliseconds to wait for another append that compares: each takes a few. */
+const TURN_MS = 10_000;
+
+/** Milliseconds to wait for another process that brings the file to the current format: it writes and syncs all of it. */
+const UPGRADE_MS = 60_000;

@@ -1,0 +1,162 @@
+import { encodeLines, formatLine } from "@espalier/jsonl-stream";
+import { createId, type Entry, FORMAT_VERSION, type SessionHeader, WRITER } from "../entry/entry.ts";
+import { kindOf, label, sessionInfo } from "../entry/kinds.ts";
+import { promptText } from "../request/wording.ts";
+import { labelsInForce, movingRow, nameEntry } from "../tree/queries.ts";
+import { pathRows, type Tree } from "../tree/tree.ts";
+
+/** Where a fork ends: with the entry itself, or before it. */
+export type ForkPosition = "at" | "before";
+
+/** What a fork will be made of. */
+export interface ForkPlan {
+  /** The entry the fork begins from, as it was named. */
+  entryId: string;
+  /** The leaf of the fork; null when nothing is before the entry. */
+  leafId: string | null;
+  /** Rows of the path, root first: their lines are copied as they are. */
+  rows: number[];
+  /** What is in force and not said by the copied lines: labels and the name, under the leaf, with their old times. */
+  additions: Entry[];
+  /** The text of the user message that the fork stops before, to be written anew; null otherwise. */
+  selectedText: string | null;
+}
+
+/** What a fork copies and adds. Changes nothing. Throws `unknown-entry`. */
+export function planFork(tree: Tree, entryId: string, position: ForkPosition = "at"): ForkPlan {
+  const row = tree.row(entryId);
+  const end = movingRow(tree, position === "at" ? row : tree.index.parent(row));
+  const leafId = end < 0 ? null : tree.idAt(end);
+  const rows = pathRows(tree, end);
+  return {
+    entryId,
+    leafId,
+    rows,
+    additions: additionsTo(tree, rows, leafId),
+    selectedText: position === "before" ? promptText(tree.entryAt(row)) : null,
+  };
+}
+
+/** The header of a fork of the session with this header; `ref` is where that one is kept. */
+export function forkHeader(
+  source: SessionHeader,
+  ref: string,
+  entryId: string | null,
+  now: string,
+): SessionHeader {
+  return {
+    type: "session",
+    version: FORMAT_VERSION,
+    id: createId(),
+    timestamp: now,
+    cwd: source.cwd,
+    writer: WRITER,
+    parentSession: ref,
+    parent: { sessionId: source.id, entryId, kind: "fork" },
+  };
+}
+
+function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null): Entry[] {
+  const copied = new Uint8Array(tree.length);
+  for (const row of rows) copied[row] = 1;
+  const said = saidByCopies(tree, rows);
+  const additions: Entry[] = [];
+  const add = (type: string, fields: Record<string, unknown>, timestamp: string) =>
+    additions.push({ type, id: createId(), parentId: leafId, timestamp, ...fields } as Entry);
+  for (const [targetId, inForce] of labelsInForce(tree)) {
+    if (!isCopied(tree, targetId, copied)) continue;
+    if (copied[inForce.row] === 0 || said.labels.get(targetId) !== inForce.label) {
+      add(label.type, { targetId, label: inForce.label }, inForce.timestamp);
+    }
+    said.labels.delete(targetId);
+  }
+  // A copied line may set a label that was cleared since, in a line that is not copied.
+  for (const targetId of said.labels.keys())
+    if (isCopied(tree, targetId, copied)) add(label.type, { targetId }, tree.entryAt(tree.lastRow).timestamp);
+  const named = nameEntry(tree);
+  if (named && (named.name ?? "") !== (said.name ?? ""))
+    add(sessionInfo.type, { name: named.name ?? "" }, named.timestamp);
+  return additions;
+}
+
+/** Whether an entry with this id is among the copied rows, which may be very many. */
+function isCopied(tree: Tree, id: string, copied: Uint8Array): boolean {
+  for (let row = tree.index.rowOf(id); row >= 0; row = tree.index.rowAbove(id, row))
+    if (copied[row] === 1) return true;
+  return false;
+}
+
+/** Labels and name that the copied lines say by themselves. */
+function saidByCopies(tree: Tree, rows: readonly number[]) {
+  const labels = new Map<string, string>();
+  let name: string | undefined;
+  for (const row of rows) {
+    const { type } = tree.kindAt(row);
+    if (type !== label.type && type !== sessionInfo.type) continue;
+    const entry = tree.entryAt(row);
+    if (kindOf(entry).problem?.(entry)) continue;
+    if (sessionInfo.is(entry)) name = entry.name;
+    else if (label.is(entry) && entry.label) labels.set(entry.targetId, entry.label);
+    else if (label.is(entry)) labels.delete(entry.targetId);
+  }
+  return { labels, name };
+}
+
+/** Bytes copied at once, lines beyond it aside. */
+const PIECE = 1 << 20;
+const LINE_FEED = 10;
+
+/**
+ * The lines of a fork, one at a time: the path's own bytes, then the additions. A store that keeps the session they
+ * come from (the header's `parentSession`) may follow the plan instead, and copy them where they are.
+ */
+export class ForkLines implements Iterable<string | Uint8Array> {
+  /** The plan that the lines follow. */
+  readonly plan: ForkPlan;
+  readonly #tree: Tree;
+
+  constructor(tree: Tree, plan: ForkPlan) {
+    this.#tree = tree;
+    this.plan = plan;
+  }
+
+  /** Each line without its end: those of the path as bytes, the additions as JSON text. */
+  *[Symbol.iterator](): Generator<string | Uint8Array> {
+    for (const row of this.plan.rows) yield this.#tree.bytesAt(row);
+    for (const entry of this.plan.additions) yield formatLine(entry);
+  }
+
+  /**
+   * The same as bytes, a newline behind each line, in pieces as large as the path stands together in the log: for who
+   * writes bytes, a piece for each line costs more than copying it. Each is good until the next is asked for.
+   */
+  *pieces(): Generator<Uint8Array> {
+    const { index, view } = this.#tree;
+    const { rows, additions } = this.plan;
+    const buffer = new Uint8Array(PIECE);
+    for (let at = 0; at < rows.length; ) {
+      const start = index.offset(rows[at]!);
+      let end = start + index.lineLength(rows[at]!);
+      const ends = [end];
+      for (at++; at < rows.length && index.offset(rows[at]!) === end + 1; at++) {
+        const next = end + 1 + index.lineLength(rows[at]!);
+        if (next - start >= PIECE) break;
+        end = next;
+        ends.push(end);
+      }
+      const length = end - start;
+      // A line that is longer than the buffer is a piece of its own.
+      const piece = length < PIECE ? buffer.subarray(0, length + 1) : new Uint8Array(length + 1);
+      view.readInto(start, piece.subarray(0, length));
+      // Whatever ended the lines, or stood between two that a torn write put on one.
+      for (const lineEnd of ends) piece[lineEnd - start] = LINE_FEED;
+      yield piece;
+    }
+    yield encodeLines(additions.map((entry) => formatLine(entry)));
+  }
+}
+
+/** The lines of a fork. */
+export function forkLines(tree: Tree, plan: ForkPlan): ForkLines {
+  return new ForkLines(tree, plan);
+}

@@ -1,0 +1,431 @@
+import { constants, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { hostname } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { JsonlError } from "@espalier/jsonl-stream";
+import {
+  closeFile,
+  discard,
+  type FileCalls,
+  type FileFacts,
+  nodeFileCalls,
+  openView,
+  systemCode,
+  uninterrupted,
+} from "@espalier/jsonl-stream/node";
+import { SessionTreeError } from "../entry/error.ts";
+import type { LeaseOptions, SessionLease } from "./store.ts";
+
+/** What a lease file says, as one JSON object. */
+interface Lease extends ProcessIdentity {
+  /** ISO 8601, UTC. */
+  since: string;
+  /** Tells two leases of one process apart. */
+  owner: string;
+}
+
+/**
+ * The names that are leased: `lease`, writing a session; `upgrade`, bringing its file to the current format; `turn`, one
+ * append that compares first.
+ */
+const NAMES = ["lease", "upgrade", "turn"] as const;
+
+/** How a lease file is taken. */
+interface FileLeaseOptions extends LeaseOptions {
+  /** Default `lease`. */
+  name?: (typeof NAMES)[number];
+  /** Default: the calls of `node:fs`. */
+  calls?: FileCalls;
+  /** Default: those of this machine. */
+  processes?: Processes;
+}
+
+/** Milliseconds after which a rival who neither takes the lease nor withdraws his candidate is reported as the owner. */
+const RIVALS_MS = 5_000;
+
+/** Milliseconds after which a draft that says nothing was left by a process that died while it wrote it. */
+const DRAFT_MS = 60_000;
+
+/** Answers of systems that have no hard links. */
+const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
+
+/** How often a file is removed that stays: twice more, so that no single failing call leaves one behind. */
+const REMOVALS = 3;
+
+/**
+ * Takes the lease of a session file, `<file>.lease`, or another one of {@link NAMES}.
+ *
+ * A process that wants it (1) puts a candidate of its own beside it, `<file>.lease-<12 hex digits>`, whole; (2) looks
+ * for other candidates of living processes, and only if there are none (3) reads the lease; only if that has no living
+ * owner (4) renames its candidate to the lease. So two never have it: of two that got to (4), say that A put its
+ * candidate there first. It is there until A's (4), so B, which looks later, either finds it and stops, or looks after
+ * A's (4), and then finds A's lease in (3). Where two find each other's candidate, the one with the smaller name keeps
+ * it and looks again, and the other withdraws its own for a moment.
+ *
+ * Where there is no lease file at all, none of this is needed, and no folder is read: the candidate is linked to its
+ * name, which fails where another process did so first. A rename is for a dead owner's lease alone, which stays until then.
+ *
+ * @throws SessionTreeError `busy`, `not-found`, `unreadable`, `write-failed`
+ */
+export async function takeFileLease(path: string, options: FileLeaseOptions = {}): Promise<SessionLease> {
+  const { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses } = options;
+  const files = new LeaseFiles(`${path}.${name}`, calls, processes);
+  const owner = calls.randomName();
+  const own = `${files.path}-${owner}`;
+  try {
+    let waited = 0;
+    const pause = (milliseconds: number) => {
+      waited += milliseconds;
+      return processes.pause(milliseconds);
+    };
+    const since = new Date(processes.now()).toISOString();
+    const lease: Lease = { ...processes.own(), since, owner };
+    let facts: FileFacts | undefined;
+    const withdraw = () => {
+      files.remove(own, owner);
+      facts = undefined;
+    };
+    let canLink = true;
+    for (;;) {
+      // Once: while it is there it is not touched, so that no listing can miss it.
+      facts ??= files.put(own, lease);
+      const linked: boolean | undefined = canLink ? files.link(own) : undefined;
+      if (linked) {
+        const held = facts;
+        discard([own], calls);
+        return { release: async () => release(files, owner, held) };
+      }
+      canLink = linked === false;
+      const rivals = files.rivalsOf(own);
+      const holder = files.read(files.path);
+      if (files.isLive(holder)) {
+        withdraw();
+        if (waited >= waitMs) throw busy(files, path, holder);
+        await pause(10);
+      } else if (rivals.length === 0) {
+        // Given back since it was looked at.
+        if (canLink && !files.isThere()) continue;
+        const held = facts;
+        uninterrupted(() => calls.renameSync(own, files.path));
+        return { release: async () => release(files, owner, held) };
+      } else {
+        if (waited > RIVALS_MS) throw busy(files, path, rivals[0]!.lease);
+        if (rivals.some((rival) => rival.path < own)) withdraw();
+        await pause(1 + Math.random() * 4);
+      }
+    }
+  } catch (error) {
+    try {
+      files.remove(own, owner);
+    } catch {
+      // It counts as free now, and the first error says more.
+    }
+    if (error instanceof SessionTreeError) throw error;
+    throw leaseError(path, name, error);
+  }
+}
+
+/** The lease files of a session: its leases, candidates for them, and what a process left that died while it wrote one. */
+export function leaseFiles(path: string): string[] {
+  const beside = readdirSync(dirname(path)).map((name) => join(dirname(path), name));
+  return NAMES.flatMap((name) => {
+    const beginning = `${path}.${name}`;
+    const isOurs = (file: string) => /^(?:|-[0-9a-f]{12}(?:\.tmp)?)$/.test(file.slice(beginning.length));
+    return beside.filter((file) => file.startsWith(beginning) && isOurs(file));
+  });
+}
+
+/** A second call does nothing; one after a failure tries again. */
+function release(files: LeaseFiles, owner: string, { dev, ino, mtimeNs }: FileFacts): void {
+  try {
+    // No process takes it from a living owner; what is another file by now was put there by hand, or by our successor.
+    files.remove(
+      files.path,
+      owner,
+      (facts) => facts.ino === ino && facts.dev === dev && facts.mtimeNs === mtimeNs,
+    );
+  } catch (cause) {
+    const code = systemCode(cause) ?? "see cause";
+    const message = `${files.path} could not be removed (${code}). For this process the session is free; remove that file for others.`;
+    throw new SessionTreeError("write-failed", message, { cause });
+  }
+}
+
+/** The files of one lease, and what they say. */
+class LeaseFiles {
+  /** Of the lease itself. */
+  readonly path: string;
+  readonly #calls: FileCalls;
+  readonly processes: Processes;
+
+  constructor(path: string, calls: FileCalls, processes: Processes) {
+    this.path = path;
+    this.#calls = calls;
+    this.processes = processes;
+  }
+
+  /** Writes a lease beside and gives it its name, so that a reader sees all of it or nothing. */
+  put(path: string, lease: Lease): FileFacts {
+    const calls = this.#calls;
+    const draft = `${path}.tmp`;
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
+    try {
+      const fd = uninterrupted(() => calls.openSync(draft, flags, 0o600));
+      let facts: FileFacts;
+      try {
+        const bytes = Buffer.from(`${JSON.stringify(lease)}\n`);
+        const count = uninterrupted(() => calls.writeSync(fd, bytes, 0, bytes.length, null));
+        if (count < bytes.length) throw new JsonlError("short-write", `${draft} did not fit on its disk.`);
+        facts = uninterrupted(() => calls.fstatSync(fd));
+      } finally {
+        closeFile(draft, fd, calls);
+      }
+      uninterrupted(() => calls.renameSync(draft, path));
+      return facts;
+    } catch (error) {
+      discard([draft], calls);
+      throw error;
+    }
+  }
+
+  /** Gives a candidate the name of the lease; false where there is one, undefined where there are no links. */
+  link(candidate: string): boolean | undefined {
+    try {
+      uninterrupted(() => this.#calls.linkSync(candidate, this.path));
+      return true;
+    } catch (error) {
+      const code = systemCode(error) ?? "";
+      if (code === "EEXIST") return false;
+      if (WITHOUT_LINKS.has(code)) return undefined;
+      throw error;
+    }
+  }
+
+  /** Whether something has the name of the lease. */
+  isThere(): boolean {
+    return uninterrupted(() => this.#calls.lstatSync(this.path)) !== undefined;
+  }
+
+  /** Undefined when there is none, or none that can be understood: what a power cut left of one has no living owner. */
+  read(path: string): Lease | undefined {
+    let text: string;
+    try {
+      const view = openView(path, { calls: this.#calls });
+      try {
+        text = Buffer.from(view.read(0, view.size)).toString();
+      } finally {
+        view.close();
+      }
+    } catch (error) {
+      // A FIFO would never answer, and a link leads to something that is not ours.
+      if (error instanceof JsonlError && ["not-found", "not-a-file", "shrunk"].includes(error.code))
+        return undefined;
+      throw error;
+    }
+    try {
+      const lease = JSON.parse(text) as Lease;
+      if (!isProcessNumber(lease?.pid) || typeof lease.host !== "string") return undefined;
+      // Another version may have written less of it: who writes is known all the same.
+      return { ...lease, since: typeof lease.since === "string" ? lease.since : "" };
+    } catch {
+      // Never written by us like this while its owner lived: see `put`.
+      return undefined;
+    }
+  }
+
+  isLive(lease: Lease | undefined): lease is Lease {
+    return (
+      lease !== undefined && !this.processes.abandoned.has(lease.owner) && this.processes.mayBeRunning(lease)
+    );
+  }
+
+  /** Candidates of living processes; what dead ones left is removed. */
+  rivalsOf(own: string): { path: string; lease: Lease }[] {
+    const rivals = [];
+    const beginning = `${basename(this.path)}-`;
+    const folder = dirname(this.path);
+    for (const name of uninterrupted(() => this.#calls.readdirSync(folder))) {
+      if (!name.startsWith(beginning)) continue;
+      const ending = name.slice(beginning.length);
+      const path = join(folder, name);
+      if (/^[0-9a-f]{12}\.tmp$/.test(ending)) this.#sweepDraft(path);
+      if (path === own || !/^[0-9a-f]{12}$/.test(ending)) continue;
+      const lease = this.read(path);
+      if (this.isLive(lease)) rivals.push({ path, lease });
+      else discard([path], this.#calls);
+    }
+    return rivals;
+  }
+
+  /**
+   * Removes a file, or where that fails makes it say nothing, so that it has no owner. Where that fails too, `owner`
+   * counts for nothing in this process, and the error is thrown.
+   */
+  remove(path: string, owner: string, isOurs: (facts: FileFacts) => boolean = () => true): void {
+    let failure: unknown;
+    for (let attempt = 0; attempt < REMOVALS; attempt += 1) {
+      try {
+        const there = uninterrupted(() => this.#calls.lstatSync(path));
+        if (there && isOurs(there)) uninterrupted(() => this.#calls.unlinkSync(path));
+        return;
+      } catch (error) {
+        if (systemCode(error) === "ENOENT") return;
+        failure = error;
+      }
+    }
+    try {
+      this.#empty(path, isOurs);
+    } catch {
+      this.processes.abandoned.add(owner);
+      throw failure;
+    }
+  }
+
+  #empty(path: string, isOurs: (facts: FileFacts) => boolean): void {
+    const flags = constants.O_WRONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0);
+    const fd = uninterrupted(() => this.#calls.openSync(path, flags));
+    try {
+      if (isOurs(uninterrupted(() => this.#calls.fstatSync(fd))))
+        uninterrupted(() => this.#calls.ftruncateSync(fd, 0));
+    } finally {
+      closeFile(path, fd, this.#calls);
+    }
+  }
+
+  #sweepDraft(path: string): void {
+    const there = uninterrupted(() => this.#calls.lstatSync(path));
+    const age = this.processes.now() - Number((there?.mtimeNs ?? 0n) / 1_000_000n);
+    if (there && age > DRAFT_MS) discard([path], this.#calls);
+  }
+}
+
+/** The system takes 0 and negative numbers for groups of processes, our own among them. */
+const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
+
+function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): SessionTreeError {
+  const act = files.path.endsWith(".upgrade") ? "brought to the current format" : "written";
+  const isHere = host === files.processes.own().host;
+  const cure = isHere ? "or end that process" : `or, if that machine has given it up, remove ${files.path}`;
+  const message = `${path} is being ${act} by process ${pid} on ${host}${since && ` since ${since}`}; read it only, fork it, share it, ${cure}.`;
+  return new SessionTreeError("busy", message, { holder: { pid, host, since } });
+}
+
+function leaseError(path: string, name: string, cause: unknown): SessionTreeError {
+  const code = systemCode(cause instanceof JsonlError ? (cause.cause ?? cause) : cause);
+  if (code === "ENOENT")
+    return new SessionTreeError("not-found", `${path} is gone, or its folder is; name one that is there.`, {
+      cause,
+    });
+  const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
+  return new SessionTreeError("write-failed", message, { cause });
+}
+
+/** What tells one process from all others, also from those that get its number later. Null where a system does not say. */
+export interface ProcessIdentity {
+  pid: number;
+  /** When it was started, in ticks since the machine was; another process with the same number has another. */
+  processStart: string | null;
+  /** The start of the machine: a process number means nothing after the next one. */
+  boot: string | null;
+  host: string;
+  /** The space in which the number counts: containers on one machine count for themselves. */
+  pidSpace: string | null;
+}
+
+/** The processes of this machine and its clock; tests pass one in which they simulate several. */
+export interface Processes {
+  /** This process. */
+  own(): ProcessIdentity;
+  /**
+   * Whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
+   * from here: it counts as running. What cannot be told at all counts so too.
+   * @throws SessionTreeError `unreadable`
+   */
+  mayBeRunning(other: ProcessIdentity): boolean;
+  /** Milliseconds since 1970. */
+  now(): number;
+  /** Waits. */
+  pause(milliseconds: number): Promise<void>;
+  /** Owners of leases that this process gave up and whose files it could not remove: they count as free. */
+  readonly abandoned: Set<string>;
+}
+
+let known: ProcessIdentity | undefined;
+
+/** What a system answers that says nothing about a process. */
+const SILENT: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM"]);
+
+/** The processes and the clock of this machine. */
+export const systemProcesses: Processes = {
+  own: ownIdentity,
+  mayBeRunning,
+  now: () => Date.now(),
+  pause: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
+  abandoned: new Set(),
+};
+
+function ownIdentity(): ProcessIdentity {
+  known ??= {
+    pid: process.pid,
+    processStart: startOf(process.pid),
+    boot: read("/proc/sys/kernel/random/boot_id")?.trim() ?? null,
+    host: hostname(),
+    pidSpace: pidSpace(),
+  };
+  return known;
+}
+
+function mayBeRunning(other: ProcessIdentity): boolean {
+  const own = ownIdentity();
+  if (other.host !== own.host) return true;
+  if (other.boot !== null && own.boot !== null && other.boot !== own.boot) return false;
+  if (other.pidSpace !== own.pidSpace) return true;
+  if (!exists(other.pid)) return false;
+  const start = startOf(other.pid);
+  // Gone in between, or nothing here says when processes were started.
+  if (start === null) return other.processStart === null || exists(other.pid);
+  return other.processStart === null || other.processStart === start;
+}
+
+function exists(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // A process of another user cannot be asked, but it is there.
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "EPERM") return true;
+    if (code === "ESRCH") return false;
+    throw new SessionTreeError("unreadable", `It cannot be told whether process ${pid} runs.`, {
+      cause: error,
+    });
+  }
+}
+
+/** The 22nd field of `/proc/<pid>/stat`; counted behind the name, which may hold spaces and brackets. A zombie has ended. */
+function startOf(pid: number): string | null {
+  const stat = read(`/proc/${pid}/stat`);
+  if (stat === undefined) return null;
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return fields[0] === "Z" || fields[0] === "X" ? "ended" : (fields[19] ?? null);
+}
+
+function pidSpace(): string | null {
+  try {
+    return readlinkSync("/proc/self/ns/pid");
+  } catch {
+    // No such system, or not allowed to look: then all numbers of the machine are taken for one space.
+    return null;
+  }
+}
+
+function read(path: string): string | undefined {
+  try {
+    return uninterrupted(() => readFileSync(path, "utf8"));
+  } catch (cause) {
+    const code = systemCode(cause) ?? "see cause";
+    // A system without /proc, a process that has just ended, or one that may not be looked at.
+    if (SILENT.has(code)) return undefined;
+    // No descriptor left, for one: to go on as if nothing were known would be remembered as the truth.
+    throw new SessionTreeError("unreadable", `${path} cannot be read (${code}); try again.`, { cause });
+  }
+}

@@ -1,0 +1,128 @@
+import { type ByteView, forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
+import type { SessionHeader } from "../entry/entry.ts";
+import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/kinds.ts";
+import { EntryScan, GlueMarks, readLineParts, scanEntry, spells } from "../entry/line.ts";
+import { messageText } from "../entry/message.ts";
+import { UsualLines } from "../tree/compiled-scan.ts";
+import type { SessionListing } from "./store.ts";
+
+/** Characters of the first message that a list shows. */
+const FIRST_MESSAGE_LENGTH = 200;
+
+/** How far into a log the first user message is looked for. */
+const HEAD_BYTES = 256 * 1024;
+
+/** Bytes read at a time from the end: what was just read is then still where the processor has it at hand. */
+const BLOCK = 64 * 1024;
+
+/** Bytes read at a time where a log begins: mostly the first user message is among them. */
+const HEAD_BLOCK = 16 * 1024;
+
+/** What a list shows that is not said in the log. */
+export interface ListedAt {
+  /** What the log is kept under. */
+  ref: string;
+  /** When the log was last written, ISO 8601. */
+  modified: string;
+  /** Bytes that stand there, where that is not what is read. */
+  bytes?: number | undefined;
+}
+
+/**
+ * Returns what a list shows of a log: the first user message from its beginning (as far as 256 KiB), the name and the
+ * newest compaction by a search from its end. Undefined when the log has no header and no entry. For authors of stores:
+ * what `SessionStore.list` yields.
+ */
+export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
+  const usual = new UsualLines();
+  try {
+    return listingBy(usual, view, at);
+  } finally {
+    usual.release();
+  }
+}
+
+function listingBy(usual: UsualLines, view: ByteView, at: ListedAt): SessionListing | undefined {
+  const head = readHead(usual, view);
+  if (!head.header && !head.hasEntries) return undefined;
+  return {
+    id: head.header?.id ?? "",
+    ref: at.ref,
+    cwd: head.header?.cwd ?? "",
+    firstMessage: head.firstMessage,
+    modified: at.modified,
+    bytes: at.bytes ?? view.size,
+    parent: head.header?.parent ?? null,
+    ...readTail(usual, view),
+  };
+}
+
+/** A message as a list shows it: the beginning of its text. */
+export function listedMessage({ message }: MessageEntry): string {
+  // No character has more than two code units: of a text of megabytes no more is taken apart.
+  const beginning = messageText(message).slice(0, 2 * FIRST_MESSAGE_LENGTH);
+  return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("");
+}
+
+function readHead(usual: UsualLines, view: ByteView) {
+  let header: SessionHeader | undefined;
+  let firstMessage: string | null = null;
+  let hasEntries = false;
+  forEachLine(
+    view,
+    (block, start, end, offset) => {
+      for (const part of readLineParts(block.subarray(start, end))) {
+        // As for who opens it: behind an entry there is none.
+        if (part.is === "header" && !hasEntries) header ??= part.header;
+        else if (part.is === "entry") hasEntries = true;
+        if (part.is === "entry" && isMessage(part.entry, "user")) {
+          firstMessage = listedMessage(part.entry);
+          return false;
+        }
+      }
+      return offset > HEAD_BYTES ? false : undefined;
+    },
+    { blockSize: HEAD_BLOCK, finder: usual },
+  );
+  return { header, firstMessage, hasEntries };
+}
+
+function readTail(
+  usual: UsualLines,
+  view: ByteView,
+): Pick<SessionListing, "name" | "updatedAt" | "lastCompaction"> {
+  const found = {
+    name: undefined as string | undefined,
+    updatedAt: null as string | null,
+    lastCompaction: null as string | null,
+  };
+  const scan = new EntryScan();
+  const marks = new GlueMarks();
+  forEachLineBackward(
+    view,
+    (block, start, end, offset) => {
+      if (start === end) return undefined;
+      const { isUsual } = usual;
+      if (isUsual) usual.scanInto(scan, start);
+      const isSure =
+        isUsual ||
+        (scanEntry(block, start, end, scan) && !marks.between(block, offset - start, scan.stop, end));
+      const isSought = SOUGHT.some((type) => spells(block, scan.typeStart, scan.typeEnd, type));
+      if (isSure && found.updatedAt !== null && !isSought) return undefined;
+      for (const part of readLineParts(block.subarray(start, end)).reverse()) {
+        if (part.is !== "entry") continue;
+        const { entry } = part;
+        const time = typeof entry.timestamp === "string" ? entry.timestamp : null;
+        found.updatedAt ??= time;
+        if (sessionInfo.is(entry)) found.name ??= entry.name ?? "";
+        if (compaction.is(entry)) found.lastCompaction ??= time;
+      }
+      return found.name !== undefined && found.lastCompaction !== null ? false : undefined;
+    },
+    { blockSize: BLOCK, finder: usual },
+  );
+  return { ...found, name: found.name || null };
+}
+
+/** The types of which the newest is told. */
+const SOUGHT = [sessionInfo.type, compaction.type].map((type) => new TextEncoder().encode(type));

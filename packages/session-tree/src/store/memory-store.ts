@@ -1,0 +1,304 @@
+import { type ByteView, bytesView, encodeLines } from "@espalier/jsonl-stream";
+import { readPathWindow } from "../context/window.ts";
+import type { SessionHeader } from "../entry/entry.ts";
+import { grown, type LeaseHolder, SessionTreeError, withLogErrors } from "../entry/error.ts";
+import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
+import { listingOf } from "./listing.ts";
+import {
+  type LeaseOptions,
+  type LineAppendOptions,
+  type LogAppend,
+  type OpenMode,
+  type SessionLease,
+  type SessionListing,
+  type SessionLog,
+  type SessionRef,
+  type SessionStore,
+  sessionRef,
+} from "./store.ts";
+import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
+
+/** A session, or what stood in its place in an old format: that is in no list, has no id, and goes with the session. */
+interface StoredSession extends MemoryPlace {
+  id?: string;
+  originalOf?: string;
+}
+
+/** Sessions that live as long as the process. */
+export function memoryStore(): SessionStore {
+  const sessions = new Map<string, StoredSession>();
+  const leases = new MemoryLeases();
+  const assertFree = (ref: string) => {
+    if (!sessions.has(ref)) return;
+    throw new SessionTreeError("exists", `There is a session ${ref} already; give the new one another name.`);
+  };
+  /** What is kept under its id has it; else all that have it. */
+  const refsOf = (id: string): string[] =>
+    sessions.get(id)?.id === id
+      ? [id]
+      : [...sessions].filter(([, session]) => session.id === id).map(([ref]) => ref);
+  const find = (named: SessionRef): string => {
+    const asked = sessionRef(named);
+    const refs = "id" in asked ? refsOf(asked.id) : sessions.has(asked.file) ? [asked.file] : [];
+    if (refs.length === 1) return refs[0]!;
+    const text = "id" in asked ? asked.id : asked.file;
+    if (refs.length === 0) throw notFound(text);
+    const message = `Several sessions have the id ${text}: ${refs.join(" and ")}; name one of them by { file }.`;
+    throw new SessionTreeError("ambiguous", message);
+  };
+  const open = (ref: string, mode: OpenMode) =>
+    new MemoryLog(ref, sessions.get(ref)!, mode, (name, bytes) => {
+      assertFree(name);
+      sessions.set(name, { bytes, originalOf: ref });
+    });
+  return {
+    async create(header, lines = [], name) {
+      const { id } = parsedHeader(header);
+      const ref = name ?? id;
+      const bytes = new GrowingBytes(new Uint8Array());
+      withLogErrors(() => {
+        bytes.add(encodeLines([headerLine(header)]));
+        for (const line of lines) {
+          bytes.add(typeof line === "string" ? encodeLines([line]) : line);
+          if (typeof line !== "string") bytes.add(LINE_FEED);
+        }
+      });
+      assertFree(ref);
+      if (name === undefined && refsOf(id).length > 0)
+        throw new SessionTreeError(
+          "exists",
+          `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
+        );
+      sessions.set(ref, { bytes, id });
+      return open(ref, "write");
+    },
+    async open(ref, mode) {
+      return open(find(ref), mode);
+    },
+    async *list(): AsyncGenerator<SessionListing> {
+      // Where the clock tells no difference, what was created later stands first.
+      const newestFirst = [...sessions]
+        .filter(([, { originalOf }]) => originalOf === undefined)
+        .reverse()
+        .sort(([, { bytes: a }], [, { bytes: b }]) => b.modified - a.modified);
+      for (const [ref, { bytes }] of newestFirst) {
+        const modified = new Date(bytes.modified).toISOString();
+        const listing = listingOf(open(ref, "read").view, { ref, modified, bytes: bytes.size });
+        if (listing) yield listing;
+      }
+    },
+    async lease(ref, options) {
+      return leases.take(find(ref), options);
+    },
+    async delete(named) {
+      const ref = find(named);
+      await leases.take(ref).then((lease) => lease.release());
+      const removed = [...sessions].filter(([name, { originalOf }]) => name === ref || originalOf === ref);
+      for (const [name] of removed) sessions.delete(name);
+      return removed.map(([name]) => name);
+    },
+  };
+}
+
+const LINE_FEED = Uint8Array.of(10);
+
+const notFound = (ref: string) =>
+  new SessionTreeError(
+    "not-found",
+    `There is no session ${ref} in this store; its list has those there are.`,
+  );
+
+/** What stands under a name: bytes that grow, and others in their place once an old format was brought to the current one. */
+interface MemoryPlace {
+  bytes: GrowingBytes;
+}
+
+/** A log whose bytes live in memory. Several of them on the same place behave as several writers of one file. */
+class MemoryLog implements SessionLog {
+  readonly ref: string;
+  readonly header: SessionHeader | undefined;
+  upgraded: UpgradedLog | undefined;
+  readonly #place: MemoryPlace;
+  readonly #mode: OpenMode;
+  readonly #keep: (name: string, original: GrowingBytes) => void;
+  #bytes: GrowingBytes;
+  #seen: number;
+  #closed = false;
+
+  /** @param keep called with what stood there, and the name it is to be kept under, before an old format is replaced */
+  constructor(
+    ref: string,
+    place: MemoryPlace,
+    mode: OpenMode,
+    keep: (name: string, original: GrowingBytes) => void,
+  ) {
+    this.ref = ref;
+    this.#place = place;
+    this.#mode = mode;
+    this.#keep = keep;
+    this.#bytes = place.bytes;
+    this.#seen = place.bytes.size;
+    const view = place.bytes.view();
+    this.header = firstHeader(view);
+    this.upgraded = upgradeLog(view, this.header);
+  }
+
+  get view(): ByteView {
+    return this.upgraded?.view ?? this.#bytes.view(this.#seen);
+  }
+
+  async load(): Promise<ByteView> {
+    return this.view;
+  }
+
+  async readPath(leafId?: string) {
+    return readPathWindow(this.view, leafId);
+  }
+
+  async append(
+    lines: readonly string[],
+    { ifUnchanged = false }: LineAppendOptions = {},
+  ): Promise<LogAppend> {
+    if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
+    if (this.#mode === "read")
+      throw new SessionTreeError("read-only", "The session was opened for reading; open it for writing.");
+    const own = withLogErrors(() => encodeLines(lines));
+    const { size: from } = this.view;
+    if (own.length === 0) return { offset: from, length: 0, from, to: from };
+    if (ifUnchanged && !this.upgraded && this.#bytes.size !== this.#seen) throw grown(this.ref);
+    this.#makeCurrent();
+    this.#bytes.startLine();
+    const offset = this.#bytes.size;
+    this.#bytes.add(own);
+    this.#seen = this.#bytes.size;
+    return { offset, length: own.length, from, to: this.#seen };
+  }
+
+  async takeIn() {
+    this.#assertSame();
+    const from = this.#seen;
+    if (this.upgraded) return null;
+    this.#seen = this.#bytes.size;
+    return this.#seen > from ? { from, to: this.#seen } : null;
+  }
+
+  async flush(): Promise<void> {
+    if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+  }
+
+  #assertSame(): void {
+    if (this.#place.bytes === this.#bytes) return;
+    const message = `${this.ref} was brought to the current format by somebody else; open it again.`;
+    throw new SessionTreeError("changed", message);
+  }
+
+  #makeCurrent(): void {
+    this.#assertSame();
+    if (!this.upgraded) return;
+    const { view, from } = this.upgraded;
+    this.#keep(`${this.ref}.v${from}`, this.#bytes);
+    this.#bytes = new GrowingBytes(view.read(0, view.size));
+    this.#place.bytes = this.#bytes;
+    this.#seen = view.size;
+    this.upgraded = undefined;
+  }
+}
+
+/**
+ * A log over bytes at hand: a file dropped onto a page, a fixture. Bytes of an old format are read as the current one.
+ * Appending extends a copy, never the given bytes.
+ */
+export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
+  const view = bytesView(bytes);
+  return new MemoryLog(ref, { bytes: new GrowingBytes(view.read(0, view.size)) }, "write", () => undefined);
+}
+
+/**
+ * The leases of a store within one process, where no owner can be dead: what `SessionStore.lease` needs for a store whose
+ * sessions no other process writes.
+ */
+export class MemoryLeases {
+  readonly #held = new Map<string, { holder: LeaseHolder; released: Promise<void> }>();
+
+  /**
+   * Takes the lease of what is kept under `ref`; waits for its owner as `waitMs` says.
+   * @throws SessionTreeError `busy` with the `holder`
+   */
+  async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
+    const deadline = Date.now() + waitMs;
+    for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
+      const left = deadline - Date.now();
+      if (left <= 0) throw busy(ref, held.holder);
+      await releasedWithin(held.released, left);
+    }
+    let settle: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => {
+      settle = resolve;
+    });
+    const holder = { pid: 0, host: "this process", since: new Date().toISOString() };
+    const own = { holder, released };
+    this.#held.set(ref, own);
+    return {
+      release: async () => {
+        if (this.#held.get(ref) === own) this.#held.delete(ref);
+        settle();
+      },
+    };
+  }
+}
+
+/** Returns when that is over, or so many milliseconds; no timer is left that would keep a program from its end. */
+async function releasedWithin(released: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await Promise.race([released, late]);
+  clearTimeout(timer);
+}
+
+function busy(ref: string, holder: LeaseHolder): SessionTreeError {
+  const message = `${ref} is being written since ${holder.since}; read it only, fork it, or share it.`;
+  return new SessionTreeError("busy", message, { holder });
+}
+
+/** Bytes in memory that only grow: a view of them keeps what it had. */
+export class GrowingBytes {
+  #buffer: Uint8Array;
+  /** Bytes in it. */
+  size: number;
+  /** When something was added last, epoch milliseconds. */
+  modified = Date.now();
+
+  constructor(initial: Uint8Array) {
+    this.#buffer = initial;
+    this.size = initial.length;
+  }
+
+  /** Bytes up to `size`, which never change again; a later, longer view may live in another buffer. */
+  view(size = this.size): ByteView {
+    return bytesView(this.#buffer.subarray(0, size));
+  }
+
+  /** Ends a line that has no end yet. */
+  startLine(): void {
+    if (this.size > 0 && this.#buffer[this.size - 1] !== 10) this.add(LINE_FEED);
+  }
+
+  /** Copies bytes behind what is there. */
+  add(bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
+    if (this.size + bytes.length > this.#buffer.length) {
+      const larger = new Uint8Array(Math.max(1_024, (this.size + bytes.length) * 2));
+      larger.set(this.#buffer.subarray(0, this.size));
+      this.#buffer = larger;
+    }
+    this.#buffer.set(bytes, this.size);
+    this.size += bytes.length;
+    this.modified = Date.now();
+  }
+}

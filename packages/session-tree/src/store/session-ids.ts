@@ -1,0 +1,316 @@
+import { createHash, randomBytes } from "node:crypto";
+import {
+  appendFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { basename, join, relative, resolve, sep } from "node:path";
+import { SessionTreeError } from "../entry/error.ts";
+import { makeFolder } from "./files.ts";
+import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
+
+/** Bytes of the list of known files up to which folders are read at every question: some thousand names, one millisecond. */
+const SMALL = 64 * 1024;
+
+/** Bytes of that list for which reading the folders again waits a millisecond: it takes about a hundredth of the time then. */
+const BYTES_A_MS = 400;
+
+/** New files whose headers are read at once; where there are more, names that the store gives are believed. */
+const READ_AT_ONCE = 1_000;
+
+/** Milliseconds after which a claim without a session was left by a process that died. */
+const CLAIM_MS = 60_000;
+const STORE_NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z_([^_/\\]+)\.jsonl$/;
+
+/** A claim: which files have an id. Its first line is this, as JSON; a second one says that the files are there. */
+interface Claim {
+  id: string;
+  files: string[];
+  by: ProcessIdentity;
+  isMade: boolean;
+}
+
+/**
+ * The ids of the sessions below a home. A session whose place the store chose has a claim on its id, a file of its own
+ * in `<home>/ids`, made by a call that fails where it exists: so an id is taken once, and found without reading a folder.
+ *
+ * Files that come by other ways (copies, older programs, backups) are found by reading the folders, which `ids/known`
+ * remembers. In a small store that happens at every question; in a large one it may take one percent of the time, so that
+ * a copy is noticed within seconds (40,000 sessions: 7). Everything here is derived: without it the folders are read.
+ */
+export class SessionIds {
+  readonly #folder: string;
+  readonly #claims: string;
+  readonly #known: string;
+  readonly #idOf: (path: string) => string | undefined;
+  readonly #processes: Processes;
+
+  /** @param idOf the id in a file's header; undefined where it has none, or is gone */
+  constructor(home: string, idOf: (path: string) => string | undefined, processes: Processes) {
+    this.#processes = processes;
+    this.#folder = join(home, "sessions");
+    this.#claims = join(home, "ids");
+    this.#known = join(this.#claims, "known");
+    this.#idOf = idOf;
+  }
+
+  /**
+   * The one file with this id.
+   * @throws SessionTreeError `not-found`, `ambiguous`, `unreadable`
+   */
+  find(id: string): string {
+    const files = this.#filesOf(id, true);
+    if (files.length === 1) return files[0]!;
+    if (files.length === 0)
+      throw new SessionTreeError(
+        "not-found",
+        `There is no session with the id ${JSON.stringify(id)}; \`espalier list\` shows the sessions there are.`,
+      );
+    throw new SessionTreeError(
+      "ambiguous",
+      `${files.length} files have the id ${id}: ${files.sort().join(" and ")}; name one of them, or delete the one that is not wanted.`,
+    );
+  }
+
+  /**
+   * Makes a session with an id that no other one below the home has.
+   * @throws SessionTreeError `exists`, `write-failed`, and what `make` throws
+   */
+  async create<Made>(id: string, path: string, make: () => Made): Promise<Made> {
+    const claim = this.#claimOf(id);
+    await this.#take(id, claim, path);
+    try {
+      const made = make();
+      appendFileSync(claim, "made\n");
+      return made;
+    } catch (error) {
+      rmSync(claim, { force: true });
+      throw error;
+    }
+  }
+
+  /** Gives an id back whose file was removed. */
+  forget(id: string): void {
+    if (this.#claimed(id).length === 0) rmSync(this.#claimOf(id), { force: true });
+  }
+
+  async #take(id: string, claim: string, path: string): Promise<void> {
+    const text = `${JSON.stringify({ id, files: [path], by: this.#processes.own() })}\n`;
+    for (;;) {
+      const [taken] = this.#filesOf(id, false);
+      if (taken !== undefined) throw exists(id, `in ${taken}`);
+      try {
+        makeFolder(this.#claims);
+        writeFileSync(claim, text, { flag: "wx", mode: 0o600 });
+        return;
+      } catch (cause) {
+        if (cause instanceof SessionTreeError) throw cause;
+        const { code } = cause as NodeJS.ErrnoException;
+        if (code !== "EEXIST")
+          throw new SessionTreeError(
+            "write-failed",
+            `The id ${id} could not be taken in ${this.#claims} (${code ?? "see cause"}); make that folder writable.`,
+            { cause },
+          );
+      }
+      if (this.#isBeingMade(claim)) throw exists(id, "which is being made");
+      await this.#removeStale(claim);
+    }
+  }
+
+  /** One at a time: of two that find a claim stale, the second looks again, and finds that of the first. */
+  async #removeStale(claim: string): Promise<void> {
+    const lease = await takeFileLease(claim, { waitMs: CLAIM_MS, processes: this.#processes });
+    try {
+      const files = readClaim(claim)?.files ?? [];
+      if (!this.#isBeingMade(claim) && !files.some((file) => existsSync(file)))
+        rmSync(claim, { force: true });
+    } finally {
+      await lease.release();
+    }
+  }
+
+  #isBeingMade(claim: string): boolean {
+    const facts = statSync(claim, { throwIfNoEntry: false });
+    if (!facts || Date.now() - facts.mtimeMs > CLAIM_MS) return false;
+    const said = readClaim(claim);
+    // Nothing is said yet by one that is being written.
+    return said === undefined || (!said.isMade && this.#processes.mayBeRunning(said.by));
+  }
+
+  #claimOf(id: string): string {
+    // Ids differ by case, and may hold what no file name can.
+    return join(this.#claims, createHash("sha256").update(id).digest("hex").slice(0, 32));
+  }
+
+  /** Files that the claim of an id names, and that have it. */
+  #claimed(id: string): string[] {
+    const files = readClaim(this.#claimOf(id))?.files ?? [];
+    return files.filter((file) => this.#idOf(file) === id);
+  }
+
+  /** @param isSure whether folders are read rather than to answer that there is none */
+  #filesOf(id: string, isSure: boolean): string[] {
+    if (id === "") return [];
+    const facts = statSync(this.#known, { throwIfNoEntry: false });
+    const isDue =
+      !facts || facts.size <= SMALL || Math.abs(Date.now() - facts.mtimeMs) >= facts.size / BYTES_A_MS;
+    if (!isDue) {
+      const claimed = this.#claimed(id);
+      if (claimed.length > 0) return claimed;
+      const known = this.#knownFiles(id);
+      if (known.length > 0) this.#write(this.#claimOf(id), claimText(id, known, this.#processes));
+      if (known.length > 0 || !isSure) return known;
+    }
+    return this.#look(id);
+  }
+
+  /** Files of the list of known ones that have an id; found in its bytes, without reading it as lines. */
+  #knownFiles(id: string): string[] {
+    const bytes = readIfThere(this.#known);
+    const beginning = Buffer.from(`\n[${JSON.stringify(id)},`);
+    const files: string[] = [];
+    for (let at = bytes.indexOf(beginning); at >= 0; at = bytes.indexOf(beginning, at + 1)) {
+      const line = bytes.subarray(at + 1, bytes.indexOf(10, at + 1)).toString();
+      files.push(resolve(this.#folder, (JSON.parse(line) as [string, string])[1]));
+    }
+    return files.filter((file) => this.#idOf(file) === id);
+  }
+
+  /** Reads the folders, and the headers of files that were not known. */
+  #look(id: string): string[] {
+    const { files, unreadable } = filesBelow(this.#folder);
+    const known = this.#readKnown();
+    const isBelieved = files.filter((file) => !known.has(file)).length > READ_AT_ONCE;
+    const ids = new Map<string, string>();
+    let hasChanged = files.length < known.size;
+    for (const file of files) {
+      const before = known.get(file);
+      const named = isBelieved ? STORE_NAME.exec(basename(file))?.[1] : undefined;
+      const now = before || named || (this.#idOf(join(this.#folder, file)) ?? "");
+      if (now !== before) hasChanged = true;
+      ids.set(file, now);
+    }
+    if (hasChanged) this.#keep(ids);
+    else this.#touch();
+    const found = [...ids].filter(([, each]) => each === id).map(([file]) => join(this.#folder, file));
+    const sound = found.filter((file) => this.#idOf(file) === id);
+    if (sound.length === 0 && unreadable) throw unreadable;
+    // A file that says something else by now: what was known is known no more.
+    if (sound.length < found.length) rmSync(this.#known, { force: true });
+    return sound;
+  }
+
+  #readKnown(): Map<string, string> {
+    try {
+      const lines = readIfThere(this.#known).toString().split("\n");
+      const pairs = lines.filter(Boolean).map((line) => JSON.parse(line) as [string, string]);
+      return new Map(pairs.map(([id, file]) => [file, id]));
+    } catch {
+      // Damaged, as a power cut may leave it: it is made again.
+      return new Map();
+    }
+  }
+
+  /** Keeps what is known now; an id that several files have is claimed for all of them. */
+  #keep(ids: ReadonlyMap<string, string>): void {
+    const shared = new Map<string, string[]>();
+    const first = new Map<string, string>();
+    let text = "\n";
+    for (const [file, id] of ids) {
+      text += `${JSON.stringify([id, file])}\n`;
+      const other = first.get(id);
+      if (other === undefined) first.set(id, file);
+      else if (id !== "") shared.set(id, [...(shared.get(id) ?? [other]), file]);
+    }
+    for (const [id, files] of shared)
+      this.#write(
+        this.#claimOf(id),
+        claimText(
+          id,
+          files.map((file) => join(this.#folder, file)),
+          this.#processes,
+        ),
+      );
+    this.#write(this.#known, text);
+  }
+
+  #touch(): void {
+    try {
+      utimesSync(this.#known, new Date(), new Date());
+    } catch {
+      // Not ours to write, or gone: the folders are read again, which is all that is lost.
+    }
+  }
+
+  #write(path: string, text: string): void {
+    const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
+    try {
+      makeFolder(this.#claims);
+      writeFileSync(draft, text, { mode: 0o600, flag: "wx" });
+      renameSync(draft, path);
+    } catch {
+      // No right to write, no room: the folders are read again, which is all that is lost.
+      rmSync(draft, { force: true });
+    }
+  }
+}
+
+const claimText = (id: string, files: string[], processes: Processes): string =>
+  `${JSON.stringify({ id, files, by: processes.own() })}\nmade\n`;
+
+function readClaim(path: string): Claim | undefined {
+  const [first = "", second] = readIfThere(path).toString().split("\n");
+  try {
+    const { id, files, by } = JSON.parse(first) as Claim;
+    return { id, files, by, isMade: second === "made" };
+  } catch {
+    // None, or one that its maker has not written yet.
+    return undefined;
+  }
+}
+
+function readIfThere(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
+    throw new SessionTreeError("unreadable", `${path} cannot be read; check its rights, or remove it.`, {
+      cause: error,
+    });
+  }
+}
+
+/** The names of session files below a folder, without a look at any of them; no link is followed. */
+function filesBelow(folder: string) {
+  const files: string[] = [];
+  let unreadable: SessionTreeError | undefined;
+  const waiting = [folder];
+  for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
+    try {
+      const place = at === folder ? "" : relative(folder, at) + sep;
+      for (const entry of readdirSync(at, { withFileTypes: true })) {
+        if (entry.isDirectory()) waiting.push(join(at, entry.name));
+        else if (entry.isFile() && entry.name.endsWith(".jsonl")) files.push(place + entry.name);
+      }
+    } catch (cause) {
+      const { code } = cause as NodeJS.ErrnoException;
+      if (code === "ENOENT") continue;
+      const message = `${at} cannot be read as a folder (${code ?? "see cause"}); check its rights.`;
+      unreadable ??= new SessionTreeError("unreadable", message, { cause });
+    }
+  }
+  return { files, unreadable };
+}
+
+const exists = (id: string, which: string) =>
+  new SessionTreeError(
+    "exists",
+    `There is a session with the id ${id} already, ${which}; open it, or leave the id out to get a fresh one.`,
+  );

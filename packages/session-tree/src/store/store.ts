@@ -1,0 +1,206 @@
+import type { ByteView } from "@espalier/jsonl-stream";
+import { type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
+import type { SessionHeader } from "../entry/entry.ts";
+import { SessionTreeError } from "../entry/error.ts";
+import type { Tree } from "../tree/tree.ts";
+import type { UpgradedLog } from "./upgrade.ts";
+
+/** What an acknowledged append survives: the end of the process, or also the loss of power. */
+export type Durability = "flush" | "fsync";
+
+/** Options of an append to a log. */
+export interface LineAppendOptions {
+  /** What it survives once it is acknowledged. Default `flush`. */
+  durability?: Durability;
+  /**
+   * True: only while nobody has appended since the last look (opening, {@link SessionLog.takeIn}, an own append). Of
+   * several that append so at once, one does. Default false.
+   */
+  ifUnchanged?: boolean;
+}
+
+/** What an append did to the log. */
+export interface LogAppend {
+  /** Where the first own line begins. */
+  offset: number;
+  /** Bytes of the own lines, ends included. */
+  length: number;
+  /** Everything new since the last look, own lines included: `[from, to)`, whole lines. */
+  from: number;
+  /** The end of everything known of the log; what comes later begins here. */
+  to: number;
+}
+
+/**
+ * Names a session: a string and `{ id }` are its exact id, the one in its header; `{ file }` is what it is kept under, as
+ * `ref` of a log or of a listing says: the path of a file, or the name in another store. An id is never read as a path,
+ * nor is the beginning of one an id.
+ */
+export type SessionRef = string | { readonly id: string } | { readonly file: string };
+
+/** How to open a log. Reading takes no lease and changes nothing, whatever state the log is in. */
+export type OpenMode = "read" | "write";
+
+/**
+ * One session's lines: a sequence of bytes that only ever grows. There is no call that changes or removes a line.
+ */
+export interface SessionLog {
+  /** What it is kept under, which opens it again as `{ file: ref }`: an absolute path, or a name in another store. */
+  readonly ref: string;
+  /** The first line, when it is a header; its version is the one the log was written in. */
+  readonly header: SessionHeader | undefined;
+  /** The bytes, when they can be read without waiting; {@link load} makes it so. Grows with the log. */
+  readonly view: ByteView | undefined;
+  /**
+   * Set while the log stands in an old format: {@link view} is what it reads as, `upgraded.original` what stands there.
+   * Undefined for the current format, and where {@link load} has not been awaited and the log is not within reach.
+   *
+   * The first append brings the log to the current format. What stood there is kept under the name `<ref>.v1` or
+   * `<ref>.v2`, which opens as `{ file }` like any other, is in no list, and is removed with the session.
+   */
+  readonly upgraded: UpgradedLog | undefined;
+  /** Brings the whole log within reach of {@link view}. Free for files. */
+  load(): Promise<ByteView>;
+  /** The end of a path, as much as a context needs, without the rest of the log. Throws `unknown-entry`. */
+  readPath(leafId?: string): Promise<PathWindow>;
+  /**
+   * Appends lines by one write, and finds them in the log before it answers. Taking in what others appended since is
+   * part of it.
+   *
+   * The newline rule: a line comes without its end, and holds none. The log puts one `\n` behind each line, and one
+   * before the first where what stands there does not end in one (a writer died within its line), so that a torn line
+   * costs itself alone. An own line begins at `offset`, behind such a newline.
+   *
+   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then. With `ifUnchanged`
+   *   `moved`, and nothing was written. For the first one to an old format also `exists`, where the name for what stood
+   *   there is taken
+   */
+  append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
+  /**
+   * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
+   * @throws SessionTreeError `changed` where somebody else has brought an old format to the current one: open it again
+   */
+  takeIn(): Promise<{ from: number; to: number } | null>;
+  /**
+   * Answers when everything appended so far survives the loss of power; who asks at the same time shares the work.
+   * @throws SessionTreeError `sync-failed`, which is final for this opening; `read-only`, `closed`
+   */
+  flush(): Promise<void>;
+  /** Gives the log back. An append throws `closed` from then on, and whatever else is asked of it may. */
+  close(): Promise<void>;
+}
+
+/** A session as a list shows it, told from the first and last lines of its log. */
+export interface SessionListing {
+  id: string;
+  /** What it is kept under: opens it as `{ file: ref }`. */
+  ref: string;
+  cwd: string;
+  /** The last name it was given. */
+  name: string | null;
+  /** The first user message, shortened. */
+  firstMessage: string | null;
+  /** When the log was last written, ISO 8601. */
+  modified: string;
+  /** Timestamp of the last entry, ISO 8601. */
+  updatedAt: string | null;
+  /** Timestamp of the last compaction, ISO 8601. */
+  lastCompaction: string | null;
+  /** Size of the log. */
+  bytes: number;
+  /** The session this one was forked from or works for. */
+  parent: SessionHeader["parent"] | null;
+}
+
+/** How a store is listed. */
+export interface StoreListOptions {
+  /** Receives each place that cannot be read, such as a folder without rights; the list goes on without it. */
+  onSkipped?: (place: string, error: SessionTreeError) => void;
+}
+
+/** For how long one waits for a lease. */
+export interface LeaseOptions {
+  /** Milliseconds to wait for the owner to give it back, whoever that is. Default 0: an owner is told at once. */
+  waitMs?: number;
+}
+
+/** The right to be told apart as the one who writes a session. */
+export interface SessionLease {
+  /** Gives it back; a second call does nothing. */
+  release(): Promise<void>;
+}
+
+/** Where sessions are kept. Every method is asynchronous; none changes or removes an entry. */
+export interface SessionStore {
+  /**
+   * Makes a session out of a header and whole lines (without ends), durable when it answers, and opens it for writing.
+   * @param header the header, or its line, which is kept as it is
+   * Where the store chooses what to keep it under, an id is taken once: of several that create one at the same time,
+   * exactly one does. Under a `ref` of the caller's a copy may be kept that has the id of another session.
+   *
+   * @param ref what to keep it under; by default the store chooses by the id
+   * @throws SessionTreeError `exists` for a `ref`, or without one an id, that is taken: nothing is overwritten or hidden
+   */
+  create(
+    header: SessionHeader | string,
+    lines?: Iterable<string | Uint8Array>,
+    ref?: string,
+  ): Promise<SessionLog>;
+  /**
+   * Opens a session by its exact id, or by what it is kept under.
+   * @throws SessionTreeError `not-found`; `ambiguous` where several have the id, and none is kept under it; `empty-file`, `not-a-file`, `unreadable`
+   */
+  open(ref: SessionRef, mode: OpenMode): Promise<SessionLog>;
+  /** All sessions, newest first. */
+  list(options?: StoreListOptions): AsyncIterable<SessionListing>;
+  /**
+   * Takes the lease of a session: a courtesy among those who write it for a while, which keeps nobody from appending.
+   * What a dead owner left behind counts for nothing.
+   * @throws SessionTreeError `busy` with the `holder`; `not-found`; `write-failed`
+   */
+  lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
+  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while somebody has its lease. */
+  delete(ref: SessionRef): Promise<string[]>;
+}
+
+/** The bytes of a log. Throws `not-loaded` where they are not within reach. */
+export function viewOf({ view }: SessionLog): ByteView {
+  if (view) return view;
+  throw new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");
+}
+
+/** The window of a leaf of the log; a promise where the log lies elsewhere, of which no more is fetched. */
+export function windowAt(
+  log: SessionLog,
+  tree: () => Tree,
+  leafId: string | null,
+): PathWindow | Promise<PathWindow> {
+  if (leafId === null) return new PathWindowBuilder().finish(null);
+  return log.view ? pathWindowAt(tree(), tree().row(leafId)) : log.readPath(leafId);
+}
+
+/** What `act` answers; where it needs more of a log than is within reach, all of it is fetched, and it is asked again. */
+export async function withinReach<Result>(log: SessionLog, act: () => Result): Promise<Result> {
+  try {
+    return act();
+  } catch (error) {
+    if (!(error instanceof SessionTreeError && error.code === "not-loaded")) throw error;
+    await log.load();
+    return act();
+  }
+}
+
+/**
+ * A {@link SessionRef} in one of its two shapes.
+ * @throws SessionTreeError `not-found` for what names no session
+ */
+export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
+  if (typeof ref === "string") return { id: ref };
+  const { id, file } = (ref ?? {}) as { id?: unknown; file?: unknown };
+  if (typeof id === "string" && file === undefined) return { id };
+  if (typeof file === "string" && id === undefined) return { file };
+  throw new SessionTreeError(
+    "not-found",
+    "A session is named by its id or by { file }; give one of the two, as a text.",
+  );
+}

@@ -1,0 +1,223 @@
+import {
+  type ByteView,
+  bytesView,
+  forEachLine,
+  formatLine,
+  JsonlError,
+  parseLine,
+} from "@espalier/jsonl-stream";
+import { deriveId, FORMAT_VERSION, parseHeader, type SessionHeader } from "../entry/entry.ts";
+import { readLineParts } from "../entry/line.ts";
+
+/** A log of format 1 or 2 as one of format 3. */
+export interface UpgradedLog {
+  view: ByteView;
+  /** The bytes it was made from: what a copy has to be. */
+  original: ByteView;
+  /** The version it had. */
+  from: number;
+  /** For each line of the upgraded log, where the line begins in the original: issues are told by that. */
+  originalOffsets: number[];
+}
+
+/**
+ * Reads a log of an old version as one of the current version, in memory, line for line. Lines that need no change, and
+ * lines that cannot be read, stay as bytes; the latter are reported by who reads the log. Undefined for a log without a
+ * header, and for one that is not old.
+ */
+export function upgradeLog(view: ByteView, header: SessionHeader | undefined): UpgradedLog | undefined {
+  const upgrade = header && lineUpgrade(header);
+  if (!upgrade) return undefined;
+  const parts: Uint8Array[] = [];
+  const originalOffsets: number[] = [];
+  forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
+    originalOffsets.push(offset);
+    parts.push(upgrade(block.slice(start, end), lineNumber));
+    // A last line without an end stays one: whoever looks for damage finds it there too.
+    if (terminated) parts.push(LINE_FEED);
+  });
+  return { view: bytesView(joined(parts)), original: view, from: header.version, originalOffsets };
+}
+
+const LINE_FEED = Uint8Array.of(10);
+
+/** Gives the next line of a log as format 3 has it: the bytes themselves, where nothing changes. */
+export type LineUpgrade = (bytes: Uint8Array, lineNumber: number) => Uint8Array;
+
+/** What upgrading a log of version 1 has to remember of its lines. */
+export interface UpgradeMemory {
+  /** Lines that could be parsed, so far. */
+  readonly length: number;
+  /** Adds the next line that could be parsed, with the id of its entry; undefined where it is none. */
+  add(id: string | undefined): void;
+  /** What was added at a place, from 0. */
+  idAt(place: number): string | undefined;
+  /** Notes an id that a line brought with it. */
+  take(id: string): void;
+  /** Whether a line brought this id with it. */
+  isTaken(id: string): boolean;
+}
+
+/**
+ * Brings the lines of an old log to the current version, one by one from its first: the same ids each time, derived
+ * from session id and line number. Undefined for a log that is not old.
+ *
+ * @param memory what is remembered of the lines above; default: an array and a set
+ */
+export function lineUpgrade(
+  { version, id }: SessionHeader,
+  memory: UpgradeMemory = arrayMemory(),
+): LineUpgrade | undefined {
+  if (version >= FORMAT_VERSION) return undefined;
+  const upgrade = version < 2 ? fromFirst(id, memory) : fromSecond;
+  const upgraded: LineUpgrade = (bytes, lineNumber) => {
+    const parsed = parseLine(bytes);
+    const text = parsed.ok ? upgrade(parsed.value, lineNumber) : undefined;
+    if (text !== undefined) return encoder.encode(text);
+    const parts = parsed.ok ? [] : readLineParts(bytes);
+    if (parts.length < 2) return bytes;
+    // What stands on one line goes on standing there: lines are told by their number.
+    const pieces = parts.map(({ from }, at) =>
+      upgraded(bytes.subarray(from, parts[at + 1]?.from), lineNumber),
+    );
+    return joined(pieces);
+  };
+  return upgraded;
+}
+
+/** Pieces of bytes as one. */
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+const encoder = new TextEncoder();
+const NO_LIMITS = { bytes: Number.POSITIVE_INFINITY, depth: Number.POSITIVE_INFINITY };
+
+function arrayMemory(): UpgradeMemory {
+  const ids: (string | undefined)[] = [];
+  const taken = new Set<string>();
+  return {
+    get length() {
+      return ids.length;
+    },
+    add: (id) => void ids.push(id),
+    idAt: (place) => ids[place],
+    take: (id) => void taken.add(id),
+    isTaken: (id) => taken.has(id),
+  };
+}
+
+/** The text of a line in the current version; undefined for a line that stays as it is. */
+type UpgradeValue = (value: unknown, lineNumber: number) => string | undefined;
+
+/** Version 1: no ids and no parents, one chain; a compaction names its first kept line by its place among the good ones. */
+function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
+  let parentId: string | null = null;
+  return (value, lineNumber) => {
+    const header = parseHeader(value);
+    if (!isEntry(value) || header) {
+      memory.add(undefined);
+      return header && memory.length === 1 ? lineOf({ ...header, version: FORMAT_VERSION }) : undefined;
+    }
+    // A line with ids is none of an old file: the header lost its version. Others know the entry by its id.
+    if (hasIds(value)) {
+      memory.add(value.id);
+      memory.take(value.id);
+      parentId = value.id;
+      return undefined;
+    }
+    const id = freshId(sessionId, lineNumber, memory);
+    const line = usualLine(value, id, parentId) ?? unusualLine(value, id, parentId, memory);
+    memory.add(line === undefined ? undefined : id);
+    if (line !== undefined) parentId = id;
+    return line;
+  };
+}
+
+/**
+ * The line of an entry with id and parent behind the type, where a reader that looks for these three finds them soonest:
+ * what {@link unusualLine} gives, without a copy of what the entry says. Undefined for what has to be looked at closely.
+ */
+function usualLine(value: OldEntry, id: string, parentId: string | null): string | undefined {
+  const { type } = value;
+  if (Object.keys(value)[0] !== "type" || "id" in value || "parentId" in value) return undefined;
+  if (type === "compaction" || withoutHooks(value) !== value) return undefined;
+  const text = soundText(value);
+  if (text === undefined) return undefined;
+  const head = `{"type":${JSON.stringify(type)}`;
+  return `${head},"id":${JSON.stringify(id)},"parentId":${JSON.stringify(parentId)}${text.slice(head.length)}`;
+}
+
+/** The JSON of a value that was parsed; undefined where it may be none that can be written. */
+function soundText(value: OldEntry): string | undefined {
+  try {
+    const text = JSON.stringify(value);
+    // What cannot be written shows: half of a pair, a forbidden key, and a number beyond all numbers, which reads as null.
+    return /\\ud|__proto__|null/.test(text) ? undefined : text;
+  } catch (error) {
+    if (error instanceof RangeError) return undefined; // nested deeper than the engine can write
+    throw error;
+  }
+}
+
+function unusualLine(value: OldEntry, id: string, parentId: string | null, memory: UpgradeMemory) {
+  const first = { type: value.type, id, parentId };
+  return lineOf({ ...first, ...withoutHooks(value), ...first, ...firstKeptOf(value, id, memory) });
+}
+
+/** @param ownId the id that the compaction itself gets: an index can name it, too */
+function firstKeptOf({ type, firstKeptEntryIndex: index }: OldEntry, ownId: string, memory: UpgradeMemory) {
+  if (type !== "compaction" || typeof index !== "number") return {};
+  const kept = index === memory.length ? ownId : isPlace(index, memory) ? memory.idAt(index) : undefined;
+  return { firstKeptEntryIndex: undefined, ...(kept === undefined ? {} : { firstKeptEntryId: kept }) };
+}
+
+const isPlace = (index: number, { length }: UpgradeMemory): boolean =>
+  Number.isInteger(index) && index >= 0 && index < length;
+
+/** Derived ids keep apart by themselves, as random ones do; what has to be made way for are ids that lines brought. */
+function freshId(sessionId: string, lineNumber: number, memory: UpgradeMemory): string {
+  let id = deriveId(sessionId, lineNumber);
+  for (let round = 1; memory.isTaken(id); round++) id = deriveId(`${sessionId}#${round}`, lineNumber);
+  return id;
+}
+
+/** Version 2: messages of extensions had the role `hookMessage`. */
+const fromSecond: UpgradeValue = (value) => {
+  const header = parseHeader(value);
+  if (header) return lineOf({ ...header, version: FORMAT_VERSION });
+  if (!isEntry(value)) return undefined;
+  const renamed = withoutHooks(value);
+  return renamed === value ? undefined : lineOf(renamed);
+};
+
+type OldEntry = { type: string; message?: { role?: unknown } | null; [field: string]: unknown };
+
+const hasIds = (entry: OldEntry): entry is OldEntry & { id: string } =>
+  typeof entry["id"] === "string" &&
+  entry["id"] !== "" &&
+  (entry["parentId"] === null || typeof entry["parentId"] === "string");
+
+const isEntry = (value: unknown): value is OldEntry =>
+  typeof value === "object" && value !== null && typeof (value as OldEntry).type === "string";
+
+function withoutHooks(entry: OldEntry): OldEntry {
+  if (entry.type !== "message" || entry.message?.role !== "hookMessage") return entry;
+  return { ...entry, message: { ...entry.message, role: "custom" } };
+}
+
+/** A value that was read and cannot be written (a key `__proto__`, nested too deep for the engine) leaves its line as it is. */
+function lineOf(value: unknown): string | undefined {
+  try {
+    return formatLine(value, NO_LIMITS);
+  } catch (error) {
+    if (error instanceof JsonlError || error instanceof RangeError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,223 @@
+/** 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. */
+export class IdHash {
+  /** What all hashes of this one begin with. */
+  readonly seed = (Math.random() * 0x1_0000_0000) | 0;
+  /** The lower 32 bits of the hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
+  low = 0;
+  /** The upper 32 bits, signed too. */
+  high = 0;
+
+  /** Hashes the id in `bytes[start, end)` into {@link low} and {@link high}. */
+  hash(bytes: Uint8Array, start: number, end: number): void {
+    let low = this.seed ^ (end - start);
+    let high = ~low;
+    // Two bytes at a time: each step waits for the one before it.
+    for (let at = start; at < end; at += 2) {
+      const pair = at + 1 < end ? bytes[at]! | (bytes[at + 1]! << 8) : bytes[at]!;
+      low = Math.imul(low ^ pair, 0x01000193);
+      high = Math.imul((high ^ pair) + (high >>> 15), 0x85ebca6b);
+    }
+    this.#finish(low, high);
+  }
+
+  /** Hashes the UTF-8 bytes of an id. Of nearly every one these are its code units: encoding would cost more than all the rest. */
+  hashText(id: string): void {
+    let low = this.seed ^ id.length;
+    let high = ~low;
+    for (let at = 0; at < id.length; at += 2) {
+      const first = id.charCodeAt(at);
+      const second = at + 1 < id.length ? id.charCodeAt(at + 1) : 0;
+      if ((first | second) > 127) {
+        const bytes = encoder.encode(id);
+        this.hash(bytes, 0, bytes.length);
+        return;
+      }
+      const pair = first | (second << 8);
+      low = Math.imul(low ^ pair, 0x01000193);
+      high = Math.imul((high ^ pair) + (high >>> 15), 0x85ebca6b);
+    }
+    this.#finish(low, high);
+  }
+
+  #finish(low: number, high: number): void {
+    this.low = Math.imul(low ^ (low >>> 15), 0x2c1b3c6d);
+    this.high = Math.imul(high ^ (high >>> 13), 0xc2b2ae35);
+  }
+}
+
+/**
+ * From an id to the newest row that has it, without keeping the ids: an open-addressing hash table of row numbers with
+ * 64 bits of hash a row. Two different ids are taken for one with a probability of n² / 2^65 (one in 37 million for
+ * 1,000,000 entries); the hash is seeded at random, so that a file cannot be made to collide.
+ */
+export class IdTable extends IdHash {
+  readonly #hashes = new IdHashes(64);
+  #slots = new Int32Array(128).fill(-1);
+  #rows = 0;
+  /** Where the last {@link find} ended: the slot of the id that was sought, or the free one for it. */
+  #slot = 0;
+  /** Says nothing. Without it, nobody would need what {@link bringNear} looks at, and it would be optimised away. */
+  seen = 0;
+
+  /** Hashes the id in `bytes[start, end)` and keeps that, for {@link recall}. */
+  hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
+    this.hash(bytes, start, end);
+    hashes.low[at] = this.low;
+    hashes.high[at] = this.high;
+  }
+
+  /** Takes a hash that was kept for the one made last. */
+  recall({ low, high }: IdHashes, at: number): void {
+    this.low = low[at]!;
+    this.high = high[at]!;
+  }
+
+  /** The newest row with the id that was hashed last; -1 when there is none. */
+  find(): number {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    const rowMask = mask >>> 1;
+    const tag = tagOf(this.high, rowMask);
+    for (let slot = this.low & mask; ; slot = (slot + 1) & mask) {
+      const taken = slots[slot]!;
+      this.#slot = slot;
+      if (taken < 0) return -1;
+      const row = taken & rowMask;
+      if ((taken ^ row) === tag && this.isOf(row)) return row;
+    }
+  }
+
+  /** As {@link find}, for an id that is likely that of the last row: no look at a table that no cache holds, then. */
+  findNear(): number {
+    const last = this.#rows - 1;
+    return last >= 0 && this.isOf(last) ? last : this.find();
+  }
+
+  /**
+   * To be told of ids that will be looked for. A table of a million ids is in no cache, and looks into it that come one
+   * by one wait for memory one by one; those here do not wait for each other, and what they saw is near afterwards.
+   */
+  bringNear({ low }: IdHashes, count: number): void {
+    const slots = this.#slots;
+    const mask = slots.length - 1;
+    let seen = 0;
+    for (let at = 0; at < count; at++) seen ^= slots[low[at]! & mask]!;
+    this.seen = seen;
+  }
+
+  /** Makes room for so many rows, at least as many as there are; to be called before {@link find}, whose slot may move. */
+  resize(rows: number): void {
+    this.#hashes.resize(rows);
+    const slots = 2 ** Math.ceil(Math.log2(rows * 2));
+    if (slots === this.#slots.length) return;
+    this.#slots = new Int32Array(slots).fill(-1);
+    const kept = this.#rows;
+    for (this.#rows = 0; this.#rows < kept; ) {
+      this.recall(this.#hashes, this.#rows);
+      this.find();
+      this.add();
+    }
+  }
+
+  /** True when the id that was hashed last is that of a row. */
+  isOf(row: number): boolean {
+    return this.#hashes.low[row] === this.low && this.#hashes.high[row] === this.high;
+  }
+
+  /** Adds the next row under the id that {@link find} looked for last, in front of any older row with the same id. */
+  add(): void {
+    const row = this.#rows++;
+    this.#hashes.low[row] = this.low;
+    this.#hashes.high[row] = this.high;
+    this.#slots[this.#slot] = row | tagOf(this.high, (this.#slots.length - 1) >>> 1);
+  }
+
+  /** Bytes held, for whoever measures. */
+  get byteLength(): number {
+    return this.#hashes.byteLength + this.#slots.byteLength;
+  }
+}
+
+/** What stands in a slot above the number of its row: bits of the hash, so that few rows of other ids are looked at. */
+const tagOf = (high: number, rowMask: number): number => high & 0x7fffffff & ~rowMask;
+
+const encoder = new TextEncoder();
+
+/** 64 bits of hash for each of many ids, as two columns. */
+export class IdHashes {
+  low: Int32Array;
+  high: Int32Array;
+
+  constructor(room: number) {
+    this.low = new Int32Array(room);
+    this.high = new Int32Array(room);
+  }
+
+  /** Bytes held by the columns. */
+  get byteLength(): number {
+    return this.low.byteLength + this.high.byteLength;
+  }
+
+  /** Makes room for so many ids, and keeps those that fit. */
+  resize(room: number): void {
+    this.low = resized(this.low, new Int32Array(room));
+    this.high = resized(this.high, new Int32Array(room));
+  }
+}
+
+/** The first offset that 32 bits do not hold. */
+const TURN = 2 ** 32;
+
+/**
+ * Where the lines of a log begin, by row and in file order. Offsets only grow, so the low half of each is enough, and the
+ * rows at which the high half grows: four bytes a row instead of eight.
+ */
+export class OffsetColumn {
+  #low: Uint32Array;
+  /** The first row behind every 4 GiB of the log: nearly always none. */
+  readonly #turns: number[] = [];
+
+  constructor(room: number) {
+    this.#low = new Uint32Array(room);
+  }
+
+  /** Rows that there is room for. */
+  get room(): number {
+    return this.#low.length;
+  }
+
+  get byteLength(): number {
+    return this.#low.byteLength;
+  }
+
+  /** The offset of a row. */
+  at(row: number): number {
+    const turns = this.#turns;
+    let passed = turns.length;
+    while (passed > 0 && row < turns[passed - 1]!) passed--;
+    return passed * TURN + this.#low[row]!;
+  }
+
+  /** Sets the offset of the next row, which lies behind those of all rows before it. */
+  set(row: number, offset: number): void {
+    while (offset >= (this.#turns.length + 1) * TURN) this.#turns.push(row);
+    this.#low[row] = offset;
+  }
+
+  resize(room: number): void {
+    this.#low = resized(this.#low, new Uint32Array(room));
+  }
+}
+
+/** An array of numbers. */
+interface Column<Of> {
+  set(source: Of): void;
+  subarray(start: number, end: number): Of;
+  readonly length: number;
+}
+
+/** A column with other room, and what it held. */
+export function resized<Of extends Column<Of>>(column: Of, room: Of): Of {
+  room.set(column.subarray(0, room.length));
+  return room;
+}

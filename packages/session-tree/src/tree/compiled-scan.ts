@@ -1,0 +1,185 @@
+import { type LineFinder, NewlineFinder } from "@espalier/jsonl-stream";
+import { BEFORE_ID, BEFORE_PARENT, BEFORE_TYPE, type EntryScan } from "../entry/line.ts";
+import type { IdHashes } from "./columns.ts";
+import { USUAL_LINES_CODE } from "./compiled-scan-code.ts";
+
+/**
+ * Finds the lines of a log, and which of them are entries in the usual form: `type`, `id` and `parentId` first, as Pi and
+ * we write them, and no mark of a second entry behind. Compiled code (compiled-scan.wat) looks at a window at once, in
+ * the memory that it was read into; whatever is not usual, or not in that memory, is for others to look at.
+ */
+export class UsualLines implements LineFinder {
+  readonly #memory: UsualLinesMemory | undefined;
+  readonly #seed: number;
+  readonly #plain = new NewlineFinder();
+  /** Where the window's block begins in the memory. */
+  #base = 0;
+  /** Where the window begins in the block. */
+  #start = 0;
+  /** Lines of the window that were found. */
+  #count = 0;
+  /** The line that was asked for last, by its number in the window. */
+  #line = -1;
+  /** Going backward: the line behind the one that is asked for next. */
+  #following = 0;
+
+  /** @param seed of the hashes */
+  constructor(seed = 0) {
+    this.#memory = takeUsualLinesMemory();
+    this.#seed = seed;
+  }
+
+  /** Lets the next walk have the memory; to be called when the walk is through, however it ends. */
+  release(): void {
+    if (this.#memory) returnUsualLinesMemory();
+  }
+
+  get memory(): Uint8Array | undefined {
+    return this.#memory?.block;
+  }
+
+  look(block: Uint8Array, start: number, end: number): void {
+    this.#plain.look(block, start, end);
+    this.#base = block.byteOffset;
+    this.#start = start;
+    this.#count = this.#find(block, start, end);
+    this.#line = -1;
+    this.#following = this.#count;
+  }
+
+  #find(block: Uint8Array, start: number, end: number): number {
+    const memory = this.#memory;
+    if (!memory || block.buffer !== memory.block.buffer) return 0;
+    const found = memory.find(block.byteOffset + start, block.byteOffset + end, this.#seed);
+    // Only a window of hardly anything but empty lines has more than there is room for.
+    return found < MOST_LINES ? found : 0;
+  }
+
+  stopOf(start: number): number {
+    const line = ++this.#line;
+    return line < this.#count ? this.#memory!.stops[line]! - this.#base : this.#plain.stopOf(start);
+  }
+
+  startOf(stop: number): number {
+    const line = this.#following - 1;
+    if (line < 0 || this.#memory!.stops[line]! - this.#base !== stop) {
+      this.#line = -1;
+      return this.#plain.startOf(stop);
+    }
+    this.#line = this.#following = line;
+    return line === 0 ? this.#start : this.#memory!.stops[line - 1]! - this.#base + 1;
+  }
+
+  /** Whether the line that was found last is an entry in the usual form. */
+  get isUsual(): boolean {
+    const line = this.#line;
+    return line >= 0 && line < this.#count && this.#memory!.typeEnds[line] !== 0;
+  }
+
+  /** Tells where things stand in the line that was found last, which is a usual one and begins at `start`. */
+  scanInto(found: EntryScan, start: number): void {
+    const { typeEnds, idEnds, parentEnds } = this.#memory!;
+    const line = this.#line;
+    found.typeStart = start + BEFORE_TYPE.length;
+    found.typeEnd = typeEnds[line]! - this.#base;
+    found.idStart = found.typeEnd + BEFORE_ID.length;
+    found.idEnd = idEnds[line]! - this.#base;
+    found.parentStart = found.idEnd + BEFORE_PARENT.length;
+    found.parentEnd = parentEnds[line]! - this.#base;
+    found.stop = found.parentEnd + 1;
+  }
+
+  /** Takes over the hashes of its id and of its parent's. */
+  hashesInto(ids: IdHashes, parents: IdHashes, at: number): void {
+    const { ids: ofIds, parents: ofParents } = this.#memory!;
+    const line = this.#line;
+    ids.low[at] = ofIds.low[line]!;
+    ids.high[at] = ofIds.high[line]!;
+    parents.low[at] = ofParents.low[line]!;
+    parents.high[at] = ofParents.high[line]!;
+  }
+}
+
+/** How many lines have room in the columns. Usual lines are longer than 64 bytes: a block has no more of them. */
+const MOST_LINES = 16_384;
+const BLOCK_AT = 64;
+const BLOCK_BYTES = 1 << 20;
+const COLUMNS_AT = BLOCK_AT + BLOCK_BYTES + 64;
+
+/** The memory that compiled-scan.wat works in, and what it found there last. Positions count from the memory's beginning. */
+interface UsualLinesMemory {
+  /** What blocks are read into. */
+  block: Uint8Array;
+  /** Finds lines in `[from, to)`; returns how many. */
+  find(from: number, to: number, seed: number): number;
+  /** By line: where it stops. */
+  stops: Int32Array;
+  /** By line: where the value of `type` ends; 0 when the line is not a usual one. */
+  typeEnds: Int32Array;
+  idEnds: Int32Array;
+  parentEnds: Int32Array;
+  /** By line: the hash of its id, seeded as `find` was told, and that of its parent's. */
+  ids: { low: Int32Array; high: Int32Array };
+  parents: { low: Int32Array; high: Int32Array };
+}
+
+/** One for all walks, as most of them follow each other; undefined while nobody asked, null where there can be none. */
+let memory: UsualLinesMemory | null | undefined;
+let isTaken = false;
+
+/** The memory, for one walk at a time; undefined while another has it, and where there can be none. */
+function takeUsualLinesMemory(): UsualLinesMemory | undefined {
+  if (memory === undefined) memory = instantiate();
+  if (isTaken || memory === null) return undefined;
+  isTaken = true;
+  return memory;
+}
+
+/** Gives the memory back; to be called once by whoever took it. */
+function returnUsualLinesMemory(): void {
+  isTaken = false;
+}
+
+/** The part that is used here: its types come with those of a browser, which the core does without. */
+declare const WebAssembly: {
+  CompileError: new () => Error;
+  Module: new (code: Uint8Array) => object;
+  Instance: new (module: object) => { exports: object };
+};
+
+/**
+ * Null in a browser, whose page need not allow code that is compiled on the way; where a program runs without WebAssembly,
+ * or on a processor or under a policy for which such code is not compiled; and where its address space is limited to less
+ * than the runtime sets aside for such a memory, 10 GB. The same lines are read without it, so nobody has to be told.
+ */
+function instantiate(): UsualLinesMemory | null {
+  if (globalThis.Buffer === undefined) return null;
+  const code = Uint8Array.from(atob(USUAL_LINES_CODE), (character) => character.charCodeAt(0));
+  try {
+    return memoryOf(new WebAssembly.Instance(new WebAssembly.Module(code)).exports);
+  } catch (problem) {
+    if (isOfTheMachine(problem)) return null;
+    throw problem;
+  }
+}
+
+/** No WebAssembly at all, no room for its memory, or (that the code is sound is tested) no instructions to compile it to. */
+function isOfTheMachine(problem: unknown): boolean {
+  if (problem instanceof ReferenceError || problem instanceof RangeError) return true;
+  return problem instanceof WebAssembly.CompileError;
+}
+
+function memoryOf(exports: object): UsualLinesMemory {
+  const { memory, find } = exports as { memory: { buffer: ArrayBuffer }; find: UsualLinesMemory["find"] };
+  const column = (at: number) => new Int32Array(memory.buffer, COLUMNS_AT + at * MOST_LINES * 4, MOST_LINES);
+  return {
+    block: new Uint8Array(memory.buffer, BLOCK_AT, BLOCK_BYTES),
+    find,
+    stops: column(0),
+    typeEnds: column(1),
+    idEnds: column(2),
+    parentEnds: column(3),
+    ids: { low: column(4), high: column(5) },
+    parents: { low: column(6), high: column(7) },
+  };
+}

@@ -1,0 +1,369 @@
+import type { Entry } from "../entry/entry.ts";
+import { branchSummary, compaction, contextEdit } from "../entry/kinds.ts";
+import { fieldText, plainText } from "../entry/plain-text.ts";
+import { labelsInForce, leafOf, movingRow, roleAt } from "./queries.ts";
+import { Tree } from "./tree.ts";
+
+/**
+ * What a piece of a drawing is, for whoever colours it: `active` entries are on the path of the leaf, `dim` is all else
+ * (other entries, rails, folded runs), `summary` are compactions and branch summaries wherever they stand.
+ */
+export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
+
+/** What of a tree is drawn, and how. Without any: every entry, one line each, without colours. */
+export interface DrawOptions {
+  /** The leaf that is marked; by default that of the session, or the one the log says. */
+  leafId?: string | null;
+  /** Draw only this entry and what hangs below it. Throws `unknown-entry`. */
+  rootId?: string;
+  /** One line about an entry; nothing in it acts on a terminal. Default: its id and, in short, what it does. */
+  describe?: (entry: Entry) => string;
+  /** Runs of more than so many entries in which nothing stands out become one line. Default: every entry has a line. */
+  fold?: number;
+  /**
+   * Whether an entry stands out of a run; labels, partings and ends always do. Default: user messages, compactions,
+   * branch summaries, for which no more of a line is read than its beginning.
+   */
+  standsOut?: (entry: Entry) => boolean;
+  /** Columns; what an entry says is cut to them. Default: as wide as it gets. */
+  width?: number;
+  /** Colours a piece of a line, for a terminal or a page. Default: none. */
+  colours?: Partial<Record<DrawnPart, (text: string) => string>>;
+}
+
+/**
+ * A tree as text: one line an entry, root first, the path of the leaf straight down, other branches indented where they
+ * part, labels in brackets, the leaf with a `*`. Entries beside the conversation (labels, names, usage) have no line.
+ */
+export function drawTree(
+  source: Tree | { readonly tree: Tree; readonly leafId: string | null },
+  options: DrawOptions = {},
+): string {
+  return [...drawTreeLines(source, options)].join("\n");
+}
+
+/** As {@link drawTree}, line by line: for trees of any size. */
+export function* drawTreeLines(
+  source: Tree | { readonly tree: Tree; readonly leafId: string | null },
+  options: DrawOptions = {},
+): Generator<string> {
+  const tree = source instanceof Tree ? source : source.tree;
+  const { leafId = source instanceof Tree ? leafOf(source) : source.leafId } = options;
+  yield* new Drawing(tree, leafId, options).lines();
+}
+
+/** A branch that is still to be drawn: what stands before its first line and before the others. */
+interface Waiting {
+  row: number;
+  first: string;
+  rest: string;
+}
+
+const START = "(start)";
+
+class Drawing {
+  readonly #tree: Tree;
+  readonly #leafRow: number;
+  readonly #shape: DrawnTree;
+  readonly #labels: ReadonlyMap<string, { label: string }>;
+  readonly #labelled: ReadonlySet<number>;
+  readonly #options: DrawOptions;
+
+  constructor(tree: Tree, leafId: string | null, options: DrawOptions) {
+    this.#tree = tree;
+    this.#options = options;
+    this.#leafRow = drawnLeaf(tree, leafId);
+    this.#shape = new DrawnTree(tree, this.#leafRow);
+    this.#labels = labelsInForce(tree);
+    this.#labelled = new Set(Array.from(this.#labels.keys(), (id) => tree.index.rowOf(id)));
+  }
+
+  *lines(): Generator<string> {
+    const waiting: Waiting[] = [];
+    const { rootId } = this.#options;
+    const rootRow = rootId === undefined ? -1 : drawnLeaf(this.#tree, rootId);
+    const roots = rootRow < 0 ? this.#shape.roots : [rootRow];
+    const startsAtLeaf = rootRow < 0 && this.#leafRow < 0;
+    // Several roots part from a line that stands for the place before the first entry.
+    if (roots.length !== 1 || startsAtLeaf)
+      yield this.#paint("dim", START) + (startsAtLeaf ? this.#leafMark() : "");
+    const straight = roots.find((row) => this.#shape.isActive(row)) ?? roots.at(-1);
+    if (straight !== undefined) waiting.push({ row: straight, first: "", rest: "" });
+    for (const row of roots.filter((root) => root !== straight).reverse()) waiting.push(aside(row, ""));
+    for (let branch = waiting.pop(); branch; branch = waiting.pop()) yield* this.#branch(branch, waiting);
+  }
+
+  /** One line after another straight down, to the end or to where branches part; what follows there is put in front of the queue. */
+  *#branch({ row, first, rest }: Waiting, waiting: Waiting[]): Generator<string> {
+    let rails = first;
+    let run: number[] = [];
+    let runLength = 0;
+    const { fold = Number.POSITIVE_INFINITY } = this.#options;
+    for (let at = row; at >= 0; at = this.#shape.straight(at)) {
+      const parts = this.#shape.parts(at);
+      if (parts || fold === Number.POSITIVE_INFINITY || this.#standsOut(at)) {
+        yield* this.#run(run, runLength, rails, rest);
+        if (runLength > 0) rails = rest;
+        run = [];
+        runLength = 0;
+        yield this.#entry(at, rails);
+        rails = rest;
+      } else if (runLength++ < fold) run.push(at);
+      if (!parts) continue;
+      waiting.push({ row: this.#shape.straight(at), first: rest, rest });
+      for (const child of this.#shape.aside(at).reverse()) waiting.push(aside(child, rest));
+      return;
+    }
+    yield* this.#run(run, runLength, rails, rest);
+  }
+
+  /** A run in which nothing stands out: its entries, or one line for all when they are too many. */
+  *#run(rows: readonly number[], length: number, first: string, rest: string): Generator<string> {
+    if (length > rows.length) {
+      yield this.#paint("dim", `${first}… ${length} ${length === 1 ? "entry" : "entries"}`);
+      return;
+    }
+    for (const [at, row] of rows.entries()) yield this.#entry(row, at === 0 ? first : rest);
+  }
+
+  #entry(row: number, rails: string): string {
+    const { describe = describeEntry, width = Number.POSITIVE_INFINITY } = this.#options;
+    const entry = this.#tree.entryAt(row);
+    const label = this.#labels.get(entry.id)?.label;
+    const name = label === undefined ? "" : ` [${printable(label)}]`;
+    const isLeaf = row === this.#leafRow;
+    const room = width - textWidth(rails) - textWidth(name) - (isLeaf ? 2 : 0);
+    const text = cutToWidth(printable(describe(entry)), Math.max(room, LEAST_ROOM));
+    return (
+      (rails === "" ? "" : this.#paint("dim", rails)) +
+      this.#paint(this.#partOf(row, entry), text) +
+      (name === "" ? "" : this.#paint("label", name)) +
+      (isLeaf ? this.#leafMark() : "")
+    );
+  }
+
+  #partOf(row: number, entry: Entry): DrawnPart {
+    if (compaction.is(entry) || branchSummary.is(entry)) return "summary";
+    return this.#shape.isActive(row) ? "active" : "dim";
+  }
+
+  #standsOut(row: number): boolean {
+    if (row === this.#leafRow || this.#shape.straight(row) < 0 || this.#labelled.has(row)) return true;
+    const { standsOut } = this.#options;
+    return standsOut ? standsOut(this.#tree.entryAt(row)) : isLandmark(this.#tree, row);
+  }
+
+  #leafMark(): string {
+    return ` ${this.#paint("leaf", "*")}`;
+  }
+
+  #paint(part: DrawnPart, text: string): string {
+    return this.#options.colours?.[part]?.(text) ?? text;
+  }
+}
+
+/** However narrow the drawing and deep the branch, an entry says at least so much. */
+const LEAST_ROOM = 8;
+const aside = (row: number, rails: string): Waiting => ({ row, first: `${rails}├─ `, rest: `${rails}│  ` });
+
+function isLandmark(tree: Tree, row: number): boolean {
+  const { type } = tree.kindAt(row);
+  return type === compaction.type || type === branchSummary.type || roleAt(tree, row) === "user";
+}
+
+/** As much of a tree as its shape is made of: a `Tree` is one, and so is what somebody was told of a tree elsewhere. */
+export interface TreeShape {
+  readonly index: {
+    readonly length: number;
+    /** The row of the parent; negative for a root. */
+    parent(row: number): number;
+  };
+  /** Whether the entry of a row is part of the conversation, or stands beside it (a label, a bill). */
+  kindAt(row: number): { readonly movesLeaf: boolean };
+}
+
+/**
+ * The shape of a drawing: entries that move the leaf, each under the nearest one above it that does. Of the children of
+ * an entry one goes straight on (the one towards the leaf, else the one with most below it) and the others stand aside,
+ * so that a drawing is never indented deeper than the logarithm of what it shows.
+ */
+export class DrawnTree {
+  /** Rows without a parent in the drawing, file order. */
+  readonly roots: readonly number[];
+  readonly #straight: Int32Array;
+  /** First child and next sibling; the one that goes straight on is among them. */
+  readonly #first: Int32Array;
+  readonly #next: Int32Array;
+  readonly #active: Uint8Array;
+
+  /** @param leafRow the row of the leaf; -1 when it is before the first entry */
+  constructor(tree: TreeShape, leafRow: number) {
+    const { length } = tree.index;
+    const parent = drawnParents(tree);
+    this.#active = new Uint8Array(length);
+    for (let row = leafRow; row >= 0; row = parent[row]!) this.#active[row] = 1;
+    this.#straight = new Int32Array(length).fill(-1);
+    this.#first = new Int32Array(length).fill(-1);
+    this.#next = new Int32Array(length).fill(-1);
+    const size = new Int32Array(length).fill(1);
+    const roots: number[] = [];
+    // From the last row to the first: all that is below an entry is counted before the entry itself.
+    for (let row = length - 1; row >= 0; row--) {
+      if (!tree.kindAt(row).movesLeaf) continue;
+      const above = parent[row]!;
+      if (above < 0) {
+        roots.push(row);
+        continue;
+      }
+      size[above] = size[above]! + size[row]!;
+      this.#next[row] = this.#first[above]!;
+      this.#first[above] = row;
+      const rival = this.#straight[above]!;
+      const wins =
+        rival < 0 || this.#active[row] === 1 || (this.#active[rival] === 0 && size[row]! > size[rival]!);
+      if (wins) this.#straight[above] = row;
+    }
+    this.roots = roots.reverse();
+  }
+
+  /** True for rows on the path of the leaf. */
+  isActive(row: number): boolean {
+    return this.#active[row] === 1;
+  }
+
+  /** The child that goes straight on; -1 when there is none. */
+  straight(row: number): number {
+    return this.#straight[row]!;
+  }
+
+  /** True when more than one entry follows. */
+  parts(row: number): boolean {
+    const first = this.#first[row]!;
+    return first >= 0 && this.#next[first]! >= 0;
+  }
+
+  /** The children that stand aside, file order. */
+  aside(row: number): number[] {
+    const rows: number[] = [];
+    for (let child = this.#first[row]!; child >= 0; child = this.#next[child]!)
+      if (child !== this.#straight[row]) rows.push(child);
+    return rows;
+  }
+}
+
+/** For each row: the nearest one above that moves the leaf; -1 for a root. Linear: parents come before children. */
+function drawnParents(tree: TreeShape): Int32Array {
+  const { index } = tree;
+  const parents = new Int32Array(index.length);
+  for (let row = 0; row < index.length; row++) {
+    const above = index.parent(row);
+    parents[row] = above < 0 ? -1 : tree.kindAt(above).movesLeaf ? above : parents[above]!;
+  }
+  return parents;
+}
+
+/** The row that a drawing marks as the leaf; -1 before the first entry. */
+function drawnLeaf(tree: Tree, leafId: string | null): number {
+  return leafId === null ? -1 : movingRow(tree, tree.row(leafId));
+}
+
+/** Text on one line that does nothing but show; its spaces stay, they may align what stands there. */
+function printable(text: string): string {
+  return plainText(text).replace(/[\t\n]+/g, " ");
+}
+
+/** Columns that a text takes in a terminal: two for wide characters and emoji, none for marks that join the one before. */
+function textWidth(text: string): number {
+  if (ASCII.test(text)) return text.length;
+  let width = 0;
+  for (const character of graphemes(text)) width += characterWidth(character);
+  return width;
+}
+
+/** A text of at most `width` columns: cut between what a reader sees as characters, with `…` where something is missing. */
+function cutToWidth(text: string, width: number): string {
+  // No code unit is wider than two columns: most texts need not be measured.
+  if (text.length * 2 <= width) return text;
+  if (ASCII.test(text)) return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+  let used = 0;
+  let end = 0;
+  let kept = 0;
+  for (const character of graphemes(text)) {
+    used += characterWidth(character);
+    if (used > width) return `${text.slice(0, kept)}…`;
+    end += character.length;
+    if (used < width) kept = end;
+  }
+  return text;
+}
+
+/** Code units that are looked at in one piece: ICU takes time by the square of a piece. */
+const PIECE_LENGTH = 1_000;
+
+/**
+ * What a reader sees as characters, one after the other, in time by the length of what is taken of them. One of more than
+ * 1,000 code units, which only marks upon marks make, counts as several.
+ */
+export function* graphemes(text: string): Generator<string> {
+  for (let at = 0; at < text.length; ) {
+    const end = at + PIECE_LENGTH;
+    const piece = text.slice(at, isInPair(text, end) ? end - 1 : end);
+    const isLast = at + piece.length === text.length;
+    let before = "";
+    for (const { segment } of characters.segment(piece)) {
+      if (before !== "") yield before;
+      at += before.length;
+      before = segment;
+    }
+    // The last of a piece may go on in the next, unless nothing else was in it.
+    if (!isLast && before.length < piece.length) continue;
+    yield before;
+    at += before.length;
+  }
+}
+
+/** Whether a place is between the two halves of a character. */
+const isInPair = (text: string, at: number): boolean =>
+  /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
+const ASCII = /^[\u0020-\u007e]*$/;
+const characters = new Intl.Segmenter();
+
+/** Of something that a reader sees as one character, however many code points it is made of. */
+function characterWidth(character: string): number {
+  const code = character.codePointAt(0)!;
+  if (code < 0x300) return 1;
+  if (JOINING.test(character)) return 0;
+  if (EMOJI.test(character)) return 2;
+  return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
+}
+
+/** Shown as a picture by itself, or because the mark behind it asks for it. */
+const EMOJI = /^\p{Emoji_Presentation}|\ufe0f/u;
+const JOINING = /^(?:\p{Mark}|\p{Default_Ignorable_Code_Point})+$/u;
+
+/** Blocks of wide characters (Unicode's East Asian Width W and F, by whole blocks) and of emoji. */
+const WIDE = [
+  [0x1100, 0x115f],
+  [0x2e80, 0xa4cf],
+  [0xac00, 0xd7a3],
+  [0xf900, 0xfaff],
+  [0xfe30, 0xfe6f],
+  [0xff00, 0xff60],
+  [0xffe0, 0xffe6],
+  [0x1f300, 0x1faff],
+  [0x20000, 0x3fffd],
+] as const;
+
+/** An entry in a drawing of shapes: its id, and what it does to others. What it says is left to `DrawOptions.describe`. */
+function describeEntry(entry: Entry): string {
+  const { id } = entry;
+  if (compaction.is(entry)) {
+    return entry.firstKeptEntryId === id
+      ? `${id} (compaction, keeps nothing)`
+      : `${id} (compaction, keeps from ${entry.firstKeptEntryId})`;
+  }
+  if (branchSummary.is(entry)) return `${id} (summary of ${fieldText(entry.fromId) || "a branch"})`;
+  if (contextEdit.is(entry))
+    return `${id} (${entry.replacement === null ? "leaves out" : "replaces"} ${entry.targetId})`;
+  return id;
+}

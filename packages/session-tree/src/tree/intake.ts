@@ -1,0 +1,321 @@
+import { type ByteView, forEachLine, isSpace, type LineVisitor } from "@espalier/jsonl-stream";
+import {
+  type Entry,
+  FORMAT_VERSION,
+  type SessionHeader,
+  type SessionIssue,
+  type SessionIssueKind,
+} from "../entry/entry.ts";
+import { entryKinds, kindCode } from "../entry/kinds.ts";
+import {
+  EntryScan,
+  GlueMarks,
+  idIn,
+  kindIn,
+  readLineParts,
+  readSessionLine,
+  type SessionLine,
+  scanEntry,
+} from "../entry/line.ts";
+import { UsualLines } from "./compiled-scan.ts";
+import { ORPHAN, ROOT, type RowIndex, WaitingRows } from "./rows.ts";
+
+/** Takes a log into an index, and what it grows by. */
+export class TreeIntake {
+  readonly #index: RowIndex;
+  readonly #lines: LineIntake;
+  /** Where the next call goes on: behind the last line that has an end. */
+  #offset = 0;
+  #nextLine = 1;
+
+  constructor(index: RowIndex) {
+    this.#index = index;
+    this.#lines = new LineIntake(index, { read: () => NOTHING });
+  }
+
+  get header(): SessionHeader | undefined {
+    return this.#lines.header;
+  }
+
+  get issues(): readonly SessionIssue[] {
+    return this.#lines.issues;
+  }
+
+  /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
+  get lastRow(): number {
+    return this.#lines.lastRow;
+  }
+
+  /** Takes in what `view` has beyond what was taken before. */
+  takeIn(view: ByteView): void {
+    const lines = this.#lines;
+    let tail = -1;
+    let nextLine = this.#nextLine;
+    this.#index.expect(view.size);
+    const usual = new UsualLines(this.#index.hashSeed);
+    lines.resume(view, usual);
+    const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
+      if (terminated) nextLine = line + 1;
+      else tail = offset;
+      lines.take(block, start, end, offset, line, terminated);
+    };
+    try {
+      forEachLine(view, visit, { from: this.#offset, lineNumber: this.#nextLine, finder: usual });
+    } finally {
+      usual.release();
+    }
+    lines.settle();
+    this.#nextLine = nextLine;
+    this.#offset = tail < 0 ? view.size : tail;
+  }
+}
+
+const NOTHING = new Uint8Array();
+
+const encoder = new TextEncoder();
+
+/** Takes lines into an index, one by one in file order, and notes what is wrong with them. */
+export class LineIntake {
+  header: SessionHeader | undefined;
+  /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
+  lastRow = -1;
+  readonly issues: SessionIssue[] = [];
+  readonly #index: RowIndex;
+  readonly #scan = new EntryScan();
+  readonly #marks = new GlueMarks();
+  readonly #waiting = new WaitingRows();
+  #lines: LinesAgain;
+  #usual: UsualLines | undefined;
+  /** The number of the line that is being taken. */
+  #line = 1;
+  /** Lines taken that are a header or an entry. */
+  #usable = 0;
+  /** Where the header begins; -1 while there is none. */
+  #headerOffset = -1;
+
+  /** @param lines gives lines again that were taken */
+  constructor(index: RowIndex, lines: LinesAgain) {
+    this.#index = index;
+    this.#lines = lines;
+  }
+
+  /**
+   * Before the lines of a longer view of the log are taken, which `usual` finds.
+   * @internal
+   */
+  resume(view: LinesAgain, usual: UsualLines): void {
+    this.#lines = view;
+    this.#usual = usual;
+    this.#waiting.count = 0;
+    // A tail without an end is looked at again when the log has grown: it may be whole by now.
+    if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
+  }
+
+  /** Takes the next line, given as `forEachLine` gives them. */
+  take(
+    block: Uint8Array,
+    start: number,
+    end: number,
+    offset: number,
+    line: number,
+    terminated: boolean,
+  ): void {
+    if (terminated && this.#takeFast(block, start, end, offset, line)) return;
+    this.#addWaiting();
+    this.#line = line;
+    // The byte order mark that a log may begin with is no part of its first line.
+    if (end > start) this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
+  }
+
+  /** When all lines there are were taken: what is told of them is complete then. */
+  settle(): void {
+    this.#addWaiting();
+    this.#index.settle();
+  }
+
+  /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
+  #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
+    if (this.#usable === 0) return false;
+    const rows = this.#waiting;
+    // Rows wait line by line: not where two stand on one line and are given one by one.
+    if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addWaiting();
+    const scan = this.#scan;
+    const usual = this.#usual?.isUsual ? this.#usual : undefined;
+    if (usual) usual.scanInto(scan, start);
+    else if (!scanEntry(block, start, end, scan)) return false;
+    else if (this.#marks.between(block, offset - start, scan.stop, end)) return false;
+    const kind = kindIn(block, scan.typeStart, scan.typeEnd);
+    if (kind < 0) return false;
+    const at = rows.count++;
+    if (at === 0) rows.firstLine = line;
+    rows.offset[at] = offset;
+    rows.length[at] = end - start;
+    rows.kind[at] = kind;
+    rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
+    if (usual) usual.hashesInto(rows.ids, rows.parents, at);
+    else this.#hashIds(rows, at, block);
+    if (rows.isFull) this.#addWaiting();
+    return true;
+  }
+
+  #hashIds(rows: WaitingRows, at: number, block: Uint8Array): void {
+    const { idStart, idEnd, parentStart, parentEnd } = this.#scan;
+    this.#index.hashInto(rows.ids, at, block, idStart, idEnd);
+    if (parentStart >= 0) this.#index.hashInto(rows.parents, at, block, parentStart, parentEnd);
+  }
+
+  /** Adds the rows that were found fast; to be called before another is added. */
+  #addWaiting(): void {
+    const rows = this.#waiting;
+    for (let at = 0; at < rows.count; at++) {
+      const settled = this.#index.addPlain(rows, at);
+      if (settled > at) this.lastRow = this.#index.length - 1;
+      at = settled;
+      if (at < rows.count) this.#addWaitingRow(at);
+    }
+    rows.count = 0;
+  }
+
+  #addWaitingRow(at: number): void {
+    const rows = this.#waiting;
+    this.#line = rows.firstLine + at;
+    const parent = rows.isRoot[at] ? ROOT : orOrphan(this.#index.parentOfHash(rows.parents, at));
+    const older = this.#index.rowOfHash(rows.ids, at);
+    this.#add(older, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
+  }
+
+  #takeSlowly(bytes: Uint8Array, offset: number, terminated: boolean): void {
+    const parts = readLineParts(bytes);
+    const first = parts[0]!;
+    if (first.is === "blank") return;
+    if (first.is === "corrupt" && parts.length === 1) {
+      if (!terminated)
+        this.#note("torn-tail", offset, null, `The last line was cut after ${bytes.length} bytes.`);
+      else this.#takeDamaged(bytes, offset, first.message);
+      return;
+    }
+    for (const [at, part] of parts.entries()) {
+      if (part.is === "header") this.#takeHeader(part.header, offset);
+      else if (part.is === "corrupt") this.#note("corrupt", offset + part.from, null, `${part.message}.`);
+      else if (part.is === "entry") {
+        let end = parts[at + 1]?.from ?? bytes.length;
+        // The space between two belongs to neither, so that one is the same whatever comes behind it.
+        if (at + 1 < parts.length) while (isSpace(bytes[end - 1]!)) end--;
+        this.#takeEntry(part.entry, offset + part.from, end - part.from, parts[at - 1]);
+      }
+      if (part.is !== "corrupt") this.#usable++;
+    }
+    if (!terminated)
+      this.#note("unterminated-tail", offset, null, "The last line has no end; it is whole and counts.");
+  }
+
+  #takeHeader(header: SessionHeader, offset: number): void {
+    if (offset === this.#headerOffset) return;
+    if (this.#usable > 0) {
+      this.#note("duplicate-header", offset, null, "A second header line; the first one holds.");
+      return;
+    }
+    this.header = header;
+    this.#headerOffset = offset;
+    if (header.version <= FORMAT_VERSION) return;
+    this.#note(
+      "version",
+      offset,
+      null,
+      `The session has format version ${header.version}; this program writes up to ${FORMAT_VERSION}, so it is only read.`,
+    );
+  }
+
+  /** @param before what stands before it on its line */
+  #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
+    if (this.#isTaken(offset)) return;
+    if (this.#usable === 0)
+      this.#note("no-header", offset, null, "The first line is no session header; the session is only read.");
+    if (before?.is === "corrupt")
+      this.#note("salvaged", offset, entry.id, "An entry stood behind a line that was cut; it counts.");
+    else if (before)
+      this.#note("glued", offset, entry.id, "An entry stands on the line of what is before it; both count.");
+    const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
+    const parent = parentBytes ? orOrphan(this.#index.rowOfBytes(parentBytes, 0, parentBytes.length)) : ROOT;
+    const id = encoder.encode(entry.id);
+    const older = this.#index.rowOfBytes(id, 0, id.length);
+    this.#add(older, parent, kindCode(entry.type), offset, length, entry.id);
+  }
+
+  /** A line whose beginning can still be read keeps its place, so that what follows it is not cut off from the rest. */
+  #takeDamaged(bytes: Uint8Array, offset: number, message: string): void {
+    const scan = this.#scan;
+    const kind = scanEntry(bytes, 0, bytes.length, scan) ? kindIn(bytes, scan.typeStart, scan.typeEnd) : -1;
+    if (kind < 0) {
+      this.#note("corrupt", offset, null, `${message}: ${bytes.length} bytes are lost.`);
+      return;
+    }
+    const id = idIn(bytes, scan);
+    this.#note("corrupt", offset, id, `${message}: what the entry says is lost, its place is kept.`);
+    const { idStart, idEnd, parentStart, parentEnd } = scan;
+    const parent = parentStart < 0 ? ROOT : orOrphan(this.#index.rowOfBytes(bytes, parentStart, parentEnd));
+    const older = this.#index.rowOfBytes(bytes, idStart, idEnd);
+    this.#add(older, parent, kind, offset, bytes.length, id);
+  }
+
+  /** Whether what begins at `offset` is a row already: a whole line without an end is met again when the log has grown. */
+  #isTaken(offset: number): boolean {
+    const { length } = this.#index;
+    return length > 0 && offset <= this.#index.offset(length - 1);
+  }
+
+  /** Adds a row under the id that was looked for last; `older` is the row that was found, and `id` read if need be. */
+  #add(older: number, parent: number, kind: number, offset: number, length: number, id?: string): void {
+    if (this.#isTaken(offset)) return;
+    if (older >= 0 && this.#isRepeated(older, parent, kind, offset, length)) {
+      this.lastRow = older;
+      const message = "The same line stands above; it counts once.";
+      this.#note("identical-duplicate", offset, id ?? this.#idAt(offset, length), message);
+      return;
+    }
+    this.lastRow = this.#index.add(older, parent, kind, offset, length);
+    if (older < 0 && parent !== ORPHAN) return;
+    const name = id ?? this.#idAt(offset, length);
+    if (older >= 0) {
+      const message = "Another entry above has this id; a reference means the nearest one above it.";
+      this.#note("duplicate-id", offset, name, message);
+    }
+    if (parent === ORPHAN) {
+      const message = "The parent is not above this entry; it stands as a root of its own.";
+      this.#note("orphan", offset, name, message);
+    }
+  }
+
+  /** The id of a line that was found fast, and so will be again. */
+  #idAt(offset: number, length: number): string {
+    const bytes = this.#lines.read(offset, length);
+    scanEntry(bytes, 0, bytes.length, this.#scan);
+    return idIn(bytes, this.#scan);
+  }
+
+  /** Whether the line at `offset` is that of a row again, and means the same: not where its parent is another one by now. */
+  #isRepeated(row: number, parent: number, kind: number, offset: number, length: number): boolean {
+    if (this.#index.lineLength(row) !== length || this.#index.parent(row) !== parent) return false;
+    const before = this.#lines.read(this.#index.offset(row), length);
+    const here = this.#lines.read(offset, length);
+    if (!before.every((byte, i) => byte === here[i])) return false;
+    const { leafTarget } = entryKinds[kind]!;
+    if (!leafTarget || parent >= 0) return true;
+    // One that lost its parent still has a target, which may be another entry by now.
+    const line = readSessionLine(here);
+    return line.is !== "entry" || leafTarget(line.entry) === null;
+  }
+
+  #note(kind: SessionIssueKind, offset: number, id: string | null, message: string): void {
+    // A line that is met again when the log has grown is not told of twice.
+    for (let at = this.issues.length - 1; at >= 0 && this.issues[at]!.offset >= offset; at--)
+      if (this.issues[at]!.kind === kind && this.issues[at]!.offset === offset) return;
+    this.issues.push({ kind, line: this.#line, offset, id, message });
+  }
+}
+
+const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
+const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);
+
+/** Gives bytes of lines again that were taken, by offset and length as they were taken. */
+export type LinesAgain = Pick<ByteView, "read">;

@@ -1,0 +1,285 @@
+import type { Entry, EntryKind, SessionIssue, SessionIssueKind } from "../entry/entry.ts";
+import { isMessage, kindCode, label, message, type SessionInfoEntry, sessionInfo } from "../entry/kinds.ts";
+import { DAMAGED } from "../entry/line.ts";
+import { messageText } from "../entry/message.ts";
+import { ORPHAN, ROOT } from "./rows.ts";
+import type { Tree } from "./tree.ts";
+
+/** An end of the tree, and how a person would recognise it. */
+export interface Branch {
+  /** The last entry of the branch. */
+  leafId: string;
+  /** Text of the newest user message on the branch's path; empty when nobody said anything. */
+  lastUserText: string;
+  /** When its last entry was written, ISO 8601. */
+  timestamp: string;
+}
+
+/** Rows that end a branch: entries that move the leaf and have nothing below them that does. In file order. */
+export function tipRows(tree: Tree): number[] {
+  const { index } = tree;
+  const moving = new Uint8Array(index.length);
+  const tips: number[] = [];
+  for (let row = index.length - 1; row >= 0; row--) {
+    const moves = tree.kindAt(row).movesLeaf;
+    if (moves && moving[row] === 0) tips.push(row);
+    const parent = index.parent(row);
+    if (parent >= 0 && (moves || moving[row] === 1)) moving[parent] = 1;
+  }
+  return tips.reverse();
+}
+
+/** All branches, in the order in which their last entries were written. */
+export function branches(tree: Tree): Branch[] {
+  const askedAt = new AskedRows(tree);
+  return tipRows(tree).map((row) => {
+    const asked = askedAt.of(row);
+    const entry = asked < 0 ? undefined : tree.entryAt(asked);
+    return {
+      leafId: tree.idAt(row),
+      lastUserText: entry && isMessage(entry, "user") ? messageText(entry.message) : "",
+      timestamp: tree.entryAt(row).timestamp,
+    };
+  });
+}
+
+const UNKNOWN = -2;
+
+/** For rows, the newest user message on their path. Each row is looked at once, however many branches share it. */
+class AskedRows {
+  readonly #tree: Tree;
+  readonly #asked: Int32Array;
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+    this.#asked = new Int32Array(tree.length).fill(UNKNOWN);
+  }
+
+  /** The row of the message; -1 when nobody said anything. */
+  of(row: number): number {
+    const climbed: number[] = [];
+    let at = row;
+    while (at >= 0 && this.#asked[at] === UNKNOWN && !this.#isAsked(at)) {
+      climbed.push(at);
+      at = this.#tree.index.parent(at);
+    }
+    const asked = at < 0 ? -1 : this.#asked[at] === UNKNOWN ? at : this.#asked[at]!;
+    for (const passed of climbed) this.#asked[passed] = asked;
+    return asked;
+  }
+
+  #isAsked(row: number): boolean {
+    const { type } = this.#tree.kindAt(row);
+    return type === message.type && isMessage(this.#tree.entryAt(row), "user");
+  }
+}
+
+/** Entries in file order, as the rules of the leaf need them: a `Tree` is one. */
+export interface EntryRows {
+  /** What answers for the entry of a row. */
+  kindAt(row: number): EntryKind;
+  /** The entry of a row, parsed. */
+  entryAt(row: number): Entry;
+  /** How rows hang together. */
+  readonly index: {
+    /** The row of the parent, `ROOT` or `ORPHAN`. */
+    parent(row: number): number;
+    /** The newest row above `row` with this id; -1 when there is none. */
+    rowAbove(id: string, row: number): number;
+  };
+}
+
+/**
+ * The row under which the next entry is appended to a log as it was when `lastRow` was its last; -1 before the first
+ * entry. A line that cannot say where the leaf is (a `leaf` that names nothing above it, an entry beside the
+ * conversation whose ancestors are lost) counts for nothing: the line before it decides.
+ */
+export function leafRowAt(rows: EntryRows, lastRow: number): number {
+  // Rows from which there is no way up to the conversation: each is climbed once, however many lines end in it.
+  const lost = new Set<number>();
+  for (let row = lastRow; row >= 0; row--) {
+    const from = targetOf(rows, row);
+    if (from === ROOT) return ROOT;
+    const leaf = from === ORPHAN ? ORPHAN : climb(rows, from, lost);
+    if (leaf !== ORPHAN) return leaf;
+  }
+  return ROOT;
+}
+
+/** The row that a line means when it says where the leaf is: its own, or for a `leaf` the one that it names. */
+function targetOf(rows: EntryRows, row: number): number {
+  const kind = rows.kindAt(row);
+  if (!kind.leafTarget) return row;
+  const target = kind.leafTarget(rows.entryAt(row));
+  if (target === null) return ROOT;
+  const above = rows.index.rowAbove(target, row);
+  return above < 0 ? ORPHAN : above;
+}
+
+/** The row itself when its kind moves the leaf, else its nearest ancestor that does; `ROOT` or `ORPHAN` when there is none. */
+function climb(rows: EntryRows, row: number, lost?: Set<number>): number {
+  const climbed: number[] = [];
+  let at = row;
+  while (at >= 0 && !rows.kindAt(at).movesLeaf) {
+    climbed.push(at);
+    at = lost?.has(at) ? ORPHAN : rows.index.parent(at);
+  }
+  if (at === ORPHAN) for (const passed of climbed) lost?.add(passed);
+  return at;
+}
+
+/** The row itself when its kind moves the leaf, else its nearest ancestor that does; -1 when there is none. */
+export function movingRow(rows: EntryRows, row: number): number {
+  return row < 0 ? ROOT : Math.max(climb(rows, row), ROOT);
+}
+
+/** The leaf that opening the log gives; null before the first entry. */
+export function leafOf(tree: Tree): string | null {
+  const row = leafRowAt(tree, tree.lastRow);
+  return row < 0 ? null : tree.idAt(row);
+}
+
+/** A label in force. */
+export interface LabelInForce {
+  label: string;
+  /** The row of the `label` entry that set it. */
+  row: number;
+  /** When it was set, ISO 8601. */
+  timestamp: string;
+}
+
+/** Labels in force, by the id they name: the last one in file order wins, over all branches; one without text clears. */
+export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
+  const labels = new Map<string, LabelInForce>();
+  for (const [row, entry] of rowsOf(tree, label.type)) {
+    if (!label.is(entry)) continue;
+    if (entry.label) {
+      labels.set(entry.targetId, { label: entry.label, row, timestamp: entry.timestamp });
+    } else labels.delete(entry.targetId);
+  }
+  return labels;
+}
+
+/** The session's name: the last one in file order, over all branches; undefined when it has none. */
+export function sessionName(tree: Tree): string | undefined {
+  return nameEntry(tree)?.name || undefined;
+}
+
+/** The entry that gave the session its name, or took it away. */
+export function nameEntry(tree: Tree): SessionInfoEntry | undefined {
+  const code = kindCode(sessionInfo.type);
+  for (let row = tree.length - 1; row >= 0; row--) {
+    if (tree.index.kind(row) !== code) continue;
+    const entry = tree.entryAt(row);
+    if (sessionInfo.is(entry)) return entry;
+  }
+  return undefined;
+}
+
+/** All rows of a type with their entries, in file order; of a known type, only their lines are read. */
+export function* rowsOf(tree: Tree, type: string): Generator<[number, Entry]> {
+  const code = kindCode(type);
+  for (let row = 0; row < tree.length; row++) {
+    if (tree.index.kind(row) !== code) continue;
+    const entry = tree.entryAt(row);
+    if (entry.type === type) yield [row, entry];
+  }
+}
+
+/** `"role":"user"` right behind the brace of `message`. Inside of a text the quotation marks would be escaped. */
+const ROLE = /"message"\s*:\s*\{\s*"role"\s*:\s*"(\w+)"/;
+const decoder = new TextDecoder("latin1");
+
+/**
+ * The role of the message in a row; undefined for an entry that is none. Reads no more than the line's beginning, where
+ * the role stands in nearly every line; the others are parsed.
+ */
+export function roleAt(tree: Tree, row: number): string | undefined {
+  if (tree.kindAt(row).type !== message.type) return undefined;
+  const found = ROLE.exec(decoder.decode(tree.headAt(row)))?.[1];
+  if (found !== undefined) return found;
+  const entry = tree.entryAt(row);
+  const role: unknown = message.is(entry) ? entry.message.role : undefined;
+  return typeof role === "string" ? role : undefined;
+}
+
+/**
+ * What is wrong with what entries say of one another: first kept entries and edits off their path, labels and leaves
+ * of nothing, known types that lack what their type needs. Reads every entry; linear in their number.
+ */
+export function referenceIssues(tree: Tree): SessionIssue[] {
+  const issues: SessionIssue[] = [];
+  const ancestry = new Ancestry(tree);
+  for (let row = 0; row < tree.length; row++) {
+    const entry = tree.entryAt(row);
+    if (entry.type === DAMAGED) continue;
+    const kind = tree.kindAt(row);
+    const note = (issue: SessionIssueKind, message: string) =>
+      issues.push({ kind: issue, line: null, offset: tree.index.offset(row), id: entry.id, message });
+    const problem = kind.problem?.(entry);
+    if (problem) note("invalid-entry", `A ${entry.type} entry is not sound: ${problem}.`);
+    else {
+      const reference = referenceProblem(tree, row, entry, ancestry);
+      if (reference) note("bad-reference", reference);
+    }
+  }
+  return issues;
+}
+
+function referenceProblem(tree: Tree, row: number, entry: Entry, ancestry: Ancestry): string | undefined {
+  const kind = tree.kindAt(row);
+  const onPath = (id: string) => {
+    const target = tree.index.rowAbove(id, row);
+    return target >= 0 && ancestry.isAbove(target, row);
+  };
+  if (kind.firstKept) {
+    const firstKept = kind.firstKept(entry);
+    if (firstKept !== entry.id && !onPath(firstKept)) {
+      return "The first kept entry of a compaction is not on its path; the compaction says nothing.";
+    }
+  }
+  if (kind.edit && !onPath(kind.edit(entry).targetId))
+    return "An edit names an entry that is not on its path; it changes nothing.";
+  if (kind.leafTarget) {
+    const target = kind.leafTarget(entry);
+    if (target !== null && tree.index.rowAbove(target, row) < 0)
+      return "A leaf names an entry that is not above it; it counts for nothing.";
+  }
+  if (label.is(entry) && tree.index.rowAbove(entry.targetId, row) < 0)
+    return "A label names an entry that is not above it.";
+  return undefined;
+}
+
+/** Answers "is this row on the path of that one" at once, from the order in which a walk enters and leaves rows. */
+class Ancestry {
+  readonly #enter: Int32Array;
+  readonly #leave: Int32Array;
+
+  constructor(tree: Tree) {
+    const { index } = tree;
+    const size = new Int32Array(index.length).fill(1);
+    for (let row = index.length - 1; row >= 0; row--) {
+      const parent = index.parent(row);
+      if (parent >= 0) size[parent] = size[parent]! + size[row]!;
+    }
+    this.#enter = new Int32Array(index.length);
+    this.#leave = new Int32Array(index.length);
+    // Where the next child of a row (or the next root) is entered; parents come before children, so one pass is enough.
+    const next = new Int32Array(index.length);
+    let nextRoot = 0;
+    for (let row = 0; row < index.length; row++) {
+      const parent = index.parent(row);
+      const enter = parent < 0 ? nextRoot : next[parent]!;
+      if (parent < 0) nextRoot += size[row]!;
+      else next[parent] = enter + size[row]!;
+      this.#enter[row] = enter;
+      this.#leave[row] = enter + size[row]!;
+      next[row] = enter + 1;
+    }
+  }
+
+  /** True when `ancestor` is on the path of `row`. */
+  isAbove(ancestor: number, row: number): boolean {
+    return this.#enter[ancestor]! <= this.#enter[row]! && this.#leave[row]! <= this.#leave[ancestor]!;
+  }
+}

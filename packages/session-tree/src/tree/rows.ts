@@ -1,0 +1,292 @@
+import { IdHashes, IdTable, OffsetColumn, resized } from "./columns.ts";
+
+/** How much longer full columns become at most while a log is read, where its size says how many rows may follow. */
+const MOST_GROWTH = 32;
+
+/** How much longer they become at least: with the table of ids, a row then holds less than 44 bytes. */
+const LEAST_GROWTH = 1.25;
+
+/** Rows that there is room for from the beginning, as in the table of ids. */
+const FEWEST = 64;
+
+/** Room left for rows that are shorter than those before. */
+const MARGIN = 1.02;
+
+/** The rows of a log as columns of numbers in memory: 30 to 43 bytes an entry, whatever it says. */
+export class EntryIndex implements RowIndex {
+  readonly #offset = new OffsetColumn(FEWEST);
+  #length = new Uint32Array(FEWEST);
+  #parent = new Int32Array(FEWEST);
+  #kind = new Uint8Array(FEWEST);
+  /** How many rows there are of each kind. */
+  readonly #ofKind = new Uint32Array(256);
+  #rows = 0;
+  #logSize = 0;
+  readonly #ids = new IdTable();
+  /** For rows whose id other rows have too: all of them, in order. Rare, so a map and not a column. */
+  readonly #namesakes = new Map<number, number[]>();
+
+  /** To be told before a log of so many bytes is read. */
+  expect(logSize: number): void {
+    this.#logSize = logSize;
+  }
+
+  /** To be told when it was read: gives back room for rows that did not come. */
+  settle(): void {
+    if (this.#offset.room > Math.max(this.#rows, FEWEST) * 1.5)
+      this.#resize(Math.ceil(Math.max(this.#rows, FEWEST) * LEAST_GROWTH));
+  }
+
+  /** How many entries there are. */
+  get length(): number {
+    return this.#rows;
+  }
+
+  /** Where the entry of a row begins in the log. */
+  offset(row: number): number {
+    return this.#offset.at(row);
+  }
+
+  /** Bytes of the row's line without its end, or of its part of it. */
+  lineLength(row: number): number {
+    return this.#length[row]!;
+  }
+
+  /** The row of the parent, {@link ROOT} or {@link ORPHAN}. */
+  parent(row: number): number {
+    return this.#parent[row]!;
+  }
+
+  /** The code of the row's kind (see `kindOf`). */
+  kind(row: number): number {
+    return this.#kind[row]!;
+  }
+
+  /**
+   * Rows of the path that ends in `row`, root first, of the kinds whose code is true in `wanted`; no step is walked for
+   * kinds that the log has none of. Numbers in one piece, filled from its end: a growing array and its reversal take
+   * six times as long as the walk itself.
+   */
+  pathRows(row: number, wanted: readonly boolean[]): Int32Array {
+    let most = 0;
+    for (const [kind, isWanted] of wanted.entries()) if (isWanted) most += this.#ofKind[kind]!;
+    const rows = new Int32Array(Math.min(most, row + 1));
+    let first = rows.length;
+    for (let at = row; at >= 0 && first > 0; at = this.#parent[at]!)
+      if (wanted[this.#kind[at]!]) rows[--first] = at;
+    return rows.subarray(first);
+  }
+
+  /** The newest row with this id; -1 when there is none. */
+  rowOf(id: string): number {
+    this.#ids.hashText(id);
+    return this.#ids.find();
+  }
+
+  /** The newest row above `row` with this id; -1 when there is none. */
+  rowAbove(id: string, row: number): number {
+    const newest = this.rowOf(id);
+    if (newest < row) return newest;
+    const rows = this.#namesakes.get(newest) ?? [];
+    // Half by half: a damaged log may have one id a hundred thousand times.
+    let low = 0;
+    for (let high = rows.length; low < high; ) {
+      const middle = (low + high) >>> 1;
+      if (rows[middle]! < row) low = middle + 1;
+      else high = middle;
+    }
+    return rows[low - 1] ?? -1;
+  }
+
+  /** Whether a row has this id. */
+  hasId(row: number, id: string): boolean {
+    this.#ids.hashText(id);
+    return this.#ids.isOf(row);
+  }
+
+  /** As {@link rowOf}, for an id that stands in bytes. */
+  rowOfBytes(bytes: Uint8Array, start: number, end: number): number {
+    this.#ids.hash(bytes, start, end);
+    return this.#ids.find();
+  }
+
+  /**
+   * What a hash of an id has to begin with to be one of this index.
+   * @internal
+   */
+  get hashSeed(): number {
+    return this.#ids.seed;
+  }
+
+  /**
+   * Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}.
+   * @internal
+   */
+  hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
+    this.#ids.hashInto(hashes, at, bytes, start, end);
+  }
+
+  /**
+   * As {@link rowOf}, for an id that was hashed.
+   * @internal
+   */
+  rowOfHash(hashes: IdHashes, at: number): number {
+    this.#ids.recall(hashes, at);
+    return this.#ids.find();
+  }
+
+  /**
+   * As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is.
+   * @internal
+   */
+  parentOfHash(hashes: IdHashes, at: number): number {
+    this.#ids.recall(hashes, at);
+    return this.#ids.findNear();
+  }
+
+  /**
+   * Adds a row under the id that {@link rowOfBytes} or `rowOfHash` was asked for last, so that no id is hashed
+   * twice; returns its number. `older` is what that call gave.
+   */
+  add(older: number, parent: number, kind: number, offset: number, length: number): number {
+    const row = this.#rows++;
+    this.#offset.set(row, offset);
+    this.#length[row] = length;
+    this.#parent[row] = parent;
+    this.#kind[row] = kind;
+    this.#ofKind[kind]!++;
+    this.#ids.add();
+    if (older >= 0) this.#addNamesake(older, row);
+    // Behind the row, and not before it: the table of ids must not move between a search and what it was for.
+    if (this.#rows === this.#offset.room) this.#grow(offset + length);
+    return row;
+  }
+
+  /**
+   * Adds rows that wait, from the one at `from` on, as long as each has an id of its own and its parent above it.
+   * Returns how many of them are settled: where that is not all, the next one has to be looked at closely.
+   * @internal
+   */
+  addPlain(rows: WaitingRows, from: number): number {
+    if (from === 0) this.#ids.bringNear(rows.ids, rows.count);
+    for (let at = from; at < rows.count; at++) {
+      const parent = rows.isRoot[at] ? ROOT : this.parentOfHash(rows.parents, at);
+      if (parent < 0 && !rows.isRoot[at]) return at;
+      if (this.rowOfHash(rows.ids, at) >= 0) return at;
+      this.add(-1, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
+    }
+    return rows.count;
+  }
+
+  /** Bytes held by the columns, for whoever measures. */
+  get byteLength(): number {
+    return (
+      this.#offset.byteLength +
+      this.#length.byteLength +
+      this.#parent.byteLength +
+      this.#kind.byteLength +
+      this.#ids.byteLength
+    );
+  }
+
+  #addNamesake(older: number, row: number): void {
+    const rows = this.#namesakes.get(older) ?? [older];
+    rows.push(row);
+    this.#namesakes.set(older, rows).set(row, rows);
+  }
+
+  /** Growing by guess instead of step by step leaves less behind to be collected: a tenth of the columns, not four times. */
+  #grow(bytesRead: number): void {
+    const expected = (this.#rows * this.#logSize * MARGIN) / bytesRead;
+    const rows = Math.min(Math.max(expected, this.#rows * LEAST_GROWTH), this.#rows * MOST_GROWTH);
+    this.#resize(Math.ceil(rows));
+  }
+
+  #resize(rows: number): void {
+    this.#offset.resize(rows);
+    this.#length = resized(this.#length, new Uint32Array(rows));
+    this.#parent = resized(this.#parent, new Int32Array(rows));
+    this.#kind = resized(this.#kind, new Uint8Array(rows));
+    this.#ids.resize(rows);
+  }
+}
+
+/**
+ * Where every entry of a log is and what it follows. Rows are in file order and only ever added; a parent's row is always
+ * below its child's, so no walk can loop. `EntryIndex` keeps it in memory; who reads logs that are too long for that
+ * brings an index that keeps it elsewhere.
+ */
+export interface RowIndex {
+  /** How many entries there are. */
+  readonly length: number;
+  /** Where the entry of a row begins in the log: with its line, or within it where a newline was lost. */
+  offset(row: number): number;
+  /** Bytes of the row's line without its end, or of its part of it. */
+  lineLength(row: number): number;
+  /** The row of the parent, {@link ROOT} or {@link ORPHAN}. */
+  parent(row: number): number;
+  /** The code of the row's kind (see `kindOf`). */
+  kind(row: number): number;
+  /**
+   * Rows of the path that ends in `row`, root first, of the kinds whose code is true in `wanted`; no step is walked for
+   * kinds that the log has none of.
+   */
+  pathRows(row: number, wanted: readonly boolean[]): Int32Array;
+  /** The newest row with this id; -1 when there is none. */
+  rowOf(id: string): number;
+  /** The newest row above `row` with this id; -1 when there is none. */
+  rowAbove(id: string, row: number): number;
+  /** Whether a row has this id. */
+  hasId(row: number, id: string): boolean;
+  /** As {@link rowOf}, for an id that stands in bytes. */
+  rowOfBytes(bytes: Uint8Array, start: number, end: number): number;
+  /** What a hash of an id begins with, see `IdHash`. */
+  readonly hashSeed: number;
+  /** Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
+  hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void;
+  /** As {@link rowOf}, for an id that was hashed. */
+  rowOfHash(hashes: IdHashes, at: number): number;
+  /** As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is. */
+  parentOfHash(hashes: IdHashes, at: number): number;
+  /**
+   * Adds a row under the id that {@link rowOfBytes} or {@link rowOfHash} was asked for last, so that no id is hashed
+   * twice; returns its number. `older` is what that call gave.
+   */
+  add(older: number, parent: number, kind: number, offset: number, length: number): number;
+  /**
+   * Adds rows that wait, from the one at `from` on, as long as each has an id of its own and its parent above it.
+   * Returns how many of them are settled: where that is not all, the next one has to be looked at closely.
+   */
+  addPlain(rows: WaitingRows, from: number): number;
+  /** To be told before a log of so many bytes is read. */
+  expect(logSize: number): void;
+  /** To be told when it was read. */
+  settle(): void;
+}
+
+/** The parent of a root. */
+export const ROOT = -1;
+
+/** The parent of an entry whose parent is not above it: a root too, and reported. */
+export const ORPHAN = -2;
+
+/** How many rows wait at most: enough that looks into the table of ids overlap, few enough to stay in the cache. */
+const MOST_WAITING = 256;
+
+/** Rows that were found in the bytes and are not in the index yet: their ids are looked up many at once. */
+export class WaitingRows {
+  count = 0;
+  /** The number of the first one's line; the others follow line by line. */
+  firstLine = 1;
+  readonly ids = new IdHashes(MOST_WAITING);
+  readonly parents = new IdHashes(MOST_WAITING);
+  readonly isRoot = new Uint8Array(MOST_WAITING);
+  readonly kind = new Uint8Array(MOST_WAITING);
+  readonly offset = new Float64Array(MOST_WAITING);
+  readonly length = new Uint32Array(MOST_WAITING);
+
+  /** Whether there is no room for another one. */
+  get isFull(): boolean {
+    return this.count === MOST_WAITING;
+  }
+}

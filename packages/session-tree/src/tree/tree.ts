@@ -1,0 +1,381 @@
+import type { ByteView } from "@espalier/jsonl-stream";
+import type { Entry, EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
+import { SessionTreeError } from "../entry/error.ts";
+import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
+import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
+import { TreeIntake } from "./intake.ts";
+import { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./rows.ts";
+
+/** How many parsed entries are kept at hand at least, and up to twice as many; those read first go first. */
+const BODIES_KEPT = 2_048;
+
+/** How many bytes of lines these are at the most, and up to twice as many: 8 MiB, what so many lines of 4 kB have. */
+const BODY_BYTES_KEPT = 1 << 23;
+
+/** How much of a line is read to find its id or its role, which stand near the beginning; the whole line is there if not. */
+const HEAD_BYTES = 400;
+
+/**
+ * All entries of a log: where they are and how they hang together. Built by one pass over the bytes that parses next
+ * to nothing; what an entry says is read from the view when somebody asks. It grows when the log does, and nothing in
+ * it ever changes.
+ *
+ * Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
+ */
+export class Tree {
+  /** Where each entry is and how they hang together, in columns of numbers by row. */
+  readonly index: RowIndex;
+  readonly #intake: TreeIntake;
+  /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
+  #bodies = new Map<number, Entry>();
+  #olderBodies = new Map<number, Entry>();
+  /** Bytes of the lines of the newer ones. */
+  #bodyBytes = 0;
+  readonly #scan = new EntryScan();
+  #view: ByteView;
+  #reader: NearReader;
+  /** Undefined where the session has no kinds of its own. */
+  #ownKinds: OwnKinds | undefined;
+
+  /** @param index where the rows are kept, empty; default: in memory */
+  constructor(view: ByteView, index: RowIndex = new EntryIndex()) {
+    this.index = index;
+    this.#intake = new TreeIntake(index);
+    this.#view = view;
+    this.#reader = new NearReader(view);
+    this.#intake.takeIn(view);
+  }
+
+  /** Number of entries. */
+  get length(): number {
+    return this.index.length;
+  }
+
+  /** The first line, when it is a header. */
+  get header(): SessionHeader | undefined {
+    return this.#intake.header;
+  }
+
+  /** What is wrong with the lines, in file order. References are judged by `referenceIssues`. */
+  get issues(): readonly SessionIssue[] {
+    return this.#intake.issues;
+  }
+
+  /** The row of the last usable line; -1 when there is none. */
+  get lastRow(): number {
+    return this.#intake.lastRow;
+  }
+
+  /** The bytes the tree was read from. */
+  get view(): ByteView {
+    return this.#view;
+  }
+
+  /** Takes in what a longer view of the same log has beyond what was read. Returns the first new row. */
+  takeIn(view: ByteView): number {
+    const firstNew = this.length;
+    // Should reading fail in between, the shorter view says that there is more to take in.
+    this.#intake.takeIn(view);
+    this.#view = view;
+    this.#reader = new NearReader(view);
+    return firstNew;
+  }
+
+  /** Whether an entry has this id. */
+  has(id: string): boolean {
+    return this.index.rowOf(id) >= 0;
+  }
+
+  /**
+   * The row of the entry with this id: the newest, where a damaged log has several.
+   * @throws SessionTreeError `unknown-entry`, naming near ids
+   */
+  row(id: string): number {
+    const row = this.index.rowOf(id);
+    if (row >= 0) return row;
+    const near = findNear(id, this.ids());
+    const hint =
+      near.length > 0 ? `Near it: ${near.join(", ")}.` : "`espalier tree` lists the ids there are.";
+    throw new SessionTreeError(
+      "unknown-entry",
+      `There is no entry ${JSON.stringify(id)} in this session. ${hint}`,
+    );
+  }
+
+  /** The entry with this id; undefined when there is none. */
+  getEntry(id: string): Entry | undefined {
+    const row = this.index.rowOf(id);
+    return row < 0 ? undefined : this.entryAt(row);
+  }
+
+  /** All entries in file order, read one at a time. */
+  *entries(): Generator<Entry> {
+    for (let row = 0; row < this.length; row++) yield this.entryAt(row);
+  }
+
+  /** All ids in file order. */
+  *ids(): Generator<string> {
+    for (let row = 0; row < this.length; row++) yield this.idAt(row);
+  }
+
+  /** The entry of a row. Where its line cannot be read any more, one of type {@link DAMAGED} holds its place. */
+  entryAt(row: number): Entry {
+    const kept = this.#bodyAtHand(row);
+    if (kept) return kept;
+    const line = readSessionLine(this.bytesAt(row));
+    const entry = line.is === "entry" && this.#isOfRow(line.entry, row) ? line.entry : this.#placeholder(row);
+    this.#ownKinds?.adopt(entry);
+    this.#keepAtHand(row, entry);
+    return entry;
+  }
+
+  /** Whether parsing a line finds what scanning it found: not where a key stands twice. */
+  #isOfRow({ id, type }: Entry, row: number): boolean {
+    return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
+  }
+
+  /** Keeps entries at hand that were just appended, so that their lines need not be read. */
+  remember(entries: readonly Entry[]): void {
+    for (const entry of entries) this.#keepAtHand(this.index.rowOf(entry.id), entry);
+  }
+
+  #keepAtHand(row: number, entry: Entry): void {
+    const bytes = row < 0 ? 0 : this.index.lineLength(row);
+    if (bytes > BODY_BYTES_KEPT) return;
+    if (this.#bodies.size >= BODIES_KEPT || this.#bodyBytes + bytes > BODY_BYTES_KEPT) {
+      this.#olderBodies = this.#bodies;
+      this.#bodies = new Map();
+      this.#bodyBytes = 0;
+    }
+    this.#bodies.set(row, entry);
+    this.#bodyBytes += bytes;
+  }
+
+  #bodyAtHand(row: number): Entry | undefined {
+    return this.#bodies.get(row) ?? this.#olderBodies.get(row);
+  }
+
+  /** The line of a row as it is in the log, without its end; of a line with several entries, its part. Lines that stand near each other are read at once. */
+  bytesAt(row: number): Uint8Array {
+    return this.#reader.read(this.index.offset(row), this.index.lineLength(row));
+  }
+
+  /** The first bytes of a row's line, at most 400. */
+  headAt(row: number): Uint8Array {
+    return this.#reader.read(this.index.offset(row), Math.min(HEAD_BYTES, this.index.lineLength(row)));
+  }
+
+  /** The id of a row; reads no more than the line's beginning where that is enough. */
+  idAt(row: number): string {
+    const kept = this.#bodyAtHand(row);
+    if (kept) return kept.id;
+    const id = idInHead(this.headAt(row), this.#scan);
+    // A line may have a second id further on, and be known by that.
+    return id !== undefined && this.index.hasId(row, id) ? id : this.entryAt(row).id;
+  }
+
+  /** The id of a row's parent as the tree has it: null for roots, orphans among them. */
+  parentIdAt(row: number): string | null {
+    const parent = this.index.parent(row);
+    return parent === ROOT || parent === ORPHAN ? null : this.idAt(parent);
+  }
+
+  /** The kind that answers for a row. */
+  kindAt(row: number) {
+    const code = this.index.kind(row);
+    return code === 0 && this.#ownKinds ? kindOf(this.entryAt(row)) : entryKinds[code]!;
+  }
+
+  /**
+   * Kinds besides those of the format answer for their entries from now on.
+   *
+   * @internal
+   */
+  useKinds(kinds: OwnKinds): void {
+    this.#ownKinds = kinds;
+    for (const bodies of [this.#bodies, this.#olderBodies])
+      for (const entry of bodies.values()) kinds.adopt(entry);
+  }
+
+  #placeholder(row: number): Entry {
+    const bytes = this.bytesAt(row);
+    if (scanEntry(bytes, 0, bytes.length, this.#scan)) return placeholder(bytes, this.#scan);
+    const parent = this.index.parent(row);
+    return {
+      type: DAMAGED,
+      id: `line@${this.index.offset(row)}`,
+      parentId: parent < 0 ? null : this.idAt(parent),
+      timestamp: "",
+    };
+  }
+}
+
+/** Scans a piece of a line as if it were whole; the scan stops before it could notice, or says that it is not sure. */
+function idInHead(head: Uint8Array, scan: EntryScan): string | undefined {
+  return scanEntry(head, 0, head.length, scan, true) ? idIn(head, scan) : undefined;
+}
+
+/** Bytes that are read at once for a piece that stands near the one before. Twice as much measured no faster. */
+const BLOCK = 1 << 18;
+
+/**
+ * Reads pieces of a view. Who reads one piece after the other, forwards or backwards, reads in blocks, since a call for
+ * each line costs more than its bytes; who jumps reads what was asked for and nothing else. No block is written to
+ * again: a piece of it may be kept.
+ */
+class NearReader {
+  readonly #view: ByteView;
+  #block: Uint8Array = new Uint8Array();
+  /** Where the block begins in the view. */
+  #start = 0;
+  /** The piece that was read last; nothing is near it before the first. */
+  #from = Number.NaN;
+  #to = Number.NaN;
+
+  constructor(view: ByteView) {
+    this.#view = view;
+  }
+
+  read(offset: number, length: number): Uint8Array {
+    const end = offset + length;
+    const isAtHand = offset >= this.#start && end <= this.#start + this.#block.length;
+    const bytes = isAtHand
+      ? this.#block.subarray(offset - this.#start, end - this.#start)
+      : this.#fetch(offset, end);
+    this.#from = offset;
+    this.#to = end;
+    return bytes;
+  }
+
+  #fetch(offset: number, end: number): Uint8Array {
+    if (end - offset >= BLOCK) return this.#view.read(offset, end - offset);
+    let [from, to] = [offset, end];
+    if (isNear(offset - this.#to)) to = Math.min(offset + BLOCK, this.#view.size);
+    else if (isNear(this.#from - end)) from = Math.max(0, end - BLOCK);
+    else return this.#view.read(offset, end - offset);
+    this.#block = this.#view.read(from, to - from);
+    this.#start = from;
+    return this.#block.subarray(offset - from, end - from);
+  }
+}
+
+const isNear = (distance: number): boolean => distance >= 0 && distance < BLOCK;
+
+/** How many near ids an error names. */
+const MOST = 3;
+
+/** How many ids are compared at the most, so that a wrong id costs little in a very long session. */
+const COMPARED = 100_000;
+
+/** Ids that somebody may have meant: those that begin with what was given, or differ from it in one or two letters. */
+function findNear(wanted: string, ids: Iterable<string>): string[] {
+  const beginning: string[] = [];
+  const similar: { id: string; distance: number }[] = [];
+  let compared = 0;
+  for (const id of ids) {
+    if (++compared > COMPARED) break;
+    if (wanted.length >= 2 && id.startsWith(wanted)) beginning.push(id);
+    else if (Math.abs(id.length - wanted.length) <= 2) {
+      const distance = editDistance(wanted, id, 2);
+      if (distance <= 2) similar.push({ id, distance });
+    }
+    if (beginning.length >= MOST) break;
+  }
+  similar.sort((a, b) => a.distance - b.distance);
+  return [...beginning, ...similar.map(({ id }) => id)].slice(0, MOST);
+}
+
+/** Edit distance (insert, remove, replace), or `most + 1` as soon as it is larger than `most`. */
+function editDistance(a: string, b: string, most: number): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row];
+    let best = row;
+    for (let column = 1; column <= b.length; column++) {
+      const replaced = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1);
+      const value = Math.min(replaced, previous[column]! + 1, current[column - 1]! + 1);
+      current.push(value);
+      best = Math.min(best, value);
+    }
+    if (best > most) return most + 1;
+    previous = current;
+  }
+  return previous[b.length]!;
+}
+
+/** Rows of the path that ends in `row`, root first. */
+export function pathRows(tree: Tree, row: number): number[] {
+  const rows: number[] = [];
+  for (let at = row; at >= 0; at = tree.index.parent(at)) rows.push(at);
+  return rows.reverse();
+}
+
+/** As {@link pathRows}, rows of some kinds alone: what a long path has of them is found without reading any line. */
+export function pathRowsOf(tree: Tree, row: number, isWanted: (kind: EntryKind) => boolean): Int32Array {
+  return tree.index.pathRows(row, entryKinds.map(isWanted));
+}
+
+/** Entries of the path that ends in the entry with this id, root first; null gives none. Throws `unknown-entry`. */
+export function pathOf(tree: Tree, id: string | null): Entry[] {
+  if (id === null) return [];
+  return pathRows(tree, tree.row(id)).map((row) => tree.entryAt(row));
+}
+
+/** The row of the deepest entry that is on both paths; -1 when they have none in common. */
+export function commonAncestorRow(tree: Tree, a: number, b: number): number {
+  // A parent's row is always smaller than its child's: the larger of the two can be left behind.
+  while (a !== b) {
+    if (a < 0 || b < 0) return -1;
+    if (a > b) a = tree.index.parent(a);
+    else b = tree.index.parent(b);
+  }
+  return a < 0 ? -1 : a;
+}
+
+/** The deepest entry on both paths; null when there is none. Throws `unknown-entry`. */
+export function commonAncestor(tree: Tree, a: string | null, b: string | null): string | null {
+  if (a === null || b === null) return null;
+  const row = commonAncestorRow(tree, tree.row(a), tree.row(b));
+  return row < 0 ? null : tree.idAt(row);
+}
+
+/** True when `ancestor` is on the path of `row` (an entry is on its own path). */
+export function isOnPath(tree: Tree, ancestor: number, row: number): boolean {
+  while (row > ancestor) row = tree.index.parent(row);
+  return row === ancestor;
+}
+
+/** Who follows whom: two columns of row numbers, made in one pass when somebody asks for children. */
+export class ChildIndex {
+  readonly #first: Int32Array;
+  readonly #next: Int32Array;
+  /** Rows without a parent, orphans among them, in file order. */
+  readonly roots: readonly number[];
+
+  constructor(tree: Tree) {
+    const { index } = tree;
+    this.#first = new Int32Array(index.length).fill(-1);
+    this.#next = new Int32Array(index.length).fill(-1);
+    const roots: number[] = [];
+    // From the last row to the first, so that each list comes out in file order.
+    for (let row = index.length - 1; row >= 0; row--) {
+      const parent = index.parent(row);
+      if (parent < 0) roots.push(row);
+      else {
+        this.#next[row] = this.#first[parent]!;
+        this.#first[parent] = row;
+      }
+    }
+    this.roots = roots.reverse();
+  }
+
+  /** The row's children in file order. */
+  *of(row: number): Generator<number> {
+    for (let child = this.#first[row]!; child >= 0; child = this.#next[child]!) yield child;
+  }
+
+  /** True when nothing follows the row. */
+  isEmpty(row: number): boolean {
+    return this.#first[row]! < 0;
+  }
+}
