@@ -3,16 +3,20 @@ export {
   type EventPayloads,
   EventType,
 } from "@espalier/policies";
-export { automaticInARow } from "./automatic-in-a-row.ts";
-export type { BranchSummaryRequest } from "./branch-summary-request.ts";
-export { type CompactSessionByCountOptions, compactSession } from "./compact-session.ts";
-export type { CompactionRequest } from "./compaction-request.ts";
-export type { CompactionResult, CompactSessionOptions } from "./compaction-run.ts";
-export type { PolicyComparison } from "./compare-policies.ts";
-export { sessionFolder } from "./context-for-handlers.ts";
-export { type CopyResult, copySession } from "./copy-session.ts";
-export { type Diagnosis, diagnose, diagnoseTree } from "./diagnose.ts";
+export type { CompactionResult, CompactSessionOptions } from "./compaction/draft.ts";
+export { automaticInARow } from "./compaction/draft.ts";
+export type { OffloadedResults } from "./compaction/offload.ts";
+export {
+  POLICIES,
+  POLICY_NAMES,
+  type PolicyName,
+  type PolicySettings,
+  resolvePolicy,
+} from "./compaction/policies.ts";
+export type { CompactionRequest, PolicyComparison, RequestExtras } from "./compaction/request.ts";
+export { resolveSummarizer } from "./compaction/summarizers.ts";
 export { EngineError, type EngineErrorCode, type EngineErrorOptions } from "./engine-error.ts";
+export { sessionFolder } from "./extensions/context.ts";
 export {
   defineExtension,
   type EspalierApi,
@@ -22,63 +26,24 @@ export {
   type ProgramOptions,
   type ProgramResult,
   type StateOptions,
-} from "./extension.ts";
+} from "./extensions/extension.ts";
+export type { ExtensionOptions } from "./extensions/load.ts";
 export type {
   ContextUsage,
   DialogOptions,
+  ExtensionActs,
   ExtensionAnswer,
+  ExtensionCommand,
   ExtensionCommandContext,
   ExtensionContext,
   ExtensionDialogs,
+  ExtensionMembers,
   ExtensionModel,
   ExtensionModels,
   ExtensionUi,
   HandlerUi,
   SessionManager,
-} from "./extension-context.ts";
-export type { ExtensionActs, ExtensionCommand, ExtensionMembers } from "./extension-members.ts";
-export {
-  type Draft,
-  type DraftContent,
-  fillMessage,
-  fillMessages,
-  type MessageDraft,
-} from "./fill-message.ts";
-export type { ForkOptions, ForkResult } from "./fork-session.ts";
-export type { HoldOptions, OnBusy } from "./hold-session.ts";
-export { espalierHome, piSessions } from "./home.ts";
-export {
-  agentEnd,
-  agentSettled,
-  agentStart,
-  type EngineHooks,
-  engineHooks,
-  type ShutdownReason,
-  type StartReason,
-  toolResult,
-  turnEnd,
-  turnStart,
-} from "./hooks.ts";
-export type { LeftOutPicture, PictureLimits } from "./leave-out-pictures.ts";
-export { type ListedSession, type ListOptions, listSessions } from "./list-sessions.ts";
-export type { ExtensionOptions } from "./load-extensions.ts";
-export type { MergeOptions, MergeResult } from "./merge-branch.ts";
-export type { NavigateOptions, NavigateResult } from "./navigate.ts";
-export type { OffloadedResults } from "./offload-results.ts";
-export {
-  type CreateOptions,
-  createSession,
-  deleteSession,
-  type OpenOptions,
-  openOrCreate,
-  openSession,
-  type StoreOptions,
-} from "./open-session.ts";
-export { migrateStore, type OpenStore, openStore, type StoreMigration } from "./open-store.ts";
-export { othersMayRead } from "./others-may-read.ts";
-export { PIN, pinnedOn } from "./pins.ts";
-export { POLICIES, POLICY_NAMES, type PolicyName, type PolicySettings, resolvePolicy } from "./policies.ts";
-export type { PreparedRequest, RequestPreparation } from "./prepare-request.ts";
+} from "./extensions/members.ts";
 export {
   type ArchivedRows,
   archivedRows,
@@ -99,26 +64,100 @@ export {
   statsOf,
   type UsageTotals,
 } from "./reading/index.ts";
-export { isRepaired, type LostBytes, REPAIRED } from "./repair-lines.ts";
-export type { RepairAction } from "./repair-plan.ts";
-export { type RepairChange, type RepairReport, repairSession } from "./repair-session.ts";
-export { paced, type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
-export type { RequestExtras } from "./request-overhead.ts";
-export { rescueSession } from "./rescue-session.ts";
-export { resolveSummarizer } from "./resolve-summarizer.ts";
-export { type RunState, runStateOf, SENT, sentEntry } from "./run-state.ts";
-export type { SearchHit } from "./search/search-log.ts";
-export { type SearchOptions, searchSessions } from "./search/search-sessions.ts";
-export { Session } from "./session.ts";
-export type { ActOptions, EngineHost, SessionOptions, SessionState } from "./session-state.ts";
+export { type Diagnosis, diagnose, diagnoseTree, othersMayRead } from "./repair/diagnose.ts";
+export type { RepairAction } from "./repair/repair.ts";
+export {
+  isRepaired,
+  type LostBytes,
+  REPAIRED,
+  type RepairChange,
+  type RepairReport,
+  repairSession,
+} from "./repair/repair.ts";
+export type { SearchHit } from "./search/search.ts";
+export { type SearchOptions, searchSessions } from "./search/search.ts";
+export { type CompactSessionByCountOptions, compactSession } from "./session/compact-session.ts";
+export { type CopyResult, copySession, rescueSession } from "./session/copy.ts";
+export {
+  type Draft,
+  type DraftContent,
+  fillMessage,
+  fillMessages,
+  type MessageDraft,
+  PIN,
+  pinnedOn,
+} from "./session/edit.ts";
+export type { ForkOptions, ForkResult } from "./session/fork.ts";
+export type {
+  BranchSummaryRequest,
+  MergeOptions,
+  MergeResult,
+  NavigateOptions,
+  NavigateResult,
+} from "./session/navigate.ts";
+export { type LastAct, lastAct } from "./session/navigate.ts";
+export type { HoldOptions, OnBusy } from "./session/open.ts";
+export {
+  type CreateOptions,
+  createSession,
+  deleteSession,
+  type OpenOptions,
+  openOrCreate,
+  openSession,
+  type StoreOptions,
+  settleTail,
+} from "./session/open.ts";
+export type {
+  LeftOutPicture,
+  PictureLimits,
+  PreparedRequest,
+  RequestPreparation,
+} from "./session/prepare-request.ts";
+export {
+  paced,
+  type ReplayOptions,
+  type ReplayStep,
+  type RunState,
+  replay,
+  runStateOf,
+  SENT,
+  sentEntry,
+} from "./session/replay.ts";
+export { Session } from "./session/session.ts";
+export type { ActOptions, EngineHost, SessionOptions, SessionState } from "./session/state.ts";
+export {
+  agentEnd,
+  agentSettled,
+  agentStart,
+  type EngineHooks,
+  engineHooks,
+  type ShutdownReason,
+  type StartReason,
+  toolResult,
+  turnEnd,
+  turnStart,
+} from "./session/state.ts";
+export {
+  type ListedSession,
+  type ListOptions,
+  listSessions,
+  migrateStore,
+  type OpenStore,
+  openStore,
+  type StoreMigration,
+} from "./session/stores.ts";
+export type { Settle } from "./settings/current.ts";
+export { sessionOptionsOf } from "./settings/current.ts";
+export { espalierHome, piSessions } from "./settings/home.ts";
 export {
   type LeftOutSetting,
   type ResolvedSettings,
   resolveSettings,
   type SettingOrigin,
   type SettingsSources,
-} from "./settings/resolve-settings.ts";
-export { sessionOptionsOf } from "./settings/session-options-of.ts";
+  settingsJsonSchema,
+} from "./settings/resolve.ts";
+export type { SettingsOrigin } from "./settings/settings.ts";
 export {
   DEFAULT_SETTINGS,
   SETTING_EFFECTS,
@@ -127,9 +166,4 @@ export {
   type Settings,
   type SettingsKey,
 } from "./settings/settings.ts";
-export type { Settle } from "./settings/settings-in-force.ts";
-export { settingsJsonSchema } from "./settings/settings-json-schema.ts";
-export type { SettingsOrigin } from "./settings/settings-layer.ts";
-export { settleTail } from "./settle-tail.ts";
-export { type ConfirmTrust, openTrust, type ProjectTrust, type TrustStore } from "./trust.ts";
-export { type LastAct, lastAct } from "./undo.ts";
+export { type ConfirmTrust, openTrust, type ProjectTrust, type TrustStore } from "./settings/trust.ts";

@@ -7,7 +7,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
-import { billedCallAt, costOf } from "./billed-calls.ts";
+import { billedCallAt, costOf } from "./statistics.ts";
 
 /** What a branch has that another one has not: everything below their deepest common entry. */
 export interface BranchSide {

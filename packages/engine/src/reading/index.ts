@@ -7,7 +7,16 @@ export {
   type ReadableSession,
   rowsHidden,
 } from "@espalier/policies";
-export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./billed-calls.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
-export { type HistoryRequest, historyOf } from "./history-of.ts";
-export { type CompactionStats, type SessionStats, statsOf } from "./session-stats.ts";
+export {
+  addBill,
+  type BilledCall,
+  billedCallAt,
+  type CompactionStats,
+  type HistoryRequest,
+  historyOf,
+  nothingBilled,
+  type SessionStats,
+  statsOf,
+  type UsageTotals,
+} from "./statistics.ts";

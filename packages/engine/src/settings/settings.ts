@@ -9,7 +9,9 @@ import {
   type PressureSettings,
   type SlidingWindowSettings,
 } from "@espalier/policies";
-import { POLICY_NAMES, type PolicyName } from "../policies.ts";
+import { redactText } from "@espalier/session-tree";
+import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
+import { EngineError } from "../engine-error.ts";
 
 /** All settings, resolved: sizes are tokens but for `requestBytes`, thresholds of `pressure` percent. */
 export interface Settings
@@ -107,3 +109,42 @@ export const SETTINGS_KEYS: readonly SettingsKey[] = [
   "compactionThreshold",
   "criticalThreshold",
 ];
+
+/** The error for a setting that cannot be used: names the place and the key, and repeats no secret. */
+export function settingsError(
+  layer: Pick<SettingsLayer, "origin" | "file" | "variables"> | undefined,
+  key: string | undefined,
+  problem: string,
+  cause?: unknown,
+): EngineError {
+  return new EngineError("settings", redactText(`${placeOf(layer, key)}: ${problem}`), {
+    ...(cause === undefined ? {} : { cause }),
+    ...(key === undefined ? {} : { key: redactText(key) }),
+    ...(layer?.file ? { file: layer.file } : {}),
+  });
+}
+
+function placeOf(layer: Parameters<typeof settingsError>[0], key: string | undefined): string {
+  if (layer?.file) return layer.file;
+  const variable = key === undefined ? undefined : layer?.variables?.[key];
+  if (variable) return `The environment variable ${variable}`;
+  return layer?.origin === "flag" ? "The command line" : "The settings";
+}
+
+/** Where a value comes from, each above those before it. */
+export type SettingsOrigin = "default" | "user" | "project" | "environment" | "flag";
+
+/** What one place says, as it stands there. */
+export interface SettingsLayer {
+  origin: SettingsOrigin;
+  /** The file; null for what is none. */
+  file: string | null;
+  /** Keys are spelt as in the schema, and may be anything. */
+  values: Readonly<Record<string, unknown>>;
+  /** The variable that a key was read from, for those of the environment. */
+  variables?: Readonly<Record<string, string>>;
+}
+
+/** `tail_keep_size` as `tailKeepSize`. In linear time, also for a key of underscores alone. */
+export const camelCase = (key: string): string =>
+  key.replace(/(?<!_)_+([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

@@ -1,0 +1,485 @@
+import {
+  type CompactionDetails,
+  CompactionError,
+  type CompactionPreparation,
+  type CompactionProposal,
+  type CompactionReason,
+  compact,
+  excessBytes,
+  firstKeptProblem,
+  isByteOverflow,
+  joinSummary,
+  learntWindows,
+  type Policy,
+  type PolicySituation,
+  pictureEdits,
+  rangeOf,
+  readSpan,
+  sessionBeforeCompact,
+  shrinkEdits,
+  systemInForce,
+  thresholdOf,
+  waitingItem,
+} from "@espalier/compaction";
+import {
+  branchSummary,
+  CHARS_PER_TOKEN,
+  type CompactionEntry,
+  type ContextEdit,
+  type ContextMessage,
+  compaction,
+  contextEdit,
+  contextOfPath,
+  type Entry,
+  isFailedAnswer,
+  isMessage,
+  type NewEntry,
+  totalBytes,
+  type Usage,
+} from "@espalier/session-tree";
+import {
+  charsEstimator,
+  collectFileOps,
+  type FileLists,
+  type FileOps,
+  fileLists,
+  isExtractive,
+  recordedFiles,
+  type Summarizer,
+  SummarizerError,
+  soundUsage,
+} from "@espalier/summarizer";
+import { pinnedTexts } from "../session/edit.ts";
+import type { ActOptions, SessionState } from "../session/state.ts";
+import { withFilesRead } from "./offload.ts";
+import { type CompactionRequest, toolsOf } from "./request.ts";
+import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
+
+/** What would be appended for a candidate, on the path as it is now. */
+interface CompactionDraft {
+  /** The compaction, then what shortens what it keeps. */
+  entries: NewEntry[];
+  details: CompactionDetails;
+  tokensAfter: number;
+  /** Why it must not be appended; undefined when it may. */
+  problem: string | undefined;
+}
+
+/** Makes the entries of a candidate and measures what they leave. Pure. */
+export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate): CompactionDraft {
+  const { session, policy, compactionId } = run;
+  const { summary, tokensBefore, usage, fromHook } = candidate;
+  const firstKeptEntryId = firstKeptOf(run, candidate);
+  const system = systemInForce(session.core.context.messages);
+  const isIdNamed =
+    firstKeptEntryId === compactionId ||
+    session.host.has(sessionBeforeCompact) ||
+    policy.record !== undefined;
+  const fields = {
+    // Without one the log gives an id of its own, and need not be searched for this one.
+    ...(isIdNamed ? { id: compactionId } : {}),
+    summary,
+    firstKeptEntryId,
+    tokensBefore,
+    ...(system ? { systemMessage: system } : {}),
+  };
+  const { edits, tokensAfter } = fittingEdits(run, compaction.of(fields), firstKeptEntryId);
+  const details = detailsOf(run, candidate, firstKeptEntryId, tokensAfter);
+  const draft: NewEntry<CompactionEntry> = compaction.of({
+    ...fields,
+    details,
+    ...(usage ? { usage } : {}),
+    ...(fromHook ? { fromHook } : {}),
+  });
+  const before = sizeOf(run, session.core.context.messages);
+  const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or go on without.`;
+  return {
+    entries: [draft, ...edits.map((edit) => contextEdit.of(edit))],
+    details,
+    tokensAfter,
+    problem: tokensAfter < before ? undefined : problem,
+  };
+}
+
+/** The first kept entry. A compaction that keeps nothing still keeps what was said since it was planned. */
+function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate): string {
+  if (candidate.firstKeptEntryId !== compactionId) return candidate.firstKeptEntryId;
+  const path = session.core.window.entries;
+  const grown = path[path.findIndex(({ id }) => id === plan.leafId) + 1];
+  if (!grown) return compactionId;
+  if (firstKeptProblem(path, grown.id)) {
+    const message = "The session went on inside a call while it was compacted; nothing was written.";
+    throw new CompactionError("stale", message);
+  }
+  return grown.id;
+}
+
+const sizeOf = ({ policy }: CompactionRun, messages: readonly ContextMessage[]): number =>
+  messages.reduce((sum, message) => sum + policy.estimate(message), 0);
+
+/** The plan's edits of what the candidate keeps, and more where the real summary leaves less room than was planned. */
+function fittingEdits(
+  run: CompactionRun,
+  draft: NewEntry<CompactionEntry>,
+  firstKeptEntryId: string,
+): { edits: ContextEdit[]; tokensAfter: number } {
+  const { plan, session, situation, policy } = run;
+  const { window } = session.core;
+  const places = placesOf(window.entries);
+  const keptFrom = places.get(firstKeptEntryId) ?? window.entries.length;
+  const isPlanned = keptFrom === (places.get(plan.firstKeptEntryId ?? "") ?? window.entries.length);
+  const planned = plan.edits.filter(
+    ({ targetId, replacement }) =>
+      (places.get(targetId) ?? -1) >= keptFrom && (isPlanned || replacement === null),
+  );
+  const pathWith = (edits: readonly ContextEdit[]): Entry[] => [
+    ...window.entries,
+    // What is not in the log yet has no time and no parent; a context depends on neither.
+    ...[{ ...draft, id: run.compactionId }, ...edits.map((edit) => contextEdit.of(edit))].map(
+      (entry) => ({ parentId: null, timestamp: "", id: "", ...entry }) as Entry,
+    ),
+  ];
+  const sizeWith = (edits: readonly ContextEdit[]) =>
+    sizeOf(run, contextOfPath(pathWith(edits), window.before).messages);
+
+  const threshold = thresholdOf(plan.settings);
+  const isBelow = plan.tokensAfter + situation.overheadTokens <= threshold;
+  const most = (isBelow ? threshold : plan.settings.contextWindow) - situation.overheadTokens;
+  const size = sizeWith(planned);
+  const shorter =
+    size <= most
+      ? planned
+      : replacing(planned, shrinkEdits(readSpan(pathWith(planned)).items, size - most, policy.estimate));
+  const edits = replacing(shorter, picturesToLose(run, pathWith(shorter)));
+  return { edits, tokensAfter: edits === planned ? size : sizeWith(edits) };
+}
+
+/** Edits of which the later ones stand in place of the earlier ones of the same entries. */
+function replacing(edits: ContextEdit[], later: readonly ContextEdit[]): ContextEdit[] {
+  if (later.length === 0) return edits;
+  const replaced = new Set(later.map(({ targetId }) => targetId));
+  return [...edits.filter(({ targetId }) => !replaced.has(targetId)), ...later];
+}
+
+/** Pictures with which the next request would have too many bytes; all of them where one was refused for its bytes. */
+function picturesToLose(
+  { session, situation, reason }: CompactionRun,
+  path: readonly Entry[],
+): ContextEdit[] {
+  const { window } = session.core;
+  const { messages } = contextOfPath(path, window.before);
+  const bytes = totalBytes(messages) + situation.overheadTokens * CHARS_PER_TOKEN;
+  const newest = window.entries.findLast((entry) => isMessage(entry, "assistant"));
+  const isRefused = reason === "overflow" && newest !== undefined && isByteOverflow(newest.message);
+  // What a proxy takes nobody has said: only without them is the request sure to go through.
+  const excess = isRefused ? Number.POSITIVE_INFINITY : excessBytes(bytes, situation.settings.requestBytes);
+  if (excess === 0) return [];
+  const span = readSpan(path);
+  return pictureEdits(span.items, excess, waitingItem(span));
+}
+
+/** What the compaction records of itself. */
+function detailsOf(
+  run: CompactionRun,
+  { details, source, model, tokensBefore, summary, fromHook }: CompactionCandidate,
+  firstKeptEntryId: string,
+  tokensAfter: number,
+): CompactionDetails {
+  const { session, plan, policy, reason, situation } = run;
+  const { core } = session;
+  const { model: inForce, thinkingLevel } = core.context;
+  const { covered, kept } = rangesOf(run, firstKeptEntryId);
+  const learnt = learntWindows(core.window.entries);
+  const at = new Date(session.now()).toISOString();
+  const made = {
+    entryId: run.compactionId,
+    sessionId: core.id,
+    summary,
+    fromExtension: fromHook,
+    covered,
+    at,
+  };
+  return {
+    omitted: {},
+    readFiles: [],
+    modifiedFiles: [],
+    ...details,
+    ...policy.record?.(plan, made, situation),
+    reason,
+    policy: policy.name,
+    source,
+    model,
+    covered,
+    kept,
+    tokensBefore,
+    tokensAfter,
+    isSplitTurn: plan.isSplitTurn,
+    durationMs: Date.now() - run.started,
+    automaticInARow: inARowAfter(run),
+    ...(Object.keys(learnt).length > 0 ? { learntWindows: learnt } : {}),
+    pinned: pinnedTexts(core).map(({ id }) => id),
+    settings: { provider: inForce?.provider ?? null, modelId: inForce?.modelId ?? null, thinkingLevel },
+  };
+}
+
+function inARowAfter({ session, reason }: CompactionRun): number {
+  if (reason === "manual") return 0;
+  return automaticInARow(session) + (reason === "policy" ? 0 : 1);
+}
+
+/** What is covered and what is kept, by messages. */
+function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
+  const path = session.core.window.entries;
+  const places = placesOf(path);
+  const placeOf = (id: string) => places.get(id) ?? -1;
+  const speakers = readSpan(path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
+  if (firstKeptEntryId === plan.firstKeptEntryId) {
+    const grown = speakers.filter((id) => placeOf(id) > placeOf(plan.leafId));
+    return {
+      covered: rangeOf([...plan.historyIds, ...plan.turnPrefixIds]),
+      kept: rangeOf([...plan.keptIds, ...grown]),
+    };
+  }
+  // An extension may keep less than planned, or more: what falls out is covered too.
+  const keptFrom = places.get(firstKeptEntryId) ?? path.length;
+  return {
+    covered: rangeOf(speakers.filter((id) => placeOf(id) < keptFrom)),
+    kept: rangeOf(speakers.filter((id) => placeOf(id) >= keptFrom)),
+  };
+}
+
+const placesOf = (path: readonly Entry[]): Map<string, number> =>
+  new Map(path.map(({ id }, place) => [id, place]));
+
+/**
+ * What an extension wrote. Files of the span join those it recorded, and pins that its summary takes out of the
+ * context are added to it, so that both survive it.
+ */
+export function proposedCandidate(run: CompactionRun, proposal: CompactionProposal): CompactionCandidate {
+  const { plan, compactionId, session } = run;
+  const { summary, usage, details, tokensBefore = plan.tokensBefore } = proposal;
+  const firstKeptEntryId = proposal.firstKeptEntryId ?? plan.firstKeptEntryId ?? compactionId;
+  const { items } = readSpan(session.core.window.entries);
+  const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
+  const keptIds = new Set((from < 0 ? [] : items.slice(from)).map(({ entry }) => entry.id));
+  const pinned = pinnedTexts(session.core).filter(({ id }) => !keptIds.has(id));
+  const pins = joinSummary("", { pinned, files: NO_FILES }, plan.settings.contextWindow);
+  const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
+  return {
+    summary: pins === "" ? summary : `${summary.trimEnd()}\n\n${pins}`,
+    firstKeptEntryId,
+    source: "extension",
+    model: null,
+    usage: usage && soundUsage(usage),
+    tokensBefore,
+    details: { ...own, ...fileLists(filesOf(run, { summary, details: own }, keptIds)) },
+    fromHook: true,
+  };
+}
+
+const NO_FILES: FileLists = { readFiles: [], modifiedFiles: [] };
+
+function filesOf(
+  { session }: CompactionRun,
+  told: { summary: string; details: object },
+  keptIds: ReadonlySet<string>,
+): FileOps {
+  const { items, previous } = readSpan(session.core.window.entries);
+  const fileOps = recordedFiles(told, recordedFiles(previous));
+  const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
+  for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
+  return collectFileOps(
+    covered.flatMap(({ messages }) => messages),
+    toolsOf(session),
+    fileOps,
+  );
+}
+
+/**
+ * What the summarizer wrote; where that is too large to be of use, the extractive one is tried before giving up.
+ *
+ * @param named who was chosen; undefined where nobody was, and the extractive one writes it
+ * @param bill told what was billed as soon as it is known
+ */
+export async function summarizedCandidate(
+  run: CompactionRun,
+  named: Summarizer | undefined,
+  instructions: string,
+  bill: (usage: Usage | undefined) => void,
+): Promise<CompactionCandidate> {
+  const { session, options } = run;
+  const fallback =
+    options.fallback ?? session.options.fallback ?? (named === undefined || run.reason !== "manual");
+  const summarizer = named ?? EXTRACTIVE;
+  const candidate = await summarizedBy(run, summarizer, instructions, fallback);
+  bill(candidate.usage);
+  refuseStale(run);
+  const problem = isExtractive(summarizer) ? undefined : sizeProblem(run, candidate);
+  if (!problem) return candidate;
+  if (!fallback) throw new CompactionError("no-smaller", problem, { usage: candidate.usage });
+  const extracted = await summarizedBy(run, EXTRACTIVE, instructions, fallback);
+  return { ...extracted, usage: candidate.usage };
+}
+
+async function summarizedBy(
+  run: CompactionRun,
+  summarizer: Summarizer,
+  instructions: string,
+  fallback: boolean,
+): Promise<CompactionCandidate> {
+  const { plan, session, signal, options, compactionId } = run;
+  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
+  const parts = plan.historyIds.length > 0 && plan.turnPrefixIds.length > 0 ? 2 : 1;
+  const lanes = Math.max(1, Math.floor(concurrency / parts));
+  const style = plan.style;
+  const result = await compact(await withFilesRead(session, plan), {
+    summarizer: summarizerChain(session, summarizer, { fallback, concurrency: lanes, signal, style }),
+    signal,
+    concurrency,
+    ...(instructions ? { customInstructions: instructions } : {}),
+    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+  });
+  const { summary, source, model, usage, omitted, missingSections, readFiles, modifiedFiles } = result;
+  return {
+    summary,
+    firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
+    source,
+    model,
+    usage,
+    tokensBefore: plan.tokensBefore,
+    details: { omitted, readFiles, modifiedFiles, ...(missingSections ? { missingSections } : {}) },
+    fromHook: false,
+  };
+}
+
+/** How much longer than it was asked to be a summary may become, in characters / 4: tokens of prose are longer. */
+const LARGEST_EXCESS = 2;
+
+/** Why a summary is too large to be of use; undefined when it is not. */
+function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string | undefined {
+  const { plan } = run;
+  const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
+  const tokens = charsEstimator.text(candidate.summary);
+  if (tokens > most)
+    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} of prose were asked for; nothing was written. Try again, or take another summarizer.`;
+  return draftCompaction(run, candidate).problem;
+}
+
+/**
+ * Refuses to go on with a compaction that nobody wants any more, or whose plan is no longer that of the path. A path
+ * that only grew is fine.
+ *
+ * @throws SummarizerError `aborted`; CompactionError `stale`
+ */
+export function refuseStale({ session, plan, signal }: CompactionRun): void {
+  if (signal.aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
+  const path = session.core.window.entries;
+  const planned = path.findIndex(({ id }) => id === plan.leafId);
+  if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
+    throw new CompactionError("stale", "Another compaction came first; nothing was written.");
+  if (planned < 0)
+    throw new CompactionError(
+      "stale",
+      "The branch was left while it was compacted; nothing was written. Go back to it and compact again.",
+    );
+}
+
+/** Automatic compactions in a row that are allowed without an answer of the model between them. */
+const MOST_IN_A_ROW = 2;
+
+/**
+ * Automatic compactions on the path since the newest answer that did not fail. What one of ours keeps may begin behind
+ * the one before it, so each records how many it makes.
+ */
+export function automaticInARow({ core }: Pick<SessionState, "core">): number {
+  let count = 0;
+  for (const entry of core.window.entries.toReversed()) {
+    const { message } = entry as { message?: ContextMessage };
+    if (message?.role === "assistant" && !isFailedAnswer(message)) return count;
+    if (!compaction.is(entry)) continue;
+    const { automaticInARow: recorded, reason } = (entry.details ?? {}) as Partial<CompactionDetails>;
+    if (typeof recorded === "number") return count + recorded;
+    if (reason !== "manual" && reason !== "policy") count++;
+  }
+  return count;
+}
+
+/**
+ * Refuses what would go round in circles.
+ * @throws CompactionError `exhausted` for an automatic compaction after two without an answer of the model between
+ */
+export function refuseAfterTwo(
+  session: SessionState,
+  reason: CompactionReason,
+  breakdown: Record<string, number>,
+): void {
+  // What a policy does after an append was brought about by messages: it cannot go round in circles.
+  if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
+  const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and is still due for it; use a model with a larger window, or compact by hand and keep less.`;
+  throw new CompactionError("exhausted", message, { breakdown });
+}
+
+/** What one compaction differs in from what the session was opened with. */
+export interface CompactSessionOptions extends CompactionRequest, ActOptions {
+  /** What the summary shall attend to. */
+  instructions?: string;
+  /** Writes this summary. Default: the session's. */
+  summarizer?: Summarizer;
+  /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
+  fallback?: boolean;
+  /** Whether a request that was too long is sent again afterwards; extensions are told. Default: after an `overflow`. */
+  willRetry?: boolean;
+}
+
+/** A compaction that is in the log. */
+export interface CompactionResult {
+  eligible: true;
+  entryId: string;
+  summary: string;
+  tokensBefore: number;
+  tokensAfter: number;
+  firstKeptEntryId: string;
+  /** Who wrote the summary: a summarizer's name, or `extension`. */
+  source: string;
+  /** Headings that the summary was asked for and does not have; absent where none is missing. */
+  missingSections?: string[];
+  /** Entries that shorten what was kept, or take it out. */
+  editIds: string[];
+  /** Messages that the summary stands for, and messages that stayed. */
+  messagesRemoved: number;
+  preservedCount: number;
+  /** Files of offloaded results that nothing refers to any more. */
+  deletedFiles: string[];
+  usage: Usage | null;
+}
+
+/** A compaction that is going on: what was asked for and what is planned. */
+export interface CompactionRun {
+  session: SessionState;
+  options: CompactSessionOptions;
+  policy: Policy;
+  situation: PolicySituation;
+  plan: CompactionPreparation;
+  reason: CompactionReason;
+  willRetry: boolean;
+  signal: AbortSignal;
+  /** The id that the compaction's entry will have, where somebody may name it. */
+  compactionId: string;
+  /** Epoch milliseconds. */
+  started: number;
+  /** Whether what is about to be committed was made by an extension. */
+  isProposed: boolean;
+}
+
+/** A summary that wants to be committed. */
+export interface CompactionCandidate {
+  summary: string;
+  firstKeptEntryId: string;
+  /** Who wrote it: a summarizer's name, or `extension`. */
+  source: string;
+  model: { provider: string; modelId: string } | null;
+  usage: Usage | undefined;
+  tokensBefore: number;
+  details: Partial<CompactionDetails> & Record<string, unknown>;
+  fromHook: boolean;
+}

@@ -1,0 +1,149 @@
+import type { CompactionPreparation, OffloadPlan, Policy, PolicySituation } from "@espalier/compaction";
+import {
+  cleanupOffloadedFiles,
+  EventType,
+  type OffloadedEntry,
+  type OffloadStorage,
+  offloadedEntries,
+  planOffloadRepair,
+  restoreOffloadedContent,
+} from "@espalier/policies";
+import { fileOffloadStorage } from "@espalier/policies/node";
+import { contextEdit, type NewEntry, pathWindowAt, type SessionLog, tipRows } from "@espalier/session-tree";
+import { FileLog, offloadFolder } from "@espalier/session-tree/node";
+import { refuseReadOnly, type SessionState } from "../session/state.ts";
+
+/** What was moved to files before a request. */
+export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens" | "stillExceedsThreshold">;
+
+/**
+ * Moves results to files as the policy says: the files first, whole and on disk, then the edits that name them, so
+ * that nothing ever refers to a file that was not there. Undefined where the policy has nothing to say. A session that
+ * has no place for files keeps its results: nothing is freed then, which is for the policy to judge by.
+ *
+ * @throws what the file system and the log throw, and the context is as it was
+ */
+export async function offloadResults(
+  session: SessionState,
+  policy: Policy,
+  situation: PolicySituation,
+): Promise<OffloadedResults | undefined> {
+  const { offloadStorage, events } = session;
+  if (!policy.offload) return undefined;
+  const plan = policy.offload(situation, offloadStorage?.pathFor ?? nowhere);
+  if (!plan) return undefined;
+  if (!offloadStorage) {
+    if (plan.offloadedCount > 0) warnOnce(session, policy);
+    return { offloadedCount: 0, freedTokens: 0, stillExceedsThreshold: true };
+  }
+  const { files, edits, ...counts } = plan;
+  if (edits.length > 0) {
+    refuseReadOnly(session);
+    await inTurn(session, async () => {
+      for (const { text } of files) await offloadStorage.write(text);
+      await session.core.append(edits.map((edit) => contextEdit.of(edit)));
+    });
+    const { offloadedCount, freedTokens } = counts;
+    events.publish(EventType.STATE_CHANGED, {
+      name: "session.offload",
+      data: { offloadedCount, freedTokens },
+    });
+  }
+  return counts;
+}
+
+const nowhere = (): string => "";
+const warned = new WeakSet<SessionState>();
+
+function warnOnce(session: SessionState, { name }: Policy): void {
+  if (warned.has(session)) return;
+  warned.add(session);
+  session.log.warn(
+    `The policy ${name} moves results to files beside a session's file, and ${session.core.log.ref} is not in a file: it compacts without that; give the session an \`offloadStorage\`, or choose another policy.`,
+  );
+}
+
+/** Sees to it that every file the context refers to is there, beside the session. */
+export async function bringFilesHome(session: SessionState): Promise<void> {
+  await inTurn(session, async () => {
+    const edits = await writeMissingFiles(session);
+    if (edits.length > 0) await session.core.append(edits);
+  });
+}
+
+/**
+ * Writes again, from the log, every file that the context at the leaf refers to and that is gone; none for who only
+ * reads. Returns edits for references to files that lie elsewhere, as after a fork or a move: their content lies in a
+ * file of ours now.
+ */
+async function writeMissingFiles(session: SessionState): Promise<NewEntry[]> {
+  const { core, offloadStorage, isReadOnly } = session;
+  if (!offloadStorage || isReadOnly) return [];
+  const lost: OffloadedEntry[] = [];
+  for (const entry of offloadedEntries(core.window.entries)) {
+    const isThere = offloadStorage.owns(entry.path) && (await offloadStorage.has(entry.path));
+    if (!isThere) lost.push(entry);
+  }
+  const repair = planOffloadRepair(core.window.entries, offloadStorage, lost);
+  for (const { text } of repair.texts) await offloadStorage.write(text);
+  return repair.edits.map((edit) => contextEdit.of(edit));
+}
+
+/** {@link writeMissingFiles} where nobody waits for the files: one that cannot be written is a warning. */
+export async function restoreFiles(session: SessionState): Promise<void> {
+  try {
+    await inTurn(session, () => writeMissingFiles(session));
+  } catch (error) {
+    session.log.warn("A file that the context refers to is gone and could not be written again.", { error });
+  }
+}
+
+/** The plan with the content of offloaded results in what is summarised, where it says so. */
+export async function withFilesRead(
+  { offloadStorage }: SessionState,
+  plan: CompactionPreparation,
+): Promise<CompactionPreparation> {
+  if (!plan.readBack || !offloadStorage) return plan;
+  const [messagesToSummarize, turnPrefixMessages] = await Promise.all([
+    restoreOffloadedContent(plan.messagesToSummarize, offloadStorage),
+    restoreOffloadedContent(plan.turnPrefixMessages, offloadStorage),
+  ]);
+  return { ...plan, messagesToSummarize, turnPrefixMessages };
+}
+
+/** Removes the files that no leaf's context refers to; returns their paths. What cannot be removed is a warning. */
+export async function removeUnusedFiles(session: SessionState): Promise<string[]> {
+  try {
+    return await inTurn(session, () => removeUnused(session));
+  } catch (error) {
+    session.log.warn("Files of offloaded results could not be looked through; they stay.", { error });
+    return [];
+  }
+}
+
+async function removeUnused({ core, offloadStorage, log }: SessionState): Promise<string[]> {
+  if (!offloadStorage || (await offloadStorage.list()).length === 0) return [];
+  const tree = await core.load();
+  const used = new Set(offloadedEntries(core.window.entries).map(({ path }) => path));
+  for (const row of tipRows(tree)) {
+    for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
+  }
+  return cleanupOffloadedFiles(offloadStorage, used, log);
+}
+
+const turns = new WeakMap<SessionState, Promise<unknown>>();
+
+/** One after the other: nothing may be removed between the writing of a file and the entry that refers to it. */
+function inTurn<Result>(session: SessionState, work: () => Promise<Result>): Promise<Result> {
+  const turn = (turns.get(session) ?? Promise.resolve()).then(work);
+  turns.set(
+    session,
+    turn.catch(() => undefined),
+  );
+  return turn;
+}
+
+/** The folder beside a session's file, where results lie that were moved out of its context; undefined for other logs. */
+export function offloadStorageOf(log: SessionLog): OffloadStorage | undefined {
+  return log instanceof FileLog ? fileOffloadStorage(offloadFolder(log.ref)) : undefined;
+}

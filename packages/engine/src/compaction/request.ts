@@ -1,0 +1,210 @@
+import {
+  type CompactionPlan,
+  type CompactionReason,
+  type CompactionSettings,
+  DEFAULT_COMPACTION_SETTINGS,
+  goalIn,
+  latestUserMessageIn,
+  type Policy,
+  type PolicySituation,
+  userTexts,
+  windowInForce,
+} from "@espalier/compaction";
+import { countMessages } from "@espalier/policies";
+import {
+  CHARS_PER_TOKEN,
+  compaction,
+  type Entry,
+  estimateBytes,
+  isMessage,
+  message,
+  pathRowsOf,
+  type SessionTree,
+  type ToolDefinition,
+  type Tree,
+} from "@espalier/session-tree";
+import { fileTools } from "@espalier/summarizer";
+import { pinnedTexts } from "../session/edit.ts";
+import { policyInForce, type SessionState } from "../session/state.ts";
+import { POLICY_NAMES, type PolicyName, resolvePolicy } from "./policies.ts";
+
+/** What a compaction is asked for. */
+export interface CompactionRequest {
+  /** A policy, or the name of one. Default: the session's. */
+  policy?: Policy | PolicyName;
+  settings?: Partial<CompactionSettings>;
+  /** Why. Default `manual`. */
+  reason?: CompactionReason;
+  /** Tokens of system prompt and tools, which are sent besides the context. Default 0. */
+  overheadTokens?: number;
+  /** What was moved to files right before. */
+  offloaded?: PolicySituation["offloaded"];
+}
+
+/** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
+export function planOf(
+  session: SessionState,
+  request: CompactionRequest,
+): { policy: Policy; situation: PolicySituation; plan: CompactionPlan } {
+  const { core } = session;
+  const policy = policyInForce(session, request);
+  const situation = situationOf(session, request);
+  const plan = policy.plan(situation, {
+    pinned: pinnedTexts(core),
+    isOverflow: request.reason === "overflow",
+    tools: toolsOf(session),
+    ...untoldWords(core),
+  });
+  return { policy, situation, plan };
+}
+
+/** What a policy judges by, at the leaf. */
+export function situationOf(session: SessionState, request: CompactionRequest): PolicySituation {
+  const { core, options } = session;
+  const path = core.window.entries;
+  const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings };
+  const contextWindow = windowInForce(settings.contextWindow, path, core.context.model);
+  return {
+    context: core.context,
+    path,
+    settings: { ...settings, contextWindow },
+    overheadTokens: request.overheadTokens ?? 0,
+    now: session.now(),
+    ...(core.header ? { startedAt: core.header.timestamp } : {}),
+    messagesAbove: () => countMessages(core.getBranch().slice(0, -core.window.entries.length || undefined)),
+    ...(request.offloaded ? { offloaded: request.offloaded } : {}),
+  };
+}
+
+/** What tools declare about files: the common ones, and those of the session. */
+export const toolsOf = ({ options }: Pick<SessionState, "options">) => [
+  ...fileTools,
+  ...(options.tools ?? []),
+];
+
+/**
+ * The user's first and newest words, where the end of the path that is at hand cannot tell them. A compaction of ours
+ * carries them; behind one that does not they are looked for from both ends of the path.
+ */
+function untoldWords(core: SessionTree): { goal?: string; latestUserMessage?: string } {
+  const { complete, entries } = core.window;
+  if (complete) return {};
+  const front = entries.findLast((entry) => compaction.is(entry));
+  const summary = front && compaction.is(front) ? front.summary : "";
+  // One that has a goal and no newest message was made when both were one.
+  if (goalIn(summary) !== undefined) return {};
+  const { tree, leafId } = core;
+  if (leafId === null) return {};
+  const leaf = tree.row(leafId);
+  const editing = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined);
+  const edits = Array.from(editing, (row) => tree.entryAt(row));
+  const rows = pathRowsOf(tree, leaf, ({ type }) => type === message.type);
+  const knowsLatest =
+    entries.some((entry) => isMessage(entry, "user")) || latestUserMessageIn(summary) !== undefined;
+  const goal = firstText(tree, rows, edits);
+  const latestUserMessage = knowsLatest ? undefined : firstText(tree, rows.reverse(), edits);
+  return {
+    ...(goal === undefined ? {} : { goal }),
+    ...(latestUserMessage === undefined ? {} : { latestUserMessage }),
+  };
+}
+
+/** What the user said in the first of these rows in which there is something; no row behind it is read. */
+function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]): string | undefined {
+  for (const row of rows) {
+    const [text] = userTexts([tree.entryAt(row), ...edits]);
+    if (text !== undefined) return text;
+  }
+  return undefined;
+}
+
+/** What a policy would do with a session as it is now. Sizes are tokens as that policy counts. */
+export interface PolicyComparison {
+  policy: string;
+  eligible: boolean;
+  /** Why there is nothing to compact; null where there is. */
+  reason: string | null;
+  messagesBefore: number;
+  messagesAfter: number;
+  tokensBefore: number;
+  tokensAfter: number;
+  /** Messages that a summary would stand for. */
+  summarised: number;
+  /** Requests that it would cost, as long as each fits the summarizer's window. */
+  calls: number;
+}
+
+/** Plans with every policy, each with the session's settings. Nothing is asked of a model, nothing is written. */
+export function comparePolicies(session: SessionState, extras: RequestExtras = {}): PolicyComparison[] {
+  return POLICY_NAMES.map((name) =>
+    compared(session, resolvePolicy(name, session.options.policySettings), extras),
+  );
+}
+
+function compared(
+  session: SessionState,
+  policy: Policy,
+  { overheadTokens = 0 }: RequestExtras,
+): PolicyComparison {
+  const { messages } = session.core.context;
+  const tokens = messages.reduce((sum, message) => sum + policy.estimate(message), 0);
+  const before = { policy: policy.name, messagesBefore: messages.length, tokensBefore: tokens };
+  const plan = planned(session, policy, overheadTokens);
+  if (!plan.eligible) {
+    return {
+      ...before,
+      eligible: false,
+      reason: plan.reason,
+      messagesAfter: messages.length,
+      tokensAfter: tokens,
+      summarised: 0,
+      calls: 0,
+    };
+  }
+  const summarised = plan.historyIds.length + plan.turnPrefixIds.length;
+  return {
+    ...before,
+    eligible: true,
+    reason: null,
+    messagesAfter: plan.keptIds.length + 1,
+    tokensAfter: plan.tokensAfter,
+    summarised,
+    calls: [plan.historyIds, plan.turnPrefixIds].filter(({ length }) => length > 0).length,
+  };
+}
+
+/** A session that cannot be compacted at all is a row of the table too. */
+function planned(session: SessionState, policy: Policy, overheadTokens: number) {
+  try {
+    return planOf(session, { policy, overheadTokens }).plan;
+  } catch (error) {
+    if ((error as { code?: unknown }).code !== "irreducible") throw error;
+    return { eligible: false as const, reason: (error as Error).message };
+  }
+}
+
+/** What goes out with every request besides the context. */
+export interface RequestExtras {
+  system?: string | undefined;
+  tools?: readonly ToolDefinition[] | undefined;
+  /** Their size in tokens; by default as the policy counts. */
+  overheadTokens?: number;
+}
+
+/** Tokens of system prompt and tools, as the policy counts. */
+export function overheadOf(policy: Policy, { system, tools = [], overheadTokens }: RequestExtras): number {
+  if (overheadTokens !== undefined) return overheadTokens;
+  if (!system && tools.length === 0) return 0;
+  return policy.estimate({
+    role: "system",
+    content: system ?? "",
+    toolsAdded: [...tools],
+    timestamp: 0,
+  });
+}
+
+/** Bytes of system prompt and tools; where only their tokens are known, what these have at least. */
+export function overheadBytesOf({ system = "", tools = [] }: RequestExtras, overheadTokens: number): number {
+  const told = estimateBytes({ role: "system", content: system, toolsAdded: [...tools], timestamp: 0 });
+  return Math.max(told, overheadTokens * CHARS_PER_TOKEN);
+}

@@ -1,0 +1,482 @@
+import {
+  type BeforeCompactAnswer,
+  type CompactFailedEvent,
+  CompactionError,
+  type CompactionOutcome,
+  type CompactionReason,
+  type NothingToCompact,
+  type Policy,
+  type PolicySituation,
+  sessionBeforeCompact,
+  sessionCompact,
+  sessionCompactFailed,
+  shouldCompact,
+  trustedTokens,
+} from "@espalier/compaction";
+import type { Decision } from "@espalier/extensions";
+import { checkJson, JsonlError } from "@espalier/jsonl-stream";
+import { type CompactResult, EventType, progressMessage } from "@espalier/policies";
+import { type CompactionEntry, createId, type Entry, kindOf, SessionTreeError } from "@espalier/session-tree";
+import { SummarizerError } from "@espalier/summarizer";
+import { cancelledBy, EngineError } from "../engine-error.ts";
+import { contextForHandlers } from "../extensions/context.ts";
+import { tellHandlers } from "../extensions/handlers.ts";
+import {
+  type Asked,
+  accounted,
+  ownerAsked,
+  policyInForce,
+  recordBill,
+  refuseReadOnly,
+  type SessionState,
+  shapedContext,
+} from "../session/state.ts";
+import {
+  type CompactionCandidate,
+  type CompactionResult,
+  type CompactionRun,
+  type CompactSessionOptions,
+  draftCompaction,
+  proposedCandidate,
+  refuseAfterTwo,
+  refuseStale,
+  summarizedCandidate,
+} from "./draft.ts";
+import { removeUnusedFiles, withFilesRead } from "./offload.ts";
+import { planOf, situationOf } from "./request.ts";
+import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
+
+/**
+ * The compaction of the leaf's path, from the plan to the log:
+ * `prepare → session_before_compact → summarize → validate → commit → session_compact | session_compact_failed`.
+ * Nothing to compact is an answer; everything else that keeps it from the log is an error, and leaves no trace but
+ * what a provider billed.
+ *
+ * @param onEnded called when the session can be compacted again, before extensions are told how it ended
+ * @throws CompactionError, SummarizerError, EngineError `cancelled`
+ */
+export async function runCompaction(
+  session: SessionState,
+  options: CompactSessionOptions,
+  onEnded: () => void = () => {},
+): Promise<CompactionResult | NothingToCompact> {
+  let ended: { run: CompactionRun } & ({ committed: CommittedCompaction } | { error: unknown });
+  try {
+    const run = await preparedRun(session, options);
+    if ("eligible" in run) return run;
+    // One that nobody wants any more is not begun, and nobody is told of it.
+    refuseStale(run);
+    announceCompaction(run);
+    ended = await carriedOut(run).then(
+      (committed) => ({ run, committed }),
+      (error: unknown) => ({ run, error }),
+    );
+  } finally {
+    onEnded();
+  }
+  const { run } = ended;
+  if ("error" in ended) {
+    await tellHandlers(session, sessionCompactFailed, failureEvent(run, ended.error));
+    throw ended.error;
+  }
+  const { entry } = ended.committed;
+  const result = { ...ended.committed.result, deletedFiles: await removeUnusedFiles(session) };
+  announceResult(session, result);
+  const { fromHook: fromExtension = false } = entry;
+  const { reason, willRetry } = run;
+  const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry };
+  await tellHandlers(session, sessionCompact, event);
+  return result;
+}
+
+/**
+ * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root,
+ * where extensions listen, which read the whole branch, as Pi's do, and where the plan asks for what is not within reach.
+ */
+async function preparedRun(session: SessionState, options: CompactSessionOptions) {
+  const isWholeNeeded = policyInForce(session, options).record || session.host.has(sessionBeforeCompact);
+  if (isWholeNeeded && !session.core.log.view) await session.core.load();
+  try {
+    return prepareRun(session, options);
+  } catch (error) {
+    if (!(error instanceof SessionTreeError && error.code === "not-loaded")) throw error;
+    await session.core.load();
+    return prepareRun(session, options);
+  }
+}
+
+/** The plan, and all that stays the same until the end. */
+function prepareRun(session: SessionState, options: CompactSessionOptions): CompactionRun | NothingToCompact {
+  const { reason = "manual", signal = new AbortController().signal } = options;
+  const started = Date.now();
+  refuseUnwanted(session, options, reason);
+  const { policy, situation, plan } = planOf(session, options);
+  if (!plan.eligible) return plan;
+  refuseReadOnly(session);
+  refuseAfterTwo(session, reason, {
+    contextTokens: situation.context.tokens,
+    overhead: situation.overheadTokens,
+  });
+  const { willRetry = reason === "overflow" } = options;
+  const compactionId = createId();
+  return {
+    session,
+    options,
+    policy,
+    situation,
+    plan,
+    reason,
+    willRetry,
+    signal,
+    compactionId,
+    started,
+    isProposed: false,
+  };
+}
+
+function refuseUnwanted(
+  session: SessionState,
+  options: CompactSessionOptions,
+  reason: CompactionReason,
+): void {
+  if (reason === "manual" || situationOf(session, options).settings.autoCompact) return;
+  throw new CompactionError(
+    "auto-off",
+    "The context is too large, and nothing may compact by itself (autoCompact); compact by hand, or take a model with a larger window.",
+  );
+}
+
+/** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
+async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
+  const { session, options } = run;
+  let asked: Asked = EXTRACTIVE;
+  return accounted(session, { kind: "compaction", asked: () => asked }, async (bill) => {
+    const { answer, owners, cancelled, aborted } = await askExtensions(run);
+    if (aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
+    if (cancelled) throw cancelledBy("compaction", cancelled);
+    if (answer.compaction) {
+      const { usage } = answer.compaction;
+      asked = ownerAsked(owners.compaction);
+      run.isProposed = true;
+      bill(usage);
+      refuseStale(run);
+      const candidate = proposedCandidate(run, answer.compaction);
+      const problem = jsonProblem(candidate.details) ?? draftCompaction(run, candidate).problem;
+      if (!problem) return commitCompaction(run, candidate);
+      run.isProposed = false;
+      reportRefused(session, owners.compaction ?? [], problem);
+      bill(undefined);
+      if (usage) await recordBill(session, "compaction", asked, usage);
+    }
+    const instructions = [options.instructions, answer.instructions].filter(Boolean).join("\n\n");
+    const summarizer = options.summarizer ?? summarizerOf(session, run.plan.style?.model);
+    asked = summarizer ?? EXTRACTIVE;
+    return commitCompaction(run, await summarizedCandidate(run, summarizer, instructions, bill));
+  });
+}
+
+/** What the extensions say to the plan. */
+async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer>> {
+  const { session, options, plan, reason, willRetry, signal, compactionId } = run;
+  const { core, host } = session;
+  if (!host.has(sessionBeforeCompact)) return NOBODY;
+  const { read, written, edited } = plan.fileOps;
+  // Results that were moved to files are read back: the files may be gone after the compaction.
+  const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
+  const previousSummary = plan.previousSummary ?? plan.stackedOn;
+  return host.decide(
+    sessionBeforeCompact,
+    {
+      preparation: {
+        ...plan,
+        messagesToSummarize,
+        turnPrefixMessages,
+        ...(previousSummary === undefined ? {} : { previousSummary }),
+        firstKeptEntryId: plan.firstKeptEntryId ?? compactionId,
+        // Sets cannot be frozen.
+        fileOps: { read: new Set(read), written: new Set(written), edited: new Set(edited) },
+      },
+      compactionId,
+      branchEntries: core.getBranch(),
+      ...(options.instructions ? { customInstructions: options.instructions } : {}),
+      reason,
+      willRetry,
+      signal,
+    },
+    contextForHandlers(session, signal),
+  );
+}
+
+/** Why an extension's details cannot be recorded; undefined when they can. */
+function jsonProblem(details: object): string | undefined {
+  try {
+    checkJson({ details });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof JsonlError)) throw error;
+    return error.message;
+  }
+}
+
+const NOBODY: Decision<BeforeCompactAnswer> = {
+  answer: {},
+  owners: {},
+  cancelled: null,
+  aborted: false,
+  reports: [],
+};
+
+/** Says whose compaction could not stand; the core's own is made instead. */
+function reportRefused({ host }: SessionState, owners: readonly string[], problem: string): void {
+  const hook = sessionBeforeCompact.name;
+  const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
+  host.report({ kind: "invalid-answer", owners, hook, message });
+}
+
+/** Judges the policy at the leaf and compacts when it says so, or when the next answer has no reserve left. */
+export async function compactWhenDue(
+  session: SessionState,
+  options: CompactSessionOptions,
+  compact: (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>,
+): Promise<CompactionResult | NothingToCompact | undefined> {
+  const policy = policyInForce(session, options);
+  const situation = situationOf(session, options);
+  if (!situation.settings.autoCompact) return undefined;
+  const reason = policy.judge(situation) ?? withoutReserve(policy, situation);
+  return reason && compact({ ...options, policy, reason });
+}
+
+/**
+ * `threshold` where what the policy lets go out takes more than the window less the reserve; that holds under every
+ * policy, whatever its own rule is. Undefined where there is room for the answer.
+ */
+export function withoutReserve(policy: Policy, situation: PolicySituation): CompactionReason | undefined {
+  const { context, settings, overheadTokens } = situation;
+  const sent = policy.shape ? shapedContext(context, policy.shape(context)) : context;
+  const isOver = shouldCompact(trustedTokens(sent, overheadTokens), settings.contextWindow, settings);
+  return isOver ? "threshold" : undefined;
+}
+
+/**
+ * Compacts whatever the thresholds say, and tells what came of it in the terms of a conversation. Nothing to compact is
+ * a success that freed nothing; a summary that could not be had is `success: false`, logged, and the conversation is as
+ * it was. Everything else is thrown: an abort, a refusal, a log that cannot be written.
+ */
+export async function forceCompact(
+  session: SessionState,
+  options: CompactSessionOptions,
+  compact: (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>,
+): Promise<CompactResult> {
+  const policy = policyInForce(session, options);
+  const previousTokens = sizeIn(session, policy.estimate);
+  let result: CompactionResult | NothingToCompact;
+  let success = true;
+  try {
+    result = await compact({ ...options, policy, reason: "manual" });
+  } catch (error) {
+    if (!(error instanceof SummarizerError) || error.code === "aborted") throw error;
+    session.log.error("Compaction failed, history unchanged", { error });
+    result = { eligible: false, reason: error.message };
+    success = false;
+  }
+  const { messages } = session.core.context;
+  const currentTokens = sizeIn(session, policy.estimate);
+  return {
+    messages: [...messages],
+    previousTokens,
+    currentTokens,
+    freedTokens: previousTokens - currentTokens,
+    preservedCount: result.eligible ? result.preservedCount : messages.length,
+    deletedFiles: result.eligible ? result.deletedFiles : [],
+    ...(result.eligible && result.missingSections ? { missingSections: result.missingSections } : {}),
+    success,
+  };
+}
+
+type Estimate = SessionState["policy"]["estimate"];
+
+const sizeIn = ({ core }: SessionState, estimate: Estimate): number =>
+  core.context.messages.reduce((sum, message) => sum + estimate(message), 0);
+
+/** Publishes that a compaction begins, and how full the context is. */
+function announceCompaction({ session, policy, situation }: CompactionRun): void {
+  const { context, settings, overheadTokens } = situation;
+  const fill = policy.fill?.(situation) ?? trustedTokens(context, overheadTokens) / settings.contextWindow;
+  session.events.publish(EventType.PROGRESS_UPDATE, { message: progressMessage(fill) });
+}
+
+/** Publishes what a compaction came to. */
+function announceResult(session: SessionState, result: CompactionResult): void {
+  const { tokensBefore, tokensAfter, messagesRemoved } = result;
+  session.events.publish(EventType.STATE_CHANGED, {
+    name: "session.compaction",
+    data: { tokensBefore, tokensAfter, messagesRemoved },
+  });
+}
+
+/** Logs and publishes that a compaction nobody waits for did not come about; the session goes on as it was. */
+export function reportFailure(session: SessionState, error: unknown): void {
+  const reason = error instanceof Error ? error.message : String(error);
+  const message = `The session was not compacted, and goes on as it is: ${reason}`;
+  session.log.error(message, { error });
+  session.events.publish(EventType.ERROR, { name: "session.compaction", message });
+}
+
+/** What extensions are told of a compaction that is not in the log. */
+function failureEvent({ reason, willRetry, isProposed }: CompactionRun, error: unknown): CompactFailedEvent {
+  const { code } = error as { code?: unknown };
+  const outcome = OUTCOMES[String(code)] ?? "failed";
+  const by = error instanceof EngineError ? error.by : undefined;
+  const message = error instanceof Error ? error.message : String(error);
+  const aborted = outcome === "aborted" || outcome === "cancelled";
+  return {
+    reason,
+    outcome,
+    ...(by ? { by } : {}),
+    error: { code: typeof code === "string" ? code : "failed", message },
+    ...(aborted ? {} : { errorMessage: message }),
+    aborted,
+    fromExtension: isProposed,
+    willRetry,
+  };
+}
+
+const OUTCOMES: Readonly<Record<string, CompactionOutcome>> = {
+  aborted: "aborted",
+  cancelled: "cancelled",
+  stale: "skipped",
+};
+
+/** The path grew between the making of a draft and its turn to be written. */
+class PathGrew extends Error {}
+
+/** A compaction that was committed. */
+interface CommittedCompaction {
+  entry: CompactionEntry;
+  result: CompactionResult;
+}
+
+/**
+ * One append: the compaction, then what shortens what it keeps. Only if the plan is still that of the path and nobody
+ * has aborted it; both are judged right before the write, and after it nothing can undo it.
+ *
+ * @throws CompactionError `no-smaller`, `stale`; SummarizerError `aborted`
+ */
+async function commitCompaction(
+  run: CompactionRun,
+  candidate: CompactionCandidate,
+): Promise<CommittedCompaction> {
+  const { core } = run.session;
+  for (;;) {
+    refuseStale(run);
+    const { leafId } = core;
+    const draft = draftCompaction(run, candidate);
+    if (draft.problem) throw new CompactionError("no-smaller", draft.problem, { usage: candidate.usage });
+    try {
+      const [entry, ...edits] = await run.session.appendChecked(draft.entries, () => {
+        refuseStale(run);
+        if (core.leafId !== leafId) throw new PathGrew();
+      });
+      const written = entry as CompactionEntry;
+      const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
+      const { tokensAfter } = draft;
+      // As planned: what an extension made of the entry need not have details any more.
+      const { covered, kept, missingSections } = draft.details;
+      const { source } = candidate;
+      const editIds = edits.map((edit) => edit.id);
+      return {
+        entry: written,
+        result: {
+          eligible: true,
+          entryId: id,
+          summary,
+          tokensBefore,
+          tokensAfter,
+          firstKeptEntryId,
+          source,
+          ...(missingSections ? { missingSections } : {}),
+          editIds,
+          messagesRemoved: covered.messages,
+          preservedCount: kept.messages,
+          deletedFiles: [],
+          usage,
+        },
+      };
+    } catch (error) {
+      // What was appended meanwhile is kept too: the draft is made anew for the path as it is.
+      if (!(error instanceof PathGrew)) throw error;
+    }
+  }
+}
+
+type Compact = (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>;
+
+/**
+ * Judges the policy after each append and lets it compact behind the conversation's back, one run at a time. What is
+ * due meanwhile is remembered, and judged once more when the run has ended, however it ended.
+ */
+export class BackgroundPolicy {
+  readonly #session: SessionState;
+  readonly #compact: Compact;
+  #running = false;
+  #pending = false;
+  #stopped = false;
+
+  constructor(session: SessionState, compact: Compact) {
+    this.#session = session;
+    this.#compact = compact;
+  }
+
+  get isRunning(): boolean {
+    return this.#running;
+  }
+
+  get isPending(): boolean {
+    return this.#pending;
+  }
+
+  /** Begins nothing more; what is running goes on. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  /** To be called after an append; never throws and never waits. */
+  entriesAppended(entries: readonly Entry[]): void {
+    if (this.#session.policy.judgedAt === "append" && entries.some(saysSomething)) this.#judge();
+  }
+
+  #judge(): void {
+    if (this.#stopped || !this.#isDue()) return;
+    if (this.#running) this.#pending = true;
+    else void this.#run();
+  }
+
+  #isDue(): boolean {
+    try {
+      const situation = situationOf(this.#session, {});
+      return situation.settings.autoCompact && this.#session.policy.judge(situation) !== undefined;
+    } catch (error) {
+      reportFailure(this.#session, error);
+      return false;
+    }
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    try {
+      await this.#compact({ reason: "policy" });
+    } catch (error) {
+      reportFailure(this.#session, error);
+    }
+    this.#running = false;
+    if (!this.#pending) return;
+    this.#pending = false;
+    this.#judge();
+  }
+}
+
+/** A new message; a summary that was committed is none. */
+function saysSomething(entry: Entry): boolean {
+  const kind = kindOf(entry);
+  return kind.toMessages !== undefined && kind.firstKept === undefined;
+}

@@ -1,0 +1,121 @@
+import type { SummaryStyle } from "@espalier/compaction";
+import { askRepeatedly } from "@espalier/policies";
+import { redactText } from "@espalier/session-tree";
+import {
+  anthropicSummarizer,
+  chainOf,
+  extractiveSummarizer,
+  type Summarizer,
+  withRetry,
+  withSummarize,
+} from "@espalier/summarizer";
+import { EngineError } from "../engine-error.ts";
+import { contextForHandlers } from "../extensions/context.ts";
+import { type SessionState, summaryRequest } from "../session/state.ts";
+
+/** What a summarizer is made ready for. */
+interface ChainOptions {
+  /** Whether the extractive summarizer steps in whatever happens; else for what is too long for the model alone. */
+  fallback: boolean;
+  /** Requests that one summary may have under way at the same time. */
+  concurrency: number;
+  signal: AbortSignal;
+  /** How a policy wants it asked. */
+  style?: SummaryStyle | undefined;
+}
+
+/**
+ * A summarizer made ready for any history: shown to extensions, asked again when trouble passes, its requests sized,
+ * the extractive one behind it.
+ */
+export function summarizerChain(
+  session: SessionState,
+  summarizer: Summarizer,
+  { fallback, concurrency, signal, style }: ChainOptions,
+): Summarizer {
+  return chainOf(shownToExtensions(session, summarizer, signal), {
+    fallback,
+    last: shownToExtensions(session, EXTRACTIVE, signal),
+    repeated: (shown) => asked(session, shown, style),
+    fitting: {
+      concurrency,
+      ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
+    },
+  });
+}
+
+/** Asked again when trouble passes, or, where a policy says how often, after every failure. */
+function asked(
+  { log, options: { sleep } }: SessionState,
+  shown: Summarizer,
+  style?: SummaryStyle,
+): Summarizer {
+  if (!style?.attempts) return withRetry(shown, sleep ? { sleep } : {});
+  // Asked once, for the time that one request may take.
+  const limited = withRetry(shown, { attempts: 1, stricter: false });
+  return askRepeatedly(limited, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
+}
+
+/** The summarizer that needs no network. */
+export const EXTRACTIVE = extractiveSummarizer();
+
+/** Summaries asked for at the same time where a session says nothing else. */
+export const DEFAULT_CONCURRENCY = 2;
+
+/**
+ * Who writes a session's summaries: the summarizer of the model that a policy names, where it can be reached, else the
+ * session's own, with a notice; undefined where the session has none.
+ */
+export function summarizerOf({ options, log }: SessionState, model?: string): Summarizer | undefined {
+  if (!model) return options.summarizer;
+  const named = options.summarizerForModel?.(model) ?? sameProvider(options.summarizer, model);
+  if (!named)
+    log.warn(`Nobody here can ask the model ${model} for summaries; the session's own writes them.`);
+  return named ?? options.summarizer;
+}
+
+/** Another model of Claude's, where Claude is asked anyway. */
+function sameProvider(summarizer: Summarizer | undefined, model: string): Summarizer | undefined {
+  const canAsk = summarizer?.name === "anthropic" && process.env["ANTHROPIC_API_KEY"];
+  return canAsk ? resolveSummarizer(`anthropic:${model}`) : undefined;
+}
+
+/**
+ * The summarizer that a text names: `extractive`, `anthropic`, or `anthropic:<model>`. Without a text: Claude when
+ * `ANTHROPIC_API_KEY` is set (`ANTHROPIC_BASE_URL` honoured), else the extractive one.
+ *
+ * @throws EngineError `bad-input` for any other text, and for Claude without a key
+ */
+export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv = process.env): Summarizer {
+  const apiKey = environment["ANTHROPIC_API_KEY"];
+  const baseURL = environment["ANTHROPIC_BASE_URL"];
+  if (name === "extractive" || (name === undefined && !apiKey)) return extractiveSummarizer();
+  const [provider, model] = (name ?? "anthropic").split(/:(.*)/s);
+  if (provider !== "anthropic") {
+    throw new EngineError(
+      "bad-input",
+      `There is no summarizer ${redactText(JSON.stringify(name))}; take extractive, anthropic or anthropic:MODEL.`,
+    );
+  }
+  if (!apiKey)
+    throw new EngineError(
+      "bad-input",
+      "Summaries by Claude need a key: set ANTHROPIC_API_KEY, or take --summarizer extractive.",
+    );
+  return anthropicSummarizer({ apiKey, ...(baseURL ? { baseURL } : {}), ...(model ? { model } : {}) });
+}
+
+/** Has every call of a summarizer shown to extensions before it goes out; the same summarizer when none listens. */
+function shownToExtensions(session: SessionState, summarizer: Summarizer, signal: AbortSignal): Summarizer {
+  const { host } = session;
+  if (!host.has(summaryRequest)) return summarizer;
+  // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.
+  return withSummarize(summarizer, async ({ signal: ownSignal, onProgress, ...request }) => {
+    const changed = await host.transform(summaryRequest, request, contextForHandlers(session, signal));
+    return summarizer.summarize({
+      ...changed,
+      ...(ownSignal ? { signal: ownSignal } : {}),
+      ...(onProgress ? { onProgress } : {}),
+    });
+  });
+}

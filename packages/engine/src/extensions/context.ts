@@ -1,0 +1,197 @@
+import { trustedTokens } from "@espalier/compaction";
+import { deepFreeze, ExtensionError } from "@espalier/extensions";
+import { labelsInForce, redactFolder, type SessionHeader, sessionName } from "@espalier/session-tree";
+import { situationOf } from "../compaction/request.ts";
+import { EngineError } from "../engine-error.ts";
+import type { SessionState } from "../session/state.ts";
+import type {
+  DialogOptions,
+  ExtensionCommandContext,
+  ExtensionContext,
+  ExtensionDialogs,
+  ExtensionModels,
+  HandlerUi,
+} from "./members.ts";
+
+/** The folder that the agent of a session works in: its header's; of a header that hides a key in it, this process's. */
+export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefined): string {
+  const here = process.cwd();
+  return header && header.cwd !== "" && header.cwd !== redactFolder(here) ? header.cwd : here;
+}
+
+/** The context that handlers of one call get. */
+export function contextForHandlers(
+  session: SessionState,
+  signal: AbortSignal = new AbortController().signal,
+): ExtensionContext {
+  return withMissingMembers("ctx", membersOf(session, signal));
+}
+
+/** The context of a command. */
+export function commandContext(
+  session: SessionState,
+  signal: AbortSignal = new AbortController().signal,
+): ExtensionCommandContext {
+  const { acts } = session.extensionMembers;
+  return withMissingMembers("ctx", {
+    ...membersOf(session, signal),
+    navigateTree: (targetId, { customInstructions: instructions, ...options } = {}) =>
+      vetoed(acts.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
+    fork: (entryId, options = {}) => vetoed(acts.fork(entryId, { position: options.position ?? "before" })),
+    waitForIdle: () => session.settle(),
+  } satisfies ExtensionCommandContext);
+}
+
+/** Pi tells of a veto in the answer. */
+async function vetoed(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
+  try {
+    await act;
+    return { cancelled: false };
+  } catch (error) {
+    if (error instanceof EngineError && error.code === "cancelled") return { cancelled: true };
+    throw error;
+  }
+}
+
+function membersOf(session: SessionState, signal: AbortSignal): ExtensionContext {
+  const { core, options, extensionMembers } = session;
+  const { model, thinkingLevel } = core.context;
+  return {
+    cwd: sessionFolder(core.header),
+    hasUI: options.ui?.dialogs !== undefined,
+    mode: options.ui?.dialogs ? "rpc" : "print",
+    ui: uiOf(session, signal),
+    sessionManager: withMissingMembers("ctx.sessionManager", {
+      getCwd: () => sessionFolder(core.header),
+      getHeader: () => core.header ?? null,
+      getSessionId: () => core.id,
+      getSessionFile: () => core.log.ref,
+      getSessionName: () => sessionName(core.tree),
+      getLeafId: () => core.leafId,
+      // What is in the log never changes, and no handler can pretend otherwise.
+      getLeafEntry: () => (core.leafId === null ? undefined : deepFreeze(core.getEntry(core.leafId))),
+      getEntry: (id: string) => deepFreeze(core.getEntry(id)),
+      getEntries: () => [...core.tree.entries()].map(deepFreeze),
+      getBranch: (fromId?: string) => core.getBranch(fromId).map(deepFreeze),
+      getLabel: (id: string) => labelsInForce(core.tree).get(id)?.label,
+    }),
+    modelRegistry: withMissingMembers("ctx.modelRegistry", options.models ?? NO_MODELS),
+    model: model ? { provider: model.provider, id: model.modelId } : undefined,
+    thinkingLevel,
+    signal,
+    getContextUsage() {
+      const { contextWindow } = situationOf(session, {}).settings;
+      const tokens = trustedTokens(core.context, 0);
+      return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
+    },
+    compact({ customInstructions, onComplete, onError } = {}) {
+      const wish = customInstructions ? { instructions: customInstructions } : {};
+      const told = extensionMembers.acts.compact(wish).then((result) => {
+        if (!result.eligible) throw new Error(String(result.reason));
+        return onComplete?.(result);
+      });
+      session.track(
+        told.catch((error: Error) => {
+          if (onError) return onError(error);
+          const message = `A compaction that an extension began did not come about: ${error.message}`;
+          session.host.report({ kind: "failed-act", owners: [], hook: null, message, error });
+        }),
+      );
+    },
+  };
+}
+
+const NO_MODELS: ExtensionModels = {
+  find: () => undefined,
+  complete: async ({ provider, id }) => {
+    throw new Error(`The model ${provider}/${id} cannot be asked here.`);
+  },
+};
+
+function uiOf({ options, extensionMembers }: SessionState, signal: AbortSignal): HandlerUi {
+  const { ui } = options;
+  const plain = (text: string) => text;
+  const coloured = (_: string, text: string) => text;
+  /** One dialog at a time; closed without an answer by an abort, by the end of its time, or by the end of the act. */
+  function asked<Answer>(
+    without: Answer,
+    { signal: own, timeout }: DialogOptions,
+    ask: (dialogs: ExtensionDialogs, limits: DialogOptions) => Promise<Answer>,
+  ): Promise<Answer> {
+    const dialogs = ui?.dialogs;
+    if (!dialogs) return Promise.resolve(without);
+    return extensionMembers.inTurn(async () => {
+      const ends = [signal, ...(own ? [own] : []), ...(timeout ? [AbortSignal.timeout(timeout)] : [])];
+      const end = AbortSignal.any(ends);
+      return end.aborted ? without : ask(dialogs, { signal: end, ...(timeout ? { timeout } : {}) });
+    });
+  }
+  return withMissingMembers("ctx.ui", {
+    notify: (message, kind = "info") => ui?.notify(message, kind),
+    setStatus: (key, text) => ui?.setStatus?.(key, text),
+    confirm: (title, message, limits = {}) =>
+      asked(false, limits, (dialogs, ends) => dialogs.confirm(title, message, ends)),
+    select: (title, choices, limits = {}) =>
+      asked<string | undefined>(undefined, limits, (dialogs, ends) => dialogs.select(title, choices, ends)),
+    input: (title, placeholder, limits = {}) =>
+      asked<string | undefined>(undefined, limits, (dialogs, ends) =>
+        dialogs.input(title, placeholder, ends),
+      ),
+    theme: {
+      fg: coloured,
+      bg: coloured,
+      bold: plain,
+      italic: plain,
+      underline: plain,
+      strikethrough: plain,
+      inverse: plain,
+    },
+  } satisfies HandlerUi);
+}
+
+/**
+ * An object that names a member which it lacks in one sentence when that is called, instead of a TypeError without a
+ * name. Members that it has, those of every object, and what a program asks of any value to find out what it is, are as
+ * they are.
+ *
+ * @param what the object's name in an extension, such as `ctx.ui`
+ */
+export function withMissingMembers<Members extends object>(what: string, members: Members): Members {
+  return new Proxy(members, {
+    get(target, name, receiver) {
+      if (typeof name === "symbol" || name in target || ASKED_OF_ANY.has(name))
+        return Reflect.get(target, name, receiver);
+      return missingMember(`${what}.${name}`);
+    },
+  });
+}
+
+/** Stands for a member that is missing: called, made an instance of, or looked into, it throws the sentence. */
+export function missingMember(name: string): object {
+  const refuse = (): never => {
+    throw new ExtensionError(
+      "missing-member",
+      `${name} is not available here; "Write an extension" in the guides lists what is.`,
+    );
+  };
+  // A class of the extension may extend it: it is refused once an instance is made.
+  return new Proxy(function missing() {}, {
+    apply: refuse,
+    construct: refuse,
+    get: (target, key, receiver) =>
+      typeof key === "symbol" || key in target || ASKED_OF_ANY.has(key)
+        ? Reflect.get(target, key, receiver)
+        : refuse(),
+  });
+}
+
+/** Asked of any value by promises, JSON, and by what prints and compares values. */
+const ASKED_OF_ANY: ReadonlySet<string> = new Set([
+  "then",
+  "toJSON",
+  "default",
+  "__esModule",
+  "$$typeof",
+  "nodeType",
+  "asymmetricMatch",
+]);

@@ -1,0 +1,305 @@
+import { execFile } from "node:child_process";
+import { type ExtensionApi, ExtensionError, type ExtensionSetup } from "@espalier/extensions";
+import {
+  custom,
+  customMessage,
+  type Entry,
+  type EntryKind,
+  isCustom,
+  type NewEntry,
+  sessionName,
+  thinkingLevelChange,
+  type UserContent,
+} from "@espalier/session-tree";
+import { EngineError } from "../engine-error.ts";
+import type { EngineHooks, SessionState } from "../session/state.ts";
+import { commandContext, missingMember, sessionFolder } from "./context.ts";
+import type { ExtensionCommand, ExtensionCommandContext, ExtensionContext } from "./members.ts";
+
+/** State of an extension that follows the branch: folded from its `custom` entries along the path. */
+export interface ExtensionState<State> {
+  /** The state at the leaf, or at any other entry. */
+  get(leafId?: string | null): State;
+  /** Appends data under the leaf; from here on the state is folded with it. */
+  append(data: unknown): Promise<string>;
+}
+
+/** How data becomes state. Default: the newest data is the state. */
+export interface StateOptions<State> {
+  /** The state of a path without any data. */
+  initial: State;
+  /** The state after one more entry, oldest first. Pure. Default: the data itself. */
+  fold?(state: State, data: unknown, entry: Entry): State;
+}
+
+/** How a program is run. */
+export interface ProgramOptions {
+  /** Default: the folder the session's agent works in. */
+  cwd?: string;
+  /** Milliseconds; default 0: no limit. */
+  timeout?: number;
+  /** Ends the program. Default: nothing but the limit does. */
+  signal?: AbortSignal;
+}
+
+/** End of a program. */
+export interface ProgramResult {
+  stdout: string;
+  stderr: string;
+  /** 1 where it could not be started, too. */
+  code: number;
+  /** Ended by its time limit, or by the signal. */
+  killed: boolean;
+}
+
+/**
+ * Members that extensions written for Pi use, as Pi has them. What appends does not wait: closing the session does, and
+ * what fails is reported. Members of Pi that are not in it throw a sentence with their name when they are called.
+ */
+export interface PiApi {
+  /** A command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first of a name stands. */
+  registerCommand(
+    name: string,
+    options: { description?: string; handler(args: string, ctx: ExtensionCommandContext): unknown },
+  ): void;
+  /** Appends a `custom` entry, which the model does not read. */
+  appendEntry(customType: string, data?: unknown): void;
+  /** Appends a `custom_message`, which the model reads. `triggerTurn` is not available. */
+  sendMessage(
+    message: { customType: string; content: UserContent; display: boolean; details?: unknown },
+    options?: { triggerTurn?: boolean },
+  ): void;
+  /** Labels an entry; undefined takes the label away. */
+  setLabel(entryId: string, label: string | undefined): void;
+  /** Names the session. */
+  setSessionName(name: string): void;
+  /** Returns the session's name; undefined when it has none. */
+  getSessionName(): string | undefined;
+  /** Appends a change of the thinking level. */
+  setThinkingLevel(level: string): void;
+  /** Returns the current thinking level. */
+  getThinkingLevel(): string;
+  /** Commands that extensions registered. */
+  getCommands(): { name: string; description: string; source: string }[];
+  /** Runs a program without a shell. Never rejects. */
+  exec(command: string, args?: readonly string[], options?: ProgramOptions): Promise<ProgramResult>;
+  /** A bus that the extensions of a session share. */
+  events: {
+    /** Listens to a channel; returns the function that ends it. */
+    on(channel: string, listener: (data: unknown) => unknown): () => void;
+    /** Calls every listener of a channel. */
+    emit(channel: string, data?: unknown): void;
+  };
+  /** The default of a flag holds: no command line sets it. */
+  registerFlag(name: string, options: { default?: boolean | string }): void;
+  /** Returns the default of a registered flag. */
+  getFlag(name: string): boolean | string | undefined;
+  /** This and the next are reported as missing; the rest of the extension goes on. */
+  registerTool(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
+  registerShortcut(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
+  registerMessageRenderer(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
+  registerEntryRenderer(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
+  registerMarkdownTransformer(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
+  registerProvider(...given: unknown[]): void;
+  /** Not available here: reported, and nothing else happens. */
+  unregisterProvider(...given: unknown[]): void;
+}
+
+/** What an extension is given: `on` for every hook of the engine, and state that follows the branch. */
+export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>, PiApi {
+  /**
+   * State in entries of the session, which goes where its branch goes.
+   * @param type the `customType` of the entries; begin it with the extension's name
+   */
+  state<State>(type: string, options: StateOptions<State>): ExtensionState<State>;
+  /**
+   * Gives the session a kind of entry besides those of the format; see `SessionOptions.kinds`.
+   * @throws SessionTreeError `bad-kind`, `exists` for a type that another kind answers for
+   */
+  registerKind(kind: EntryKind): void;
+}
+
+/** What the file of an extension exports by default. */
+export type Extension = ExtensionSetup<EspalierApi>;
+
+/** An extension with all hooks typed: `export default defineExtension((api) => { api.on(…) })`. */
+export function defineExtension(setup: Extension): Extension;
+
+/** An extension with a name, which reports and vetoes give for one that is no file: `defineExtension("careful", (api) => { … })`. */
+export function defineExtension(name: string, setup: Extension): Extension;
+
+export function defineExtension(nameOrSetup: string | Extension, setup?: Extension): Extension {
+  if (typeof nameOrSetup !== "string") return nameOrSetup;
+  const named: Extension = (api) => setup?.(api);
+  return Object.defineProperty(named, "name", { value: nameOrSetup });
+}
+
+/** The engine's part of the api. */
+export function stateOf<State>(
+  { core }: SessionState,
+  type: string,
+  options: StateOptions<State>,
+): ExtensionState<State> {
+  const { initial, fold = (_state: State, data: unknown) => data as State } = options;
+  return {
+    get(leafId = core.leafId) {
+      let state = initial;
+      for (const entry of core.getBranch(leafId))
+        if (isCustom(entry, type)) state = fold(state, entry.data, entry);
+      return state;
+    },
+    async append(data) {
+      const [entry] = await core.append(custom.of({ customType: type, data }));
+      return entry!.id;
+    },
+  };
+}
+
+/** Members of the api that Pi's extensions use, for one extension. */
+export function apiMembers(session: SessionState, owner: string): PiApi {
+  const { core, host, extensionMembers: shared } = session;
+  const report = (kind: "missing-member" | "failed-act" | "conflict", message: string, error?: unknown) =>
+    host.report({ kind, owners: [owner], hook: null, message, ...(error === undefined ? {} : { error }) });
+  /** Pi's extensions do not wait for an act: closing does, and what fails is reported. */
+  const begin = (what: string, act: Promise<unknown>): void => {
+    session.track(
+      act.catch((error: unknown) =>
+        report("failed-act", `${owner} called ${what}, which failed: ${(error as Error).message}`, error),
+      ),
+    );
+  };
+  const append = (what: string, entry: NewEntry) => begin(what, core.append(entry));
+  /** Reported, and the rest of the extension goes on. */
+  const absent = (name: string) => () =>
+    report("missing-member", `${owner} uses pi.${name}, which is not available here; it goes on without.`);
+  return {
+    registerCommand(name, { description = "", handler }) {
+      const other = shared.commands.get(name);
+      if (other) {
+        const message = `${other.owner} and ${owner} both register the command "${name}"; that of ${other.owner} stands.`;
+        return report("conflict", message);
+      }
+      shared.commands.set(name, { name, description, owner, handler });
+    },
+    appendEntry: (customType, data) =>
+      append("appendEntry", custom.of({ customType, ...(data === undefined ? {} : { data }) })),
+    sendMessage({ customType, content, display, details }, options = {}) {
+      if (options.triggerTurn) missingCall("pi.sendMessage with triggerTurn");
+      const fields = { customType, content, display, ...(details === undefined ? {} : { details }) };
+      append("sendMessage", customMessage.of(fields));
+    },
+    setLabel: (entryId, label) => begin("setLabel", shared.acts.label(entryId, label)),
+    setSessionName: (name) => begin("setSessionName", shared.acts.rename(name)),
+    getSessionName: () => sessionName(core.tree),
+    setThinkingLevel: (thinkingLevel) =>
+      append("setThinkingLevel", thinkingLevelChange.of({ thinkingLevel })),
+    getThinkingLevel: () => core.context.thinkingLevel,
+    getCommands: () =>
+      [...shared.commands.values()].map(({ name, description }) => ({
+        name,
+        description,
+        source: "extension",
+      })),
+    exec: (command, args = [], options = {}) =>
+      runProgram(command, args, { ...options, cwd: options.cwd ?? sessionFolder(core.header) }),
+    events: {
+      on: (channel, listener) => shared.on(channel, listener),
+      emit(channel, data) {
+        for (const listener of shared.listeners(channel))
+          begin(
+            `events.emit("${channel}")`,
+            Promise.resolve().then(() => listener(data)),
+          );
+      },
+    },
+    registerFlag(name, options) {
+      shared.flags.set(name, options.default);
+      absent(`registerFlag("${name}")`)();
+    },
+    getFlag: (name) => shared.flags.get(name),
+    registerTool: absent("registerTool"),
+    registerShortcut: absent("registerShortcut"),
+    registerMessageRenderer: absent("registerMessageRenderer"),
+    registerEntryRenderer: absent("registerEntryRenderer"),
+    registerMarkdownTransformer: absent("registerMarkdownTransformer"),
+    registerProvider: absent("registerProvider"),
+    unregisterProvider: absent("unregisterProvider"),
+  };
+}
+
+function missingCall(what: string): void {
+  (missingMember(what) as () => void)();
+}
+
+/** Runs a program without a shell and waits for its end. One that cannot be started ends with code 1, and says why. */
+function runProgram(
+  command: string,
+  args: readonly string[],
+  { cwd, timeout = 0, signal }: ProgramOptions,
+): Promise<ProgramResult> {
+  const options = {
+    encoding: "utf8" as const,
+    maxBuffer: Number.POSITIVE_INFINITY,
+    timeout,
+    ...(cwd === undefined ? {} : { cwd }),
+    ...(signal ? { signal } : {}),
+  };
+  return new Promise((resolve) => {
+    const child = execFile(command, [...args], options, (error, stdout, stderr) => {
+      const code = typeof error?.code === "number" ? error.code : error ? 1 : 0;
+      const isStarted = child.pid !== undefined;
+      const killed = error !== null && (error.killed === true || error.name === "AbortError");
+      resolve({ stdout, stderr: isStarted ? stderr : (error?.message ?? stderr), code, killed });
+    });
+    child.stdin?.end();
+  });
+}
+
+/**
+ * Runs a command that an extension registered, and waits for what it began.
+ * @throws EngineError `unknown-command`, `command-failed`
+ */
+export async function runCommand(
+  session: SessionState,
+  name: string,
+  args: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const { commands } = session.extensionMembers;
+  const command = commands.get(name);
+  if (!command) {
+    const names = [...commands.keys()].join(", ");
+    const known =
+      names === "" ? "no extension registers one; name its file with --extension" : `there are: ${names}`;
+    throw new EngineError("unknown-command", `There is no command "${name}" of an extension; ${known}.`);
+  }
+  await session.core.load();
+  try {
+    await carryOut(session, command, args, signal);
+  } finally {
+    await session.settle();
+  }
+}
+
+async function carryOut(
+  session: SessionState,
+  { name, owner, handler }: ExtensionCommand,
+  args: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  try {
+    await handler(args, commandContext(session, signal));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    const isMissing = cause instanceof ExtensionError && cause.code === "missing-member";
+    const message = isMissing
+      ? `The command /${name} of ${owner} stopped: ${why}`
+      : `The command /${name} of ${owner} failed: ${why}`;
+    throw new EngineError("command-failed", message, { by: owner, cause });
+  }
+}

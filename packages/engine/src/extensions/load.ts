@@ -1,0 +1,272 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+import * as branchSummary from "@espalier/branch-summary";
+import * as compaction from "@espalier/compaction";
+import {
+  createExtensionHost,
+  ExtensionError,
+  type ExtensionReport,
+  reportRefusedLoad,
+} from "@espalier/extensions";
+import { findExtensions, loadExtension } from "@espalier/extensions/node";
+import type { ContextMessage, EntryKind } from "@espalier/session-tree";
+import * as sessionTree from "@espalier/session-tree";
+import { makeFolder } from "@espalier/session-tree/node";
+import * as summarizer from "@espalier/summarizer";
+import { renderTranscript } from "@espalier/summarizer";
+import { type EngineHooks, type EngineHost, engineHooks, type SessionState } from "../session/state.ts";
+import { espalierHome } from "../settings/home.ts";
+import { type ConfirmTrust, changedSentence, openTrust } from "../settings/trust.ts";
+import { missingMember, sessionFolder, withMissingMembers } from "./context.ts";
+import {
+  apiMembers,
+  defineExtension,
+  type EspalierApi,
+  type Extension,
+  type StateOptions,
+  stateOf,
+} from "./extension.ts";
+import type { ExtensionContext } from "./members.ts";
+
+/** Which extensions a session has. */
+export interface ExtensionOptions {
+  /** Files, or extensions themselves; one that cannot be loaded is an error. */
+  extensions?: readonly (string | Extension)[];
+  /**
+   * True: those of the user's folder too, and those in `.espalier/extensions` of the session's project, if it is
+   * trusted; one that cannot be loaded is reported and left out. Default false.
+   */
+  discoverExtensions?: boolean;
+  /** Asked when the session's project changed since it was trusted. Default: its extensions do not count. */
+  confirmTrust?: ConfirmTrust;
+  /** Hears of everything that went wrong with extensions. */
+  onReport?: (report: ExtensionReport) => void;
+}
+
+/** A host without any extension. */
+export function emptyHost(onReport: (report: ExtensionReport) => void): EngineHost {
+  return createExtensionHost<EngineHooks, ExtensionContext>({ hooks: engineHooks, onReport });
+}
+
+/** Registers a session's extensions with its host. Throws `ExtensionError` for one that was named and cannot be loaded. */
+export async function loadExtensions(
+  session: SessionState,
+  options: ExtensionOptions,
+  home: string,
+): Promise<void> {
+  for (const found of options.discoverExtensions ? await discovered(session, options, home) : []) {
+    try {
+      await register(session, found, home);
+    } catch (error) {
+      if (!(error instanceof ExtensionError)) throw error;
+      session.host.report(reportRefusedLoad(found, error));
+    }
+  }
+  for (const [at, named] of (options.extensions ?? []).entries())
+    await register(session, named, home, `inline extension ${at + 1}`);
+}
+
+async function discovered(
+  session: SessionState,
+  { confirmTrust }: ExtensionOptions,
+  home: string,
+): Promise<string[]> {
+  const project = session.core.header ? sessionFolder(session.core.header) : "";
+  const ofProject = project === "" ? [] : await extensionsOf(project, session, { confirmTrust, home });
+  return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
+}
+
+/** The extensions of a project that is trusted as it is now. */
+async function extensionsOf(
+  project: string,
+  session: SessionState,
+  { confirmTrust, home }: { confirmTrust: ConfirmTrust | undefined; home: string },
+): Promise<readonly string[]> {
+  const trust = openTrust(home);
+  const seen = trust.look(project);
+  if (seen.state === "untrusted") return [];
+  const found = await findExtensions(join(project, ".espalier", "extensions"));
+  if (found.length === 0 || seen.state === "trusted") return found;
+  if (await confirmTrust?.(seen)) {
+    await trust.trust(project);
+    return found;
+  }
+  const message = changedSentence(seen);
+  session.host.report({ kind: "refused-load", owners: found, hook: null, message });
+  return [];
+}
+
+/** @param unnamed name in messages for a function that has none of its own */
+async function register(
+  session: SessionState,
+  extension: string | Extension,
+  home: string,
+  unnamed = "",
+): Promise<void> {
+  const { owner, setup, ofPi } =
+    typeof extension === "string"
+      ? await loaded(extension, home)
+      : { owner: isNamed(extension) ? extension.name : unnamed, setup: extension, ofPi: false };
+  await session.host.register(owner, (api) =>
+    setup(
+      withMissingMembers("pi", {
+        ...apiMembers(session, owner),
+        on: ofPi ? onAsInPi(api.on) : api.on,
+        state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
+        registerKind: (kind: EntryKind) => session.core.registerKind(kind),
+      } as EspalierApi),
+    ),
+  );
+}
+
+/** In Pi `session_before_fork` is of forks alone, and `session_before_tree` of navigation: no extension is asked twice. */
+function onAsInPi(on: EspalierApi["on"]): EspalierApi["on"] {
+  type Handle = (event: { kind?: unknown }, ctx: unknown) => unknown;
+  const register = on as (hook: unknown, handler: unknown, options?: unknown) => () => void;
+  const asInPi = (hook: unknown, handler: unknown, options?: unknown) => {
+    if (hook !== "session_before_fork" || typeof handler !== "function")
+      return register(hook, handler, options);
+    const ofForks: Handle = (event, ctx) =>
+      event.kind === "navigate" ? undefined : (handler as Handle)(event, ctx);
+    return register(hook, ofForks, options);
+  };
+  return asInPi as EspalierApi["on"];
+}
+
+/** A function without a name has an empty one, and a default export "default". */
+const isNamed = ({ name }: Extension): boolean => name !== "" && name !== "default";
+
+async function loaded(
+  file: string,
+  home: string,
+): Promise<{ owner: string; setup: Extension; ofPi: boolean }> {
+  const cacheDir = join(home, "cache", "extensions");
+  makeFolder(cacheDir);
+  // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
+  const doors = {
+    ...branchSummary,
+    ...compaction,
+    ...sessionTree,
+    ...summarizer,
+    defineExtension,
+    engineHooks,
+  };
+  const virtualModules = {
+    espalier: doors,
+    "espalier/extend": doors,
+    // Names of the packages before there was one.
+    "@espalier/engine": { defineExtension, engineHooks },
+    "@espalier/session-tree": sessionTree,
+    "@espalier/summarizer": summarizer,
+    "@espalier/compaction": compaction,
+    "@espalier/branch-summary": branchSummary,
+    ...piModules(file),
+  };
+  const { setup } = await loadExtension(file, { virtualModules, cacheDir });
+  return { owner: file, setup: setup as Extension, ofPi: isOfPi(await readFile(file, "utf8")) };
+}
+
+/** An import of one of Pi's packages, types among them: under the present scope, or the former one. */
+const IMPORT_OF_PI = /\bfrom\s*["'](?:@earendil-works|@mariozechner)\/pi-[\w/-]+["']/;
+
+/** Whether an extension was written for Pi, by what its source imports. */
+const isOfPi = (source: string): boolean => IMPORT_OF_PI.test(source);
+
+/**
+ * Modules that an extension of Pi imports: what can be had without Pi is there, and each other export throws a sentence
+ * with its name once it is used. Typebox is lent only where none is installed beside the extension.
+ */
+function piModules(file: string): Record<string, unknown> {
+  const modules: Record<string, unknown> = {};
+  for (const [name, members] of Object.entries(MODULES)) {
+    const module = lent(name, members);
+    for (const scope of ["@earendil-works", "@mariozechner"]) modules[`${scope}/${name}`] = module;
+  }
+  for (const name of ["typebox", "@sinclair/typebox"])
+    if (!isInstalled(name, file)) modules[name] = lent(name, { Type });
+  return modules;
+}
+
+function isInstalled(name: string, file: string): boolean {
+  try {
+    createRequire(resolve(file)).resolve(name);
+    return true;
+  } catch {
+    // What cannot be resolved is not there; the reason is of no matter.
+    return false;
+  }
+}
+
+/** A module whose missing exports are named when they are used. */
+function lent(name: string, members: Record<string, unknown>): object {
+  const isMissing = (target: object, key: string | symbol) =>
+    typeof key === "string" && !(key in target) && key !== "default" && key !== "then";
+  return new Proxy({ __esModule: true, ...members } as Record<string, unknown>, {
+    // The loader looks before it takes.
+    has: (target, key) => key in target || isMissing(target, key),
+    get: (target, key, receiver) =>
+      isMissing(target, key)
+        ? missingMember(`${String(key)} of ${name}`)
+        : Reflect.get(target, key, receiver),
+  });
+}
+
+const OPTIONAL = Symbol("optional");
+
+/** Schemas as typebox writes them: JSON Schema. An optional one is left out of `required`. */
+const Type = {
+  String: (options = {}) => ({ ...options, type: "string" }),
+  Number: (options = {}) => ({ ...options, type: "number" }),
+  Integer: (options = {}) => ({ ...options, type: "integer" }),
+  Boolean: (options = {}) => ({ ...options, type: "boolean" }),
+  Null: (options = {}) => ({ ...options, type: "null" }),
+  Any: (options = {}) => ({ ...options }),
+  Unknown: (options = {}) => ({ ...options }),
+  Literal: (value: unknown, options = {}) => ({ ...options, const: value, type: typeof value }),
+  Array: (items: object, options = {}) => ({ ...options, type: "array", items }),
+  Union: (anyOf: readonly object[], options = {}) => ({ ...options, anyOf }),
+  Enum: (values: object, options = {}) => ({ ...options, enum: Object.values(values) }),
+  Record: (_: object, additionalProperties: object, options = {}) => ({
+    ...options,
+    type: "object",
+    additionalProperties,
+  }),
+  Optional: (schema: object) => Object.defineProperty({ ...schema }, OPTIONAL, { value: true }),
+  Unsafe: (schema: object = {}) => ({ ...schema }),
+  Object: (properties: Record<string, object>, options = {}) => ({
+    ...options,
+    type: "object",
+    required: Object.keys(properties).filter((key) => !(OPTIONAL in properties[key]!)),
+    properties,
+  }),
+};
+
+const AI = {
+  Type,
+  StringEnum: (values: readonly string[], options = {}) => ({
+    ...options,
+    type: "string",
+    enum: [...values],
+  }),
+  uuidv7: randomUUID,
+};
+
+/** What Pi's packages export and what needs nothing of Pi. */
+const MODULES: Readonly<Record<string, Record<string, unknown>>> = {
+  "pi-coding-agent": {
+    CONFIG_DIR_NAME: ".espalier",
+    getAgentDir: espalierHome,
+    defineTool: (tool: unknown) => tool,
+    // `serializeConversation` reads the neutral messages as they are.
+    convertToLlm: (messages: readonly ContextMessage[]) => messages.filter(({ role }) => role !== "system"),
+    serializeConversation: (messages: readonly ContextMessage[]) => renderTranscript(messages),
+  },
+  "pi-agent-core": {},
+  "pi-tui": {},
+  "pi-ai": AI,
+  "pi-ai/compat": AI,
+  "pi-ai/oauth": {},
+  "pi-ai/providers/all": {},
+};

@@ -1,0 +1,263 @@
+import { type HistoryHit, type HistoryQuery, queryHistory, type ReadableSession } from "@espalier/policies";
+import {
+  type CompactionEntry,
+  compaction,
+  type Entry,
+  isMessage,
+  leafOf,
+  Tree,
+  tipRows,
+  type Usage,
+} from "@espalier/session-tree";
+import { usageTokens } from "@espalier/summarizer";
+
+/** What a session cost, and how it was compacted. */
+export interface SessionStats {
+  /** All calls to models, on all branches; each is counted once. */
+  total: UsageTotals;
+  /** Those on the path of the leaf: what the conversation as it stands has cost. */
+  path: UsageTotals;
+  /** For each end of the tree those on its path, in the order in which the ends were written; calls that branches share count for each. */
+  branches: ({ leafId: string } & UsageTotals)[];
+  /** By model, dearest first. */
+  models: ({ provider: string; model: string } & UsageTotals)[];
+  /** By what was asked for: `answer`, `compaction`, `branch_summary`, …; dearest first. */
+  kinds: ({ kind: string } & UsageTotals)[];
+  /** Compactions on all branches, in the order of the log. */
+  compactions: CompactionStats[];
+}
+
+/** What one compaction did. Null where the entry does not say: other programs record less. */
+export interface CompactionStats {
+  entryId: string;
+  /** ISO 8601. */
+  timestamp: string;
+  tokensBefore: number;
+  tokensAfter: number | null;
+  /** Messages that its summary stands for. */
+  removed: number | null;
+  durationMs: number | null;
+  policy: string | null;
+  /** Who wrote the summary. */
+  source: string | null;
+  /** US dollars. */
+  cost: number;
+  /** Whether it is on the path of the leaf. */
+  onPath: boolean;
+}
+
+/**
+ * Sums up what a session cost in total, along each path, by model and by kind, and its compactions over time. Pure.
+ *
+ * @param source a session, or its tree, which is read at its own leaf
+ * @param leafId the end of `path`; default: the leaf of the source
+ * @throws SessionTreeError `unknown-entry` for a leaf that is not there
+ */
+export function statsOf(
+  source: Tree | ReadableSession,
+  leafId: string | null = readableOf(source).leafId,
+): SessionStats {
+  const { tree } = readableOf(source);
+  const calls = new Map<number, BilledCall>();
+  const compactions: CompactionStats[] = [];
+  const onPath = new Set<number>();
+  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
+    onPath.add(row);
+  for (let row = 0; row < tree.length; row++) {
+    const call = billedCallAt(tree, row);
+    if (call) calls.set(row, call);
+    if (tree.kindAt(row).type !== compaction.type) continue;
+    const entry = tree.entryAt(row);
+    if (compaction.is(entry)) compactions.push(compactionStats(entry, call, onPath.has(row)));
+  }
+  return {
+    total: totalOf(calls.values()),
+    path: totalOf([...calls].flatMap(([row, call]) => (onPath.has(row) ? [call] : []))),
+    branches: branchTotals(tree, calls),
+    models: grouped(calls.values(), ({ provider, model }) => ({ provider, model })),
+    kinds: grouped(calls.values(), ({ kind }) => ({ kind })),
+    compactions,
+  };
+}
+
+function compactionStats(
+  entry: CompactionEntry,
+  call: BilledCall | undefined,
+  onPath: boolean,
+): CompactionStats {
+  const details = (entry.details ?? {}) as Record<string, unknown>;
+  const covered = details["covered"] as { messages?: unknown } | null | undefined;
+  return {
+    entryId: entry.id,
+    timestamp: entry.timestamp,
+    tokensBefore: numberIn(entry.tokensBefore) ?? 0,
+    tokensAfter: numberIn(details["tokensAfter"]),
+    removed: numberIn(covered?.messages),
+    durationMs: numberIn(details["durationMs"]),
+    policy: textIn(details["policy"]),
+    source: textIn(details["source"]) ?? (entry.fromHook ? "extension" : null),
+    cost: costOf(call?.usage),
+    onPath,
+  };
+}
+
+function totalOf(calls: Iterable<BilledCall>): UsageTotals {
+  const total = nothingBilled();
+  for (const { usage } of calls) addBill(total, usage);
+  return total;
+}
+
+/** Sums for every end of the tree, each from the sum at the nearest billed entry above it: every entry is climbed once. */
+function branchTotals(tree: Tree, calls: ReadonlyMap<number, BilledCall>): SessionStats["branches"] {
+  // For each row the nearest row, itself included, that was billed; -1 where nothing above was.
+  const nearest = new Int32Array(tree.length);
+  const sums = new Map<number, UsageTotals>();
+  for (let row = 0; row < tree.length; row++) {
+    const parent = tree.index.parent(row);
+    const above = parent < 0 ? -1 : nearest[parent]!;
+    const call = calls.get(row);
+    nearest[row] = call ? row : above;
+    if (!call) continue;
+    const sum = { ...(sums.get(above) ?? nothingBilled()) };
+    addBill(sum, call.usage);
+    sums.set(row, sum);
+  }
+  return tipRows(tree).map((row) => ({
+    leafId: tree.idAt(row),
+    ...(sums.get(nearest[row]!) ?? nothingBilled()),
+  }));
+}
+
+function grouped<Key extends object>(
+  calls: Iterable<BilledCall>,
+  keyOf: (call: BilledCall) => Key,
+): (Key & UsageTotals)[] {
+  const groups = new Map<string, Key & UsageTotals>();
+  for (const call of calls) {
+    const key = keyOf(call);
+    const name = JSON.stringify(key);
+    const group = groups.get(name) ?? { ...key, ...nothingBilled() };
+    addBill(group, call.usage);
+    groups.set(name, group);
+  }
+  return [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens);
+}
+
+const numberIn = (value: unknown): number | null => (typeof value === "number" ? value : null);
+const textIn = (value: unknown): string | null => (typeof value === "string" ? value : null);
+
+/** What providers billed, summed: tokens, and US dollars. */
+export interface UsageTotals {
+  /** Calls that were billed. */
+  calls: number;
+  /** Tokens of prompts at the full price. */
+  input: number;
+  /** Tokens of answers, thinking included. */
+  output: number;
+  /** Tokens of prompts that a provider's cache had. */
+  cacheRead: number;
+  /** Tokens of prompts that were put into it. */
+  cacheWrite: number;
+  /** All of these; what a provider gave as the total, where it gave one. */
+  totalTokens: number;
+  /** US dollars; calls for which nobody said what they cost add nothing. */
+  cost: number;
+}
+
+/** One call to a model, as the entry that carries its bill tells it. */
+export interface BilledCall {
+  /** `answer`; for summaries and what came to nothing the kind of work: `compaction`, `branch_summary`, … */
+  kind: string;
+  provider: string;
+  model: string;
+  usage: Usage;
+}
+
+/** A sum to begin with. */
+export const nothingBilled = (): UsageTotals => ({
+  calls: 0,
+  input: 0,
+  output: 0,
+  cacheRead: 0,
+  cacheWrite: 0,
+  totalTokens: 0,
+  cost: 0,
+});
+
+/** Adds one bill to a sum, in place. */
+export function addBill(sum: UsageTotals, usage: Usage): void {
+  sum.calls++;
+  sum.input += amount(usage.input);
+  sum.output += amount(usage.output);
+  sum.cacheRead += amount(usage.cacheRead);
+  sum.cacheWrite += amount(usage.cacheWrite);
+  sum.totalTokens += usageTokens(usage);
+  sum.cost += costOf(usage);
+}
+
+/** What a call cost in US dollars; nothing where nobody said so in a number. */
+export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
+
+/** The call that the entry of a row carries the bill of; undefined where nothing was billed. */
+export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
+  if (!MAY_BILL.has(tree.kindAt(row).type)) return undefined;
+  const entry = tree.entryAt(row);
+  // Where a damaged log has an entry twice, it is one call all the same.
+  if (tree.index.rowOf(entry.id) !== row) return undefined;
+  const bill = isMessage(entry, "assistant") ? entry.message : (entry as Billed);
+  const { usage } = bill;
+  if (!isUsage(usage) || (usageTokens(usage) === 0 && costOf(usage) === 0)) return undefined;
+  return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
+}
+
+/** What entries of any kind say of the call that made them. */
+interface Billed {
+  usage?: Usage;
+  kind?: unknown;
+  provider?: unknown;
+  model?: unknown;
+  details?: unknown;
+}
+
+const MAY_BILL: ReadonlySet<string> = new Set(["message", "compaction", "branch_summary", "usage"]);
+
+function kindOfWork(entry: Entry): string {
+  if (entry.type === "message") return "answer";
+  return entry.type === "usage" ? text((entry as Billed).kind) : entry.type;
+}
+
+/** Answers and bills name their model themselves; summaries record it in their details. */
+function modelOf(entry: Entry, bill: Billed): Pick<BilledCall, "provider" | "model"> {
+  if (entry.type === "message" || entry.type === "usage")
+    return { provider: text(bill.provider), model: text(bill.model) };
+  const { model, source } = (bill.details ?? {}) as {
+    model?: { provider?: unknown; modelId?: unknown } | null;
+    source?: unknown;
+  };
+  return { provider: text(model?.provider ?? source), model: text(model?.modelId ?? source) };
+}
+
+const isUsage = (value: unknown): value is Usage => typeof value === "object" && value !== null;
+
+/** A count or a price: from zero to 2^53 - 1, so that sums stay numbers. Anything else counts nothing. */
+const amount = (value: unknown): number =>
+  typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
+const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");
+
+/** What is looked for in a session: words, or words and where. */
+export type HistoryRequest = string | HistoryQuery;
+
+/**
+ * Finds original entries of a session by words that must all stand in them: on its path, on other branches, and what
+ * compactions cover; oldest first. A tree alone is read at its own leaf. All that match, unless `limit` says otherwise.
+ *
+ * @throws SessionTreeError `unknown-entry` for an end of the range that is not there
+ */
+export function historyOf(source: Tree | ReadableSession, request: HistoryRequest): HistoryHit[] {
+  const query = typeof request === "string" ? { query: request } : request;
+  return queryHistory(readableOf(source), { limit: Number.POSITIVE_INFINITY, ...query });
+}
+
+/** A session as it is, or a tree at its own leaf. */
+const readableOf = (source: Tree | ReadableSession): ReadableSession =>
+  source instanceof Tree ? { tree: source, leafId: leafOf(source) } : source;

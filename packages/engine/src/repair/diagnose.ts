@@ -1,0 +1,129 @@
+import { statSync } from "node:fs";
+import { dirname, isAbsolute } from "node:path";
+import { forEachLine, forEachLineBackward, LINE_LIMITS } from "@espalier/jsonl-stream";
+import {
+  DAMAGED,
+  isDamage,
+  readSessionLine,
+  referenceIssues,
+  type SessionIssue,
+  type SessionLog,
+  Tree,
+} from "@espalier/session-tree";
+
+/** Bytes of a log above which it is mentioned. */
+const LARGE_LOG = 256 * 1024 * 1024;
+
+/** What a look at every line of a session found. */
+export interface Diagnosis {
+  /** False when something is lost, doubtful or in the way. */
+  ok: boolean;
+  /** Entries that can be used. */
+  entries: number;
+  /** In the order of the file. */
+  issues: SessionIssue[];
+}
+
+/** Reads every line of a log and says what is wrong with it, with line and offset in the file as it is. Changes nothing. */
+export async function diagnose(log: SessionLog): Promise<Diagnosis> {
+  return diagnoseTree(new Tree(await log.load()), log);
+}
+
+/** As {@link diagnose}, for a tree that was read already. */
+export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
+  const issues: SessionIssue[] = [...tree.issues];
+  const reported = new Set(issues.map(({ offset }) => offset));
+  let damaged = 0;
+  for (let row = 0; row < tree.length; row++) {
+    const offset = tree.index.offset(row);
+    const length = tree.index.lineLength(row);
+    if (tree.entryAt(row).type === DAMAGED) {
+      damaged++;
+      if (!reported.has(offset)) {
+        issues.push({
+          kind: "corrupt",
+          line: null,
+          offset,
+          id: tree.idAt(row),
+          message: `${length} bytes of a line cannot be read: what the entry says is lost, its place is kept.`,
+        });
+      }
+    }
+    // A writer of ours refuses such a line.
+    if (length > LINE_LIMITS.bytes)
+      issues.push({
+        kind: "large-line",
+        line: null,
+        offset,
+        id: tree.idAt(row),
+        message: `The line has ${length} bytes, more than is written nowadays.`,
+      });
+  }
+  issues.push(...referenceIssues(tree), ...blankIssues(tree));
+  if (tree.view.size > LARGE_LOG)
+    issues.push({
+      kind: "large-file",
+      line: null,
+      offset: 0,
+      id: null,
+      message: `The session has ${tree.view.size} bytes.`,
+    });
+  return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
+}
+
+/** Blank lines where nothing stands between them and the ends of the log: no reader minds them, no writer makes them. */
+function blankIssues({ view, issues }: Tree): SessionIssue[] {
+  const found: SessionIssue[] = [];
+  const note = (kind: SessionIssue["kind"], offset: number, message: string) => {
+    if (!issues.some((issue) => issue.offset === offset))
+      found.push({ kind, line: null, offset, id: null, message });
+  };
+  forEachLine(view, (block, start, end) => {
+    if (readSessionLine(block.subarray(start, end)).is === "blank")
+      note("blank-beginning", 0, "Blank lines stand before the header; they say nothing.");
+    return false;
+  });
+  forEachLineBackward(view, (block, start, end, offset, terminated) => {
+    if (!terminated && readSessionLine(block.subarray(start, end)).is === "blank")
+      note("unterminated-tail", offset, "The last line is blank and has no end.");
+    return false;
+  });
+  return found;
+}
+
+/** Gives every issue its line, and its offset in the file as it is on disk where an old format was upgraded in memory. */
+function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIssue[] {
+  issues.sort((a, b) => a.offset - b.offset);
+  const originals = log.upgraded?.originalOffsets;
+  const placedIssues: SessionIssue[] = [];
+  let next = 0;
+  let lineOf = 0;
+  const place = (until: number, line: number) => {
+    for (; next < issues.length && issues[next]!.offset < until; next++) {
+      const issue = issues[next]!;
+      placedIssues.push({ ...issue, line, offset: originals?.[line - 1] ?? issue.offset });
+    }
+  };
+  if (issues.length > 0) {
+    forEachLine(tree.view, (_block, _start, _end, offset, lineNumber) => {
+      place(offset, lineOf);
+      lineOf = lineNumber;
+      return next < issues.length ? undefined : false;
+    });
+    place(Number.POSITIVE_INFINITY, lineOf);
+  }
+  return placedIssues;
+}
+
+/**
+ * Whether other users of this machine may read a session's file: its rights and those of its folder let them. False for
+ * a name in a store.
+ */
+export function othersMayRead(file: string): boolean {
+  if (process.platform === "win32" || !isAbsolute(file)) return false;
+  const facts = statSync(file, { throwIfNoEntry: false });
+  const folder = statSync(dirname(file), { throwIfNoEntry: false });
+  if (!facts?.isFile() || !folder) return false;
+  // Group and others each by themselves: read the file, enter the folder.
+  return [3, 0].some((shift) => ((facts.mode >> shift) & 4) !== 0 && ((folder.mode >> shift) & 1) !== 0);
+}

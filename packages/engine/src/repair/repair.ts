@@ -1,0 +1,347 @@
+import { createHash } from "node:crypto";
+import { resolve } from "node:path";
+import { formatLine, JsonlError } from "@espalier/jsonl-stream";
+import { createWhole } from "@espalier/jsonl-stream/node";
+import {
+  createId,
+  custom,
+  DAMAGED,
+  type Entry,
+  FORMAT_VERSION,
+  leaf,
+  leafRowAt,
+  ORPHAN,
+  ROOT,
+  referenceIssues,
+  type SessionHeader,
+  type SessionIssue,
+  type SessionLog,
+  SessionTreeError,
+  Tree,
+} from "@espalier/session-tree";
+import { FileLog } from "@espalier/session-tree/node";
+import { diagnoseTree } from "./diagnose.ts";
+
+/** An entry that is not in the healed copy as it was. */
+export interface RepairChange {
+  /** Where it stands in the original. */
+  offset: number;
+  id: string;
+  /** Its id in the copy, when that is another one; null otherwise. */
+  newId: string | null;
+  action: Exclude<RepairAction, "copied">;
+}
+
+/** What a repair came to. Says nothing of what lines hold. */
+export interface RepairReport {
+  /** The healed copy. */
+  file: string;
+  /** Where this report lies, as JSON. */
+  report: string;
+  /** The damaged session, which is as it was. */
+  source: string;
+  /** Entries in the copy. */
+  entries: number;
+  /** True when a look at every line of the copy finds nothing wrong. */
+  ok: boolean;
+  /** What was wrong with the original. */
+  issues: SessionIssue[];
+  changes: RepairChange[];
+  /** Bytes of the original that are not in the copy. */
+  lost: LostBytes[];
+}
+
+/**
+ * Writes a healed copy of a session, and beside it a report, `<out>.repair.json`; the original is only read. Opening
+ * the copy gives the leaf and the context that opening the original gives. Every entry that can be read is in it under
+ * its own id, unless another entry above has that; the line of a sound one is copied byte for byte.
+ *
+ * @throws SessionTreeError `exists`; `version` for a format newer than this program writes; `not-a-session`
+ */
+export async function repairSession(log: SessionLog, out: string): Promise<RepairReport> {
+  const tree = new Tree(await log.load());
+  if (tree.header && tree.header.version > FORMAT_VERSION) {
+    const message = `${log.ref} has format version ${tree.header.version}; what is sound in it only a newer program knows.`;
+    throw new SessionTreeError("version", message);
+  }
+  if (!tree.header && tree.length === 0)
+    throw new SessionTreeError(
+      "not-a-session",
+      `${log.ref} has no line that could be kept; is it a session file?`,
+    );
+  const { issues } = diagnoseTree(tree, log);
+  const plan = planRepair(tree);
+  const now = new Date().toISOString();
+  const file = resolve(out);
+  const copy = FileLog.create(file, headerOf(tree, now), repairLines(plan, now));
+  const healed = diagnoseTree(new Tree(await copy.load()), copy);
+  await copy.close();
+  const report: RepairReport = {
+    file,
+    report: `${file}.repair.json`,
+    source: log.ref,
+    entries: healed.entries,
+    ok: healed.ok,
+    issues,
+    changes: changesOf(plan),
+    lost: lostBytes(plan),
+  };
+  createWhole(report.report, [new TextEncoder().encode(`${JSON.stringify(report, null, 2)}\n`)]);
+  return report;
+}
+
+/** The header that was there, or one for a session that had none. What cannot be written of it is left out. */
+function headerOf(tree: Tree, now: string): SessionHeader {
+  const { header } = tree;
+  const first = tree.length > 0 ? tree.entryAt(0).timestamp : "";
+  const needed = {
+    type: "session" as const,
+    version: FORMAT_VERSION,
+    id: header?.id || createId(),
+    timestamp: header?.timestamp || first || now,
+    cwd: header?.cwd || process.cwd(),
+  };
+  try {
+    formatLine({ ...header, ...needed });
+    return { ...header, ...needed };
+  } catch (error) {
+    if (error instanceof JsonlError) return needed;
+    throw error;
+  }
+}
+
+function changesOf(plan: RepairPlan): RepairChange[] {
+  const { tree, actions } = plan;
+  return actions.flatMap((action, row) => {
+    if (action === "copied") return [];
+    const id = tree.idAt(row);
+    const newId = idInCopy(plan, row);
+    return [{ offset: tree.index.offset(row), id, newId: newId === id ? null : newId, action }];
+  });
+}
+
+/** What a healed copy does to a row of the damaged log. */
+export type RepairAction =
+  /** Its bytes are copied. */
+  | "copied"
+  /** Its id, its parent or what it refers to is another one in the copy. */
+  | "rewritten"
+  /** A `custom` entry that says nothing holds its place, so that what follows it stays where it was. */
+  | "replaced"
+  /** It stood beside the conversation, said nothing that can be followed, and nothing follows it. */
+  | "left-out";
+
+/** What a healed copy will be made of. */
+interface RepairPlan {
+  tree: Tree;
+  actions: RepairAction[];
+  /** Fresh ids, for rows whose id belongs to another row above. */
+  freshIds: ReadonlyMap<number, string>;
+  /** What is wrong with what rows say, by row. */
+  problems: ReadonlyMap<number, SessionIssue>;
+  /** The leaf that opening the log gives, when the copy has to be told; undefined when it gives the same by itself. */
+  leafRow: number | undefined;
+}
+
+/** The fields by which entries refer to others above them. */
+const REFERENCES = ["firstKeptEntryId", "targetId", "fromId"] as const;
+
+/** Decides about every row of a damaged log. Changes nothing; linear in the size of the log. */
+function planRepair(tree: Tree): RepairPlan {
+  const rowsAt = new Map<number, number>();
+  for (let row = 0; row < tree.length; row++) rowsAt.set(tree.index.offset(row), row);
+  const problems = new Map<number, SessionIssue>();
+  for (const issue of referenceIssues(tree)) problems.set(rowsAt.get(issue.offset)!, issue);
+  const freshIds = freshIdsOf(tree);
+  const needed = neededRows(tree);
+  const actions: RepairAction[] = [];
+  for (let row = 0; row < tree.length; row++) {
+    const isUsable = !problems.has(row) && tree.entryAt(row).type !== DAMAGED;
+    if (isUsable) actions.push(keepsItsLine(tree, row, freshIds) ? "copied" : "rewritten");
+    else actions.push(tree.kindAt(row).movesLeaf || needed.has(row) ? "replaced" : "left-out");
+  }
+  const plan: RepairPlan = { tree, actions, freshIds, problems, leafRow: undefined };
+  const wanted = leafRowAt(tree, tree.lastRow);
+  return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
+}
+
+/** The row that a reference of `row` means; -1 for none. Only a compaction may mean itself: it then keeps nothing. */
+function referredRow({ index }: Tree, row: number, id: string, field?: string): number {
+  return field === "firstKeptEntryId" && index.hasId(row, id) ? row : index.rowAbove(id, row);
+}
+
+function freshIdsOf(tree: Tree): Map<number, string> {
+  const fresh = new Map<number, string>();
+  for (let row = 0; row < tree.length; row++)
+    if (tree.index.rowAbove(tree.idAt(row), row) >= 0) fresh.set(row, createId());
+  return fresh;
+}
+
+/** Rows that others stand under or refer to. */
+function neededRows(tree: Tree): Set<number> {
+  const needed = new Set<number>();
+  for (let row = 0; row < tree.length; row++) {
+    needed.add(tree.index.parent(row));
+    for (const field of REFERENCES) {
+      const id = (tree.entryAt(row) as unknown as Record<string, unknown>)[field];
+      if (typeof id === "string") needed.add(referredRow(tree, row, id, field));
+    }
+  }
+  return needed;
+}
+
+function keepsItsLine(tree: Tree, row: number, freshIds: ReadonlyMap<number, string>): boolean {
+  const parent = tree.index.parent(row);
+  if (freshIds.has(row) || parent === ORPHAN || freshIds.has(parent)) return false;
+  if (freshIds.size === 0) return true;
+  const entry = tree.entryAt(row) as Entry & Record<string, unknown>;
+  return REFERENCES.every((field) => {
+    const id = entry[field];
+    return typeof id !== "string" || !freshIds.has(referredRow(tree, row, id, field));
+  });
+}
+
+/** The leaf that opening the copy would give, as a row of the original: the rule of `leafRowAt`, where nothing is lost. */
+function leafOfCopy({ tree, actions }: RepairPlan): number {
+  const movesLeaf = (row: number) =>
+    actions[row] === "replaced" ? custom.movesLeaf : tree.kindAt(row).movesLeaf;
+  const last = actions.findLastIndex((action) => action !== "left-out");
+  if (last < 0) return ROOT;
+  const { leafTarget } = tree.kindAt(last);
+  let row = last;
+  if (leafTarget && actions[last] !== "replaced") {
+    const target = leafTarget(tree.entryAt(last));
+    row = target === null ? ROOT : referredRow(tree, last, target);
+  }
+  while (row >= 0 && !movesLeaf(row)) row = tree.index.parent(row);
+  return Math.max(row, ROOT);
+}
+
+/** The `customType` of what holds the place of an entry that could not be kept; `data` says why, and what it was. */
+export const REPAIRED = "espalier.repaired";
+
+/** A line is copied whatever its size; only its depth and its keys decide whether it can be written. */
+const ANY_SIZE = { bytes: Number.POSITIVE_INFINITY };
+
+/** The lines of a healed copy, header aside, in the order of the original. */
+function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Array> {
+  const { tree, actions, leafRow } = plan;
+  let timestamp = tree.header?.timestamp || now;
+  for (let row = 0; row < tree.length; row++) {
+    const action = actions[row];
+    if (action === "left-out") continue;
+    const entry = tree.entryAt(row);
+    timestamp = entry.timestamp || timestamp;
+    if (action === "copied") yield tree.bytesAt(row);
+    else if (action === "rewritten") yield rewritten(plan, row) ?? placeholder(plan, row, timestamp);
+    else yield placeholder(plan, row, timestamp);
+  }
+  if (leafRow === undefined) return;
+  const targetId = leafRow < 0 ? null : idInCopy(plan, leafRow);
+  yield formatLine({ ...leaf.of({ targetId }), id: createId(), parentId: targetId, timestamp: now });
+}
+
+/** The id that a row has in the copy. */
+function idInCopy({ tree, freshIds }: RepairPlan, row: number): string {
+  return freshIds.get(row) ?? tree.idAt(row);
+}
+
+function parentInCopy(plan: RepairPlan, row: number): string | null {
+  const parent = plan.tree.index.parent(row);
+  return parent < 0 ? null : idInCopy(plan, parent);
+}
+
+/** Undefined for what was read and cannot be written: nested too deep, or with an own key `__proto__`. */
+function rewritten(plan: RepairPlan, row: number): string | undefined {
+  const { tree } = plan;
+  const entry = tree.entryAt(row);
+  const changed: Record<string, unknown> = {
+    ...entry,
+    id: idInCopy(plan, row),
+    parentId: parentInCopy(plan, row),
+  };
+  for (const field of REFERENCES) {
+    const id = changed[field];
+    const target = typeof id === "string" ? referredRow(tree, row, id, field) : -1;
+    if (target >= 0) changed[field] = idInCopy(plan, target);
+  }
+  return written(changed);
+}
+
+function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
+  const { tree, problems } = plan;
+  const entry = tree.entryAt(row);
+  const held = {
+    type: "custom",
+    id: idInCopy(plan, row),
+    parentId: parentInCopy(plan, row),
+    timestamp,
+    customType: REPAIRED,
+  };
+  const reason = problems.get(row)?.message ?? "The line could not be read, or not be written again.";
+  const bytes = tree.bytesAt(row);
+  const lost = { reason, length: bytes.length, sha256: digestOf(bytes) };
+  const whole = entry.type === DAMAGED ? undefined : written({ ...held, data: { ...lost, was: entry } });
+  return whole ?? formatLine({ ...held, data: lost });
+}
+
+function written(value: unknown): string | undefined {
+  try {
+    return formatLine(value, ANY_SIZE);
+  } catch (error) {
+    if (error instanceof JsonlError) return undefined;
+    throw error;
+  }
+}
+
+/** SHA-256 in hex: names bytes without quoting them. */
+function digestOf(bytes: Uint8Array): string {
+  return createHash("sha256").update(bytes).digest("hex");
+}
+
+/** Bytes of lines that a healed copy does not have: where they stand in the view of the tree, and what they were. */
+export interface LostBytes {
+  /** Where they began in the log, in bytes. */
+  offset: number;
+  /** Bytes. */
+  length: number;
+  /** Their digest, in hex: what was lost can be told from what was not. */
+  sha256: string;
+}
+
+/** What of a log its copy does not say any more: what is in no row, and rows that were left out or could not be read. */
+function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
+  const behind = tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset);
+  const lost: LostBytes[] = [];
+  const lose = (offset: number, end: number) =>
+    lost.push({ offset, length: end - offset, sha256: digestOf(tree.view.read(offset, end - offset)) });
+  for (const { kind, offset, id } of tree.issues) {
+    if (!LOSING.has(kind) || id !== null) continue;
+    const end = lineEnd(tree, offset);
+    lose(offset, behind.find((start) => start > offset && start < end) ?? end);
+  }
+  for (const [row, action] of actions.entries()) {
+    const offset = tree.index.offset(row);
+    if (action === "left-out" || tree.entryAt(row).type === DAMAGED)
+      lose(offset, offset + tree.index.lineLength(row));
+  }
+  return lost.sort((a, b) => a.offset - b.offset);
+}
+
+const LOSING: ReadonlySet<string> = new Set(["torn-tail", "corrupt", "duplicate-header"]);
+
+/** What is told of an entry that stands behind something else on its line. */
+const BEHIND: ReadonlySet<string> = new Set(["salvaged", "glued"]);
+
+function lineEnd({ view }: Tree, offset: number): number {
+  for (let from = offset; from < view.size; from += 1 << 16) {
+    const found = view.read(from, 1 << 16).indexOf(10);
+    if (found >= 0) return from + found;
+  }
+  return view.size;
+}
+
+/** Whether an entry is a placeholder of ours. */
+export function isRepaired(entry: Entry): boolean {
+  return entry.type === "custom" && (entry as Entry & { customType?: unknown }).customType === REPAIRED;
+}

@@ -1,0 +1,347 @@
+import { setImmediate } from "node:timers/promises";
+import type { ByteView } from "@espalier/jsonl-stream";
+import {
+  type Entry,
+  kindOf,
+  leafOf,
+  messageText,
+  type SessionIssueKind,
+  type SessionLog,
+  type SessionStore,
+  SessionTreeError,
+  Tree,
+  toolCalls,
+} from "@espalier/session-tree";
+import { fileStore, sessionFiles } from "@espalier/session-tree/node";
+import { EngineError } from "../engine-error.ts";
+import { espalierHome, sessionFolders } from "../settings/home.ts";
+
+/** Where to search, and how. */
+export interface SearchOptions {
+  /** These sessions, by path or id, in this order. */
+  files?: Iterable<string>;
+  /** All sessions in this folder and below it. Default: the engine's own, and the Pi coding agent's. */
+  folder?: string;
+  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  home?: string;
+  /** Another store than files: all its sessions, or those of `files`. */
+  store?: SessionStore;
+  /** Hits at most; default all. */
+  limit?: number;
+  /** Whether `A` differs from `a`. Default false; beyond ASCII case always counts. */
+  caseSensitive?: boolean;
+  /** Ends the search; thrown is the signal's reason. */
+  signal?: AbortSignal;
+  /**
+   * Receives each session and folder that cannot be read; the search goes on without it. Those named in `files` are
+   * errors instead.
+   */
+  onSkipped?: (file: string, error: SessionTreeError) => void;
+}
+
+/**
+ * Searches what was said in sessions: messages, calls with their arguments, results, summaries; on all branches, and
+ * also what compactions hide. A query is literal text. Sessions come newest first, hits in the order of the file.
+ *
+ * The bytes are searched as they are, and only lines that may hold the query are parsed: about as long as grep takes,
+ * and where something is found the time to index that session once.
+ *
+ * @throws EngineError `bad-input` for an empty query; SessionTreeError for one of `files` that cannot be read
+ */
+export async function* searchSessions(query: string, options: SearchOptions = {}): AsyncGenerator<SearchHit> {
+  if (query === "") throw new EngineError("bad-input", "The query is empty; give it at least one character.");
+  const { limit = Number.POSITIVE_INFINITY, onSkipped, signal } = options;
+  let count = 0;
+  for await (const { ref, open } of sources(options)) {
+    signal?.throwIfAborted();
+    if (count >= limit) return;
+    const log = await opened(ref, open, options.files === undefined, onSkipped);
+    if (!log) continue;
+    try {
+      for await (const hit of searchLog(log, query, options)) {
+        yield hit;
+        if (++count >= limit) return;
+      }
+    } finally {
+      await log.close();
+    }
+  }
+}
+
+interface Source {
+  ref: string;
+  open: () => Promise<SessionLog>;
+}
+
+async function* sources({
+  files,
+  folder,
+  home = espalierHome(),
+  store,
+  onSkipped,
+}: SearchOptions): AsyncGenerator<Source> {
+  const folders = folder === undefined ? sessionFolders(home) : [folder];
+  const from = store ?? fileStore({ home, folders });
+  const told = onSkipped ? { onSkipped } : {};
+  const source = (ref: string) => ({ ref, open: () => from.open({ file: ref }, "read") });
+  if (files !== undefined) for (const ref of files) yield source(ref);
+  else if (store) for await (const { ref } of store.list(told)) yield source(ref);
+  else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);
+}
+
+/** A session of a folder may be gone by now, or be no session: others are there to be searched. */
+async function opened(
+  ref: string,
+  open: Source["open"],
+  mayBeSkipped: boolean,
+  onSkipped: SearchOptions["onSkipped"],
+): Promise<SessionLog | undefined> {
+  try {
+    return await open();
+  } catch (error) {
+    if (!mayBeSkipped || !(error instanceof SessionTreeError)) throw error;
+    onSkipped?.(ref, error);
+    return undefined;
+  }
+}
+
+/** An entry in which a query was found. */
+export interface SearchHit {
+  /** The session's file, or its address in another store. */
+  file: string;
+  /** Empty for a file without a header. */
+  sessionId: string;
+  entryId: string;
+  /** Whose words they are: the role of the message, as in a context. */
+  role: string;
+  /** The first place where it was found, with some of what stands around it, on one line. */
+  snippet: string;
+  /** Whether it is on the path of the leaf; false: another branch. */
+  onPath: boolean;
+}
+
+/** Searches one log, as `searchSessions` does. */
+async function* searchLog(
+  log: SessionLog,
+  query: string,
+  { caseSensitive = false, signal }: { caseSensitive?: boolean; signal?: AbortSignal },
+): AsyncGenerator<SearchHit> {
+  const view = await log.load();
+  const longest = query.length * WIDEST_UNIT;
+  let session: IndexedLog | undefined;
+  for await (const places of matchingLines(view, linePattern(query, caseSensitive), longest, signal)) {
+    session ??= indexLog(new Tree(view));
+    for (const place of places)
+      for (const found of session.entriesAt(place, textPattern(query, caseSensitive)))
+        yield { file: log.ref, sessionId: log.header?.id ?? "", ...found };
+  }
+}
+
+type IndexedLog = ReturnType<typeof indexLog>;
+
+/** Says which entries stand on the line of a place of a log, and where something was found in their words. */
+function indexLog(tree: Tree) {
+  const onPath = new Uint8Array(tree.length);
+  const leafId = leafOf(tree);
+  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
+    onPath[row] = 1;
+  /** Where entries begin that stand behind something else on their line. */
+  const behind = new Set(tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
+  /** The row behind those that were looked at: a line whose newline was lost gives one place for several entries. */
+  let next = 0;
+  const findIn = (row: number, pattern: RegExp) => {
+    const entry = tree.entryAt(row);
+    const said = entryTexts(entry);
+    for (const text of said?.texts ?? []) {
+      pattern.lastIndex = 0;
+      const match = pattern.exec(text);
+      if (!match) continue;
+      const snippet = snippetOf(text, match.index, pattern.lastIndex);
+      return { entryId: entry.id, role: said!.role, snippet, onPath: onPath[row] === 1 };
+    }
+    return undefined;
+  };
+  return {
+    *entriesAt(place: number, pattern: RegExp) {
+      const row = rowAt(tree, place);
+      const isIn = row >= 0 && place < tree.index.offset(row) + tree.index.lineLength(row);
+      for (next = Math.max(next, isIn ? row : row + 1); next < tree.length; next++) {
+        if (!(isIn && next === row) && !behind.has(tree.index.offset(next))) return;
+        const found = findIn(next, pattern);
+        if (found) yield found;
+      }
+    },
+  };
+}
+
+const BEHIND: ReadonlySet<SessionIssueKind> = new Set(["salvaged", "glued"]);
+
+/** The last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
+function rowAt({ index }: Tree, place: number): number {
+  let low = 0;
+  for (let high = index.length; low < high; ) {
+    const middle = (low + high) >>> 1;
+    if (index.offset(middle) <= place) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** Bytes searched at a time: of those measured the most that memory is not fetched from the system anew for. */
+const BLOCK = 64 * 1024;
+
+/** Blocks between two moments in which something else may happen, an abort among it. */
+const BREATH = 64;
+const LINE_FEED = "\n";
+
+/**
+ * Places in a view where a pattern matches: the first of each line, a list for each block that has any. Blocks are
+ * searched as latin-1 text, which costs a copy and no decoding; none of a line is held longer than its block.
+ *
+ * @param pattern matches within one line, on characters that stand for bytes
+ * @param longest bytes of the longest match
+ */
+async function* matchingLines(
+  view: ByteView,
+  pattern: RegExp,
+  longest: number,
+  signal?: AbortSignal,
+): AsyncGenerator<number[]> {
+  const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), Math.max(1, view.size)));
+  // Behind the last match: that line is found, so the search goes on behind its end.
+  let passed = 0;
+  let isPassingLine = false;
+  let blocks = 0;
+  for (let offset = 0; offset < view.size; offset += block.length - longest) {
+    if (blocks++ % BREATH === 0) {
+      if (offset > 0) await setImmediate();
+      signal?.throwIfAborted();
+    }
+    const length = view.readInto(offset, block);
+    const text = block.toString("latin1", 0, length);
+    const found: number[] = [];
+    for (let at = Math.max(0, passed - offset); at < length; ) {
+      if (isPassingLine) {
+        const lineEnd = text.indexOf(LINE_FEED, at);
+        passed = offset + (lineEnd < 0 ? length : lineEnd + 1);
+        if (lineEnd < 0) break;
+        at = lineEnd + 1;
+        isPassingLine = false;
+      }
+      pattern.lastIndex = at;
+      const match = pattern.exec(text);
+      if (!match) break;
+      found.push(offset + match.index);
+      at = match.index;
+      isPassingLine = true;
+    }
+    if (found.length > 0) yield found;
+    if (offset + length >= view.size) return;
+  }
+}
+
+/**
+ * What a query looks like in decoded text. Letters of ASCII match in any case; everything else is literal.
+ */
+function textPattern(query: string, isCaseSensitive: boolean): RegExp {
+  const source = Array.from(query, (letter) => (isCaseSensitive ? literal(letter) : anyCase(letter)));
+  return new RegExp(source.join(""), "g");
+}
+
+/**
+ * What a query can look like in the bytes of a JSON line, one byte a character (latin-1): letters that JSON escapes,
+ * or that some writers do, in each of their forms. It finds more than is meant (case beyond ASCII), never less, but
+ * for writers that escape letters and digits of ASCII.
+ */
+function linePattern(query: string, isCaseSensitive: boolean): RegExp {
+  return new RegExp(Array.from(query, inLine).join(""), isCaseSensitive ? "g" : "gi");
+}
+
+/** The most bytes that one UTF-16 unit of a query takes in a line: `\u00e9`. */
+const WIDEST_UNIT = 6;
+
+const anyCase = (letter: string): string =>
+  /[a-z]/i.test(letter) ? `[${letter.toLowerCase()}${letter.toUpperCase()}]` : literal(letter);
+const literal = (letter: string): string => letter.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
+
+/** Letters that may stand escaped by a backslash, and how they then do. */
+const SHORT_ESCAPES: Record<string, string> = {
+  '"': '\\\\?"',
+  "\\": "\\\\\\\\",
+  "/": "\\\\?/",
+  "\n": "\\\\n",
+  "\r": "\\\\r",
+  "\t": "\\\\t",
+  "\b": "\\\\b",
+  "\f": "\\\\f",
+};
+
+/** What writers of JSON for web pages escape too. */
+const ESCAPED_BY_SOME = /["\\/<>&'\p{Cc}]|[^\p{ASCII}]/u;
+
+function inLine(letter: string): string {
+  if (!ESCAPED_BY_SOME.test(letter)) return literal(letter);
+  return `(?:${SHORT_ESCAPES[letter] ?? inBytes(letter)}|${escapedUnits(letter)})`;
+}
+
+/** The UTF-8 bytes of a letter, as the characters that latin-1 makes of them. */
+const inBytes = (letter: string): string =>
+  Array.from(new TextEncoder().encode(letter), (byte) => `\\x${hex(byte, 2)}`).join("");
+
+/** `\uXXXX` for each UTF-16 unit, with hexadecimal digits in any case. */
+const escapedUnits = (letter: string): string =>
+  Array.from({ length: letter.length }, (_, at) => {
+    const digits = Array.from(hex(letter.charCodeAt(at), 4), anyCase).join("");
+    return `\\\\u${digits}`;
+  }).join("");
+const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, "0");
+
+/** Characters of a snippet on each side of what was found. */
+const AROUND = 60;
+
+/** What was found at `[start, end)` of a text, with some of what stands around it, on one line. */
+function snippetOf(text: string, start: number, end: number): string {
+  const from = boundary(text, Math.max(0, start - AROUND), 1);
+  const to = boundary(text, Math.min(text.length, end + AROUND), -1);
+  const line = text.slice(from, to).replace(/\s+/g, " ").trim();
+  return `${from > 0 ? "…" : ""}${line}${to < text.length ? "…" : ""}`;
+}
+
+/** The place itself, or the next one in a direction where it would split a code point. */
+function boundary(text: string, at: number, step: 1 | -1): number {
+  const unit = text.charCodeAt(at);
+  return unit >= 0xdc00 && unit <= 0xdfff ? at + step : at;
+}
+
+/** What was said in an entry: whose words they are, and the words. */
+interface EntryTexts {
+  /** The role of its message; of a summary, and whatever else speaks, the role that it takes in a context. */
+  role: string;
+  /** Its text, then for each call the tool's name and every text among the arguments. */
+  texts: string[];
+}
+
+/** The words of an entry, before edits; undefined for one that says nothing. */
+function entryTexts(entry: Entry): EntryTexts | undefined {
+  const kind = kindOf(entry);
+  if (kind.problem?.(entry)) return undefined;
+  // What a compaction carries of the system stands in the system's own entry.
+  const message = kind.toMessages?.(entry).at(-1);
+  if (!message) return undefined;
+  const called = toolCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);
+  const texts = [messageText(message), ...called].filter((text) => typeof text === "string" && text !== "");
+  return texts.length === 0 ? undefined : { role: message.role, texts };
+}
+
+/** All texts in a value of JSON, keys left out, however deep it is. */
+function textsIn(value: unknown): string[] {
+  const texts: string[] = [];
+  const waiting: unknown[] = [value];
+  while (waiting.length > 0) {
+    const next = waiting.pop();
+    if (typeof next === "string") texts.push(next);
+    else if (typeof next === "object" && next !== null)
+      for (const inner of Object.values(next).reverse()) waiting.push(inner);
+  }
+  return texts;
+}

@@ -1,0 +1,239 @@
+import { createHash } from "node:crypto";
+import { type ByteView, JsonlError } from "@espalier/jsonl-stream";
+import { createWhole } from "@espalier/jsonl-stream/node";
+import {
+  FORMAT_VERSION,
+  type SessionIssueKind,
+  type SessionLease,
+  type SessionLog,
+  type SessionRef,
+  type SessionStore,
+  SessionTreeError,
+} from "@espalier/session-tree";
+import { EngineError } from "../engine-error.ts";
+import { diagnose } from "../repair/diagnose.ts";
+
+/** What copying a session came to. */
+export interface CopyResult {
+  /** What opens it in the store it was copied to. */
+  file: string;
+  id: string;
+  bytes: number;
+  /** Bytes that were not there before: none, where the copy was whole already. */
+  written: number;
+  /** SHA-256 of all bytes, hex; those of the copy were read again for it. */
+  sha256: string;
+}
+
+/** Bytes that one append of a copy holds, about. */
+const PIECE = 1024 * 1024;
+
+/** Bytes in which the header is looked for first. */
+const HEAD = 64 * 1024;
+
+/** Milliseconds to wait for a short act on the copy. */
+const WAIT_MS = 2_000;
+
+/**
+ * Copies a session into a store, byte for byte. Where a copy is begun there already, or the session has grown since, what
+ * is missing is added: a copy that was interrupted is finished by the next.
+ *
+ * @param ref where to keep the copy; by default the store chooses by the session's id
+ * @throws EngineError `damaged` for a session in which `diagnose` finds something; SessionTreeError `exists` where
+ *   something else stands, `busy`, and what the stores throw
+ */
+export async function copySession(
+  source: SessionLog,
+  target: SessionStore,
+  ref?: string,
+): Promise<CopyResult> {
+  await assertSound(source);
+  const view = await standing(source);
+  const copy = await begunCopy(source, view, target, ref);
+  try {
+    const { size } = await standing(copy.log);
+    const before = size - copy.begun;
+    for (const lines of pieces(view, size)) await copy.log.append(lines);
+    await copy.log.flush();
+    const sha256 = digestOf(view);
+    if (digestOf(await standing(copy.log)) !== sha256)
+      throw new SessionTreeError(
+        "changed",
+        `${copy.log.ref} was written by somebody else while it was copied; copy it to another place.`,
+      );
+    return {
+      file: copy.log.ref,
+      id: source.header!.id,
+      bytes: view.size,
+      written: view.size - before,
+      sha256,
+    };
+  } finally {
+    await letGo(copy);
+  }
+}
+
+/** What stands in a log, which for an old format is not what it reads as. */
+async function standing(log: SessionLog): Promise<ByteView> {
+  const view = await log.load();
+  return log.upgraded?.original ?? view;
+}
+
+/** Only what is sound is the same everywhere: what a reader makes of damage may depend on where it reads it. */
+async function assertSound(source: SessionLog): Promise<void> {
+  const { issues } = await diagnose(source);
+  if (issues.every(({ kind }) => FINE.has(kind))) return;
+  const { ref, header } = source;
+  const isNewer = header !== undefined && header.version > FORMAT_VERSION;
+  throw new EngineError(
+    "damaged",
+    isNewer
+      ? `${ref} has format version ${header.version}, of which this program cannot say that it is sound, so it is not copied; a newer program can.`
+      : `${ref} is not sound, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes one that can be.`,
+  );
+}
+
+/** What `doctor` mentions of lines that are right as they are. */
+const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]);
+
+interface BegunCopy {
+  log: SessionLog;
+  lease: SessionLease;
+  /** Bytes that were written to begin it. */
+  begun: number;
+}
+
+async function letGo({ log, lease }: Pick<BegunCopy, "log" | "lease">): Promise<void> {
+  try {
+    await log.close();
+  } finally {
+    await lease.release();
+  }
+}
+
+/** The copy as far as it is there, or a new one with the first lines. */
+async function begunCopy(
+  source: SessionLog,
+  view: ByteView,
+  target: SessionStore,
+  ref: string | undefined,
+): Promise<BegunCopy> {
+  const there = await existing(target, ref === undefined ? { id: source.header!.id } : { file: ref });
+  if (there && (there.header?.id === source.header!.id || there.ref === ref)) {
+    const lease = await leaseOf(target, there);
+    try {
+      await there.takeIn();
+      assertBeginning(there, await standing(there), view);
+      return { log: there, lease, begun: 0 };
+    } catch (error) {
+      await letGo({ log: there, lease });
+      throw error;
+    }
+  }
+  await there?.close();
+  const header = firstLine(view);
+  const rest = pieces(view, header.length + 1);
+  // An append would bring an old format to the current one, so all of it has to be there at once.
+  const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
+  const log = await target.create(decoder.decode(header), lines, ref);
+  return { log, lease: await leaseOf(target, log), begun: (await standing(log)).size };
+}
+
+async function leaseOf(target: SessionStore, log: SessionLog): Promise<SessionLease> {
+  try {
+    return await target.lease({ file: log.ref }, { waitMs: WAIT_MS });
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
+}
+
+async function existing(target: SessionStore, ref: SessionRef): Promise<SessionLog | undefined> {
+  try {
+    return await target.open(ref, "write");
+  } catch (error) {
+    if (error instanceof SessionTreeError && error.code === "not-found") return undefined;
+    throw error;
+  }
+}
+
+/** @throws SessionTreeError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */
+function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: ByteView): void {
+  const isBeginning =
+    there.size > 0 &&
+    there.size <= view.size &&
+    view.read(there.size - 1, 1)[0] === LINE_FEED &&
+    digestOf(there) === digestOf(view, there.size);
+  if (isBeginning && upgraded && there.size < view.size) {
+    const message = `${ref} is an earlier state of it, in an old format, to which nothing can be added; delete it, or name another place for the copy.`;
+    throw new SessionTreeError("exists", message);
+  }
+  if (isBeginning) return;
+  const message = `${ref} has gone its own way since it was copied, or is another session; name another place for the copy.`;
+  throw new SessionTreeError("exists", message);
+}
+
+/** Lines from an offset on, some at a time, as they are: a carriage return or a blank line is part of the bytes. */
+function* pieces(view: ByteView, from: number): Generator<string[]> {
+  for (let at = from; at < view.size; ) {
+    let block = view.read(at, PIECE);
+    // A line that is longer than a piece is a piece of its own.
+    for (let size = PIECE; !block.includes(LINE_FEED); size *= 2) block = view.read(at, size * 2);
+    const end = block.lastIndexOf(LINE_FEED);
+    yield decoder.decode(block.subarray(0, end)).split("\n");
+    at += end + 1;
+  }
+}
+
+function* flat(pieces: Iterable<string[]>): Generator<string> {
+  for (const lines of pieces) yield* lines;
+}
+
+/** Without its end, which a sound session has. */
+function firstLine(view: ByteView): Uint8Array {
+  let block = view.read(0, HEAD);
+  for (let size = HEAD; !block.includes(LINE_FEED); size *= 2) block = view.read(0, size * 2);
+  return block.slice(0, block.indexOf(LINE_FEED));
+}
+
+function digestOf(view: ByteView, size = view.size): string {
+  const hash = createHash("sha256");
+  for (let at = 0; at < size; at += PIECE) hash.update(view.read(at, Math.min(PIECE, size - at)));
+  return hash.digest("hex");
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+const LINE_FEED = 10;
+
+/**
+ * Writes what an open session still has into a file of its own, when its file was removed or replaced (`removed`,
+ * `changed`): at its own path when nothing stands there, else beside it as `<file>.recovered-<time>.jsonl`. Nothing is
+ * overwritten. Returns the path; open that to go on.
+ *
+ * @throws SessionTreeError `shrunk` when the lines themselves are gone; `write-failed`
+ */
+export async function rescueSession(log: SessionLog): Promise<string> {
+  const view = await log.load();
+  const beside = `${log.ref}.recovered-${new Date().toISOString().replace(/[:.]/g, "-")}.jsonl`;
+  for (const path of [log.ref, beside]) {
+    try {
+      createWhole(path, wholePieces(view));
+      return path;
+    } catch (cause) {
+      if (cause instanceof JsonlError && cause.code === "exists" && path === log.ref) continue;
+      if (!(cause instanceof JsonlError)) throw cause;
+      throw new SessionTreeError(
+        "write-failed",
+        `What is left of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
+        {
+          cause,
+        },
+      );
+    }
+  }
+  return beside;
+}
+
+function* wholePieces(view: ByteView): Generator<Uint8Array> {
+  for (let offset = 0; offset < view.size; offset += 1 << 20) yield view.read(offset, 1 << 20);
+}

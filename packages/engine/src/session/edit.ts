@@ -1,0 +1,396 @@
+import { archivedRows } from "@espalier/policies";
+import {
+  type AssistantMessage,
+  type BashExecutionMessage,
+  type CompactionEntry,
+  type ContentBlock,
+  type ContextEdit,
+  type ContextMessage,
+  type CustomMessage,
+  compaction,
+  contentBlocks,
+  contextEdit,
+  custom,
+  type Entry,
+  isBlank,
+  isCustom,
+  isOnPath,
+  isRecord,
+  kindOf,
+  type MessageEntry,
+  message,
+  messageText,
+  type NewEntry,
+  pathRowsOf,
+  projectPath,
+  type SessionContext,
+  type SessionTree,
+  type StoredMessage,
+  type SystemMessage,
+  type ToolResultMessage,
+  toolCalls,
+  type UserMessage,
+} from "@espalier/session-tree";
+import { EngineError } from "../engine-error.ts";
+
+/**
+ * The edit that takes what an entry says out of the context of the leaf's path, or brings it back; undefined where it
+ * is so already. What comes back is what the entry said before it was hidden: shortened, where a compaction had
+ * shortened it.
+ *
+ * @throws SessionTreeError `unknown-entry`; EngineError `not-in-context`
+ */
+export function planHiding(core: SessionTree, targetId: string, isHidden: boolean): NewEntry | undefined {
+  const { entry, isSaid } = placeInContext(core, targetId);
+  if (isSaid !== isHidden) return undefined;
+  const replacement = isHidden ? null : saidBefore(core, entry);
+  return contextEdit.of({ targetId, replacement, reason: "manual" });
+}
+
+/** The entry, if the model reads it at the leaf, or would, had no edit left it out. */
+function placeInContext(core: SessionTree, id: string): { entry: Entry; isSaid: boolean } {
+  const { tree, leafId, window } = core;
+  const row = tree.row(id);
+  const saysNothing = ({ type }: { type: string }) =>
+    notInContext(`${id} (${type}) says nothing to it: name an entry that the context lists`);
+  if (!tree.kindAt(row).toMessages) throw saysNothing(tree.entryAt(row));
+  if (leafId === null || !isOnPath(tree, row, tree.row(leafId)))
+    throw notInContext(`${id} is on another branch: navigate to where it is read first`);
+  const found = projectPath(window.entries).find(({ entry }) => entry.id === id);
+  if (!found) {
+    const compaction = tree.idAt(archivedRows({ tree, leafId }).compactionRow);
+    throw notInContext(
+      `the compaction ${compaction} stands for ${id} already: hide that one, or navigate to before it first`,
+    );
+  }
+  const isSaid = found.messages.length > 0;
+  if (!isSaid && editsOf(core, id).next().value?.replacement !== null) throw saysNothing(found.entry);
+  return { entry: found.entry, isSaid };
+}
+
+/** What brings an entry back: its newest replacement, or what it says of its own. */
+function saidBefore(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
+  for (const { replacement } of editsOf(core, entry.id)) if (replacement !== null) return replacement;
+  // Messages whose content no edit replaces (summaries, shell runs) are whole again with any.
+  const said = (kindOf(entry).toMessages?.(entry) ?? []) as { content?: unknown }[];
+  const { content = "" } = said.at(-1) ?? {};
+  return { content } as NonNullable<ContextEdit["replacement"]>;
+}
+
+const notInContext = (why: string) =>
+  new EngineError("not-in-context", `The model does not read this entry at the leaf; ${why}.`);
+
+/** The `customType` of entries that pin another one: it stays in the context, word for word, over compactions. */
+export const PIN = "espalier.pin";
+
+/** Ids that are pinned at the end of a path, in the order in which they were; `before` were pinned above it. */
+export function pinnedOn(path: readonly Entry[], before: readonly string[] = []): string[] {
+  const pinned = new Set<string>(before);
+  for (const entry of path) {
+    if (!isCustom(entry, PIN)) continue;
+    const { targetId, pinned: isPinned } = (entry.data ?? {}) as { targetId?: unknown; pinned?: unknown };
+    if (typeof targetId !== "string") continue;
+    if (isPinned === false) pinned.delete(targetId);
+    else pinned.add(targetId);
+  }
+  return [...pinned];
+}
+
+/**
+ * Pinned entries of the leaf's path with what they say, edits applied. A compaction of ours records the pins it found,
+ * so that only the end of the path is read.
+ */
+export function pinnedTexts(session: SessionTree): { id: string; text: string }[] {
+  const { entries, complete } = session.window;
+  const front = entries.findLast((entry) => compaction.is(entry));
+  const recorded = front && (front as CompactionEntry & { details?: { pinned?: unknown } }).details?.pinned;
+  const isRecorded = Array.isArray(recorded);
+  const before = isRecorded ? recorded.filter((id) => typeof id === "string") : [];
+  const ids = pinnedOn(complete || isRecorded ? entries : customEntries(session), before);
+  return ids.flatMap((id) => {
+    const text = textOf(session, id);
+    return text === "" ? [] : [{ id, text }];
+  });
+}
+
+/** The leaf's path without all that cannot be a pin: of a long one hardly a line is parsed. */
+function customEntries({ tree, leafId }: SessionTree): Entry[] {
+  if (leafId === null) return [];
+  const rows = pathRowsOf(tree, tree.row(leafId), ({ type }) => type === custom.type);
+  return Array.from(rows, (row) => tree.entryAt(row));
+}
+
+/** What an entry says on the leaf's path; empty when it was edited out, or cannot be used. */
+function textOf(session: SessionTree, id: string): string {
+  const entry = session.getEntry(id);
+  const edit = entry && editsOf(session, id).next().value;
+  if (!entry || edit?.replacement === null) return "";
+  const kind = kindOf(entry);
+  if (kind.problem?.(entry)) return "";
+  return (kind.toMessages?.(entry) ?? [])
+    .map((message) => messageText(edit ? { ...message, ...(edit.replacement as object) } : message))
+    .join("\n");
+}
+
+/** The edits of an entry on the leaf's path, newest first: only edits between the two are read. */
+function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextEdit> {
+  if (window.leafId === null || !tree.has(id)) return;
+  const target = tree.row(id);
+  for (let row = tree.row(window.leafId); row > target; row = tree.index.parent(row)) {
+    if (!tree.kindAt(row).edit) continue;
+    const entry = tree.entryAt(row);
+    const kind = kindOf(entry);
+    const found = kind.problem?.(entry) ? undefined : kind.edit?.(entry);
+    if (found?.targetId === id) yield found;
+  }
+}
+
+/** A text as one line that a list can show: blanks of every kind are one space. Empty where it has nothing else. */
+export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
+
+/** What a draft says: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
+export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
+
+/** A message of which all but the role and some fields may be left out. */
+export type Draft<Message extends StoredMessage, Needed extends keyof Message = never> = Pick<
+  Message,
+  "role" | Needed
+> &
+  Partial<Omit<Message, "content">> & { content?: DraftContent };
+
+/**
+ * A message as a person or a script writes it: a role and content; what is left out is filled in. A stored message is one,
+ * and so is what `fromAnthropic` and its siblings of `@espalier/interop` give.
+ */
+export type MessageDraft =
+  | Draft<UserMessage>
+  | Draft<AssistantMessage>
+  | Draft<ToolResultMessage, "toolCallId">
+  | Draft<BashExecutionMessage>
+  | Draft<CustomMessage>
+  | Draft<SystemMessage>;
+
+/** Message entries out of drafts that follow one another; see {@link fillMessage}. */
+export function fillMessages(
+  drafts: readonly MessageDraft[],
+  context: SessionContext,
+  now = Date.now(),
+): NewEntry<MessageEntry>[] {
+  // A result may belong to a call of the same batch.
+  const said: StoredMessage[] = [];
+  return drafts.map((draft) => {
+    const entry = readDraft(() => fillMessage(draft, context, now, said));
+    said.push(entry.message);
+    return entry;
+  });
+}
+
+/** A getter of a draft may throw anything. */
+function readDraft<Read>(read: () => Read): Read {
+  try {
+    return read();
+  } catch (cause) {
+    if (cause instanceof EngineError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const message = `The message cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
+    throw new EngineError("bad-input", message, { cause });
+  }
+}
+
+/**
+ * Makes a message entry out of a draft: content given as text becomes blocks where the format has blocks, a missing
+ * provider and model are those in force, a tool's name is that of the call, an answer with calls ended in `toolUse`.
+ *
+ * Refused is what no model would read as it was meant: a prompt that says nothing, roles and fields that no message has, and
+ * blocks of a provider's own shape.
+ *
+ * @param batch messages that stand before it in the same append
+ * @throws EngineError `bad-input`
+ */
+export function fillMessage(
+  draft: MessageDraft,
+  context: SessionContext,
+  now = Date.now(),
+  batch: readonly StoredMessage[] = [],
+): NewEntry<MessageEntry> {
+  refuseUnknown(draft);
+  return message.of({
+    message: { ...filled(draft, context, batch), timestamp: timestampOf(draft, now) } as StoredMessage,
+  });
+}
+
+/** Fields of each role. `native` is what one provider alone can say, as `@espalier/interop` keeps it. */
+const FIELDS: Readonly<Record<StoredMessage["role"], readonly string[]>> = {
+  user: ["content"],
+  assistant: ["content", "api", "provider", "model", "usage", "stopReason", "errorMessage"],
+  toolResult: ["content", "toolCallId", "toolName", "isError", "details"],
+  bashExecution: [
+    "command",
+    "output",
+    "exitCode",
+    "cancelled",
+    "truncated",
+    "fullOutputPath",
+    "excludeFromContext",
+  ],
+  custom: ["content", "customType", "display", "details"],
+  system: ["content", "sections", "toolsAdded", "toolsRemoved"],
+};
+
+/** Fields that any message may have: the last two are Pi's. */
+const COMMON_FIELDS = ["role", "timestamp", "native", "responseId", "diagnostics"];
+
+/** Blocks by the roles that may say them: their fields, and those of which each must be a text. */
+const SAID: Readonly<Record<string, BlockShape>> = {
+  text: { fields: ["text", "textSignature"], texts: ["text"] },
+  image: { fields: ["data", "mimeType"], texts: ["data", "mimeType"] },
+  imageUrl: { fields: ["url"], texts: ["url"] },
+};
+
+const ANSWERED: Readonly<Record<string, BlockShape>> = {
+  text: SAID["text"]!,
+  thinking: { fields: ["thinking", "thinkingSignature", "redacted"], texts: ["thinking"] },
+  toolCall: { fields: ["id", "name", "arguments", "thoughtSignature"], texts: ["id", "name"] },
+};
+
+interface BlockShape {
+  fields: readonly string[];
+  texts: readonly string[];
+}
+
+const CONVERT =
+  "a provider's own messages become a session's with fromAnthropic, fromOpenaiChat, fromOpenaiResponses or fromAiSdk of @espalier/interop";
+
+function refuseUnknown(draft: unknown): void {
+  const role = isRecord(draft) ? draft["role"] : undefined;
+  if (!isRecord(draft) || typeof role !== "string" || !Object.hasOwn(FIELDS, role)) {
+    const given = isRecord(draft) ? (JSON.stringify(role) ?? "missing") : "none";
+    throw refused(
+      `A message needs a role (${Object.keys(FIELDS).join(", ")}); the role given is ${given}${role === "tool" ? `: ${CONVERT}` : ""}.`,
+    );
+  }
+  const known = [...FIELDS[role as StoredMessage["role"]], ...COMMON_FIELDS];
+  const unknown = Object.keys(draft).find((field) => draft[field] !== undefined && !known.includes(field));
+  if (unknown !== undefined)
+    throw refused(
+      `A message of the role ${role} has no field ${JSON.stringify(unknown)}${meant(unknown, known)}; it has ${known.slice(0, -2).join(", ")}.`,
+    );
+  refuseContent(role, draft["content"]);
+}
+
+function refuseContent(role: string, content: unknown): void {
+  if (content !== undefined && content !== null && typeof content !== "string" && !Array.isArray(content))
+    throw refused(`The content of a ${role} message is neither a text nor a list of blocks.`);
+  if (Array.isArray(content)) for (const block of content as unknown[]) refuseBlock(role, block);
+  if (
+    role === "user" &&
+    contentBlocks({ content }).every((block) => block.type === "text" && isBlank(block.text))
+  )
+    throw refused("The user message is blank, and no provider takes one; give it a text or a picture.");
+}
+
+function refuseBlock(role: string, block: unknown): void {
+  const shapes = role === "assistant" ? ANSWERED : SAID;
+  const type = isRecord(block) ? block["type"] : undefined;
+  if (!isRecord(block) || typeof type !== "string")
+    throw refused(
+      `A block of a ${role} message has no type; it is one of ${Object.keys(shapes).join(", ")}.`,
+    );
+  // What a provider alone can say stands in a block of its own, under `native`.
+  if (isRecord(block["native"]) && !Object.hasOwn(shapes, type)) return;
+  const shape = Object.hasOwn(shapes, type) ? shapes[type] : undefined;
+  if (!shape)
+    throw refused(
+      `A ${role} message has no block of the type ${JSON.stringify(type)}, but of ${Object.keys(shapes).join(", ")}; ${CONVERT}.`,
+    );
+  const known = [...shape.fields, "type", "native"];
+  const unknown = Object.keys(block).find((field) => block[field] !== undefined && !known.includes(field));
+  if (unknown !== undefined)
+    throw refused(
+      `A block of the type ${type} has no field ${JSON.stringify(unknown)}${meant(unknown, known)}, but ${shape.fields.join(", ")}; ${CONVERT}.`,
+    );
+  const missing = shape.texts.find((field) => typeof block[field] !== "string");
+  if (missing !== undefined)
+    throw refused(`The ${missing} of a block of the type ${type} in a ${role} message is no text.`);
+}
+
+/** The field that was meant by one that is written in another way; nothing where none is near. */
+function meant(field: string, known: readonly string[]): string {
+  const plain = (name: string) => name.toLowerCase().replace(/[_-]/g, "");
+  const letters = (name: string) => [...plain(name)].sort().join("");
+  const near = known.find(
+    (name) =>
+      plain(name) === plain(field) ||
+      letters(name) === letters(field) ||
+      plain(name).startsWith(plain(field)) ||
+      plain(name).endsWith(plain(field)) ||
+      plain(field).startsWith(plain(name)),
+  );
+  return near === undefined ? "" : ` (was ${near} meant?)`;
+}
+
+const refused = (message: string) => new EngineError("bad-input", message);
+
+function filled(draft: MessageDraft, context: SessionContext, batch: readonly StoredMessage[]): object {
+  if (draft.role === "assistant") return filledAnswer(draft, context);
+  if (draft.role === "toolResult") {
+    const { toolCallId } = draft;
+    if (typeof toolCallId !== "string") throw refused("A toolResult needs the `toolCallId` of its call.");
+    const callName = () => callNamed(toolCallId, batch) ?? callNamed(toolCallId, context.messages);
+    const toolName = draft.toolName || (callName() ?? "unknown");
+    return { ...draft, toolName, content: contentBlocks(draft), isError: draft.isError ?? false };
+  }
+  if (draft.role === "bashExecution") {
+    return {
+      ...draft,
+      command: draft.command ?? "",
+      output: draft.output ?? "",
+      exitCode: draft.exitCode ?? 0,
+      cancelled: draft.cancelled ?? false,
+      truncated: draft.truncated ?? false,
+    };
+  }
+  if (draft.role === "custom")
+    return {
+      ...draft,
+      customType: draft.customType ?? "note",
+      content: draft.content ?? "",
+      display: draft.display ?? true,
+    };
+  return { ...draft, content: draft.content ?? "" };
+}
+
+const NOTHING_BILLED = {
+  input: 0,
+  output: 0,
+  cacheRead: 0,
+  cacheWrite: 0,
+  totalTokens: 0,
+  cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+};
+
+function filledAnswer(draft: Draft<AssistantMessage>, { model }: SessionContext): object {
+  const content = contentBlocks(draft);
+  const calls = toolCalls({ ...draft, content } as AssistantMessage);
+  return {
+    ...draft,
+    content,
+    api: draft.api ?? "unknown",
+    provider: draft.provider ?? model?.provider ?? "unknown",
+    model: draft.model ?? model?.modelId ?? "unknown",
+    usage: draft.usage ?? NOTHING_BILLED,
+    stopReason: draft.stopReason ?? (calls.length > 0 ? "toolUse" : "stop"),
+  };
+}
+
+function callNamed(toolCallId: string, messages: readonly ContextMessage[]): string | undefined {
+  for (let at = messages.length - 1; at >= 0; at--) {
+    const call = toolCalls(messages[at]!).find(({ id }) => id === toolCallId);
+    if (call) return call.name;
+  }
+  return undefined;
+}
+
+function timestampOf(draft: MessageDraft, now: number): number {
+  return typeof draft.timestamp === "number" ? draft.timestamp : now;
+}

@@ -1,0 +1,145 @@
+import { sessionBeforeFork, sessionFork } from "@espalier/branch-summary";
+import {
+  assertWritable,
+  branchSummary,
+  createId,
+  type Entry,
+  type ForkPlan,
+  type ForkPosition,
+  forkHeader,
+  forkLines,
+  label,
+  type NewEntry,
+  planFork,
+} from "@espalier/session-tree";
+import { cancelledBy } from "../engine-error.ts";
+import { contextForHandlers } from "../extensions/context.ts";
+import { preparedEntries, tellHandlers } from "../extensions/handlers.ts";
+import { oneLine } from "./edit.ts";
+import {
+  abortedAct,
+  type BranchSummaryFields,
+  type BranchSummaryRequest,
+  branchWork,
+  planLeftBranch,
+  reportUnusedSummary,
+  summarizeBranch,
+} from "./navigate.ts";
+import { accounted, type SessionState } from "./state.ts";
+
+/** Where a fork ends, where it is kept, and whether it is told of what it leaves out. */
+export interface ForkOptions extends BranchSummaryRequest {
+  /** Whether the fork ends with the entry (`at`, default) or before it. */
+  position?: ForkPosition;
+  /** Where to keep the fork; by default the store chooses. */
+  out?: string;
+}
+
+/** The session that was made. */
+export interface ForkResult {
+  /** Its file, or its address in another store. */
+  file: string;
+  id: string;
+  leafId: string | null;
+  /** The text of the user message that the fork stops before; null otherwise. */
+  selectedText: string | null;
+  /** The summary of what the fork leaves out; null when there is none. */
+  summaryEntryId: string | null;
+}
+
+/**
+ * Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force; with
+ * `summarize`, what it leaves out is told behind them.
+ *
+ * @throws SummarizerError, and nothing is made; EngineError `cancelled`; SessionTreeError `unknown-entry`, `exists`,
+ *   and `version` or `no-header` for a session that is only read
+ */
+export async function forkSession(
+  session: SessionState,
+  entryId: string,
+  options: ForkOptions = {},
+): Promise<ForkResult> {
+  const { core } = session;
+  // What is copied into a file of this version must be of a version that this program knows.
+  assertWritable(core.log);
+  await core.load();
+  const oldLeafId = core.leafId;
+  const { position = "at", signal = new AbortController().signal } = options;
+  const plan = planFork(core.tree, entryId, position);
+  // A prompt that the fork stops before comes back to be written anew: it is not left out.
+  const left = planLeftBranch(session, plan.selectedText === null ? plan.leafId : entryId, options);
+  if (signal.aborted) throw abortedAct("fork");
+  const decision = await session.host.decide(
+    sessionBeforeFork,
+    {
+      kind: "fork",
+      targetId: plan.leafId,
+      oldLeafId,
+      commonAncestorId: left.commonAncestorId,
+      entriesToSummarize: left.entries,
+      userWantsSummary: options.summarize ?? false,
+      entryId,
+      position,
+      ...(options.instructions ? { customInstructions: options.instructions } : {}),
+      ...(options.replaceInstructions ? { replaceInstructions: true } : {}),
+      signal,
+    },
+    contextForHandlers(session, signal),
+  );
+  if (decision.aborted) throw abortedAct("fork");
+  if (decision.cancelled) throw cancelledBy("fork", decision.cancelled);
+  reportUnusedSummary(session, decision, left, options);
+  const work = branchWork(session, options, decision.owners.summary);
+  const result = await accounted(session, work, async (bill) => {
+    const summary = await summarizeBranch(session, left, decision.answer, { ...options, signal });
+    bill(summary?.usage);
+    const additions = await additionsTo(
+      session,
+      plan,
+      summary && { fromId: oldLeafId ?? "", ...summary },
+      oneLine(decision.answer.label ?? ""),
+    );
+    if (signal.aborted) throw abortedAct("fork");
+    return writeFork(session, { ...plan, additions }, options.out);
+  });
+  await tellHandlers(session, sessionFork, { entryId, ...result });
+  return result;
+}
+
+/**
+ * The entries behind the copied lines: the summary first, under it what is in force and the label of the place. They
+ * are new, so extensions see them before they are written.
+ */
+async function additionsTo(
+  session: SessionState,
+  { leafId: copiedLeafId, additions }: ForkPlan,
+  summary: (BranchSummaryFields & { fromId: string }) | undefined,
+  labelText: string,
+): Promise<Entry[]> {
+  const timestamp = new Date().toISOString();
+  const added = <Drafted extends NewEntry>(draft: Drafted, parentId: string | null) =>
+    ({ ...draft, id: createId(), parentId, timestamp }) as Entry;
+  const first = summary && added(branchSummary.of(summary), copiedLeafId);
+  const leafId = first?.id ?? copiedLeafId;
+  const beside = additions.map((entry) => ({ ...entry, parentId: leafId }));
+  if (labelText && leafId !== null)
+    beside.push(added(label.of({ targetId: leafId, label: labelText }), leafId));
+  const prepared = await preparedEntries(session, [...(first ? [first] : []), ...beside]);
+  return [...prepared];
+}
+
+async function writeFork({ core, store }: SessionState, plan: ForkPlan, out?: string): Promise<ForkResult> {
+  const now = new Date().toISOString();
+  // A session without one has been refused.
+  const header = forkHeader(core.header!, core.log.ref, plan.leafId, now);
+  const log = await store.create(header, forkLines(core.tree, plan), out);
+  await log.close();
+  const summary = plan.additions.find((entry) => branchSummary.is(entry));
+  return {
+    file: log.ref,
+    id: header.id,
+    leafId: summary?.id ?? plan.leafId,
+    selectedText: plan.selectedText,
+    summaryEntryId: summary?.id ?? null,
+  };
+}

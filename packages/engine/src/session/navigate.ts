@@ -1,0 +1,485 @@
+import {
+  type BeforeForkAnswer,
+  type BranchSummaryPlan,
+  type BranchSummaryProposal,
+  generateBranchSummary,
+  hasSomethingToTell,
+  type NavigateEvent,
+  planBranchSummary,
+  prepareBranchEntries,
+  sessionBeforeFork,
+  sessionNavigate,
+} from "@espalier/branch-summary";
+import { type CompactionDetails, omittedEntries } from "@espalier/compaction";
+import type { Decision } from "@espalier/extensions";
+import {
+  branchSummary,
+  compaction,
+  contextEdit,
+  createId,
+  type Entry,
+  isMessage,
+  isOnPath,
+  label,
+  leaf,
+  leafRowAt,
+  type NewEntry,
+  pathRows,
+  promptText,
+  type Tree,
+  type Usage,
+} from "@espalier/session-tree";
+import { fileLists, recordedFiles, type Summarizer, SummarizerError, soundUsage } from "@espalier/summarizer";
+import { restoreFiles } from "../compaction/offload.ts";
+import { situationOf, toolsOf } from "../compaction/request.ts";
+import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
+import { branchWentOn, cancelledBy, EngineError } from "../engine-error.ts";
+import { contextForHandlers } from "../extensions/context.ts";
+import { tellHandlers } from "../extensions/handlers.ts";
+import { oneLine } from "./edit.ts";
+import {
+  type ActOptions,
+  accounted,
+  type BilledWork,
+  ownerAsked,
+  refuseReadOnly,
+  type SessionState,
+} from "./state.ts";
+
+/** Whether what is left behind is told where one arrives, and which label the place gets. */
+export interface NavigateOptions extends BranchSummaryRequest {
+  /** A label for the place arrived at, as one line; blanks alone are none. */
+  label?: string;
+}
+
+/** Where a navigation led. */
+export interface NavigateResult {
+  leafId: string | null;
+  /** The branch summary that was written; null when there was none to write. */
+  summaryEntryId: string | null;
+  /** The text of the user message one went to, to be written anew; null for any other entry. */
+  editorText: string | null;
+}
+
+/**
+ * Moves the leaf: where to, what is left behind, what extensions say to it, the summary, and one append that holds all
+ * of it. A summary that fails or is aborted leaves everything as it was.
+ *
+ * @throws SummarizerError; EngineError `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
+ */
+export async function navigate(
+  session: SessionState,
+  targetId: string | null,
+  options: NavigateOptions = {},
+): Promise<NavigateResult> {
+  const { core } = session;
+  if (options.summarize) refuseReadOnly(session);
+  await core.load();
+  const oldLeafId = core.leafId;
+  const destination = destinationOf(session, targetId);
+  const plan = planLeftBranch(session, targetId, options);
+  const { signal = new AbortController().signal } = options;
+  if (signal.aborted) throw abortedAct("navigation");
+  const decision = await session.host.decide(
+    sessionBeforeFork,
+    {
+      kind: "navigate",
+      targetId,
+      oldLeafId,
+      commonAncestorId: plan.commonAncestorId,
+      entriesToSummarize: plan.entries,
+      userWantsSummary: options.summarize ?? false,
+      entryId: targetId ?? rootIdOf(session),
+      position: targetId === null || destination.editorText !== null ? "before" : "at",
+      ...wishesOf(options),
+      signal,
+    },
+    contextForHandlers(session, signal),
+  );
+  if (decision.aborted) throw abortedAct("navigation");
+  if (decision.cancelled) throw cancelledBy("navigation", decision.cancelled);
+  reportUnusedSummary(session, decision, plan, options);
+  const labelText = oneLine(options.label ?? decision.answer.label ?? "");
+  const arrival = { ...destination, targetId, oldLeafId, labelText, signal };
+  return accounted(session, branchWork(session, options, decision.owners.summary), async (bill) => {
+    const summary = await summarizeBranch(session, plan, decision.answer, { ...options, signal });
+    bill(summary?.usage);
+    return arrive(session, arrival, summary);
+  });
+}
+
+/** The id of the first entry on the leaf's path, found without reading what the path says; empty for a path of none. */
+function rootIdOf({ core: { tree, leafId } }: SessionState): string {
+  if (leafId === null) return "";
+  const [root = -1] = pathRows(tree, tree.row(leafId));
+  return root < 0 ? "" : tree.idAt(root);
+}
+
+/** What the caller asks for, as far as it was given. */
+function wishesOf({ instructions, replaceInstructions, label: text }: NavigateOptions) {
+  return {
+    ...(instructions ? { customInstructions: instructions } : {}),
+    ...(replaceInstructions ? { replaceInstructions } : {}),
+    ...(text ? { label: text } : {}),
+  };
+}
+
+interface Arrival {
+  placeId: string | null;
+  editorText: string | null;
+  targetId: string | null;
+  oldLeafId: string | null;
+  /** Empty where the place gets no label. */
+  labelText: string;
+  signal: AbortSignal;
+}
+
+/** One append: the summary or the move, then the label. */
+async function arrive(
+  session: SessionState,
+  { placeId, editorText, targetId, oldLeafId, labelText, signal }: Arrival,
+  summary: BranchSummaryFields | undefined,
+): Promise<NavigateResult> {
+  const { core } = session;
+  const id = createId();
+  const entries: NewEntry[] = [];
+  if (summary) entries.push(branchSummary.of({ id, parentId: placeId, fromId: oldLeafId ?? "", ...summary }));
+  else if (placeId !== core.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
+  const labelled = summary ? id : targetId;
+  if (labelText && labelled !== null) entries.push(label.of({ targetId: labelled, label: labelText }));
+  const check = () => {
+    if (signal.aborted) throw abortedAct("navigation");
+    if (summary && core.leafId !== oldLeafId) throw branchWentOn();
+  };
+  check();
+  if (entries.length > 0) await session.appendChecked(entries, check);
+  const summaryEntryId = summary ? id : null;
+  const summaryEntry = summary && core.getEntry(id);
+  await arrived(session, {
+    oldLeafId,
+    summaryEntryId,
+    ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
+    fromExtension: summary?.fromHook ?? false,
+  });
+  return { leafId: core.leafId, summaryEntryId, editorText };
+}
+
+/** What follows every move of the leaf: files that the context there refers to, and word to the extensions. */
+async function arrived(session: SessionState, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
+  await restoreFiles(session);
+  await tellHandlers(session, sessionNavigate, { ...event, newLeafId: session.core.leafId });
+}
+
+/** Where going to an entry leads: before a message that can be written anew, else to the entry itself. */
+function destinationOf(
+  { core }: SessionState,
+  targetId: string | null,
+): { placeId: string | null; editorText: string | null } {
+  if (targetId === null) return { placeId: null, editorText: null };
+  const { tree } = core;
+  const row = tree.row(targetId);
+  const editorText = promptText(tree.entryAt(row));
+  const placeId = core.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
+  return { placeId, editorText };
+}
+
+/** Takes back the last act; see `lastAct`. */
+export async function undo(session: SessionState): Promise<NavigateResult> {
+  const { core } = session;
+  await core.load();
+  const act = lastAct(core.tree, core.leafId);
+  if (!act) {
+    throw new EngineError(
+      "nothing-to-undo",
+      "There is nothing to take back: no prompt, compaction or hiding on this path and no navigation before it.",
+    );
+  }
+  const oldLeafId = core.leafId;
+  const targetId = core.placeOf(act.backTo);
+  await core.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
+  await arrived(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
+  return { leafId: core.leafId, summaryEntryId: null, editorText: act.editorText };
+}
+
+const ACTS: ReadonlySet<string> = new Set([
+  leaf.type,
+  branchSummary.type,
+  compaction.type,
+  contextEdit.type,
+  "message",
+]);
+
+/** The last thing somebody did that can be taken back. */
+export interface LastAct {
+  /** The entry that stands for it. */
+  entryId: string;
+  /** Where the leaf was before; null before the first entry. */
+  backTo: string | null;
+  /** The text of the prompt that is taken back; null for every other act. */
+  editorText: string | null;
+}
+
+/**
+ * Finds the newest navigation, or prompt, compaction or hiding on the leaf's path, that was not taken back yet.
+ * Compactions and edits that were made because the context was long are nobody's act. Undoing twice goes back two steps:
+ * an undo names what it undid, and is itself no act.
+ */
+export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
+  const leafRow = leafId === null ? -1 : tree.row(leafId);
+  const undone = new Set<string>();
+  for (let row = tree.length - 1; row >= 0; row--) {
+    const { type } = tree.kindAt(row);
+    if (!ACTS.has(type)) continue;
+    const entry = tree.entryAt(row);
+    if (leaf.is(entry) && entry.undoes !== undefined) undone.add(entry.undoes);
+    else if (undone.has(entry.id)) continue;
+    // One that is not sound has moved the leaf all the same.
+    else if (type === leaf.type || type === branchSummary.type) {
+      const before = leafRowAt(tree, row - 1);
+      return { entryId: entry.id, backTo: before < 0 ? null : tree.idAt(before), editorText: null };
+    } else if ((isMessage(entry, "user") || isAskedFor(entry)) && isOnPath(tree, row, leafRow)) {
+      const editorText = isMessage(entry, "user") ? promptText(entry) : null;
+      return { entryId: entry.id, backTo: tree.parentIdAt(row), editorText };
+    }
+  }
+  return undefined;
+}
+
+/** Whether somebody asked for this compaction or edit. Only ours say so: those of another program are passed over. */
+function isAskedFor(entry: Entry): boolean {
+  if (contextEdit.is(entry)) return entry.reason === "manual";
+  if (!compaction.is(entry)) return false;
+  return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
+}
+
+/** Where a conclusion is brought, and how it is summarised. */
+export interface MergeOptions extends Omit<BranchSummaryRequest, "summarize"> {
+  /** Where the conclusion is brought; default the leaf. For any other place the leaf stays where it is. */
+  into?: string;
+}
+
+/** Where a conclusion was brought to. */
+export interface MergeResult {
+  /** The branch summary that holds the conclusion. */
+  entryId: string;
+  leafId: string | null;
+}
+
+/** Where a conclusion is from, in the `details.merge` of its branch summary. */
+interface MergeProvenance {
+  commonAncestorId: string | null;
+  /** The entries it tells of. */
+  entryIds: string[];
+}
+
+/**
+ * Brings the conclusion of another branch here: a branch summary that says where it is from. What was merged here
+ * before is not told again; merging the same leaf again writes nothing.
+ *
+ * @throws EngineError `nothing-to-merge`; SummarizerError
+ */
+export async function mergeBranch(
+  session: SessionState,
+  fromId: string,
+  options: MergeOptions = {},
+): Promise<MergeResult> {
+  const { core } = session;
+  await core.load();
+  const from = core.placeOf(fromId);
+  const into = options.into === undefined ? core.leafId : core.placeOf(options.into);
+  const merges = core.getBranch(into).flatMap(mergeOf);
+  const already = merges.find((merge) => merge.fromId === from);
+  if (already) return { entryId: already.entryId, leafId: core.leafId };
+  const told = new Set(merges.flatMap(({ entryIds }) => entryIds));
+  const { commonAncestorId, entries } = planBranchSummary(core.tree, from, into);
+  const left = entries.filter(({ id }) => !told.has(id));
+  const plan = { entries: left, commonAncestorId, hasSomethingToTell: hasSomethingToTell(left) };
+  if (from === null || !plan.hasSomethingToTell) {
+    throw new EngineError(
+      "nothing-to-merge",
+      `The branch of ${JSON.stringify(fromId)} has nothing that is not here already.`,
+    );
+  }
+  refuseReadOnly(session);
+  const { signal = new AbortController().signal } = options;
+  return accounted(session, branchWork(session, options), async (bill) => {
+    const asked = { ...options, summarize: true, signal, purpose: "merge" as const };
+    const summary = await summarizeBranch(session, plan, {}, asked);
+    bill(summary?.usage);
+    const merge: MergeProvenance = { commonAncestorId, entryIds: left.map(({ id }) => id) };
+    const entryId = createId();
+    const details = { ...summary!.details, merge };
+    const { leafId } = core;
+    const parentId = options.into === undefined ? hereAfter(session, into) : into;
+    const entries: NewEntry[] = [
+      branchSummary.of({ id: entryId, parentId, fromId: from, ...summary!, details }),
+    ];
+    // To go elsewhere and back is no act of its own: an undo passes over both.
+    if (parentId !== leafId) entries.push(leaf.of({ parentId: leafId, targetId: leafId, undoes: entryId }));
+    await session.appendChecked(entries, () => {
+      if (signal.aborted) throw abortedAct("merge");
+      if (core.leafId !== leafId) throw branchWentOn();
+    });
+    return { entryId, leafId: core.leafId };
+  });
+}
+
+/** The leaf, if the path that a conclusion was made for only grew meanwhile. */
+function hereAfter({ core }: SessionState, into: string | null): string | null {
+  const { leafId, tree } = core;
+  const isHere = into === null || (leafId !== null && isOnPath(tree, tree.row(into), tree.row(leafId)));
+  if (!isHere) throw branchWentOn();
+  return leafId;
+}
+
+/** A merge that stands on a path: which leaf was brought here, and what was told of it. */
+function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: readonly string[] }[] {
+  if (!branchSummary.is(entry)) return [];
+  const { merge } = (entry.details ?? {}) as { merge?: Partial<MergeProvenance> };
+  if (typeof merge !== "object" || merge === null) return [];
+  const entryIds = Array.isArray(merge.entryIds) ? merge.entryIds : [];
+  return [{ entryId: entry.id, fromId: entry.fromId, entryIds }];
+}
+
+/** Whether a branch that is left is summarised, by whom, and with what in mind. */
+export interface BranchSummaryRequest extends ActOptions {
+  /** Whether what is left behind is told where one arrives. Default false. */
+  summarize?: boolean;
+  /** What the summary shall attend to. */
+  instructions?: string;
+  /** True: `instructions` stand in place of the prompt. Default false: they are added to it. */
+  replaceInstructions?: boolean;
+  /** Writes this summary. Default: the session's. */
+  summarizer?: Summarizer;
+  /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
+  fallback?: boolean;
+}
+
+/**
+ * The plan for the branch that is left; an empty one where nobody reads what is on it: no summary is asked for, and no
+ * extension either. A branch may be longer than what fits into memory.
+ */
+export function planLeftBranch(
+  { core, host }: SessionState,
+  targetId: string | null,
+  { summarize = false }: BranchSummaryRequest,
+): BranchSummaryPlan {
+  if (summarize || host.has(sessionBeforeFork)) return planBranchSummary(core.tree, core.leafId, targetId);
+  return { entries: [], commonAncestorId: null, hasSomethingToTell: false };
+}
+
+/** Reports the branch summary of an extension that is not written: no summary was asked for, or the branch says nothing. */
+export function reportUnusedSummary(
+  { host }: SessionState,
+  { answer, owners }: Decision<BeforeForkAnswer>,
+  { hasSomethingToTell }: BranchSummaryPlan,
+  { summarize = false }: BranchSummaryRequest,
+): void {
+  if (!answer.summary || (summarize && hasSomethingToTell)) return;
+  const hook = sessionBeforeFork.name;
+  const by = owners.summary ?? [];
+  const why = summarize
+    ? "what is left behind says nothing to summarize"
+    : "no summary was asked for (`summarize`, on the command line `--summarize`)";
+  const message = `The summary that ${by.join(", ")} gave in ${hook} was not written: ${why}.`;
+  host.report({ kind: "unused-answer", owners: by, hook, message });
+}
+
+/** The fields of a branch summary's entry. */
+export interface BranchSummaryFields {
+  summary: string;
+  details: Record<string, unknown>;
+  usage?: Usage;
+  fromHook?: boolean;
+}
+
+/**
+ * For what a provider is asked, in terms of what it bills.
+ * @param owners the extensions that wrote the summary; undefined where the core has it made
+ */
+export function branchWork(
+  session: SessionState,
+  { summarizer }: BranchSummaryRequest,
+  owners?: readonly string[],
+): BilledWork {
+  const asked = owners ? ownerAsked(owners) : (summarizer ?? session.options.summarizer ?? EXTRACTIVE);
+  return { kind: "branch_summary", asked: () => asked };
+}
+
+/** What is thrown when the caller's signal fires before anything is in the log. */
+export const abortedAct = (what: string) => new SummarizerError("aborted", `The ${what} was aborted.`);
+
+/**
+ * The summary of what is left behind: an extension's, or the core's; undefined when none was asked for, or there is
+ * nothing to tell. Writes nothing.
+ *
+ * @throws SummarizerError with all that was billed
+ */
+export async function summarizeBranch(
+  session: SessionState,
+  plan: BranchSummaryPlan,
+  { summary: proposal, instructions, replaceInstructions }: Partial<BeforeForkAnswer>,
+  options: BranchSummaryRequest & { signal: AbortSignal; purpose?: "branch" | "merge" },
+): Promise<BranchSummaryFields | undefined> {
+  if (!options.summarize || !plan.hasSomethingToTell) return undefined;
+  const covered = { firstEntryId: plan.entries[0]!.id, lastEntryId: plan.entries.at(-1)!.id };
+  if (proposal) return proposed(session, plan, proposal, covered);
+  const named = options.summarizer ?? session.options.summarizer;
+  const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
+  const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
+  const { concurrency = DEFAULT_CONCURRENCY } = session.options;
+  const { signal } = options;
+  // An extension that replaces the prompt replaces what the caller put there.
+  const replacing = replaceInstructions
+    ? instructions
+    : options.replaceInstructions
+      ? options.instructions
+      : undefined;
+  const attention = [options.instructions, instructions]
+    .filter((text) => text && text !== replacing)
+    .join("\n\n");
+  const started = Date.now();
+  const result = await generateBranchSummary(plan.entries, {
+    summarizer: summarizerChain(session, named ?? EXTRACTIVE, { fallback, concurrency, signal }),
+    signal,
+    concurrency,
+    tools: toolsOf(session),
+    contextWindow,
+    reserveTokens,
+    ...(options.purpose ? { purpose: options.purpose } : {}),
+    ...(attention ? { customInstructions: attention } : {}),
+    ...(replacing ? { replaceInstructions: replacing } : {}),
+    ...(options.onProgress ? { onProgress: options.onProgress } : {}),
+  });
+  const { summary, usage, readFiles, modifiedFiles, source, model, omitted, sources, dropped } = result;
+  const { missingSections } = result;
+  const details = {
+    readFiles,
+    modifiedFiles,
+    source,
+    model,
+    covered,
+    durationMs: Date.now() - started,
+    omitted: omittedEntries(omitted, sources, dropped) ?? null,
+    ...(missingSections ? { missingSections } : {}),
+  };
+  return { summary, details, ...(usage ? { usage } : {}) };
+}
+
+/** What an extension wrote; the files that the branch touched join those it recorded. */
+function proposed(
+  session: SessionState,
+  { entries }: BranchSummaryPlan,
+  { summary, details, usage }: BranchSummaryProposal,
+  covered: object,
+): BranchSummaryFields {
+  const { fileOps } = prepareBranchEntries(entries, undefined, toolsOf(session));
+  const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
+  const lists = fileLists(recordedFiles({ summary, details: own }, fileOps));
+  return {
+    summary,
+    details: { covered, ...own, ...lists, source: "extension" },
+    ...(usage ? { usage: soundUsage(usage) } : {}),
+    fromHook: true,
+  };
+}

@@ -1,0 +1,321 @@
+import { setTimeout } from "node:timers/promises";
+import {
+  createId,
+  FORMAT_VERSION,
+  type LeaseHolder,
+  type OpenMode,
+  redactFolder,
+  type SessionHeader,
+  type SessionLease,
+  type SessionLog,
+  type SessionRef,
+  type SessionStore,
+  SessionTree,
+  SessionTreeError,
+  sessionRef,
+  type Tree,
+  WRITER,
+} from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { restoreFiles } from "../compaction/offload.ts";
+import { EngineError } from "../engine-error.ts";
+import { contextForHandlers } from "../extensions/context.ts";
+import { type ExtensionOptions, loadExtensions } from "../extensions/load.ts";
+import { espalierHome } from "../settings/home.ts";
+import { Session } from "./session.ts";
+import { engineHooks, modelInForce, type SessionOptions, sessionStart } from "./state.ts";
+
+/** Where sessions come from. */
+export interface StoreOptions {
+  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  home?: string;
+  /** Another store than files below `home`. */
+  store?: SessionStore;
+  /**
+   * Whether all of a session is within reach once it is open, for what asks about the tree without waiting (`tree`,
+   * `name`, `branches`, …), wherever it is kept. Default true. False, for a program that needs the context alone: a
+   * database is asked for no more than that, and for the rest when `load` is called; what asks before throws `not-loaded`.
+   */
+  whole?: boolean;
+}
+
+/** What settings may say of a session once it is known which one it is. */
+interface SettledOptions {
+  /**
+   * Asked when the session's log is open, before anything else, and again when another model is in force; what it
+   * answers stands above the options given here. `modelOf` names the model of the session, as `provider/id`, and reads
+   * the path for it. When it throws later on, what was in force stays so, and `log` hears why.
+   */
+  settle?: (
+    modelOf: () => string | undefined,
+  ) => Promise<SessionOptions & Pick<ExtensionOptions, "extensions">>;
+}
+
+/** How a session is opened: to read or write, where it is, and what holds in it. Everything has a default. */
+export interface OpenOptions
+  extends StoreOptions,
+    SessionOptions,
+    ExtensionOptions,
+    HoldOptions,
+    SettledOptions {
+  /** `read` changes nothing, whatever is called, and takes no lease. Default `write`: the lease is held until `close`. */
+  mode?: OpenMode;
+  /** Open at this entry instead of the leaf that the session says. */
+  leafId?: string;
+}
+
+/**
+ * Opens a session by its exact id (a string, or `{ id }`) or by its file (`{ file }`: a path, or the name in another
+ * store), with its extensions. Where somebody else writes it, `onBusy` says what to do, and `heldBy` of what is opened who
+ * that is.
+ * @throws SessionTreeError `not-found`, `ambiguous`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`,
+ *   `unknown-entry`, `busy`; ExtensionError for an extension that was named and cannot be loaded
+ */
+export async function openSession(ref: SessionRef, options: OpenOptions = {}): Promise<Session> {
+  const store = storeOf(options);
+  if (options.mode === "read") return begin(await store.open(ref, "read"), store, options);
+  const hold = await holdSession(store, ref, options);
+  if (hold.heldBy && options.onBusy === "fork") return openFork(ref, options, hold);
+  const mode = hold.heldBy && options.onBusy === "read-only" ? "read" : "write";
+  return begin(await openHeld(store, ref, mode, hold), store, options, hold);
+}
+
+/** A session of our own out of one that somebody else writes, from its leaf. */
+async function openFork(ref: SessionRef, options: OpenOptions, { heldBy }: Hold): Promise<Session> {
+  const source = await openSession(ref, { ...storeOptions(options), mode: "read" });
+  const leafId = options.leafId ?? source.leafId;
+  try {
+    if (leafId === null)
+      throw new EngineError(
+        "bad-input",
+        `${source.file} is being written and has nothing to fork yet; share it.`,
+      );
+    const { file } = await source.fork(leafId);
+    const { leafId: _, ...rest } = options;
+    const fork = await openSession({ file }, rest);
+    fork.heldBy = heldBy;
+    return fork;
+  } finally {
+    await source.close();
+  }
+}
+
+async function openHeld(store: SessionStore, ref: SessionRef, mode: OpenMode, { lease }: Hold) {
+  try {
+    return await store.open(ref, mode);
+  } catch (error) {
+    await lease?.release();
+    throw error;
+  }
+}
+
+const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
+  ...(home === undefined ? {} : { home }),
+  ...(store === undefined ? {} : { store }),
+});
+
+/** What a new session is, and what holds in it. Everything has a default. */
+export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions, SettledOptions {
+  /** The folder the agent works in; default: the process's. */
+  cwd?: string;
+  /** The session's id; default: a fresh one. */
+  id?: string;
+  /** The session this one was forked from or works for. */
+  parent?: SessionHeader["parent"];
+  /** Where to keep it; by default below `home`, by the folder's name. */
+  file?: string;
+}
+
+/**
+ * Makes a new session: a header, on disk before this answers.
+ * @throws SessionTreeError `exists` for an id or a file that is taken; `busy` where somebody opened it first
+ */
+export async function createSession(options: CreateOptions = {}): Promise<Session> {
+  const store = storeOf(options);
+  const { id, file } = options;
+  if (id !== undefined && file !== undefined && (await hasSession(store, { id })))
+    throw new SessionTreeError(
+      "exists",
+      `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
+    );
+  const header: SessionHeader = {
+    type: "session",
+    version: FORMAT_VERSION,
+    id: options.id ?? createId(),
+    timestamp: new Date().toISOString(),
+    cwd: redactFolder(options.cwd ?? process.cwd(), options.redact),
+    writer: WRITER,
+    ...(options.parent ? { parent: options.parent } : {}),
+  };
+  const log = await store.create(header, [], options.file);
+  return begin(log, store, options, { lease: await leaseOf(log, store) });
+}
+
+/**
+ * Opens a session by its id or file, and makes it where there is none: of several that do so at once, one makes it.
+ *
+ * @throws as {@link openSession} and {@link createSession}
+ */
+export async function openOrCreate(
+  ref: SessionRef,
+  options: Omit<OpenOptions & CreateOptions, "id" | "file" | "mode" | "leafId"> = {},
+): Promise<Session> {
+  const store = storeOf(options);
+  const named = sessionRef(ref);
+  if (!(await hasSession(store, named)))
+    try {
+      return await createSession({ ...options, ...named });
+    } catch (error) {
+      // Somebody else made it meanwhile.
+      if (!(error instanceof SessionTreeError && (error.code === "exists" || error.code === "busy")))
+        throw error;
+    }
+  return openSession(ref, options);
+}
+
+async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {
+  try {
+    await (await store.open(ref, "read")).close();
+    return true;
+  } catch (error) {
+    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    throw error;
+  }
+}
+
+async function leaseOf(log: SessionLog, store: SessionStore): Promise<SessionLease> {
+  try {
+    return await store.lease({ file: log.ref });
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
+}
+
+/**
+ * Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed.
+ * @throws SessionTreeError `not-found`, `ambiguous`; `busy` while somebody writes it
+ */
+export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
+  return storeOf(options).delete(ref);
+}
+
+/** The store that options mean. */
+function storeOf({ store, home = espalierHome() }: StoreOptions): SessionStore {
+  return store ?? fileStore({ home });
+}
+
+async function begin(
+  log: SessionLog,
+  store: SessionStore,
+  given: OpenOptions,
+  hold: Hold = {},
+): Promise<Session> {
+  try {
+    const core = await SessionTree.open(log, given.leafId);
+    const options = { ...given, ...(await given.settle?.(() => modelInForce(core))) };
+    const session = new Session(core, store, options, options.onReport);
+    const { settle } = given;
+    // Extensions are loaded once.
+    if (settle) session.settleBy(async (modelOf) => withoutExtensions(await settle(modelOf)));
+    session.lease = hold.lease;
+    session.heldBy = hold.heldBy;
+    session.isReadOnly =
+      options.mode === "read" || (hold.heldBy !== undefined && options.onBusy === "read-only");
+    for (const kind of options.kinds ?? []) core.registerKind(kind);
+    await loadExtensions(session, options, options.home ?? espalierHome());
+    // Handlers, and policies that judge every append, ask about the session without waiting for it.
+    const isAsked =
+      session.commands.length > 0 || Object.values(engineHooks).some((hook) => session.host.has(hook));
+    const isNeeded = given.whole !== false || isAsked || session.policy.judgedAt === "append";
+    if (!log.view && isNeeded) await core.load();
+    await restoreFiles(session);
+    await session.host.notify(
+      sessionStart,
+      { sessionId: session.id, file: session.file, reason: options.startReason ?? "startup" },
+      contextForHandlers(session),
+    );
+    return session;
+  } catch (error) {
+    try {
+      await log.close();
+    } finally {
+      await hold.lease?.release();
+    }
+    throw error;
+  }
+}
+
+function withoutExtensions({
+  extensions: _,
+  ...options
+}: SessionOptions & Pick<ExtensionOptions, "extensions">): SessionOptions {
+  return options;
+}
+
+/**
+ * What to do about a session that somebody else writes: `error` (`busy`, with its `holder`), open it `read-only`,
+ * `fork` it and write the fork, or `share` it: write beside the other, each on a branch of his own.
+ */
+export type OnBusy = "error" | "read-only" | "fork" | "share";
+
+/** What is done about others who write the same session. */
+export interface HoldOptions {
+  /** Default `error`. */
+  onBusy?: OnBusy;
+  /**
+   * Milliseconds to wait for the one who writes the session, whoever that is; then `onBusy` says what to do. Two servers
+   * that open, append and close with it take turns on one session. Default 0: it is told at once.
+   */
+  waitMs?: number;
+  /** False: write without taking the lease, as a label, a name or a pin does. Default true. */
+  lease?: boolean;
+}
+
+/** What taking the lease came to. */
+interface Hold {
+  /** Ours, if we have it. */
+  lease?: SessionLease;
+  /** Who has it, if somebody else does. */
+  heldBy?: LeaseHolder;
+}
+
+/** Takes the lease of a session that is to be written. Throws `SessionTreeError` `busy`, `not-found`, `write-failed`. */
+async function holdSession(
+  store: SessionStore,
+  ref: SessionRef,
+  { onBusy = "error", waitMs = 0, lease = true }: HoldOptions,
+): Promise<Hold> {
+  if (!lease) return {};
+  try {
+    return { lease: await store.lease(ref, { waitMs }) };
+  } catch (error) {
+    const heldBy = error instanceof SessionTreeError && error.code === "busy" ? error.holder : undefined;
+    if (onBusy === "error" || !heldBy) throw error;
+    return { heldBy };
+  }
+}
+
+/** Milliseconds after which a last line that did not grow is taken for abandoned: one write takes far less. */
+const QUIET_MS = 100;
+
+/** So often the last line is looked at; who writes all the time has one under way at every second look. */
+const LOOKS = 20;
+
+/**
+ * Waits until the last line of a log has an end, or until nobody goes on with it: what a reader sees of a line that
+ * somebody is busy writing is no damage. Costs nothing where the last line is whole.
+ */
+export async function settleTail({ core }: { readonly core: SessionTree }): Promise<void> {
+  for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(core.tree); look += 1) {
+    if (core.tree.view.size === size) return;
+    size = core.tree.view.size;
+    await setTimeout(QUIET_MS);
+    await core.refresh();
+  }
+}
+
+function hasOpenEnd({ issues }: Tree): boolean {
+  const last = issues.at(-1)?.kind;
+  return last === "torn-tail" || last === "unterminated-tail";
+}

@@ -1,0 +1,474 @@
+import {
+  CompactionError,
+  editsWithout,
+  excessBytes,
+  excessPictures,
+  isPicture,
+  type NothingToCompact,
+  readSpan,
+  tokenBudget,
+  trustedTokens,
+  waitingItem,
+} from "@espalier/compaction";
+import { EventType, summaryNote } from "@espalier/policies";
+import {
+  blockBytes,
+  type ContentBlock,
+  type ContextMessage,
+  contentBlocks,
+  contextEdit,
+  estimateTokens,
+  healedImage,
+  isFailedAnswer,
+  refuseEmptySchemas,
+  type SessionContext,
+  SessionTreeError,
+  type SessionTreeErrorCode,
+  totalBytes,
+} from "@espalier/session-tree";
+import { imageSize } from "image-size";
+import type { CompactionResult, CompactSessionOptions } from "../compaction/draft.ts";
+import { bringFilesHome, type OffloadedResults, offloadResults } from "../compaction/offload.ts";
+import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
+import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
+import { policyInForce, type SessionState } from "./state.ts";
+
+/** What a request goes out with besides the context, and how a compaction before it is made. */
+export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {
+  /** Pictures that the provider takes; by default what is known of the provider of the model in force. */
+  pictures?: Partial<PictureLimits>;
+}
+
+/** A context ready to be made into a request. */
+export interface PreparedRequest {
+  /** Shaped by the policy, then by extensions. */
+  context: SessionContext;
+  /** The caller's system prompt, and what the policy adds to it. */
+  system: string | undefined;
+  /** What was moved to files; null for nothing. */
+  offloaded: OffloadedResults | null;
+  /** The compaction that came before; null for none. */
+  compaction: CompactionResult | null;
+  /** Pictures that were left out of the context, since the provider would have refused them; empty for none. */
+  picturesLeftOut: LeftOutPicture[];
+  /** Why something that was due (files, a compaction) did not come about although the request can go out; null otherwise. */
+  failure: Error | null;
+}
+
+/** The acts of a session that preparing a request takes. */
+interface PreparedSession extends SessionState {
+  compact(options: CompactSessionOptions): Promise<CompactionResult | NothingToCompact>;
+  contextToSend(signal?: AbortSignal): Promise<SessionContext>;
+  /** The context that the policy lets go out. */
+  readonly requestContext: SessionContext;
+}
+
+/**
+ * Everything that happens before a request goes out, in order: files that the context refers to are there; large
+ * results move to files; the policy is judged and compacts, and so it does where the answer would have no reserve; pictures
+ * that its provider does not take, and the oldest where there are too many of them or too many bytes, are left out; what
+ * does not fit the model's window or these bytes all the same is compacted as the
+ * default policy does, or is an error; the policy and then the extensions shape what is sent.
+ *
+ * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
+ * as it is, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
+ *
+ * @throws CompactionError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError `bad-tool`
+ */
+export async function prepareRequest(
+  session: PreparedSession,
+  options: RequestPreparation = {},
+): Promise<PreparedRequest> {
+  refuseEmptySchemas(options.tools);
+  const policy = policyInForce(session, options);
+  const request = { ...options, policy, overheadTokens: overheadOf(policy, options) };
+  const situation = () => situationOf(session, request);
+  const { autoCompact, contextWindow, requestBytes } = situation().settings;
+  const { overheadTokens } = request;
+  const overheadBytes = overheadBytesOf(options, overheadTokens);
+  const limits: RequestLimits = { contextWindow, requestBytes, overheadTokens, overheadBytes };
+  const isJudgedNow = autoCompact && policy.judgedAt === "request";
+  let failure: Error | null = null;
+  const tried = async <Result>(act: () => Promise<Result | undefined>): Promise<Result | undefined> => {
+    try {
+      return await act();
+    } catch (error) {
+      failure = goOnWithout(session, error, options.signal);
+      return undefined;
+    }
+  };
+
+  await tried(() => bringFilesHome(session));
+  const offloaded = isJudgedNow ? await tried(() => offloadResults(session, policy, situation())) : undefined;
+  let done = autoCompact ? await tried(() => compactDue(offloaded)) : undefined;
+  // A policy that finds nothing to do, or counts otherwise, leaves the reserve to the default policy's way.
+  const isFitted = done?.eligible && policy.estimate === estimateTokens;
+  if (!failure && !isFitted && policy !== tokenBudget && withoutReserve(policy, situation()))
+    done = (await tried(() => compact({ ...request, policy: tokenBudget, reason: "threshold" }))) ?? done;
+
+  const measured = () => requestSize(session.requestContext, limits);
+  let size = measured();
+  const picturesLeftOut: LeftOutPicture[] = [];
+  const pictures = { ...pictureLimitsOf(session.requestContext.model), ...options.pictures };
+  const leaveOut = async (bytes: number) => {
+    if (!autoCompact) return;
+    const budget = { limits: pictures, bytes, requestBytes };
+    const out = await tried(() => leaveOutPictures(session, session.requestContext, budget));
+    if (out?.length) picturesLeftOut.push(...out);
+    size = measured();
+  };
+  await leaveOut(0);
+  if (size.isOverBytes) {
+    refuseLargeMessage(session, size, limits);
+    await leaveOut(size.bytes);
+  }
+  if (failure && isTooLarge(size)) throw failure;
+  // The first of the two may have joined a compaction that was under way.
+  for (let attempt = 0; attempt < 2 && isTooLarge(size); attempt++) {
+    done = await compactToFit(size);
+    size = measured();
+  }
+  if (size.isOverWindow) throw overWindow(size, limits);
+  if (size.isOverBytes) throw overBytes(size, limits);
+
+  const context = await session.contextToSend(options.signal);
+  const system = [options.system, summaryNote(session.core.window.entries)].filter(Boolean).join("\n\n");
+  return {
+    context,
+    system: system || undefined,
+    offloaded: offloaded?.offloadedCount ? offloaded : null,
+    compaction: done?.eligible ? done : null,
+    picturesLeftOut,
+    failure,
+  };
+
+  /** As the policy says; one that is judged after appends does its own work in the background, and keeps the reserve here. */
+  async function compactDue(moved: OffloadedResults | undefined) {
+    if (isJudgedNow)
+      return compactWhenDue(session, { ...request, ...(moved ? { offloaded: moved } : {}) }, compact);
+    const reason = withoutReserve(policy, situation());
+    return reason && compact({ ...request, reason });
+  }
+
+  function compact(due: CompactSessionOptions) {
+    return session.compact(due);
+  }
+
+  async function compactToFit(before: RequestSize) {
+    const settings = { ...request.settings, contextWindow: windowFitting(before, limits) };
+    try {
+      return await compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
+    } catch (cause) {
+      const isIrreducible = cause instanceof CompactionError && cause.code === "irreducible";
+      // A window that was made for the bytes is none that anybody knows.
+      throw isIrreducible && before.isOverBytes ? overBytes(before, limits, { cause }) : cause;
+    }
+  }
+}
+
+/**
+ * Reports a failure and returns it. Throws it all the same where the caller aborted, and where the log itself is in
+ * trouble: that is not the compaction's.
+ */
+function goOnWithout(session: SessionState, error: unknown, signal: AbortSignal | undefined): Error {
+  const isOfLog = error instanceof SessionTreeError && !REFUSED_ENTRY.has(error.code);
+  if (!(error instanceof Error) || isOfLog || signal?.aborted) throw error;
+  reportFailure(session, error);
+  return error;
+}
+
+/** An entry that an append refuses is the fault of who made it; the log can be written all the same. */
+const REFUSED_ENTRY: ReadonlySet<SessionTreeErrorCode> = new Set(["invalid-entry", "off-path"]);
+
+/** What a request may have, and what goes out with it besides the context. */
+interface RequestLimits {
+  /** Tokens. */
+  contextWindow: number;
+  /** Bytes. */
+  requestBytes: number;
+  overheadTokens: number;
+  overheadBytes: number;
+}
+
+/** How large the next request is, in both of its budgets. */
+interface RequestSize {
+  tokens: number;
+  bytes: number;
+  isOverWindow: boolean;
+  isOverBytes: boolean;
+}
+
+/** Cheap where the context has only grown: of both sizes, what is new is looked at. */
+function requestSize(context: SessionContext, limits: RequestLimits): RequestSize {
+  const tokens = trustedTokens(context, limits.overheadTokens);
+  const bytes = limits.overheadBytes + totalBytes(context.messages);
+  return {
+    tokens,
+    bytes,
+    isOverWindow: tokens > limits.contextWindow,
+    isOverBytes: bytes > limits.requestBytes,
+  };
+}
+
+const isTooLarge = ({ isOverWindow, isOverBytes }: RequestSize): boolean => isOverWindow || isOverBytes;
+
+/** The window in which a compaction leaves what fits both budgets: of the words, as large a share as of the bytes. */
+function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: RequestLimits): number {
+  const { contextWindow, requestBytes } = limits;
+  return isOverBytes
+    ? Math.max(1, Math.floor((Math.min(tokens, contextWindow) * requestBytes) / bytes))
+    : contextWindow;
+}
+
+/**
+ * Refuses what no edit and no compaction helps: the message that waits for its answer has more bytes than a request.
+ *
+ * @throws CompactionError `over-bytes`
+ */
+function refuseLargeMessage({ core }: SessionState, size: RequestSize, limits: RequestLimits): void {
+  const newestUserMessage = totalBytes(waitingItem(readSpan(core.window.entries))?.messages ?? []);
+  if (limits.overheadBytes + newestUserMessage > limits.requestBytes)
+    throw overBytes(size, limits, { newestUserMessage });
+}
+
+/** The error for a request that no window of this size holds. */
+function overWindow({ tokens }: RequestSize, limits: RequestLimits): CompactionError {
+  const { contextWindow, overheadTokens } = limits;
+  return new CompactionError(
+    "over-window",
+    `The request has about ${tokens} tokens, and the model reads ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
+    { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
+  );
+}
+
+/** The error for a request that has more bytes than its provider takes. */
+function overBytes(
+  { bytes }: RequestSize,
+  { requestBytes, overheadBytes }: RequestLimits,
+  options: { newestUserMessage?: number; cause?: unknown } = {},
+): CompactionError {
+  const { newestUserMessage, cause } = options;
+  const isNewest = newestUserMessage !== undefined;
+  const what = isNewest ? "The newest user message has" : "The request has";
+  return new CompactionError(
+    "over-bytes",
+    `${what} about ${newestUserMessage ?? bytes} bytes, and the provider takes ${requestBytes} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
+    {
+      breakdown: {
+        context: bytes - overheadBytes,
+        systemAndTools: overheadBytes,
+        ...(isNewest ? { newestUserMessage } : {}),
+        requestBytes,
+      },
+      ...(cause === undefined ? {} : { cause }),
+    },
+  );
+}
+
+/** The pictures that a provider takes. */
+export interface PictureLimits {
+  /** Pixels of the longer side. */
+  side: number;
+  /** So many pictures are many. */
+  manyOver: number;
+  /** Pixels of the longer side where a request has more than `manyOver` pictures. */
+  manySide: number;
+  /** Pictures in one request. */
+  count: number;
+  /** Characters of base64 of one picture. */
+  bytes: number;
+}
+
+/**
+ * Anthropic's: 8,000 px, 2,000 px where there are more than 20, and 100 pictures (its guide to vision; models with a window of
+ * more than 200,000 tokens take more), 5 MiB of base64 each (its error message: "image exceeds 5 MB maximum"). Nobody's
+ * are stricter, so they hold for providers that are not known here.
+ */
+const STRICTEST: PictureLimits = { side: 8_000, manyOver: 20, manySide: 2_000, count: 100, bytes: 5_242_880 };
+
+/** OpenAI's guide to images: 500 in a request, 20 MB each; large ones are scaled down. */
+const OPENAI: PictureLimits = {
+  side: Number.POSITIVE_INFINITY,
+  manyOver: Number.POSITIVE_INFINITY,
+  manySide: Number.POSITIVE_INFINITY,
+  count: 500,
+  bytes: 20_000_000,
+};
+
+/** What the provider of a model takes. */
+const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
+  model && /^(openai|azure)/.test(model.provider) ? OPENAI : STRICTEST;
+
+/** A picture that was left out of the context before a request. The log has it. */
+export interface LeftOutPicture {
+  /** The entry that it stands in. */
+  entryId: string;
+  /** As `9000 pixels wide or high, of 8000 at most`. */
+  reason: string;
+}
+
+/** What decides which pictures can be sent. */
+interface PictureBudget {
+  limits: PictureLimits;
+  /** Of the whole request. */
+  bytes: number;
+  /** The most bytes of a request. */
+  requestBytes: number;
+}
+
+/**
+ * Leaves pictures out that the provider would refuse the request for: those that it never takes, and the oldest where there
+ * are too many, or too many bytes. By edits, so that the log keeps them and nothing is asked of a model. Where there are too
+ * many, a quarter more go than have to, so that the next pictures change nothing of what the provider has cached. Pictures
+ * that no model has seen stay, as far as the provider takes them.
+ *
+ * @param sent what the request is made of
+ */
+async function leaveOutPictures(
+  { core, events }: SessionState,
+  sent: SessionContext,
+  { limits, bytes, requestBytes }: PictureBudget,
+): Promise<LeftOutPicture[]> {
+  const refused = refusedPictures(sent.messages, limits);
+  if (refused.size === 0 && bytes <= requestBytes) return [];
+  const sources = new Set(sent.sources);
+  const span = readSpan(core.window.entries);
+  const items = span.items.filter(({ entry }) => sources.has(entry.id));
+  let freed = 0;
+  for (const picture of refused.keys()) freed += blockBytes(picture);
+  const excess = excessBytes(bytes - freed, requestBytes);
+  const out = new Map(refused);
+  const why = `the request had more than ${requestBytes} bytes`;
+  for (const picture of excessPictures(items, excess, waitingItem(span)))
+    if (!out.has(picture)) out.set(picture, why);
+  const edits = editsWithout(items, out);
+  if (edits.length === 0) return [];
+  await core.append(edits.map((edit) => contextEdit.of(edit)));
+  const edited = new Set(edits.map(({ targetId }) => targetId));
+  const told = items.flatMap(({ entry, messages }) =>
+    edited.has(entry.id) ? reasonsIn(messages, out).map((reason) => ({ entryId: entry.id, reason })) : [],
+  );
+  const reasons = [...new Set(told.map(({ reason }) => reason))];
+  events.publish(EventType.STATE_CHANGED, {
+    name: "session.pictures",
+    data: { messages: edits.length, reasons },
+  });
+  return told;
+}
+
+const blocksOf = (message: ContextMessage): ContentBlock[] => contentBlocks(message as { content?: unknown });
+
+const reasonsIn = (messages: readonly ContextMessage[], out: ReadonlyMap<ContentBlock, string>): string[] =>
+  messages.flatMap(blocksOf).flatMap((block) => out.get(block) ?? []);
+
+/** What of the pictures is left where there are too many of them, so that the next ones are not too many again. */
+const SHARE_KEPT = 0.75;
+
+/** Pictures that the provider would refuse, each with the reason; the oldest where only some have to go. */
+function refusedPictures(
+  messages: readonly ContextMessage[],
+  limits: PictureLimits,
+): Map<ContentBlock, string> {
+  const out = new Map<ContentBlock, string>();
+  let pictures = picturesIn(messages);
+  const leaveOut = (gone: readonly ContentBlock[], reason: string) => {
+    for (const block of gone) out.set(block, reason);
+    pictures = pictures.filter((block) => !out.has(block));
+  };
+  for (const block of pictures) {
+    const reason = reasonAlone(block, limits);
+    if (reason) out.set(block, reason);
+  }
+  leaveOut([], "");
+
+  const { manyOver, manySide, count } = limits;
+  const unseen = unseenPictures(messages);
+  const areLarge = pictures.filter((block) => measured(block).side > manySide);
+  if (pictures.length > manyOver && areLarge.length > 0) {
+    const areNew = areLarge.some((block) => unseen.has(block));
+    const room = Math.max(Math.floor(manyOver * SHARE_KEPT), Math.min(unseen.size, manyOver));
+    if (areNew && unseen.size <= manyOver)
+      leaveOut(
+        pictures.slice(0, -room),
+        `more than ${manyOver} pictures, one of them over ${manySide} pixels`,
+      );
+    else leaveOut(areLarge, `over ${manySide} pixels, among more than ${manyOver} pictures`);
+  }
+  if (pictures.length > count) {
+    const room = Math.max(Math.floor(count * SHARE_KEPT), Math.min(unseen.size, count));
+    leaveOut(pictures.slice(0, -room), `more than ${count} pictures`);
+  }
+  return out;
+}
+
+/** Why a picture cannot be sent, however few there are. */
+function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
+  const { isReadable, bytes, side } = measured(block);
+  if (!isReadable) return "no picture in base64 that models read";
+  if (bytes > limits.bytes) return `${bytes} characters of base64, of ${limits.bytes} at most`;
+  return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
+}
+
+/** Pictures that stand behind the last answer: no model has seen them. */
+function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> {
+  const answered = messages.findLastIndex(
+    (message) => message?.role === "assistant" && !isFailedAnswer(message),
+  );
+  return new Set(messages.slice(answered + 1).flatMap((message) => blocksOf(message).filter(isPicture)));
+}
+
+/** A list of messages that was looked at, as far as it went then. A running context grows at its end. */
+interface Seen {
+  messages: number;
+  pictures: ContentBlock[];
+}
+
+const seen = new WeakMap<readonly ContextMessage[], Seen>();
+
+/** The pictures of a list. Of one that has grown since, only what is new is looked at. */
+function picturesIn(list: readonly ContextMessage[]): readonly ContentBlock[] {
+  let { messages, pictures } = seen.get(list) ?? { messages: 0, pictures: [] };
+  if (messages > list.length) [messages, pictures] = [0, []];
+  for (; messages < list.length; messages++)
+    for (const block of blocksOf(list[messages]!)) if (isPicture(block)) pictures.push(block);
+  seen.set(list, { messages, pictures });
+  return pictures;
+}
+
+/** What is known of a picture. */
+interface Measured {
+  isReadable: boolean;
+  /** Characters of base64; 0 for one at an address. */
+  bytes: number;
+  /** Pixels of the longer side; 0 where nobody can tell. */
+  side: number;
+}
+
+const measures = new WeakMap<ContentBlock, Measured>();
+
+function measured(block: ContentBlock): Measured {
+  const known = measures.get(block);
+  if (known) return known;
+  const image = block.type === "image" ? healedImage(block) : undefined;
+  const measure =
+    image?.type === "image"
+      ? { isReadable: true, bytes: image.data.length, side: longerSide(image.data) }
+      : { isReadable: block.type !== "image", bytes: 0, side: 0 };
+  measures.set(block, measure);
+  return measure;
+}
+
+/** Characters of base64 in which the size of a picture nearly always stands; with a large profile before it, it does not. */
+const HEAD = 262_144;
+
+function longerSide(data: string): number {
+  for (const head of data.length > HEAD ? [data.slice(0, HEAD), data] : [data]) {
+    try {
+      const { width, height } = imageSize(Buffer.from(head, "base64"));
+      return Math.max(width, height);
+    } catch {
+      // Not in this part of it, or in none: a provider says what it thinks of such a picture.
+    }
+  }
+  return 0;
+}

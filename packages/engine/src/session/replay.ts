@@ -1,0 +1,154 @@
+import { jsonText } from "@espalier/jsonl-stream";
+import {
+  buildSessionContext,
+  contextOfPath,
+  custom,
+  type Entry,
+  extendContext,
+  isCustom,
+  isMessage,
+  leafRowAt,
+  type NewEntry,
+  pathRows,
+  pathWindowAt,
+  type SessionContext,
+  type SessionTree,
+  type Tree,
+} from "@espalier/session-tree";
+
+/** A session after one more of its entries: what a reader at that moment would have seen. */
+export interface ReplayStep {
+  /** From 1, in file order. */
+  seq: number;
+  entryId: string;
+  type: string;
+  /** Where the leaf was then; null before the first entry. */
+  leafId: string | null;
+  /** Messages of the context at that leaf. */
+  contextMessages: number;
+  /** Their size in tokens (characters / 4). */
+  contextTokens: number;
+  /** With `verify`: whether building everything anew gave the same. */
+  verified?: boolean;
+}
+
+/** How far a replay goes, and whether it is checked. */
+export interface ReplayOptions {
+  /** Stop after this entry. Throws `unknown-entry` when it does not exist. */
+  until?: string;
+  /** Build each step's context from the whole path too, and compare. */
+  verify?: boolean;
+}
+
+/** Plays a session back, entry by entry. A step costs what it adds; a jump to another branch costs that branch's context. */
+export function* replay(tree: Tree, { until, verify = false }: ReplayOptions = {}): Generator<ReplayStep> {
+  const last = until === undefined ? tree.length - 1 : tree.row(until);
+  let leaf = -1;
+  let context = contextOfPath([]);
+  for (let row = 0; row <= last; row++) {
+    const next = leafRowAt(tree, row);
+    if (next !== leaf) {
+      const follows = next === row && tree.index.parent(row) === leaf;
+      if (!follows || !extendContext(context, tree.entryAt(row))) context = contextAtRow(tree, next);
+      leaf = next;
+    }
+    yield {
+      seq: row + 1,
+      entryId: tree.idAt(row),
+      type: tree.entryAt(row).type,
+      leafId: leaf < 0 ? null : tree.idAt(leaf),
+      contextMessages: context.messages.length,
+      contextTokens: context.tokens,
+      ...(verify ? { verified: isSame(context, rebuilt(tree, leaf)) } : {}),
+    };
+  }
+}
+
+function contextAtRow(tree: Tree, row: number): SessionContext {
+  const window = pathWindowAt(tree, row);
+  return contextOfPath(window.entries, window.before);
+}
+
+/** The slow way round: every entry of the path as an array of its own, nothing kept from before. */
+function rebuilt(tree: Tree, row: number): SessionContext {
+  return buildSessionContext(pathRows(tree, row).map((at) => tree.entryAt(at)));
+}
+
+function isSame(a: SessionContext, b: SessionContext): boolean {
+  return (
+    a.tokens === b.tokens &&
+    a.messages.length === b.messages.length &&
+    a.thinkingLevel === b.thinkingLevel &&
+    jsonText(a.model) === jsonText(b.model) &&
+    a.sources.every((source, at) => source === b.sources[at]) &&
+    a.messages.every(
+      (message, at) => message === b.messages[at] || jsonText(message) === jsonText(b.messages[at]),
+    )
+  );
+}
+
+/** How long a pause between two entries is at the most when a session is played, in milliseconds. */
+const LONGEST_PAUSE = 2_000;
+
+/**
+ * The same steps at the pace of the session, `speed` times as fast; no pause is longer than two seconds.
+ * @param sleep waits that many milliseconds
+ */
+export async function* paced(
+  steps: Iterable<ReplayStep>,
+  tree: Tree,
+  speed: number,
+  sleep: (milliseconds: number) => Promise<unknown>,
+): AsyncGenerator<ReplayStep> {
+  let before: number | undefined;
+  for (const step of steps) {
+    const at = Date.parse(tree.getEntry(step.entryId)?.timestamp ?? "");
+    const pause = Math.min((at - (before ?? at)) / speed, LONGEST_PAUSE);
+    if (pause > 0) await sleep(pause);
+    if (!Number.isNaN(at)) before = at;
+    yield step;
+  }
+}
+
+/** The `customType` of the entry that says, before a request goes out, that it does. */
+export const SENT = "espalier.sent";
+
+/** How far the conversation at the leaf has come. */
+export type RunState =
+  /** Nothing waits for a model: nothing was said yet, or what was said is answered. */
+  | { state: "answered" }
+  /** Something was said, or a tool gave a result, that was never sent. */
+  | { state: "unsent"; entryId: string }
+  /** A request went out and no answer came: it may have been received, carried out and billed. */
+  | { state: "outcome-unknown"; entryId: string; model: string | null; sentAt: string };
+
+/**
+ * The entry to append, at `fsync`, before a request goes out for the context at the leaf. After a crash it tells what
+ * was never sent from what may have been billed.
+ */
+export function sentEntry(leafId: string | null, model: string): NewEntry {
+  return custom.of({ customType: SENT, data: { leafId, model } });
+}
+
+/** How far the conversation at a session's leaf has come, by its entries alone: the same for every reader. */
+export function runStateOf(session: Pick<SessionTree, "window" | "getBranch">): RunState {
+  const { entries, complete } = session.window;
+  return stateOn(entries) ?? (complete ? undefined : stateOn(session.getBranch())) ?? { state: "answered" };
+}
+
+/** By the newest entry that says something of it; undefined when none does. */
+function stateOn(path: readonly Entry[]): RunState | undefined {
+  for (let at = path.length - 1; at >= 0; at -= 1) {
+    const entry = path[at]!;
+    if (isCustom(entry, SENT)) {
+      const { model } = (entry.data ?? {}) as { model?: unknown };
+      const sent = { entryId: entry.id, sentAt: entry.timestamp };
+      return { state: "outcome-unknown", model: typeof model === "string" ? model : null, ...sent };
+    }
+    // The outcome of one that failed is known too.
+    if (isMessage(entry, "assistant")) return { state: "answered" };
+    if (isMessage(entry, "user") || isMessage(entry, "toolResult"))
+      return { state: "unsent", entryId: entry.id };
+  }
+  return undefined;
+}

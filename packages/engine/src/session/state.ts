@@ -1,0 +1,337 @@
+import {
+  sessionBeforeFork,
+  sessionBeforeTree,
+  sessionFork,
+  sessionNavigate,
+  sessionTree,
+} from "@espalier/branch-summary";
+import {
+  CompactionError,
+  type CompactionSettings,
+  type Policy,
+  sessionBeforeCompact,
+  sessionCompact,
+  sessionCompactFailed,
+} from "@espalier/compaction";
+import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
+import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/policies";
+import {
+  assertWritable,
+  type ContextMessage,
+  type Entry,
+  type EntryKind,
+  estimateTotal,
+  type NewEntry,
+  type Redact,
+  type SessionContext,
+  type SessionStore,
+  type SessionTree,
+  SessionTreeError,
+  type Usage,
+  usage,
+} from "@espalier/session-tree";
+import {
+  type FileTool,
+  type Summarizer,
+  SummarizerError,
+  type SummaryProgress,
+  type SummaryRequest,
+  soundUsage,
+} from "@espalier/summarizer";
+import { type PolicyName, type PolicySettings, resolvePolicy } from "../compaction/policies.ts";
+import type {
+  ExtensionContext,
+  ExtensionMembers,
+  ExtensionModels,
+  ExtensionUi,
+} from "../extensions/members.ts";
+
+/** The host that holds a session's extensions. */
+export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
+
+/** How a session summarises and compacts, and what a shell lends it. */
+export interface SessionOptions {
+  /** Writes summaries. Default: the extractive one, which needs no network. */
+  summarizer?: Summarizer;
+  /**
+   * Whether the extractive summarizer steps in when `summarizer` fails. Default: for automatic compactions, and, for
+   * commands, only when none was named; always for what is too long for the model.
+   */
+  fallback?: boolean;
+  /** When to compact and what to keep: a policy, or the name of one. Default `token-budget`. */
+  policy?: Policy | PolicyName;
+  /** What policies chosen by name are told; defaults fill in the rest. */
+  policySettings?: PolicySettings;
+  /** When to compact by itself and how much to keep. Default `DEFAULT_COMPACTION_SETTINGS`. */
+  compaction?: Partial<CompactionSettings>;
+  /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
+  concurrency?: number;
+  /**
+   * Kinds of entry besides those of the format, made with `defineEntry`: asked what their entries tell the model, what is
+   * wrong with one, how durable an append is, and how it is drawn. Without its kind an entry is kept and shown as data.
+   */
+  kinds?: readonly EntryKind[];
+  /** What tools declare about files, besides the common ones. */
+  tools?: readonly FileTool[];
+  /** Where extensions can be heard, and ask. */
+  ui?: ExtensionUi;
+  /** Models that extensions may ask, by provider and id. Default: there are none. */
+  models?: ExtensionModels;
+  /** What extensions are told of why the session was opened. Default `startup`. */
+  startReason?: StartReason;
+  /**
+   * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
+   * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
+   */
+  redact?: Redact | false;
+  /** Where results lie that were moved out of the context. Default: the folder beside the session's file. */
+  offloadStorage?: OffloadStorage;
+  /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */
+  summarizerForModel?: (model: string) => Summarizer | undefined;
+  /** Tells of progress, changes and failures. Default: a bus of the session's own. */
+  events?: EventBus;
+  /** Hears what went wrong without stopping anything. Default `console`, which writes to stderr. */
+  log?: PolicyLog;
+  /** The time, epoch milliseconds. Default: the system's. */
+  now?: () => number;
+  /** How one waits between two attempts at a summary. Default: by the clock of the system. */
+  sleep?: Sleep;
+}
+
+/** What one act of a shell may be given. */
+export interface ActOptions {
+  /** Ends it; nothing of it is then in the log. */
+  signal?: AbortSignal;
+  /** Hears how far a summary is. */
+  onProgress?: (progress: SummaryProgress) => void;
+}
+
+/** An open session, as the functions behind its methods see it. */
+export interface SessionState {
+  readonly core: SessionTree;
+  readonly store: SessionStore;
+  readonly host: EngineHost;
+  readonly options: SessionOptions;
+  /** When to compact and what to keep, as the settings of the model in force say. */
+  readonly policy: Policy;
+  readonly events: EventBus;
+  readonly log: PolicyLog;
+  /** Undefined for a session that is no file, where none was given. */
+  readonly offloadStorage: OffloadStorage | undefined;
+  /** True where nothing is written, whatever is called. */
+  readonly isReadOnly: boolean;
+  /** What extensions registered besides handlers, and share. */
+  readonly extensionMembers: ExtensionMembers;
+  /** Epoch milliseconds. */
+  now(): number;
+  /** Has closing wait for what an extension began and nobody else waits for. */
+  track(act: Promise<unknown>): void;
+  /** Waits for what was tracked, and what that began. */
+  settle(): Promise<void>;
+  /**
+   * Appends, as `core.append` does, unless `check` throws. It is called when all handlers have seen the entries and
+   * nothing of ours can come between it and the write.
+   */
+  appendChecked(entries: readonly NewEntry[], check: () => void): Promise<Entry[]>;
+}
+
+/** The messages that are about to be sent; what comes out of it is what the request is built from. */
+export const context = transformHook<readonly ContextMessage[], "messages">("context", {
+  field: "messages",
+  validate: (messages) => (Array.isArray(messages) ? undefined : "`messages` is not a list"),
+});
+
+/** Every entry before it is written: for redaction. What comes out is the only truth. */
+export const entryBeforeAppend = transformHook<NewEntry<Entry>, "entry">("entry_before_append", {
+  field: "entry",
+  validate: (entry) =>
+    typeof entry === "object" && entry !== null && typeof entry.type === "string"
+      ? undefined
+      : "`entry` is not an entry",
+});
+
+/** Every entry once it is in the log. */
+export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
+
+/** Every call to a summarizer model, with its `purpose`, before it goes out. */
+export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
+  field: "request",
+  validate: (request) =>
+    typeof request === "object" &&
+    request !== null &&
+    Array.isArray(request.messages) &&
+    [request.purpose, request.instructions, request.transcript].every((text) => typeof text === "string")
+      ? undefined
+      : "`request` is not a request for a summary",
+});
+
+/** Why a session was opened, in Pi's words: the program began with it, or went on from another one. */
+export type StartReason = "startup" | "reload" | "new" | "resume" | "fork";
+
+/** Why a session is closed, in Pi's words: the program ends, or goes on in another one. */
+export type ShutdownReason = "quit" | "reload" | "new" | "resume" | "fork";
+
+/** A session is open, to be read or written, and its extensions are loaded. */
+export const sessionStart = notifyHook<{ sessionId: string; file: string; reason: StartReason }>(
+  "session_start",
+);
+
+/** A session is about to be closed; what a handler appends is still written. */
+export const sessionShutdown = notifyHook<{ sessionId: string; file: string; reason: ShutdownReason }>(
+  "session_shutdown",
+);
+
+/** Start of an agent's run on this session. */
+export const agentStart = notifyHook<object>("agent_start");
+
+/** End of a run; `messages` are the context it leaves. */
+export const agentEnd = notifyHook<{ messages: readonly ContextMessage[] }>("agent_end");
+
+/** The agent has ended a run, and what was said meanwhile is answered too. */
+export const agentSettled = notifyHook<object>("agent_settled");
+
+/** Start of a turn: its request is about to go out. */
+export const turnStart = notifyHook<{ turnIndex: number; timestamp: number }>("turn_start");
+
+/** End of a turn: the answer and the results of its calls are in the log. */
+export const turnEnd = notifyHook<{
+  turnIndex: number;
+  message: ContextMessage;
+  toolResults: readonly ContextMessage[];
+}>("turn_end");
+
+/** A tool gave its result, which is in the log. */
+export const toolResult = notifyHook<{
+  toolCallId: string;
+  toolName: string;
+  input: Record<string, unknown>;
+  content: unknown;
+  isError: boolean;
+}>("tool_result");
+
+/** Every hook of the engine, by the name under which extensions register. A new hook is a value and a line here. */
+export const engineHooks = {
+  session_before_compact: sessionBeforeCompact,
+  session_compact: sessionCompact,
+  session_compact_failed: sessionCompactFailed,
+  session_before_fork: sessionBeforeFork,
+  session_fork: sessionFork,
+  session_navigate: sessionNavigate,
+  session_before_tree: sessionBeforeTree,
+  session_tree: sessionTree,
+  context,
+  entry_before_append: entryBeforeAppend,
+  entry_appended: entryAppended,
+  summary_request: summaryRequest,
+  session_start: sessionStart,
+  session_shutdown: sessionShutdown,
+  agent_start: agentStart,
+  agent_end: agentEnd,
+  agent_settled: agentSettled,
+  turn_start: turnStart,
+  turn_end: turnEnd,
+  tool_result: toolResult,
+};
+
+/** The hooks as a type: what `api.on` knows of names, events and answers. */
+export type EngineHooks = typeof engineHooks;
+
+/**
+ * Refuses what could not be written in the end, before anybody is asked or billed for it and before a file is written.
+ *
+ * @throws SessionTreeError `read-only`; `no-header`, `version` for a log that can be read and must not be written
+ */
+export function refuseReadOnly({ isReadOnly, core }: SessionState): void {
+  if (isReadOnly)
+    throw new SessionTreeError("read-only", `${core.log.ref} was opened for reading; open it for writing.`);
+  assertWritable(core.log);
+}
+
+/** The policy of one act: the one it names, else the session's. */
+export function policyInForce(
+  { policy, options }: Pick<SessionState, "policy" | "options">,
+  { policy: named }: { policy?: Policy | PolicyName },
+): Policy {
+  return named === undefined ? policy : resolvePolicy(named, options.policySettings);
+}
+
+/** The model at the leaf, as settings name it: `provider/id`; undefined where none has answered or been chosen. */
+export function modelInForce({ context: { model } }: Pick<SessionTree, "context">): string | undefined {
+  return model ? `${model.provider}/${model.modelId}` : undefined;
+}
+
+/**
+ * A context whose messages a policy or an extension changed. Messages that were left alone keep their source; from the
+ * first change on, what was signed over the old prefix cannot be sent back.
+ */
+export function shapedContext(context: SessionContext, messages: readonly ContextMessage[]): SessionContext {
+  const isSame =
+    messages.length === context.messages.length &&
+    messages.every((message, at) => message === context.messages[at]);
+  if (isSame) return context;
+  const places = new Map(context.messages.map((message, at) => [message, at]));
+  const sources: string[] = [];
+  const prefixChanged: boolean[] = [];
+  let changed = false;
+  messages.forEach((message, at) => {
+    const before = places.get(message);
+    sources.push(before === undefined ? "" : context.sources[before]!);
+    prefixChanged.push(changed || (before !== undefined && context.prefixChanged[before]!));
+    if (before !== at) changed = true;
+  });
+  return { ...context, messages: [...messages], sources, prefixChanged, tokens: estimateTotal(messages) };
+}
+
+/** Who was asked for a summary; one who does not say which model he asks is billed by his own name. */
+export type Asked = Pick<Summarizer, "name" | "model">;
+
+/** For what a provider is asked, and who asks it. */
+export interface BilledWork {
+  /** The kind of the `usage` entry. */
+  kind: "compaction" | "branch_summary";
+  /** Who was asked, once it is known that something was billed for nothing. */
+  asked: () => Asked;
+}
+
+/** The first of the extensions whose words a summary holds, as the one who was asked for it. */
+export const ownerAsked = ([name = "extension"]: readonly string[] = []): Asked => ({ name });
+
+/**
+ * Does work that a provider may bill. What it bills stands in the entry that the work ends in; when there is none, in
+ * a `usage` entry, which is then the only trace of the work (T9, T12).
+ *
+ * @param work calls `bill` with what was billed once that is known, or throws an error that carries it
+ */
+export async function accounted<Result>(
+  session: SessionState,
+  { kind, asked }: BilledWork,
+  work: (bill: (usage: Usage | undefined) => void) => Promise<Result>,
+): Promise<Result> {
+  let billed: Usage | undefined;
+  try {
+    return await work((usage) => {
+      billed = usage;
+    });
+  } catch (error) {
+    const bill = billOf(error) ?? billed;
+    // A fork can be made of a session that is only read: its bill is in the error alone.
+    if (bill && !session.isReadOnly) await recordBill(session, kind, asked(), bill);
+    throw error;
+  }
+}
+
+function billOf(error: unknown): Usage | undefined {
+  return error instanceof SummarizerError || error instanceof CompactionError ? error.usage : undefined;
+}
+
+/** Appends the `usage` entry for what was billed for nothing. */
+export async function recordBill(
+  { core }: SessionState,
+  kind: BilledWork["kind"],
+  { name, model = { provider: name, modelId: name } }: Asked,
+  billed: Usage,
+): Promise<void> {
+  await core.append(
+    usage.of({ kind, provider: model.provider, model: model.modelId, usage: soundUsage(billed) }),
+  );
+}

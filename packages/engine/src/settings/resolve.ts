@@ -1,0 +1,326 @@
+import { resolve } from "node:path";
+import {
+  checkMessageCountSettings,
+  checkOffloadSettings,
+  checkPressureSettings,
+  checkSlidingWindowSettings,
+  PolicyError,
+} from "@espalier/policies";
+import { EngineError } from "../engine-error.ts";
+import { espalierHome } from "./home.ts";
+import type { CheckedSettings } from "./schema.ts";
+import {
+  camelCase,
+  DEFAULT_SETTINGS,
+  SETTING_EFFECTS,
+  SETTINGS_KEYS,
+  type SettingEffect,
+  type Settings,
+  type SettingsKey,
+  type SettingsLayer,
+  type SettingsOrigin,
+  settingsError,
+} from "./settings.ts";
+import {
+  type ConfirmTrust,
+  changedSentence,
+  openTrust,
+  readSettingsFile,
+  settingsFilesIn,
+  someOf,
+} from "./trust.ts";
+
+/** Where settings are looked for. */
+export interface SettingsSources {
+  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  home?: string;
+  /** The project's folder; its settings are in `.espalier`. Default: the process's. */
+  cwd?: string;
+  /** Default: the process's environment. */
+  env?: NodeJS.ProcessEnv;
+  /** What the command line says, above all else. */
+  flags?: Partial<Settings>;
+  /** The model that is in force, whose own settings count; asked only where some model has settings of its own. */
+  model?: string | (() => string | undefined);
+  /** Asked when the project changed since it was trusted. Default: it does not count. */
+  confirmTrust?: ConfirmTrust;
+}
+
+/** Where one setting comes from. */
+export interface SettingOrigin {
+  key: SettingsKey;
+  /** Null for what nobody says and has no default. */
+  value: unknown;
+  origin: SettingsOrigin;
+  /** The settings file, if it is one. */
+  file: string | null;
+  /** The environment's variable, if it is one. */
+  variable: string | null;
+}
+
+/** A setting that a project has and that does not count, since nobody trusts the project as it is now. */
+export interface LeftOutSetting {
+  key: SettingsKey;
+  file: string;
+  /** What it would decide. */
+  effect: SettingEffect;
+}
+
+/** The settings in force, each with where it comes from. */
+export interface ResolvedSettings {
+  values: Settings;
+  /** One for each setting, in the order in which people are told of them. */
+  origins: SettingOrigin[];
+  /** Why something that a file says does not count, each in a sentence with the cure. */
+  ignored: string[];
+  /** The settings that do not count, in the order of the others. */
+  leftOut: LeftOutSetting[];
+}
+
+/**
+ * The settings in force: defaults < user file < project file < environment < flags. Reads files, changes nothing.
+ *
+ * @throws EngineError `settings`, naming the file or the variable, the key and what is allowed
+ */
+export async function resolveSettings(sources: SettingsSources = {}): Promise<ResolvedSettings> {
+  const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
+  const home = sources.home ?? espalierHome(env);
+  const user = await readSettingsFile(home, "user");
+  const folder = resolve(cwd, ".espalier");
+  // In the folder that the home lies in, the user's file is not a project's too.
+  const isOwn = folder === resolve(home) || settingsFilesIn(folder).length === 0;
+  const { layer: counted, ignored, leftOut } = isOwn ? NOTHING_SAID : await readProject(folder, sources);
+  const said = { ...flags };
+  const layers = [
+    user,
+    counted,
+    readEnvironment(env),
+    { origin: "flag" as const, file: null, values: said },
+  ].filter((layer) => layer !== undefined && Object.keys(layer.values).length > 0) as SettingsLayer[];
+  const placed = new Map<SettingsKey, PlacedValue>();
+  put(placed, DEFAULT_SETTINGS, { origin: "default", file: null, values: {} });
+  const checked = await checkedLayers(layers);
+  const modelId = checked.some(({ models }) => models) ? modelOf(sources) : undefined;
+  for (const [index, { models, ...values }] of checked.entries()) {
+    put(placed, values, layers[index]!);
+    put(placed, models && modelId !== undefined ? ownOf(models, modelId) : {}, layers[index]!);
+  }
+  const resolved = settingsInTokens(
+    placed,
+    modelId ?? (typeof sources.model === "string" ? sources.model : undefined),
+  );
+  const values = valuesOf(resolved);
+  checkTogether(values, resolved);
+  return { values, origins: SETTINGS_KEYS.map((key) => originOf(key, resolved.get(key))), ignored, leftOut };
+}
+
+interface ProjectSettings {
+  /** Undefined where nothing of it counts. */
+  layer: SettingsLayer | undefined;
+  ignored: string[];
+  leftOut: LeftOutSetting[];
+}
+
+const NOTHING_SAID: ProjectSettings = { layer: undefined, ignored: [], leftOut: [] };
+
+/** The settings of a project count when it is trusted as it is now. Of another one only the names are looked at. */
+async function readProject(folder: string, sources: SettingsSources): Promise<ProjectSettings> {
+  const { cwd = process.cwd(), env = process.env, confirmTrust } = sources;
+  const trust = openTrust(sources.home ?? espalierHome(env));
+  const project = trust.look(cwd);
+  const isConfirmed = project.state === "changed" && ((await confirmTrust?.(project)) ?? false);
+  if (isConfirmed) await trust.trust(cwd);
+  if (isConfirmed || project.state === "trusted")
+    return { ...NOTHING_SAID, layer: await readSettingsFile(folder, "project") };
+  const [file = folder] = settingsFilesIn(folder);
+  const keys = await keysIn(folder);
+  const leftOut = SETTINGS_KEYS.filter((key) => keys.has(key)).map((key) => ({
+    key,
+    file,
+    effect: SETTING_EFFECTS[key],
+  }));
+  const named = leftOut.length > 0 ? ` (${someOf(leftOut.map(({ key }) => key))})` : "";
+  const sentence =
+    project.state === "changed"
+      ? changedSentence(project)
+      : `${file}: its settings${named} count only after \`espalier trust\` in ${cwd}.`;
+  return { layer: undefined, ignored: [sentence], leftOut };
+}
+
+/** The settings that a file nobody trusts names, for a model or for all; none where it cannot be read. */
+async function keysIn(folder: string): Promise<ReadonlySet<string>> {
+  try {
+    const { models, ...values } = (await readSettingsFile(folder, "project"))?.values ?? {};
+    const ofModels = Object.values(models ?? {}).flatMap((own) => Object.keys(own ?? {}));
+    return new Set([...Object.keys(values), ...ofModels]);
+  } catch (error) {
+    // It is said when the project is trusted; until then it hurts nobody.
+    if (error instanceof EngineError) return new Set();
+    throw error;
+  }
+}
+
+async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedSettings[]> {
+  if (layers.length === 0) return [];
+  const { checkedLayer } = await import("./schema.ts");
+  return layers.map(checkedLayer);
+}
+
+function put(placed: Map<SettingsKey, PlacedValue>, values: Partial<Settings>, layer: SettingsLayer): void {
+  for (const [key, value] of Object.entries(values))
+    if (value !== undefined) placed.set(key as SettingsKey, { value, layer });
+}
+
+const modelOf = ({ model }: SettingsSources): string | undefined =>
+  typeof model === "function" ? model() : model;
+
+/** A model's own settings: under its id, or under `provider/id`, which says more. */
+function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string): Partial<Settings> {
+  const id = modelId.slice(modelId.indexOf("/") + 1);
+  return {
+    ...(Object.hasOwn(models, id) ? models[id] : {}),
+    ...(Object.hasOwn(models, modelId) ? models[modelId] : {}),
+  };
+}
+
+/** What only several settings together show to be wrong. */
+function checkTogether(values: Settings, placed: ReadonlyMap<SettingsKey, PlacedValue>): void {
+  const checks = [
+    checkSlidingWindowSettings,
+    checkMessageCountSettings,
+    checkOffloadSettings,
+    checkPressureSettings,
+  ];
+  for (const check of checks) {
+    try {
+      check(values);
+    } catch (error) {
+      if (!(error instanceof PolicyError)) throw error;
+      const key = error.keys.find((named) => placed.get(named as SettingsKey)?.layer.origin !== "default");
+      throw settingsError(placed.get(key as SettingsKey)?.layer, key, error.message, error);
+    }
+  }
+}
+
+function originOf(key: SettingsKey, placed: PlacedValue | undefined): SettingOrigin {
+  const { origin = "default", file = null, variables } = placed?.layer ?? {};
+  return { key, value: placed?.value ?? null, origin, file, variable: variables?.[key] ?? null };
+}
+
+/** A value with the place that it comes from. */
+interface PlacedValue {
+  value: unknown;
+  layer: SettingsLayer;
+}
+
+/** Sizes that are judged against the window, and may be given as a share of it. */
+const SIZES = [
+  "reserveTokens",
+  "keepRecentTokens",
+  "offloadThreshold",
+  "offloadMinTokens",
+  "triggerTokens",
+  "targetTokens",
+  "maxContextTokens",
+] as const satisfies readonly SettingsKey[];
+const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies readonly SettingsKey[];
+
+/** What a default that a small window does not hold becomes: this share of that window. */
+const SHARE_OF_A_SMALL_WINDOW: Readonly<Record<(typeof SIZES)[number], number>> = {
+  reserveTokens: 0.5,
+  keepRecentTokens: 0.1,
+  offloadThreshold: 0.5,
+  offloadMinTokens: 0.1,
+  triggerTokens: 0.1,
+  targetTokens: 0.3,
+  maxContextTokens: 1,
+};
+
+/**
+ * Shares become tokens and percents; every size is then below the window. A default that a small window does not hold
+ * shrinks with it, a size that somebody wrote is never changed.
+ *
+ * @throws EngineError `settings` for such a size, naming the model
+ */
+function settingsInTokens(
+  placed: ReadonlyMap<SettingsKey, PlacedValue>,
+  modelId: string | undefined,
+): Map<SettingsKey, PlacedValue> {
+  const resolved = new Map(placed);
+  const window = Number(placed.get("contextWindow")?.value);
+  for (const key of SIZES) {
+    const { value, layer } = placed.get(key) ?? {};
+    if (typeof value !== "number" || !layer) continue;
+    resolved.set(key, { value: sizeOf(key, value, { layer, window, modelId }), layer });
+  }
+  for (const key of PERCENTS) {
+    const { value, layer } = placed.get(key) ?? {};
+    if (typeof value === "number" && layer && value < 1)
+      resolved.set(key, { value: Math.max(1, Math.round(value * 100)), layer });
+  }
+  return resolved;
+}
+
+function sizeOf(
+  key: (typeof SIZES)[number],
+  value: number,
+  { layer, window, modelId }: { layer: SettingsLayer; window: number; modelId: string | undefined },
+): number {
+  if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
+  // The size that counts as full may be all of the window; what is kept free or kept apart may not.
+  if (value < window || (key === "maxContextTokens" && value === window)) return value;
+  if (layer.origin === "default") return Math.floor(window * SHARE_OF_A_SMALL_WINDOW[key]);
+  const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
+  const under = modelId === undefined ? "models" : `models, ${modelId}`;
+  throw settingsError(
+    layer,
+    key,
+    `${key} is ${value}, and ${whose} is ${window} tokens; give it more than 0 and less than that, a share between 0 and 1, or a value of its own under ${under}.`,
+  );
+}
+
+/** The values alone; what nobody says is not there. */
+const valuesOf = (placed: ReadonlyMap<SettingsKey, PlacedValue>): Settings =>
+  Object.fromEntries([...placed].map(([key, { value }]) => [key, value])) as unknown as Settings;
+
+const PREFIX = "ESPALIER_COMPACT_";
+
+/** What is behind `SYNAPSE_COMPACT_`, and behind ours too where the two names differ. */
+const OF_SYNAPSE: Readonly<Record<string, string>> = {
+  TRIGGER_THRESHOLD: "triggerTokens",
+  TARGET_TOKENS: "targetTokens",
+  PRESERVE_COUNT: "preserveCount",
+  MODEL: "model",
+  RETRY_COUNT: "retryCount",
+};
+
+/**
+ * What the environment says: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`), and
+ * below them the five variables of origins 003 that begin with `SYNAPSE_COMPACT_`. An empty one says nothing.
+ */
+function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
+  const values: Record<string, string> = {};
+  const variables: Record<string, string> = {};
+  const read = (key: string, variable: string) => {
+    const text = environment[variable]?.trim();
+    if (!text) return;
+    values[key] = text;
+    variables[key] = variable;
+  };
+  for (const [name, key] of Object.entries(OF_SYNAPSE)) read(key, `SYNAPSE_COMPACT_${name}`);
+  const ours = Object.keys(environment).filter((variable) => variable.startsWith(PREFIX));
+  // Where a setting has two names, the one like its key stands: it is read last.
+  for (const variable of [...ours.filter(isAlias), ...ours.filter((name) => !isAlias(name))]) {
+    const name = variable.slice(PREFIX.length);
+    read(OF_SYNAPSE[name] ?? camelCase(name.toLowerCase()), variable);
+  }
+  return { origin: "environment", file: null, values, variables };
+}
+
+const isAlias = (variable: string): boolean => variable === `${PREFIX}TRIGGER_THRESHOLD`;
+
+/** The JSON Schema of a settings file, for editors; keys are also accepted in snake_case, and below `behavior`. */
+export async function settingsJsonSchema(): Promise<object> {
+  const schema = await import("./schema.ts");
+  return schema.settingsJsonSchema();
+}

@@ -1,0 +1,178 @@
+// The one schema of all settings. It is imported only where there is something to check: zod takes a tenth of a second.
+import { z } from "zod";
+import { POLICY_NAMES } from "../compaction/policies.ts";
+import { type Settings, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
+
+/** What one setting may be: for checking, and in words for who gave it something else. */
+export interface SettingRule {
+  schema: z.ZodType;
+  allowed: string;
+  /** How the text of an environment variable becomes a value; a list is never one. */
+  kind: "number" | "boolean" | "text" | "list";
+}
+
+const ratio = z.number().gt(0).lt(1);
+
+const count = (least: number, most = Number.MAX_SAFE_INTEGER): SettingRule => ({
+  schema: z.int().min(least).max(most),
+  allowed: `a whole number ${most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`}`,
+  kind: "number",
+});
+
+const tokens = (least: number): SettingRule => ({
+  schema: z.union([z.int().min(least), ratio]),
+  allowed: `a whole number of tokens from ${least} on, or a share of the window between 0 and 1`,
+  kind: "number",
+});
+
+const percent: SettingRule = {
+  schema: z.union([z.int().min(1).max(100), ratio]),
+  allowed: "a whole number of percent from 1 to 100, or a share between 0 and 1",
+  kind: "number",
+};
+const yesOrNo: SettingRule = { schema: z.boolean(), allowed: "true or false", kind: "boolean" };
+
+/** What each setting may be. The least values are those of the policies themselves. */
+export const SETTING_RULES: Record<SettingsKey, SettingRule> = {
+  policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}`, kind: "text" },
+  autoCompact: yesOrNo,
+  contextWindow: count(1_000),
+  requestBytes: count(1_000),
+  reserveTokens: tokens(1),
+  keepRecentTokens: tokens(1),
+  summarizer: {
+    schema: z.string().regex(/^(extractive|anthropic(:.+)?)$/s),
+    allowed: "extractive, anthropic or anthropic:MODEL",
+    kind: "text",
+  },
+  model: { schema: z.string().min(1), allowed: "the name of a model", kind: "text" },
+  fallback: yesOrNo,
+  extensions: { schema: z.array(z.string().min(1)), allowed: "a list of files", kind: "list" },
+  contextSize: count(2),
+  tailKeepSize: count(1),
+  compressionWindowSize: count(1),
+  compressionCooldownSec: count(0),
+  compressionHardLimit: count(1),
+  maxMessages: count(2),
+  keepLast: count(1),
+  offloadThreshold: tokens(1),
+  offloadMinTokens: tokens(1),
+  triggerTokens: tokens(0),
+  preserveCount: count(1),
+  targetTokens: tokens(256),
+  retryCount: count(1, 10),
+  maxContextTokens: tokens(100),
+  compactionThreshold: percent,
+  criticalThreshold: percent,
+};
+const { policy, summarizer, extensions, ...ofAnyModel } = optional(SETTING_RULES);
+
+/** A settings file as it is understood once its keys are spelt as here; nothing in it is required. */
+export const settingsSchema = z.strictObject({
+  policy,
+  summarizer,
+  extensions,
+  ...ofAnyModel,
+  models: z
+    .record(z.string(), z.strictObject(ofAnyModel))
+    .optional()
+    .describe("What is different for a model, by its id or provider/id."),
+});
+
+/** What may differ from model to model. */
+export const MODEL_KEYS: ReadonlySet<string> = new Set(Object.keys(ofAnyModel));
+
+/** The same as JSON Schema, for editors. */
+export const settingsJsonSchema = (): object => z.toJSONSchema(settingsSchema);
+
+function optional(rules: Record<SettingsKey, SettingRule>) {
+  const entries = Object.entries(rules).map(([key, { schema, allowed }]) => [
+    key,
+    schema.describe(`It is ${allowed}.`).optional(),
+  ]);
+  return Object.fromEntries(entries) as Record<SettingsKey, z.ZodOptional>;
+}
+
+/** Settings of one place that are each what the schema allows; sizes may still be shares of the window. */
+export interface CheckedSettings extends Partial<Settings> {
+  models?: Readonly<Record<string, Partial<Settings>>>;
+}
+
+/**
+ * What a place says, checked; the texts of the environment as the values that they mean.
+ * @throws EngineError `settings`, naming the place, the key and what is allowed
+ */
+export function checkedLayer(layer: SettingsLayer): CheckedSettings {
+  const values = layer.variables ? fromTexts(layer) : layer.values;
+  const { success, data, error } = settingsSchema.safeParse(values);
+  if (success) return data as CheckedSettings;
+  const [issue] = error.issues;
+  const path = [
+    ...(issue?.path ?? []),
+    ...(issue?.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : []),
+  ];
+  throw problemAt(layer, values, path.map(String));
+}
+
+function fromTexts(layer: SettingsLayer): Record<string, unknown> {
+  const entries = Object.entries(layer.values).map(([key, text]) => {
+    const rule = ruleOf(key);
+    if (!rule || rule.kind === "list") throw problemAt(layer, layer.values, [key]);
+    return [key, fromText(String(text), rule)];
+  });
+  return Object.fromEntries(entries);
+}
+
+const YES_OR_NO = new Map([
+  ["true", true],
+  ["1", true],
+  ["false", false],
+  ["0", false],
+]);
+
+/** What cannot be read stays the text that it is, and is refused as such. */
+function fromText(text: string, { kind }: SettingRule): unknown {
+  if (kind === "boolean") return YES_OR_NO.get(text.toLowerCase()) ?? text;
+  if (kind !== "number") return text;
+  const number = Number(text);
+  return Number.isNaN(number) ? text : number;
+}
+
+/** Characters of a value, as JSON, that a message repeats; no key has fewer than 16. */
+const LONGEST_SHOWN = 17;
+
+function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown>>, path: readonly string[]) {
+  const key = path.find((part) => ruleOf(part)) ?? path.at(-1) ?? "";
+  const ofModel = path[0] === "models" && path[1] !== undefined;
+  const of = ofModel ? ` of the model ${path[1]}` : "";
+  const rule = ruleOf(key);
+  if (path[0] === "models" && path.length < 3)
+    return settingsError(layer, "models", `models${of} is a table of settings, by the name of a model.`);
+  if (ofModel && !MODEL_KEYS.has(key))
+    return settingsError(
+      layer,
+      key,
+      `${key} cannot differ from model to model; known here are ${[...MODEL_KEYS].join(", ")}.`,
+    );
+  if (!rule)
+    return settingsError(
+      layer,
+      key,
+      `there is no setting ${key}; known are ${Object.keys(settingsSchema.shape).join(", ")}.`,
+    );
+  const written = JSON.stringify(valueAt(values, path)) ?? "nothing";
+  // A key can be of a form that nobody knows: what is long is not repeated.
+  const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
+  return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
+}
+
+function valueAt(values: unknown, path: readonly string[]): unknown {
+  return path.reduce<unknown>(
+    (value, part) => (value as Record<string, unknown> | undefined)?.[part],
+    values,
+  );
+}
+
+function ruleOf(key: string): SettingRule | undefined {
+  return Object.hasOwn(SETTING_RULES, key) ? SETTING_RULES[key as keyof Settings] : undefined;
+}
