@@ -1,8 +1,4 @@
-import type { Connection, Database } from "./database.ts";
-import { notMigrated } from "./database-errors.ts";
-import { migrations } from "./migrations/migrations.ts";
-import { persistently } from "./persistently.ts";
-import { PostgresStoreError } from "./postgres-store-error.ts";
+import { type Connection, type Database, notMigrated, PostgresStoreError, persistently } from "./database.ts";
 
 /** What bringing the tables up to date came to. */
 export interface MigrationReport {
@@ -63,7 +59,6 @@ CREATE TABLE IF NOT EXISTS espalier.migration (
   name text NOT NULL,
   applied timestamptz NOT NULL DEFAULT clock_timestamp()
 )`;
-
 const newest = (): number => migrations.at(-1)!.number;
 
 async function versionOf(connection: Connection): Promise<number> {
@@ -96,3 +91,229 @@ const newer = (place: string, version: number) =>
     "newer",
     `${place} has tables of version ${version}, made by a newer program than this one (${newest()}); upgrade this program.`,
   );
+
+/**
+ * Sessions and their lines. A line is `text`, not `jsonb`, which reorders keys and refuses `\u0000`; `raw` has the bytes
+ * of one that is no text. `position` counts the lines of a session without gaps, `at` is the line's first byte. What
+ * stands beside is told from the line when it is written: `moves` whether the leaf can be there, `first_kept` what a
+ * compaction keeps. Every key begins with the session's, and that with its namespace. A session is `plain` while every line is an entry whose id is its own and whose parent is above it.
+ */
+const tables: Migration = {
+  number: 1,
+  name: "tables",
+  sql: `
+CREATE TABLE IF NOT EXISTS espalier.session (
+  key text PRIMARY KEY,
+  namespace text NOT NULL,
+  ref text NOT NULL,
+  made uuid NOT NULL,
+  lines bigint NOT NULL DEFAULT 0,
+  bytes bigint NOT NULL DEFAULT 0,
+  plain boolean NOT NULL DEFAULT true,
+  created timestamptz NOT NULL DEFAULT clock_timestamp(),
+  modified timestamptz NOT NULL DEFAULT clock_timestamp(),
+  name text,
+  first_message text,
+  updated_at text,
+  last_compaction text,
+  CONSTRAINT session_key CHECK (key = namespace || '/' || ref AND namespace NOT LIKE '%/%')
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX IF NOT EXISTS session_name ON espalier.session (namespace, ref);
+CREATE INDEX IF NOT EXISTS session_modified ON espalier.session (namespace, modified DESC, ref DESC);
+
+CREATE TABLE IF NOT EXISTS espalier.line (
+  session text NOT NULL,
+  position bigint NOT NULL,
+  at bigint NOT NULL,
+  id text,
+  parent text,
+  type text,
+  moves boolean,
+  first_kept text,
+  line text,
+  raw bytea,
+  PRIMARY KEY (session, position),
+  CONSTRAINT line_id UNIQUE (session, id),
+  CONSTRAINT line_session FOREIGN KEY (session) REFERENCES espalier.session (key) ON DELETE CASCADE,
+  CONSTRAINT line_parent FOREIGN KEY (session, parent) REFERENCES espalier.line (session, id),
+  CONSTRAINT line_body CHECK ((line IS NULL) <> (raw IS NULL))
+);
+-- For who removes sessions. The session stands last: nobody shall look for an entry here.
+CREATE INDEX IF NOT EXISTS line_children ON espalier.line (parent, session) WHERE parent IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS espalier.lease (
+  session text PRIMARY KEY,
+  owner uuid NOT NULL,
+  connection bigint NOT NULL,
+  backend integer NOT NULL,
+  pid integer NOT NULL,
+  host text NOT NULL,
+  brief boolean NOT NULL,
+  since timestamptz NOT NULL,
+  beat timestamptz NOT NULL,
+  CONSTRAINT lease_session FOREIGN KEY (session) REFERENCES espalier.session (key) ON DELETE CASCADE
+);
+`,
+};
+
+/**
+ * Sessions as tables, for reports and for programs that know them so: messages of the leaf's path, summaries, and when
+ * a session was compacted last. They show one namespace, that of the setting `espalier.namespace`, and nothing of
+ * another; sessions are found by namespace and name, so that a query by `session_id` reads that session alone.
+ */
+const views: Migration = {
+  number: 2,
+  name: "views",
+  sql: String.raw`
+CREATE OR REPLACE FUNCTION espalier.current_namespace() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT coalesce(nullif(current_setting('espalier.namespace', true), ''), 'default')
+$$;
+
+-- A value of a line. Characters that text cannot hold (NUL, half a surrogate pair) are shown as U+FFFD.
+CREATE OR REPLACE FUNCTION espalier.field(line text, VARIADIC path text[]) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  RETURN line::json #>> path;
+EXCEPTION WHEN untranslatable_character OR invalid_text_representation OR invalid_parameter_value THEN
+  BEGIN
+    RETURN regexp_replace(line, '((?:^|[^\\])(?:\\\\)*)\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\1\\ufffd', 'g')::json #>> path;
+  EXCEPTION WHEN untranslatable_character OR invalid_text_representation OR invalid_parameter_value THEN
+    RETURN NULL;
+  END;
+END
+$$;
+
+-- The path of a session's leaf, leaf first; kept_from is the first position that its newest compaction keeps.
+CREATE OR REPLACE FUNCTION espalier.leaf_path(of_session text)
+RETURNS TABLE (step bigint, "position" bigint, id text, type text, first_kept text, line text, kept_from bigint)
+LANGUAGE sql STABLE AS $$
+  WITH RECURSIVE newest AS (
+    SELECT CASE WHEN l.type = 'leaf' THEN l.parent ELSE l.id END AS id
+    FROM espalier.line l WHERE l.session = of_session AND l.id IS NOT NULL
+    ORDER BY l.position DESC LIMIT 1
+  ), path AS (
+    SELECT 1::bigint AS step, l.moves AS begun, l.position, l.id, l.parent, l.type, l.first_kept, l.line
+    FROM newest JOIN espalier.line l ON l.session = of_session AND l.id = newest.id
+    UNION ALL
+    SELECT path.step + 1, path.begun OR l.moves, l.position, l.id, l.parent, l.type, l.first_kept, l.line
+    FROM path CROSS JOIN LATERAL (
+      SELECT * FROM espalier.line WHERE session = of_session AND id = path.parent LIMIT 1
+    ) AS l
+  )
+  SELECT path.step, path.position, path.id, path.type, path.first_kept, path.line, (
+    SELECT coalesce(kept.position, hider.position)
+    FROM (SELECT p.* FROM path p WHERE p.begun AND p.first_kept IS NOT NULL ORDER BY p.step LIMIT 1) AS hider
+    LEFT JOIN espalier.line kept
+      ON kept.session = of_session AND kept.id = hider.first_kept
+  ) FROM path WHERE path.begun
+$$;
+
+CREATE OR REPLACE VIEW espalier.session_message AS
+  SELECT path.id, s.ref AS session_id, espalier.field(path.line, 'message', 'role') AS role,
+    espalier.field(path.line, 'message', 'content') AS content,
+    espalier.field(path.line, 'timestamp') AS created_at,
+    coalesce(path.position < path.kept_from, false) AS is_archived
+  FROM espalier.session s
+  CROSS JOIN LATERAL espalier.leaf_path(s.key) AS path
+  WHERE s.namespace = espalier.current_namespace() AND path.type = 'message';
+
+CREATE OR REPLACE VIEW espalier.session_summary AS
+  SELECT c.id, s.ref AS session_id,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'summary'), espalier.field(c.line, 'summary')) AS summary,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'startMsgId'), covered.first) AS start_msg_id,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'endMsgId'), covered.last) AS end_msg_id,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'msgCount')::bigint, covered.count) AS msg_count,
+    espalier.field(c.line, 'timestamp') AS created_at
+  FROM espalier.session s
+  CROSS JOIN LATERAL espalier.leaf_path(s.key) AS c
+  LEFT JOIN espalier.line kept ON kept.session = s.key AND kept.id = c.first_kept
+  CROSS JOIN LATERAL (
+    SELECT (array_agg(m.id ORDER BY m.position))[1] AS first, (array_agg(m.id ORDER BY m.position DESC))[1] AS last,
+      count(*) AS count
+    FROM espalier.leaf_path(s.key) AS m
+    WHERE m.type = 'message' AND m.position < coalesce(kept.position, c.position)
+  ) AS covered
+  WHERE s.namespace = espalier.current_namespace() AND c.first_kept IS NOT NULL;
+
+CREATE OR REPLACE VIEW espalier.token_stats AS
+  SELECT s.ref AS session_id, s.last_compaction FROM espalier.session s
+  WHERE s.namespace = espalier.current_namespace();
+`,
+};
+
+/**
+ * What a session was in an old format, kept beside it once it was brought to the current one: a session of its own, which
+ * names the one it belongs to, goes with it, and is in no list and no view.
+ */
+const originals: Migration = {
+  number: 3,
+  name: "originals",
+  sql: `
+ALTER TABLE espalier.session ADD COLUMN IF NOT EXISTS original_of text
+  CONSTRAINT session_original REFERENCES espalier.session (key) ON DELETE CASCADE;
+CREATE INDEX IF NOT EXISTS session_originals ON espalier.session (original_of) WHERE original_of IS NOT NULL;
+
+CREATE OR REPLACE VIEW espalier.session_message AS
+  SELECT path.id, s.ref AS session_id, espalier.field(path.line, 'message', 'role') AS role,
+    espalier.field(path.line, 'message', 'content') AS content,
+    espalier.field(path.line, 'timestamp') AS created_at,
+    coalesce(path.position < path.kept_from, false) AS is_archived
+  FROM espalier.session s
+  CROSS JOIN LATERAL espalier.leaf_path(s.key) AS path
+  WHERE s.namespace = espalier.current_namespace() AND s.original_of IS NULL AND path.type = 'message';
+
+CREATE OR REPLACE VIEW espalier.session_summary AS
+  SELECT c.id, s.ref AS session_id,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'summary'), espalier.field(c.line, 'summary')) AS summary,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'startMsgId'), covered.first) AS start_msg_id,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'endMsgId'), covered.last) AS end_msg_id,
+    coalesce(espalier.field(c.line, 'details', 'sessionSummary', 'msgCount')::bigint, covered.count) AS msg_count,
+    espalier.field(c.line, 'timestamp') AS created_at
+  FROM espalier.session s
+  CROSS JOIN LATERAL espalier.leaf_path(s.key) AS c
+  LEFT JOIN espalier.line kept ON kept.session = s.key AND kept.id = c.first_kept
+  CROSS JOIN LATERAL (
+    SELECT (array_agg(m.id ORDER BY m.position))[1] AS first, (array_agg(m.id ORDER BY m.position DESC))[1] AS last,
+      count(*) AS count
+    FROM espalier.leaf_path(s.key) AS m
+    WHERE m.type = 'message' AND m.position < coalesce(kept.position, c.position)
+  ) AS covered
+  WHERE s.namespace = espalier.current_namespace() AND s.original_of IS NULL AND c.first_kept IS NOT NULL;
+
+CREATE OR REPLACE VIEW espalier.token_stats AS
+  SELECT s.ref AS session_id, s.last_compaction FROM espalier.session s
+  WHERE s.namespace = espalier.current_namespace() AND s.original_of IS NULL;
+`,
+};
+
+/**
+ * The id of a session's header where it is not its name, so that a session is found by either; empty for an id that is
+ * no key. A program of before leaves the column out, and names sessions by their ids.
+ */
+const ids: Migration = {
+  number: 4,
+  name: "ids",
+  sql: `
+ALTER TABLE espalier.session ADD COLUMN IF NOT EXISTS id text;
+
+WITH head AS (
+  SELECT s.key, s.ref, coalesce(espalier.field(l.line, 'id'), '') AS id
+  FROM espalier.session s LEFT JOIN espalier.line l ON l.session = s.key AND l.position = 0
+)
+UPDATE espalier.session s SET id = CASE WHEN length(head.id) <= 256 THEN head.id ELSE '' END
+FROM head WHERE s.key = head.key AND head.id <> head.ref;
+
+CREATE INDEX IF NOT EXISTS session_id ON espalier.session (namespace, coalesce(id, ref)) WHERE original_of IS NULL;
+`,
+};
+
+/** All steps, in their order. */
+const migrations: readonly Migration[] = [tables, views, originals, ids];
+
+/** One step of the tables' history. It is never changed once it was published; what comes after is a step of its own. */
+interface Migration {
+  /** From 1, without gaps. */
+  number: number;
+  name: string;
+  /** Statements that may run where they ran before. */
+  sql: string;
+}

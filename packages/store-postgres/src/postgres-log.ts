@@ -1,30 +1,42 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import {
+  type Entry,
+  entryKinds,
   FORMAT_VERSION,
   GrowingBytes,
+  kindOf,
   type LineAppendOptions,
   type LogAppend,
   type OpenMode,
   type PathWindow,
+  PathWindowBuilder,
   readPathWindow,
+  readSessionLine,
   type SessionHeader,
   type SessionLog,
   SessionTreeError,
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
-import { addLine } from "./add-line.ts";
-import { appendLines } from "./append-lines.ts";
-import type { Database } from "./database.ts";
-import { fetchInto } from "./fetch-lines.ts";
-import type { FoundSession } from "./found-session.ts";
-import { gone } from "./insert-lines.ts";
-import { type LineRow, rowOfLine } from "./line-row.ts";
-import { asTroubleOfSession } from "./log-errors.ts";
-import { persistently } from "./persistently.ts";
-import { readPath } from "./read-path.ts";
-import { type Extent, type ExtentRow, extentOf, type SessionPlace } from "./session-place.ts";
-import { replaced, upgradeSession } from "./upgrade-session.ts";
+import { type Connection, type Database, PostgresStoreError, persistently } from "./database.ts";
+import {
+  addLine,
+  asTroubleOfSession,
+  bytesOfLine,
+  type Extent,
+  type ExtentRow,
+  extentOf,
+  type FetchedLine,
+  type FoundSession,
+  fetchInto,
+  gone,
+  type Inserted,
+  insertLines,
+  type LineRow,
+  rowOfLine,
+  type SessionPlace,
+} from "./lines.ts";
+import { replaced, upgradeSession } from "./sessions.ts";
 
 const EXTENT = {
   name: "espalier-extent",
@@ -208,3 +220,200 @@ function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
 }
 
 const closed = () => new SessionTreeError("closed", "The session was closed; open it again to write.");
+
+/** What an append did: where the lines begin that it wrote, or, where all were there already, those. */
+interface Appended extends Inserted {
+  /** Whether this call wrote all of the lines, and nothing was there already. */
+  isWhole: boolean;
+}
+
+/**
+ * Appends lines, once however often it is tried: an id is taken only once in a session, so after a lost connection the
+ * lines that had been committed are found, and a line of the same text counts as written.
+ *
+ * @param onlyBehind lines that the session has to have; where it has others, nothing is written
+ * @throws SessionTreeError `moved`; `duplicate-id` where an id belongs to another line; `unknown-parent`, `removed`;
+ *   PostgresStoreError `unreachable`, `timeout`, `refused`
+ */
+async function appendLines(
+  database: Database,
+  place: SessionPlace,
+  rows: readonly LineRow[],
+  onlyBehind?: number,
+): Promise<Appended> {
+  try {
+    return await persistently(database, async (attempt) => {
+      try {
+        return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
+      } catch (error) {
+        const hasMoved = error instanceof SessionTreeError && error.code === "moved";
+        // They may be what an attempt wrote whose end nobody heard of.
+        if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
+          throw error;
+        return await database.transaction((connection) => appendMissing(connection, place, rows));
+      }
+    });
+  } catch (error) {
+    if (breaks(error, "line_parent")) throw unknownParent(error as PostgresStoreError);
+    throw error;
+  }
+}
+
+/** Whether all lines that have an id are there: they were written together, or not at all. */
+async function isWritten(
+  connection: Connection,
+  { key }: SessionPlace,
+  rows: readonly LineRow[],
+): Promise<boolean> {
+  const ids = rows.flatMap(({ id }) => (id === null ? [] : [id]));
+  const found = await connection.query<{ id: string }>(
+    { text: "SELECT id FROM espalier.line WHERE session = $1 AND id = ANY ($2)" },
+    [key, ids],
+  );
+  return ids.length > 0 && found.length === ids.length;
+}
+
+/** Adds what is not there of a batch whose ids are taken, in part or all. */
+async function appendMissing(
+  connection: Connection,
+  place: SessionPlace,
+  rows: readonly LineRow[],
+): Promise<Appended> {
+  const { key, ref, made } = place;
+  // Nobody appends from here to the commit: what is not there now is not there when it is inserted.
+  const [held] = await connection.query<ExtentRow>(
+    {
+      text: "SELECT lines, bytes FROM espalier.session WHERE key = $1 AND made = $2 FOR UPDATE",
+    },
+    [key, made],
+  );
+  if (!held) throw gone(ref);
+  const found = await connection.query<{ id: string; line: string | null; position: string; at: string }>(
+    {
+      text: "SELECT id, line, position, at FROM espalier.line WHERE session = $1 AND id = ANY ($2)",
+    },
+    [key, rows.map(({ id }) => id).filter((id) => id !== null)],
+  );
+  const taken = new Map(found.map(({ id, line }) => [id, line]));
+  const missing: LineRow[] = [];
+  for (const row of rows) {
+    const there = row.id === null ? undefined : taken.get(row.id);
+    if (there === undefined) missing.push(row);
+    else if (there !== row.text) throw duplicate(row.id!);
+    if (row.id !== null) taken.set(row.id, row.text);
+  }
+  if (missing.length > 0) return { ...(await insertLines(connection, place, missing)), isWhole: false };
+  const first = Math.min(...found.map(({ position }) => Number(position)));
+  const start = Math.min(...found.map(({ at }) => Number(at)));
+  return { start: { lines: first, bytes: start }, end: extentOf(held), isWhole: false };
+}
+
+const breaks = (error: unknown, constraint: string): boolean =>
+  error instanceof PostgresStoreError && error.constraint === constraint;
+
+const duplicate = (id: string) =>
+  new SessionTreeError(
+    "duplicate-id",
+    `There is another entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`,
+  );
+
+const unknownParent = (cause: PostgresStoreError) =>
+  new SessionTreeError(
+    "unknown-parent",
+    "The parent of an entry is not in this session; append it first, or name one that is.",
+    { cause },
+  );
+
+/** Entries that the first walk beyond the newest compaction passes; each one after passes twice as many. */
+const FIRST_STRETCH = 256;
+
+/** The place that the last line of a session means: a leaf's parent is its target. */
+const LAST = {
+  name: "espalier-last",
+  text: `SELECT CASE WHEN type = 'leaf' THEN parent ELSE id END AS id FROM espalier.line
+    WHERE session = $1 AND position < $2 AND id IS NOT NULL ORDER BY position DESC LIMIT 1`,
+};
+
+/**
+ * Up from an entry to the first one that the newest compaction keeps, or to a root. Each step looks up one parent by its key,
+ * whatever the planner believes of the tables: that is what `LATERAL … LIMIT 1` is for.
+ */
+const WALK = {
+  name: "espalier-walk",
+  text: `WITH RECURSIVE path AS (
+    SELECT 1 AS step, id, parent, line, raw, first_kept AS sought FROM espalier.line
+    WHERE session = $1 AND id = $2 AND position < $3
+    UNION ALL
+    SELECT path.step + 1, up.id, up.parent, up.line, up.raw, coalesce(path.sought, up.first_kept)
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
+    WHERE path.id IS DISTINCT FROM path.sought
+  )
+  SELECT parent, line, raw FROM path ORDER BY step`,
+};
+
+/** Further up, so many steps; only lines of some types, and where it ended. */
+const STRETCH = {
+  name: "espalier-stretch",
+  text: `WITH RECURSIVE path AS (
+    SELECT 1 AS step, id, parent, type FROM espalier.line WHERE session = $1 AND id = $2
+    UNION ALL
+    SELECT path.step + 1, up.id, up.parent, up.type
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
+    WHERE path.step < $3
+  )
+  SELECT path.parent, own.line, own.raw FROM path
+  LEFT JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.id LIMIT 1) AS own
+    ON path.type = ANY ($4)
+  ORDER BY step`,
+};
+
+interface Step extends FetchedLine {
+  parent: string | null;
+}
+
+/**
+ * The end of a path of a plain session, as much as a context needs; the rest of the session is not looked at.
+ * Undefined when there is no entry `leafId`.
+ *
+ * @param lines how many lines of the session are seen
+ */
+async function readPath(
+  database: Database,
+  { key }: SessionPlace,
+  lines: number,
+  leafId?: string,
+): Promise<PathWindow | undefined> {
+  const start = leafId ?? (await lastPlace(database, [key, lines]));
+  const builder = new PathWindowBuilder();
+  if (start === null) return builder.finish(null);
+  const steps = await persistently(database, () => database.query<Step>(WALK, [key, start, lines]));
+  if (steps.length === 0) return undefined;
+  let leaf: string | null = null;
+  for (const step of steps) {
+    const entry = entryOf(step);
+    if (leaf === null && !kindOf(entry).movesLeaf) continue;
+    leaf ??= entry.id;
+    builder.take(entry);
+  }
+  let next = steps.at(-1)!.parent;
+  for (let length = FIRST_STRETCH; next !== null && leaf !== null && !builder.done; length *= 2) {
+    const wanted = entryKinds.map(({ type }) => type).filter((type) => builder.needs(type));
+    const values = [key, next, length, wanted];
+    const further = await persistently(database, () => database.query<Step>(STRETCH, values));
+    for (const step of further)
+      if (!builder.done && (step.line !== null || step.raw !== null)) builder.take(entryOf(step));
+    next = further.at(-1)?.parent ?? null;
+  }
+  return builder.finish(leaf);
+}
+
+async function lastPlace(database: Database, values: readonly unknown[]): Promise<string | null> {
+  const [last] = await persistently(database, () => database.query<{ id: string | null }>(LAST, values));
+  return last?.id ?? null;
+}
+
+function entryOf(step: Step): Entry {
+  const line = readSessionLine(bytesOfLine(step));
+  // Only what was read as an entry when it was written has an id to be found by.
+  return (line as Extract<typeof line, { is: "entry" }>).entry;
+}

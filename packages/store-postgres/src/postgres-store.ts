@@ -1,25 +1,42 @@
+import { randomUUID } from "node:crypto";
+import { formatLine } from "@espalier/jsonl-stream";
 import {
   ForkLines,
+  type ForkPlan,
   parsedHeader,
   type SessionHeader,
   type SessionRef,
   type SessionStore,
 } from "@espalier/session-tree";
-import { createSession } from "./create-session.ts";
-import type { Database } from "./database.ts";
-import { findSession, sessionNamed } from "./find-session.ts";
-import { type FollowedLine, type FollowOptions, followSession } from "./follow-session.ts";
-import { forkInside } from "./fork-inside.ts";
-import type { FoundSession } from "./found-session.ts";
-import { channelOf, Hints } from "./hints.ts";
-import { gone } from "./insert-lines.ts";
-import { listSessions } from "./list-sessions.ts";
-import { asTroubleOfSession } from "./log-errors.ts";
-import { checkVersion } from "./migrate.ts";
-import { namesNoSession, PostgresLeases } from "./postgres-leases.ts";
+import type { Connection, Database } from "./database.ts";
+import { channelOf, type FollowedLine, type FollowOptions, followSession, Hints } from "./follow-session.ts";
+import { namesNoSession, PostgresLeases } from "./leases.ts";
+import {
+  asTroubleOfSession,
+  bytesOfLine,
+  type ExtentRow,
+  extentOf,
+  type FetchedLine,
+  type FoundSession,
+  factsOf,
+  gone,
+  insertLines,
+  rowOfHeader,
+  rowOfLine,
+  type SessionPlace,
+  sessionKey,
+} from "./lines.ts";
+import { checkVersion, type MigrationReport, migrate } from "./migrate.ts";
+import { type ConnectionOptions, checkNamespace, parseStoreAddress, poolDatabase } from "./pool-database.ts";
 import { PostgresLog } from "./postgres-log.ts";
-import type { SessionPlace } from "./session-place.ts";
-import { checkNamespace } from "./store-address.ts";
+import {
+  createSession,
+  findSession,
+  insertSession,
+  listSessions,
+  madeOnce,
+  sessionNamed,
+} from "./sessions.ts";
 
 /** Sessions in a database: what every store can do, and what only a database can. */
 export interface PostgresStore extends SessionStore {
@@ -130,4 +147,110 @@ async function sourceOf(
   const source =
     parentSession === undefined ? undefined : await sessionNamed(database, namespace, parentSession);
   return source?.isPlain && source.header?.id === parent?.sessionId ? source.place : undefined;
+}
+
+/**
+ * The sessions of one namespace in the database of an address:
+ * `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. Connections are made when the first
+ * call needs one; `close` ends them.
+ *
+ * @throws PostgresStoreError `address`
+ */
+export function openPostgresStore(address: string, options: ConnectionOptions = {}): PostgresStore {
+  const { connectionString, place, namespace } = parseStoreAddress(address);
+  return postgresStore(poolDatabase(connectionString, place, options), namespace);
+}
+
+/**
+ * Makes the tables in the database of an address, or brings them up to date. Two that do so at once do it one after the
+ * other; a second time changes nothing.
+ *
+ * @throws PostgresStoreError
+ */
+export async function migratePostgres(
+  address: string,
+  options: ConnectionOptions = {},
+): Promise<MigrationReport> {
+  const { connectionString, place } = parseStoreAddress(address);
+  const database = poolDatabase(connectionString, place, options);
+  try {
+    return await migrate(database);
+  } finally {
+    await database.close();
+  }
+}
+
+/** Copies the lines of a path behind the header, in their order; positions and bytes are counted anew. */
+const COPY = {
+  name: "espalier-copy",
+  text: `WITH RECURSIVE path AS (
+    SELECT id, parent FROM espalier.line WHERE session = $1 AND id = $2
+    UNION ALL
+    SELECT up.id, up.parent FROM path
+    CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.parent LIMIT 1) AS up
+  ), copied AS (
+    SELECT own.*, row_number() OVER upto AS number, sum(octet_length(own.line) + 1) OVER upto AS last_byte
+    FROM path CROSS JOIN LATERAL (SELECT * FROM espalier.line WHERE session = $1 AND id = path.id LIMIT 1) AS own
+    WINDOW upto AS (ORDER BY own.position)
+  ), counter AS (
+    UPDATE espalier.session AS own SET lines = own.lines + total.lines, bytes = own.bytes + total.bytes
+    FROM (SELECT count(*) AS lines, coalesce(max(last_byte), 0) AS bytes FROM copied) AS total
+    WHERE own.key = $3
+    RETURNING own.lines, own.bytes, own.lines - total.lines AS first_line, own.bytes - total.bytes AS first_byte
+  ), inserted AS (
+    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line)
+    SELECT $3, first_line + number - 1, first_byte + last_byte - octet_length(line) - 1, id, parent, type, moves,
+      first_kept, line
+    FROM counter, copied
+  )
+  SELECT lines, bytes FROM counter`,
+};
+
+/** The lines that say what a list shows of a session. */
+const TELLING = {
+  text: `WITH own AS (SELECT * FROM espalier.line WHERE session = $1 AND id IS NOT NULL)
+    SELECT line, raw FROM (
+      (SELECT * FROM own WHERE type = 'message' AND espalier.field(line, 'message', 'role') = 'user' ORDER BY position LIMIT 1)
+      UNION (SELECT * FROM own WHERE type = 'session_info' ORDER BY position DESC LIMIT 1)
+      UNION (SELECT * FROM own WHERE type = 'compaction' ORDER BY position DESC LIMIT 1)
+      UNION (SELECT * FROM own ORDER BY position DESC LIMIT 1)
+    ) AS telling ORDER BY position`,
+};
+
+/**
+ * Makes a fork of a plain session by copying inside the database; only what is new goes over the wire.
+ * @throws SessionTreeError `exists`; PostgresStoreError
+ */
+async function forkInside(
+  database: Database,
+  namespace: string,
+  source: SessionPlace,
+  ref: string,
+  header: SessionHeader,
+  { leafId, additions }: ForkPlan,
+): Promise<FoundSession> {
+  const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
+  const made = madeOnce(database, place, async (connection) => {
+    await insertSession(connection, namespace, place, header.id);
+    await insertLines(connection, place, [rowOfHeader(formatLine(header))]);
+    const values = [source.key, leafId, place.key];
+    const [copied] = await connection.query<ExtentRow>(COPY, values);
+    await tell(connection, place);
+    const rows = additions.map((entry) => rowOfLine(formatLine(entry)));
+    const added = rows.length > 0 ? await insertLines(connection, place, rows) : undefined;
+    return { extent: added?.end ?? extentOf(copied!), isPlain: true };
+  });
+  return { place, header, ...(await made) };
+}
+
+async function tell(connection: Connection, { key }: SessionPlace): Promise<void> {
+  const telling = await connection.query<FetchedLine>(TELLING, [key]);
+  const facts = factsOf(telling.map((line) => rowOfLine(bytesOfLine(line))));
+  await connection.query(
+    {
+      text: `UPDATE espalier.session SET name = $2, first_message = $3, updated_at = $4, last_compaction = $5
+        WHERE key = $1`,
+    },
+    [key, facts.name, facts.firstMessage, facts.updatedAt, facts.lastCompaction],
+  );
 }

@@ -1,10 +1,8 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { type LeaseOptions, type SessionLease, SessionTreeError } from "@espalier/session-tree";
-import type { Database, ReservedConnection } from "./database.ts";
-import { persistently } from "./persistently.ts";
-import { PostgresStoreError } from "./postgres-store-error.ts";
-import type { SessionPlace } from "./session-place.ts";
+import { type Database, PostgresStoreError, persistently, type ReservedConnection } from "./database.ts";
+import type { SessionPlace } from "./lines.ts";
 
 /** Milliseconds between two signs of life of an owner. */
 const BEAT_MS = 5_000;

@@ -1,0 +1,328 @@
+import { isUtf8 } from "node:buffer";
+import {
+  compaction,
+  type Entry,
+  type GrowingBytes,
+  isMessage,
+  kindOf,
+  listedMessage,
+  readLineParts,
+  type SessionHeader,
+  SessionTreeError,
+  type SessionTreeErrorCode,
+  sessionInfo,
+} from "@espalier/session-tree";
+import { type Connection, type Database, PostgresStoreError, persistently } from "./database.ts";
+
+/** A line as the table has it. */
+export interface LineRow {
+  /** Null for a line that is no entry, or whose id cannot stand in a key. */
+  id: string | null;
+  parent: string | null;
+  type: string | null;
+  moves: boolean | null;
+  firstKept: string | null;
+  /** The line, when it is text; else `raw` has it. */
+  text: string | null;
+  raw: Uint8Array | null;
+  /** Without its end. */
+  bytes: Uint8Array;
+  /** What stands on the line: several where newlines were lost. */
+  entries: readonly Entry[];
+  /** False for what only reading the whole session can judge. */
+  isPlain: boolean;
+}
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+
+/** @throws SessionTreeError `invalid-entry` when the line holds a newline */
+export function rowOfLine(line: string | Uint8Array): LineRow {
+  const bytes = typeof line === "string" ? encoder.encode(line) : line;
+  if (bytes.includes(10)) {
+    throw new SessionTreeError(
+      "invalid-entry",
+      "A line holds a newline; write JSON text without indentation.",
+    );
+  }
+  const isText = isUtf8(bytes) && !bytes.includes(0);
+  const body = { text: isText ? decoder.decode(bytes) : null, raw: isText ? null : bytes, bytes };
+  const none = { id: null, parent: null, type: null, moves: null, firstKept: null };
+  const parts = readLineParts(bytes);
+  const entries = parts.flatMap((part) => (part.is === "entry" ? [part.entry] : []));
+  const [entry] = entries;
+  const isBlank = parts.every(({ is }) => is === "blank");
+  if (!entry || parts.length > 1) return { ...none, ...body, entries, isPlain: isBlank };
+  const kind = kindOf(entry);
+  const firstKept = (kind.problem?.(entry) ? undefined : kind.firstKept?.(entry)) ?? null;
+  const named = [entry.id, entry.parentId, entry.type, firstKept];
+  if (!isText || !named.every(isKeyable)) return { ...none, ...body, entries, isPlain: false };
+  const target = kind.leafTarget?.(entry);
+  return {
+    id: entry.id,
+    parent: entry.parentId,
+    type: entry.type,
+    moves: kind.movesLeaf,
+    firstKept,
+    ...body,
+    entries,
+    // The table takes a leaf's parent for its target, as older readers do.
+    isPlain: target === undefined || target === entry.parentId,
+  };
+}
+
+/** The header's line. */
+export function rowOfHeader(line: string): LineRow {
+  return { ...rowOfLine(line), isPlain: true };
+}
+
+/** What a column of text keeps as it is; ids are compared byte by byte, and are short. */
+function isKeyable(text: string | null): boolean {
+  return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
+}
+
+/** Characters of an id that an index entry has room for, with the other parts of its key. */
+const LONGEST_KEY = 256;
+
+/** Bytes and lines that one statement fetches at the most; a line that is longer comes alone. */
+const PAGE_BYTES = 4 * 1024 * 1024;
+const PAGE_LINES = 10_000;
+
+const FETCH = {
+  name: "espalier-fetch",
+  text: `SELECT line, raw FROM espalier.line
+    WHERE session = $1 AND position >= $2 AND position < $3 AND at < $4 ORDER BY position`,
+};
+
+/** A line as it was fetched. */
+export interface FetchedLine {
+  line: string | null;
+  raw: Uint8Array | null;
+}
+
+/** Lines from a position on, page by page, in order. */
+async function* fetchLines(
+  database: Database,
+  { key, ref }: SessionPlace,
+  from: Extent,
+  to: Extent,
+): AsyncGenerator<Uint8Array[]> {
+  const at = { ...from };
+  while (at.lines < to.lines) {
+    const end = Math.min(to.lines, at.lines + PAGE_LINES);
+    const rows = await persistently(database, () =>
+      database.query<FetchedLine>(FETCH, [key, at.lines, end, at.bytes + PAGE_BYTES]),
+    );
+    if (rows.length === 0) throw gone(ref);
+    const lines = rows.map(bytesOfLine);
+    at.lines += lines.length;
+    for (const { length } of lines) at.bytes += length + 1;
+    yield lines;
+  }
+}
+
+/** Adds the lines of `[from, to)` to bytes that end where they begin. */
+export async function fetchInto(
+  bytes: GrowingBytes,
+  database: Database,
+  place: SessionPlace,
+  from: Extent,
+  to: Extent,
+): Promise<void> {
+  for await (const lines of fetchLines(database, place, from, to)) {
+    for (const line of lines) addLine(bytes, line);
+  }
+}
+
+export function bytesOfLine({ line, raw }: FetchedLine): Uint8Array {
+  return line === null ? new Uint8Array(raw!) : encoder.encode(line);
+}
+
+/**
+ * Counts lines into their session and inserts them, in one statement. The session's row is the counter: who updates it
+ * holds it until the commit, so positions and bytes have no gaps and no order but that of the commits.
+ */
+const INSERT = {
+  name: "espalier-insert",
+  text: `WITH counter AS (
+    UPDATE espalier.session SET
+      lines = lines + $3, bytes = bytes + $4, modified = clock_timestamp(), plain = plain AND $5,
+      name = coalesce($6, name), first_message = coalesce(first_message, $7),
+      updated_at = coalesce($8, updated_at), last_compaction = coalesce($9, last_compaction)
+    WHERE key = $1 AND made = $2 AND ($18::bigint IS NULL OR lines = $18)
+    RETURNING lines - $3 AS first_line, bytes - $4 AS first_byte
+  ), inserted AS (
+    INSERT INTO espalier.line (session, position, at, id, parent, type, moves, first_kept, line, raw)
+    SELECT $1, first_line + row.number - 1, first_byte + row.at, row.id, row.parent, row.type, row.moves,
+      row.first_kept, row.line, row.raw
+    FROM counter, unnest($10::bigint[], $11::text[], $12::text[], $13::text[], $14::boolean[], $15::text[], $16::text[],
+      $17::bytea[]) WITH ORDINALITY AS row (at, id, parent, type, moves, first_kept, line, raw, number)
+  )
+  SELECT first_line, first_byte FROM counter`,
+};
+
+/** Where lines were put. */
+export interface Inserted {
+  /** What the session had before them. */
+  start: Extent;
+  /** What it has with them. */
+  end: Extent;
+}
+
+/**
+ * Adds lines behind the last one.
+ *
+ * @param onlyBehind lines that the session has to have for that; default: any number
+ * @throws PostgresStoreError `refused` with a `constraint`; SessionTreeError `removed`, `moved`
+ */
+export async function insertLines(
+  connection: Connection,
+  { key, ref, made }: SessionPlace,
+  rows: readonly LineRow[],
+  onlyBehind?: number,
+): Promise<Inserted> {
+  const facts = factsOf(rows);
+  const starts: number[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    starts.push(bytes);
+    bytes += row.bytes.length + 1;
+  }
+  const [counter] = await connection.query<{ first_line: string; first_byte: string }>(INSERT, [
+    key,
+    made,
+    rows.length,
+    bytes,
+    rows.every(({ isPlain }) => isPlain),
+    facts.name,
+    facts.firstMessage,
+    facts.updatedAt,
+    facts.lastCompaction,
+    starts,
+    rows.map(({ id }) => id),
+    rows.map(({ parent }) => parent),
+    rows.map(({ type }) => type),
+    rows.map(({ moves }) => moves),
+    rows.map(({ firstKept }) => firstKept),
+    rows.map(({ text }) => text),
+    rows.map(({ raw }) => raw),
+    onlyBehind ?? null,
+  ]);
+  if (!counter) throw await whyNone(connection, { key, ref, made }, onlyBehind);
+  const start = extentOf({ lines: counter.first_line, bytes: counter.first_byte });
+  return { start, end: { lines: start.lines + rows.length, bytes: start.bytes + bytes } };
+}
+
+async function whyNone(
+  connection: Connection,
+  { key, ref, made }: SessionPlace,
+  onlyBehind: number | undefined,
+): Promise<SessionTreeError> {
+  if (onlyBehind === undefined) return gone(ref);
+  const there = await connection.query(
+    { text: "SELECT 1 AS there FROM espalier.session WHERE key = $1 AND made = $2" },
+    [key, made],
+  );
+  if (there.length === 0) return gone(ref);
+  const message = `Somebody else appended to ${ref} meanwhile; nothing was written. Look, and try again.`;
+  return new SessionTreeError("moved", message);
+}
+
+/** The error for a session that is not there any more, or is another one by now. */
+export const gone = (ref: string) =>
+  new SessionTreeError("removed", `The session ${ref} was removed from the database; open or make another.`);
+
+const LINE_FEED = Uint8Array.of(10);
+
+/** Adds a line and its end. */
+export function addLine(bytes: GrowingBytes, line: Uint8Array): void {
+  bytes.add(line);
+  bytes.add(LINE_FEED);
+}
+
+/**
+ * Runs a call on a session; trouble with the database becomes the session's, as `code`, with the same sentence. What
+ * concerns the database as a whole (it is not set up, it does not let us in) stays what it is.
+ */
+export async function asTroubleOfSession<Result>(
+  code: Extract<SessionTreeErrorCode, "write-failed" | "unreadable">,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await run();
+  } catch (error) {
+    const isSessions =
+      error instanceof PostgresStoreError && (error.code === "unreachable" || error.code === "timeout");
+    if (!isSessions) throw error;
+    throw new SessionTreeError(code, error.message, { cause: error });
+  }
+}
+
+/** Which session is meant. */
+export interface SessionPlace {
+  /** What every key and every statement begins with; see {@link sessionKey}. */
+  key: string;
+  /** The session's name in its namespace. */
+  ref: string;
+  /** Tells a session from another one that was made under the same name later. */
+  made: string;
+}
+
+/**
+ * The key of a session: its namespace, which has no slash, and its name. One column, since a planner that knows nothing
+ * of the tables yet takes two for so selective that it looks for an entry by reading all lines of its session.
+ */
+export const sessionKey = (namespace: string, ref: string): string => `${namespace}/${ref}`;
+
+/** The namespace that a session is in. */
+export const namespaceOf = ({ key }: SessionPlace): string => key.slice(0, key.indexOf("/"));
+
+/** How much of a session there is, or was seen of it. */
+export interface Extent {
+  lines: number;
+  bytes: number;
+}
+
+/** An extent as the database tells of it, where numbers of 64 bits are texts. */
+export interface ExtentRow {
+  lines: string;
+  bytes: string;
+}
+
+export const extentOf = ({ lines, bytes }: ExtentRow): Extent => ({
+  lines: Number(lines),
+  bytes: Number(bytes),
+});
+
+/** What a batch of lines changes of what a list shows of their session; null for what it does not. */
+interface SessionFacts {
+  /** Empty when the name was taken away. */
+  name: string | null;
+  firstMessage: string | null;
+  updatedAt: string | null;
+  lastCompaction: string | null;
+}
+
+export function factsOf(rows: readonly LineRow[]): SessionFacts {
+  const facts: SessionFacts = { name: null, firstMessage: null, updatedAt: null, lastCompaction: null };
+  for (const entry of rows.flatMap(({ entries }) => entries)) {
+    const time = typeof entry.timestamp === "string" ? columnText(entry.timestamp) : null;
+    facts.updatedAt = time ?? facts.updatedAt;
+    if (compaction.is(entry)) facts.lastCompaction = time ?? facts.lastCompaction;
+    if (sessionInfo.is(entry)) facts.name = columnText(entry.name ?? "");
+    if (facts.firstMessage === null && isMessage(entry, "user"))
+      facts.firstMessage = columnText(listedMessage(entry));
+  }
+  return facts;
+}
+
+/** Text as a column can hold it: there is no NUL in one. */
+const columnText = (text: string): string => text.replaceAll("\0", "\ufffd");
+
+/** A session as it was found when it was opened. */
+export interface FoundSession {
+  place: SessionPlace;
+  header: SessionHeader | undefined;
+  extent: Extent;
+  isPlain: boolean;
+}

@@ -1,0 +1,458 @@
+import { randomUUID } from "node:crypto";
+import { type ByteView, forEachLine, JsonlError } from "@espalier/jsonl-stream";
+import {
+  FORMAT_VERSION,
+  GrowingBytes,
+  headerLine,
+  parsedHeader,
+  parseHeader,
+  type SessionHeader,
+  type SessionListing,
+  type SessionRef,
+  SessionTreeError,
+  sessionRef,
+  type UpgradedLog,
+  upgradeLog,
+} from "@espalier/session-tree";
+import { type Connection, type Database, PostgresStoreError, persistently } from "./database.ts";
+import {
+  addLine,
+  asTroubleOfSession,
+  bytesOfLine,
+  type Extent,
+  type ExtentRow,
+  extentOf,
+  type FetchedLine,
+  type FoundSession,
+  insertLines,
+  type LineRow,
+  namespaceOf,
+  rowOfHeader,
+  rowOfLine,
+  type SessionPlace,
+  sessionKey,
+} from "./lines.ts";
+
+/** Lines and bytes of one statement while a session is made. */
+const BATCH_LINES = 1_000;
+const BATCH_BYTES = 4 * 1024 * 1024;
+
+/** Longest name of a session, in characters: it is part of every key. */
+const LONGEST_REF = 256;
+
+/**
+ * Makes a session of a header and lines, all of it or nothing.
+ * @throws SessionTreeError `exists`, `invalid-entry`; PostgresStoreError
+ */
+export async function createSession(
+  database: Database,
+  namespace: string,
+  ref: string,
+  header: SessionHeader | string,
+  lines: Iterable<string | Uint8Array>,
+): Promise<FoundSession> {
+  const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
+  // An iterable may answer only once, so it is read once, whatever becomes of the connection.
+  const rows = rowsOf(lineOf(header), lines);
+  const made = await madeOnce(database, place, async (connection) => {
+    await insertSession(connection, namespace, place, parsedHeader(header).id);
+    const extent = await insertAll(connection, place, rows);
+    return { extent, isPlain: rows.every((row) => row.isPlain) };
+  });
+  return { place, header: parsedHeader(header), ...made };
+}
+
+/** What a session is when it has been made. */
+type Made = Pick<FoundSession, "extent" | "isPlain">;
+
+/** Makes a session in one transaction, once however often the connection is lost over it. */
+export function madeOnce(
+  database: Database,
+  place: SessionPlace,
+  make: (connection: Connection) => Promise<Made>,
+): Promise<Made> {
+  return persistently(database, async (attempt) => {
+    try {
+      return await database.transaction(make);
+    } catch (error) {
+      // The name may be taken by an attempt before, whose end nobody heard of.
+      const isTaken = error instanceof SessionTreeError && error.code === "exists";
+      const own = isTaken && attempt > 1 ? await ownSession(database, place) : undefined;
+      if (!own) throw error;
+      return own;
+    }
+  });
+}
+
+/** What an attempt whose end nobody heard of has made. */
+async function ownSession(database: Database, { key, made }: SessionPlace): Promise<Made | undefined> {
+  const [row] = await database.query<ExtentRow & { plain: boolean }>(
+    {
+      text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
+    },
+    [key, made],
+  );
+  return row && { extent: extentOf(row), isPlain: row.plain };
+}
+
+/** Rules that a session breaks whose name is taken. */
+const TAKEN: ReadonlySet<string> = new Set(["session_pkey", "session_name"]);
+
+/** A session that is kept under its id is no second one of that id. */
+const INSERT_SESSION = {
+  text: `INSERT INTO espalier.session (key, namespace, ref, made, id)
+    SELECT $1, $2, $3, $4::uuid, $5
+    WHERE $5::text IS NOT NULL OR NOT EXISTS (
+      SELECT FROM espalier.session WHERE namespace = $2 AND coalesce(id, ref) = $3 AND original_of IS NULL
+    )
+    RETURNING key`,
+};
+
+/**
+ * @param id of the header; the table keeps it where it is not the name
+ * @throws SessionTreeError `exists`; `invalid-entry` for what cannot be a name
+ */
+export async function insertSession(
+  connection: Connection,
+  namespace: string,
+  { key, ref, made }: SessionPlace,
+  id: string,
+): Promise<void> {
+  checkRef(ref);
+  const taken = (cause?: unknown) =>
+    new SessionTreeError(
+      "exists",
+      `There is a session ${ref} already; open it, or give the new one another name or id.`,
+      { cause },
+    );
+  try {
+    const values = [key, namespace, ref, made, id === ref ? null : isRef(id) ? id : ""];
+    const rows = await connection.query(INSERT_SESSION, values);
+    if (rows.length === 0) throw taken();
+  } catch (cause) {
+    if (!(cause instanceof PostgresStoreError && TAKEN.has(cause.constraint ?? ""))) throw cause;
+    throw taken(cause);
+  }
+}
+
+/** Inserts rows in batches; answers what the session has then. */
+async function insertAll(
+  connection: Connection,
+  place: SessionPlace,
+  rows: readonly LineRow[],
+): Promise<Extent> {
+  let extent: Extent = { lines: 0, bytes: 0 };
+  for (const batch of batches(rows)) extent = (await insertLines(connection, place, batch)).end;
+  return extent;
+}
+
+function* batches(rows: readonly LineRow[]): Generator<LineRow[]> {
+  let batch: LineRow[] = [];
+  let bytes = 0;
+  for (const row of rows) {
+    batch.push(row);
+    bytes += row.bytes.length;
+    if (batch.length < BATCH_LINES && bytes < BATCH_BYTES) continue;
+    yield batch;
+    batch = [];
+    bytes = 0;
+  }
+  if (batch.length > 0) yield batch;
+}
+
+function lineOf(header: SessionHeader | string): string {
+  try {
+    return headerLine(header);
+  } catch (cause) {
+    if (!(cause instanceof JsonlError)) throw cause;
+    throw new SessionTreeError("invalid-entry", cause.message, { cause });
+  }
+}
+
+function checkRef(ref: string): void {
+  if (/^([/~]|[A-Za-z]:[/\\])/.test(ref)) {
+    throw new SessionTreeError(
+      "invalid-entry",
+      `${ref} is the path of a file, and sessions in a database have names; give it one, and \`espalier copy store:NAME ${ref}\` makes a file of it.`,
+    );
+  }
+  if (isRef(ref)) return;
+  throw new SessionTreeError(
+    "invalid-entry",
+    `The name of a session in a database has 1 to ${LONGEST_REF} characters; give it another one.`,
+  );
+}
+
+/** Whether a text can be a key: an id that cannot is in the header alone, and finds nothing. */
+const isRef = (text: string): boolean =>
+  text !== "" && text.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(text);
+
+interface FoundRow extends FetchedLine, ExtentRow {
+  ref: string;
+  made: string;
+  plain: boolean;
+}
+
+const FOUND = `SELECT s.ref, s.made, s.lines, s.bytes, s.plain, head.line, head.raw FROM espalier.session s
+    LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0`;
+const BY_NAME = { name: "espalier-find", text: `${FOUND} WHERE s.key = $1` };
+
+/** Sessions that are named where one was meant. */
+const NAMED = 3;
+
+/** The one that is kept under its id comes first. */
+const BY_ID = {
+  name: "espalier-find-id",
+  text: `${FOUND} WHERE s.namespace = $1 AND coalesce(s.id, s.ref) = $2 AND s.original_of IS NULL
+    ORDER BY (s.ref = $2) DESC, s.ref LIMIT ${NAMED + 1}`,
+};
+
+/**
+ * The session with just this id (of several, the one that is kept under it), or the one of this name.
+ * @throws SessionTreeError `not-found`, `ambiguous`
+ */
+export async function findSession(
+  database: Database,
+  namespace: string,
+  ref: SessionRef,
+): Promise<FoundSession> {
+  const asked = sessionRef(ref);
+  const text = "id" in asked ? asked.id : asked.file;
+  const isKey = text !== "" && !text.includes("\0");
+  const found = !isKey
+    ? undefined
+    : "id" in asked
+      ? await sessionWith(database, namespace, text)
+      : await sessionNamed(database, namespace, text);
+  if (found) return found;
+  throw new SessionTreeError(
+    "not-found",
+    `There is no session ${JSON.stringify(text)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
+  );
+}
+
+async function sessionWith(database: Database, namespace: string, id: string) {
+  const rows = await persistently(database, () => database.query<FoundRow>(BY_ID, [namespace, id]));
+  const [row] = rows;
+  if (rows.length <= 1 || row!.ref === id) return row && found(namespace, row);
+  const names = rows.slice(0, NAMED).map(({ ref }) => ref);
+  if (rows.length > NAMED) names.push("…");
+  const message = `Several sessions have the id ${id}: ${names.join(" and ")}; name one of them by { file }.`;
+  throw new SessionTreeError("ambiguous", message);
+}
+
+/** The session of just this name. */
+export async function sessionNamed(
+  database: Database,
+  namespace: string,
+  ref: string,
+): Promise<FoundSession | undefined> {
+  const [row] = await persistently(database, () =>
+    database.query<FoundRow>(BY_NAME, [sessionKey(namespace, ref)]),
+  );
+  return row && found(namespace, row);
+}
+
+function found(namespace: string, row: FoundRow): FoundSession {
+  return {
+    place: { key: sessionKey(namespace, row.ref), ref: row.ref, made: row.made },
+    header: headerOf(row),
+    extent: extentOf(row),
+    isPlain: row.plain,
+  };
+}
+
+/** The header of a session's first line. */
+function headerOf(line: FetchedLine): SessionHeader | undefined {
+  if (line.line === null && line.raw === null) return undefined;
+  return parseHeader(JSON.parse(new TextDecoder().decode(bytesOfLine(line))));
+}
+
+/**
+ * The rows of a header and lines. A session of an old format has its lines as they are, and beside them, for lists and
+ * reports, what they read as; it is read as a whole.
+ */
+function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[] {
+  const { version } = parsedHeader(header);
+  if (version >= FORMAT_VERSION) return [rowOfHeader(header), ...plainRows(lines)];
+  const stored = [header, ...lines].map((line) => rowOfLine(line));
+  const current = currentRows(upgraded(stored, parsedHeader(header)));
+  return stored.map(({ text, raw, bytes }, at) => ({ ...current[at]!, text, raw, bytes, isPlain: false }));
+}
+
+/** What lines of an old format read as, line for line. */
+function upgraded(stored: readonly LineRow[], header: SessionHeader): ByteView {
+  const bytes = new GrowingBytes(new Uint8Array());
+  for (const row of stored) addLine(bytes, row.bytes);
+  return upgradeLog(bytes.view(), header)!.view;
+}
+
+/** The rows of a session of an old format as it reads. */
+function currentRows(view: ByteView): LineRow[] {
+  const [header, ...lines] = linesOf(view);
+  return [rowOfHeader(decoder.decode(header)), ...plainRows(lines)];
+}
+
+/** Lines of a view, without their ends. */
+function linesOf(view: ByteView): Uint8Array[] {
+  const lines: Uint8Array[] = [];
+  forEachLine(view, (block, start, end) => void lines.push(block.slice(start, end)));
+  return lines;
+}
+
+/**
+ * Rows whose ids are their own and whose parents stand above them, as the keys of the table want it. Another one keeps
+ * its line, without a place in the keys, and makes the session one that is read as a whole.
+ */
+function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
+  const above = new Set<string>();
+  const rows: LineRow[] = [];
+  for (const line of lines) {
+    const row = rowOfLine(line);
+    const isTaken = row.id !== null && above.has(row.id);
+    const isOrphan = row.parent !== null && !above.has(row.parent);
+    if (row.id !== null) above.add(row.id);
+    rows.push({
+      ...row,
+      id: isTaken ? null : row.id,
+      parent: isTaken || isOrphan ? null : row.parent,
+      isPlain: row.isPlain && !isTaken && !isOrphan,
+    });
+  }
+  return rows;
+}
+
+const decoder = new TextDecoder();
+
+/** Sessions that one statement lists. */
+const PAGE = 200;
+
+interface ListedRow extends FetchedLine {
+  ref: string;
+  modified: Date;
+  /** With microseconds, as the next page needs it. */
+  moment: string;
+  bytes: string;
+  name: string | null;
+  first_message: string | null;
+  updated_at: string | null;
+  last_compaction: string | null;
+}
+
+const LIST = {
+  name: "espalier-list",
+  text: `SELECT s.ref, s.modified, s.modified::text AS moment, s.bytes, s.name, s.first_message, s.updated_at,
+      s.last_compaction, head.line, head.raw
+    FROM espalier.session s
+    LEFT JOIN espalier.line head ON head.session = s.key AND head.position = 0
+    WHERE s.namespace = $1 AND s.original_of IS NULL AND (s.modified, s.ref) < ($2::timestamptz, $3)
+    ORDER BY s.modified DESC, s.ref DESC LIMIT ${PAGE}`,
+};
+
+/**
+ * Sessions, the one written last first. One that is written while they are listed is not listed twice, and not at all
+ * where it would have come later.
+ *
+ * @throws SessionTreeError `unreadable`
+ */
+export async function* listSessions(database: Database, namespace: string): AsyncGenerator<SessionListing> {
+  let before: [string, string] = ["infinity", ""];
+  for (;;) {
+    const values = [namespace, ...before];
+    const rows = await asTroubleOfSession("unreadable", () =>
+      persistently(database, () => database.query<ListedRow>(LIST, values)),
+    );
+    for (const row of rows) yield listing(row);
+    const last = rows.at(-1);
+    if (!last || rows.length < PAGE) return;
+    before = [last.moment, last.ref];
+  }
+}
+
+function listing(row: ListedRow): SessionListing {
+  const header = headerOf(row);
+  return {
+    id: header?.id ?? "",
+    ref: row.ref,
+    cwd: header?.cwd ?? "",
+    name: row.name || null,
+    firstMessage: row.first_message,
+    modified: new Date(row.modified).toISOString(),
+    updatedAt: row.updated_at,
+    lastCompaction: row.last_compaction,
+    bytes: Number(row.bytes),
+    parent: header?.parent ?? null,
+  };
+}
+
+/** A session that was brought to the current format. */
+interface UpgradedSession {
+  place: SessionPlace;
+  extent: Extent;
+  isPlain: boolean;
+}
+
+/** What the session row of an original says of itself; what is not named here is as in the session. */
+const MARK = {
+  text: `UPDATE espalier.session AS original SET original_of = own.key, lines = own.lines, bytes = own.bytes,
+      plain = false, created = own.created, modified = own.modified, name = own.name,
+      first_message = own.first_message, updated_at = own.updated_at, last_compaction = own.last_compaction
+    FROM espalier.session AS own WHERE own.key = $1 AND original.key = $2`,
+};
+
+/**
+ * Brings a session of an old format to the current one, as it reads, all of it or nothing. What stood there keeps its
+ * lines, under the name that the seam has for it. Whoever had the session open finds another one in its place.
+ *
+ * @param seen what there was when it was read
+ * @throws SessionTreeError `changed` where it is another one by now; `exists` where the name for what stood there is taken
+ */
+export function upgradeSession(
+  database: Database,
+  place: SessionPlace,
+  seen: Extent,
+  { view, from }: UpgradedLog,
+): Promise<UpgradedSession> {
+  const { key, ref } = place;
+  const made = randomUUID();
+  const name = `${ref}.v${from}`;
+  const original = { key: sessionKey(namespaceOf(place), name), ref: name, made: place.made };
+  const rows = currentRows(view);
+  const isPlain = rows.every((row) => row.isPlain);
+  return persistently(database, () =>
+    database.transaction(async (connection) => {
+      const now = await held(connection, key);
+      // An attempt whose end nobody heard of has done it.
+      if (now?.made === made) return { place: { key, ref, made }, extent: now.extent, isPlain };
+      if (now?.made !== place.made || now.extent.lines !== seen.lines) throw replaced(ref);
+      await insertSession(connection, namespaceOf(place), original, name);
+      await connection.query(MARK, [key, original.key]);
+      await connection.query({ text: "UPDATE espalier.line SET session = $2 WHERE session = $1" }, [
+        key,
+        original.key,
+      ]);
+      await connection.query(
+        { text: "UPDATE espalier.session SET made = $2, lines = 0, bytes = 0, plain = true WHERE key = $1" },
+        [key, made],
+      );
+      const extent = await insertAll(connection, { key, ref, made }, rows);
+      return { place: { key, ref, made }, extent, isPlain };
+    }),
+  );
+}
+
+/** The session's row, which nobody else changes until the commit. */
+async function held(connection: Connection, key: string) {
+  const [row] = await connection.query<ExtentRow & { made: string }>(
+    { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },
+    [key],
+  );
+  return row && { made: row.made, extent: extentOf(row) };
+}
+
+/** The error for a session of an old format that is not what was read of it any more. */
+export const replaced = (ref: string) =>
+  new SessionTreeError(
+    "changed",
+    `${ref} was brought to the current format by somebody else, or removed; open it again.`,
+  );
