@@ -1,7 +1,6 @@
-import type { DraftOptions } from "../import-draft.ts";
-import type { ScratchArea } from "../scratch/scratch-area.ts";
-import type { ScratchColumn } from "../scratch/scratch-column.ts";
-import { LineKind } from "./line-kind.ts";
+import type { DraftOptions } from "../import/draft.ts";
+import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
+import { LineKind } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
 
 /** How far up a line of the same answer is looked for: results and attachments can stand between two. */

@@ -1,26 +1,18 @@
 import type { Entry } from "@espalier/session-tree";
-import type { DraftOptions } from "../import-draft.ts";
-import { idFromText } from "../import-ids.ts";
-import type { ImportIssues } from "../import-issue.ts";
-import type { ScratchArea } from "../scratch/scratch-area.ts";
-import type { ScratchColumn } from "../scratch/scratch-column.ts";
+import type { DraftOptions } from "../import/draft.ts";
+import { type EntryBody, entryOf, idFromText, readTime, type SourceTime } from "../import/entry.ts";
+import type { ImportIssues } from "../import/issue.ts";
+import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
 import { AnswerParts } from "./answer-parts.ts";
-import { AsideLines } from "./aside-lines.ts";
-import { type Boundary, metadataOf } from "./boundaries.ts";
-import type { ClaudeCodeFile } from "./claude-code-file.ts";
-import type { Line } from "./hearing.ts";
-import { keptLines, rowsOnPath } from "./kept-lines.ts";
-import { leafRow } from "./leaf-row.ts";
-import { LineBodies, speaks } from "./line-bodies.ts";
-import { hasPlace, LineKind, LineMark } from "./line-kind.ts";
+import { LineBodies, speaks } from "./bodies.ts";
+import type { ClaudeCodeFile } from "./file.ts";
+import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
-import { type Place, Placement } from "./placement.ts";
-import { lineIds, type Shoot, Trunk } from "./trunk.ts";
-import { holdsResult } from "./user-bodies.ts";
+import { type Boundary, metadataOf, type Place, Placement } from "./places.ts";
+import { AsideLines, holdsResult } from "./user-bodies.ts";
 
 /** How far a line of the conversation is followed through lines of sub-agents. */
 const REACH = 10_000;
-
 const ROOT: Place = { row: -1, unfollowed: [] };
 
 /** One pass over the rows of one session: each becomes its entries, what it follows first. */
@@ -201,6 +193,7 @@ export class Conversation {
 }
 
 const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
+
 /** A mark where lines were lost: what follows it stood next in the file, and did not follow what is above it. */
 function gapMark(id: string): Shoot {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
@@ -208,3 +201,176 @@ function gapMark(id: string): Shoot {
 
 const CYCLE = "Lines follow one another in a circle; this one stands as a root.";
 const KEPT_ELSEWHERE = "Lines that a compaction keeps are not above it; it does without them.";
+
+/** What a compaction leaves in the context, on its path. */
+interface KeptLines {
+  /** The row of the first entry that stays; -1 when nothing does. */
+  first: number;
+  /** Rows behind the first one that say something and do not stay. */
+  leftOut: number[];
+  /** How many of the lines to be kept are not on the path. */
+  elsewhere: number;
+}
+
+/**
+ * Finds the lines that a compaction keeps on the path that ends in `above`. A compaction here keeps everything from one
+ * entry on; there it names each line. What lies between and is not named has to be left out one by one.
+ */
+function keptLines(
+  boundary: Boundary | undefined,
+  above: number,
+  trunk: Trunk,
+  placement: Placement,
+): KeptLines {
+  const kept = new Set(boundary?.kept.map((row) => placement.entryRow(row)));
+  const lowest = lowestOf(kept);
+  const path: number[] = [];
+  let missing = kept.size;
+  for (let row = above; missing > 0 && row >= lowest; row = trunk.parent(row)) {
+    path.push(row);
+    if (kept.has(row)) missing--;
+  }
+  const firstAt = path.findLastIndex((row) => kept.has(row));
+  const leftOut = path.slice(0, Math.max(0, firstAt)).filter((row) => !kept.has(row) && trunk.speaks(row));
+  return { first: path[firstAt] ?? -1, leftOut: leftOut.reverse(), elsewhere: missing };
+}
+
+/** Those of some rows that are on the path that ends in `above`. */
+function rowsOnPath(rows: readonly number[], above: number, trunk: Trunk): number[] {
+  if (rows.length === 0) return [];
+  const lowest = lowestOf(rows);
+  const path = new Set<number>();
+  for (let row = above; row >= lowest; row = trunk.parent(row)) path.add(row);
+  return rows.filter((row) => path.has(row));
+}
+
+/** A loop: a call has no room for a hundred thousand arguments. */
+function lowestOf(rows: Iterable<number>): number {
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const row of rows) lowest = Math.min(lowest, row);
+  return lowest;
+}
+
+/** The row that is the leaf, by the file: the last line with nothing below it. -1 when there is none. */
+function leafRow(table: LineTable, isOfSession: (row: number) => boolean): number {
+  let last = NONE;
+  for (let row = table.length - 1; row >= 0; row--) {
+    if (!isOfSession(row)) continue;
+    if (last === NONE) last = row;
+    if (!table.has(row, LineMark.followed) && !table.has(row, LineMark.synthetic)) return row;
+  }
+  return last;
+}
+
+const NONE = -1;
+
+/** An entry without its place. */
+export interface Shoot {
+  id: string;
+  body: EntryBody;
+}
+
+/** How many of the newest ids are remembered: a power of two. What follows a row mostly comes soon. */
+const REMEMBERED = 1 << 10;
+
+/** What has been written of a session: what became of each row, and where the next one hangs. */
+class Trunk {
+  /** The time of the line that is being written. */
+  time: SourceTime;
+  readonly #idOf: (row: number) => string;
+  /** The ids under which what follows a row is written, of late: by the row's last digits, with the row. */
+  readonly #lastIds: string[] = [];
+  readonly #lastIdRows: number[] = [];
+  /** The same, where it is not the row's own: compactions. */
+  readonly #otherIds = new Map<number, string>();
+  readonly #parent: ScratchColumn<Int32Array>;
+  /** How many entries a row became; negative when they say nothing to a model. */
+  readonly #count: ScratchColumn<Int32Array>;
+  /** The row that was written last; -1 before the first. */
+  #lastRow = -1;
+  /** State that was written behind that row: what follows the row next hangs under it, not beside it. */
+  #behind: string | undefined;
+
+  /** @param idOf the id of a row's own entry */
+  constructor(area: ScratchArea, time: SourceTime, idOf: (row: number) => string) {
+    this.time = time;
+    this.#idOf = idOf;
+    this.#parent = area.integers(-1);
+    this.#count = area.integers();
+  }
+
+  has(row: number): boolean {
+    return this.#count.get(row) !== 0;
+  }
+
+  /** The row above one that was written; -1 for a root. */
+  parent(row: number): number {
+    return this.#parent.get(row);
+  }
+
+  speaks(row: number): boolean {
+    return this.#count.get(row) > 0;
+  }
+
+  /** The ids of what a row says, given its own id. */
+  ids(row: number, id: string): string[] {
+    return lineIds(id, Math.abs(this.#count.get(row)));
+  }
+
+  /** The id under which what follows a row hangs; null for a root. */
+  under(row: number): string | null {
+    if (row === this.#lastRow && this.#behind !== undefined) return this.#behind;
+    if (row < 0 || !this.has(row)) return null;
+    const place = row % REMEMBERED;
+    if (this.#lastIdRows[place] === row) return this.#lastIds[place]!;
+    return this.#otherIds.get(row) ?? this.#idOf(row);
+  }
+
+  /** Reads the time of a line; a line without one has that of the line before. */
+  at(time: unknown): void {
+    this.time = readTime(time, this.time);
+  }
+
+  /**
+   * The entries of a row, one under the other, below the row `above`.
+   *
+   * @param said.own the id that the row has by itself, where its last entry has that
+   */
+  grow(
+    row: number,
+    above: number,
+    shoots: readonly Shoot[],
+    said: { own: string | undefined; count: number; speaks: boolean },
+  ): Entry[] {
+    let parentId = this.under(above);
+    const entries: Entry[] = [];
+    for (const { id, body } of shoots) {
+      entries.push(entryOf(body, id, parentId, this.time.iso));
+      parentId = id;
+    }
+    const place = row % REMEMBERED;
+    if (parentId !== null) {
+      this.#lastIds[place] = parentId;
+      this.#lastIdRows[place] = row;
+      if (parentId !== said.own) this.#otherIds.set(row, parentId);
+    }
+    this.#parent.set(row, above);
+    this.#count.set(row, said.speaks ? said.count : -said.count);
+    this.#lastRow = row;
+    this.#behind = undefined;
+    return entries;
+  }
+
+  /** State behind the row that was written last. */
+  behind({ id, body }: Shoot): Entry {
+    const entry = entryOf(body, id, this.under(this.#lastRow), this.time.iso);
+    if (body.type !== "session_info") this.#behind = id;
+    return entry;
+  }
+}
+
+/** The ids of so many entries out of one line: the last one, which others follow, has the line's own. */
+function lineIds(id: string, count: number): string[] {
+  if (count === 1) return [id];
+  return Array.from({ length: count }, (_, at) => (at === count - 1 ? id : idFromText(`${id}/${at}`)));
+}

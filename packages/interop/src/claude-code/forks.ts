@@ -1,9 +1,8 @@
 import type { ParentLink } from "@espalier/session-tree";
-import type { Surroundings } from "../import-draft.ts";
-import type { ScratchSpace } from "../scratch/scratch-space.ts";
-import { ClaudeCodeFile, sessionIdOf } from "./claude-code-file.ts";
-import { hasPlace } from "./line-kind.ts";
-import { readSessionFacts } from "./session-facts.ts";
+import type { Surroundings } from "../import/draft.ts";
+import type { ScratchSpace } from "../scratch/space.ts";
+import { ClaudeCodeFile, readSessionFacts, sessionIdOf } from "./file.ts";
+import { hasPlace } from "./line-facts.ts";
 
 /**
  * Finds out which session a file was forked from. A fork made by the library names it in each copied line. One made on

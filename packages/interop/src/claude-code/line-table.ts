@@ -1,9 +1,7 @@
 import { ROOT } from "@espalier/session-tree";
-import { IdBook } from "../scratch/id-book.ts";
-import type { ScratchArea } from "../scratch/scratch-area.ts";
-import type { ScratchColumn } from "../scratch/scratch-column.ts";
-import type { LineFacts } from "./line-facts.ts";
-import { hasPlace, LineKind, LineMark } from "./line-kind.ts";
+import { IdBook } from "../scratch/ids.ts";
+import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
+import { hasPlace, type LineFacts, LineKind, LineMark } from "./line-facts.ts";
 
 /** A parent that is named and nowhere in the file. */
 export const PHANTOM = -3;

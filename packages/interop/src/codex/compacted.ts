@@ -1,11 +1,11 @@
 import { isRecord } from "@espalier/session-tree";
-import { itemText } from "./rollout-line.ts";
-import type { Said } from "./trail.ts";
+import { itemText } from "./rollout.ts";
+import type { Said } from "./thread-history.ts";
 
 type Fields = Record<string, unknown>;
 
 /** What a compaction puts in place of everything before it. */
-export interface Compacted {
+interface Compacted {
   /** What the model reads of the past; undefined where only its provider can read it. */
   summary: string | undefined;
   /** The items that stay, the summary aside; undefined for the first files, where it is what the user said. */

@@ -1,11 +1,14 @@
 import { parseLine, salvageLine, scanLines } from "@espalier/jsonl-stream";
-import type { ImportIssues } from "../import-issue.ts";
-import { LineSeeds } from "./line-seeds.ts";
-import type { LogicalLine } from "./logical-line.ts";
-import { matchCopies } from "./match-copies.ts";
-import type { HistoryBase, RolloutFile } from "./rollout-file.ts";
-import type { RolloutLibrary } from "./rollout-library.ts";
-import { type RolloutLine, readRolloutLine } from "./rollout-line.ts";
+import type { ImportIssues } from "../import/issue.ts";
+import {
+  type HistoryBase,
+  itemText,
+  kindOfRollout,
+  type RolloutFile,
+  type RolloutLibrary,
+  type RolloutLine,
+  readRolloutLine,
+} from "./rollout.ts";
 
 /** Counts the lines of the file that is read, blank ones aside. */
 export interface LineCount {
@@ -126,3 +129,110 @@ function isBehind(
 
 /** Ids come from outside: short, and printable. */
 const shown = (id: string): string => id.replace(/[^\w.-]+/g, "?").slice(0, 64);
+
+/** A line in the history of a thread, wherever it stands. */
+export interface LogicalLine extends RolloutLine {
+  /** Names the line, the same in every thread that has it. */
+  seed: string;
+  /** In the file that is read, from 1; null for a line of another one. */
+  lineNumber: number | null;
+  /** True when another thread wrote it first. */
+  isInherited: boolean;
+}
+
+/**
+ * Names the lines of one file, so that ids made of the names are the same each time the file is read: also when it was
+ * rewritten by a newer version of the agent, which keeps times and order. A name is the file's id, the time, the kind,
+ * and a count of lines that agree in all of these.
+ */
+class LineSeeds {
+  readonly #segment: string;
+  #time = "";
+  readonly #counts = new Map<string, number>();
+
+  constructor(segment: string) {
+    this.#segment = segment;
+  }
+
+  next(line: RolloutLine, lineNumber: number): string {
+    const kind = kindOfRollout(line);
+    const { timestamp } = line;
+    // A clock that was set back could give a name twice.
+    if (timestamp === undefined || timestamp < this.#time) return `${this.#segment}#${lineNumber}`;
+    if (timestamp !== this.#time) {
+      this.#time = timestamp;
+      this.#counts.clear();
+    }
+    const count = this.#counts.get(kind) ?? 0;
+    this.#counts.set(kind, count + 1);
+    return `${this.#segment}@${timestamp}/${kind}/${count}`;
+  }
+}
+
+/** How many lines of the original a copy may lack before a line. */
+const LOOK_AHEAD = 64;
+
+/**
+ * Tells the lines that a fork copied from those it wrote itself. Copies got the time of the copying: they get back name
+ * and time of their original, so that both are one entry.
+ */
+function* matchCopies(
+  lines: Iterable<LogicalLine>,
+  original: Iterable<LogicalLine>,
+  originalThread: string,
+): Generator<LogicalLine, void> {
+  const ahead = new Ahead(original);
+  let misses = 0;
+  // The fork's own header stands in front of the copies, and belongs behind them.
+  let header: LogicalLine | undefined;
+  let isFirst = true;
+  for (const line of lines) {
+    if (isFirst && line.payload["id"] !== originalThread) header = line;
+    else {
+      // When so many lines in a row are none, the copy has ended.
+      const match = misses > LOOK_AHEAD ? undefined : ahead.find(line);
+      misses = match ? 0 : misses + 1;
+      if (!match && header) yield header;
+      if (!match) header = undefined;
+      yield match ? { ...line, seed: match.seed, timestamp: match.timestamp, isInherited: true } : line;
+    }
+    isFirst = false;
+  }
+  if (header) yield header;
+}
+
+/** The lines of the original that come next, with what they say. */
+class Ahead {
+  readonly #lines: Iterator<LogicalLine>;
+  readonly #waiting: { line: LogicalLine; key: string }[] = [];
+
+  constructor(lines: Iterable<LogicalLine>) {
+    this.#lines = lines[Symbol.iterator]();
+  }
+
+  /** The next line that says the same; those before it are passed over. */
+  find(line: LogicalLine): LogicalLine | undefined {
+    const key = contentKey(line);
+    for (let at = 0; at < LOOK_AHEAD; at++) {
+      if (at === this.#waiting.length) {
+        const next = this.#lines.next();
+        if (next.done) return undefined;
+        this.#waiting.push({ line: next.value, key: contentKey(next.value) });
+      }
+      if (this.#waiting[at]!.key === key) return this.#waiting.splice(0, at + 1)[at]!.line;
+    }
+    return undefined;
+  }
+}
+
+/** What a line says, without what copying or rewriting may change. */
+function contentKey(line: RolloutLine): string {
+  const { payload } = line;
+  const kind = kindOfRollout(line);
+  const { call_id, encrypted_content, role, id } = payload;
+  if (typeof call_id === "string") return `${kind} ${call_id}`;
+  if (typeof encrypted_content === "string") return `${kind} ${encrypted_content}`;
+  if (typeof role === "string") return `${kind} ${role} ${itemText(payload)}`;
+  if (line.type === "session_meta") return `${kind} ${String(id)}`;
+  return `${kind} ${JSON.stringify(payload)}`;
+}

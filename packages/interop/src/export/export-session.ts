@@ -1,10 +1,24 @@
-import type { Redact } from "@espalier/session-tree";
-import { exportJson } from "./export-json.ts";
-import { exportJsonl } from "./export-jsonl.ts";
-import { exportMarkdown } from "./export-markdown.ts";
-import { exportRequest, requestExports } from "./export-request.ts";
-import { type ExportableSession, ExportSource } from "./export-source.ts";
-import { rowsAlong } from "./path-lines.ts";
+import { jsonText } from "@espalier/jsonl-stream";
+import {
+  buildSessionContext,
+  type ContextMessage,
+  type Entry,
+  type Redact,
+  type Redactor,
+  redactMessage,
+  referenceIssues,
+  type SessionContext,
+  type SessionHeader,
+  type SessionIssue,
+  sessionName,
+} from "@espalier/session-tree";
+import { toAiSdk } from "../formats/ai-sdk.ts";
+import { toAnthropic } from "../formats/anthropic.ts";
+import type { ConversationSource } from "../formats/conversation.ts";
+import { toOpenaiChat } from "../formats/openai-chat.ts";
+import { toOpenaiResponses } from "../formats/openai-responses.ts";
+import { exportMarkdown } from "./markdown.ts";
+import { type ExportableSession, ExportSource, rowsAlong } from "./source.ts";
 
 /**
  * - `json`: one `SessionDocument`; `jsonl`: lines of the session format, which open as a session
@@ -56,3 +70,118 @@ export function* exportSession(
   if (format === "markdown") return yield* exportMarkdown(source, all);
   return yield* exportRequest(source, requestExports[format]);
 }
+
+/**
+ * Lines of the session format. Lines are the log's own bytes; redacted ones are written anew, and one that can no longer
+ * be read gives its place only, since nobody can say what of it is to be hidden. Returns how many entries those are.
+ */
+function* exportJsonl(source: ExportSource, rows: readonly number[]): Generator<string, number> {
+  const { tree, header } = source;
+  if (header) yield `${jsonText(header)}\n`;
+  for (const row of rows) {
+    yield source.redactor
+      ? `${jsonText(source.entryAt(row))}\n`
+      : `${decoder.decode(tree.bytesAt(row)).trimEnd()}\n`;
+  }
+  return rows.length;
+}
+
+const decoder = new TextDecoder();
+
+/** A whole session as one JSON value. */
+export interface SessionDocument {
+  format: "espalier-session";
+  /** Of this shape. */
+  version: 1;
+  /** The first line; null where the log has none. */
+  session: SessionHeader | null;
+  name: string | null;
+  leafId: string | null;
+  /** In file order, each as its line says; one that can no longer be read has the type `damaged`. */
+  entries: Entry[];
+  /** What is wrong with lines and references; empty for a sound session. */
+  issues: SessionIssue[];
+}
+
+/** A {@link SessionDocument}, one entry a line; returns how many those are. */
+function* exportJson(source: ExportSource, rows: readonly number[]): Generator<string, number> {
+  const { tree, header, endId } = source;
+  const name = sessionName(tree);
+  yield* jsonFields({
+    format: "espalier-session",
+    version: 1,
+    session: header,
+    name: name === undefined ? null : source.text(name),
+    leafId: endId,
+    entries: entriesOf(source, rows),
+    issues: [...tree.issues, ...referenceIssues(tree)],
+  } satisfies Record<keyof SessionDocument, unknown>);
+  return rows.length;
+}
+
+function* entriesOf(source: ExportSource, rows: readonly number[]): Generator<Entry> {
+  for (const row of rows) yield source.entryAt(row);
+}
+
+/** Formats in which a context can be exported as a request. */
+const requestExports = {
+  anthropic: toAnthropic,
+  openai: toOpenaiChat,
+  "openai-responses": toOpenaiResponses,
+  "ai-sdk": toAiSdk,
+} satisfies Record<string, (source: ConversationSource) => object>;
+
+/**
+ * The request that the context at the end of the path makes, one message a line. Returns how many entries the context
+ * is made of.
+ * @throws SessionTreeError `empty-context` when nothing there says anything to a model
+ */
+function* exportRequest(
+  source: ExportSource,
+  write: (source: ConversationSource) => object,
+): Generator<string, number> {
+  const context = buildSessionContext(source.tree, source.endId);
+  yield* jsonFields(write(source.redactor ? redactContext(context, source.redactor) : context));
+  return new Set(context.sources).size;
+}
+
+/** A context without what must not be seen. Reasoning that was signed behind a change cannot be sent any more. */
+function redactContext(context: SessionContext, redactor: Redactor): SessionContext {
+  let changed = false;
+  const prefixChanged: boolean[] = [];
+  const messages = context.messages.map((message, index): ContextMessage => {
+    const redacted = redactMessage(message, redactor);
+    changed ||= redacted !== message;
+    prefixChanged.push(changed || context.prefixChanged[index] === true);
+    return redacted;
+  });
+  return { ...context, messages, prefixChanged };
+}
+
+/**
+ * An object as JSON text in pieces: each field on a line, and each element of a field that is a list or a generator, so
+ * that a long list is never one string. Fields that are undefined are left out.
+ */
+function* jsonFields(fields: object): Generator<string> {
+  let separator = "{\n";
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === undefined) continue;
+    yield `${separator}${JSON.stringify(name)}: `;
+    if (isIterable(value)) yield* jsonList(value);
+    else yield jsonText(value);
+    separator = ",\n";
+  }
+  yield separator === "{\n" ? "{}\n" : "\n}\n";
+}
+
+function* jsonList(values: Iterable<unknown>): Generator<string> {
+  let separator = "[\n";
+  for (const value of values) {
+    yield `${separator}${jsonText(value)}`;
+    separator = ",\n";
+  }
+  yield separator === "[\n" ? "[]" : "\n]";
+}
+
+const isIterable = (value: unknown): value is Iterable<unknown> =>
+  typeof value === "object" && value !== null && Symbol.iterator in value;

@@ -1,6 +1,6 @@
-import { anthropicNative } from "./to-anthropic.ts";
-import { openaiChatNative } from "./to-openai-chat.ts";
-import { openaiResponsesNative } from "./to-openai-responses.ts";
+import { anthropicNative } from "./anthropic.ts";
+import { openaiChatNative } from "./openai-chat.ts";
+import { openaiResponsesNative } from "./openai-responses.ts";
 
 /**
  * Formats for `buildRequest`, by the names that the command line gives them: as those of `@espalier/session-tree`, and

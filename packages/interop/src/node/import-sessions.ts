@@ -1,23 +1,32 @@
 import { resolve } from "node:path";
 import { JsonlError } from "@espalier/jsonl-stream";
 import {
+  type CompactionEntry,
+  type ContextMessage,
+  compaction,
+  contextOfPath,
+  type Entry,
+  kindOf,
   type Redact,
   Redactor,
   redactText,
   type SessionStore,
   SessionTreeError,
 } from "@espalier/session-tree";
-import { InteropError } from "../import-error.ts";
-import { type ImportIssueKind, ImportIssues } from "../import-issue.ts";
-import { ScratchSpace } from "../scratch/scratch-space.ts";
-import { type PlannedFile, planImport } from "./import-plan.ts";
-import { type ImportReport, skippedReport } from "./import-report.ts";
-import type { Environment } from "./local-agent.ts";
-import { SessionCatalogue } from "./session-catalogue.ts";
-import { SourceFiles } from "./source-files.ts";
-import { type Summarize, summariseOpaque } from "./summarise-opaque.ts";
-import { TemporaryFile } from "./temporary-file.ts";
-import { type Destination, writeDraft } from "./write-draft.ts";
+import {
+  InteropError,
+  type SessionDraft,
+  type SessionImporter,
+  type SourceFile,
+  type Surroundings,
+} from "../import/draft.ts";
+import { mentions } from "../import/entry.ts";
+import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
+import { ScratchSpace } from "../scratch/space.ts";
+import { agentOfFile, type Environment, type LocalAgent, localAgents, openOrNothing } from "./agents.ts";
+import { type FoundFile, factsOf, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
+import { SessionCatalogue } from "./update-session.ts";
+import { type Destination, type ImportReport, skippedReport, writeDraft } from "./write-draft.ts";
 
 /** Where imported sessions go, which ones, and what of them is written. */
 export interface ImportOptions {
@@ -130,4 +139,154 @@ function isTooLong(error: unknown): boolean {
     (error as { code?: unknown } | undefined)?.code === "ERR_STRING_TOO_LONG" ||
     (error instanceof RangeError && error.message === "Invalid string length")
   );
+}
+
+/** A file that will be read, or a place that could not be looked at. */
+interface PlannedFile {
+  path: string;
+  /** Why nothing can be read there. */
+  problem?: InteropError;
+  /** Undefined for a file that no importer knows, and for one that cannot be opened: reading it will say why. */
+  importer: SessionImporter | undefined;
+}
+
+/**
+ * Which files an import will read, and with which importer: those of an agent's own folders, those below a folder, or
+ * one file.
+ *
+ * @throws InteropError `not-found`, `unreadable`
+ */
+function planImport(
+  what: string,
+  files: SourceFiles,
+  env: Environment,
+  scratch: ScratchSpace,
+): PlannedFile[] {
+  const agent = localAgents.find((candidate) => candidate.agent === what);
+  if (!agent) return planPath(resolve(what), files, scratch);
+  const folders = agent.folders(env);
+  const skipped = new SkippedPlaces();
+  const found = folders.flatMap((folder) => findFiles(folder, agent.isSession, skipped.add));
+  if (found.length > 0) return [...planAgent(agent, found, files, scratch), ...skipped.places];
+  if (skipped.places.length > 0) return skipped.places;
+  const message = `There are no sessions of ${what} in ${folders.join(" and ")}; give the path of a file or folder.`;
+  throw new InteropError("not-found", message);
+}
+
+function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): PlannedFile[] {
+  if (!factsOf(path)) {
+    const names = localAgents.map(({ agent }) => agent).join(", ");
+    throw new InteropError(
+      "not-found",
+      `There is no file or folder ${path}; give a path, or one of ${names}.`,
+    );
+  }
+  const skipped = new SkippedPlaces();
+  const found = findFiles(path, (file) => localAgents.some((agent) => agent.isSession(file)), skipped.add);
+  const [first] = skipped.places;
+  if (first?.path === path) throw first.problem;
+  const byAgent = new Map<LocalAgent | undefined, FoundFile[]>();
+  for (const file of found) {
+    const agent = agentOfFile(file.path, files);
+    const own = byAgent.get(agent);
+    if (own) own.push(file);
+    else byAgent.set(agent, [file]);
+  }
+  const planned = [...byAgent].flatMap(([agent, own]) =>
+    agent
+      ? planAgent(agent, own, files, scratch)
+      : own.map((file) => ({ path: file.path, importer: undefined })),
+  );
+  return [...planned, ...skipped.places];
+}
+
+/** Collects the places that could not be looked at. */
+class SkippedPlaces {
+  readonly places: PlannedFile[] = [];
+  readonly add = (path: string, problem: InteropError): void => {
+    this.places.push({ path, importer: undefined, problem });
+  };
+}
+
+/** Files around those that are read are a help, and no more: what cannot be looked at there is not there. */
+const nothingSaid = (): void => undefined;
+
+function planAgent(
+  agent: LocalAgent,
+  found: readonly FoundFile[],
+  files: SourceFiles,
+  scratch: ScratchSpace,
+): PlannedFile[] {
+  const near = agent
+    .surroundingsOf(found[0]!.path)
+    .flatMap((place) => findFiles(place, agent.isSession, nothingSaid))
+    .concat(found);
+  const unique = [...new Map(near.map((file) => [file.path, file])).values()];
+  const surroundings: Surroundings = {
+    files: agent.inOrder(unique).map(({ path }) => path),
+    open: (path) => openOrNothing(path, files),
+    scratch,
+  };
+  const importer = agent.importer(surroundings);
+  return agent.inOrder(found).map(({ path }) => ({ path, importer }));
+}
+
+/** Writes a summary of messages. */
+export type Summarize = (messages: ContextMessage[]) => Promise<string>;
+
+/**
+ * Readable summaries, by entry, for compactions whose own only their provider can read: the originals still stand in the
+ * file. Costs a pass over it. A summary that fails leaves the excerpts that stand there otherwise, and is told.
+ *
+ * @param rehearse reads the source once more: a draft can be read only once
+ */
+async function summariseOpaque(
+  rehearse: () => Iterable<SessionDraft>,
+  { view }: SourceFile,
+  summarize: Summarize,
+  tell: (message: string) => void,
+): Promise<Map<string, string>> {
+  const summaries = new Map<string, string>();
+  if (!mentions(view, /"type":\s*"compacted"/)) return summaries;
+  const path = new PathSoFar();
+  const [rehearsal] = rehearse();
+  if (!rehearsal) return summaries;
+  for (const entry of rehearsal.entries()) {
+    if (entry instanceof Uint8Array) continue;
+    if (compaction.is(entry) && isOpaque(entry)) {
+      try {
+        summaries.set(entry.id, await summarize(path.messages(entry.parentId)));
+      } catch (error) {
+        tell(
+          `A summary could not be written (${error instanceof Error ? error.message : String(error)}); excerpts stand in its place.`,
+        );
+      }
+    }
+    path.add(entry);
+  }
+  return summaries;
+}
+
+const isOpaque = ({ details }: CompactionEntry): boolean =>
+  (details as { opaqueSummary?: unknown } | undefined)?.opaqueSummary === true;
+
+/** The entries on the path of the entry that was read last. */
+class PathSoFar {
+  readonly #entries: Entry[] = [];
+
+  /** What a model reads at a place on the path. */
+  messages(leafId: string | null): ContextMessage[] {
+    this.#backTo(leafId);
+    return contextOfPath(this.#entries).messages;
+  }
+
+  add(entry: Entry): void {
+    if (!kindOf(entry).movesLeaf) return;
+    this.#backTo(entry.parentId);
+    this.#entries.push(entry);
+  }
+
+  #backTo(id: string | null): void {
+    this.#entries.length = this.#entries.findLastIndex((entry) => entry.id === id) + 1;
+  }
 }

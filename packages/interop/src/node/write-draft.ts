@@ -1,13 +1,23 @@
-import { redactFolder, type SessionLog, type SessionStore } from "@espalier/session-tree";
-import type { SessionDraft } from "../import-draft.ts";
-import type { ScratchSpace } from "../scratch/scratch-space.ts";
-import type { SessionCounts } from "../session-counts.ts";
-import type { DraftWriting } from "./draft-lines.ts";
-import { type ImportReport, skippedReport } from "./import-report.ts";
-import { NewSession } from "./new-session.ts";
-import type { SessionCatalogue } from "./session-catalogue.ts";
-import { updateSession } from "./update-session.ts";
-import { WrittenSession } from "./written-session.ts";
+import {
+  type Entry,
+  kindOf,
+  type Redactor,
+  redactFolder,
+  type SessionLog,
+  type SessionStore,
+} from "@espalier/session-tree";
+import { CountingEntries, type SessionCounts, type SessionDraft } from "../import/draft.ts";
+import type { ImportIssue } from "../import/issue.ts";
+import type { ScratchSpace } from "../scratch/space.ts";
+import {
+  type DraftWriting,
+  draftLine,
+  leafBehind,
+  leafLine,
+  type SessionCatalogue,
+  updateSession,
+  WrittenSession,
+} from "./update-session.ts";
 
 /** Where drafts are written. */
 export interface Destination extends DraftWriting {
@@ -81,5 +91,92 @@ function report(
     branches,
     compactions,
     issues: draft.issues.list(),
+  };
+}
+
+/** A session that is written for the first time: its lines one at a time, counted as they go. */
+class NewSession {
+  readonly #written = new CountingEntries();
+  readonly #draft: SessionDraft;
+  readonly #items: Generator<Entry | Uint8Array, void>;
+  /** Items that were looked at before they are written. */
+  readonly #first: (Entry | Uint8Array)[] = [];
+  readonly #redactor: Redactor | undefined;
+
+  constructor(draft: SessionDraft, { redactor, summaries }: DraftWriting) {
+    this.#draft = draft;
+    this.#redactor = redactor;
+    this.#items = draft.entries(summaries ? { summaries } : {});
+  }
+
+  /** What is in it; complete with the lines. Lines that are copied are counted by who copies them. */
+  get counts(): SessionCounts {
+    return this.#draft.counts ?? this.#written;
+  }
+
+  /** Whether anything is said in it; a session of notes alone is none. */
+  hasConversation(): boolean {
+    for (let next = this.#items.next(); !next.done; next = this.#items.next()) {
+      this.#first.push(next.value);
+      if (next.value instanceof Uint8Array || kindOf(next.value).toMessages) return true;
+    }
+    return false;
+  }
+
+  /** The lines, with a last one that sets the leaf where those before leave it elsewhere. */
+  *lines(): Generator<string | Uint8Array, void> {
+    let leafId: string | null = null;
+    for (const items of [this.#first, this.#items]) {
+      for (const item of items) {
+        if (item instanceof Uint8Array) {
+          yield item;
+        } else {
+          this.#written.add(item);
+          leafId = leafBehind(item, leafId);
+          yield draftLine(item, this.#draft, this.#redactor);
+        }
+      }
+    }
+    const { leafId: target } = this.#draft;
+    if (target === undefined || target === leafId) return;
+    this.#written.entries++;
+    yield leafLine(target);
+  }
+}
+
+/** What became of one session of another agent. */
+export interface ImportReport {
+  /** The file it was read from. */
+  source: string;
+  agent: string | null;
+  /** Where it is kept here; null when nothing was written. */
+  file: string | null;
+  /** Its id here. */
+  sessionId: string | null;
+  /** `unchanged`: all of it was here already. `skipped`: there was nothing to import, the issues say why. */
+  status: "created" | "updated" | "unchanged" | "skipped";
+  /** Entries of the session here, those that were added since included. */
+  entries: number;
+  /** Entries that this import wrote. */
+  added: number;
+  branches: number;
+  compactions: number;
+  /** What could not be mapped and why, and what was mapped in another way than it stood. */
+  issues: ImportIssue[];
+}
+
+/** The report of a file that gave nothing. */
+export function skippedReport(source: string, agent: string | null, issues: ImportIssue[]): ImportReport {
+  return {
+    source,
+    agent,
+    file: null,
+    sessionId: null,
+    status: "skipped",
+    entries: 0,
+    added: 0,
+    branches: 0,
+    compactions: 0,
+    issues,
   };
 }

@@ -1,6 +1,7 @@
 import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
+  ID_LENGTH,
   isRecord,
   LineIntake,
   type LinesAgain,
@@ -11,16 +12,22 @@ import {
   type SessionHeader,
   type SessionIssue,
   type SessionLine,
+  type UpgradeMemory,
 } from "@espalier/session-tree";
-import { ALONE, type SessionDraft, type SessionImporter } from "../import-draft.ts";
-import { sessionIdFromSource } from "../import-ids.ts";
-import { type ImportIssueKind, ImportIssues } from "../import-issue.ts";
-import { type SourceFile, sourceName } from "../import-source.ts";
-import { ScratchArea } from "../scratch/scratch-area.ts";
+import {
+  ALONE,
+  countRows,
+  type SessionCounts,
+  type SessionDraft,
+  type SessionImporter,
+  type SourceFile,
+  sourceName,
+} from "../import/draft.ts";
+import { sessionIdFromSource } from "../import/entry.ts";
+import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
+import { IdRows } from "../scratch/ids.ts";
 import { ScratchIndex } from "../scratch/scratch-index.ts";
-import { ScratchSpace } from "../scratch/scratch-space.ts";
-import { countRows, type SessionCounts } from "../session-counts.ts";
-import { ScratchUpgradeMemory } from "./upgrade-memory.ts";
+import { ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
 
 /**
  * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`), whose format is ours: lines are copied as they
@@ -208,4 +215,43 @@ const NO_HEADER = "The file has no header; one was made for it, without a folder
 function isHeader(bytes: Uint8Array): boolean {
   const parsed = parseLine(bytes);
   return parsed.ok && parseHeader(parsed.value) !== undefined;
+}
+
+/** What upgrading a file of version 1 remembers of its lines, in scratch space. */
+class ScratchUpgradeMemory implements UpgradeMemory {
+  readonly #area: ScratchArea;
+  /** By place; empty where a line is no entry. */
+  readonly #ids: ScratchTexts;
+  readonly #taken: IdRows;
+
+  constructor(area: ScratchArea) {
+    this.#area = area;
+    this.#ids = new ScratchTexts(area);
+    this.#taken = new IdRows(area);
+  }
+
+  get length(): number {
+    return this.#ids.length;
+  }
+
+  add(id: string | undefined): void {
+    this.#ids.add(id ?? "");
+  }
+
+  idAt(place: number): string | undefined {
+    return this.#ids.get(place) || undefined;
+  }
+
+  take(id: string): void {
+    // Any other can be in nobody's way.
+    if (id.length !== ID_LENGTH) return;
+    this.#area.hash.hashText(id);
+    if (this.#taken.find(this.#area.hash) < 0) this.#taken.add(this.#area.hash, -1);
+  }
+
+  isTaken(id: string): boolean {
+    if (this.#taken.length === 0) return false;
+    this.#area.hash.hashText(id);
+    return this.#taken.find(this.#area.hash) >= 0;
+  }
 }

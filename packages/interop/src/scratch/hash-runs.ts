@@ -1,5 +1,4 @@
-import type { ScratchArea } from "./scratch-area.ts";
-import type { ScratchColumn } from "./scratch-column.ts";
+import type { ScratchArea, ScratchColumn } from "./space.ts";
 
 /** How many are sorted at a time, in memory. */
 const BATCH = 1 << 14;

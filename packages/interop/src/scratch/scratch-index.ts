@@ -1,8 +1,6 @@
-import type { IdHash, IdHashes, RowIndex, WaitingRows } from "@espalier/session-tree";
-import { ROOT } from "@espalier/session-tree";
-import { IdRows } from "./id-rows.ts";
-import type { ScratchArea } from "./scratch-area.ts";
-import type { ScratchColumn } from "./scratch-column.ts";
+import { type IdHash, type IdHashes, ROOT, type RowIndex, type WaitingRows } from "@espalier/session-tree";
+import { IdRows } from "./ids.ts";
+import type { ScratchArea, ScratchColumn } from "./space.ts";
 
 /** The rows of a log in scratch space: for one that is read once, however long it is. */
 export class ScratchIndex implements RowIndex {

@@ -1,0 +1,264 @@
+import { type ByteView, LONGEST_PARSED, parseLine, scanLines } from "@espalier/jsonl-stream";
+import { contentBlocks, type Entry, isRecord, type ToolCallBlock } from "@espalier/session-tree";
+import { LineReader, type SourceFile, sourceName } from "../import/draft.ts";
+import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
+import { ImportIssues } from "../import/issue.ts";
+import { HashRuns } from "../scratch/hash-runs.ts";
+import { ScratchArea, type ScratchSpace } from "../scratch/space.ts";
+import { AnswerParts } from "./answer-parts.ts";
+import { type Line, LineMark } from "./line-facts.ts";
+import { Boundaries, Sidechains } from "./places.ts";
+import { type FileLines, originalId, readLineTable } from "./read-lines.ts";
+
+/** Up to this size a file is held in memory while it is read; larger ones are read twice. */
+const KEPT_BYTES = 16 * 1024 * 1024;
+
+/** A file of Claude Code. What it takes to read it all is read when it is first needed. */
+export class ClaudeCodeFile {
+  readonly source: SourceFile;
+  readonly issues = new ImportIssues();
+  /** Complete when the entries of the conversation have been read. */
+  calls: CallBook;
+  callsRead = false;
+  readonly #reader: LineReader;
+  /** Lines of a small file, so that it is parsed once. */
+  readonly #kept = new Map<number, Line>();
+  #facts: SessionFacts | undefined;
+  #lines: FileLines | undefined;
+  #boundaries: Boundaries | undefined;
+  #runs: Sidechains | undefined;
+  #answers: AnswerParts | undefined;
+
+  /** True when what is wrong with the lines was told before. */
+  #isTold = false;
+  readonly #space: ScratchSpace;
+  /** What is kept of all lines. */
+  readonly #area: ScratchArea;
+
+  constructor(source: SourceFile, space: ScratchSpace) {
+    this.source = source;
+    this.#space = space;
+    this.#area = new ScratchArea(space);
+    this.calls = new CallBook(this.#area);
+    this.#reader = new LineReader(source.view);
+  }
+
+  get facts(): SessionFacts {
+    this.#facts ??= readSessionFacts(this.source.view);
+    return this.#facts;
+  }
+
+  get lines(): FileLines {
+    this.#lines ??= this.#readLines();
+    return this.#lines;
+  }
+
+  get boundaries(): Boundaries {
+    this.#boundaries ??= new Boundaries(this.lines.table, this.#reader, this.#ear);
+    return this.#boundaries;
+  }
+
+  get runs(): Sidechains {
+    this.#runs ??= new Sidechains(this.lines.table, this.#area);
+    return this.#runs;
+  }
+
+  /** A line, parsed; undefined when it is not JSON after all. */
+  lineAt(row: number): Line | undefined {
+    const kept = this.#kept.get(row);
+    if (kept) return kept;
+    if (this.lines.table.lineLength(row) > LONGEST_PARSED) return undefined;
+    const parsed = parseLine(this.bytesAt(row));
+    return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
+  }
+
+  /** The bytes of a line, or its first `longest`; good until the next line is read. */
+  bytesAt(row: number, longest = Number.POSITIVE_INFINITY): Uint8Array {
+    const { table } = this.lines;
+    return this.#reader.read(table.offset(row), Math.min(table.lineLength(row), longest));
+  }
+
+  /** The id of a row's entry: the one in its line, where it can be one here. */
+  idOf(row: number, line = this.lineAt(row)): string {
+    const { table } = this.lines;
+    const own = line?.["uuid"];
+    if (table.has(row, LineMark.renamed))
+      return idFromText(`${typeof own === "string" ? own : ""}#${table.lineNumber(row)}`);
+    const given = table.has(row, LineMark.claimed) ? originalId(line) : own;
+    if (typeof given === "string" && given !== "") return idFromSource(given);
+    return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber(row)}`);
+  }
+
+  /** Room for what is kept during one pass; whoever asked gives it back. */
+  newArea(): ScratchArea {
+    return new ScratchArea(this.#space);
+  }
+
+  /** When the entries have been read: lines are read anew from now on. */
+  forgetLines(): void {
+    this.#kept.clear();
+  }
+
+  /** Gives back all that is kept of the lines. Whoever still asks has them read once more. */
+  close(): void {
+    this.forgetLines();
+    this.#area.close();
+    this.#lines = undefined;
+    this.#boundaries = undefined;
+    this.#runs = undefined;
+    this.#answers = undefined;
+    this.calls = new CallBook(this.#area);
+    this.callsRead = false;
+    this.#isTold = true;
+  }
+
+  #readLines(): FileLines {
+    const { view } = this.source;
+    const keep = view.size <= KEPT_BYTES ? (row: number, line: Line) => this.#kept.set(row, line) : undefined;
+    return readLineTable(view, this.#area, this.#ear, keep);
+  }
+
+  get #ear(): ImportIssues {
+    return this.#isTold ? new ImportIssues() : this.issues;
+  }
+
+  /** The id of the entry that a row becomes a part of. */
+  entryIdOf(row: number): string {
+    this.#answers ??= new AnswerParts(this.lines.table, this.#area, () => "");
+    return this.idOf(this.#answers.headOf(row));
+  }
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** A file is named after its session; lines that were copied from an older one may name that. */
+export function sessionIdOf({ source, facts }: ClaudeCodeFile): string {
+  const name = sourceName(source.path);
+  return UUID.test(name) ? name : (facts.sessionId ?? name);
+}
+
+/** How many of the newest calls are remembered by name. A result mostly comes soon after its call. */
+const REMEMBERED = 1_024;
+
+/** The calls of a session: what their tools are named, and which row made them. Sub-agents are found by it. */
+class CallBook {
+  readonly #hash: ScratchArea["hash"];
+  /** Names of tools, by call. */
+  readonly #tools = new Map<string, string>();
+  readonly #callers: HashRuns;
+  readonly #agents: HashRuns;
+  readonly #prompts: HashRuns;
+
+  constructor(area: ScratchArea) {
+    this.#hash = area.hash;
+    this.#callers = new HashRuns(area);
+    this.#agents = new HashRuns(area);
+    this.#prompts = new HashRuns(area);
+  }
+
+  /** Takes down the calls of the answer that a row became; returns how many there are. */
+  takeAnswer(answer: Entry, row: number): number {
+    const { message } = answer as Entry & { message?: { content?: unknown } };
+    const calls = contentBlocks(message ?? {}).filter(
+      (block): block is ToolCallBlock => block.type === "toolCall",
+    );
+    for (const { id, name, arguments: input } of calls) {
+      this.#remember(id, name);
+      this.#take(this.#callers, id, row);
+      // The one who hands work to a sub-agent says what is to be done; old files link the two by nothing else.
+      if (isRecord(input) && typeof input["prompt"] === "string")
+        this.#take(this.#prompts, input["prompt"], row);
+    }
+    return calls.length;
+  }
+
+  /** Takes down which sub-agent a result came from. */
+  takeResult(line: Line, toolCallId: string): void {
+    const result = line["toolUseResult"];
+    if (!isRecord(result) || typeof result["agentId"] !== "string") return;
+    const row = this.rowOf(toolCallId);
+    if (row >= 0) this.#take(this.#agents, result["agentId"], row);
+  }
+
+  /** The name of a call's tool, for calls of late. */
+  recentTool(callId: string): string | undefined {
+    return this.#tools.get(callId);
+  }
+
+  /** The row that made a call; -1 when none did. */
+  rowOf(callId: unknown): number {
+    return this.#find(this.#callers, callId);
+  }
+
+  /** The row that called a sub-agent, by whatever is known of it; -1 when none did. */
+  callerOf(run: { toolUseId?: unknown; agentId?: unknown; prompt?: unknown }): number {
+    const byCall = this.rowOf(run.toolUseId);
+    if (byCall >= 0) return byCall;
+    const byAgent = this.#find(this.#agents, run.agentId);
+    return byAgent >= 0 ? byAgent : this.#find(this.#prompts, run.prompt);
+  }
+
+  #remember(callId: string, name: string): void {
+    this.#tools.set(callId, name);
+    if (this.#tools.size <= REMEMBERED) return;
+    const [oldest] = this.#tools.keys();
+    this.#tools.delete(oldest!);
+  }
+
+  #take(book: HashRuns, text: string, row: number): void {
+    this.#hash.hashText(text);
+    book.add(this.#hash, row);
+  }
+
+  #find(book: HashRuns, text: unknown): number {
+    if (typeof text !== "string") return -1;
+    this.#hash.hashText(text);
+    return book.find(this.#hash);
+  }
+}
+
+/** What a file says of its session in its first lines. */
+interface SessionFacts {
+  sessionId: string | undefined;
+  agentId: string | undefined;
+  /** True where no line of the beginning is one of the conversation itself. */
+  isSidechain: boolean;
+  /** The id of the first line that has a place in the tree. Forks keep it. */
+  rootId: string | undefined;
+  cwd: string;
+  version: string | undefined;
+  time: SourceTime;
+}
+
+/** How many lines are looked at: what is wanted stands in each line of the conversation. */
+const LINES = 200;
+
+/** Reads the beginning of a file. */
+export function readSessionFacts(view: ByteView): SessionFacts {
+  const facts: SessionFacts = {
+    sessionId: undefined,
+    agentId: undefined,
+    isSidechain: false,
+    rootId: undefined,
+    cwd: "",
+    version: undefined,
+    time: NO_TIME,
+  };
+  let seen = 0;
+  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
+    if (++seen > LINES) break;
+    const parsed = parseLine(bytes);
+    if (!parsed.ok || !isRecord(parsed.value)) continue;
+    const { sessionId, agentId, uuid, cwd, version, timestamp, isSidechain } = parsed.value;
+    if (typeof sessionId === "string") facts.sessionId ??= sessionId;
+    if (facts.time === NO_TIME) facts.time = readTime(timestamp, NO_TIME);
+    if (typeof uuid !== "string") continue;
+    facts.rootId = uuid;
+    facts.isSidechain = isSidechain === true;
+    if (typeof agentId === "string") facts.agentId = agentId;
+    if (typeof cwd === "string") facts.cwd = cwd;
+    if (typeof version === "string") facts.version = version;
+    if (facts.sessionId !== undefined) break;
+  }
+  return facts;
+}

@@ -1,0 +1,193 @@
+import { parseLine, scanLines } from "@espalier/jsonl-stream";
+import { isRecord } from "@espalier/session-tree";
+import { type SourceFile, type Surroundings, sourceName } from "../import/draft.ts";
+import { ScratchSpace } from "../scratch/space.ts";
+
+type Fields = Record<string, unknown>;
+
+/** The part of another file that comes before this one. */
+export interface HistoryBase {
+  segment: string;
+  /** Bytes of it. */
+  endOffset: number;
+  endOrdinal: number | undefined;
+}
+
+/** How many lines are looked at for the header. */
+const LINES = 50;
+
+/** A rollout and what its header says. */
+export class RolloutFile {
+  readonly source: SourceFile;
+  /** The payload of the first header; empty where there is none. */
+  readonly meta: Fields;
+  readonly timestamp: string | undefined;
+  /** True when there is a line of a rollout at all. */
+  readonly isRollout: boolean;
+
+  constructor(source: SourceFile) {
+    this.source = source;
+    const lines = firstLines(source);
+    const header = lines.find(({ type }) => type === "session_meta");
+    this.meta = header?.payload ?? {};
+    this.timestamp = textOf(this.meta["timestamp"]) ?? lines.find(({ timestamp }) => timestamp)?.timestamp;
+    this.isRollout = lines.length > 0;
+  }
+
+  /** The id of the thread, which several files may share. */
+  get threadId(): string {
+    return textOf(this.meta["id"]) ?? idsInName(this.source.path).thread ?? sourceName(this.source.path);
+  }
+
+  /** The id of this file, by which others name it. */
+  get segment(): string {
+    return idsInName(this.source.path).segment ?? this.threadId;
+  }
+
+  get forkedFrom(): string | undefined {
+    return textOf(this.meta["forked_from_id"]);
+  }
+
+  get base(): HistoryBase | undefined {
+    const base = this.meta["history_base"];
+    if (!isRecord(base) || typeof base["thread_id"] !== "string") return undefined;
+    const { end_byte_offset: offset, end_ordinal_exclusive: ordinal } = base;
+    return {
+      segment: base["thread_id"],
+      endOffset: typeof offset === "number" ? offset : 0,
+      endOrdinal: typeof ordinal === "number" ? ordinal : undefined,
+    };
+  }
+}
+
+const ID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}";
+const NAME = new RegExp(`(${ID})(?:_(${ID}))?$`);
+
+/** The ids in the name of a rollout: of the thread, and of the segment, which is the thread's where it names none. */
+function idsInName(path: string): { thread?: string; segment?: string } {
+  const [, thread, segment] = NAME.exec(sourceName(path)) ?? [];
+  return thread === undefined ? {} : { thread, segment: segment ?? thread };
+}
+
+const textOf = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+function firstLines({ view }: SourceFile): RolloutLine[] {
+  const lines: RolloutLine[] = [];
+  let seen = 0;
+  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
+    if (++seen > LINES) break;
+    const parsed = parseLine(bytes);
+    const line = parsed.ok ? readRolloutLine(parsed.value) : undefined;
+    if (line) lines.push(line);
+    if (line?.type === "session_meta") break;
+  }
+  return lines;
+}
+
+/** The other rollouts, found by what lines call them. */
+export class RolloutLibrary {
+  readonly #surroundings: Surroundings;
+  /** Room for what is kept of each turn. */
+  readonly scratch: ScratchSpace;
+  #paths: Map<string, string> | undefined;
+
+  constructor(surroundings: Surroundings) {
+    this.#surroundings = surroundings;
+    this.scratch = surroundings.scratch ?? new ScratchSpace();
+  }
+
+  /** The file with this id: of a segment, or of a thread, then its first file. */
+  open(segment: string): RolloutFile | undefined {
+    this.#paths ??= pathsById(this.#surroundings.files);
+    const path = this.#paths.get(segment);
+    const source = path === undefined ? undefined : this.#surroundings.open(path);
+    return source && new RolloutFile(source);
+  }
+
+  /** The other files of a thread. */
+  othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
+    return this.#surroundings.files.flatMap((path): RolloutFile[] => {
+      const other =
+        path !== source.path && idsInName(path).thread === threadId
+          ? this.#surroundings.open(path)
+          : undefined;
+      return other ? [new RolloutFile(other)] : [];
+    });
+  }
+}
+
+/** A compressed copy counts only where there is no other. */
+function pathsById(files: readonly string[]): Map<string, string> {
+  const paths = new Map<string, string>();
+  for (const path of files) {
+    const { segment } = idsInName(path);
+    const known = segment === undefined ? undefined : paths.get(segment);
+    if (segment !== undefined && (known === undefined || known.endsWith(".zst"))) paths.set(segment, path);
+  }
+  return paths;
+}
+
+/** A line of a rollout, in one shape for all generations. */
+export interface RolloutLine {
+  type: string;
+  payload: Fields;
+  timestamp: string | undefined;
+  /** The position in the history of the thread; old files have none. */
+  ordinal: number | undefined;
+  metadata: Fields;
+}
+
+/** Items that the first files have without an envelope. */
+const BARE_ITEMS = new Set([
+  "message",
+  "reasoning",
+  "function_call",
+  "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
+  "local_shell_call",
+  "web_search_call",
+]);
+
+/** Reads a parsed line; undefined for what is none. */
+export function readRolloutLine(value: unknown): RolloutLine | undefined {
+  if (!isRecord(value)) return undefined;
+  const { type, payload, timestamp, ordinal, metadata } = value;
+  const time = typeof timestamp === "string" ? timestamp : undefined;
+  if (typeof type === "string" && isRecord(payload)) {
+    return {
+      type,
+      payload,
+      timestamp: time,
+      ordinal: typeof ordinal === "number" ? ordinal : undefined,
+      metadata: isRecord(metadata) ? metadata : {},
+    };
+  }
+  const bare = { timestamp: time, ordinal: undefined, metadata: {} };
+  if (
+    typeof type === "string" &&
+    BARE_ITEMS.has(type) &&
+    (type !== "message" || typeof value["role"] === "string")
+  )
+    return { type: "response_item", payload: value, ...bare };
+  if (type === undefined && typeof value["id"] === "string" && time !== undefined)
+    return { type: "session_meta", payload: value, ...bare };
+  if (typeof value["record_type"] === "string")
+    return { type: `record.${value["record_type"]}`, payload: value, ...bare };
+  return undefined;
+}
+
+/** What a line is, more closely than its type says. */
+export function kindOfRollout({ type, payload }: RolloutLine): string {
+  return typeof payload["type"] === "string" ? `${type}/${payload["type"]}` : type;
+}
+
+/** The texts of an item's content, joined. */
+export function itemText({ content }: Fields): string {
+  if (typeof content === "string") return content;
+  if (!Array.isArray(content)) return "";
+  return content
+    .flatMap((part) => (isRecord(part) && typeof part["text"] === "string" ? [part["text"]] : []))
+    .join("\n");
+}

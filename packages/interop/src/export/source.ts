@@ -1,0 +1,116 @@
+import {
+  type Entry,
+  label,
+  leafRowAt,
+  movingRow,
+  pathRows,
+  type Redact,
+  Redactor,
+  readSessionLine,
+  redactEntry,
+  redactHeader,
+  type SessionHeader,
+  Tree,
+} from "@espalier/session-tree";
+
+/** What can be exported: a tree, or something that has one and a leaf (a session). */
+export type ExportableSession = Tree | { readonly tree: Tree; readonly leafId?: string | null };
+
+/**
+ * A session as its log has it, read for an export: what an entry says comes from its line and not from memory, so that a
+ * running session and one that was opened again say the same.
+ */
+export class ExportSource {
+  readonly tree: Tree;
+  readonly redactor: Redactor | undefined;
+  /** The row in which the wanted path ends; -1 before the first entry. */
+  readonly endRow: number;
+
+  /**
+   * @param at where the path ends; by default the leaf. For an entry that cannot be a leaf its nearest ancestor that can
+   * @throws SessionTreeError `unknown-entry`
+   */
+  constructor(session: ExportableSession, at: string | null | undefined, redact: Redact | undefined) {
+    this.tree = session instanceof Tree ? session : session.tree;
+    const leafId = session instanceof Tree ? undefined : session.leafId;
+    this.redactor = redact && new Redactor(redact, { isId: (text) => this.tree.has(text) });
+    const wanted = at === undefined ? leafId : at;
+    this.endRow =
+      wanted === undefined
+        ? leafRowAt(this.tree, this.tree.lastRow)
+        : wanted === null
+          ? -1
+          : movingRow(this.tree, this.tree.row(wanted));
+  }
+
+  /** The first line; null where the log has none. */
+  get header(): SessionHeader | null {
+    const { header } = this.tree;
+    return header === undefined ? null : this.redactor ? redactHeader(header, this.redactor) : header;
+  }
+
+  /** Where the path ends; null before the first entry. */
+  get endId(): string | null {
+    return this.endRow < 0 ? null : this.tree.idAt(this.endRow);
+  }
+
+  /** Every row, in file order. */
+  allRows(): number[] {
+    return Array.from({ length: this.tree.length }, (_, row) => row);
+  }
+
+  /** Rows of the path, root first. */
+  pathRows(): number[] {
+    return pathRows(this.tree, this.endRow);
+  }
+
+  /** What the line of a row says, redacted. A line that can no longer be read gives the tree's placeholder. */
+  entryAt(row: number): Entry {
+    const line = readSessionLine(this.tree.bytesAt(row));
+    const entry = line.is === "entry" ? line.entry : this.tree.entryAt(row);
+    return this.redactor ? redactEntry(entry, this.redactor) : entry;
+  }
+
+  /** A text of the session that is no entry's (a label, a name), redacted. */
+  text(text: string): string {
+    return this.redactor ? this.redactor.text(text) : text;
+  }
+}
+
+/**
+ * The rows that make a session of one path: the path itself, and what stands beside it and speaks of it alone (labels,
+ * names, usage). Parents come before children, and the path's end is where opening the rows as a log would stand.
+ */
+export function rowsAlong(source: ExportSource): number[] {
+  const { tree, endRow } = source;
+  const path = source.pathRows();
+  const taken = new Uint8Array(tree.length);
+  for (const row of path) taken[row] = 1;
+  const before: number[] = [];
+  const after: number[] = [];
+  // What hangs below the end stands behind it; the rest stands before it, or the last line would be another place.
+  const belowEnd = new Uint8Array(tree.length);
+  for (let row = 0; row < tree.length; row++) {
+    const parent = tree.index.parent(row);
+    if (parent === endRow || (parent >= 0 && belowEnd[parent] === 1)) belowEnd[row] = 1;
+    if (row === endRow) continue;
+    if (taken[row] !== 1) {
+      if (!isBeside(tree, row, taken)) continue;
+      taken[row] = 1;
+    }
+    (belowEnd[row] === 1 ? after : before).push(row);
+  }
+  return endRow < 0 ? [...before, ...after] : [...before, endRow, ...after];
+}
+
+/** True for an entry beside the conversation whose parent is taken, and, if it is a label, whose target is. */
+function isBeside(tree: Tree, row: number, taken: Uint8Array): boolean {
+  const parent = tree.index.parent(row);
+  const kind = tree.kindAt(row);
+  if (parent < 0 || taken[parent] !== 1 || kind.movesLeaf || kind.leafTarget) return false;
+  if (kind.type !== label.type) return true;
+  const entry = tree.entryAt(row);
+  if (!label.is(entry)) return false;
+  const target = tree.index.rowAbove(entry.targetId, row);
+  return target >= 0 && taken[target] === 1;
+}

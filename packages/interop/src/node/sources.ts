@@ -1,0 +1,373 @@
+import { createHash, randomUUID } from "node:crypto";
+import {
+  closeSync,
+  type Dirent,
+  openSync,
+  readdirSync,
+  readSync,
+  realpathSync,
+  rmSync,
+  type Stats,
+  statfsSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type ByteView, JsonlError } from "@espalier/jsonl-stream";
+import { openView } from "@espalier/jsonl-stream/node";
+import { Decompress } from "fzstd";
+import { InteropError, type SourceFile } from "../import/draft.ts";
+import type { PageFile } from "../scratch/space.ts";
+
+/** How many files are open at a time. */
+const OPEN_FILES = 32;
+
+/** Bytes hashed at a time. */
+const BLOCK = 1 << 20;
+
+/**
+ * Opens source files, and keeps few of them open at a time however many are still in use: one that was closed is opened
+ * again when it is read, and decompressed again if it was. A file is read as far as it reached when it was opened first.
+ */
+export class SourceFiles {
+  /** By path, the one used last at the end. */
+  readonly #open = new Map<string, ClosableView>();
+
+  /** @throws InteropError `not-found`, `unreadable` */
+  open(path: string): SourceFile {
+    const view = this.#lazyView(path);
+    let digest: string | undefined;
+    return {
+      path,
+      view,
+      digest: () => {
+        digest ??= digestOf(view);
+        return digest;
+      },
+    };
+  }
+
+  /** Closes what is open; a view that is read later opens its file again. */
+  close(): void {
+    for (const view of this.#open.values()) view.close();
+    this.#open.clear();
+  }
+
+  #lazyView(path: string): ByteView {
+    const { size } = this.#use(path);
+    const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
+    return {
+      size,
+      read: (offset, length) => this.#use(path).read(offset, within(offset, length)),
+      readInto: (offset, target) => {
+        const length = within(offset, target.length);
+        return this.#use(path).readInto(
+          offset,
+          length === target.length ? target : target.subarray(0, length),
+        );
+      },
+    };
+  }
+
+  #use(path: string): ClosableView {
+    const view = this.#open.get(path) ?? openFile(path);
+    this.#open.delete(path);
+    this.#open.set(path, view);
+    if (this.#open.size > OPEN_FILES) {
+      const [oldest, unused] = this.#open.entries().next().value!;
+      unused.close();
+      this.#open.delete(oldest);
+    }
+    return view;
+  }
+}
+
+function openFile(path: string): ClosableView {
+  try {
+    // A link is followed: it is the user's, and nothing is written there.
+    const view = openView(realpathSync(path));
+    if (!path.endsWith(".zst")) return view;
+    try {
+      return decompressedFile(path, view);
+    } finally {
+      view.close();
+    }
+  } catch (cause) {
+    if (cause instanceof InteropError) throw cause;
+    throw readError(path, cause);
+  }
+}
+
+function readError(path: string, cause: unknown): InteropError {
+  const { code } = cause as { code?: unknown };
+  if (cause instanceof JsonlError && code === "not-a-file")
+    return new InteropError("unreadable", cause.message, { cause });
+  const isMissing = code === "ENOENT" || (cause instanceof JsonlError && code === "not-found");
+  return isMissing
+    ? new InteropError("not-found", `There is no file ${path}; check the path.`, { cause })
+    : new InteropError(
+        "unreadable",
+        `${path} cannot be read (${String(code)}); check its kind and its rights.`,
+        { cause },
+      );
+}
+
+function digestOf(view: ByteView): string {
+  const hash = createHash("sha256");
+  const block = new Uint8Array(Math.min(BLOCK, view.size));
+  for (let offset = 0; offset < view.size; offset += block.length)
+    hash.update(block.subarray(0, view.readInto(offset, block)));
+  return hash.digest("hex");
+}
+
+/** Bytes of a compressed file read at a time. */
+const READ_BLOCK = 1 << 16;
+
+/** Bytes that any file may become. */
+const ALWAYS_ALLOWED = 256 * 1024 * 1024;
+
+/** So many times its size a larger one may become. Sessions of agents became 6 to 9 times theirs, by `zstd -19 --long`. */
+const RATIO = 200;
+
+/** The part of the free room that one file may take. */
+const SHARE_OF_ROOM = 0.5;
+
+/** A view that can be closed; what it holds is given back then. */
+interface ClosableView extends ByteView {
+  close(): void;
+}
+
+/**
+ * What a zstd file says, in a temporary file: in memory there is only what its compression looks back at, whatever its
+ * size. Decompressed by a script, as the one in Node (22.15) gives the whole at once, or bit by bit to who can wait.
+ *
+ * @param path - names the file in messages
+ * @param compressed - its bytes
+ * @throws InteropError `unreadable` for a file that is no sound zstd file, or becomes more than a session can; `no-room`;
+ *   what reading it throws
+ */
+function decompressedFile(path: string, compressed: ByteView): ClosableView {
+  const whole = new TemporaryFile();
+  try {
+    return viewOf(whole, decompressInto(whole, compressed, path));
+  } catch (error) {
+    whole.close();
+    throw error;
+  }
+}
+
+/** Returns how many bytes were written. */
+function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string): number {
+  const allowed = Math.max(ALWAYS_ALLOWED, compressed.size * RATIO);
+  const room = freeRoom() * SHARE_OF_ROOM;
+  let size = 0;
+  const stream = new Decompress((bytes) => {
+    if (size + bytes.length > allowed) throw tooMuch(path, allowed);
+    if (size + bytes.length > room) throw noRoom(path, room);
+    whole.writeAt(size, bytes);
+    size += bytes.length;
+  });
+  for (let offset = 0, isLast = false; !isLast; offset += READ_BLOCK) {
+    // A block of its own each time: what belongs to the next step of the decompression is kept as it was handed over.
+    const block = compressed.read(offset, READ_BLOCK).slice();
+    isLast = block.length === 0;
+    try {
+      stream.push(block, isLast);
+    } catch (cause) {
+      if (cause instanceof InteropError) throw cause;
+      throw new InteropError("unreadable", `${path} is no sound zstd file; run \`zstd -t\` on it.`, {
+        cause,
+      });
+    }
+  }
+  return size;
+}
+
+function tooMuch(path: string, allowed: number): InteropError {
+  const message = `${path} becomes more than ${inMegabytes(allowed)}, which no session of its size does; if it is one, decompress it with \`zstd -d\` and import that.`;
+  return new InteropError("unreadable", message);
+}
+
+function noRoom(path: string, room: number): InteropError {
+  const message = `${path} becomes more than ${inMegabytes(room)}, half of the room in ${tmpdir()}; make room there, or name another folder in TMPDIR.`;
+  return new InteropError("unreadable", message);
+}
+
+const inMegabytes = (bytes: number): string => `${Math.floor(bytes / 1e6)} MB`;
+
+/** Bytes that are free in the folder for temporary files. */
+function freeRoom(): number {
+  try {
+    const { bavail, bsize } = statfsSync(tmpdir());
+    return bavail * bsize;
+  } catch {
+    // Where the system does not say, writing fails when there is no more.
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function viewOf(whole: TemporaryFile, size: number): ClosableView {
+  const readInto = (offset: number, target: Uint8Array): number => {
+    const length = Math.max(0, Math.min(target.length, size - offset));
+    whole.readAt(offset, target.subarray(0, length));
+    return length;
+  };
+  const read = (offset: number, length: number): Uint8Array => {
+    const bytes = new Uint8Array(Math.max(0, Math.min(length, size - offset)));
+    readInto(offset, bytes);
+    return bytes;
+  };
+  return { size, read, readInto, close: () => whole.close() };
+}
+
+/** A file that was found. It may be a FIFO or a device: reading it says so. */
+export interface FoundFile {
+  /** Absolute. */
+  path: string;
+  /** When it was made, epoch milliseconds. */
+  born: number;
+}
+
+/**
+ * All files below a folder whose names are wanted, or the file itself; none for what is not there. A link to a file is
+ * followed, one to a folder is not.
+ *
+ * @param onSkipped - receives each folder and file that cannot be looked at, the place itself among them
+ */
+export function findFiles(
+  place: string,
+  isWanted: (path: string) => boolean,
+  onSkipped: (path: string, error: InteropError) => void,
+): FoundFile[] {
+  const found: FoundFile[] = [];
+  const attempt = (path: string, look: () => void): void => {
+    try {
+      look();
+    } catch (error) {
+      if (!(error instanceof InteropError)) throw error;
+      onSkipped(path, error);
+    }
+  };
+  const folders: string[] = [];
+  const take = (path: string): void => {
+    const facts = factsOf(path);
+    if (facts && !facts.isDirectory()) found.push({ path, born: bornAt(facts) });
+    else if (facts && path === place) folders.push(place);
+  };
+  attempt(place, () => take(place));
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    const at = folder;
+    attempt(at, () => {
+      for (const file of filesIn(at)) {
+        const path = join(at, file.name);
+        if (file.isDirectory()) folders.push(path);
+        else if (isWanted(path)) attempt(path, () => take(path));
+      }
+    });
+  }
+  return found;
+}
+
+/**
+ * What stands at a path, if anything does. A link is followed; one that leads nowhere, or in a circle, is nothing.
+ *
+ * @throws InteropError `unreadable`
+ */
+export function factsOf(place: string): Stats | undefined {
+  try {
+    return statSync(place, { throwIfNoEntry: false });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    if (code === "ELOOP" || code === "ENOTDIR") return undefined;
+    const message = `${place} cannot be looked at (${code ?? "see cause"}); check the rights of its folder.`;
+    throw new InteropError("unreadable", message, { cause });
+  }
+}
+
+function filesIn(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException;
+    // It may have been removed since it was found.
+    if (code === "ENOENT") return [];
+    const message = `${folder} cannot be looked through (${code ?? "see cause"}); check its rights.`;
+    throw new InteropError("unreadable", message, { cause });
+  }
+}
+
+/** File systems that do not know when a file was made say 0. */
+function bornAt({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number }): number {
+  return birthtimeMs > 0 ? Math.min(birthtimeMs, mtimeMs) : mtimeMs;
+}
+
+/**
+ * A file that only this process sees: its name is taken away as soon as it is open, so that nothing is left behind even by
+ * a process that is killed.
+ */
+export class TemporaryFile implements PageFile {
+  readonly #folder: string;
+  readonly #handle: number;
+  /** Where the system keeps the name of an open file. */
+  #path: string | undefined;
+
+  /** @throws InteropError `no-room` */
+  constructor(folder = tmpdir()) {
+    this.#folder = folder;
+    this.#path = join(folder, `espalier-${randomUUID()}`);
+    this.#handle = this.#try(() => openSync(this.#path!, "wx+", 0o600));
+    this.#removeName();
+  }
+
+  read(slot: number, page: Uint8Array): void {
+    this.readAt(slot * page.length, page);
+  }
+
+  write(slot: number, page: Uint8Array): void {
+    this.writeAt(slot * page.length, page);
+  }
+
+  /** Fills `target` with what stands at an offset. */
+  readAt(offset: number, target: Uint8Array): void {
+    for (let at = 0; at < target.length; ) {
+      const read = this.#try(() => readSync(this.#handle, target, at, target.length - at, offset + at));
+      if (read === 0) throw this.#error(new Error(`${at} of ${target.length} bytes are there.`));
+      at += read;
+    }
+  }
+
+  /** Writes bytes at an offset, in bytes. */
+  writeAt(offset: number, bytes: Uint8Array): void {
+    for (let at = 0; at < bytes.length; )
+      at += this.#try(() => writeSync(this.#handle, bytes, at, bytes.length - at, offset + at));
+  }
+
+  close(): void {
+    closeSync(this.#handle);
+    if (this.#path !== undefined) rmSync(this.#path, { force: true });
+  }
+
+  #removeName(): void {
+    try {
+      rmSync(this.#path!);
+      this.#path = undefined;
+    } catch (error) {
+      // Some systems keep the name of what is open; it goes when the file is closed.
+      if ((error as { code?: unknown }).code === "ENOENT") this.#path = undefined;
+    }
+  }
+
+  #try<Result>(call: () => Result): Result {
+    try {
+      return call();
+    } catch (cause) {
+      throw this.#error(cause);
+    }
+  }
+
+  #error(cause: unknown): InteropError {
+    const message = `Temporary data cannot be kept in ${this.#folder} (${String((cause as { code?: unknown }).code ?? "cut")}); make room there, or name another folder in TMPDIR.`;
+    return new InteropError("no-room", message, { cause });
+  }
+}

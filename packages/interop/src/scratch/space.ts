@@ -1,0 +1,282 @@
+import { IdHash } from "@espalier/session-tree";
+
+/** Bytes of a page. Columns are walked in order, so a page is turned every few thousand rows. */
+const PAGE_BYTES = 1 << 14;
+
+/** Pages in memory beside those that are being read: 4 MiB, whatever the size of what is imported. */
+const RESIDENT_PAGES = 256;
+
+/** Where pages go that do not stay in memory. Calls are synchronous, and give or take whole pages. */
+export interface PageFile {
+  /**
+   * Fills a page with what was written last under its slot.
+   *
+   * @param slot which page, from 0; only slots that were written are read
+   */
+  read(slot: number, page: Uint8Array): void;
+  /** Keeps a page under a slot, in place of what was there. */
+  write(slot: number, page: Uint8Array): void;
+  /** Gives everything back; called once. */
+  close(): void;
+}
+
+/** A piece of the scratch space. */
+export interface Page {
+  /** Undefined while it is in the file alone. */
+  bytes: Uint8Array<ArrayBuffer> | undefined;
+  /** Its place in the file; -1 when it was never written. */
+  slot: number;
+  /** How many are reading it: it stays in memory meanwhile. */
+  pins: number;
+  isChanged: boolean;
+}
+
+/**
+ * Room for what an import has to remember of each line: in memory as long as it is little, then in a file, of which the
+ * pages that were used last stay in memory.
+ */
+export class ScratchSpace {
+  readonly #openFile: (() => PageFile) | undefined;
+  readonly #residentPages: number;
+  #file: PageFile | undefined;
+  /** Pages in memory that nobody is reading, the one used last at the end. */
+  readonly #idle = new Set<Page>();
+  readonly #spare: Uint8Array<ArrayBuffer>[] = [];
+  readonly #freeSlots: number[] = [];
+  #slots = 0;
+
+  /**
+   * @param openFile makes the file when it is first needed; without it everything stays in memory
+   * @param residentPages pages in memory beside those that are being read; default: 256, which are 4 MiB
+   */
+  constructor(openFile?: () => PageFile, residentPages = RESIDENT_PAGES) {
+    this.#openFile = openFile;
+    this.#residentPages = Math.max(1, residentPages);
+  }
+
+  /** A page of zeros, pinned. */
+  newPage(): Page {
+    this.#makeRoom();
+    const bytes = this.#spare.pop()?.fill(0) ?? new Uint8Array(PAGE_BYTES);
+    return { bytes, slot: -1, pins: 1, isChanged: false };
+  }
+
+  /** The bytes of a page, which stay where they are until it is unpinned as often as it was pinned. */
+  pin(page: Page): Uint8Array<ArrayBuffer> {
+    page.pins++;
+    if (page.bytes) {
+      this.#idle.delete(page);
+      return page.bytes;
+    }
+    this.#makeRoom();
+    const bytes = this.#spare.pop() ?? new Uint8Array(PAGE_BYTES);
+    this.#file!.read(page.slot, bytes);
+    page.bytes = bytes;
+    return bytes;
+  }
+
+  /** Says that a page is not being read any more, by one of those who pinned it. */
+  unpin(page: Page): void {
+    if (--page.pins === 0) this.#idle.add(page);
+  }
+
+  /** Forgets a page that nobody is reading. */
+  free(page: Page): void {
+    this.#idle.delete(page);
+    if (page.bytes) this.#spare.push(page.bytes);
+    if (page.slot >= 0) this.#freeSlots.push(page.slot);
+    page.bytes = undefined;
+    if (this.#spare.length > this.#residentPages) this.#spare.length = this.#residentPages;
+  }
+
+  /** Gives back memory and file; nothing of what was kept may be used any more. */
+  close(): void {
+    this.#file?.close();
+    this.#file = undefined;
+    this.#idle.clear();
+    this.#spare.length = 0;
+  }
+
+  #makeRoom(): void {
+    if (!this.#openFile || this.#idle.size < this.#residentPages) return;
+    const [page] = this.#idle;
+    const { bytes } = page!;
+    if (page!.isChanged) {
+      this.#file ??= this.#openFile();
+      if (page!.slot < 0) page!.slot = this.#freeSlots.pop() ?? this.#slots++;
+      this.#file.write(page!.slot, bytes!);
+      page!.isChanged = false;
+    }
+    this.#idle.delete(page!);
+    page!.bytes = undefined;
+    this.#spare.push(bytes!);
+  }
+}
+
+/** A part of the scratch space that is given back as one: columns, and the hash by which ids in them are compared. */
+export class ScratchArea {
+  readonly hash = new IdHash();
+  readonly #space: ScratchSpace;
+  readonly #columns = new Set<ScratchColumn<Cells>>();
+
+  constructor(space: ScratchSpace) {
+    this.#space = space;
+  }
+
+  /** A column of 32 bits a row: whole numbers, `initial` where none was set. */
+  integers(initial = 0): ScratchColumn<Int32Array> {
+    return this.#add(new ScratchColumn(this.#space, Int32Array, initial));
+  }
+
+  /** The same, of numbers without a sign. */
+  words(): ScratchColumn<Uint32Array> {
+    return this.#add(new ScratchColumn(this.#space, Uint32Array, 0));
+  }
+
+  /** A column of bytes. */
+  bytes(): ScratchColumn<Uint8Array> {
+    return this.#add(new ScratchColumn(this.#space, Uint8Array, 0));
+  }
+
+  /** A column of 64 bits a row: numbers beyond 2 ** 32, as offsets in files are. */
+  floats(): ScratchColumn<Float64Array> {
+    return this.#add(new ScratchColumn(this.#space, Float64Array, 0));
+  }
+
+  /** Gives one column back. */
+  free(column: ScratchColumn<Cells>): void {
+    this.#columns.delete(column);
+    column.free();
+  }
+
+  /** Gives all columns back; nothing of them may be used any more. */
+  close(): void {
+    for (const column of this.#columns) column.free();
+    this.#columns.clear();
+  }
+
+  #add<Of extends Cells>(column: ScratchColumn<Of>): ScratchColumn<Of> {
+    this.#columns.add(column);
+    return column;
+  }
+}
+
+/** What the cells of a column are kept in. */
+type Cells = Uint8Array | Int32Array | Uint32Array | Float64Array;
+
+type CellsOf<Of extends Cells> = {
+  new (buffer: ArrayBuffer): Of;
+  readonly BYTES_PER_ELEMENT: number;
+};
+
+/**
+ * A number for each row, as in a typed array that has no end. Rows near one another cost what a typed array costs; those
+ * far apart a look at another page.
+ */
+export class ScratchColumn<Of extends Cells> {
+  readonly #space: ScratchSpace;
+  readonly #kind: CellsOf<Of>;
+  readonly #initial: number;
+  readonly #pages: (Page | undefined)[] = [];
+  readonly #shift: number;
+  readonly #mask: number;
+  /** The page that is open, by number; it is pinned. */
+  #at = -1;
+  #page: Page | undefined;
+  #cells: Of;
+
+  constructor(space: ScratchSpace, kind: CellsOf<Of>, initial: number) {
+    this.#space = space;
+    this.#kind = kind;
+    this.#initial = initial;
+    const rows = PAGE_BYTES / kind.BYTES_PER_ELEMENT;
+    this.#shift = Math.log2(rows);
+    this.#mask = rows - 1;
+    this.#cells = new kind(new ArrayBuffer(0));
+  }
+
+  get(row: number): number {
+    const at = row >>> this.#shift;
+    if (at !== this.#at) {
+      const page = this.#pages[at];
+      if (!page) return this.#initial;
+      this.#turn(at, page);
+    }
+    return this.#cells[row & this.#mask]!;
+  }
+
+  set(row: number, value: number): void {
+    const at = row >>> this.#shift;
+    if (at !== this.#at) {
+      const page = this.#pages[at];
+      if (page) this.#turn(at, page);
+      else this.#begin(at);
+    }
+    this.#page!.isChanged = true;
+    this.#cells[row & this.#mask] = value;
+  }
+
+  /** Gives all pages back; afterwards the column is as new. */
+  free(): void {
+    this.#leave();
+    for (const page of this.#pages) if (page) this.#space.free(page);
+    this.#pages.length = 0;
+  }
+
+  #turn(at: number, page: Page): void {
+    this.#leave();
+    this.#open(at, page, this.#space.pin(page));
+  }
+
+  #begin(at: number): void {
+    this.#leave();
+    const page = this.#space.newPage();
+    this.#pages[at] = page;
+    this.#open(at, page, page.bytes!);
+    if (this.#initial !== 0) this.#cells.fill(this.#initial);
+  }
+
+  #open(at: number, page: Page, bytes: Uint8Array<ArrayBuffer>): void {
+    this.#at = at;
+    this.#page = page;
+    this.#cells = new this.#kind(bytes.buffer);
+  }
+
+  #leave(): void {
+    if (this.#page) this.#space.unpin(this.#page);
+    this.#page = undefined;
+    this.#at = -1;
+  }
+}
+
+/** Short texts, one after the other: ids of lines. */
+export class ScratchTexts {
+  length = 0;
+  /** Two bytes for each code unit, as half of a pair can stand in an id alone. */
+  readonly #bytes: ScratchColumn<Uint8Array>;
+  /** Where each text ends, in code units. */
+  readonly #ends: ScratchColumn<Float64Array>;
+  #end = 0;
+
+  constructor(area: ScratchArea) {
+    this.#bytes = area.bytes();
+    this.#ends = area.floats();
+  }
+
+  add(text: string): void {
+    for (let at = 0; at < text.length; at++, this.#end++) {
+      const unit = text.charCodeAt(at);
+      this.#bytes.set(2 * this.#end, unit & 255);
+      this.#bytes.set(2 * this.#end + 1, unit >>> 8);
+    }
+    this.#ends.set(this.length++, this.#end);
+  }
+
+  /** The text at a place, from 0 on. */
+  get(place: number): string {
+    let text = "";
+    for (let at = place === 0 ? 0 : this.#ends.get(place - 1); at < this.#ends.get(place); at++)
+      text += String.fromCharCode(this.#bytes.get(2 * at) | (this.#bytes.get(2 * at + 1) << 8));
+    return text;
+  }
+}
