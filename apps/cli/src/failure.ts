@@ -1,8 +1,8 @@
 import { CommanderError } from "commander";
-import { plainLine } from "./plain-text.ts";
+import { plainLine } from "./text.ts";
 
 /** A command that did not do what it was asked for, as it is told: by code to programs, by a sentence to people. */
-export interface Failure {
+interface Failure {
   code: string;
   message: string;
   exitCode: number;
@@ -37,7 +37,7 @@ export class CommandError extends Error {
  * - `model`: the model did not answer
  * - `aborted`: interrupted before it was done
  */
-export type CommandErrorCode =
+type CommandErrorCode =
   | "usage"
   | "ambiguous"
   | "bad-input"

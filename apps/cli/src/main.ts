@@ -1,3 +1,3 @@
-import { runCommandLine } from "./run-command-line.ts";
+import { runCommandLine } from "./program.ts";
 
 process.exit(await runCommandLine(process.argv.slice(2)));

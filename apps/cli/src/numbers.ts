@@ -1,3 +1,5 @@
+import { InvalidArgumentError } from "commander";
+
 /** 124661 as 124,661. */
 export function formatCount(count: number): string {
   return count.toLocaleString("en-US");
@@ -51,4 +53,11 @@ export function formatShortCost(dollars: number): string {
 /** 1534 milliseconds as "1.5 s". */
 export function formatSeconds(milliseconds: number): string {
   return `${(milliseconds / 1_000).toFixed(1)} s`;
+}
+
+/** A number of things, at least one. */
+export function parseCount(text: string): number {
+  const count = Number(text);
+  if (Number.isInteger(count) && count > 0) return count;
+  throw new InvalidArgumentError("It is a whole number above 0: 20.");
 }

@@ -1,23 +1,37 @@
 import { existsSync } from "node:fs";
+import { createInterface } from "node:readline/promises";
 import {
+  type ConfirmTrust,
   espalierHome,
   type ListedSession,
   type ListOptions,
   listSessions,
   type OpenOptions,
   openSession,
+  openTrust,
+  type ProjectTrust,
+  type ResolvedSettings,
+  resolvePolicy,
+  resolveSettings,
+  resolveSummarizer,
   type Session,
+  type Settings,
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
-import { type SessionRef, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import {
+  FORMAT_VERSION,
+  type SessionIssue,
+  type SessionRef,
+  type SessionStore,
+  SessionTreeError,
+} from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
+import { chainOf, type Summarizer } from "@espalier/summarizer";
 import { CommandError } from "./failure.ts";
-import { refuseForeign } from "./foreign-session.ts";
-import { readingTrace } from "./reading-trace.ts";
-import { warnOfHeader } from "./session-warnings.ts";
-import { confirmTrust, settingsInForce, settledBy } from "./settings-in-force.ts";
+import { formatBytes } from "./numbers.ts";
 import type { Shell } from "./shell.ts";
+import { plainLine } from "./text.ts";
 
 /** How much of a session a command needs. */
 interface Reach {
@@ -202,4 +216,165 @@ async function using<Result>(
   } finally {
     await session.close();
   }
+}
+
+/** How much of the log the context at its leaf took: the path, read backwards, and whether that led to the first line. */
+function readingTrace({ core, file }: Session): string {
+  const size = core.log.view?.size;
+  const { readFrom, complete } = core.window;
+  if (size === undefined || readFrom === undefined)
+    return `The path of ${file} was given by its store, or by an index of the whole.`;
+  const read = `${formatBytes(size - readFrom)} of ${formatBytes(size)}`;
+  return complete
+    ? `Read ${read} of ${file}, once: the path leads to its root.`
+    : `Read ${read} of ${file}, from its end: a compaction stands for the rest.`;
+}
+
+/** Says in one sentence why a session is only read, where its header is the reason. */
+function warnOfHeader(shell: Shell, { header, file }: Session): void {
+  if (!header) shell.complain(`${file} has no session header; it is only read.`);
+  else if (header.version > FORMAT_VERSION) {
+    shell.complain(
+      `${file} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
+    );
+  }
+}
+
+/** Says in one sentence that lines of the session cannot be used. */
+export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly SessionIssue[]): void {
+  const lines = new Set(issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
+  if (lines === 0) return;
+  const are = lines === 1 ? "1 line is" : `${lines} lines are`;
+  shell.complain(`${are} damaged; \`espalier doctor ${file}\` says where.`);
+}
+
+/** What a reader of the tree should know; duplicates and missing ends lose nothing. */
+const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);
+
+/** What people call the agents whose files are not ours. Pi's are. */
+const FOREIGN: Readonly<Record<string, string>> = { "claude-code": "Claude Code", codex: "Codex" };
+
+/** The name of the agent that wrote a file in a format of its own; undefined for every other file. */
+export async function foreignAgentOf(file: string): Promise<string | undefined> {
+  const { agentOfFile } = await import("@espalier/interop/node");
+  return FOREIGN[agentOfFile(file)?.agent ?? ""];
+}
+
+/** @throws CommandError `foreign` for a file that has to be imported first */
+export async function refuseForeign(file: string): Promise<void> {
+  const agent = await foreignAgentOf(file);
+  if (agent === undefined) return;
+  throw new CommandError(
+    "foreign",
+    `${file} is a session of ${agent}; \`espalier import ${file}\` brings it here, and \`espalier demo\` takes it as it is.`,
+  );
+}
+
+/**
+ * The settings in force here, what the command line says above them; `modelOf` names the model whose own settings
+ * count. The project is the folder in which the command runs.
+ *
+ * @param above what stands above all else
+ */
+export function settingsInForce(
+  shell: Shell,
+  modelOf: () => string | undefined = () => undefined,
+  above: Partial<Settings> = {},
+): Promise<ResolvedSettings> {
+  const { summarizer, fallback } = shell.globals;
+  const flags = {
+    ...(summarizer === undefined ? {} : { summarizer }),
+    ...(fallback === undefined ? {} : { fallback }),
+    ...above,
+  };
+  return resolveSettings({ flags, model: modelOf, confirmTrust: confirmTrust(shell) });
+}
+
+/** Asks a person about a project that changed since it was trusted, once a command; without a terminal it does not count. */
+const confirmTrust =
+  (shell: Shell): ConfirmTrust =>
+  (project) => {
+    if (!shell.interactive) return false;
+    const answer = shell.trustAnswers.get(project.folder) ?? ask(project);
+    shell.trustAnswers.set(project.folder, answer);
+    return answer;
+  };
+
+/** Asks about the folder in which the command runs, for what draws on the terminal and cannot ask later. */
+export async function askAboutProject(shell: Shell): Promise<void> {
+  const trust = openTrust();
+  const project = trust.look(process.cwd());
+  if (project.state === "changed" && (await confirmTrust(shell)(project))) await trust.trust(project.folder);
+}
+
+async function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const lines = [
+      `${folder} has changed since you trusted it:`,
+      ...changes.slice(0, MOST_CHANGES).map((path) => `  ${path}`),
+      ...(changes.length > MOST_CHANGES ? [`  and ${changes.length - MOST_CHANGES} more`] : []),
+      "Its settings may spend and its extensions run code. Trust it as it is now? [y/N] ",
+    ];
+    const answer = await terminal.question(lines.map(plainLine).join("\n"));
+    return /^y(es)?$/i.test(answer.trim());
+  } finally {
+    terminal.close();
+  }
+}
+
+/** Files that a question names. */
+const MOST_CHANGES = 10;
+
+/**
+ * Brings the settings in force into the session that is opened. Who writes its summaries is found only for what
+ * `summarizes`, and where the policy compacts behind an append: nobody needs a key to give an entry a label.
+ */
+export function settledBy(
+  shell: Shell,
+  { summarizes = false }: { summarizes?: boolean } = {},
+): NonNullable<OpenOptions["settle"]> {
+  return async (modelOf) => settled(shell, await settingsInForce(shell, modelOf), summarizes);
+}
+
+/** What settings make of a session; says which of them do not count. */
+export function settled(
+  shell: Shell,
+  { values, ignored }: Pick<ResolvedSettings, "values" | "ignored">,
+  summarizes: boolean,
+) {
+  for (const sentence of ignored) shell.complainOnce(sentence);
+  return {
+    ...sessionOptionsOf(values),
+    extensions: [...values.extensions, ...(shell.globals.extension ?? [])],
+    ...(summarizes || compactsBehindAppends(values) ? summarizerOf(shell, values) : {}),
+  };
+}
+
+const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
+  autoCompact && resolvePolicy(policy).judgedAt === "append";
+
+/**
+ * Who writes summaries: the one that was named, else the one of the settings, else the usual one. One that the command
+ * line names fails with its own error unless a fallback is wanted.
+ */
+export function summarizerOf(
+  { globals }: Pick<Shell, "globals">,
+  settings: Pick<Settings, "summarizer" | "model" | "fallback">,
+): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
+  const name = globals.summarizer ?? settings.summarizer ?? (canAskClaude() ? "anthropic" : "extractive");
+  const { model } = settings;
+  return {
+    summarizer: resolveSummarizer(name === "anthropic" && model !== undefined ? `anthropic:${model}` : name),
+    fallback: globals.fallback ?? settings.fallback ?? globals.summarizer === undefined,
+  };
+}
+
+const canAskClaude = (): boolean => Boolean(process.env["ANTHROPIC_API_KEY"]);
+
+/** The summarizer in force, made ready for any number of messages. */
+export async function readySummarizer(shell: Shell): Promise<Summarizer> {
+  const { values } = await settingsInForce(shell);
+  const { summarizer, fallback } = summarizerOf(shell, values);
+  return chainOf(summarizer, { fallback });
 }

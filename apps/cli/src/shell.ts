@@ -1,9 +1,11 @@
+import { createInterface } from "node:readline";
 import type { ExtensionDialogs, OnBusy } from "@espalier/engine";
-import type { SessionStore } from "@espalier/session-tree";
+import { TemporaryFile } from "@espalier/interop/node";
+import { jsonText, wellFormedJson } from "@espalier/jsonl-stream";
+import { plainJson, type SessionStore } from "@espalier/session-tree";
 import picocolors from "picocolors";
-import { askOnTerminal, lineDialogs } from "./line-dialogs.ts";
-import { Output } from "./output.ts";
-import { plainLine } from "./plain-text.ts";
+import { CommandError } from "./failure.ts";
+import { plainLine, styledText } from "./text.ts";
 
 export type Colours = ReturnType<typeof picocolors.createColors>;
 
@@ -93,3 +95,234 @@ function wantsColours(stream: NodeJS.WriteStream): boolean {
   if (FORCE_COLOR) return FORCE_COLOR !== "0";
   return stream.isTTY === true && TERM !== "dumb";
 }
+
+/** Characters that are collected before they are handed to the stream in one piece. */
+const PIECE_LENGTH = 64 * 1024;
+
+/** Bytes of a whole that are kept in memory; the rest of a longer one waits in a temporary file. */
+const KEPT_IN_MEMORY = 16 * 1024 * 1024;
+
+/** Thrown when whoever read the output has closed it, as `| head` does: there is no reason to go on. */
+export class OutputClosed extends Error {
+  override readonly name = "OutputClosed";
+}
+
+/** Text on its way to a stream: collected in pieces, and waiting where the reader is slower than the command. */
+export class Output {
+  readonly #stream: NodeJS.WriteStream;
+  #piece = "";
+
+  constructor(stream: NodeJS.WriteStream) {
+    this.#stream = stream;
+    // Whoever hands a piece over is told of its failure; the stream tells everyone a second time.
+    stream.on("error", () => undefined);
+  }
+
+  /** @throws OutputClosed */
+  async write(text: string): Promise<void> {
+    this.#piece += text;
+    if (this.#piece.length >= PIECE_LENGTH) await this.flush();
+  }
+
+  /**
+   * Writes all of a text or nothing: the first piece is handed over when the last one is there, since what makes the pieces
+   * may fail at any of them.
+   * @throws what making a piece throws; InteropError `no-room` where the rest of a long text cannot be kept
+   */
+  async writeWhole(pieces: Iterable<string>): Promise<void> {
+    const kept = new WaitingText();
+    try {
+      for (const piece of pieces) kept.add(piece);
+      await this.flush();
+      for (const bytes of kept.bytes()) await this.#hand(bytes);
+    } finally {
+      kept.close();
+    }
+  }
+
+  async writeLine(line: string): Promise<void> {
+    await this.write(`${line}\n`);
+  }
+
+  /** Writes a line as it is, whatever its bytes are. */
+  async writeBytes(line: Uint8Array): Promise<void> {
+    await this.flush();
+    await this.#hand(line);
+    await this.#hand("\n");
+  }
+
+  /** Hands over what was collected; answers when the stream takes more. */
+  async flush(): Promise<void> {
+    const piece = this.#piece;
+    this.#piece = "";
+    if (piece !== "") await this.#hand(piece);
+  }
+
+  /** Answers when the stream has taken the piece, so that a slow reader slows the command down instead of filling memory. */
+  #hand(piece: string | Uint8Array): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#stream.write(piece, (error) => {
+        if (!error) resolve();
+        else if ((error as NodeJS.ErrnoException).code === "EPIPE") reject(new OutputClosed());
+        else
+          reject(new CommandError("output", `Nothing can be printed: ${error.message}.`, { cause: error }));
+      });
+    });
+  }
+}
+
+/** A text that waits for its end: the beginning in memory, the rest in a file without a name. */
+class WaitingText {
+  readonly #beginning: Uint8Array[] = [];
+  #beginningLength = 0;
+  #rest: TemporaryFile | undefined;
+  #restLength = 0;
+  #piece = "";
+
+  add(text: string): void {
+    this.#piece += text;
+    if (this.#piece.length >= PIECE_LENGTH) this.#keep();
+  }
+
+  /** All of it, in order. */
+  *bytes(): Generator<Uint8Array> {
+    this.#keep();
+    yield* this.#beginning;
+    for (let at = 0; at < this.#restLength; ) {
+      const bytes = new Uint8Array(Math.min(PIECE_LENGTH, this.#restLength - at));
+      this.#rest!.readAt(at, bytes);
+      at += bytes.length;
+      yield bytes;
+    }
+  }
+
+  close(): void {
+    this.#rest?.close();
+  }
+
+  #keep(): void {
+    const bytes = Buffer.from(this.#piece);
+    this.#piece = "";
+    if (this.#beginningLength < KEPT_IN_MEMORY) {
+      this.#beginning.push(bytes);
+      this.#beginningLength += bytes.length;
+      return;
+    }
+    this.#rest ??= new TemporaryFile();
+    this.#rest.writeAt(this.#restLength, bytes);
+    this.#restLength += bytes.length;
+  }
+}
+
+/** Prints an answer: the value with `--json`, else what people read. */
+export async function print(shell: Shell, value: object, people: () => Iterable<string>): Promise<void> {
+  if (shell.json) await printJson(shell, value);
+  else await printLines(shell, people());
+}
+
+/** Prints one JSON value whole, or nothing where making it fails. */
+export async function printJson({ output }: Shell, value: object): Promise<void> {
+  await output.writeWhole(line(jsonPieces(value)));
+}
+
+function* line(pieces: Iterable<string>): Generator<string> {
+  yield* pieces;
+  yield "\n";
+}
+
+/** Prints one step of a stream: the value on a line of its own with `--json`, else a line that people read. */
+export async function printStep({ json, output }: Shell, value: object, people: () => string): Promise<void> {
+  if (json) await output.writeLine(jsonLine(value));
+  else await printLine({ output }, people());
+}
+
+export async function printLines(shell: Pick<Shell, "output">, lines: Iterable<string>): Promise<void> {
+  for (const line of lines) await printLine(shell, line);
+}
+
+/** Prints a line for people. All of them go out here: ids and names in them are of whoever wrote the session. */
+export async function printLine({ output }: Pick<Shell, "output">, line: string): Promise<void> {
+  await output.writeLine(styledText(line));
+}
+
+/**
+ * The JSON text of an object or a list, in pieces: a field that is iterable (and no text) is written element by element. The
+ * elements are never in memory as a whole.
+ */
+function* jsonPieces(value: object): Generator<string> {
+  if (isIterable(value)) {
+    yield* arrayPieces(value);
+    return;
+  }
+  let separator = "{";
+  for (const [key, field] of Object.entries(value)) {
+    if (field === undefined) continue;
+    yield `${separator}${JSON.stringify(key)}:`;
+    separator = ",";
+    if (isIterable(field)) yield* arrayPieces(field);
+    else yield jsonLine(field);
+  }
+  yield separator === "{" ? "{}" : "}";
+}
+
+function* arrayPieces(elements: Iterable<unknown>): Generator<string> {
+  let separator = "[";
+  for (const element of elements) {
+    yield `${separator}${jsonLine(element ?? null)}`;
+    separator = ",";
+  }
+  yield separator === "[" ? "[]" : "]";
+}
+
+const isIterable = (value: unknown): value is Iterable<unknown> =>
+  typeof value === "object" && value !== null && Symbol.iterator in value;
+
+/**
+ * The JSON text of a value on one line, in well-formed Unicode, since strict readers refuse the escapes of lone surrogates.
+ * What a terminal would act on is escaped: the same value, and harmless on a screen.
+ */
+export const jsonLine = (value: unknown): string => plainJson(wellFormedJson(jsonText(value)));
+
+/** Asks for one line; undefined where none comes: the signal fired, the input ended, or the person pressed Ctrl-C. */
+type AskLine = (question: string, signal: AbortSignal | undefined) => Promise<string | undefined>;
+
+/** Dialogs of extensions in lines: what is asked is said, and the answer is a line. */
+export function lineDialogs(say: (text: string) => void, ask: AskLine): ExtensionDialogs {
+  return {
+    async confirm(title, message, { signal } = {}) {
+      if (message) say(message);
+      const answer = await ask(`${plainLine(title)} [y/N]`, signal);
+      return /^y(es)?$/i.test(answer?.trim() ?? "");
+    },
+    async select(title, choices, { signal } = {}) {
+      choices.forEach((choice, at) => {
+        say(`  ${at + 1}  ${choice}`);
+      });
+      const answer = (await ask(`${plainLine(title)} [1-${choices.length}]`, signal))?.trim() ?? "";
+      return choices[Number(answer) - 1] ?? choices.find((choice) => choice === answer);
+    },
+    async input(title, placeholder, { signal } = {}) {
+      const answer = await ask(
+        `${plainLine(title)}${placeholder ? ` (${plainLine(placeholder)})` : ""}:`,
+        signal,
+      );
+      return answer === "" ? undefined : answer;
+    },
+  };
+}
+
+/** Asks on the terminal that stdin and stderr are. */
+const askOnTerminal: AskLine = (question, signal) =>
+  new Promise((resolve) => {
+    const terminal = createInterface({ input: process.stdin, output: process.stderr });
+    const end = (answer: string | undefined) => {
+      signal?.removeEventListener("abort", close);
+      resolve(answer);
+      terminal.close();
+    };
+    const close = () => end(undefined);
+    terminal.once("close", close);
+    terminal.once("SIGINT", close);
+    signal?.addEventListener("abort", close, { once: true });
+    terminal.question(`${question} `, end);
+  });

@@ -1,4 +1,6 @@
+import { EngineError, fillMessage, type MessageDraft } from "@espalier/engine";
 import { bytesView, parseLine, scanLines } from "@espalier/jsonl-stream";
+import type { MessageEntry, NewEntry, SessionContext, StoredMessage } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
 /** A JSON value from stdin, and the line it stood on. */
@@ -24,7 +26,7 @@ export async function readStdinLines(): Promise<StdinLine[]> {
 }
 
 /** The error of a line of stdin: the sentence, after the line's number. */
-export function badLine(lineNumber: number, message: string, cause?: unknown): CommandError {
+function badLine(lineNumber: number, message: string, cause?: unknown): CommandError {
   return new CommandError("bad-input", `Line ${lineNumber} of stdin: ${message}`, { cause });
 }
 
@@ -33,4 +35,25 @@ export async function readStdin(): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of process.stdin) pieces.push(piece as Buffer);
   return Buffer.concat(pieces);
+}
+
+/**
+ * Message entries out of lines of stdin that follow one another.
+ * @throws CommandError `bad-input`, naming the line
+ */
+export function filledMessages(
+  lines: readonly StdinLine[],
+  context: SessionContext,
+): NewEntry<MessageEntry>[] {
+  const said: StoredMessage[] = [];
+  return lines.map(({ lineNumber, value }) => {
+    try {
+      const entry = fillMessage(value as MessageDraft, context, Date.now(), said);
+      said.push(entry.message);
+      return entry;
+    } catch (error) {
+      if (error instanceof EngineError) throw badLine(lineNumber, error.message, error);
+      throw error;
+    }
+  });
 }

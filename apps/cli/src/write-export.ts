@@ -1,6 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Session } from "@espalier/engine";
+import type { ExportOptions } from "@espalier/interop";
 import { agentOfFile } from "@espalier/interop/node";
 import { scanLines } from "@espalier/jsonl-stream";
 import { createWhole, openView } from "@espalier/jsonl-stream/node";
@@ -8,7 +11,7 @@ import { readSessionLine } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
 /** What was written, and where. */
-export interface WrittenExport {
+interface WrittenExport {
   /** Absolute. */
   file: string;
   entries: number;
@@ -91,3 +94,15 @@ function* chunksOf(pieces: Generator<string, number>, count: { entries: number }
 }
 
 const encoder = new TextEncoder();
+
+/** A session as one page that needs nothing but a browser; returns how many entries it holds. */
+export async function exportHtml(
+  session: Session,
+  options: Pick<ExportOptions, "at" | "redact">,
+): Promise<Generator<string, number>> {
+  const { htmlOf } = await import("@espalier/viewer");
+  return htmlOf(session, { ...options, page: VIEWER_PAGE });
+}
+
+/** The viewer's page, which is built into this program. */
+export const VIEWER_PAGE = fileURLToPath(new URL("assets/viewer.html", import.meta.url));

@@ -3,8 +3,7 @@ import fc from "fast-check";
 import picocolors from "picocolors";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
-import { MarkdownStream } from "../src/markdown/markdown-stream.ts";
-import { renderMarkdown } from "../src/markdown/render-markdown.ts";
+import { MarkdownStream, renderMarkdown } from "../src/markdown/markdown.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
 
 const plain = picocolors.createColors(false);

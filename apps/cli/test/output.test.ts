@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
-import { Output } from "../src/output.ts";
+import { Output } from "../src/shell.ts";
 
 /** Pieces of a text, after which making the next one fails where `fails`. */
 function* pieces(count: number, fails: boolean): Generator<string> {

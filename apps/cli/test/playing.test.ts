@@ -4,7 +4,7 @@ import { openSession } from "@espalier/engine";
 import picocolors from "picocolors";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
-import { viewStep } from "../src/views/view-step.ts";
+import { viewStep } from "../src/commands/compare.ts";
 import {
   DEMO,
   demoCopy,

@@ -1,8 +1,8 @@
 import { EventEmitter } from "node:events";
 import type { ReadStream } from "node:tty";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { readInput } from "../src/terminal/read-input.ts";
-import type { TerminalEvent } from "../src/terminal/terminal-event.ts";
+import { readInput } from "../src/terminal/open-terminal.ts";
+import type { TerminalEvent } from "../src/terminal/state/state.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { lineWidth } from "../src/terminal/frame.ts";
-import { readKeys } from "../src/terminal/keys.ts";
-import { frameHeight } from "../src/terminal/layout.ts";
-import { paintFrame } from "../src/terminal/paint.ts";
-import { shownNear } from "../src/terminal/tree-rows.ts";
-import { view } from "../src/terminal/view.ts";
+import { lineWidth } from "../src/terminal/screen/frame.ts";
+import { readKeys } from "../src/terminal/screen/keys.ts";
+import { paintFrame } from "../src/terminal/screen/paint.ts";
+import { shownNear } from "../src/terminal/tree/tree-rows.ts";
+import { frameHeight } from "../src/terminal/view/layout.ts";
+import { view } from "../src/terminal/view/view.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const KEYS = [

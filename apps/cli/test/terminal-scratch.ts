@@ -2,14 +2,12 @@
 import { readFileSync } from "node:fs";
 import { bytesView, jsonText } from "@espalier/jsonl-stream";
 import { Tree } from "@espalier/session-tree";
-import { frameText } from "../src/terminal/frame.ts";
-import type { TerminalState } from "../src/terminal/state.ts";
+import { frameText } from "../src/terminal/screen/frame.ts";
+import type { TerminalEffect, TerminalEvent, TerminalState } from "../src/terminal/state/state.ts";
+import { update } from "../src/terminal/state/update.ts";
 import { firstState } from "../src/terminal/terminal.ts";
-import type { TerminalEffect } from "../src/terminal/terminal-effect.ts";
-import type { TerminalEvent } from "../src/terminal/terminal-event.ts";
-import { type TreeModel, treeModel } from "../src/terminal/tree-model.ts";
-import { update } from "../src/terminal/update.ts";
-import { view } from "../src/terminal/view.ts";
+import { type TreeModel, treeModel } from "../src/terminal/tree/tree-model.ts";
+import { view } from "../src/terminal/view/view.ts";
 import { DEMO } from "./espalier.ts";
 
 /** The demo session was written then. */

@@ -1,6 +1,6 @@
 import { Writable } from "node:stream";
 import { expect, test, vi } from "vitest";
-import { loadScreen } from "../src/terminal/load-screen.ts";
+import { loadScreen } from "../src/terminal/screen/drawing.ts";
 
 /** Milliseconds that a busy machine may take. */
 const PATIENCE = { timeout: 30_000 };

@@ -2,10 +2,10 @@ import { createSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
-import { ActEffects } from "../src/terminal/act-effects.ts";
-import { ListEffects } from "../src/terminal/list-effects.ts";
-import { SessionEffects } from "../src/terminal/session-effects.ts";
-import type { TerminalEvent } from "../src/terminal/terminal-event.ts";
+import { ActEffects } from "../src/terminal/effects/act-effects.ts";
+import { ListEffects } from "../src/terminal/effects/list-effects.ts";
+import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
+import type { TerminalEvent } from "../src/terminal/state/state.ts";
 
 /** Milliseconds that a busy machine may take. */
 const PATIENCE = { timeout: 30_000 };

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readContext } from "../src/terminal/read-context.ts";
+import { readContext } from "../src/terminal/view/context.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const user = (id: string, parentId: string | null, content = id) => ({

@@ -3,8 +3,8 @@ import { drawTree, growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
-import { wrapped } from "../src/markdown/markdown-look.ts";
-import { columnsOf, cutToColumns } from "../src/text-columns.ts";
+import { wrapped } from "../src/markdown/markdown.ts";
+import { columnsOf, cutToColumns } from "../src/text.ts";
 
 test("every character of the first plane takes as many columns as the library says, between others", () => {
   const differing: string[] = [];

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { wrongFields } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it, vi } from "vitest";
-import { runCommandLine } from "../src/run-command-line.ts";
-import { readPathUsage } from "../src/terminal/path-usage.ts";
-import { readContext } from "../src/terminal/read-context.ts";
+import { runCommandLine } from "../src/program.ts";
+import { readContext } from "../src/terminal/view/context.ts";
+import { readPathUsage } from "../src/terminal/view/usage.ts";
 import { espalierJson, HEADER, temporaryFolder } from "./espalier.ts";
 import { modelOf, Scratch } from "./terminal-scratch.ts";
 

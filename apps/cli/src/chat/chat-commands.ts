@@ -2,13 +2,13 @@ import type { Agent } from "@espalier/agent";
 import { POLICY_NAMES, type PolicyName, type Session } from "@espalier/engine";
 import { promptText } from "@espalier/session-tree";
 import { anthropicModels } from "@espalier/summarizer";
+import { viewContext } from "../commands/context.ts";
+import { viewTree } from "../commands/tree.ts";
 import { existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount } from "../numbers.ts";
-import { plainLine } from "../plain-text.ts";
 import type { Shell } from "../shell.ts";
-import { viewContext } from "../views/view-context.ts";
-import { viewTree } from "../views/view-tree.ts";
+import { plainLine } from "../text.ts";
 import { EXTRACTIVE, isExtractive, viewCompacted, viewCompactionError } from "./chat-view.ts";
 import { type ChatChoices, settingsFor } from "./conversation.ts";
 
@@ -43,6 +43,7 @@ interface ChatCommand {
 
 /** Lines of a long view that are shown: the newest. */
 const SHOWN = 200;
+const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
 
 /** All commands, in the order of the help. A new one is an element here. */
 export const CHAT_COMMANDS: readonly ChatCommand[] = [
@@ -200,8 +201,6 @@ async function choosePolicy(chat: Chat, name: string): Promise<void> {
   await chat.move(session.file, chosen);
   chat.say(`The policy is ${chat.session.policy.name}, for as long as this chat goes on`);
 }
-
-const isPolicy = (name: string): name is PolicyName => (POLICY_NAMES as readonly string[]).includes(name);
 
 /** The end of a long view. */
 function newest(lines: readonly string[]): string {

@@ -1,12 +1,10 @@
 import type { AgentEvent } from "@espalier/agent";
-import { compaction, isMessage, messageText } from "@espalier/session-tree";
-import { brokenBetweenWords } from "../markdown/markdown-look.ts";
-import { MarkdownStream } from "../markdown/markdown-stream.ts";
-import { renderMarkdown } from "../markdown/render-markdown.ts";
+import { billedCallAt } from "@espalier/engine";
+import { compaction, isMessage, messageText, type Tree } from "@espalier/session-tree";
+import { brokenBetweenWords, MarkdownStream, renderMarkdown } from "../markdown/markdown.ts";
 import { formatMany } from "../numbers.ts";
-import { plainLine, plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
-import { cutToColumns } from "../text-columns.ts";
+import { cutToColumns, plainLine, plainText } from "../text.ts";
 import type { ChatScreen } from "./chat-screen.ts";
 import {
   EXTRACTIVE,
@@ -18,7 +16,6 @@ import {
   viewOffloaded,
 } from "./chat-view.ts";
 import type { Conversation } from "./conversation.ts";
-import { SessionCost } from "./session-cost.ts";
 
 const TURNS = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -219,3 +216,15 @@ const DRAWN: {
     this.idle();
   },
 };
+
+/** What a session has cost in US dollars, over all its branches; each look counts only what came since the last one. */
+class SessionCost {
+  #counted = 0;
+  #total = 0;
+
+  of(tree: Tree): number {
+    for (; this.#counted < tree.length; this.#counted++)
+      this.#total += billedCallAt(tree, this.#counted)?.usage.cost?.total ?? 0;
+    return this.#total;
+  }
+}

@@ -1,15 +1,13 @@
 import type { Agent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
-import { lineDialogs } from "../line-dialogs.ts";
-import { plainLine } from "../plain-text.ts";
-import type { Shell } from "../shell.ts";
+import { messageText } from "@espalier/session-tree";
+import { lineDialogs, type Shell } from "../shell.ts";
+import { plainLine } from "../text.ts";
 import { CHAT_COMMANDS, type Chat, runChatCommand } from "./chat-commands.ts";
 import { ChatDrawing } from "./chat-drawing.ts";
-import { ChatLog } from "./chat-log.ts";
 import { ChatScreen } from "./chat-screen.ts";
 import { viewGreeting, viewState } from "./chat-view.ts";
 import { type ChatChoices, type Conversation, openConversation } from "./conversation.ts";
-import { promptsOf } from "./prompts-of.ts";
 
 /** Talks with a person until they leave, and closes the session they end in. */
 export async function runChat(shell: Shell, ref: string | undefined, choices: ChatChoices): Promise<void> {
@@ -232,4 +230,43 @@ class ChatLoop implements Chat {
     if (leafId !== null) this.say(this.shell.colours.dim(`To go on: espalier chat ${id}`));
     await this.session.close();
   }
+}
+
+/**
+ * What goes wrong without stopping anything, in a chat. Failures are told where they belong, by the agent's events and
+ * by the commands; the reason of the last one is kept for them.
+ */
+class ChatLog {
+  readonly #shell: Pick<Shell, "complain">;
+  #reason = "";
+
+  constructor(shell: Pick<Shell, "complain">) {
+    this.#shell = shell;
+  }
+
+  warn(message: string): void {
+    this.#shell.complain(message);
+  }
+
+  error(message: string, details?: { error: unknown }): void {
+    this.#reason = details?.error instanceof Error ? details.error.message : message;
+  }
+
+  /** Why the last thing failed; empty when nothing has since it was asked. */
+  takeReason(): string {
+    const reason = this.#reason;
+    this.#reason = "";
+    return reason;
+  }
+}
+
+/** How many prompts the arrow keys bring back. */
+const REMEMBERED = 200;
+
+/** What was said to the model on this path, newest first. */
+function promptsOf({ context }: Session): string[] {
+  const prompts = context.messages.flatMap((message) =>
+    message.role === "user" ? [messageText(message)] : [],
+  );
+  return [...new Set(prompts.reverse())].slice(0, REMEMBERED);
 }

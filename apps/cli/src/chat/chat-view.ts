@@ -2,8 +2,8 @@ import type { Agent, AgentEvent } from "@espalier/agent";
 import type { Session } from "@espalier/engine";
 import { type AssistantMessage, type Entry, messageText, type ToolCallBlock } from "@espalier/session-tree";
 import { formatCost, formatCount, formatMany } from "../numbers.ts";
-import { cutLine, plainLine, plainText } from "../plain-text.ts";
 import type { Colours } from "../shell.ts";
+import { cutLine, plainLine, plainText } from "../text.ts";
 
 /** Columns of a tool call's one line. */
 const CALL_WIDTH = 100;
@@ -72,7 +72,7 @@ export function viewFooter({ model, contextTokens, contextWindow }: Agent, cost:
 }
 
 /** What a compaction that was asked for came to. */
-export interface Compacted {
+interface Compacted {
   success: boolean;
   previousTokens: number;
   currentTokens: number;

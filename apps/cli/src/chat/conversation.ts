@@ -20,8 +20,7 @@ import {
   sessionFolder,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
-import { heard, sessionNamed } from "../opening.ts";
-import { settingsInForce, settled } from "../settings-in-force.ts";
+import { heard, sessionNamed, settingsInForce, settled } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
 /** What was chosen for this conversation, above all settings. */

@@ -2,16 +2,13 @@ import { existsSync } from "node:fs";
 import { createSession, type Session } from "@espalier/engine";
 import { contextOfPath, SessionTreeError } from "@espalier/session-tree";
 import type { Command } from "commander";
-import { entryNamed } from "../entry-reference.ts";
+import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { filledMessages } from "../filled-messages.ts";
-import { formatMany } from "../numbers.ts";
-import { changing, heard } from "../opening.ts";
-import { plainLine } from "../plain-text.ts";
-import { print } from "../print.ts";
-import { settledBy } from "../settings-in-force.ts";
-import type { Shell } from "../shell.ts";
-import { readStdinLines, type StdinLine } from "../stdin-lines.ts";
+import { formatCount, formatMany } from "../numbers.ts";
+import { appendingBeside, changing, heard, settledBy } from "../opening.ts";
+import { print, type Shell } from "../shell.ts";
+import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
+import { plainLine } from "../text.ts";
 
 export function addAppend(program: Command, shell: Shell): void {
   program
@@ -93,3 +90,84 @@ async function appendLines(
 }
 
 const idsOf = (entries: readonly { id: string }[]): string[] => entries.map(({ id }) => id);
+
+export function addLabel(program: Command, shell: Shell): void {
+  program
+    .command("label <session> <id> [text]")
+    .description("give an entry a label; without a text, take it away")
+    .addHelpText("after", '\nExample:\n  espalier label session.jsonl leaf "tests pass"')
+    .action((ref: string, reference: string, text: string | undefined) =>
+      appendingBeside(shell, ref, async (session) => {
+        const id = existingEntry(session, reference);
+        const entryId = await session.label(id, text);
+        const label = session.getLabel(id);
+        await print(shell, { entryId }, () => [
+          label === undefined
+            ? `${plainLine(id)} has no label any more.`
+            : `${plainLine(id)} is labelled ${plainLine(label)}.`,
+        ]);
+      }),
+    );
+}
+
+export function addName(program: Command, shell: Shell): void {
+  program
+    .command("name <session> <text>")
+    .description("give the session a name")
+    .addHelpText("after", '\nExample:\n  espalier name session.jsonl "Offline tide tables"')
+    .action((ref: string, text: string) =>
+      appendingBeside(shell, ref, async (session) => {
+        const entryId = await session.rename(text);
+        await print(shell, { entryId }, () => [`The session is named ${plainLine(session.name ?? "")}.`]);
+      }),
+    );
+}
+
+export function addPin(program: Command, shell: Shell): void {
+  program
+    .command("pin <session> <id>")
+    .description("keep an entry in the context, word for word, whatever is compacted")
+    .option("--off", "no longer")
+    .addHelpText("after", "\nExample:\n  espalier pin session.jsonl GH5p")
+    .action((ref: string, reference: string, { off = false }: { off?: boolean }) =>
+      appendingBeside(shell, ref, async (session) => {
+        const id = existingEntry(session, reference);
+        const entryId = await session.pin(id, !off);
+        await print(shell, { entryId }, () => [
+          off
+            ? `${plainLine(id)} is no longer pinned.`
+            : `${plainLine(id)} stays in the context over compactions.`,
+        ]);
+      }),
+    );
+}
+
+export function addHide(program: Command, shell: Shell): void {
+  program
+    .command("hide <session> <id>")
+    .description("keep from the model what an entry says, from here on; it stays in the file")
+    .option("--off", "bring it back")
+    .addHelpText(
+      "after",
+      `
+For what makes each request fail or misleads: a picture no provider takes, a result that fills the window, a wrong answer.
+It is appended, so that it holds in forks and over compactions, and not on other branches; undo takes it back. What a
+compaction stands for already is hidden by hiding that.
+
+Example:
+  espalier hide session.jsonl GH5p`,
+    )
+    .action((ref: string, reference: string, { off = false }: { off?: boolean }) =>
+      changing(shell, ref, async (session) => {
+        const id = existingEntry(session, reference);
+        const entryId = await session.hide(id, !off);
+        const isSo = entryId === null ? "already " : "";
+        const reads = `the model reads ${formatCount(session.context.tokens)} tokens`;
+        await print(shell, { entryId }, () => [
+          off
+            ? `${plainLine(id)} is ${isSo}read by the model; ${reads}.`
+            : `${plainLine(id)} is ${isSo}hidden; ${reads}.`,
+        ]);
+      }),
+    );
+}

@@ -1,7 +1,6 @@
 import { Argument, type Command } from "commander";
-import { completionScripts } from "../completion/scripts.ts";
-import { print } from "../print.ts";
-import type { Shell } from "../shell.ts";
+import { completionScripts } from "../completion.ts";
+import { print, type Shell } from "../shell.ts";
 
 export function addCompletion(program: Command, shell: Shell): void {
   program
@@ -25,7 +24,7 @@ Examples:
     .command("complete [words...]", { hidden: true })
     .description("what could stand at the end of a line that is being typed")
     .action(async (words: string[]) => {
-      const { completionOf } = await import("../completion/candidates.ts");
+      const { completionOf } = await import("../completion.ts");
       const { candidates, files } = await completionOf(program, words, shell);
       for (const { value, description } of candidates)
         await shell.output.writeLine(`${value}\t${description}`);

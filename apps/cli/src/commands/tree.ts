@@ -1,12 +1,22 @@
-import type { Session } from "@espalier/engine";
-import type { SessionIssue } from "@espalier/session-tree";
+import { type ArchivedRows, archivedRows, type Session } from "@espalier/engine";
+import {
+  branchSummary,
+  compaction,
+  type DrawOptions,
+  drawTreeLines,
+  type Entry,
+  labelsInForce,
+  message,
+  type SessionIssue,
+  type Tree,
+  tipRows,
+} from "@espalier/session-tree";
 import type { Command } from "commander";
-import { reading } from "../opening.ts";
-import { printJson, printLines } from "../print.ts";
-import { warnOfDamage } from "../session-warnings.ts";
-import type { Shell } from "../shell.ts";
-import { treeEntries } from "../tree-entries.ts";
-import { type ViewTreeOptions, viewTree } from "../views/view-tree.ts";
+import { previewEntry } from "../entry-preview.ts";
+import { formatMany } from "../numbers.ts";
+import { reading, warnOfDamage } from "../opening.ts";
+import { type Colours, printJson, printLines, type Shell } from "../shell.ts";
+import { fieldText, plainLine } from "../text.ts";
 
 interface TreeOptions extends ViewTreeOptions {
   ids?: boolean;
@@ -52,4 +62,151 @@ function treeValue(session: Session, issues: readonly SessionIssue[], { ids = fa
     entries: treeEntries(tree, leafId, ids),
     issues,
   };
+}
+
+/** An entry as `tree --json` lists it; null where there is nothing to say. */
+interface TreeEntry {
+  id: string;
+  /** As the tree has it: null for an entry whose parent is missing. */
+  parentId: string | null;
+  type: string;
+  role?: string | null;
+  timestamp?: string | null;
+  label: string | null;
+  preview?: string | null;
+  /** On the path of the leaf. */
+  onPath: boolean;
+  /** On it, and hidden from the model by a compaction. */
+  archived: boolean;
+}
+
+/** All entries in file order, one at a time. `structure`: without role, timestamp and preview, so that no line is parsed. */
+function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
+  const labels = labelsInForce(tree);
+  const path = pathRowsOf(tree, leafId);
+  let previousId = "";
+  for (let row = 0; row < tree.length; row++) {
+    const id = tree.idAt(row);
+    const parent = tree.index.parent(row);
+    const entry = structure ? undefined : tree.entryAt(row);
+    yield {
+      id,
+      // Mostly an entry follows the one before it, whose id is at hand.
+      parentId: parent >= 0 && parent === row - 1 ? previousId : tree.parentIdAt(row),
+      type: entry?.type ?? (tree.kindAt(row).type || tree.entryAt(row).type),
+      ...(entry ? { role: roleOf(entry), timestamp: entry.timestamp || null } : {}),
+      label: labels.get(id)?.label ?? null,
+      ...(entry ? { preview: previewEntry(entry) } : {}),
+      onPath: path.onPath[row] === 1,
+      archived: isArchived(path, row),
+    };
+    previousId = id;
+  }
+}
+
+function roleOf(entry: Entry): string | null {
+  return message.is(entry) ? entry.message.role : null;
+}
+
+/** How rows stand to a leaf. */
+interface PathRows {
+  /** 1 for rows on the leaf's path. */
+  onPath: Uint8Array;
+  /** Those of it that only a summary speaks for. */
+  archived: ArchivedRows;
+}
+
+/** Marks the path of a leaf, and what the newest compaction on it hides. */
+function pathRowsOf(tree: Tree, leafId: string | null): PathRows {
+  const onPath = new Uint8Array(tree.length);
+  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
+    onPath[row] = 1;
+  return { onPath, archived: archivedRows({ tree, leafId }) };
+}
+
+/** True when the model at the leaf no longer reads this row, because a compaction stands for it. */
+const isArchived = ({ archived }: PathRows, row: number): boolean => archived.has(row);
+
+interface ViewTreeOptions {
+  /** A line for every entry. */
+  all?: boolean;
+  /** Rails of - and | alone. */
+  ascii?: boolean;
+}
+
+/** Entries in a row in which nothing stands out, beyond which they become one line. */
+const FOLD = 2;
+
+/** Ids of other programs can be long; so much of one names it. */
+const ID_LENGTH = 12;
+
+/** A session for people: what it is, its tree, and what the model reads at the leaf. */
+export function* viewTree(
+  session: Session,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  options: ViewTreeOptions = {},
+): Generator<string> {
+  yield* sessionHeading(session, colours);
+  yield "";
+  yield* treeLines(
+    session,
+    colours,
+    { width: columns, ...(options.all ? {} : { fold: FOLD }) },
+    options.ascii,
+  );
+}
+
+/** Two lines that say which session this is, and how large. */
+export function* sessionHeading(session: Session, colours: Colours): Generator<string> {
+  const { tree, name, header, context } = session;
+  const title = plainLine(name ?? (header?.id || "A session without a name"));
+  yield `${colours.bold(title)} ${colours.dim(plainLine(header?.cwd ?? ""))}`.trimEnd();
+  const facts = [
+    formatMany(tree.length, "entry", "entries"),
+    formatMany(tipRows(tree).length, "branch", "branches"),
+    `the model reads ${formatMany(context.messages.length, "message")}, ${formatMany(context.tokens, "token")}`,
+  ];
+  yield colours.dim(facts.join(" · "));
+}
+
+/** The tree itself, in the colours of the command line. */
+export function treeLines(
+  session: Session,
+  colours: Colours,
+  options: DrawOptions,
+  ascii = false,
+): Iterable<string> {
+  const rails = ascii ? asciiRails : (text: string) => text;
+  return drawTreeLines(session, {
+    describe: describeEntry,
+    ...options,
+    colours: {
+      active: (text) => text,
+      dim: (text) => colours.dim(rails(text)),
+      summary: colours.magenta,
+      label: colours.yellow,
+      leaf: (text) => colours.bold(colours.green(text)),
+    },
+  });
+}
+
+function describeEntry(entry: Entry): string {
+  const id = entry.id.length > ID_LENGTH ? entry.id.slice(0, ID_LENGTH) : entry.id;
+  return `${id} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
+}
+
+/** What a person calls this kind of entry. */
+function kindName(entry: Entry): string {
+  if (message.is(entry)) return entry.message.role;
+  if (compaction.is(entry)) return "compaction";
+  if (branchSummary.is(entry))
+    return `summary of ${fieldText(entry.fromId).slice(0, ID_LENGTH) || "a branch"}`;
+  return entry.type;
+}
+
+/** The lines of a drawing in characters that every terminal has. */
+function asciiRails(text: string): string {
+  return text
+    .replace(/^[│├─ ]+/, (rails) => rails.replaceAll("│", "|").replaceAll("├", "+").replaceAll("─", "-"))
+    .replace("…", "...");
 }

@@ -1,22 +1,26 @@
-import { DEFAULT_SETTINGS, openSession } from "@espalier/engine";
+import { createHash } from "node:crypto";
+import { copyFileSync, createReadStream, mkdtempSync, rmSync, statSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join, resolve } from "node:path";
+import { pipeline } from "node:stream/promises";
+import { copySession, DEFAULT_SETTINGS, openSession } from "@espalier/engine";
+import { createId, type SessionStore } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
-import { reading, storeOf } from "../opening.ts";
-import { plainLine } from "../plain-text.ts";
-import { printLine } from "../print.ts";
-import { summarizerOf } from "../settings-in-force.ts";
-import type { Shell } from "../shell.ts";
-import { copiesInFolder, copiesInStore, type DemoCopies } from "./demo-copies.ts";
-import { demoPlace } from "./demo-place.ts";
-import type { DemoSource } from "./demo-source.ts";
-import { type DemoStage, openStage } from "./demo-stage.ts";
+import { foreignAgentOf, reading, storeOf, summarizerOf } from "../opening.ts";
+import { printLine, type Shell } from "../shell.ts";
+import { plainLine } from "../text.ts";
 import {
+  type DemoStage,
+  demoPlace,
+  openStage,
   showCompaction,
   showContext,
   showFork,
   showNavigation,
   showSummary,
   showTree,
-} from "./demo-steps.ts";
+} from "./steps.ts";
 
 /**
  * Tells the story on a copy of a session, in the store of --store where there is one, and proves in the end that the
@@ -81,4 +85,107 @@ async function playSteps(shell: Shell, stage: DemoStage, { copy, fork }: DemoCop
   } finally {
     await session.close();
   }
+}
+
+/** The session that a demo is of. */
+interface DemoSource {
+  ref: string;
+  /** What people call it, where it is a file whatever the store is. */
+  name?: string;
+  /** The file that it was made from, where it is not that file itself. */
+  madeFrom?: string;
+}
+
+/**
+ * Calls `play` with a file as it is, or, where another agent wrote it, with the session that an import makes of it; that
+ * one is gone when `play` is done.
+ */
+export async function withDemoSource(
+  named: string,
+  play: (source: DemoSource) => Promise<void>,
+): Promise<void> {
+  const file = resolve(named);
+  const agent = await foreignAgentOf(file);
+  if (agent === undefined) return play({ ref: file });
+  const { importSessions } = await import("@espalier/interop/node");
+  const home = mkdtempSync(join(tmpdir(), "espalier-demo-import-"));
+  try {
+    const store = fileStore({ home });
+    for await (const { file: ref } of importSessions(file, { store }))
+      if (ref !== null)
+        return await play({
+          ref,
+          name: `what an import makes of ${file}, a session of ${agent}`,
+          madeFrom: file,
+        });
+  } finally {
+    rmSync(home, { recursive: true });
+  }
+  // Nothing in it could be imported: whoever opens it says what it is.
+  return play({ ref: file });
+}
+
+/** The copies that the demo plays with, and the original, which it never writes. */
+interface DemoCopies {
+  /** What opens the copy. */
+  copy: string;
+  /** Where the fork shall be; undefined leaves it to the store. */
+  fork: string | undefined;
+  /** Where both are, for people. */
+  place: string;
+  /** The same, for programs. */
+  facts: object;
+  /** Bytes of the original and their SHA-256, as they are now. */
+  original(): Promise<{ bytes: number; sha256: string }>;
+  /** Takes the copies away. */
+  discard(): Promise<void>;
+}
+
+/** A copy of a file in a folder of its own. The original is the file, or the one that it was made from. */
+function copiesInFolder(file: string, original = file): DemoCopies {
+  const folder = mkdtempSync(join(tmpdir(), "espalier-demo-"));
+  const copy = join(folder, basename(file));
+  copyFileSync(file, copy);
+  return {
+    copy,
+    fork: join(folder, "fork.jsonl"),
+    place: folder,
+    facts: { folder },
+    async original() {
+      const hash = createHash("sha256");
+      await pipeline(createReadStream(original), hash);
+      return { bytes: statSync(original).size, sha256: hash.digest("hex") };
+    },
+    discard: async () => rmSync(folder, { recursive: true }),
+  };
+}
+
+/**
+ * A copy in a store, of one of its sessions or of a file.
+ * @throws EngineError `damaged`, and what the stores throw
+ */
+async function copiesInStore(store: SessionStore, ref: string, isFile: boolean): Promise<DemoCopies> {
+  const source = isFile ? fileStore({ home: tmpdir() }) : store;
+  const reading = async <Result>(
+    read: (log: Awaited<ReturnType<SessionStore["open"]>>) => Promise<Result>,
+  ) => {
+    const log = await source.open({ file: ref }, "read");
+    return read(log).finally(() => log.close());
+  };
+  const copy = await reading((log) => copySession(log, store, `demo-${createId()}`));
+  return {
+    copy: copy.file,
+    fork: undefined,
+    place: `${copy.file}, and its fork, in the store`,
+    facts: { copy: copy.file },
+    original: () =>
+      reading(async (log) => {
+        const view = await log.load();
+        const sha256 = createHash("sha256").update(view.read(0, view.size)).digest("hex");
+        return { bytes: view.size, sha256 };
+      }),
+    discard: async () => {
+      await store.delete({ file: copy.file });
+    },
+  };
 }

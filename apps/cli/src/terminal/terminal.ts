@@ -1,7 +1,5 @@
-import type { TerminalState } from "./state.ts";
-import type { TerminalEffect } from "./terminal-effect.ts";
-import type { TerminalEvent } from "./terminal-event.ts";
-import { update } from "./update.ts";
+import type { TerminalEffect, TerminalEvent, TerminalState } from "./state/state.ts";
+import { update } from "./state/update.ts";
 
 /** Carries out an effect; what comes of it is dispatched. */
 export type Perform = (effect: TerminalEffect) => void;

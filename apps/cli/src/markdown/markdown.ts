@@ -1,0 +1,332 @@
+import { graphemes } from "@espalier/session-tree";
+import { readMarkdown } from "@espalier/viewer/markdown";
+import type { Token } from "markdown-it";
+import wrapAnsi from "wrap-ansi";
+import type { Colours } from "../shell.ts";
+import { columnsOf, padToColumns, plainLine, plainText } from "../text.ts";
+
+/** The fewest columns that text is laid out in; a narrower terminal wraps it by itself. */
+const NARROWEST = 20;
+
+/** The most columns: longer lines are hard to read. */
+const WIDEST = 120;
+
+/**
+ * Markdown as lines for a terminal, none wider than `columns`: marks become colours, or stay where nothing is coloured.
+ * What a terminal would act on is taken out first. A text that takes the reader too long is shown as it was written.
+ */
+export function renderMarkdown(text: string, { columns, colours }: MarkdownLook): string[] {
+  const look = { columns: Math.min(WIDEST, Math.max(NARROWEST, columns)), colours };
+  const plain = plainText(text);
+  const tokens = readMarkdown(plain);
+  return tokens ? renderBlocks(nestedBlocks(tokens), look) : wrapped(plain, look.columns);
+}
+
+/** Nests blocks that a reader tells one after the other. */
+function nestedBlocks(tokens: readonly Token[]): MarkdownBlock[] {
+  const outermost: MarkdownBlock[] = [];
+  const open = [outermost];
+  for (const token of tokens) {
+    if (token.nesting < 0) {
+      open.pop();
+      continue;
+    }
+    const block = { token, blocks: [] };
+    open.at(-1)!.push(block);
+    if (token.nesting > 0) open.push(block.blocks);
+  }
+  return outermost;
+}
+
+/** Renders blocks below each other, an empty line between two of them. */
+function renderBlocks(
+  blocks: readonly MarkdownBlock[],
+  look: MarkdownLook,
+  between: readonly string[] = [""],
+): string[] {
+  return blocks.flatMap((block, at) => {
+    const lines = renderBlock(block, look);
+    return at > 0 ? [...between, ...lines] : lines;
+  });
+}
+
+function renderBlock(block: MarkdownBlock, look: MarkdownLook): string[] {
+  const render = BLOCKS[block.token.type];
+  return render ? render(block, look) : wrapped(block.token.content, look.columns);
+}
+
+type RenderBlock = (block: MarkdownBlock, look: MarkdownLook) => string[];
+
+function code({ token }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
+  const text = token.content.replace(/\n$/, "");
+  if (!colours.isColorSupported)
+    return [`\`\`\`${plainLine(token.info)}`, ...wrappedCode(text, columns), "```"];
+  return indented(
+    wrappedCode(text, columns - 2).map((line) => colours.cyan(line)),
+    "  ",
+  );
+}
+
+const list: RenderBlock = ({ token, blocks: items }, { columns, colours }) => {
+  const isOrdered = token.type === "ordered_list_open";
+  const first = Number(token.attrGet("start") ?? 1);
+  const width = isOrdered ? `${first + items.length - 1}. `.length : 2;
+  // The reader hides the paragraphs of a list whose items stand close together.
+  const isLoose = items.some(({ blocks }) =>
+    blocks.some((block) => block.token.type === "paragraph_open" && !block.token.hidden),
+  );
+  return items.flatMap((item, at) => {
+    const marker = takeTaskMark(item) ?? (isOrdered ? `${first + at}. ` : "• ");
+    const lines = renderBlocks(item.blocks, { columns: columns - width, colours }, isLoose ? [""] : []);
+    const block = indented(lines.length > 0 ? lines : [""], " ".repeat(width), marker.padStart(width));
+    return isLoose && at > 0 ? ["", ...block] : block;
+  });
+};
+
+/** Takes `[x] ` from the beginning of an item; returns the marker that stands for it. */
+function takeTaskMark({ blocks }: MarkdownBlock): string | undefined {
+  const text = blocks[0]?.token.type === "paragraph_open" && blocks[0].blocks[0]?.token.children?.[0];
+  const mark = text && text.type === "text" && /^\[([ xX])\] /.exec(text.content);
+  if (!mark) return undefined;
+  text.content = text.content.slice(mark[0].length);
+  return mark[1] === " " ? "☐ " : "☑ ";
+}
+
+/** A text that the library can break: words that are too long for it are broken between two characters. */
+const shortWords = (text: string): string => text.replace(LONG_WORDS, shortWord);
+
+/** Lines with something before each: before the first one, `first`. */
+const indented = (lines: readonly string[], rest: string, first = rest): string[] =>
+  lines.map((line, at) => (at === 0 ? first : rest) + line);
+
+/** Kinds that have a text inside. */
+const STYLES: Readonly<Record<string, (text: string, colours: Colours, token: Token) => string>> = {
+  strong_open: (text, colours) => (colours.isColorSupported ? colours.bold(text) : `**${text}**`),
+  em_open: (text, colours) => (colours.isColorSupported ? colours.italic(text) : `*${text}*`),
+  s_open: (text, colours) => (colours.isColorSupported ? colours.strikethrough(text) : `~~${text}~~`),
+  link_open(text, colours, token) {
+    const address = plainText(String(token.attrGet("href") ?? ""));
+    return token.markup !== "" || text === address
+      ? colours.underline(text)
+      : `${colours.underline(text)} ${colours.dim(`(${address})`)}`;
+  },
+};
+
+/** Kinds that look other than their text. Escapes of markup may name what a terminal acts on: a text is made plain again. */
+const LEAVES: Readonly<Record<string, (token: Token, colours: Colours) => string>> = {
+  softbreak: () => "\n",
+  hardbreak: () => "\n",
+  code_inline: ({ content }, colours) =>
+    colours.isColorSupported ? colours.cyan(content) : `\`${content}\``,
+  image: (token, colours) =>
+    `[${token.content || "picture"}] ${colours.dim(`(${plainText(String(token.attrGet("src") ?? ""))})`)}`,
+};
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) => total + one, 0);
+
+/** The fewest columns that a cell is squeezed into. */
+const NARROWEST_CELL = 6;
+
+/** Between two cells. */
+const GAP = "  ";
+
+/** One for each kind; what is not here is shown as it was written. */
+const BLOCKS: Readonly<Record<string, RenderBlock>> = {
+  inline: ({ token }, { columns, colours }) => wrapped(renderInline(token.children ?? [], colours), columns),
+  paragraph_open: ({ blocks }, look) => renderBlocks(blocks, look),
+  heading_open({ token, blocks }, { columns, colours }) {
+    const depth = Number(token.tag.slice(1));
+    const text = renderInline(blocks[0]?.token.children ?? [], colours);
+    if (!colours.isColorSupported) return wrapped(`${"#".repeat(depth)} ${text}`, columns);
+    return wrapped(depth === 1 ? colours.bold(colours.underline(text)) : colours.bold(text), columns);
+  },
+  fence: code,
+  code_block: code,
+  blockquote_open({ blocks }, { columns, colours }) {
+    const rail = colours.dim("│ ");
+    return indented(renderBlocks(blocks, { columns: columns - 2, colours }), rail, rail);
+  },
+  hr: (_, { columns, colours }) => [colours.dim("─".repeat(Math.min(columns, 40)))],
+  table_open: renderTable,
+  bullet_list_open: list,
+  ordered_list_open: list,
+};
+
+/** Renders what stands inside a line, styled: a text in which `\n` breaks the line. */
+function renderInline(tokens: readonly Token[], colours: Colours): string {
+  const open: { token: Token; before: string }[] = [];
+  let text = "";
+  for (const token of tokens) {
+    if (token.nesting > 0) {
+      open.push({ token, before: text });
+      text = "";
+    } else if (token.nesting < 0) {
+      const opened = open.pop()!;
+      text = opened.before + (STYLES[opened.token.type]?.(text, colours, opened.token) ?? text);
+    } else {
+      text += LEAVES[token.type]?.(token, colours) ?? plainText(token.content);
+    }
+  }
+  return text;
+}
+
+/** A table in the columns there are: cells that are too long are broken, the longest ones first. */
+function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLook): string[] {
+  const rows = blocks.flatMap((part) => part.blocks);
+  const cells = rows.map((row) =>
+    row.blocks.map((cell) => renderInline(cell.blocks[0]?.token.children ?? [], colours)),
+  );
+  const header = cells[0] ?? [];
+  const widths = fitted(
+    header.map((_, at) => Math.max(1, ...cells.map((row) => columnsOf(row[at] ?? "")))),
+    columns - GAP.length * (header.length - 1),
+  );
+  const [head = [], ...body] = cells.map((row) => rowLines(row, widths));
+  const rule = colours.dim(widths.map((width) => "─".repeat(width)).join(GAP));
+  return [...head.map((line) => colours.bold(line)), rule, ...body.flat()];
+}
+
+/** The widths of columns, the widest made narrower until all fit. */
+function fitted(natural: readonly number[], columns: number): number[] {
+  const widths = [...natural];
+  for (let over = sum(widths) - columns; over > 0; ) {
+    const widest = Math.max(...widths);
+    if (widest <= NARROWEST_CELL) break;
+    const next = Math.max(NARROWEST_CELL, ...widths.filter((width) => width < widest));
+    const at = widths.indexOf(widest);
+    const cut = Math.max(1, Math.min(over, widest - next));
+    widths[at] = widest - cut;
+    over -= cut;
+  }
+  return widths;
+}
+
+function rowLines(row: readonly string[], widths: readonly number[]): string[] {
+  const broken = widths.map((width, at) => wrapped(row[at] ?? "", width));
+  const height = Math.max(1, ...broken.map(({ length }) => length));
+  return Array.from({ length: height }, (_, line) =>
+    broken
+      .map((lines, at) => padToColumns(lines[line] ?? "", widths[at]!))
+      .join(GAP)
+      .trimEnd(),
+  );
+}
+
+/** A block, and the blocks that stand in it. */
+interface MarkdownBlock {
+  token: Token;
+  blocks: MarkdownBlock[];
+}
+
+/** How markdown is laid out. */
+interface MarkdownLook {
+  /** Columns there is room for. */
+  columns: number;
+  /** Where they colour nothing, the marks of markdown stay. */
+  colours: Colours;
+}
+
+/** The lines of a styled text, broken between words where there are some. */
+export function wrapped(text: string, columns: number): string[] {
+  return wrapAnsi(shortWords(text), Math.max(1, columns), { hard: true })
+    .split("\n")
+    .map((line) => line.trimEnd());
+}
+
+/** A line that is too long, broken between words alone: an address or a path stays one that can be copied. */
+export function brokenBetweenWords(line: string, columns: number): string[] {
+  if (columnsOf(line) <= columns) return [line];
+  const indent = /^ */.exec(line)![0];
+  const room = Math.max(1, columns - indent.length);
+  return wrapAnsi(shortWords(line.slice(indent.length)), room)
+    .split("\n")
+    .map((part) => indent + part);
+}
+
+/** The lines of code, broken wherever they are too long: its spaces mean something. */
+function wrappedCode(text: string, columns: number): string[] {
+  return wrapAnsi(shortWords(text.replaceAll("\t", "  ")), Math.max(1, columns), {
+    hard: true,
+    trim: false,
+    wordWrap: false,
+  }).split("\n");
+}
+
+/** Code units of a word that the library breaks, which takes time by the square of it where it is no ASCII. */
+const LONGEST_WORD = 1_000;
+const LONG_WORDS = new RegExp(`\\S{${LONGEST_WORD + 1},}`, "g");
+const ASCII = /^[\0-\x7f]*$/;
+
+function shortWord(word: string): string {
+  if (ASCII.test(word)) return word;
+  let broken = "";
+  let length = 0;
+  for (const character of graphemes(word)) {
+    length += character.length;
+    if (length > LONGEST_WORD) {
+      broken += "\n";
+      length = character.length;
+    }
+    broken += character;
+  }
+  return broken;
+}
+
+/**
+ * Markdown that comes in pieces. A block is settled when nothing that comes later can change how it looks; what is not
+ * settled is `pending`.
+ */
+export class MarkdownStream {
+  #pending = "";
+
+  get pending(): string {
+    return this.#pending;
+  }
+
+  /** Takes a piece; the blocks that it settled, as they were written, or an empty text. */
+  take(piece: string): string {
+    this.#pending += piece.replaceAll("\r", "");
+    if (!piece.includes("\n")) return "";
+    // Half a line can look like another block than the whole.
+    const settled = settledLength(this.#pending.slice(0, this.#pending.lastIndexOf("\n") + 1));
+    const text = this.#pending.slice(0, settled);
+    this.#pending = this.#pending.slice(settled);
+    return text;
+  }
+
+  /** All that is left: nothing comes any more. */
+  end(): string {
+    const text = this.#pending;
+    this.#pending = "";
+    return text;
+  }
+}
+
+/** Kinds of blocks that an empty line ends. */
+const ENDED_BY_SPACE: ReadonlySet<string> = new Set(["paragraph_open", "heading_open", "hr", "table_open"]);
+
+/** How much of a text is blocks that stay as they are: all but the last, which may go on. */
+function settledLength(text: string): number {
+  const tokens = readMarkdown(text);
+  // What cannot be read as markdown is shown as it is; waiting for more of it would only take longer.
+  if (!tokens) return text.length;
+  const last = tokens.findLast(({ level, map }) => level === 0 && map);
+  if (!last) return 0;
+  const [begin, end] = last.map!;
+  const lines = text.split("\n");
+  const isEnded =
+    (ENDED_BY_SPACE.has(last.type) && lines.slice(end, -1).length > 0) ||
+    isClosedFence(last.type, lines.slice(begin, end));
+  return isEnded ? text.length : lines.slice(0, begin).reduce((sum, line) => sum + line.length + 1, 0);
+}
+
+/** Whether a block of code has its closing fence on a line of its own. */
+function isClosedFence(type: string, lines: readonly string[]): boolean {
+  const fence = /^ {0,3}(`{3,}|~{3,})/.exec(lines[0] ?? "")?.[1];
+  return (
+    type === "fence" &&
+    fence !== undefined &&
+    lines.length > 1 &&
+    new RegExp(`^ {0,3}${fence[0]}{${fence.length},}[ \\t]*$`).test(lines.at(-1)!)
+  );
+}

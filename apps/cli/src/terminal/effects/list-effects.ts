@@ -1,0 +1,157 @@
+import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
+import { billedCallAt } from "@espalier/engine/reading";
+import type { ByteView } from "@espalier/jsonl-stream";
+import { type SessionStore, SessionTreeError, Tree, tipRows } from "@espalier/session-tree";
+import { storeInUse, storeOf } from "../../opening.ts";
+import type { Shell } from "../../shell.ts";
+import type { FoundText, SessionFacts, TerminalEvent } from "../state/state.ts";
+import { LatestTask, pauses } from "./task.ts";
+
+/** Milliseconds that a person pauses between two letters at the most: what is typed on needs no answer. */
+const TYPING = 150;
+
+/** Milliseconds between two tellings of what was found so far. */
+const TELLING = 100;
+
+/** Places that a search finds at the most: nobody reads more, and the words can be more exact. */
+const MOST_HITS = 500;
+
+/** Sessions of which more than this is read only when they are opened. */
+const MOST_BYTES = 64_000_000;
+
+/** The same of a store, which has to send all of a session for it. */
+const MOST_FETCHED = 2_000_000;
+
+/** What the list of sessions has done outside of it. */
+export class ListEffects {
+  readonly #shell: Pick<Shell, "store">;
+  readonly #dispatch: (event: TerminalEvent) => void;
+  readonly #listing: LatestTask;
+  readonly #searching: LatestTask;
+  readonly #facts: LatestTask;
+  /** Sizes of what is listed, by `ref`. */
+  readonly #bytes = new Map<string, number>();
+
+  constructor(
+    shell: Pick<Shell, "store">,
+    dispatch: (event: TerminalEvent) => void,
+    failed: (error: unknown) => void,
+  ) {
+    this.#shell = shell;
+    this.#dispatch = dispatch;
+    this.#listing = new LatestTask(failed);
+    this.#searching = new LatestTask(failed);
+    this.#facts = new LatestTask(failed);
+  }
+
+  list(): void {
+    this.#listing.begin(async (signal) => {
+      const pause = pauses(signal);
+      const sessions: ListedSession[] = [];
+      const tell = (isDone: boolean) => this.#dispatch({ type: "sessions", sessions: [...sessions], isDone });
+      let told = 0;
+      const onSkipped = (_place: string, { message }: Error) => this.#dispatch({ type: "warned", message });
+      for await (const session of listSessions({ ...storeOf(this.#shell), subAgents: true, onSkipped })) {
+        sessions.push(session);
+        this.#bytes.set(session.ref, session.bytes);
+        await pause();
+        if (sessions.length > 1 && Date.now() - told < TELLING) continue;
+        tell(false);
+        told = Date.now();
+      }
+      tell(true);
+    });
+  }
+
+  search(query: string): void {
+    this.#searching.end();
+    if (query === "") return;
+    this.#searching.begin(async (signal) => {
+      const hits: FoundText[] = [];
+      let told = Date.now();
+      const onSkipped = (_file: string, { message }: Error) => this.#dispatch({ type: "warned", message });
+      const asked = { ...storeOf(this.#shell), limit: MOST_HITS, signal, onSkipped };
+      for await (const hit of searchSessions(query, asked)) {
+        hits.push(hit);
+        if (Date.now() - told < TELLING) continue;
+        this.#dispatch({ type: "hits", query, hits: [...hits], isDone: false });
+        told = Date.now();
+      }
+      this.#dispatch({ type: "hits", query, hits, isDone: true });
+    }, TYPING);
+  }
+
+  /** Reads sessions one after another, the first ones first. */
+  readFacts(refs: readonly string[]): void {
+    this.#facts.begin(async (signal) => {
+      const store = storeInUse(this.#shell);
+      for (const ref of refs) {
+        const facts = await factsOf(store, ref, this.#bytes.get(ref) ?? 0, signal);
+        if (facts) this.#dispatch({ type: "facts", ref, facts });
+      }
+    }, TYPING);
+  }
+
+  end(): void {
+    this.#listing.end();
+    this.#searching.end();
+    this.#facts.end();
+  }
+}
+
+/** How many branches a session has, and what it cost; undefined for one that is too long to be read for that. */
+async function factsOf(
+  store: SessionStore,
+  ref: string,
+  bytes: number,
+  signal: AbortSignal,
+): Promise<SessionFacts | undefined> {
+  const pause = pauses(signal);
+  const log = await store.open({ file: ref }, "read").catch(goneSince);
+  if (!log) return undefined;
+  try {
+    if (bytes > (log.view ? MOST_BYTES : MOST_FETCHED)) return undefined;
+    const view = await log.load();
+    const tree = new Tree(partView(view, 0, view.size));
+    await pause();
+    let cost = 0;
+    for (let row = 0; row < tree.length; row++) {
+      cost += billedCallAt(tree, row)?.usage.cost?.total ?? 0;
+      await pause();
+    }
+    return { branches: tipRows(tree).length, cost };
+  } finally {
+    await log.close();
+  }
+}
+
+/** A session that was removed after it was listed has no facts, and keeps none from the others. */
+function goneSince(error: unknown): undefined {
+  if (!(error instanceof SessionTreeError && error.code === "not-found")) throw error;
+}
+
+const LINE_FEED = 10;
+
+/** Bytes that are looked through at once for the end of a line. */
+const BLOCK = 64 * 1024;
+
+/** A part of a view, as a view of its own. */
+export function partView(view: ByteView, from: number, to: number): ByteView {
+  const size = to - from;
+  const within = (offset: number, length: number) => Math.max(0, Math.min(length, size - offset));
+  return {
+    size,
+    read: (offset, length) => view.read(from + offset, within(offset, length)),
+    readInto: (offset, target) =>
+      view.readInto(from + offset, target.subarray(0, within(offset, target.length))),
+  };
+}
+
+/** Where the first line begins behind `at`; the end of the view when none does. */
+export function lineBehind(view: ByteView, at: number): number {
+  for (let offset = at; offset < view.size; offset += BLOCK) {
+    const found = view.read(offset, BLOCK).indexOf(LINE_FEED);
+    if (found >= 0) return offset + found + 1;
+  }
+  return view.size;
+}

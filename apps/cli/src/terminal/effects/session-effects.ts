@@ -1,0 +1,329 @@
+import { accessSync, constants, type FSWatcher, watch } from "node:fs";
+import { isAbsolute } from "node:path";
+import { compareBranches, searchSessions } from "@espalier/engine";
+import type { ByteView } from "@espalier/jsonl-stream";
+import { FORMAT_VERSION, type SessionLog, SessionTreeError, Tree } from "@espalier/session-tree";
+import { storeInUse, storeOf } from "../../opening.ts";
+import type { Shell } from "../../shell.ts";
+import type { TerminalEvent } from "../state/state.ts";
+import { type TreeModel, treeModel } from "../tree/tree-model.ts";
+import { readContext } from "../view/context.ts";
+import { readPathUsage } from "../view/usage.ts";
+import { lineBehind, partView } from "./list-effects.ts";
+import { LatestTask, type Pause, pauses } from "./task.ts";
+
+/** Milliseconds before something is read for a row: who only passes by needs none of it. */
+const PASSING = 60;
+
+/** Milliseconds between two tellings of what was found so far, and how much is found at the most. */
+const TELLING = 150;
+const MOST_FOUND = 5_000;
+
+/** How many times as long as it took to take in what is new nothing more is taken in unasked. */
+const REST = 10;
+
+/** How the session that is open is opened. */
+interface Opening {
+  /** Where the cursor shall be. */
+  entryId?: string;
+  editorText?: string;
+}
+
+/** The session that is open: read, watched while it grows, and looked through. */
+export class SessionEffects {
+  readonly #shell: Pick<Shell, "store">;
+  readonly #dispatch: (event: TerminalEvent) => void;
+  readonly #writer: () => Promise<{ name: string; isBilled: boolean }>;
+  readonly #failed: (error: unknown) => void;
+  readonly #reading: LatestTask;
+  readonly #ahead: LatestTask;
+  readonly #finding: LatestTask;
+  readonly #looking: LatestTask;
+  #reader: SessionReader | undefined;
+  #unfollow: () => void = () => {};
+  #refreshing: Promise<void> | undefined;
+  /** What grew is taken in then; when the last taking in is long enough ago for another one. */
+  #growing: NodeJS.Timeout | undefined;
+  #restedAt = 0;
+
+  constructor(
+    shell: Pick<Shell, "store">,
+    dispatch: (event: TerminalEvent) => void,
+    writer: () => Promise<{ name: string; isBilled: boolean }>,
+    failed: (error: unknown) => void,
+  ) {
+    this.#shell = shell;
+    this.#dispatch = dispatch;
+    this.#writer = writer;
+    this.#failed = failed;
+    this.#reading = new LatestTask(failed);
+    this.#ahead = new LatestTask(failed);
+    this.#finding = new LatestTask(failed);
+    this.#looking = new LatestTask(failed);
+  }
+
+  /** Shows what can be shown at once, then all of it, then every change. */
+  open(ref: string, opening: Opening): void {
+    this.#reading.begin((signal) => this.#load(ref, opening, signal));
+  }
+
+  async #load(ref: string, { entryId, editorText }: Opening, signal: AbortSignal): Promise<void> {
+    const log = await storeInUse(this.#shell).open({ file: ref }, "read");
+    // Of a store all of it has to come here first.
+    if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
+    await log.load();
+    // Who has gone elsewhere meanwhile is not taken back.
+    if (signal.aborted) return log.close();
+    const reader = new SessionReader(log, pauses(signal));
+    const begun = reader.begin();
+    await this.#replace(reader);
+    const opened = {
+      type: "opened" as const,
+      ref: log.ref,
+      cwd: log.header?.cwd ?? "",
+      readOnly: whyReadOnly(log),
+    };
+    const nobody = { name: "", isBilled: false };
+    this.#dispatch({ ...opened, writer: nobody, model: begun, entryId, editorText });
+    const model = await reader.complete();
+    const writer = await this.#writer();
+    signal.throwIfAborted();
+    // A place that the end of the log does not have is gone to when all of it is there.
+    const place = begun.isPartial ? entryId : undefined;
+    this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
+    this.#unfollow = followLog(log, () => this.#grow());
+    this.#ahead.begin((ended) => reader.lookAhead(pauses(ended)));
+  }
+
+  close(): void {
+    for (const task of [this.#reading, this.#ahead, this.#finding, this.#looking]) task.end();
+    this.#replace(undefined).catch(this.#failed);
+  }
+
+  readContext(row: number): void {
+    this.#looking.begin(async () => {
+      const { tree } = this.#open.model;
+      this.#dispatch({ type: "context", row, context: readContext(tree, tree.idAt(row)) });
+    }, PASSING);
+  }
+
+  readUsage(row: number): void {
+    this.#looking.begin(async (signal) => {
+      const { tree, kinds } = this.#open.model;
+      const usage = await readPathUsage(tree, kinds, row, pauses(signal));
+      this.#dispatch({ type: "usage", row, usage });
+    }, PASSING);
+  }
+
+  find(query: string): void {
+    this.#finding.end();
+    if (query === "") return;
+    this.#finding.begin(async (signal) => {
+      const { ref } = this.#open.log;
+      const entryIds: string[] = [];
+      let told = Date.now();
+      const asked = { ...storeOf(this.#shell), files: [ref], limit: MOST_FOUND, signal };
+      for await (const hit of searchSessions(query, asked)) {
+        entryIds.push(hit.entryId);
+        if (Date.now() - told < TELLING) continue;
+        this.#dispatch({ type: "found", query, entryIds: [...entryIds], isDone: false });
+        told = Date.now();
+      }
+      this.#dispatch({ type: "found", query, entryIds, isDone: true });
+    });
+  }
+
+  compare(a: string, b: string): void {
+    this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) });
+  }
+
+  /** Takes in what is new. Whoever asks while that goes on is told when it is done, and looked again for. */
+  async refresh(): Promise<void> {
+    // That one failed is told to whoever asked for it.
+    await this.#refreshing?.catch(() => undefined);
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined;
+    });
+    return this.#refreshing;
+  }
+
+  /** Takes in what somebody else wrote; of a long session not more often than leaves time for keys. */
+  #grow(): void {
+    if (this.#growing) return;
+    this.#growing = setTimeout(
+      () => {
+        this.#growing = undefined;
+        this.refresh().catch(this.#failed);
+      },
+      Math.max(0, this.#restedAt - performance.now()),
+    );
+  }
+
+  async #refresh(): Promise<void> {
+    const reader = this.#reader;
+    if (!reader) return;
+    const { ref } = reader.log;
+    try {
+      const began = performance.now();
+      const model = await reader.refresh();
+      this.#restedAt = performance.now() + REST * (performance.now() - began);
+      if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
+    } catch (error) {
+      if (!isReplaced(error) || this.#reader !== reader) throw error;
+      this.open(ref, {});
+      await this.#reading.settled();
+    }
+  }
+
+  get #open(): SessionReader {
+    if (!this.#reader) throw new Error("No session is open.");
+    return this.#reader;
+  }
+
+  async #replace(reader: SessionReader | undefined): Promise<void> {
+    const before = this.#reader;
+    this.#reader = reader;
+    this.#unfollow();
+    this.#unfollow = () => {};
+    clearTimeout(this.#growing);
+    this.#growing = undefined;
+    this.#ahead.end();
+    await before?.close();
+  }
+}
+
+/** Why a session cannot be changed here, in one sentence. */
+function whyReadOnly({ header, ref }: SessionLog): string | undefined {
+  if (!header) return "This file has no session header; it is only read.";
+  if (header.version > FORMAT_VERSION)
+    return `This session has format version ${header.version}, newer than this program writes; it is only read.`;
+  // A store says so itself when it is written.
+  if (!isAbsolute(ref)) return undefined;
+  try {
+    accessSync(ref, constants.W_OK);
+    return undefined;
+  } catch {
+    // Whatever it is that forbids it.
+    return "This file cannot be written by you; it is only read.";
+  }
+}
+
+/** Logs up to so many bytes are indexed before anything is shown: it takes as long as a glance. */
+const SHORT = 4_000_000;
+
+/** How much of the end of a longer log is shown while all of it is read. */
+const END = 400_000;
+
+/** Bytes that are indexed between two moments in which a key may be answered. */
+const SLICE = 1_500_000;
+
+/** A session that is read, as it is and as it grows. Changes nothing and takes no lease. */
+class SessionReader {
+  readonly log: SessionLog;
+  readonly #pause: Pause;
+  #model: TreeModel | undefined;
+
+  constructor(log: SessionLog, pause: Pause) {
+    this.log = log;
+    this.#pause = pause;
+  }
+
+  /** What is there of the session, as far as it was read. Throws before `begin`. */
+  get model(): TreeModel {
+    if (!this.#model) throw new Error(`${this.log.ref} was not read yet.`);
+    return this.#model;
+  }
+
+  /** What can be shown at once: all of a short log, the end of a long one. */
+  begin(): TreeModel {
+    const view = this.#view();
+    const from = view.size <= SHORT ? 0 : lineBehind(view, view.size - END);
+    const isPartial = from > 0 && from < view.size;
+    this.#model = treeModel(new Tree(isPartial ? partView(view, from, view.size) : view), { isPartial });
+    return this.#model;
+  }
+
+  /** All of the session; lets others have their turn meanwhile. */
+  async complete(): Promise<TreeModel> {
+    if (this.#model && !this.#model.isPartial) return this.#model;
+    const view = this.#view();
+    const tree = new Tree(partView(view, 0, 0));
+    for (let end = 0; end < view.size; ) {
+      end = lineBehind(view, Math.min(view.size, end + SLICE));
+      tree.takeIn(end < view.size ? partView(view, 0, end) : view);
+      await this.#pause();
+    }
+    this.#model = treeModel(tree);
+    return this.#model;
+  }
+
+  /** Finds out what every row is, so that no key has to wait for it. */
+  async lookAhead(pause: Pause): Promise<void> {
+    const { kinds, length } = this.model;
+    for (let row = length - 1; row >= 0; row--) {
+      kinds.of(row);
+      if (row % 64 === 0) await pause();
+    }
+  }
+
+  /**
+   * Takes in what others appended. Undefined when there is nothing new.
+   * @throws SessionTreeError `changed`, `not-found`, … when this is no longer the file that was opened
+   */
+  async refresh(): Promise<TreeModel | undefined> {
+    await this.log.takeIn();
+    const { tree, kinds, gists, isPartial } = this.model;
+    const view = this.#view();
+    if (isPartial || tree.view.size === view.size) return undefined;
+    tree.takeIn(view);
+    this.#model = treeModel(tree, { kinds, gists });
+    return this.#model;
+  }
+
+  close(): Promise<void> {
+    return this.log.close();
+  }
+
+  #view(): ByteView {
+    const { view, ref } = this.log;
+    if (!view) throw new SessionTreeError("not-loaded", `${ref} is not loaded yet; await load() first.`);
+    return view;
+  }
+}
+
+/** Whether a session has to be opened anew, because its file is another one by now. */
+const isReplaced = (error: unknown): boolean => error instanceof SessionTreeError && REPLACED.has(error.code);
+const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);
+
+/** Milliseconds after which a log is looked at where nobody says that it changed: a store, or some systems. */
+const LOOK = 1_000;
+
+/** Why a system does not watch: no more files can be, or none here, or it is gone. Looking finds the same, later. */
+const UNWATCHED: ReadonlySet<string | undefined> = new Set([
+  "ENOSPC",
+  "EMFILE",
+  "ENOSYS",
+  "ENOENT",
+  "EACCES",
+]);
+
+/** Calls `look` whenever a log may have grown; returns the function that ends it. */
+function followLog({ ref }: Pick<SessionLog, "ref">, look: () => void): () => void {
+  const timer = setInterval(look, LOOK);
+  const watcher = isAbsolute(ref) ? watchFile(ref, look) : undefined;
+  return () => {
+    clearInterval(timer);
+    watcher?.close();
+  };
+}
+
+function watchFile(file: string, look: () => void): FSWatcher | undefined {
+  try {
+    const watcher = watch(file, look);
+    watcher.on("error", () => watcher.close());
+    return watcher;
+  } catch (error) {
+    if (!UNWATCHED.has((error as NodeJS.ErrnoException).code)) throw error;
+    return undefined;
+  }
+}

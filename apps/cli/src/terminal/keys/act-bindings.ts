@@ -1,0 +1,272 @@
+import { jsonText } from "@espalier/jsonl-stream";
+import { message, messageText, promptText } from "@espalier/session-tree";
+import { line, span } from "../screen/frame.ts";
+import { askText, dialog } from "../state/dialog.ts";
+import {
+  type Act,
+  type Choice,
+  type Next,
+  next,
+  type TerminalEffect,
+  type TerminalState,
+  type TreeState,
+} from "../state/state.ts";
+import { textField } from "../state/text-field.ts";
+import { branchMeantBy } from "../tree/tree-rows.ts";
+
+type ActBinding = Binding<TreeState>;
+
+/** The state while an act is carried out. */
+function begin(state: TerminalState, title: string, effect: TerminalEffect): Next {
+  return next({ ...state, work: { title, started: state.now, tokens: 0, isAborting: false } }, effect);
+}
+
+const TITLES: Readonly<Record<Act["name"], string>> = {
+  navigate: "going there",
+  fork: "forking",
+  label: "labelling",
+  hide: "changing what the model reads",
+  rename: "naming",
+  compact: "compacting",
+  merge: "merging",
+  append: "appending",
+  undo: "taking back",
+};
+
+export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
+  const choice = onBusy ?? state.tree?.onBusy;
+  return begin(state, TITLES[act.name], { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
+};
+
+const refused = (state: TerminalState, text: string): Next =>
+  next({ ...state, notice: { text, isError: true } });
+
+/** A key that begins something at an entry: not while something else is being done. */
+const begins =
+  (run: (state: TerminalState, tree: TreeState, entryId: string) => Next): ActBinding["run"] =>
+  (state, tree) => {
+    if (state.work) return refused(state, `One thing at a time: ${state.work.title}. Esc ends it.`);
+    const entryId = idAtCursor(tree);
+    return entryId === undefined ? refused(state, "There is no entry here.") : run(state, tree, entryId);
+  };
+
+/** A key that changes the session: not where it is only read. */
+const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
+  begins((state, tree, entryId) =>
+    tree.readOnly === undefined ? run(state, tree, entryId) : refused(state, tree.readOnly),
+  );
+
+const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
+  cursor < 0 ? undefined : view.model.tree.idAt(cursor);
+
+/** The branch that a row stands for: its first row says no more of it than that it begins. */
+const branchAt = ({ view: { model } }: TreeState, row: number): string =>
+  model.tree.idAt(branchMeantBy(model, row));
+
+const entryAtCursor = ({ cursor, view }: TreeState) =>
+  cursor < 0 ? undefined : view.model.tree.entryAt(cursor);
+
+/** A choice that has a summary written: where that is billed, it is asked for once more. */
+function summarised(
+  tree: TreeState,
+  key: string,
+  title: string,
+  run: (state: TerminalState) => Next,
+): Choice {
+  if (!tree.writer.isBilled) return { key, title, run };
+  const confirm: Choice["run"] = (state) =>
+    next({
+      ...state,
+      dialog: dialog("This will be billed", () => [line(`${tree.writer.name} is asked for the summary.`)], [
+        { key: "y", title: "ask it", run },
+        { key: "n", title: "leave it", run: (closed) => next(closed) },
+      ]),
+    });
+  return { key, title, run: confirm };
+}
+
+const withFocus =
+  (accept: (state: TerminalState, instructions: string) => Next) =>
+  (state: TerminalState): Next =>
+    next({ ...state, dialog: askText("What shall the summary attend to?", textField(), accept) });
+
+const navigate = changes((state, tree, entryId) => {
+  const { model } = tree.view;
+  const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
+  if (entryId === model.leafId && !isPrompt)
+    return next({ ...state, notice: { text: "The session goes on from here already.", isError: false } });
+  const go = (rest: { summarize: boolean; instructions?: string }) => (closed: TerminalState) =>
+    beginAct(closed, { name: "navigate", entryId, ...rest });
+  const where = isPrompt
+    ? "The leaf goes before this message; its text comes back to be written anew."
+    : "The leaf goes here; nothing of the other branch is lost.";
+  return next({
+    ...state,
+    dialog: dialog("Go on from here", () => [line(where)], [
+      { key: "n", title: "without a summary", run: go({ summarize: false }) },
+      summarised(tree, "s", "with a summary of the branch that is left", go({ summarize: true })),
+      summarised(
+        tree,
+        "f",
+        "with a summary that attends to something",
+        withFocus((closed, instructions) => go({ summarize: true, instructions })(closed)),
+      ),
+    ]),
+  });
+});
+
+const fork = changes((state, tree, entryId) => {
+  const isPrompt = promptText(tree.view.model.tree.entryAt(tree.cursor)) !== null;
+  const at = (position: "at" | "before") => (closed: TerminalState) =>
+    beginAct(closed, { name: "fork", entryId, position });
+  if (!isPrompt) return at("at")(state);
+  return next({
+    ...state,
+    dialog: dialog("Fork to a session of its own", () => [], [
+      { key: "w", title: "with this message at its end", run: at("at") },
+      { key: "b", title: "before it; its text comes back to be written anew", run: at("before") },
+    ]),
+  });
+});
+
+const setLabel = changes((state, tree, entryId) =>
+  next({
+    ...state,
+    dialog: askText(
+      "Label of this entry; empty takes it away",
+      textField(tree.view.model.labels.get(tree.cursor)),
+      (closed, text) => beginAct(closed, { name: "label", entryId, text: text.trim() }),
+    ),
+  }),
+);
+
+const hide = changes((state, tree, entryId) =>
+  beginAct(state, { name: "hide", entryId, hidden: !tree.view.model.hiddenRows.has(tree.cursor) }),
+);
+
+const rename = changes((state, tree) =>
+  next({
+    ...state,
+    dialog: askText("Name of this session", textField(tree.view.model.name), (closed, text) =>
+      text.trim() === "" ? next(closed) : beginAct(closed, { name: "rename", text: text.trim() }),
+    ),
+  }),
+);
+const compact = changes((state) => begin(state, "planning a compaction", { type: "plan" }));
+
+const merge = changes((state, tree) => {
+  const { model } = tree.view;
+  if (model.order.shape.isActive(tree.cursor))
+    return refused(state, "This is on the path already; merge from another branch.");
+  const choice = summarised(tree, "m", "bring its conclusion to the leaf", (closed) =>
+    beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
+  );
+  return next({
+    ...state,
+    dialog: dialog(
+      "Merge this branch",
+      () => [line("What it learnt is told at the leaf, as a branch summary; neither branch is left.")],
+      [choice, { key: "n", title: "leave it", run: (closed) => next(closed) }],
+    ),
+  });
+});
+const undo = changes((state) => beginAct(state, { name: "undo" }));
+
+const compare: ActBinding["run"] = (state, tree) => {
+  const { model } = tree.view;
+  const here = tree.cursor < 0 ? undefined : branchAt(tree, tree.cursor);
+  const other = tree.mark === undefined ? model.leafId : branchAt(tree, tree.mark);
+  if (here === undefined || other === null || here === other)
+    return refused(state, "Two places are compared: mark one with m, then press d on another.");
+  return next(state, { type: "compare", a: here, b: other });
+};
+
+const mark: ActBinding["run"] = (state, tree) =>
+  next({
+    ...state,
+    tree: { ...tree, mark: tree.mark === tree.cursor || tree.cursor < 0 ? undefined : tree.cursor },
+  });
+
+const copy: ActBinding["run"] = (state, tree) => {
+  const entry = entryAtCursor(tree);
+  if (!entry) return refused(state, "There is nothing to copy.");
+  const said = message.is(entry) ? messageText(entry.message) : undefined;
+  const { summary } = entry as { summary?: unknown };
+  const text = said ?? (typeof summary === "string" ? summary : jsonText(entry, 2));
+  return next(state, { type: "copy", text, what: "the text" });
+};
+
+const copyId: ActBinding["run"] = (state, tree) => {
+  const id = idAtCursor(tree);
+  return id === undefined ? next(state) : next(state, { type: "copy", text: id, what: id });
+};
+
+const exportHere = begins((state, _, entryId) => {
+  const written = (format: "markdown" | "json") => (closed: TerminalState) =>
+    begin(closed, "exporting", { type: "export", entryId, format });
+  return next({
+    ...state,
+    dialog: dialog("Export to a file in this folder", () => [line(span("Readable for you alone.", "dim"))], [
+      { key: "m", title: "the path that ends here, as markdown", run: written("markdown") },
+      { key: "j", title: "the whole session, as JSON", run: written("json") },
+    ]),
+  });
+});
+
+/** Everything one can do to a session or take out of it, in the order of the help. */
+export const ACT_BINDINGS: readonly ActBinding[] = [
+  {
+    keys: ["g"],
+    shown: "g",
+    title: "go on from here, with or without a summary",
+    hint: "go here",
+    run: navigate,
+  },
+  {
+    keys: ["u"],
+    shown: "u",
+    title: "undo the newest navigation, prompt, compaction or hiding",
+    hint: "undo",
+    run: undo,
+  },
+  { keys: ["F"], shown: "F", title: "fork to a session of its own", hint: "fork", run: fork },
+  { keys: ["l"], shown: "l", title: "label this entry", hint: "label", run: setLabel },
+  { keys: ["H"], shown: "H", title: "hide this entry from the model, or show it again", run: hide },
+  { keys: ["R"], shown: "R", title: "name the session", run: rename },
+  {
+    keys: ["c"],
+    shown: "c",
+    title: "compact: the plan first, then the summary",
+    hint: "compact",
+    run: compact,
+  },
+  { keys: ["M"], shown: "M", title: "merge the conclusion of this branch into the path", run: merge },
+  { keys: ["m"], shown: "m", title: "mark this place", run: mark },
+  {
+    keys: ["d"],
+    shown: "d",
+    title: "compare with the marked place, or the leaf",
+    hint: "compare",
+    run: compare,
+  },
+  { keys: ["y"], shown: "y", title: "copy what was said here", run: copy },
+  { keys: ["Y"], shown: "Y", title: "copy the id of the entry", run: copyId },
+  { keys: ["e"], shown: "e", title: "export to a file", run: exportHere },
+];
+
+/** What a key does on a screen. All keys are elements of lists, of which the help and the bottom line are made. */
+export interface Binding<Shown> {
+  keys: readonly string[];
+  /** How the keys are written in the help. */
+  shown: string;
+  /** What they do, for the help. */
+  title: string;
+  /** One or two words for the bottom line; those without one are in the help alone. */
+  hint?: string;
+  run: (state: TerminalState, shown: Shown) => Next;
+}
+
+export const bindingOf = <Shown>(
+  bindings: readonly Binding<Shown>[],
+  key: string,
+): Binding<Shown> | undefined => bindings.find(({ keys }) => keys.includes(key));

@@ -1,0 +1,254 @@
+import { askText } from "../state/dialog.ts";
+import { type Next, next, type PreviewTab, type TerminalState, type TreeState } from "../state/state.ts";
+import { textField } from "../state/text-field.ts";
+import {
+  cursorPosition,
+  fold,
+  jump,
+  nextFilter,
+  nextLabel,
+  nextParting,
+  previousLabel,
+  previousParting,
+  revealed,
+  step,
+  toFirst,
+  toggle,
+  toggleAll,
+  toLast,
+  toLeaf,
+  toOtherSide,
+  toParent,
+  unfold,
+} from "../state/tree-cursor.ts";
+import { bodyHeight, treeLayout } from "../view/layout.ts";
+import { furthestScroll, TABS } from "../view/preview.ts";
+import type { Binding } from "./act-bindings.ts";
+
+type TreeBinding = Binding<TreeState>;
+
+/** A key that changes the tree's state alone. */
+const moves =
+  (move: (state: TerminalState, tree: TreeState) => TreeState): TreeBinding["run"] =>
+  (state, tree) =>
+    next({ ...state, tree: move(state, tree) });
+
+const tell = (state: TerminalState, text: string): TerminalState => ({
+  ...state,
+  notice: { text, isError: false },
+});
+
+/** A key that jumps; where there is nothing to jump to, that is said. */
+const jumps =
+  (to: Parameters<typeof jump>[2], missing: string): TreeBinding["run"] =>
+  (state, tree) => {
+    const moved = jump(state, tree, to);
+    return next(moved === tree ? tell(state, missing) : { ...state, tree: moved });
+  };
+const page = (state: TerminalState): number => treeLayout(state, false).treeHeight - 1;
+
+const MOVES: readonly TreeBinding[] = [
+  { keys: ["up", "k"], shown: "↑ k", title: "up", run: moves((state, tree) => step(state, tree, -1)) },
+  { keys: ["down", "j"], shown: "↓ j", title: "down", run: moves((state, tree) => step(state, tree, 1)) },
+  {
+    keys: ["wheel-up"],
+    shown: "wheel",
+    title: "up and down; a click goes to a row",
+    run: moves((state, tree) => step(state, tree, -3)),
+  },
+  { keys: ["wheel-down"], shown: "", title: "", run: moves((state, tree) => step(state, tree, 3)) },
+  {
+    keys: ["pageup", "ctrl-b"],
+    shown: "PgUp",
+    title: "a screen up",
+    run: moves((state, tree) => step(state, tree, -page(state))),
+  },
+  {
+    keys: ["pagedown", "ctrl-f"],
+    shown: "PgDn",
+    title: "a screen down",
+    run: moves((state, tree) => step(state, tree, page(state))),
+  },
+  { keys: ["home", "<"], shown: "Home <", title: "to the beginning", run: moves(toFirst) },
+  { keys: ["end", ">"], shown: "End >", title: "to the end of the page", run: moves(toLast) },
+];
+
+const JUMPS: readonly TreeBinding[] = [
+  {
+    keys: ["."],
+    shown: ".",
+    title: "to the leaf, where the session goes on",
+    hint: "leaf",
+    run: jumps(toLeaf, "The session goes on before its first entry."),
+  },
+  {
+    keys: ["]"],
+    shown: "]",
+    title: "to the next place where branches part",
+    run: jumps(nextParting, "No branch parts further down."),
+  },
+  {
+    keys: ["["],
+    shown: "[",
+    title: "to the one before",
+    run: jumps(previousParting, "No branch parts further up."),
+  },
+  { keys: ["p", "backspace"], shown: "p", title: "to the parent", run: jumps(toParent, "This is the root.") },
+  {
+    keys: ["o"],
+    shown: "o",
+    title: "to the other side of the branch",
+    hint: "other side",
+    run: jumps(toOtherSide, "No branch parts above this."),
+  },
+  { keys: ["}"], shown: "}", title: "to the next label", run: jumps(nextLabel, "No label further down.") },
+  {
+    keys: ["{"],
+    shown: "{",
+    title: "to the label before",
+    run: jumps(previousLabel, "No label further up."),
+  },
+];
+
+const FOLDS: readonly TreeBinding[] = [
+  {
+    keys: [" "],
+    shown: "Space",
+    title: "fold or unfold a turn or a branch",
+    hint: "fold",
+    run: moves(toggle),
+  },
+  { keys: ["right"], shown: "→", title: "unfold", run: moves(unfold) },
+  { keys: ["left"], shown: "←", title: "fold", run: moves(fold) },
+  { keys: ["Z"], shown: "Z", title: "fold all branches, or none", run: moves(toggleAll) },
+  {
+    keys: ["f"],
+    shown: "f",
+    title: "show turns, hide tools, users only, labelled only, everything",
+    hint: "filter",
+    run: moves(nextFilter),
+  },
+  {
+    keys: ["/"],
+    shown: "/",
+    title: "search in this session",
+    hint: "search",
+    run: (state, tree) =>
+      next({
+        ...state,
+        dialog: askText("Search in this session", textField(tree.query), (closed, text) =>
+          closed.tree
+            ? next(
+                { ...closed, tree: { ...closed.tree, query: text.trim(), hits: [] } },
+                { type: "find", query: text.trim() },
+              )
+            : next(closed),
+        ),
+      }),
+  },
+  { keys: ["n"], shown: "n", title: "to the next place found", run: (state, tree) => toHit(state, tree, 1) },
+  { keys: ["N"], shown: "N", title: "to the one before", run: (state, tree) => toHit(state, tree, -1) },
+];
+
+/** The next or previous row of those found, round about. */
+export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1): Next {
+  const { positions } = tree.view.model.order;
+  const found = tree.hits.flatMap((row) => positions[row] ?? []).filter((position) => position >= 0);
+  if (found.length === 0)
+    return next(
+      tell(
+        state,
+        tree.query === "" ? "Nothing is searched for; / begins." : `Nothing found of ${tree.query}.`,
+      ),
+    );
+  const at = cursorPosition(tree);
+  const to =
+    direction > 0
+      ? (found.find((position) => position > at) ?? found[0]!)
+      : (found.findLast((position) => position < at) ?? found.at(-1)!);
+  const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query}`;
+  return next(tell({ ...state, tree: revealed(state, tree, to) }, told));
+}
+
+const showTab = (tab: PreviewTab): TreeBinding["run"] => moves((_, tree) => ({ ...tree, tab, scroll: 0 }));
+
+function scrolled(state: TerminalState, tree: TreeState, by: number): TreeState {
+  return { ...tree, scroll: furthestScroll(state, tree, Math.max(0, tree.scroll + by)) };
+}
+
+const PREVIEW: readonly TreeBinding[] = [
+  {
+    keys: ["enter"],
+    shown: "Enter",
+    title: "read: the preview on the whole screen, and back",
+    hint: "read",
+    run: moves((_, tree) => ({ ...tree, isReading: !tree.isReading, scroll: 0 })),
+  },
+  {
+    keys: ["tab"],
+    shown: "Tab",
+    title: "what was said, what the model reads here, usage and cost",
+    hint: "preview",
+    run: moves((_, tree) => {
+      const at = TABS.findIndex(({ name }) => name === tree.tab);
+      return { ...tree, tab: TABS[(at + 1) % TABS.length]!.name, scroll: 0 };
+    }),
+  },
+  ...TABS.map(
+    ({ name, title }, at): TreeBinding => ({
+      keys: [String(at + 1)],
+      shown: String(at + 1),
+      title,
+      run: showTab(name),
+    }),
+  ),
+  {
+    keys: ["J"],
+    shown: "J",
+    title: "scroll the preview down",
+    run: moves((state, tree) => scrolled(state, tree, 1)),
+  },
+  { keys: ["K"], shown: "K", title: "scroll it up", run: moves((state, tree) => scrolled(state, tree, -1)) },
+  {
+    keys: ["z"],
+    shown: "z",
+    title: "calls, results and thoughts whole, or in short",
+    run: moves((_, tree) => ({ ...tree, isDetailed: !tree.isDetailed })),
+  },
+];
+
+/** Keys of the tree, acts not among them. */
+export const TREE_BINDINGS: readonly TreeBinding[] = [...MOVES, ...JUMPS, ...FOLDS, ...PREVIEW];
+
+const read = (
+  keys: readonly string[],
+  shown: string,
+  title: string,
+  by: (state: TerminalState) => number,
+): TreeBinding => ({
+  keys,
+  shown,
+  title,
+  run: moves((state, tree) => scrolled(state, tree, by(state))),
+});
+
+const readOther = (key: string, shown: string, title: string, by: number): TreeBinding => ({
+  keys: [key],
+  shown,
+  title,
+  run: moves((state, tree) => ({ ...step(state, tree, by), scroll: 0 })),
+});
+
+/** Keys that mean something else while one reads; all others mean the same. */
+export const READING_BINDINGS: readonly TreeBinding[] = [
+  read(["up", "k", "K"], "↑ k", "a line up", () => -1),
+  read(["down", "j", "J"], "↓ j", "a line down", () => 1),
+  read(["wheel-up"], "wheel", "three lines up and down", () => -3),
+  read(["wheel-down"], "", "", () => 3),
+  read(["pageup", "ctrl-b"], "PgUp", "a screen up", (state) => -(bodyHeight(state) - 2)),
+  read(["pagedown", "ctrl-f", " "], "PgDn", "a screen down, as with Space", (state) => bodyHeight(state) - 2),
+  read(["home", "<"], "Home <", "to its beginning", () => Number.NEGATIVE_INFINITY),
+  read(["end", ">"], "End >", "to its end", () => Number.POSITIVE_INFINITY),
+  readOther("right", "→", "to the next row of the tree", 1),
+  readOther("left", "←", "to the row before", -1),
+];

@@ -1,0 +1,93 @@
+import { columnsOf, cutToColumns } from "../../text.ts";
+
+/** What a piece of a line is, for whoever colours it. */
+export type Style =
+  | "plain"
+  | "dim"
+  | "strong"
+  | "heading"
+  | "user"
+  | "model"
+  | "tool"
+  | "summary"
+  | "label"
+  | "leaf"
+  | "code"
+  | "match"
+  | "error"
+  | "cursor";
+
+/** A piece of a line. */
+export interface Span {
+  text: string;
+  style: Style;
+  /** On what the keys act on. */
+  isSelected?: boolean;
+}
+
+/** One line of a screen. */
+export interface Line {
+  spans: readonly Span[];
+  /** How many columns it takes, where that is known: what was fitted once is not measured again. */
+  columns?: number;
+}
+
+/** A screen: as many lines as it is high. */
+export type Frame = readonly Line[];
+
+export const span = (text: string, style: Style = "plain"): Span => ({ text, style });
+
+export const line = (...parts: readonly (Span | string)[]): Line => ({
+  spans: parts.map((part) => (typeof part === "string" ? span(part) : part)),
+});
+export const EMPTY: Line = { spans: [] };
+const lineText = ({ spans }: Line): string => spans.map(({ text }) => text).join("");
+
+export const lineWidth = ({ spans }: Line): number =>
+  spans.reduce((width, { text }) => width + columnsOf(text), 0);
+
+/** The line as what the keys act on, all over its columns. */
+export function selectLine(given: Line, columns: number): Line {
+  const { spans } = fitLine(given, columns);
+  return { spans: spans.map((one) => ({ ...one, isSelected: true })), columns };
+}
+
+/** A frame as plain text, as a terminal without colours shows it. */
+export const frameText = (frame: Frame): string => frame.map((one) => lineText(one).trimEnd()).join("\n");
+
+/** The line in exactly so many columns: cut with `…`, or with spaces behind it. */
+export function fitLine(given: Line, columns: number): Line {
+  if (given.columns === columns) return given;
+  const spans: Span[] = [];
+  let left = Math.max(0, columns);
+  for (const one of given.spans) {
+    if (left === 0) break;
+    const { text } = one;
+    const width = columnsOf(text);
+    const fitting = width <= left ? text : cutToColumns(text, left);
+    spans.push({ ...one, text: fitting });
+    left -= width <= left ? width : columnsOf(fitting);
+    if (width > columnsOf(fitting)) break;
+  }
+  if (left > 0) spans.push(span(" ".repeat(left)));
+  return { spans, columns: Math.max(0, columns) };
+}
+
+/** Exactly so many lines: the first of them, or empty ones behind. */
+export function fitLines(lines: readonly Line[], height: number): Line[] {
+  const fitting = lines.slice(0, Math.max(0, height));
+  while (fitting.length < height) fitting.push(EMPTY);
+  return fitting;
+}
+
+/** Two columns of lines beside each other, `between` them on each line. */
+export function beside(
+  left: readonly Line[],
+  leftColumns: number,
+  between: Span,
+  right: readonly Line[],
+): Line[] {
+  return left.map((one, at) => ({
+    spans: [...fitLine(one, leftColumns).spans, between, ...(right[at]?.spans ?? [])],
+  }));
+}

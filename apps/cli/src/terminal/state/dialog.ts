@@ -1,0 +1,77 @@
+import { type Choice, type Dialog, type Next, next, type TerminalState } from "./state.ts";
+import { editText, insertText, type TextField } from "./text-field.ts";
+
+export function dialog(
+  title: string,
+  body: Dialog["body"],
+  choices: readonly Choice[] = [],
+  rest: Partial<Dialog> = {},
+): Dialog {
+  return { title, body, choices, scroll: 0, chosen: 0, ...rest };
+}
+
+const NOTHING_SAID: Dialog["body"] = () => [];
+
+/** Asks for a text on one line. */
+export function askText(
+  title: string,
+  field: TextField,
+  accept: NonNullable<Dialog["accept"]>,
+  body: Dialog["body"] = NOTHING_SAID,
+): Dialog {
+  return dialog(title, body, [], { field, accept });
+}
+
+/** What a key does to a dialog; whoever answers gets a state in which it is closed. */
+export function updateDialog(state: TerminalState, shown: Dialog, key: string): Next {
+  const closed: TerminalState = { ...state, dialog: undefined };
+  if (key === "escape" || key === "ctrl-c") return shown.cancel?.(closed) ?? next(closed);
+  if (shown.field) return updateField(state, closed, shown, shown.field, key);
+  const choice = key === "enter" ? shown.choices[shown.chosen] : shown.choices.find((one) => one.key === key);
+  if (choice) return choice.run(closed);
+  if (shown.choices.length === 0 && (key === "q" || key === "enter" || key === "?")) return next(closed);
+  return next({ ...state, dialog: moved(shown, key) });
+}
+
+function updateField(
+  state: TerminalState,
+  closed: TerminalState,
+  shown: Dialog,
+  field: TextField,
+  key: string,
+): Next {
+  const { hasLines = false, accept } = shown;
+  if (key === (hasLines ? "ctrl-s" : "enter")) return accept?.(closed, field.text) ?? next(closed);
+  const changed = key === "enter" ? insertText(field, "\n") : editText(field, key);
+  return next({ ...state, dialog: { ...shown, field: changed } });
+}
+
+/** Text that was pasted goes into the field, if there is one; on one line it stays on one line. */
+export function pasteIntoDialog(state: TerminalState, shown: Dialog, text: string): Next {
+  if (!shown.field) return next(state);
+  const pasted = shown.hasLines ? text : text.replace(/\s*\n\s*/g, " ");
+  return next({ ...state, dialog: { ...shown, field: insertText(shown.field, pasted) } });
+}
+
+/** Lines that a page of a dialog moves by. */
+const PAGE = 10;
+
+const SCROLLS: Readonly<Record<string, number>> = {
+  pageup: -PAGE,
+  pagedown: PAGE,
+  " ": PAGE,
+  "wheel-up": -3,
+  "wheel-down": 3,
+  K: -1,
+  J: 1,
+};
+const STEPS: Readonly<Record<string, number>> = { up: -1, k: -1, down: 1, j: 1, backtab: -1, tab: 1 };
+
+function moved(shown: Dialog, key: string): Dialog {
+  const { choices, chosen, scroll } = shown;
+  const step = STEPS[key];
+  if (step !== undefined && choices.length > 1)
+    return { ...shown, chosen: (chosen + step + choices.length) % choices.length };
+  const by = step ?? SCROLLS[key] ?? 0;
+  return { ...shown, scroll: Math.max(0, scroll + by) };
+}

@@ -1,0 +1,245 @@
+import type { CompactionPlan } from "@espalier/compaction";
+import type { BranchComparison, ListedSession, SearchHit } from "@espalier/engine";
+import type { Line } from "../screen/frame.ts";
+import type { TerminalInput } from "../screen/keys.ts";
+import type { TreeModel } from "../tree/tree-model.ts";
+import type { TreeView } from "../tree/tree-rows.ts";
+import type { ReadContext } from "../view/context.ts";
+import type { PathUsage } from "../view/usage.ts";
+import type { TextField } from "./text-field.ts";
+
+/** The whole terminal: every key makes another one, and the screen is a function of it. */
+export interface TerminalState {
+  readonly size: { readonly columns: number; readonly rows: number };
+  /** False: nothing on the screen is told by colour alone, and markdown keeps its marks. */
+  readonly isColoured: boolean;
+  /** Epoch milliseconds, as the last event had it. */
+  readonly now: number;
+  readonly sessions: SessionsState;
+  /** The session that is open; its screen covers the list. */
+  readonly tree: TreeState | undefined;
+  /** What covers the screen and takes the keys. */
+  readonly dialog: Dialog | undefined;
+  /** One sentence at the bottom, until the next key. */
+  readonly notice: Notice | undefined;
+  /** The act that is being carried out; one at a time. */
+  readonly work: Work | undefined;
+}
+
+interface Notice {
+  text: string;
+  isError: boolean;
+}
+
+interface Work {
+  title: string;
+  /** Epoch milliseconds. */
+  started: number;
+  /** Tokens of the summary so far. */
+  tokens: number;
+  isAborting: boolean;
+}
+
+/** By what sessions are ordered. */
+export type SessionSort = "age" | "name" | "size" | "cost";
+
+export interface SessionsState {
+  readonly listed: readonly ListedSession[];
+  readonly isListing: boolean;
+  readonly sort: SessionSort;
+  /** True: the runs of sub-agents stand among the sessions that began them. */
+  readonly showsSubAgents: boolean;
+  /** What is searched for; undefined while nobody searches. */
+  readonly query: TextField | undefined;
+  readonly hits: readonly FoundText[];
+  readonly isSearching: boolean;
+  /** What was read of sessions beyond their listing, by `ref`. */
+  readonly facts: ReadonlyMap<string, SessionFacts>;
+  /** Index among what is listed. */
+  readonly cursor: number;
+  readonly top: number;
+}
+
+/** What of an entry is shown beside the tree. */
+export type PreviewTab = "entry" | "context" | "usage";
+
+export interface TreeState {
+  /** The path of the session's file. */
+  readonly ref: string;
+  readonly cwd: string;
+  /** Why nothing can be changed here; undefined where it can. */
+  readonly readOnly: string | undefined;
+  /** Who writes summaries, and whether that is billed. */
+  readonly writer: { readonly name: string; readonly isBilled: boolean };
+  readonly view: TreeView;
+  /** Rows: what the keys act on, and the first that is on the screen. -1 in an empty session. */
+  readonly cursor: number;
+  readonly top: number;
+  /** The row that another one will be compared with, or merged. */
+  readonly mark: number | undefined;
+  /** What was searched for within the session, and the rows in which it stands, in the order of the page. */
+  readonly query: string;
+  readonly hits: readonly number[];
+  readonly tab: PreviewTab;
+  /** True while the keys move in the preview, which then has the whole screen. */
+  readonly isReading: boolean;
+  /** Calls and results are shown whole. */
+  readonly isDetailed: boolean;
+  /** The first line of the preview that is on the screen. */
+  readonly scroll: number;
+  /** What was read for the tabs, and for which row. */
+  readonly context: { readonly row: number; readonly value: ReadContext } | undefined;
+  readonly usage: { readonly row: number; readonly value: PathUsage } | undefined;
+  /** What to do where somebody else writes the session, once that was asked. */
+  readonly onBusy: "share" | undefined;
+}
+
+/** One of several answers to a dialog. */
+export interface Choice {
+  key: string;
+  title: string;
+  run: (state: TerminalState) => Next;
+}
+
+/** What covers the screen, says something, and asks for a text, a choice, or nothing. Pure data but for its answers. */
+export interface Dialog {
+  title: string;
+  /** What it says, in lines of so many columns. */
+  body: (columns: number) => readonly Line[];
+  /** The first line of the body that is shown. */
+  scroll: number;
+  choices: readonly Choice[];
+  /** Which choice Enter takes. */
+  chosen: number;
+  /** The text that is asked for. */
+  field?: TextField;
+  /** True where Enter begins another line, and Ctrl-S is done. */
+  hasLines?: boolean;
+  /** Takes the text. */
+  accept?: (state: TerminalState, text: string) => Next;
+  /** The question of an extension that it asks. */
+  question?: number;
+  /** What Escape does besides closing it. */
+  cancel?: (state: TerminalState) => Next;
+}
+
+/** A state, and what shall be done about it outside. */
+export interface Next {
+  state: TerminalState;
+  effects: readonly TerminalEffect[];
+}
+
+export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]): Next => ({
+  state,
+  effects,
+});
+
+/** A change of a session, as the engine is asked for it. */
+export type Act =
+  | { name: "navigate"; entryId: string | null; summarize: boolean; instructions?: string }
+  | { name: "fork"; entryId: string; position: "at" | "before" }
+  | { name: "label"; entryId: string; text: string }
+  | { name: "hide"; entryId: string; hidden: boolean }
+  | { name: "rename"; text: string }
+  | { name: "compact"; instructions?: string }
+  | { name: "merge"; fromId: string; intoId?: string }
+  | { name: "append"; text: string }
+  | { name: "undo" };
+
+/** What shall happen outside of the terminal's state, as data; what comes of it comes back as events. */
+export type TerminalEffect =
+  | { type: "list-sessions" }
+  /** Reads how many branches sessions have and what they cost; takes the place of what was asked before. */
+  | { type: "read-facts"; refs: readonly string[] }
+  /** Looks for a text in everything that was said; takes the place of the search before. Empty: ends it. */
+  | { type: "search"; query: string }
+  | { type: "open"; ref: string; entryId?: string; editorText?: string }
+  | { type: "close" }
+  /** Looks for a text in the open session; takes the place of the search before. */
+  | { type: "find"; query: string }
+  | { type: "read-context"; row: number }
+  | { type: "read-usage"; row: number }
+  | { type: "plan"; instructions?: string }
+  | { type: "compare"; a: string; b: string }
+  | { type: "act"; act: Act; onBusy?: "fork" | "share" }
+  | { type: "abort" }
+  /** Answers the question of an extension; undefined: it was closed. */
+  | { type: "answer"; question: number; answer: string | undefined }
+  | { type: "export"; entryId: string | null; format: "markdown" | "json" }
+  /** Hands a text to the terminal's clipboard. */
+  | { type: "copy"; text: string; what: string }
+  | { type: "suspend" }
+  | { type: "redraw" }
+  | { type: "quit" };
+
+/** A place at which a text was found. */
+export type FoundText = SearchHit;
+
+/** What a session's listing does not say. */
+export interface SessionFacts {
+  branches: number;
+  /** US dollars, every call once. */
+  cost: number;
+}
+
+/** Everything that can happen to the terminal. */
+export type TerminalEvent =
+  | TerminalInput
+  | { type: "resize"; columns: number; rows: number }
+  | { type: "tick"; now: number }
+  | { type: "sessions"; sessions: readonly ListedSession[]; isDone: boolean }
+  | { type: "facts"; ref: string; facts: SessionFacts }
+  | { type: "hits"; query: string; hits: readonly FoundText[]; isDone: boolean }
+  | {
+      type: "opened";
+      ref: string;
+      cwd: string;
+      readOnly: string | undefined;
+      writer: { name: string; isBilled: boolean };
+      model: TreeModel;
+      /** Where the cursor shall be; by default at the leaf. */
+      entryId: string | undefined;
+      /** A text that waits to be written anew here. */
+      editorText: string | undefined;
+    }
+  /** There is more of the session than before. */
+  | { type: "grown"; ref: string; model: TreeModel }
+  /** Entries of the open session in which a text stands, so far. */
+  | { type: "found"; query: string; entryIds: readonly string[]; isDone: boolean }
+  | { type: "context"; row: number; context: ReadContext }
+  | { type: "usage"; row: number; usage: PathUsage }
+  | { type: "planned"; plan: CompactionPlan; instructions?: string }
+  | { type: "compared"; comparison: BranchComparison }
+  | { type: "progress"; tokens: number }
+  /** An act is in the session. */
+  | { type: "acted"; act: Act; outcome: ActOutcome }
+  | { type: "busy"; act: Act; holder: string }
+  /** An extension asks something, and waits for the answer. */
+  | { type: "asked"; question: Question }
+  /** The question of an extension needs no answer any more. */
+  | { type: "withdrawn"; question: number }
+  /** Something went wrong: the work that is going on, or what was read beside it. */
+  | { type: "failed"; message: string; wasWork: boolean }
+  | { type: "told"; message: string }
+  /** Something to know of what still goes on. */
+  | { type: "warned"; message: string };
+
+/** A question of an extension: for one of several choices, or, where there are none, for a text. */
+export interface Question {
+  id: number;
+  title: string;
+  message: string;
+  choices: readonly string[];
+}
+
+/** What came of an act. */
+export interface ActOutcome {
+  /** One sentence. */
+  message: string;
+  /** Where the cursor shall go. */
+  entryId?: string | null;
+  /** A text that comes back to be written anew. */
+  editorText?: string;
+  /** The session that goes on, where that is another one than before. */
+  ref?: string;
+}

@@ -1,0 +1,244 @@
+import type { TreeModel } from "../tree/tree-model.ts";
+import {
+  FILTERS,
+  headOf,
+  rowAt,
+  runEnd,
+  shownFrom,
+  shownNear,
+  shownStep,
+  shownUpTo,
+  type TreeView,
+  treeView,
+} from "../tree/tree-rows.ts";
+import { treeLayout } from "../view/layout.ts";
+import type { TerminalState, TreeState } from "./state.ts";
+
+const NOWHERE = -1;
+
+const positionOf = (model: TreeModel, row: number): number =>
+  row < 0 ? NOWHERE : (model.order.positions[row] ?? NOWHERE);
+
+/** The position of the cursor; -1 where nothing is shown. */
+export const cursorPosition = ({ view, cursor }: TreeState): number => positionOf(view.model, cursor);
+
+/** The tree with the cursor at a position, or the one next to it that is shown, and the screen around it. */
+export function moveTo(state: Pick<TerminalState, "size">, tree: TreeState, position: number): TreeState {
+  const { view } = tree;
+  const at = position < 0 ? shownFrom(view, 0) : shownNear(view, position);
+  if (at < 0) return { ...tree, cursor: NOWHERE, top: NOWHERE, scroll: 0 };
+  const cursor = rowAt(view.model, at);
+  const moved = { ...tree, cursor, scroll: cursor === tree.cursor ? tree.scroll : 0 };
+  const { treeHeight } = treeLayout(state, false);
+  return { ...moved, top: rowAt(view.model, topFor(view, positionOf(view.model, tree.top), at, treeHeight)) };
+}
+
+/** The first position of a screen on which the cursor is, as near to the one before as can be. */
+function topFor(view: TreeView, before: number, cursor: number, height: number): number {
+  const top = before < 0 ? NOWHERE : shownNear(view, before);
+  if (top >= 0 && top <= cursor) {
+    // Is the cursor on the screen that begins there? Not more than a screen has to be looked at.
+    let at = top;
+    for (let line = 0; line < height && at >= 0; line++) {
+      if (at === cursor) return withoutGap(view, top, height);
+      at = shownFrom(view, at + 1);
+    }
+    return shownStep(view, cursor, -(height - 1));
+  }
+  return top < 0 ? shownStep(view, cursor, -Math.floor(height / 2)) : cursor;
+}
+
+/** Moves a screen up that would be empty at its end although there is more above it. */
+function withoutGap(view: TreeView, top: number, height: number): number {
+  let lines = 0;
+  for (let at = top; at >= 0 && lines < height; at = shownFrom(view, at + 1)) lines++;
+  return lines < height ? shownStep(view, top, -(height - lines)) : top;
+}
+
+/** The tree with another view of it; the cursor stays where it was, or goes to what is shown next to it. */
+export function withView(state: Pick<TerminalState, "size">, tree: TreeState, view: TreeView): TreeState {
+  const position = positionOf(view.model, tree.cursor);
+  return moveTo(state, { ...tree, view }, position);
+}
+
+/** The cursor so many shown rows further. */
+export function step(state: Pick<TerminalState, "size">, tree: TreeState, count: number): TreeState {
+  const position = cursorPosition(tree);
+  return position < 0 ? tree : moveTo(state, tree, shownStep(tree.view, position, count));
+}
+
+export const toFirst = (state: Pick<TerminalState, "size">, tree: TreeState): TreeState =>
+  moveTo(state, tree, shownFrom(tree.view, 0));
+
+export const toLast = (state: Pick<TerminalState, "size">, tree: TreeState): TreeState =>
+  moveTo(state, tree, shownUpTo(tree.view, tree.view.model.order.length - 1));
+
+/** Positions on the screen, from the first line on. */
+export function shownOnScreen({ view, top }: TreeState, height: number): number[] {
+  const positions: number[] = [];
+  let at = positionOf(view.model, top);
+  if (at >= 0) at = shownFrom(view, at);
+  for (; at >= 0 && positions.length < height; at = shownFrom(view, at + 1)) positions.push(at);
+  return positions;
+}
+
+type Sized = Pick<TerminalState, "size">;
+
+/** Shows what is folded at the cursor: the branch that begins there, or the run. */
+export function unfold(state: Sized, tree: TreeState): TreeState {
+  const { view, cursor } = tree;
+  if (cursor < 0) return tree;
+  if (view.folded.has(cursor)) return foldedAs(state, tree, without(view.folded, cursor));
+  const position = cursorPosition(tree);
+  const isRun = view.filter === "turns" && runEnd(view.model, position, 2) > position + 1;
+  if (!isRun || view.unfolded.has(cursor)) return tree;
+  return withView(
+    state,
+    tree,
+    treeView(view.model, { ...view, unfolded: new Set([...view.unfolded, cursor]) }),
+  );
+}
+
+/** Folds the run at the cursor; where none is unfolded, the branch it is on, at whose beginning one then is. */
+export function fold(state: Sized, tree: TreeState): TreeState {
+  const { view, cursor } = tree;
+  if (cursor < 0) return tree;
+  const { model } = view;
+  const head = rowAt(model, headOf(model, cursorPosition(tree)));
+  if (view.filter === "turns" && view.unfolded.has(head)) {
+    const shown = treeView(model, { ...view, unfolded: without(view.unfolded, head) });
+    return moveTo(state, { ...tree, view: shown }, model.order.positions[head] ?? 0);
+  }
+  const start = branchStart(tree);
+  return start < 0 || view.folded.has(rowAt(model, start)) ? tree : foldBranch(state, tree, start);
+}
+
+/** Folds or unfolds, whichever is possible. */
+export function toggle(state: Sized, tree: TreeState): TreeState {
+  const unfolded = unfold(state, tree);
+  return unfolded === tree ? fold(state, tree) : unfolded;
+}
+
+/** Folds every branch that stands aside, or unfolds all when all are folded. */
+export function toggleAll(state: Sized, tree: TreeState): TreeState {
+  const { model, folded } = tree.view;
+  const starts = model.order.branchStarts.map((position) => rowAt(model, position));
+  return foldedAs(state, tree, folded.size === starts.length ? new Set() : new Set(starts));
+}
+
+export function nextFilter(state: Sized, tree: TreeState): TreeState {
+  const { view } = tree;
+  const at = FILTERS.findIndex(({ name }) => name === view.filter);
+  const { name } = FILTERS[(at + 1) % FILTERS.length]!;
+  return withView(state, tree, treeView(view.model, { ...view, filter: name }));
+}
+
+function foldBranch(state: Sized, tree: TreeState, start: number): TreeState {
+  const { model, folded } = tree.view;
+  const shown = foldedAs(state, tree, new Set([...folded, rowAt(model, start)]));
+  return moveTo(state, shown, start);
+}
+
+/** The position with which the innermost branch begins that the cursor is on; -1 on the one that goes straight down. */
+function branchStart(tree: TreeState): number {
+  const { order } = tree.view.model;
+  const at = cursorPosition(tree);
+  return (
+    order.branchStarts.findLast((start) => start <= at && at < (order.branchEnds.get(start) ?? -1)) ?? -1
+  );
+}
+
+const foldedAs = (state: Sized, tree: TreeState, folded: ReadonlySet<number>): TreeState =>
+  withView(state, tree, treeView(tree.view.model, { ...tree.view, folded }));
+
+function without(rows: ReadonlySet<number>, row: number): Set<number> {
+  const rest = new Set(rows);
+  rest.delete(row);
+  return rest;
+}
+
+/** A way to somewhere else in the tree: the position to go to, -1 when there is none. */
+type Jump = (tree: TreeState, position: number) => number;
+
+/** Whether a branch parts at a position, or begins there. */
+function isParting({ view: { model } }: TreeState, position: number): boolean {
+  return model.order.branchEnds.has(position) || model.order.shape.parts(rowAt(model, position));
+}
+
+function search(tree: TreeState, from: number, step: 1 | -1, found: (position: number) => boolean): number {
+  const { length } = tree.view.model.order;
+  for (let at = from + step; at >= 0 && at < length; at += step) if (found(at)) return at;
+  return -1;
+}
+
+export const nextParting: Jump = (tree, at) => search(tree, at, 1, (position) => isParting(tree, position));
+
+export const previousParting: Jump = (tree, at) =>
+  search(tree, at, -1, (position) => isParting(tree, position));
+
+export const nextLabel: Jump = ({ view: { model } }, at) =>
+  model.labelPositions.find((position) => position > at) ?? -1;
+
+export const previousLabel: Jump = ({ view: { model } }, at) =>
+  model.labelPositions.findLast((position) => position < at) ?? -1;
+
+export const toLeaf: Jump = ({ view: { model } }) =>
+  model.leafRow < 0 ? -1 : (model.order.positions[model.leafRow] ?? -1);
+
+/** Where one came from: the beginning of the run, or else the parent. */
+export const toParent: Jump = ({ view: { model } }, at) => {
+  const head = headOf(model, at);
+  if (head < at) return head;
+  const parent = model.tree.index.parent(rowAt(model, at));
+  return parent < 0 ? -1 : headOf(model, model.order.positions[parent] ?? 0);
+};
+
+/**
+ * The other side: from a branch to the next one that parts at the same place, from the last one to where it goes
+ * straight on, and from there to the first one again.
+ */
+export const toOtherSide: Jump = ({ view: { model } }, at) => {
+  const { order, tree } = model;
+  const { shape } = order;
+  // Up to where the branch begins that this is on: the child of the nearest parting above.
+  let row = rowAt(model, at);
+  let parent = tree.index.parent(row);
+  while (parent >= 0 && !shape.parts(parent)) {
+    row = parent;
+    parent = tree.index.parent(row);
+  }
+  const sides = parent < 0 ? [...shape.roots] : [...shape.aside(parent), shape.straight(parent)];
+  if (sides.length < 2) return -1;
+  const here = sides.indexOf(row);
+  const side = sides[(here + 1) % sides.length]!;
+  return order.positions[side] ?? -1;
+};
+
+/** The tree after a jump; branches that hide the place are unfolded. */
+export function jump(state: Pick<TerminalState, "size">, tree: TreeState, to: Jump): TreeState {
+  const position = to(tree, cursorPosition(tree));
+  return position < 0 ? tree : revealed(state, tree, position);
+}
+
+/** The tree with the cursor at a position, which is made to be shown: nothing folded hides it. */
+export function revealed(state: Pick<TerminalState, "size">, tree: TreeState, position: number): TreeState {
+  const { view } = tree;
+  const { model } = view;
+  const isHidden = view.hidden.some(([from, to]) => from <= position && position < to);
+  const folded = isHidden
+    ? new Set(
+        [...view.folded].filter((row) => {
+          const start = model.order.positions[row] ?? -1;
+          return !(start < position && position < (model.order.branchEnds.get(start) ?? -1));
+        }),
+      )
+    : view.folded;
+  const head = headOf(model, position);
+  const unfolded =
+    view.filter === "turns" && head !== position
+      ? new Set([...view.unfolded, rowAt(model, head)])
+      : view.unfolded;
+  const isChanged = folded !== view.folded || unfolded !== view.unfolded;
+  const shown = isChanged ? treeView(model, { ...view, folded, unfolded }) : view;
+  return moveTo(state, { ...tree, view: shown }, position);
+}

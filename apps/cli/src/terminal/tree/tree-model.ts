@@ -1,0 +1,292 @@
+import { type ArchivedRows, archivedRows, rowsHidden } from "@espalier/engine";
+import {
+  branchSummary,
+  compaction,
+  DrawnTree,
+  type Entry,
+  isMessage,
+  type LabelInForce,
+  labelsInForce,
+  leafOf,
+  leafRowAt,
+  message,
+  movingRow,
+  roleAt,
+  rowsOf,
+  sessionName,
+  type Tree,
+  type TreeShape,
+} from "@espalier/session-tree";
+import { previewEntry } from "../../entry-preview.ts";
+import { formatCount } from "../../numbers.ts";
+import { fieldText, plainLine } from "../../text.ts";
+
+/**
+ * A session as the screen shows it: everything that is derived from the index of its tree, at one length of its log.
+ * It never changes; when the log grows, another one is made.
+ */
+export interface TreeModel {
+  readonly tree: Tree;
+  /** Entries when this was made; the tree may have grown since. */
+  readonly length: number;
+  readonly kinds: RowKinds;
+  readonly gists: RowGists;
+  readonly order: TreeOrder;
+  readonly leafId: string | null;
+  /** -1 before the first entry. */
+  readonly leafRow: number;
+  readonly name: string | undefined;
+  /** Labels in force, by the row they are for. */
+  readonly labels: ReadonlyMap<number, string>;
+  /** Rows of the leaf's path that the model no longer reads: a compaction stands for them. */
+  readonly archived: ArchivedRows;
+  /** Rows of the leaf's path that an edit keeps from the model. */
+  readonly hiddenRows: ReadonlySet<number>;
+  /** Positions of compactions and labels, ascending: what a map of the whole shows. */
+  readonly compactionPositions: readonly number[];
+  readonly labelPositions: readonly number[];
+  /** True while only the end of the log was read. */
+  readonly isPartial: boolean;
+}
+
+/** @param known what is known already of the rows of the same tree; isPartial: by default false */
+export function treeModel(
+  tree: Tree,
+  {
+    kinds = new RowKinds(tree),
+    gists = new RowGists(tree),
+    isPartial = false,
+  }: Partial<Pick<TreeModel, "kinds" | "gists" | "isPartial">> = {},
+): TreeModel {
+  const leafId = leafOf(tree);
+  const leafRow = movingRow(tree, leafRowAt(tree, tree.lastRow));
+  const order = new TreeOrder(tree, leafRow);
+  const labels = labelsByRow(tree, labelsInForce(tree));
+  const positionsOf = (rows: Iterable<number>): number[] =>
+    [...rows].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
+  const compactions = [...rowsOf(tree, compaction.type)].map(([row]) => row);
+  return {
+    tree,
+    length: tree.length,
+    kinds,
+    gists,
+    order,
+    leafId,
+    leafRow,
+    name: sessionName(tree),
+    labels,
+    archived: archivedRows({ tree, leafId }),
+    hiddenRows: rowsHidden({ tree, leafId }),
+    compactionPositions: positionsOf(compactions),
+    labelPositions: positionsOf(labels.keys()),
+    isPartial,
+  };
+}
+
+function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map<number, string> {
+  const byRow = new Map<number, string>();
+  for (const [id, { label }] of labels) if (tree.has(id)) byRow.set(tree.row(id), label);
+  return byRow;
+}
+
+/**
+ * The rows of a tree as they stand on a page, root first: the path of the leaf straight down, each branch that parts
+ * from it indented behind the entry it parts from, entries beside the conversation behind the one they were written
+ * under. Places on the page are positions; nothing here reads what an entry says.
+ */
+class TreeOrder {
+  readonly shape: DrawnTree;
+  /** Rows by position. */
+  readonly rows: Int32Array;
+  /** Positions by row; -1 for a row that has no place. */
+  readonly positions: Int32Array;
+  /** How deep a position is indented. */
+  readonly depths: Uint8Array;
+  /** Positions at which a branch begins that stands aside, ascending, and the position behind each one's last. */
+  readonly branchStarts: readonly number[];
+  readonly branchEnds: ReadonlyMap<number, number>;
+  /** How many positions there are. */
+  readonly length: number;
+
+  constructor(tree: TreeShape, leafRow: number) {
+    const count = tree.index.length;
+    this.shape = new DrawnTree(tree, leafRow);
+    this.rows = new Int32Array(count);
+    this.positions = new Int32Array(count).fill(-1);
+    this.depths = new Uint8Array(count);
+    const beside = rowsBeside(tree);
+    const starts: number[] = [];
+    const ends = new Map<number, number>();
+    /** Branches that are being laid out, from the outermost on. */
+    const open: { start: number; depth: number }[] = [];
+    const waiting = this.#firstBranches();
+    let length = 0;
+    const place = (row: number, depth: number) => {
+      this.rows[length] = row;
+      this.positions[row] = length;
+      this.depths[length] = Math.min(depth, 255);
+      length++;
+      const under = beside.get(row);
+      if (under) for (const other of under) place(other, depth);
+    };
+    for (const row of beside.get(-1) ?? []) place(row, 0);
+    for (let branch = waiting.pop(); branch; branch = waiting.pop()) {
+      const { row, depth, isAside } = branch;
+      while (open.length > 0 && open.at(-1)!.depth >= depth + (isAside ? 0 : 1))
+        ends.set(open.pop()!.start, length);
+      if (isAside) {
+        open.push({ start: length, depth });
+        starts.push(length);
+      }
+      for (let at = row; at >= 0; at = this.shape.straight(at)) {
+        place(at, depth);
+        if (!this.shape.parts(at)) continue;
+        waiting.push({ row: this.shape.straight(at), depth, isAside: false });
+        for (const child of this.shape.aside(at).reverse())
+          waiting.push({ row: child, depth: depth + 1, isAside: true });
+        break;
+      }
+    }
+    for (const { start } of open) ends.set(start, length);
+    this.length = length;
+    this.branchStarts = starts;
+    this.branchEnds = ends;
+  }
+
+  #firstBranches(): Branch[] {
+    const { roots } = this.shape;
+    const straight = roots.find((row) => this.shape.isActive(row)) ?? roots.at(-1);
+    if (straight === undefined) return [];
+    const aside = roots.filter((row) => row !== straight).reverse();
+    return [
+      { row: straight, depth: 0, isAside: false },
+      ...aside.map((row) => ({ row, depth: 1, isAside: true })),
+    ];
+  }
+}
+
+/** A branch that still has to be laid out. */
+interface Branch {
+  row: number;
+  depth: number;
+  isAside: boolean;
+}
+
+/** Rows that do not move the leaf, by the nearest row above them that does (-1: none). */
+function rowsBeside(tree: TreeShape): Map<number, number[]> {
+  const beside = new Map<number, number[]>();
+  for (let row = 0; row < tree.index.length; row++) {
+    if (tree.kindAt(row).movesLeaf) continue;
+    let above = tree.index.parent(row);
+    while (above >= 0 && !tree.kindAt(above).movesLeaf) above = tree.index.parent(above);
+    const under = Math.max(above, -1);
+    const rows = beside.get(under);
+    if (rows) rows.push(row);
+    else beside.set(under, [row]);
+  }
+  return beside;
+}
+
+/** What a row says of its entry, wherever it stands on a screen. */
+interface RowGist {
+  /** The type of its entry, and `shell` for a run of a shell. */
+  type: string;
+  /** One line, safe for a terminal. */
+  text: string;
+  /** Epoch milliseconds; NaN where the entry does not say. */
+  time: number;
+}
+
+/** How many are kept: more than any screen shows, so that a key reads no more than what it brings onto the screen. */
+const KEPT = 2_000;
+
+/** What the rows of a tree say: their entries are read once, and kept while one stays near. */
+class RowGists {
+  readonly #tree: Tree;
+  readonly #known = new Map<number, RowGist>();
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+  }
+
+  of(row: number): RowGist {
+    const known = this.#known.get(row);
+    if (known) return known;
+    if (this.#known.size >= KEPT) this.#known.clear();
+    const found = gistOf(this.#tree.entryAt(row));
+    this.#known.set(row, found);
+    return found;
+  }
+}
+
+function gistOf(entry: Entry): RowGist {
+  return {
+    type: isMessage(entry, "bashExecution") ? "shell" : entry.type,
+    text: plainLine(textOf(entry)),
+    time: Date.parse(entry.timestamp),
+  };
+}
+
+function textOf(entry: Entry): string {
+  const text = previewEntry(entry) ?? "";
+  if (compaction.is(entry)) return `compaction of ${formatCount(tokensOf(entry))} tokens  ${text}`;
+  if (branchSummary.is(entry))
+    return `summary of ${plainLine(fieldText(entry.fromId)).slice(0, 12) || "a branch"}  ${text}`;
+  return text || entry.type;
+}
+
+const tokensOf = ({ tokensBefore }: { tokensBefore: unknown }): number =>
+  typeof tokensBefore === "number" ? tokensBefore : 0;
+
+/** What a row is to a reader. */
+export type RowKind = "user" | "assistant" | "toolResult" | "compaction" | "branch" | "other" | "beside";
+
+/** Codes of kinds, as a column of bytes keeps them; 0 is not known yet. */
+const KINDS: readonly (RowKind | undefined)[] = [
+  undefined,
+  "user",
+  "assistant",
+  "toolResult",
+  "compaction",
+  "branch",
+  "other",
+  "beside",
+];
+
+/**
+ * What the rows of a tree are, found when somebody asks and kept: of a message no more is read than the head of its
+ * line.
+ */
+export class RowKinds {
+  readonly #tree: Tree;
+  #codes: Uint8Array;
+
+  constructor(tree: Tree) {
+    this.#tree = tree;
+    this.#codes = new Uint8Array(tree.length);
+  }
+
+  of(row: number): RowKind {
+    if (row >= this.#codes.length) this.#grow();
+    const known = KINDS[this.#codes[row]!];
+    if (known) return known;
+    const found = kindOfRow(this.#tree, row);
+    this.#codes[row] = KINDS.indexOf(found);
+    return found;
+  }
+
+  #grow(): void {
+    const codes = new Uint8Array(Math.ceil(this.#tree.length * 1.25));
+    codes.set(this.#codes);
+    this.#codes = codes;
+  }
+}
+
+function kindOfRow(tree: Tree, row: number): RowKind {
+  const kind = tree.kindAt(row);
+  if (kind.type === compaction.type) return "compaction";
+  if (kind.type === branchSummary.type) return "branch";
+  if (kind.type !== message.type) return kind.movesLeaf ? "other" : "beside";
+  const role = roleAt(tree, row);
+  return role === "user" || role === "assistant" || role === "toolResult" ? role : "other";
+}

@@ -1,0 +1,132 @@
+import { DEFAULT_COMPACTION_SETTINGS } from "@espalier/compaction";
+import {
+  buildSessionContext,
+  type ContextMessage,
+  estimateTokens,
+  isFailedAnswer,
+  type Tree,
+} from "@espalier/session-tree";
+import { contextWindowOf } from "@espalier/summarizer";
+import { hiddenBy } from "../../commands/context.ts";
+import { previewMessage } from "../../entry-preview.ts";
+import { formatCount, formatMany } from "../../numbers.ts";
+import { cutToColumns, plainLine } from "../../text.ts";
+import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
+
+/** What the model reads at an entry, as far as a screen shows it. */
+export interface ReadContext {
+  tokens: number;
+  model: string | null;
+  /** The window of the model in tokens; undefined where it is not known. */
+  contextWindow: number | undefined;
+  thinkingLevel: string;
+  /** What a compaction keeps from the model, in one sentence. */
+  hidden: string | undefined;
+  messages: readonly ReadMessage[];
+}
+
+interface ReadMessage {
+  role: ContextMessage["role"];
+  tokens: number;
+  /** One line, safe for a terminal. */
+  gist: string;
+  /** False for what stands in the file and is left out of requests. */
+  isSent: boolean;
+}
+
+export function readContext(tree: Tree, entryId: string): ReadContext {
+  const context = buildSessionContext(tree, entryId);
+  return {
+    tokens: context.tokens,
+    model: context.model ? plainLine(`${context.model.provider}/${context.model.modelId}`) : null,
+    contextWindow: contextWindowOf(context.model),
+    thinkingLevel: plainLine(context.thinkingLevel),
+    hidden: hiddenBy({ tree }, entryId, context),
+    messages: context.messages.map((said) => ({
+      role: said.role,
+      tokens: estimateTokens(said),
+      gist: previewMessage(said),
+      isSent: !isFailedAnswer(said) && !(said.role === "bashExecution" && said.excludeFromContext),
+    })),
+  };
+}
+
+/** Roles, as a narrow column and a bar show them. */
+const PARTS = new Map(
+  Object.entries<{ title: string; style: Style; fill: string }>({
+    compactionSummary: { title: "summary", style: "summary", fill: "▓" },
+    branchSummary: { title: "branch", style: "summary", fill: "▓" },
+    user: { title: "you", style: "user", fill: "█" },
+    assistant: { title: "model", style: "model", fill: "█" },
+    toolResult: { title: "result", style: "tool", fill: "█" },
+    bashExecution: { title: "shell", style: "tool", fill: "█" },
+  }),
+);
+const OTHER = { title: "other", style: "plain", fill: "█" } as const;
+const partOf = (role: string) => PARTS.get(role) ?? { ...OTHER, title: plainLine(role) };
+
+/** The window where that of the model is not known, in tokens. */
+const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
+
+/** Columns of a number of tokens. */
+const TOKENS_WIDTH = 8;
+const ROLE_WIDTH = 8;
+
+/** A context on a screen: its size in the window, what a compaction hides, then a line a message, oldest first. */
+export function contextLines(context: ReadContext, columns: number): Line[] {
+  const { tokens, messages, model, thinkingLevel, hidden } = context;
+  const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
+  const contextWindow = context.contextWindow ?? ASSUMED_WINDOW;
+  const whose = context.contextWindow === undefined ? "an assumed" : "the model's";
+  const share = Math.round((tokens / contextWindow) * 100);
+  const reader = [model, thinkingLevel === "off" ? null : `thinking ${thinkingLevel}`].filter(Boolean);
+  return [
+    line(
+      span(`${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}`, "strong"),
+      span(reader.length > 0 ? ` · ${reader.join(" · ")}` : "", "dim"),
+    ),
+    windowBar(messages, contextWindow, columns),
+    line(
+      span(
+        `${share} % of ${whose} window of ${formatCount(contextWindow)}; it is compacted above ${formatCount(contextWindow - reserveTokens)}`,
+        "dim",
+      ),
+    ),
+    ...(hidden ? [line(span(hidden, "summary"))] : []),
+    EMPTY,
+    ...messages.map((one) => messageLine(one, columns)),
+  ];
+}
+
+function messageLine({ role, tokens, gist, isSent }: ReadMessage, columns: number): Line {
+  const { title, style } = partOf(role);
+  const room = columns - TOKENS_WIDTH - ROLE_WIDTH - 3;
+  return line(
+    span(formatCount(tokens).padStart(TOKENS_WIDTH), "dim"),
+    span(`  ${title.slice(0, ROLE_WIDTH).padEnd(ROLE_WIDTH)} `, style),
+    span(cutToColumns(isSent ? gist : `(not sent) ${gist}`, Math.max(1, room)), isSent ? "plain" : "dim"),
+  );
+}
+
+/** The window as a bar: what fills it, by who said it, and `│` where it is compacted. */
+function windowBar(messages: readonly ReadMessage[], contextWindow: number, columns: number): Line {
+  const { reserveTokens } = DEFAULT_COMPACTION_SETTINGS;
+  const total = messages.reduce((sum, { tokens }) => sum + tokens, 0);
+  const width = Math.max(10, Math.min(columns - 2, 100));
+  const scale = width / Math.max(contextWindow, total);
+  const spans: Span[] = [];
+  let tokens = 0;
+  let used = 0;
+  for (const { role, tokens: own } of messages) {
+    tokens += own;
+    // A little more than nothing is a column, so that the first words are seen.
+    const end = Math.max(Math.round(tokens * scale), tokens > 0 ? 1 : 0);
+    if (end <= used) continue;
+    const { style, fill } = partOf(role);
+    spans.push(span(fill.repeat(end - used), style));
+    used = end;
+  }
+  const limit = Math.round((contextWindow - reserveTokens) * scale);
+  const empty = Array.from({ length: width - used }, (_, at) => (used + at === limit ? "│" : "░"));
+  return { spans: [...spans, span(empty.join(""), "dim")] };
+}

@@ -1,0 +1,48 @@
+import type { TerminalState } from "../state/state.ts";
+
+/** How the screen of a tree is divided. All sizes are columns and lines. */
+interface TreeLayout {
+  /** Where the preview is: `whole` while one reads in it. */
+  preview: "beside" | "below" | "whole";
+  treeColumns: number;
+  treeHeight: number;
+  previewColumns: number;
+  previewHeight: number;
+}
+
+/** Columns from which tree and preview stand beside each other. */
+const WIDE = 110;
+
+/** What of the screen below each other is for the tree. */
+const TREE_SHARE = 0.5;
+
+/** Lines around the body: the heading above, the keys below. */
+const AROUND = 2;
+
+/** Lines of a frame. */
+export const frameHeight = ({ size }: Pick<TerminalState, "size">): number => Math.max(4, size.rows);
+export const bodyHeight = (state: Pick<TerminalState, "size">): number => frameHeight(state) - AROUND;
+
+export function treeLayout(state: Pick<TerminalState, "size">, isReading: boolean): TreeLayout {
+  const { columns } = state.size;
+  const height = bodyHeight(state);
+  if (columns >= WIDE && !isReading) {
+    const treeColumns = Math.floor(columns * 0.52);
+    return {
+      preview: "beside",
+      treeColumns,
+      treeHeight: height,
+      previewColumns: columns - treeColumns - 2,
+      // The tabs have the first line.
+      previewHeight: height - 1,
+    };
+  }
+  const treeHeight = columns >= WIDE ? height : Math.min(height, Math.max(3, Math.ceil(height * TREE_SHARE)));
+  return {
+    preview: isReading ? "whole" : "below",
+    treeColumns: columns,
+    treeHeight,
+    previewColumns: columns - 1,
+    previewHeight: Math.max(0, isReading ? height - 1 : height - treeHeight - 1),
+  };
+}

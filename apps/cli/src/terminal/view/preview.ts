@@ -1,0 +1,285 @@
+import {
+  type BranchSummaryEntry,
+  branchSummary,
+  type CompactionEntry,
+  type ContextMessage,
+  compaction,
+  contentBlocks,
+  type Entry,
+  isFailedAnswer,
+  message,
+  messageText,
+  type ToolCallBlock,
+  toolCalls,
+} from "@espalier/session-tree";
+import picocolors from "picocolors";
+import { previewEntry } from "../../entry-preview.ts";
+import { renderMarkdown, wrapped } from "../../markdown/markdown.ts";
+import { formatCount, formatMany, formatTime } from "../../numbers.ts";
+import { cutLine, fieldText, plainLine, plainText } from "../../text.ts";
+import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
+import type { PreviewTab, TerminalState, TreeState } from "../state/state.ts";
+import { cursorPosition } from "../state/tree-cursor.ts";
+import type { TreeModel } from "../tree/tree-model.ts";
+import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
+import { contextLines } from "./context.ts";
+import { treeLayout } from "./layout.ts";
+import { usageLines } from "./usage.ts";
+
+export const TABS: readonly { name: PreviewTab; title: string }[] = [
+  { name: "entry", title: "what was said" },
+  { name: "context", title: "what the model reads here" },
+  { name: "usage", title: "usage and cost" },
+];
+
+/** Entries of a folded run that are laid out; a longer one is read by unfolding it. */
+const RUN_SHOWN = 40;
+
+type Looked = Pick<TerminalState, "size"> & { readonly isColoured: boolean };
+
+/** The lines of a preview, as far as they were laid out. */
+interface Laid {
+  lines: readonly Line[];
+  /** False when there are more. */
+  isWhole: boolean;
+}
+
+/** Lines of the preview, of which a screen shows a part: at least `needed`, or all there are. */
+export function previewLines(state: Looked, tree: TreeState, needed: number): Laid {
+  if (tree.cursor < 0) return whole([line(span("There is nothing in this session yet.", "dim"))]);
+  const columns = treeLayout(state, tree.isReading).previewColumns;
+  return LAID[tree.tab](tree, { columns, isDetailed: tree.isDetailed, isColoured: state.isColoured }, needed);
+}
+
+const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
+const WAITING = whole([line(span("…", "dim"))]);
+
+/** What was laid out last, and how far: a key that only scrolls asks for the same again, or for a little more. */
+let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
+
+const HEADS = new Map(
+  Object.entries<{ title: string; style: Style }>({
+    user: { title: "you", style: "user" },
+    assistant: { title: "model", style: "model" },
+    toolResult: { title: "result", style: "tool" },
+    bashExecution: { title: "shell", style: "tool" },
+  }),
+);
+const DETAILED_LENGTH = 1_000_000;
+
+/** Lines of a tool's result that are shown. */
+const RESULT_LINES = 4;
+
+/** Characters of one text that are laid out; what stands behind is counted. */
+const TEXT_LENGTH = 20_000;
+
+/** Codes that end one style, or all. */
+const ENDS: ReadonlySet<string> = new Set(["0", "22", "23", "24", "29", "39"]);
+
+/** What a style of picocolors begins with, and what that is on a screen of ours. */
+const STYLES: Readonly<Record<string, Style>> = {
+  "1": "strong",
+  "2": "dim",
+  "3": "strong",
+  "4": "label",
+  "9": "dim",
+  "36": "code",
+};
+
+const quoted = (text: string, look: EntryLook): Line[] =>
+  wrapped(cutText(plainText(text), look), look.columns - 2).map((one) => line(span(`│ ${one}`, "dim")));
+
+const thoughtLine = (thought: string): Line =>
+  line(span(`(thought, ${formatMany(thought.length, "character")})`, "dim"));
+
+const summaryOf = ({ summary }: CompactionEntry | BranchSummaryEntry, look: EntryLook): Line[] =>
+  textLines(summary, look);
+
+const LAID: Readonly<Record<PreviewTab, (tree: TreeState, look: EntryLook, needed: number) => Laid>> = {
+  entry: layRun,
+  context: ({ context, cursor }, { columns }) =>
+    context?.row === cursor ? whole(contextLines(context.value, columns)) : WAITING,
+  usage: ({ usage, cursor }, { columns }) =>
+    usage?.row === cursor ? whole(usageLines(usage.value, columns)) : WAITING,
+};
+
+function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
+  const { view, cursor } = tree;
+  const { model } = view;
+  const position = cursorPosition(tree);
+  const isFolded = view.filter === "turns" && standsOut(model, position) && !view.unfolded.has(cursor);
+  const end = isFolded ? runEnd(model, position, RUN_SHOWN) : position + 1;
+  const key = JSON.stringify([cursor, end, look]);
+  if (laid?.model !== model || laid.key !== key) laid = { model, key, lines: [], next: position };
+  while (laid.next < end && laid.lines.length < needed) {
+    const row = rowAt(model, laid.next++);
+    if (row !== cursor && model.kinds.of(row) === "beside") continue;
+    const marks = { label: model.labels.get(row), isHidden: model.hiddenRows.has(row) };
+    laid.lines.push(...entryLines(model.tree.entryAt(row), marks, look, row !== cursor));
+    if (laid.next === end && end - position >= RUN_SHOWN)
+      laid.lines.push(line(span("… and so on; unfold the turn to read further", "dim")));
+  }
+  return { lines: laid.lines, isWhole: laid.next >= end };
+}
+
+/** How far a preview can be scrolled, if it can be so far as wanted. */
+export function furthestScroll(state: Looked, tree: TreeState, wanted: number): number {
+  const { previewHeight } = treeLayout(state, tree.isReading);
+  const { lines } = previewLines(state, tree, wanted + previewHeight);
+  return Math.max(0, Math.min(wanted, lines.length - previewHeight));
+}
+
+/** How entries are laid out for reading. */
+interface EntryLook {
+  columns: number;
+  /** Calls and results are shown whole, and no text is cut. */
+  isDetailed: boolean;
+  isColoured: boolean;
+}
+
+/** What holds of an entry at the leaf, and does not stand in it. */
+interface EntryMarks {
+  label: string | undefined;
+  /** An edit keeps it from the model. */
+  isHidden: boolean;
+}
+
+/**
+ * An entry for reading: who speaks and when, then what is said, as markdown; behind another one, unless it is a result,
+ * an empty line comes first.
+ */
+function entryLines(
+  entry: Entry,
+  { label, isHidden }: EntryMarks,
+  look: EntryLook,
+  isBehind: boolean,
+): Line[] {
+  const name = label === undefined ? [] : [span(` [${plainLine(label)}]`, "label")];
+  const hidden = isHidden ? [span("  hidden from the model", "summary")] : [];
+  const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
+  const said = message.is(entry) ? entry.message : undefined;
+  const { title, style } = (said && HEADS.get(said.role)) ?? { title: kindTitle(entry), style: "summary" };
+  const heading = line(span(plainLine(title), style), ...hidden, span(`  ${facts}`, "dim"), ...name);
+  const lines = [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
+  return isBehind && said?.role !== "toolResult" ? [EMPTY, ...lines] : lines;
+}
+
+function kindTitle(entry: Entry): string {
+  if (compaction.is(entry)) return "compaction";
+  if (branchSummary.is(entry)) return "summary of a branch";
+  return message.is(entry) ? entry.message.role : entry.type;
+}
+
+function restLines(entry: Entry, look: EntryLook): Line[] {
+  if (compaction.is(entry)) return [compactionFacts(entry), ...summaryOf(entry, look)];
+  if (branchSummary.is(entry))
+    return [
+      line(
+        span(
+          `what was learnt up to ${plainLine(fieldText(entry.fromId)) || "a place that is not named"}`,
+          "dim",
+        ),
+      ),
+      ...summaryOf(entry, look),
+    ];
+  return wrapped(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
+}
+
+function compactionFacts({ id, tokensBefore, firstKeptEntryId, details }: CompactionEntry): Line {
+  const { tokensAfter } = (details ?? {}) as { tokensAfter?: unknown };
+  const after = typeof tokensAfter === "number" ? ` → ${formatCount(tokensAfter)}` : "";
+  const kept =
+    firstKeptEntryId === id ? "nothing before it is kept" : `keeps from ${plainLine(firstKeptEntryId)}`;
+  return line(
+    span(
+      `${formatCount(typeof tokensBefore === "number" ? tokensBefore : 0)}${after} tokens · ${kept}`,
+      "dim",
+    ),
+  );
+}
+
+/** What a message says: text, then calls, or the beginning of a result. */
+function messageLines(said: ContextMessage, look: EntryLook): Line[] {
+  if (said.role === "toolResult")
+    return resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);
+  if (said.role === "bashExecution")
+    return [
+      line(span(cutLine(plainLine(`$ ${fieldText(said.command)}`), look.columns), "code")),
+      ...resultLines(fieldText(said.output), "", false, look),
+    ];
+  const lines = textLines(messageText(said), look);
+  for (const block of "content" in said ? contentBlocks(said) : []) {
+    if (block.type === "image")
+      lines.push(
+        line(span(plainLine(`(a picture, ${fieldText(block.mimeType) || "of no known type"})`), "dim")),
+      );
+    const thought = block.type === "thinking" ? fieldText(block.thinking) : "";
+    if (thought !== "") lines.push(...(look.isDetailed ? quoted(thought, look) : [thoughtLine(thought)]));
+  }
+  for (const call of toolCalls(said)) lines.push(...callLines(call, look));
+  if (isFailedAnswer(said)) {
+    const { stopReason, errorMessage } = said as { stopReason: string; errorMessage?: unknown };
+    lines.push(line(span(plainLine(`(${stopReason}) ${fieldText(errorMessage)}`), "error")));
+  }
+  return lines;
+}
+
+function textLines(text: string, look: EntryLook): Line[] {
+  if (text.trim() === "") return [];
+  const colours = picocolors.createColors(look.isColoured);
+  return renderMarkdown(cutText(text, look), { columns: look.columns, colours }).map(styledLine);
+}
+
+function cutText(text: string, { isDetailed }: EntryLook): string {
+  const most = isDetailed ? DETAILED_LENGTH : TEXT_LENGTH;
+  const left = text.length - most;
+  return left > 0 ? `${text.slice(0, most).toWellFormed()}\n\n… ${formatMany(left, "more character")}` : text;
+}
+
+function callLines(call: ToolCallBlock, { columns, isDetailed }: EntryLook): Line[] {
+  const { arguments: given } = call;
+  const name = fieldText(call.name);
+  const values = Object.entries(given ?? {}).map(([key, value]) => [key, fieldText(value)] as const);
+  if (!isDetailed) {
+    const shown = values.map(([key, value]) => `${key}=${value}`).join(" ");
+    return [line(span(cutLine(plainLine(`→ ${name} ${shown.slice(0, 2_000)}`), columns), "tool"))];
+  }
+  const body = values.flatMap(([key, value]) => [
+    line(span(plainLine(`    ${key}`), "dim")),
+    ...wrapped(plainText(value), columns - 6).map((text) => line(`      ${text}`)),
+  ]);
+  return [line(span(plainLine(`→ ${name}`), "tool")), ...body];
+}
+
+function resultLines(text: string, toolName: string, isError: boolean, look: EntryLook): Line[] {
+  const style: Style = isError ? "error" : "dim";
+  const head = toolName ? [line(span(plainLine(`← ${toolName}${isError ? " failed" : ""}`), "tool"))] : [];
+  const all = plainText(text.slice(0, DETAILED_LENGTH)).replace(/\n+$/, "").split("\n");
+  const shown = look.isDetailed ? all : all.slice(0, RESULT_LINES);
+  const lines = shown
+    .flatMap((one) =>
+      look.isDetailed
+        ? wrapped(one.replaceAll("\t", "  "), look.columns - 2)
+        : [cutLine(one.replaceAll("\t", "  "), look.columns - 2)],
+    )
+    .map((one) => line(span(`  ${one}`, style)));
+  const left = all.length - shown.length;
+  return [
+    ...head,
+    ...lines,
+    ...(left > 0 ? [line(span(`  … ${formatMany(left, "more line")}`, "dim"))] : []),
+  ];
+}
+
+/** A line that was styled for a terminal, in pieces; the innermost of styles inside each other counts. */
+function styledLine(text: string): Line {
+  const spans: Span[] = [];
+  const open: Style[] = [];
+  for (const [at, part] of text.split(/\u001b\[([\d;]*)m/).entries()) {
+    if (at % 2 === 0) {
+      if (part !== "") spans.push(span(part, open.at(-1) ?? "plain"));
+    } else if (ENDS.has(part)) open.pop();
+    else open.push(STYLES[part] ?? "plain");
+  }
+  return { spans };
+}

@@ -1,0 +1,258 @@
+import { formatAge, formatCount } from "../../numbers.ts";
+import { columnsOf, cutToColumns, plainLine } from "../../text.ts";
+import {
+  beside,
+  fitLine,
+  fitLines,
+  type Line,
+  line,
+  lineWidth,
+  type Span,
+  type Style,
+  selectLine,
+  span,
+} from "../screen/frame.ts";
+import type { TerminalState, TreeState } from "../state/state.ts";
+import { shownOnScreen } from "../state/tree-cursor.ts";
+import type { RowKind, TreeModel } from "../tree/tree-model.ts";
+import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "../tree/tree-rows.ts";
+import { treeLayout } from "./layout.ts";
+import { furthestScroll, previewLines, TABS } from "./preview.ts";
+
+/** The body of the tree's screen: the tree with a map of the whole, and the preview beside or below it. */
+export function viewTreeScreen(state: TerminalState, tree: TreeState): Line[] {
+  const layout = treeLayout(state, tree.isReading);
+  const preview = previewPane(state, tree);
+  if (layout.preview === "whole") return preview;
+  const rows = treePane(state, tree);
+  if (layout.preview === "below") return [...rows, ...preview];
+  return beside(rows, layout.treeColumns, span("│ ", "dim"), preview);
+}
+
+function treePane(state: TerminalState, tree: TreeState): Line[] {
+  const { treeColumns, treeHeight } = treeLayout(state, tree.isReading);
+  const { view, cursor, mark } = tree;
+  const positions = shownOnScreen(tree, treeHeight);
+  const look = {
+    columns: treeColumns - 2,
+    now: state.now,
+    cursor,
+    mark,
+    query: tree.query.toLowerCase(),
+  };
+  const rows = positions.map((position) => rowLine(view, position, look));
+  if (rows.length === 0) rows.push(line(span(emptyText(tree), "dim")));
+  const map = minimap(view.model, treeHeight, { first: positions[0] ?? 0, last: positions.at(-1) ?? 0 });
+  return fitLines(rows, treeHeight).map((row, at) => ({
+    spans: [...fitLine(row, treeColumns - 2).spans, span(" "), map[at] ?? span(" ")],
+  }));
+}
+
+const emptyText = ({ view }: TreeState): string =>
+  view.model.length === 0
+    ? "  This session has no entry yet."
+    : "  Nothing here is shown; f shows other rows.";
+
+function previewPane(state: TerminalState, tree: TreeState): Line[] {
+  const { previewColumns, previewHeight } = treeLayout(state, tree.isReading);
+  const scroll = furthestScroll(state, tree, tree.scroll);
+  const { lines, isWhole } = previewLines(state, tree, scroll + previewHeight + 1);
+  const shown = fitLines(lines.slice(scroll, scroll + previewHeight), previewHeight);
+  const left = lines.length - scroll - previewHeight;
+  const count = isWhole ? `${left} more` : "more";
+  const more = left > 0 ? `${scroll > 0 ? "↑" : " "}${count} ↓` : scroll > 0 ? "↑" : "";
+  return [tabLine(tree, previewColumns, more), ...shown];
+}
+
+/** The tabs, and how much more there is; where that does not fit, those that are not shown are numbers alone. */
+function tabLine(tree: TreeState, columns: number, more: string): Line {
+  const behind = more === "" ? [] : [span(` ${more} `, "dim")];
+  for (const tabs of [tabSpans(tree, true), tabSpans(tree, false)]) {
+    const rest = columns - lineWidth({ spans: [...tabs, ...behind] });
+    if (rest >= 0) return { spans: [...tabs, span("─".repeat(rest), "dim"), ...behind] };
+  }
+  return fitLine({ spans: tabSpans(tree, false) }, columns);
+}
+
+function tabSpans({ tab }: TreeState, isNamed: boolean): Span[] {
+  const spans: Span[] = [span("─", "dim")];
+  for (const [at, { name, title }] of TABS.entries()) {
+    const isShown = name === tab;
+    const text = isShown || isNamed ? `${at + 1} ${title}` : `${at + 1}`;
+    spans.push(span(isShown ? `[${text}]` : ` ${text} `, isShown ? "heading" : "dim"), span("─", "dim"));
+  }
+  return spans;
+}
+
+/** Names of kinds in a column of five. */
+const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
+  user: { title: "you", style: "user" },
+  assistant: { title: "model", style: "model" },
+  toolResult: { title: "tool", style: "tool" },
+  compaction: { title: "≡", style: "summary" },
+  branch: { title: "⇠", style: "summary" },
+  other: { title: "·", style: "dim" },
+  beside: { title: "·", style: "dim" },
+};
+const KIND_WIDTH = 5;
+
+/** What kinds that say nothing to the model are called. */
+const OTHERS = new Map(
+  Object.entries<string>({
+    shell: "shell",
+    model_change: "uses",
+    thinking_level_change: "think",
+    custom: "state",
+    custom_message: "note",
+    context_edit: "edit",
+    label: "label",
+    session_info: "name",
+    usage: "bill",
+    leaf: "leaf",
+  }),
+);
+
+/** How far a run is counted; beyond, it is said to be longer. */
+const COUNTED = 1_000;
+
+/** The share of a line that rails may take; deeper branches are told by a number. */
+const RAILS_SHARE = 0.4;
+
+/** Columns from which on a row has room for a sentence beside what it says. */
+const WIDE = 100;
+
+interface RowLook {
+  columns: number;
+  now: number;
+  cursor: number;
+  mark: number | undefined;
+  /** What is searched for, in small letters; empty: nothing is. */
+  query: string;
+}
+
+/** One row of the tree: where it stands, who says what, how much hangs below it, its label. */
+function rowLine(view: TreeView, position: number, look: RowLook): Line {
+  const { model } = view;
+  const row = rowAt(model, position);
+  const { type, text: said, time } = model.gists.of(row);
+  const isActive = model.order.shape.isActive(row);
+  const isSelected = row === look.cursor;
+  const kind = kindAt(model, position);
+  const { title: name, style } = KINDS[kind];
+  const title = name === "·" ? (OTHERS.get(type) ?? name) : name;
+  const shown: Style = isActive || kind === "compaction" || kind === "branch" ? style : "dim";
+  const before = [
+    span(isSelected ? "▸" : row === look.mark ? "◆" : " ", "leaf"),
+    span(
+      isActive ? (model.archived.has(row) || model.hiddenRows.has(row) ? "○ " : "● ") : "  ",
+      isActive ? "leaf" : "dim",
+    ),
+    span(rails(model, position, look.columns), "dim"),
+    span(`${title.padEnd(KIND_WIDTH)} `, shown),
+  ];
+  const behind = marks(view, position, row, time, look);
+  const room = look.columns - widthOf(before) - widthOf(behind);
+  const text = cutToColumns(said, Math.max(0, room));
+  const tone = isActive ? (kind === "compaction" || kind === "branch" ? "summary" : "plain") : "dim";
+  const gap = " ".repeat(Math.max(0, room - columnsOf(text)));
+  const drawn = { spans: [...before, ...matchedSpans(text, tone, look.query), span(gap), ...behind] };
+  return isSelected ? selectLine(drawn, look.columns) : drawn;
+}
+
+const widthOf = (spans: readonly Span[]): number =>
+  spans.reduce((width, { text }) => width + columnsOf(text), 0);
+
+function rails({ order }: TreeModel, position: number, columns: number): string {
+  const depth = order.depths[position]!;
+  if (depth === 0) return "";
+  const begins = order.branchEnds.has(position);
+  if (depth * 3 > columns * RAILS_SHARE) return `│ ${depth} ${begins ? "├─ " : "│  "}`;
+  return "│  ".repeat(depth - 1) + (begins ? "├─ " : "│  ");
+}
+
+/** What stands at the end of a row: a label, what is hidden or folded, the leaf. */
+function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
+  const { model } = view;
+  const spans: Span[] = [];
+  const label = model.labels.get(row);
+  if (label !== undefined) spans.push(span(` [${cutToColumns(plainLine(label), 24)}]`, "label"));
+  if (model.hiddenRows.has(row))
+    spans.push(span(look.columns >= WIDE ? " hidden from the model" : " hidden", "summary"));
+  const folded = foldedCount(view, position, row);
+  if (folded) spans.push(span(` ${folded}`, "dim"));
+  if (row === model.leafRow) spans.push(span(" *", "leaf"));
+  if (look.columns >= 60) {
+    const age = look.now - time;
+    spans.push(span(` ${(Number.isFinite(age) ? formatAge(age) : "").padStart(8)}`, "dim"));
+  }
+  return spans;
+}
+
+/** `▸12`: so many entries are folded here; `▾`: they are shown. */
+function foldedCount(view: TreeView, position: number, row: number): string {
+  const { model, filter } = view;
+  if (view.folded.has(row)) {
+    const count = (model.order.branchEnds.get(position) ?? position) - position - 1;
+    return count > 0 ? `▸▸${formatCount(count)}` : "";
+  }
+  if (filter !== "turns" || !standsOut(model, position)) return "";
+  const count = runEnd(model, position, COUNTED) - position - 1;
+  if (count <= 0) return "";
+  if (view.unfolded.has(row)) return "▾";
+  return `▸${formatCount(count)}${count === COUNTED - 1 ? "+" : ""}`;
+}
+
+/** Which positions are on the screen. */
+interface Viewport {
+  first: number;
+  last: number;
+}
+
+/**
+ * The whole tree in one column: a cell stands for as many entries as fit, and shows what is most worth going to there:
+ * the leaf, a label, a compaction, a branch; behind all of it, where the screen is.
+ */
+function minimap({ order, ...model }: TreeModel, height: number, { first, last }: Viewport): Span[] {
+  const { length } = order;
+  if (length === 0) return Array.from({ length: height }, () => span(" "));
+  // A screen that is a small part of the whole is what one looks for on the map.
+  const isSmall = (last - first) * 3 < length;
+  const leaf = model.leafRow < 0 ? -1 : (order.positions[model.leafRow] ?? -1);
+  return Array.from({ length: height }, (_, cell) => {
+    const from = Math.floor((cell * length) / height);
+    const to = Math.max(from + 1, Math.floor(((cell + 1) * length) / height));
+    if (leaf >= from && leaf < to) return span("*", "leaf");
+    const isSeen = first < to && last >= from;
+    if (isSeen && isSmall) return span("█", "plain");
+    if (hasBetween(model.labelPositions, from, to)) return span("●", "label");
+    if (hasBetween(model.compactionPositions, from, to)) return span("◆", "summary");
+    if (isSeen) return span("█", "plain");
+    return hasBetween(order.branchStarts, from, to) ? span("├", "dim") : span("│", "dim");
+  });
+}
+
+/** Whether an ascending list has a number in `[from, to)`. */
+function hasBetween(numbers: readonly number[], from: number, to: number): boolean {
+  let low = 0;
+  for (let high = numbers.length; low < high; ) {
+    const middle = (low + high) >>> 1;
+    if (numbers[middle]! < from) low = middle + 1;
+    else high = middle;
+  }
+  return (numbers[low] ?? Number.POSITIVE_INFINITY) < to;
+}
+
+/** The text with what is searched for standing out. @param query in small letters; empty: nothing does */
+export function matchedSpans(text: string, style: Style, query: string): Span[] {
+  if (query === "") return [span(text, style)];
+  const spans: Span[] = [];
+  const small = text.toLowerCase();
+  let at = 0;
+  // Where small letters are of another length, places in one text are none in the other.
+  for (let found = small.length === text.length ? small.indexOf(query) : -1; found >= 0; ) {
+    spans.push(span(text.slice(at, found), style), span(text.slice(found, found + query.length), "match"));
+    at = found + query.length;
+    found = small.indexOf(query, at);
+  }
+  return [...spans, span(text.slice(at), style)];
+}

@@ -1,0 +1,102 @@
+import { addBill, billedCallAt, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
+import { compaction, pathRows, type Tree } from "@espalier/session-tree";
+import { formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
+import { cutToColumns, plainLine } from "../../text.ts";
+import type { Pause } from "../effects/task.ts";
+import { EMPTY, type Line, line, span } from "../screen/frame.ts";
+import type { RowKinds } from "../tree/tree-model.ts";
+
+/** What the path of an entry has cost. */
+export interface PathUsage {
+  /** Entries on the path. */
+  entries: number;
+  total: UsageTotals;
+  /** By what was asked for, and of whom. */
+  groups: readonly (UsageTotals & { kind: string; model: string })[];
+  compactions: readonly { timestamp: string; tokensBefore: number; tokensAfter: number | null }[];
+}
+
+/** Sums up the bills on the path of a row; lets others have their turn meanwhile. */
+export async function readPathUsage(
+  tree: Tree,
+  kinds: RowKinds,
+  row: number,
+  pause: Pause,
+): Promise<PathUsage> {
+  const total = nothingBilled();
+  const groups = new Map<string, UsageTotals & { kind: string; model: string }>();
+  const compactions: PathUsage["compactions"][number][] = [];
+  const rows = pathRows(tree, row);
+  for (const at of rows) {
+    const kind = kinds.of(at);
+    if (kind === "user" || kind === "toolResult") continue;
+    await pause();
+    const call = billedCallAt(tree, at);
+    if (call) {
+      const model = plainLine(`${call.provider}/${call.model}`);
+      const key = `${call.kind} ${model}`;
+      const group = groups.get(key) ?? { kind: plainLine(call.kind), model, ...nothingBilled() };
+      groups.set(key, group);
+      addBill(group, call.usage);
+      addBill(total, call.usage);
+    }
+    if (kind !== "compaction") continue;
+    const entry = tree.entryAt(at);
+    if (!compaction.is(entry)) continue;
+    const { tokensAfter } = (entry.details ?? {}) as { tokensAfter?: unknown };
+    compactions.push({
+      timestamp: entry.timestamp,
+      tokensBefore: typeof entry.tokensBefore === "number" ? entry.tokensBefore : 0,
+      tokensAfter: typeof tokensAfter === "number" ? tokensAfter : null,
+    });
+  }
+  return {
+    entries: rows.length,
+    total,
+    groups: [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens),
+    compactions,
+  };
+}
+
+/** The usage of a path on a screen. */
+export function usageLines({ entries, total, groups, compactions }: PathUsage, columns: number): Line[] {
+  const cut = (text: string) => cutToColumns(text, columns);
+  const heading = line(
+    span(`${formatMany(entries, "entry", "entries")} to here`, "strong"),
+    span(
+      `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`,
+    ),
+  );
+  if (total.calls === 0) return [heading, line(span("Nothing on this path says what it cost.", "dim"))];
+  return [
+    heading,
+    EMPTY,
+    line(span(cut(row("", "calls", "input", "output", "cached", "cost")), "dim")),
+    ...groups.flatMap((group) => [
+      line(span(cut(`${group.kind} by ${group.model}`), "model")),
+      line(cut(totals("", group))),
+    ]),
+    line(span(cut(totals("all", total)), "strong")),
+    ...(compactions.length > 0 ? [EMPTY, line(span("compactions", "summary"))] : []),
+    ...compactions.map(({ timestamp, tokensBefore, tokensAfter }) =>
+      line(
+        cut(
+          `  ${formatTime(timestamp)}  ${formatCount(tokensBefore)}${tokensAfter === null ? "" : ` → ${formatCount(tokensAfter)}`} tokens`,
+        ),
+      ),
+    ),
+  ];
+}
+
+const totals = (name: string, sum: UsageTotals): string =>
+  row(
+    name,
+    formatCount(sum.calls),
+    formatCount(sum.input),
+    formatCount(sum.output),
+    formatCount(sum.cacheRead + sum.cacheWrite),
+    formatShortCost(sum.cost),
+  );
+
+const row = (name: string, ...cells: readonly string[]): string =>
+  `  ${name.padEnd(4)}${cells.map((cell) => cell.padStart(12)).join("")}`;

@@ -1,0 +1,183 @@
+import { formatMany } from "../../numbers.ts";
+import { cutToColumns, plainLine } from "../../text.ts";
+import { ACT_BINDINGS } from "../keys/act-bindings.ts";
+import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "../keys/sessions-bindings.ts";
+import { TREE_BINDINGS } from "../keys/tree-bindings.ts";
+import {
+  EMPTY,
+  type Frame,
+  fitLine,
+  fitLines,
+  type Line,
+  line,
+  lineWidth,
+  type Span,
+  selectLine,
+  span,
+} from "../screen/frame.ts";
+import type { Dialog, TerminalState, TreeState } from "../state/state.ts";
+import { fieldLines } from "../state/text-field.ts";
+import { FILTERS } from "../tree/tree-rows.ts";
+import { bodyHeight, frameHeight } from "./layout.ts";
+import { projectOf, shownSessions, viewSessions } from "./sessions.ts";
+import { viewTreeScreen } from "./tree.ts";
+
+/** The screen of a state: where one is, what there is, and which keys act. */
+export function view(state: TerminalState): Frame {
+  const { tree, dialog, size } = state;
+  const body = fitLines(tree ? viewTreeScreen(state, tree) : viewSessions(state), bodyHeight(state));
+  const covered = dialog ? overBody(body, dialog, size.columns) : body;
+  const frame = [heading(state), ...covered, footer(state)];
+  return fitLines(frame, frameHeight(state)).map((one) => fitLine(one, size.columns));
+}
+
+function heading(state: TerminalState): Line {
+  const { size, sessions, tree } = state;
+  if (tree) return treeHeading(tree, size.columns);
+  const facts = [
+    formatMany(shownSessions(sessions).length, "session"),
+    `by ${sessions.sort}`,
+    ...(sessions.query && sessions.hits.length > 0
+      ? [`${formatMany(sessions.hits.length, "place")}${sessions.isSearching ? " so far" : ""}`]
+      : []),
+    ...(sessions.isListing || sessions.isSearching ? ["…"] : []),
+  ];
+  return between([span(" Espalier", "heading")], [span(`${facts.join(" · ")} `, "dim")], size.columns);
+}
+
+function treeHeading(tree: TreeState, columns: number): Line {
+  const { view: shown, cwd, readOnly } = tree;
+  const { model, filter } = shown;
+  const title = plainLine(model.name ?? model.tree.header?.id ?? "") || "A session without a name";
+  const facts = [
+    model.isPartial ? "reading …" : formatMany(model.length, "entry", "entries"),
+    ...(model.isPartial ? [] : [formatMany(model.order.branchStarts.length + 1, "branch", "branches")]),
+    FILTERS.find(({ name }) => name === filter)?.title ?? filter,
+    ...(readOnly === undefined ? [] : ["read only"]),
+  ];
+  const right = span(`${facts.join(" · ")} `, "dim");
+  const room = Math.max(10, columns - right.text.length - 2);
+  const name = cutToColumns(title, room);
+  const project = cutToColumns(`  ${projectOf(cwd)}`, Math.max(0, room - name.length));
+  return between([span(` ${name}`, "heading"), span(project, "dim")], [right], columns);
+}
+
+function between(left: readonly Span[], right: readonly Span[], columns: number): Line {
+  const gap = columns - lineWidth({ spans: left }) - lineWidth({ spans: right });
+  return { spans: [...left, span(" ".repeat(Math.max(1, gap))), ...right] };
+}
+
+/** The last line: what is going on, what was said last, or the keys. */
+function footer(state: TerminalState): Line {
+  const { notice, work, dialog, tree, now, sessions } = state;
+  if (notice) return line(span(` ${plainLine(notice.text)}`, notice.isError ? "error" : "label"));
+  if (work) {
+    const seconds = Math.max(0, Math.round((now - work.started) / 1_000));
+    const tokens = work.tokens > 0 ? `, ${formatMany(work.tokens, "token")}` : "";
+    const end = work.isAborting ? "is being ended …" : "Esc ends it";
+    return line(span(` ${work.title} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
+  }
+  if (dialog)
+    return dialogKeys(dialog.field !== undefined, dialog.hasLines ?? false, dialog.choices.length > 0);
+  if (!tree && sessions.query)
+    return keys([
+      ["Enter", "open"],
+      ["↑↓", "choose"],
+      ["Esc", "end the search"],
+    ]);
+  if (tree?.isReading) return keys(READING_KEYS);
+  const bindings: readonly { shown: string; hint?: string }[] = tree
+    ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
+    : // From the list there is nowhere to go back to.
+      [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS.filter(({ hint }) => hint !== "back")];
+  const hinted = bindings.flatMap(({ shown, hint }): [string, string][] =>
+    hint ? [[shown.split(" ")[0]!, hint]] : [],
+  );
+  return fitKeys(hinted, state.size.columns);
+}
+
+/** What one does while one reads: acts are a key away, where the tree is. */
+const READING_KEYS = [
+  ["↑↓", "scroll"],
+  ["←→", "other rows"],
+  ["z", "in full"],
+  ["Tab", "preview"],
+  ["Esc", "back"],
+  ["?", "help"],
+  ["q", "quit"],
+] as const;
+
+function dialogKeys(hasField: boolean, hasLines: boolean, hasChoices: boolean): Line {
+  if (hasField)
+    return keys([
+      [hasLines ? "Ctrl-S" : "Enter", "take it"],
+      ["Esc", "leave it"],
+    ]);
+  return keys(
+    hasChoices
+      ? [
+          ["Enter", "take it"],
+          ["↑↓", "choose"],
+          ["Esc", "leave it"],
+        ]
+      : [
+          ["↑↓", "scroll"],
+          ["Esc", "back"],
+        ],
+  );
+}
+
+const keys = (pairs: readonly (readonly [string, string])[]): Line => ({
+  spans: pairs.flatMap(([key, title]) => [span(` ${key} `, "heading"), span(title, "dim"), span(" ")]),
+});
+
+/** As many keys as there is room for; the last ones, help and quit, always. */
+function fitKeys(pairs: readonly [string, string][], columns: number): Line {
+  const last = pairs.slice(-2);
+  let first = pairs.slice(0, -2);
+  while (first.length > 0 && lineWidth(keys([...first, ...last])) > columns) first = first.slice(0, -1);
+  return first.length === 0 ? (keys(last) ?? EMPTY) : keys([...first, ...last]);
+}
+
+/** Columns that a dialog has at the most: longer lines are hard to read. */
+const WIDEST = 100;
+
+/** A dialog over the lower end of a body: the title, what it says, the field, the choices. */
+function overBody(body: readonly Line[], shown: Dialog, columns: number): Line[] {
+  const width = Math.min(columns, WIDEST);
+  const field = shown.field ? fieldLines(shown.field) : [];
+  const choices = shown.choices.map(({ key, title }, at): Line => {
+    const isChosen = at === shown.chosen;
+    const drawn = line(span(isChosen ? " ▸ " : "   ", "leaf"), span(key.padEnd(3), "heading"), span(title));
+    return isChosen ? selectLine(drawn, columns) : drawn;
+  });
+  const said = shown.body(width - 2);
+  const around = field.length + choices.length + (field.length > 0 ? 2 : 1);
+  const room = Math.max(1, body.length - 1 - around);
+  const scroll = Math.min(shown.scroll, Math.max(0, said.length - room));
+  const window = said.slice(scroll, scroll + room);
+  const left = said.length - scroll - window.length;
+  const more = said.length > room ? ` ${scroll > 0 ? "↑" : ""}${left > 0 ? `${left} more, PgDn ↓` : ""}` : "";
+  const lines: Line[] = [
+    titleLine(shown.title, more, columns),
+    ...window.map((one): Line => ({ spans: [span(" "), ...one.spans] })),
+    ...(field.length > 0 ? [EMPTY, ...lastLines(field, room).map(inField)] : []),
+    ...choices,
+  ].slice(0, body.length);
+  return [...body.slice(0, body.length - lines.length), ...fitLines(lines, lines.length)];
+}
+
+const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
+
+/** Of a long text the lines around its end, where one mostly types. */
+const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
+  const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
+  const from = Math.max(0, Math.min(at - most + 1, lines.length - most));
+  return lines.slice(from, from + Math.max(1, most));
+};
+
+function titleLine(title: string, more: string, columns: number): Line {
+  const text = `── ${title} `;
+  const rest = Math.max(0, columns - text.length - more.length - 1);
+  return fitLine(line(span(text, "heading"), span("─".repeat(rest), "dim"), span(more, "dim")), columns);
+}
