@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { formatAddress, parseAddress, TABS } from "../src/page/address.ts";
+import { formatAddress, parseAddress, TABS } from "../src/page/app/address.ts";
 
 const name = fc.string({
   minLength: 1,

@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { ask, order } from "../src/page/ask-server.ts";
+import { ask, order } from "../src/page/source/page-source.ts";
 
 let server: Server | undefined;
 afterEach(() => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fileChangeIn, patchLines } from "../src/page/file-change.ts";
+import { fileChangeIn, patchLines } from "../src/page/entry/tool-call.tsx";
 
 test("a change is found however a tool calls what it replaces", () => {
   for (const edit of [

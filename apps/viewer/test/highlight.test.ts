@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { highlighted, LONGEST_COLOURED, languageOf } from "../src/page/highlight.ts";
+import { highlighted, LONGEST_COLOURED, languageOf } from "../src/page/text/highlight.ts";
 
 test("code is coloured by its language, and what it says is escaped", () => {
   expect(highlighted("const a = '<b>';", "ts")).toContain('<span class="hljs-keyword">const</span>');

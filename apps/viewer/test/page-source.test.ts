@@ -1,7 +1,7 @@
 import { encodeLines } from "@espalier/jsonl-stream";
 import { expect, test } from "vitest";
-import { formatAddress, parseAddress } from "../src/page/address.ts";
-import { localSource } from "../src/page/page-source.ts";
+import { formatAddress, parseAddress } from "../src/page/app/address.ts";
+import { localSource } from "../src/page/source/page-source.ts";
 
 const session = (id: string, said: string) =>
   encodeLines(

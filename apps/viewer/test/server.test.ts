@@ -4,7 +4,7 @@ import { openSession, type Session } from "@espalier/engine";
 import { serveViewer } from "@espalier/viewer";
 import { TreeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { RemoteReader } from "../src/page/remote-reader.ts";
+import { RemoteReader } from "../src/page/source/page-source.ts";
 import { DEMO, Scratch, sessionsIn } from "./scratch.ts";
 
 const scratch = new Scratch();

@@ -3,8 +3,8 @@ import { createSession, type Session } from "@espalier/engine";
 import { memoryStore, type Tree } from "@espalier/session-tree";
 import { TreeReader } from "@espalier/viewer/model";
 import { expect, test } from "vitest";
-import { SessionModel } from "../src/page/session-model.ts";
-import { stepInTree } from "../src/page/tree-keys.ts";
+import { SessionModel } from "../src/page/source/session-model.ts";
+import { stepInTree } from "../src/page/tree/tree-panel.tsx";
 import { treeOf } from "./arbitrary-tree.ts";
 
 const message = (id: string, parentId: string | null, content = id) => ({

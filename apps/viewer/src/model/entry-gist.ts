@@ -1,3 +1,4 @@
+import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
   branchSummary,
@@ -17,8 +18,8 @@ import {
   plainLine,
   type Tree,
   toolCalls,
+  type Usage,
 } from "@espalier/session-tree";
-import { billOf } from "./entry-bill.ts";
 
 /**
  * An entry in a line: what a row of the tree shows. Tools, failures, sizes and sums are fields, which the page draws; the
@@ -125,4 +126,25 @@ export function oneLine(text: string): string {
   const line = plainLine(text.slice(0, LENGTH * 4));
   const points = [...line];
   return points.length > LENGTH ? `${points.slice(0, LENGTH - 1).join("")}…` : line;
+}
+
+/** What a provider billed for an entry, whatever its kind and whoever wrote it; undefined where nothing says so. */
+export function billOf(entry: Entry): UsageTotals | undefined {
+  const { usage, message: said } = entry as { usage?: unknown; message?: { usage?: unknown } | null };
+  const found = usage ?? said?.usage;
+  if (typeof found !== "object" || found === null) return undefined;
+  const bill = nothingBilled();
+  addBill(bill, found as Usage);
+  return bill;
+}
+
+/** Everything an entry says, calls with their arguments among it; empty for one that says nothing to a model. */
+export function textOfEntry(entry: Entry): string {
+  const kind = kindOf(entry);
+  if (kind.problem?.(entry)) return "";
+  // What a compaction carries of the system stands in the system's own entry.
+  const said = kind.toMessages?.(entry).at(-1);
+  if (!said) return "";
+  const calls = toolCalls(said).map((call) => `${fieldText(call.name)} ${jsonText(call.arguments)}`);
+  return [messageText(said), ...calls].join("\n");
 }

@@ -1,13 +1,27 @@
-export { type CompactionView, compactionAt } from "./compaction-view.ts";
-export { type ContextGrowth, type GrowthPoint, growthTo } from "./context-growth.ts";
-export { type ContextPiece, type ContextView, contextViewAt } from "./context-view.ts";
-export { billOf } from "./entry-bill.ts";
-export { type EntryGist, gistAt, gistOfCall, oneLine, saidIn } from "./entry-gist.ts";
-export { type FoundText, findText } from "./find-text.ts";
+export { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
+export {
+  addTokens,
+  type ContextGrowth,
+  type ContextPiece,
+  type ContextView,
+  contextViewAt,
+  type GrowthPoint,
+  growthTo,
+  noTokens,
+  TOKEN_KINDS,
+  type TokenCounts,
+  type TokenKind,
+} from "./context.ts";
+export { billOf, type EntryGist, gistAt, gistOfCall, oneLine, saidIn } from "./entry-gist.ts";
+export {
+  type CompactionMark,
+  type EditMark,
+  type FoundText,
+  factsOf,
+  findText,
+  type SessionFacts,
+} from "./facts.ts";
 export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export { type CompactionMark, type EditMark, factsOf, type SessionFacts } from "./session-facts.ts";
 export type { SessionReader } from "./session-reader.ts";
 export { type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
-export { originsOf, type SummaryOrigin } from "./summary-origin.ts";
-export { addTokens, noTokens, TOKEN_KINDS, type TokenCounts, type TokenKind } from "./token-kinds.ts";
 export { TreeReader } from "./tree-reader.ts";

@@ -95,7 +95,6 @@ const HEAD = 320;
 
 /** Bytes read from a log at once. */
 const BLOCK = 1 << 18;
-
 const encoder = new TextEncoder();
 const BRACE = encoder.encode("{")[0]!;
 const KEYS_BEFORE = encoder.encode('"message":');

@@ -1,14 +1,11 @@
 import type { BranchComparison, SessionStats } from "@espalier/engine/reading";
 import type { Entry } from "@espalier/session-tree";
-import type { CompactionView } from "./compaction-view.ts";
-import type { ContextGrowth } from "./context-growth.ts";
-import type { ContextView } from "./context-view.ts";
+import type { CompactionView, SummaryOrigin } from "./compaction.ts";
+import type { ContextGrowth, ContextView } from "./context.ts";
 import type { EntryGist } from "./entry-gist.ts";
-import type { FoundText } from "./find-text.ts";
+import type { FoundText, SessionFacts } from "./facts.ts";
 import type { Outline } from "./outline.ts";
-import type { SessionFacts } from "./session-facts.ts";
 import type { Spending } from "./spending.ts";
-import type { SummaryOrigin } from "./summary-origin.ts";
 
 /**
  * All that a page asks of a session. Answered out of the session's bytes where they are at hand, over HTTP where they

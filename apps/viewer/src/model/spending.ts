@@ -1,6 +1,6 @@
 import { addBill, billedCallAt, nothingBilled } from "@espalier/engine/reading";
 import type { Tree } from "@espalier/session-tree";
-import { Breath } from "./breath.ts";
+import { Breath } from "./context.ts";
 
 /** Where the sums stood after an entry that a provider billed. */
 export interface SpendingPoint {

@@ -1,15 +1,12 @@
 import { type BranchComparison, compareBranches, type SessionStats, statsOf } from "@espalier/engine/reading";
 import { type Entry, SessionTreeError, type Tree } from "@espalier/session-tree";
-import { type CompactionView, compactionAt } from "./compaction-view.ts";
-import { type ContextGrowth, growthTo } from "./context-growth.ts";
-import { type ContextView, contextViewAt } from "./context-view.ts";
+import { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
+import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
-import { type FoundText, findText } from "./find-text.ts";
+import { type FoundText, factsOf, findText, type SessionFacts } from "./facts.ts";
 import { type Outline, outlineOf } from "./outline.ts";
-import { factsOf, type SessionFacts } from "./session-facts.ts";
 import type { SessionReader } from "./session-reader.ts";
 import { type Spending, spendingOf } from "./spending.ts";
-import { originsOf, type SummaryOrigin } from "./summary-origin.ts";
 
 /** Reads a session whose bytes are at hand. */
 export class TreeReader implements SessionReader {

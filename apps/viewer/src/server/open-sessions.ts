@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
-import type { ListedSession, Session } from "@espalier/engine";
+import { setTimeout as pause } from "node:timers/promises";
+import type { ListedSession, SearchHit, Session } from "@espalier/engine";
+import { leafRowAt } from "@espalier/session-tree";
 import { TreeReader } from "../model/tree-reader.ts";
 import { ViewerError } from "./viewer-error.ts";
-import type { ViewerSessions } from "./viewer-sessions.ts";
 
 /** A session in the list of a page. */
-export interface ListedForPage extends Omit<ListedSession, "ref"> {
+interface ListedForPage extends Omit<ListedSession, "ref"> {
   /** Names the session in addresses: its id, with a suffix where several files have it. */
   key: string;
   file: string;
@@ -134,3 +135,48 @@ async function closeOpened({ session }: Opened): Promise<void> {
 }
 
 const digestOf = (ref: string): string => createHash("sha256").update(ref).digest("hex").slice(0, 12);
+
+/** Where the sessions come from that a server shows: the shell that starts it decides. */
+export interface ViewerSessions {
+  /** Newest first. */
+  list(): AsyncIterable<ListedSession>;
+  /** Opens one to read it. */
+  read(ref: string): Promise<Session>;
+  /**
+   * Opens one to change it, with whatever settings and summarizer hold; `beside` for what stands beside the conversation
+   * and may be appended whoever else writes. Only asked by a server that may write.
+   */
+  write(ref: string, options: { beside: boolean }): Promise<Session>;
+  /** Places where a text stands, in all of them. */
+  search(query: string, signal: AbortSignal): AsyncIterable<SearchHit>;
+}
+
+/** How a session stands, for who watches it. */
+interface SessionPulse {
+  /** Number of entries. */
+  length: number;
+  /** Where the session goes on; -1 before the first entry. */
+  leafRow: number;
+}
+
+/** Milliseconds between two looks at a log; a look costs one call to the system. */
+const INTERVAL = 400;
+
+/** Tells how a session stands, at once and each time it has grown, until `signal` ends it. */
+export async function* watchSession(
+  sessions: OpenSessions,
+  key: string,
+  signal: AbortSignal,
+): AsyncGenerator<SessionPulse> {
+  let told = -1;
+  while (!signal.aborted) {
+    const pulse = await sessions.read(key, ({ tree }) => ({
+      length: tree.length,
+      leafRow: leafRowAt(tree, tree.lastRow),
+    }));
+    if (pulse.length !== told) yield pulse;
+    told = pulse.length;
+    // Ending is no failure: the loop's condition says so.
+    await pause(INTERVAL, undefined, { signal }).catch(() => undefined);
+  }
+}

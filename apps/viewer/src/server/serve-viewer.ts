@@ -1,11 +1,16 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { AddressInfo } from "node:net";
+import type { ActOptions } from "@espalier/engine";
+import { jsonText } from "@espalier/jsonl-stream";
 import { createAdaptorServer } from "@hono/node-server";
-import { servedPage } from "../export/viewer-page.ts";
-import { OpenSessions } from "./open-sessions.ts";
-import { viewerApp } from "./viewer-app.ts";
-import { ViewerError } from "./viewer-error.ts";
-import type { ViewerSessions } from "./viewer-sessions.ts";
+import { Hono, type MiddlewareHandler } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { compress } from "hono/compress";
+import { streamSSE } from "hono/streaming";
+import { servedPage } from "../export/html.ts";
+import { OpenSessions, type ViewerSessions, watchSession } from "./open-sessions.ts";
+import { type Order, readRoutes, writeRoutes } from "./routes.ts";
+import { failureAnswer, ViewerError } from "./viewer-error.ts";
 
 export interface ServeOptions {
   sessions: ViewerSessions;
@@ -64,3 +69,197 @@ export async function serveViewer({
     },
   };
 }
+
+interface ViewerAppOptions {
+  /** Stands first in every path. */
+  token: string;
+  sessions: ViewerSessions;
+  open: OpenSessions;
+  /** The page, and the policy that goes with it. */
+  page: { html: string; policy: string };
+  /** Whether sessions may be changed. */
+  write: boolean;
+}
+
+/** Hits that a search tells at the most. */
+const MOST_HITS = 500;
+
+/** Everything the server answers; docs/viewer-api.md tells it to programs. */
+function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Hono {
+  const app = new Hono();
+  app.onError((error, context) => {
+    const { status, error: told } = failureAnswer(error);
+    return context.json({ error: told }, status);
+  });
+  app.notFound((context) => context.json({ error: NOTHING_HERE }, 404));
+  app.use(safeHeaders);
+  app.use(guard(token));
+
+  const api = app.basePath(`/${token}`);
+  // Events are sent as they come; a compressor would hold them back.
+  api.get("/api/sessions/:key/events", async (context) => {
+    const key = context.req.param("key");
+    // Whoever watches a session that is not there is told so, instead of a stream that ends.
+    await open.read(key, () => undefined);
+    return streamSSE(
+      context,
+      async (stream) => {
+        const ending = new AbortController();
+        stream.onAbort(() => ending.abort());
+        for await (const pulse of watchSession(open, key, ending.signal))
+          await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
+      },
+      // A session that is gone ends its events: whoever asks again is told why.
+      async () => undefined,
+    );
+  });
+  api.post("/api/sessions/:key/:act", smallBody, async (context) => {
+    const act = Object.hasOwn(writeRoutes, context.req.param("act"))
+      ? writeRoutes[context.req.param("act")]
+      : undefined;
+    if (!act) throw new ViewerError("not-found", NOTHING_HERE.message);
+    if (!write)
+      throw new ViewerError(
+        "read-only",
+        "This server only reads; start it with `--write` to change sessions.",
+      );
+    const order = await orderIn(context.req.raw);
+    const ref = await open.refOf(context.req.param("key"));
+    const stream = streamAct(async (options) => {
+      const session = await sessions.write(ref, { beside: context.req.param("act") === "label" });
+      try {
+        return await act(session, order, options);
+      } finally {
+        await session.close();
+      }
+    });
+    return context.body(stream, 200, { "content-type": "application/x-ndjson" });
+  });
+
+  api.use(compress({ threshold: 1_024 }));
+  // With the slash at its end: the page asks for addresses below it.
+  app.get(`/${token}/`, (context) =>
+    context.body(page.html, 200, {
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": page.policy,
+    }),
+  );
+  api.get("/api", (context) => context.json({ write }));
+  api.get("/api/sessions", async (context) => context.json(await open.list()));
+  api.get("/api/search", async (context) => {
+    const query = context.req.query("q") ?? "";
+    const hits: object[] = [];
+    for await (const { file, ...hit } of sessions.search(query, context.req.raw.signal)) {
+      hits.push({ ...hit, key: open.keyOf(hit.sessionId, file) });
+      if (hits.length === MOST_HITS) break;
+    }
+    return context.json(hits);
+  });
+  api.get("/api/sessions/:key/:what", async (context) => {
+    const what = context.req.param("what");
+    const read = Object.hasOwn(readRoutes, what) ? readRoutes[what] : undefined;
+    if (!read) throw new ViewerError("not-found", NOTHING_HERE.message);
+    const answer = await open.read(context.req.param("key"), (reader) =>
+      read(reader, (name) => context.req.query(name)),
+    );
+    return context.body(jsonText(answer), 200, { "content-type": "application/json" });
+  });
+  return app;
+}
+
+const NOTHING_HERE = { code: "not-found", message: "There is nothing at this address." };
+
+/** A change comes as JSON, which no form of another page can send. */
+async function orderIn(request: Request): Promise<Order> {
+  const isJson = /^application\/json\b/.test(request.headers.get("content-type") ?? "");
+  const order: unknown = isJson ? await request.json().catch(ifNoJson) : undefined;
+  if (typeof order === "object" && order !== null && !Array.isArray(order)) return order as Order;
+  throw new ViewerError("bad-request", "A change is sent as a JSON object, with that content type.");
+}
+
+/** What is no JSON is told below; a body that is too long, or cut, ends the request. */
+function ifNoJson(error: unknown): undefined {
+  if (!(error instanceof SyntaxError)) throw error;
+}
+
+/** Bytes of a change: far more than instructions for a summary, or a label. */
+const LONGEST_ORDER = 1024 * 1024;
+
+const smallBody = bodyLimit({
+  maxSize: LONGEST_ORDER,
+  onError: (context) => {
+    const { status, error } = failureAnswer(
+      new ViewerError("too-large", "A change has at most 1 MiB; send a shorter text."),
+    );
+    // What is left of the body is not read: the next request needs a connection of its own.
+    return context.json({ error }, status, { connection: "close" });
+  },
+});
+
+/**
+ * An act that takes its time, as JSON Lines: `{progress}` as often as something is known, then one `{result}` or
+ * `{error}`. Whoever stops reading ends the act; nothing of it is then in the log.
+ */
+function streamAct(act: (options: Required<ActOptions>) => Promise<unknown>): ReadableStream<Uint8Array> {
+  const stopping = new AbortController();
+  const encoder = new TextEncoder();
+  return new ReadableStream({
+    async start(controller) {
+      const write = (value: object) => {
+        if (!stopping.signal.aborted) controller.enqueue(encoder.encode(`${jsonText(value)}\n`));
+      };
+      write({ progress: { outputTokens: 0 } });
+      try {
+        const result = await act({
+          signal: stopping.signal,
+          onProgress: ({ outputTokens }) => write({ progress: { outputTokens } }),
+        });
+        write({ result });
+      } catch (error) {
+        write({ error: failureAnswer(error).error });
+      }
+      if (!stopping.signal.aborted) controller.close();
+    },
+    cancel: () => stopping.abort(),
+  });
+}
+
+/** Headers of every answer, refusals among them: nothing is stored, guessed, framed, or told to another page. */
+const safeHeaders: MiddlewareHandler = async (context, next) => {
+  await next();
+  const { headers: answer } = context.res;
+  answer.set("cache-control", "no-store");
+  answer.set("referrer-policy", "no-referrer");
+  answer.set("x-content-type-options", "nosniff");
+  answer.set("x-frame-options", "DENY");
+  answer.set("cross-origin-resource-policy", "same-origin");
+  answer.set("cross-origin-opener-policy", "same-origin");
+};
+
+/**
+ * Lets in who knows the token, asks for this machine by name, and comes from no other page. A page of another origin
+ * that guesses the port can then neither read nor write, nor can a name that somebody points at 127.0.0.1.
+ *
+ * @param token stands first in every path
+ */
+function guard(token: string): MiddlewareHandler {
+  const wanted = Buffer.from(token);
+  return async (context, next) => {
+    const { headers, url } = context.req.raw;
+    const host = headers.get("host") ?? "";
+    if (!isLocal(host)) throw forbidden("This server answers to 127.0.0.1 and localhost only.");
+    const origin = headers.get("origin");
+    if (origin !== null && origin !== `http://${host}`)
+      throw forbidden("Another page cannot ask this server; open the address that was printed.");
+    const site = headers.get("sec-fetch-site");
+    if (site !== null && site !== "same-origin" && site !== "none" && context.req.method !== "GET")
+      throw forbidden("Another page cannot change anything here.");
+    const given = Buffer.from(new URL(url).pathname.split("/")[1] ?? "");
+    if (given.length !== wanted.length || !timingSafeEqual(given, wanted))
+      throw new ViewerError("not-found", "There is nothing here; open the address that the server printed.");
+    await next();
+  };
+}
+
+const isLocal = (host: string): boolean => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(host);
+const forbidden = (message: string): ViewerError => new ViewerError("forbidden", message);

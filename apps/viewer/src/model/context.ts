@@ -1,0 +1,247 @@
+import {
+  type ContextMessage,
+  contentBlocks,
+  contextOfPath,
+  estimateTokens,
+  extendContext,
+  fieldText,
+  IMAGE_TOKENS,
+  movingRow,
+  pathRows,
+  pathWindowAt,
+  type SessionContext,
+  type Tree,
+} from "@espalier/session-tree";
+import { contextWindowOf } from "@espalier/summarizer";
+
+/** One message that the model reads. */
+export interface ContextPiece {
+  /** The entry it comes from. */
+  row: number;
+  tokens: number;
+  message: ContextMessage;
+}
+
+/** What the model reads at an entry. */
+export interface ContextView {
+  /** The entry; -1 before the first. */
+  row: number;
+  model: { provider: string; modelId: string } | null;
+  /** The window of the model, in tokens; null where it is not known. */
+  window: number | null;
+  thinkingLevel: string;
+  /** All tokens, characters / 4. */
+  total: number;
+  /** The same by kind; see `TOKEN_KINDS`. */
+  tokens: TokenCounts;
+  pieces: ContextPiece[];
+}
+
+export function contextViewAt(tree: Tree, row: number): ContextView {
+  const place = movingRow(tree, row);
+  const window = pathWindowAt(tree, place);
+  const context = contextOfPath(window.entries, window.before);
+  const tokens = noTokens();
+  const pieces = context.messages.map((message, at) => ({
+    row: tree.row(context.sources[at]!),
+    tokens: addTokens(tokens, message),
+    message,
+  }));
+  const { model, thinkingLevel, tokens: total } = context;
+  const known = contextWindowOf(model) ?? null;
+  return { row: place, model, window: known, thinkingLevel, total, tokens, pieces };
+}
+
+/** The context after one entry of a path. */
+export interface GrowthPoint {
+  row: number;
+  /** Position on the path, from 0. */
+  at: number;
+  /** Tokens by kind; see `TOKEN_KINDS`. */
+  tokens: TokenCounts;
+  /** True on both sides of a compaction or an edit. */
+  bite?: true;
+}
+
+/** How the context grew along a path, and what each compaction took. */
+export interface ContextGrowth {
+  /** Entries on the path. */
+  steps: number;
+  /** The first, the last, both sides of every bite, and up to 2,000 that stand evenly between. */
+  points: GrowthPoint[];
+  /** The window of the model at the end, in tokens; null where it is not known. */
+  window: number | null;
+}
+
+/** Points that stand evenly, at the most; with more of them, every other one goes. */
+const EVEN_POINTS = 2_000;
+
+/** One walk along each tree: a session that grows is walked on from where it ended before. */
+const walks = new WeakMap<Tree, Promise<Walked>>();
+
+interface Walked {
+  walk: GrowthWalk;
+  /** What it had seen when it was there. */
+  growth: ContextGrowth;
+}
+
+/** What the model would have read after each entry of the path that ends in a row. */
+export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> {
+  // One after the other: a walk is somewhere at a time.
+  const before = walks.get(tree);
+  const walking = walkedTo(tree, row, before);
+  walks.set(tree, walking);
+  return (await walking).growth;
+}
+
+async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undefined): Promise<Walked> {
+  const path = pathRows(tree, row);
+  // Whoever asked for a walk that failed was told; this one begins anew.
+  const earlier = (await before?.catch(() => undefined))?.walk;
+  const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();
+  const breath = new Breath();
+  while (walk.steps < path.length) {
+    walk.step(tree, path[walk.steps]!);
+    await breath.take();
+  }
+  return { walk, growth: walk.growth() };
+}
+
+class GrowthWalk {
+  steps = 0;
+  #row = -1;
+  /** Every so many entries a point is kept. */
+  #stride = 1;
+  /** How many points are kept for that alone. */
+  #even = 0;
+  #points: GrowthPoint[] = [];
+  #context: SessionContext = contextOfPath([]);
+  #tokens: TokenCounts = noTokens();
+
+  /** Whether a path goes on from where this one is. */
+  isOn(path: readonly number[]): boolean {
+    return this.steps === 0 || path[this.steps - 1] === this.#row;
+  }
+
+  step(tree: Tree, row: number): void {
+    const at = this.steps++;
+    const said = this.#context.messages.length;
+    const before = { row: this.#row, at: at - 1, tokens: this.#tokens, bite: true } as const;
+    this.#row = row;
+    const goesOn = extendContext(this.#context, tree.entryAt(row));
+    if (!goesOn) this.#context = contextAt(tree, row);
+    this.#tokens = goesOn ? [...this.#tokens] : noTokens();
+    for (const message of this.#context.messages.slice(goesOn ? said : 0)) addTokens(this.#tokens, message);
+    if (goesOn) {
+      if (at % this.#stride !== 0) return;
+      this.#points.push(this.#here(at, false));
+      if (++this.#even > EVEN_POINTS) this.#thin();
+      return;
+    }
+    const last = this.#points.at(-1);
+    if (last?.at === at - 1) {
+      this.#points.pop();
+      if (!last.bite) this.#even--;
+    }
+    if (at > 0) this.#points.push(before);
+    this.#points.push(this.#here(at, true));
+  }
+
+  growth(): ContextGrowth {
+    const last = this.steps - 1;
+    const isTold = last < 0 || this.#points.at(-1)?.at === last;
+    return {
+      window: contextWindowOf(this.#context.model) ?? null,
+      steps: this.steps,
+      points: isTold ? [...this.#points] : [...this.#points, this.#here(last, false)],
+    };
+  }
+
+  #here(at: number, bite: boolean): GrowthPoint {
+    return { row: this.#row, at, tokens: this.#tokens, ...(bite ? { bite } : {}) };
+  }
+
+  #thin(): void {
+    this.#stride *= 2;
+    this.#points = this.#points.filter(({ at, bite }) => bite || at % this.#stride === 0);
+    this.#even = this.#points.filter(({ bite }) => !bite).length;
+  }
+}
+
+function contextAt(tree: Tree, row: number): SessionContext {
+  const window = pathWindowAt(tree, row);
+  return contextOfPath(window.entries, window.before);
+}
+
+/** What tokens of a context are spent on, in the order in which bars show them. */
+export const TOKEN_KINDS = [
+  "summary",
+  "system",
+  "user",
+  "answer",
+  "thinking",
+  "call",
+  "result",
+  "image",
+] as const;
+
+export type TokenKind = (typeof TOKEN_KINDS)[number];
+
+/** Tokens of each kind, in the order of {@link TOKEN_KINDS}. */
+export type TokenCounts = number[];
+
+export const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
+
+/** The kind of what a message says as text. */
+const OF_ROLES = new Map(
+  Object.entries<TokenKind>({
+    compactionSummary: "summary",
+    branchSummary: "summary",
+    system: "system",
+    assistant: "answer",
+    toolResult: "result",
+    bashExecution: "result",
+  }),
+);
+
+/**
+ * Adds the estimate of one message, `estimateTokens`, to the counts, divided by kind; returns it. The parts add up to the
+ * whole, since what is left over by rounding counts as the message's own text.
+ */
+export function addTokens(counts: TokenCounts, message: ContextMessage): number {
+  const total = estimateTokens(message);
+  let rest = total;
+  const take = (kind: TokenKind, tokens: number) => {
+    const taken = Math.min(tokens, rest);
+    rest -= taken;
+    counts[TOKEN_KINDS.indexOf(kind)]! += taken;
+  };
+  for (const block of contentBlocks(message as { content?: unknown })) {
+    if (block.type === "image") take("image", IMAGE_TOKENS);
+    else if (block.type === "thinking") take("thinking", Math.floor(fieldText(block.thinking).length / 4));
+    else if (block.type === "toolCall") take("call", estimateTokens({ ...EMPTY, content: [block] }));
+  }
+  take(OF_ROLES.get(message.role) ?? "user", rest);
+  return total;
+}
+
+const EMPTY = { role: "assistant", provider: "", model: "", stopReason: "stop", timestamp: 0 } as const;
+
+/** Milliseconds of work after which others get their turn: less than a person notices. */
+const WORK = 20;
+
+/** For work that takes long in a thread that has more to do: lets others have their turn when it is due. */
+export class Breath {
+  #since = performance.now();
+
+  /** Nothing to wait for, most times; then what is due, and what came meanwhile, goes first. */
+  take(): Promise<void> | undefined {
+    if (performance.now() - this.#since < WORK) return undefined;
+    return new Promise((resolve) => {
+      setTimeout(() => {
+        this.#since = performance.now();
+        resolve();
+      }, 0);
+    });
+  }
+}

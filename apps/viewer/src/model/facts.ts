@@ -1,0 +1,125 @@
+import {
+  branchSummary,
+  compaction,
+  contextEdit,
+  fieldText,
+  labelsInForce,
+  leafRowAt,
+  rowsOf,
+  sessionName,
+  type Tree,
+} from "@espalier/session-tree";
+import { Breath } from "./context.ts";
+import { oneLine, textOfEntry } from "./entry-gist.ts";
+
+/** A compaction, as the tree shows it. */
+export interface CompactionMark {
+  row: number;
+  id: string;
+  /** The first entry that stays visible beside it; its own row where it keeps nothing, or nothing that is there. */
+  firstKeptRow: number;
+  tokensBefore: number;
+}
+
+/** A change of what an entry says to the model, from its own place on. */
+export interface EditMark {
+  row: number;
+  targetRow: number;
+  /** It leaves the entry out; else it puts another content in the place of its own. */
+  hides: boolean;
+}
+
+/** What the tree of a session shows beside its entries. */
+export interface SessionFacts {
+  id: string;
+  name: string | null;
+  cwd: string;
+  /** ISO 8601; empty where there is no header. */
+  created: string;
+  version: number;
+  /** Number of entries. */
+  length: number;
+  /** Where the session goes on; -1 before the first entry. */
+  leafRow: number;
+  leafId: string | null;
+  labels: { row: number; label: string }[];
+  compactions: CompactionMark[];
+  edits: EditMark[];
+  /** Branch summaries, and the end of the branch that each tells of. */
+  summaries: { row: number; fromRow: number }[];
+  /** Lines that are damaged or doubtful. */
+  issues: number;
+  bytes: number;
+}
+
+export function factsOf(tree: Tree): SessionFacts {
+  const { header, index } = tree;
+  const leafRow = leafRowAt(tree, tree.lastRow);
+  return {
+    id: header?.id ?? "",
+    name: sessionName(tree) ?? null,
+    cwd: header?.cwd ?? "",
+    created: header?.timestamp ?? "",
+    version: header?.version ?? 0,
+    length: tree.length,
+    leafRow,
+    leafId: leafRow < 0 ? null : tree.idAt(leafRow),
+    labels: [...labelsInForce(tree)].flatMap(([id, { label }]) => {
+      const row = index.rowOf(id);
+      return row < 0 ? [] : [{ row, label }];
+    }),
+    compactions: [...compactionMarks(tree)],
+    edits: [...editMarks(tree)],
+    summaries: [...rowsOf(tree, branchSummary.type)].flatMap(([row, entry]) => {
+      const fromRow = branchSummary.is(entry) ? index.rowAbove(fieldText(entry.fromId), row) : -1;
+      return fromRow < 0 ? [] : [{ row, fromRow }];
+    }),
+    issues: tree.issues.length,
+    bytes: tree.view.size,
+  };
+}
+
+function* compactionMarks(tree: Tree): Generator<CompactionMark> {
+  for (const [row, entry] of rowsOf(tree, compaction.type)) {
+    if (!compaction.is(entry)) continue;
+    const kept = tree.index.rowAbove(entry.firstKeptEntryId, row);
+    // A sound compaction may have been written without the number, or with something else in its place.
+    const tokensBefore = Number.isFinite(entry.tokensBefore) ? entry.tokensBefore : 0;
+    yield { row, id: entry.id, firstKeptRow: kept < 0 ? row : kept, tokensBefore };
+  }
+}
+
+function* editMarks(tree: Tree): Generator<EditMark> {
+  for (const [row, entry] of rowsOf(tree, contextEdit.type)) {
+    if (!contextEdit.is(entry)) continue;
+    const targetRow = tree.index.rowAbove(entry.targetId, row);
+    if (targetRow >= 0) yield { row, targetRow, hides: entry.replacement === null };
+  }
+}
+
+/** A place in a session where a text stands. */
+export interface FoundText {
+  row: number;
+  snippet: string;
+}
+
+/** Places that are told at the most. */
+const MOST = 200;
+
+/** Characters of a snippet before the text, and from it on. */
+const BEFORE = 40;
+const AFTER = 160;
+
+/** Entries in which a text stands, whatever its case, newest first, 200 at the most. */
+export async function findText(tree: Tree, query: string): Promise<FoundText[]> {
+  const wanted = query.toLowerCase().trim();
+  const found: FoundText[] = [];
+  const breath = new Breath();
+  for (let row = tree.length - 1; wanted !== "" && row >= 0 && found.length < MOST; row--) {
+    const text = textOfEntry(tree.entryAt(row));
+    const at = text.toLowerCase().indexOf(wanted);
+    if (at >= 0) found.push({ row, snippet: oneLine(text.slice(Math.max(0, at - BEFORE), at + AFTER)) });
+    await breath.take();
+  }
+  return found;
+}

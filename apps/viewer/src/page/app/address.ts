@@ -1,0 +1,77 @@
+/** What the page shows beside the tree. */
+export const TABS = ["conversation", "context", "compactions", "usage", "compare"] as const;
+
+export type Tab = (typeof TABS)[number];
+
+/** What an address after `#` names. Everything in it can be sent to somebody who has the same session. */
+export interface Address {
+  /** The session; null for the list. */
+  session: string | null;
+  tab: Tab;
+  /** The entry that is looked at. */
+  entry?: string;
+  /** The entry in which the path shown ends; left out for the session's leaf. */
+  branch?: string;
+  /** The other end of a comparison. */
+  other?: string;
+}
+
+/** `#/s/<session>/<tab>?entry=…&branch=…&other=…` */
+export function formatAddress({ session, tab, entry, branch, other }: Address): string {
+  if (session === null) return "#/";
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries({ entry, branch, other })) if (value) query.set(name, value);
+  const place = `#/s/${encodeURIComponent(session)}${tab === "conversation" ? "" : `/${tab}`}`;
+  return query.size === 0 ? place : `${place}?${query}`;
+}
+
+/** What an address means; one that means nothing is the list. */
+export function parseAddress(hash: string): Address {
+  const [place = "", query = ""] = hash.replace(/^#/, "").split("?");
+  const [, kind, session, tab] = place.split("/");
+  if (kind !== "s" || !session) return { session: null, tab: "conversation" };
+  const names = new URLSearchParams(query);
+  const named = (name: "entry" | "branch" | "other") => {
+    const value = names.get(name);
+    return value === null || value === "" ? {} : { [name]: value };
+  };
+  return {
+    session: decoded(session),
+    tab: TABS.find((known) => known === tab) ?? "conversation",
+    ...named("entry"),
+    ...named("branch"),
+    ...named("other"),
+  };
+}
+
+/** Somebody may have typed the address: what is no escape stands for itself, and bytes that are no UTF-8 for U+FFFD. */
+function decoded(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (escaped) =>
+    new TextDecoder("utf-8", { ignoreBOM: true }).decode(
+      Uint8Array.from(escaped.slice(1).split("%"), (byte) => Number.parseInt(byte, 16)),
+    ),
+  );
+}
+
+/** What a change asks of the server. */
+export interface Order {
+  act: "navigate" | "fork" | "label" | "hide" | "show" | "compact";
+  id: string;
+  row: number;
+}
+
+/** What parts of the page can ask of the whole. */
+export interface ViewerActions {
+  /** Whether the session can be changed from here. */
+  readonly canWrite: boolean;
+  select(row: number): void;
+  /** Opens a part of the page, at an entry. */
+  open(tab: Tab, row?: number): void;
+  inspect(compactionRow: number): void;
+  /** The second branch of a comparison. */
+  compareWith(row: number): void;
+  /** The address of an entry, to be sent to somebody. */
+  linkTo(id: string): string;
+  /** Begins a change; a dialog asks the rest. */
+  order(order: Order): void;
+}

@@ -1,0 +1,244 @@
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import {
+  embeddedBytes,
+  type LocalSource,
+  localSource,
+  type PageSource,
+  servedSource,
+} from "../source/page-source.ts";
+import { SessionModel } from "../source/session-model.ts";
+import { showControls, visibleControls } from "../text/visible-controls.ts";
+import { type Address, formatAddress, parseAddress } from "./address.ts";
+import { SessionList } from "./session-list.tsx";
+import { SessionView } from "./session-view.tsx";
+
+interface AppProps {
+  /** The server's sessions; undefined for a page without a server. */
+  served: PageSource | undefined;
+  /** What is inside the page, and what is dropped onto it. */
+  local: LocalSource;
+}
+
+/** The page: the list, or one session. */
+function App({ served, local }: AppProps) {
+  const [address, setAddress] = useState<Address>(() => parseAddress(location.hash));
+  const [trouble, setTrouble] = useState("");
+  const [dropped, setDropped] = useState(0);
+  const theme = useTheme();
+  useEffect(() => {
+    const follow = () => setAddress(parseAddress(location.hash));
+    addEventListener("hashchange", follow);
+    return () => removeEventListener("hashchange", follow);
+  }, []);
+  useDrop(async (file) => {
+    try {
+      const key = await local.add(file.name, new Uint8Array(await file.arrayBuffer()));
+      setTrouble("");
+      setDropped((count) => count + 1);
+      location.hash = formatAddress({ session: key, tab: "conversation" });
+      setAddress(parseAddress(location.hash));
+    } catch (error) {
+      setTrouble(error instanceof Error ? error.message : String(error));
+    }
+  });
+  const isLocal = local.sessions.some(({ key }) => key === address.session);
+  const [only] = local.sessions;
+  const source = served && !isLocal ? served : local;
+  const session = address.session ?? (served || local.sessions.length > 1 ? null : (only?.key ?? null));
+  return (
+    <>
+      {trouble !== "" && (
+        <p class="trouble" role="alert">
+          {trouble}{" "}
+          <button type="button" onClick={() => setTrouble("")}>
+            Close
+          </button>
+        </p>
+      )}
+      {session !== null ? (
+        <OpenedSession
+          // A file that is dropped again may have grown since.
+          key={`${session} ${isLocal ? dropped : ""}`}
+          source={source}
+          session={session}
+          address={{ ...address, session }}
+          theme={theme.shown}
+        />
+      ) : served || local.sessions.length > 0 ? (
+        <SessionList source={source} />
+      ) : (
+        <DropPlace />
+      )}
+      <ThemeButton theme={theme} />
+    </>
+  );
+}
+
+interface OpenedSessionProps {
+  source: PageSource;
+  session: string;
+  address: Address;
+  theme: string;
+}
+
+function OpenedSession({ source, session, address, theme }: OpenedSessionProps) {
+  const [model, setModel] = useState<SessionModel>();
+  const [trouble, setTrouble] = useState("");
+  useEffect(() => {
+    let ended = false;
+    let end = () => {};
+    void (async () => {
+      try {
+        const opened = await SessionModel.open(await source.open(session));
+        if (ended) return;
+        setModel(opened);
+        document.title = `${visibleControls(opened.facts.name ?? opened.facts.id)} · Espalier`;
+        if (source.isServed) end = followSession(session, opened);
+        await opened.readCosts();
+      } catch (error) {
+        setTrouble(error instanceof Error ? error.message : String(error));
+      }
+    })();
+    return () => {
+      ended = true;
+      end();
+    };
+  }, [source, session]);
+  if (trouble !== "") {
+    return (
+      <main class="session-list">
+        <p class="failure" role="alert">
+          {trouble}
+        </p>
+        <p>
+          <a href="#/">All sessions</a>
+        </p>
+      </main>
+    );
+  }
+  if (!model) return <p class="quiet padded">Opening…</p>;
+  return (
+    <SessionView
+      model={model}
+      address={address}
+      theme={theme}
+      writableAs={source.canWrite ? session : undefined}
+    />
+  );
+}
+
+/** Where there is nothing to show yet. */
+function DropPlace() {
+  return (
+    <main class="drop-place">
+      <h1>Espalier</h1>
+      <p>Drop a session file here.</p>
+      <p class="quiet">Nothing of it leaves this page.</p>
+    </main>
+  );
+}
+
+/** Takes files that are dropped anywhere onto the page. */
+function useDrop(take: (file: File) => Promise<void>): void {
+  useEffect(() => {
+    const over = (event: DragEvent) => event.preventDefault();
+    const drop = (event: DragEvent) => {
+      event.preventDefault();
+      for (const file of event.dataTransfer?.files ?? []) void take(file);
+    };
+    addEventListener("dragover", over);
+    addEventListener("drop", drop);
+    return () => {
+      removeEventListener("dragover", over);
+      removeEventListener("drop", drop);
+    };
+  }, [take]);
+}
+
+type Theme = "light" | "dark";
+
+interface ThemeChoice {
+  /** What is shown now. */
+  shown: Theme;
+  turn(): void;
+}
+
+const systemDark = matchMedia("(prefers-color-scheme: dark)");
+
+/** Light or dark: as the system has it, until somebody says otherwise. */
+function useTheme(): ThemeChoice {
+  const [system, setSystem] = useState<Theme>(systemDark.matches ? "dark" : "light");
+  const [chosen, setChosen] = useState<Theme>();
+  const shown = chosen ?? system;
+  useEffect(() => {
+    const follow = () => setSystem(systemDark.matches ? "dark" : "light");
+    systemDark.addEventListener("change", follow);
+    return () => systemDark.removeEventListener("change", follow);
+  }, []);
+  document.documentElement.dataset["theme"] = shown;
+  return { shown, turn: () => setChosen(shown === "dark" ? "light" : "dark") };
+}
+
+function ThemeButton({ theme }: { theme: ThemeChoice }) {
+  return (
+    <button
+      type="button"
+      class="theme"
+      aria-label={`Change to ${theme.shown === "dark" ? "light" : "dark"}`}
+      onClick={theme.turn}
+    >
+      {theme.shown === "dark" ? "☾" : "☀"}
+    </button>
+  );
+}
+
+/** Milliseconds after which a server that refused to tell is asked again; one that went away the browser asks itself. */
+const AGAIN = 5_000;
+
+/**
+ * Takes in what a session grows by, as the server tells of it; returns what ends that. Nobody is told while nobody
+ * looks: browsers keep few connections to one server.
+ */
+function followSession(session: string, model: SessionModel): () => void {
+  let events: EventSource | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = () => {
+    clearTimeout(timer);
+    events?.close();
+    events = undefined;
+  };
+  const turn = () => {
+    end();
+    if (document.hidden) return;
+    const source = new EventSource(`api/sessions/${encodeURIComponent(session)}/events`);
+    events = source;
+    source.addEventListener("pulse", (event) => {
+      const { length } = JSON.parse(event.data) as { length: number };
+      // What fails now is made up for by the next pulse, which comes as soon as the server is there again.
+      if (length !== model.facts.length) model.grow().catch(() => undefined);
+    });
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED && events === source) timer = setTimeout(turn, AGAIN);
+    });
+  };
+  turn();
+  document.addEventListener("visibilitychange", turn);
+  return () => {
+    document.removeEventListener("visibilitychange", turn);
+    end();
+  };
+}
+
+showControls();
+
+const root = document.getElementById("app")!;
+const local = localSource();
+
+try {
+  const bytes = await embeddedBytes();
+  if (bytes) await local.add("this page", bytes);
+  render(<App served={servedSource()} local={local} />, root);
+} catch (error) {
+  root.textContent = error instanceof Error ? error.message : String(error);
+}

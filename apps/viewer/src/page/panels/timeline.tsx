@@ -1,0 +1,218 @@
+import { useEffect, useState } from "preact/hooks";
+import { type ContextGrowth, TOKEN_KINDS, type TokenCounts, type TokenKind } from "../../model/context.ts";
+import { useAnswer } from "../source/observe.ts";
+import type { SessionModel } from "../source/session-model.ts";
+import { formatTokens } from "../text/numbers.ts";
+
+/** Windows of common models, in tokens. */
+const WINDOWS = [32_000, 128_000, 200_000, 1_000_000];
+
+/** Tokens that a model reads where nothing else is known. */
+export const ASSUMED_WINDOW = 200_000;
+
+/** Milliseconds of one step, and the longest time that playing a whole path takes. */
+const STEP = 120;
+const LONGEST = 20_000;
+
+interface TimelineProps {
+  model: SessionModel;
+  /** The window that was chosen, in tokens; undefined: the model's. */
+  chosenWindow: number | undefined;
+  chooseWindow: (window: number | undefined) => void;
+}
+
+/** The path as time: how the context grew, what each compaction took, and a slider that plays it. */
+export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
+  const { answer: growth } = useAnswer(
+    () => model.reader.growth(model.tip),
+    [model, model.tip, model.rows.length],
+  );
+  const [plays, setPlays] = useState(false);
+  const { path } = model;
+  const at = Math.max(0, path.indexOf(model.selected));
+  const step = path.length === 0 ? 0 : at + 1;
+  useEffect(() => {
+    if (!plays) return;
+    const stride = Math.max(1, Math.ceil((path.length * STEP) / LONGEST));
+    const timer = setTimeout(() => {
+      const next = Math.min(path.length - 1, at + stride);
+      if (next === at) setPlays(false);
+      else model.select(path[next]!);
+    }, STEP);
+    return () => clearTimeout(timer);
+  }, [plays, at, model, path]);
+  const total = growth ? totalAt(growth, at) : 0;
+  const known = growth?.window ?? undefined;
+  const window = chosenWindow ?? known ?? ASSUMED_WINDOW;
+  const share = Math.round((total / window) * 100);
+  const said = `Step ${step} of ${path.length}, ${formatTokens(total)} tokens, ${share} % of the window`;
+  return (
+    <section class="timeline" aria-label="Replay">
+      <div class="timeline-tools">
+        <button
+          type="button"
+          disabled={path.length < 2}
+          onClick={() => {
+            if (!plays && at === path.length - 1) model.select(path[0]!);
+            setPlays(!plays);
+          }}
+        >
+          {plays ? "Pause" : "Replay"}
+        </button>
+        <output>
+          <b>{formatTokens(total)}</b> tokens · {share} % of{" "}
+        </output>
+        <select
+          aria-label="Window of the model"
+          value={chosenWindow ?? ""}
+          onChange={(event) => chooseWindow(Number(event.currentTarget.value) || undefined)}
+        >
+          <option value="">
+            {known === undefined
+              ? `${formatWindow(ASSUMED_WINDOW)}, assumed`
+              : `${formatWindow(known)}, the model's`}
+          </option>
+          {WINDOWS.map((size) => (
+            <option key={size} value={size}>
+              {formatWindow(size)}
+            </option>
+          ))}
+        </select>
+        <span class="grow" />
+        <span class="quiet">
+          step {step} of {path.length}
+        </span>
+      </div>
+      <div class="timeline-chart">
+        {growth && <GrowthChart growth={growth} window={window} at={at} />}
+        <input
+          type="range"
+          aria-label="Step of the session"
+          aria-valuetext={said}
+          min={0}
+          max={Math.max(0, path.length - 1)}
+          value={at}
+          onInput={(event) => {
+            setPlays(false);
+            model.select(path[Number(event.currentTarget.value)]!);
+          }}
+        />
+      </div>
+    </section>
+  );
+}
+
+const formatWindow = (tokens: number): string => formatTokens(tokens).replace(/\.0+(?=[kM]$)/, "");
+
+function totalAt({ points }: ContextGrowth, at: number): number {
+  const point = points.findLast((candidate) => candidate.at <= at);
+  return point ? point.tokens.reduce((sum, count) => sum + count, 0) : 0;
+}
+
+interface GrowthChartProps {
+  growth: ContextGrowth;
+  window: number;
+  at: number;
+}
+
+/** Units of the drawing; it is stretched to the room there is. */
+const WIDTH = 1_000;
+const HEIGHT = 100;
+
+function GrowthChart({ growth, window, at }: GrowthChartProps) {
+  const { points, steps } = growth;
+  const highest = points.reduce(
+    (most, { tokens }) =>
+      Math.max(
+        most,
+        tokens.reduce((sum, count) => sum + count, 0),
+      ),
+    1,
+  );
+  // The window is in sight once the context comes near it.
+  const ceiling = Math.max(highest * 1.1, window <= highest * 2 ? window * 1.05 : 0);
+  const x = (step: number) => (steps < 2 ? 0 : (step / (steps - 1)) * WIDTH);
+  const y = (tokens: number) => HEIGHT - (tokens / ceiling) * HEIGHT;
+  const stacks = points.map(({ at: step, tokens }) => {
+    let sum = 0;
+    return { x: x(step), tops: tokens.map((count) => (sum += count)) };
+  });
+  const areas = TOKEN_KINDS.map((kind, layer) => {
+    const top = stacks.map((stack) => `${stack.x.toFixed(1)},${y(stack.tops[layer]!).toFixed(1)}`);
+    const bottom = stacks.map(
+      (stack) => `${stack.x.toFixed(1)},${y(layer === 0 ? 0 : stack.tops[layer - 1]!).toFixed(1)}`,
+    );
+    return { kind, path: `M${[...top, ...bottom.reverse()].join("L")}Z` };
+  });
+  return (
+    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+      {areas.map(({ kind, path }) => (
+        <path key={kind} class={`fill-${kind}`} d={path} />
+      ))}
+      {window < ceiling && (
+        <line
+          class="window-line"
+          x1={0}
+          x2={WIDTH}
+          y1={y(window)}
+          y2={y(window)}
+          vector-effect="non-scaling-stroke"
+        />
+      )}
+      <line class="cursor" x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT} vector-effect="non-scaling-stroke" />
+    </svg>
+  );
+}
+
+const NAMES: Readonly<Record<TokenKind, string>> = {
+  summary: "summaries",
+  system: "system",
+  user: "user",
+  answer: "answers",
+  thinking: "thinking",
+  call: "tool calls",
+  result: "tool results",
+  image: "pictures",
+};
+
+interface TokenBarProps {
+  tokens: TokenCounts;
+  /** Tokens that the model can read; the bar is as long as that, or as what there is. */
+  window: number;
+  /** Whether the kinds are named below. */
+  named?: boolean;
+}
+
+/** What a context is made of. */
+export function TokenBar({ tokens, window, named = false }: TokenBarProps) {
+  const total = tokens.reduce((sum, count) => sum + count, 0);
+  const whole = Math.max(total, window, 1);
+  const parts = TOKEN_KINDS.map((kind, at) => ({ kind, count: tokens[at] ?? 0 })).filter(
+    ({ count }) => count > 0,
+  );
+  return (
+    <div class="token-bar">
+      <div
+        class="bar"
+        role="img"
+        aria-label={`${formatTokens(total)} of ${formatTokens(window)} tokens: ${parts
+          .map(({ kind, count }) => `${NAMES[kind]} ${formatTokens(count)}`)
+          .join(", ")}`}
+      >
+        {parts.map(({ kind, count }) => (
+          <span key={kind} class={`part fill-${kind}`} style={{ width: `${(count / whole) * 100}%` }} />
+        ))}
+        {total > window && <span class="window-mark" style={{ left: `${(window / whole) * 100}%` }} />}
+      </div>
+      {named && (
+        <ul class="legend">
+          {parts.map(({ kind, count }) => (
+            <li key={kind}>
+              <span class={`swatch fill-${kind}`} /> {NAMES[kind]} <b>{formatTokens(count)}</b>
+            </li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,154 @@
+import type { UsageTotals } from "@espalier/engine/reading";
+import type { SpendingPoint } from "../../model/spending.ts";
+import { useAnswer } from "../source/observe.ts";
+import type { SessionModel } from "../source/session-model.ts";
+import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
+
+/** What the session used and cost over time. */
+export function UsagePanel({ model }: { model: SessionModel }) {
+  const { answer, error } = useAnswer(
+    async () => ({ ...(await model.reader.spending()), stats: await model.reader.stats() }),
+    [model, model.rows.length],
+  );
+  if (error) return <p class="failure">{error.message}</p>;
+  const last = answer?.points.at(-1);
+  if (!answer) return <p class="quiet padded">Reading…</p>;
+  if (!last) {
+    return (
+      <div class="panel">
+        <h2>Usage and cost</h2>
+        <p class="quiet">No entry of this session says what a provider billed.</p>
+      </div>
+    );
+  }
+  const { points, stats } = answer;
+  return (
+    <div class="panel">
+      <h2>Usage and cost</h2>
+      <p class="quiet">
+        {formatCount(stats.total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
+        {formatDollars(stats.path.cost) || "nothing that is known"}
+      </p>
+      <dl class="facts">
+        <Fact name="Cost" value={formatDollars(last.cost) || "not known"} />
+        <Fact name="Read" value={`${formatTokens(last.input)} tokens`} />
+        <Fact name="From the cache" value={`${formatTokens(last.cached)} tokens`} />
+        <Fact name="Written" value={`${formatTokens(last.output)} tokens`} />
+      </dl>
+      {last.cost > 0 && (
+        <Plot title="Dollars" points={points} values={[{ name: "cost", of: (point) => point.cost }]} />
+      )}
+      <Plot
+        title="Tokens"
+        points={points}
+        values={[
+          { name: "cached", of: (point) => point.cached },
+          { name: "input", of: (point) => point.input },
+          { name: "output", of: (point) => point.output },
+        ]}
+      />
+      <Bills
+        title="By model"
+        bills={stats.models.map((bill) => ({ ...bill, name: `${bill.provider}/${bill.model}` }))}
+      />
+      <Bills
+        title="By kind"
+        bills={stats.kinds.map((bill) => ({ ...bill, name: bill.kind.replaceAll("_", " ") }))}
+      />
+    </div>
+  );
+}
+
+interface BillsProps {
+  title: string;
+  bills: readonly (UsageTotals & { name: string })[];
+}
+
+function Bills({ title, bills }: BillsProps) {
+  return (
+    <table class="bills">
+      <caption>{title}</caption>
+      <tbody>
+        {bills.map(({ name, calls, totalTokens, cost }) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>{formatCount(calls, "call")}</td>
+            <td>{formatTokens(totalTokens)} tokens</td>
+            <td>{formatDollars(cost)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Fact({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  );
+}
+
+interface PlotProps {
+  title: string;
+  points: readonly SpendingPoint[];
+  values: readonly { name: string; of: (point: SpendingPoint) => number }[];
+}
+
+/** Units of the drawing; it is stretched to the room there is. */
+const WIDTH = 600;
+const HEIGHT = 160;
+
+function Plot({ title, points, values }: PlotProps) {
+  const highest = Math.max(...values.map(({ of }) => of(points.at(-1)!)), Number.MIN_VALUE);
+  const x = (at: number) => (points.length < 2 ? WIDTH : (at / (points.length - 1)) * WIDTH);
+  const format = title === "Dollars" ? formatDollars : formatTokens;
+  const [first, last] = [points[0]!, points.at(-1)!];
+  return (
+    <figure class="plot">
+      <figcaption>
+        {title}
+        {values.length > 1 && (
+          <span class="legend">
+            {values.map(({ name }) => (
+              <span key={name}>
+                <span class={`swatch stroke-${name}`} /> {name}
+              </span>
+            ))}
+          </span>
+        )}
+        <span class="grow" />
+        <b>{format(highest)}</b>
+      </figcaption>
+      <svg
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${title} over time, up to ${format(highest)}`}
+      >
+        {[0.25, 0.5, 0.75].map((share) => (
+          <line key={share} class="grid" x1={0} x2={WIDTH} y1={HEIGHT * share} y2={HEIGHT * share} />
+        ))}
+        {values.map(({ name, of }) => (
+          <polyline
+            key={name}
+            class={`stroke-${name}`}
+            vector-effect="non-scaling-stroke"
+            points={[
+              `0,${HEIGHT}`,
+              ...points.map(
+                (point, at) => `${x(at).toFixed(1)},${(HEIGHT * (1 - of(point) / highest)).toFixed(1)}`,
+              ),
+            ].join(" ")}
+          />
+        ))}
+      </svg>
+      <div class="axis quiet">
+        <span>{formatTime(first.timestamp)}</span>
+        <span>{formatTime(last.timestamp)}</span>
+      </div>
+    </figure>
+  );
+}

@@ -1,0 +1,249 @@
+import type { BranchComparison, SessionStats } from "@espalier/engine/reading";
+import { type Entry, memoryLog, Tree } from "@espalier/session-tree";
+import type { CompactionView, SummaryOrigin } from "../../model/compaction.ts";
+import type { ContextGrowth, ContextView } from "../../model/context.ts";
+import type { EntryGist } from "../../model/entry-gist.ts";
+import type { FoundText, SessionFacts } from "../../model/facts.ts";
+import type { Outline } from "../../model/outline.ts";
+import type { SessionReader } from "../../model/session-reader.ts";
+import type { Spending } from "../../model/spending.ts";
+import { TreeReader } from "../../model/tree-reader.ts";
+
+/** A session that a page can show, as its list has it. */
+export interface ShownSession {
+  key: string;
+  id: string;
+  file: string;
+  cwd: string;
+  name: string | null;
+  firstMessage: string | null;
+  modified: string;
+  bytes: number;
+  agent?: string;
+}
+
+/** Where a page has its sessions from: a server, its own inside, or files that somebody drops onto it. */
+export interface PageSource {
+  /** Whether a server answers; else everything is at hand. */
+  readonly isServed: boolean;
+  /** Whether sessions can be changed. */
+  readonly canWrite: boolean;
+  /** All sessions, newest first. */
+  list(): Promise<readonly ShownSession[]>;
+  open(key: string): Promise<SessionReader>;
+}
+
+/** The server that the page came from; undefined for a page that stands alone. */
+export function servedSource(): PageSource | undefined {
+  const { served } = document.documentElement.dataset;
+  if (served === undefined) return undefined;
+  return {
+    isServed: true,
+    canWrite: served === "write",
+    list: () => ask<ShownSession[]>("api/sessions"),
+    open: async (key) => new RemoteReader(key),
+  };
+}
+
+/** Sessions that are at hand, and how more of them come. */
+export interface LocalSource extends PageSource {
+  readonly sessions: readonly ShownSession[];
+  /** Takes in the bytes of a session; answers with its key. Throws `not-a-session`. */
+  add(name: string, bytes: Uint8Array): Promise<string>;
+}
+
+/** Sessions whose bytes are at hand. */
+export function localSource(): LocalSource {
+  const readers = new Map<string, TreeReader>();
+  const sessions: ShownSession[] = [];
+  return {
+    isServed: false,
+    canWrite: false,
+    sessions,
+    list: async () => sessions,
+    async open(key) {
+      // An address may come from where the one session has another key: with a server, or in a file without an id.
+      const [only] = readers.size === 1 ? readers.values() : [];
+      const reader = readers.get(key) ?? only;
+      if (reader) return reader;
+      throw new AnswerError("not-found", "This page has no such session; drop its file onto it.");
+    },
+    async add(name, bytes) {
+      const tree = new Tree(await memoryLog(bytes, name).load());
+      if (tree.length === 0 && !tree.header)
+        throw new AnswerError(
+          "not-a-session",
+          `${name} has no line that is a session header or an entry; is it a session file?`,
+        );
+      const reader = new TreeReader(tree);
+      const facts = await reader.facts();
+      // Well-formed, as an address has to be.
+      const key = (facts.id || name).toWellFormed();
+      readers.set(key, reader);
+      const listed = { key, id: facts.id, file: name, cwd: facts.cwd, name: facts.name, bytes: bytes.length };
+      const known = sessions.findIndex((session) => session.key === key);
+      if (known >= 0) sessions.splice(known, 1);
+      sessions.unshift({ ...listed, firstMessage: null, modified: facts.created });
+      return key;
+    },
+  };
+}
+
+/** The session inside the page; undefined for a page without one. */
+export async function embeddedBytes(): Promise<Uint8Array | undefined> {
+  const text = document.getElementById("session")?.textContent?.trim();
+  if (!text) return undefined;
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+/** Rows that one address names: servers take addresses of 16 KB with everything around them. */
+const ROWS = 500;
+
+/** Reads a session over HTTP: each method is an address of the same name. */
+export class RemoteReader implements SessionReader {
+  readonly #base: string;
+
+  /** @param key names the session to the server */
+  constructor(key: string) {
+    this.#base = `api/sessions/${encodeURIComponent(key)}`;
+  }
+
+  facts(): Promise<SessionFacts> {
+    return ask(`${this.#base}/facts`);
+  }
+
+  outline(from: number, to: number): Promise<Outline> {
+    return ask(`${this.#base}/outline`, { from, to });
+  }
+
+  gists(from: number, to: number): Promise<EntryGist[]> {
+    return ask(`${this.#base}/gists`, { from, to });
+  }
+
+  async entries(rows: readonly number[]): Promise<Entry[]> {
+    const parts = Array.from({ length: Math.ceil(rows.length / ROWS) }, (_, at) =>
+      rows.slice(at * ROWS, (at + 1) * ROWS),
+    );
+    const read = await Promise.all(
+      parts.map((part) => ask<Entry[]>(`${this.#base}/entries`, { rows: part.join(",") })),
+    );
+    return read.flat();
+  }
+
+  async rowOf(id: string): Promise<number> {
+    return (await ask<{ row: number }>(`${this.#base}/row`, { id })).row;
+  }
+
+  context(row: number): Promise<ContextView> {
+    return ask(`${this.#base}/context`, { row });
+  }
+
+  growth(row: number): Promise<ContextGrowth> {
+    return ask(`${this.#base}/growth`, { row });
+  }
+
+  spending(): Promise<Spending> {
+    return ask(`${this.#base}/spending`);
+  }
+
+  stats(): Promise<SessionStats> {
+    return ask(`${this.#base}/stats`);
+  }
+
+  compaction(row: number): Promise<CompactionView> {
+    return ask(`${this.#base}/compaction`, { row });
+  }
+
+  origins(compactionRow: number, line: string): Promise<SummaryOrigin[]> {
+    return ask(`${this.#base}/origins`, { row: compactionRow, line });
+  }
+
+  find(query: string): Promise<FoundText[]> {
+    return ask(`${this.#base}/find`, { q: query });
+  }
+
+  compare(a: number, b: number): Promise<BranchComparison> {
+    return ask(`${this.#base}/compare`, { a, b });
+  }
+}
+
+/** What a server, or the page itself, says went wrong: a sentence for people. */
+class AnswerError extends Error {
+  override readonly name = "AnswerError";
+  readonly code: string;
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** Asks the server that the page came from. @throws AnswerError with its sentence, or `offline` */
+export async function ask<Answer>(
+  path: string,
+  parameters: Readonly<Record<string, string | number>> = {},
+): Promise<Answer> {
+  const query = new URLSearchParams(Object.entries(parameters).map(([name, value]) => [name, String(value)]));
+  const response = await send(query.size === 0 ? path : `${path}?${query}`, {});
+  return (await response.json()) as Answer;
+}
+
+/**
+ * An order that takes its time: tells how far it is, answers with its result.
+ * @throws AnswerError with the server's sentence, `aborted` when `signal` stopped it, or `offline`
+ */
+export async function order<Result>(
+  path: string,
+  body: object,
+  onProgress: (outputTokens: number) => void,
+  signal: AbortSignal,
+): Promise<Result> {
+  const response = await send(path, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+  for await (const line of linesOf(response, signal)) {
+    const said = JSON.parse(line) as {
+      progress?: { outputTokens: number };
+      result?: Result;
+      error?: { code: string; message: string };
+    };
+    if (said.progress) onProgress(said.progress.outputTokens);
+    if (said.error) throw new AnswerError(said.error.code, said.error.message);
+    if ("result" in said) return said.result as Result;
+  }
+  throw new AnswerError("offline", CUT_OFF);
+}
+
+async function* linesOf(response: Response, signal: AbortSignal): AsyncGenerator<string> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  const read = () =>
+    reader.read().catch((cause: unknown) => {
+      throw signal.aborted ? stopped(cause) : new AnswerError("offline", CUT_OFF, { cause });
+    });
+  let rest = "";
+  for (let part = await read(); !part.done; part = await read()) {
+    const lines = (rest + part.value).split("\n");
+    rest = lines.pop() ?? "";
+    yield* lines;
+  }
+}
+
+async function send(address: string, options: RequestInit): Promise<Response> {
+  const response = await fetch(address, options).catch((cause: unknown) => {
+    throw options.signal?.aborted ? stopped(cause) : new AnswerError("offline", NO_ANSWER, { cause });
+  });
+  if (response.ok) return response;
+  const { error } = (await response.json()) as { error: { code: string; message: string } };
+  throw new AnswerError(error.code, error.message);
+}
+
+const NO_ANSWER = "The server does not answer; is `espalier serve` still running?";
+const CUT_OFF = "The server was gone before it said that it is done; the tree shows whether it was.";
+
+/** Who stops may be late by a moment: what was done by then is in the session. */
+const stopped = (cause: unknown): AnswerError =>
+  new AnswerError("aborted", "Stopped. What was not done by then is not done.", { cause });

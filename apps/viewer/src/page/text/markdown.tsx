@@ -1,0 +1,132 @@
+import DOMPurify from "dompurify";
+import { useMemo, useState } from "preact/hooks";
+import { markdown, readMarkdown } from "../../markdown/read-markdown.ts";
+import { highlighted, LONGEST_COLOURED } from "./highlight.ts";
+import { formatTokens } from "./numbers.ts";
+import { visibleControls } from "./visible-controls.ts";
+
+/** What somebody said, as markdown. */
+export function Markdown({ text }: { text: string }) {
+  const html = useMemo(() => markdownMarkup(text), [text]);
+  if (html === undefined) return <PlainText text={text} />;
+  return <div class="markdown" dir="auto" dangerouslySetInnerHTML={{ __html: html }} />;
+}
+
+/** Characters of a text that are shown at first, and then with each wish for more. */
+const FIRST_SHOWN = 4_000;
+const MORE = 200_000;
+
+interface PlainTextProps {
+  text: string;
+  /** The name of a language, for its colours. */
+  language?: string | undefined;
+}
+
+/** A text as it is: what a tool said, a file, a command. Long ones in parts. */
+export function PlainText({ text, language }: PlainTextProps) {
+  const [shown, setShown] = useState(FIRST_SHOWN);
+  const part = text.length > shown ? text.slice(0, shown).toWellFormed() : text;
+  const html = useMemo(
+    () => (language === undefined ? undefined : codeMarkup(part, language)),
+    [part, language],
+  );
+  return (
+    <>
+      {html === undefined ? (
+        <pre class="plain">{visibleControls(part)}</pre>
+      ) : (
+        <pre class="plain hljs" dangerouslySetInnerHTML={{ __html: html }} />
+      )}
+      {text.length > shown && (
+        <button type="button" class="more" onClick={() => setShown(shown + MORE)}>
+          Show more of {formatTokens(text.length)} characters
+        </button>
+      )}
+    </>
+  );
+}
+
+/**
+ * Text of a session as markup. This is the one place in which text becomes elements, and the browser holds the page to
+ * it (trusted types): whatever a session says, what comes out has no script, no handler, no style, no form, no
+ * picture, and no address but of the web.
+ */
+function safeMarkup(html: string): string {
+  return DOMPurify.sanitize(html, {
+    ALLOWED_TAGS,
+    ALLOWED_ATTR: ["href", "class", "start", "align", "colspan", "rowspan", "title"],
+    ALLOWED_URI_REGEXP: /^(?:https?|mailto):/i,
+    ALLOW_DATA_ATTR: false,
+    ALLOW_ARIA_ATTR: false,
+    RETURN_TRUSTED_TYPE: true,
+  }) as unknown as string;
+}
+
+const ALLOWED_TAGS = (
+  "a b blockquote br code del em h1 h2 h3 h4 h5 h6 hr i kbd li ol p pre s span strong sub sup table tbody td th thead " +
+  "tr ul"
+).split(" ");
+
+DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.hasAttribute("class")) keepOurClasses(node);
+  if (node.nodeName !== "A") return;
+  if (!node.hasAttribute("href")) return;
+  node.setAttribute("target", "_blank");
+  node.setAttribute("rel", "noopener noreferrer nofollow");
+});
+
+/** Only the highlighter's classes: nobody else shall look like a part of the page. */
+function keepOurClasses(node: Element): void {
+  const kept = [...node.classList].filter((name) => /^(hljs|hljs-[\w-]+|[a-z]+_)$/.test(name));
+  node.setAttribute("class", kept.join(" "));
+}
+
+/** Characters of code that may still be coloured in the text at hand: as many as of one piece, in all of its pieces. */
+let colourable = 0;
+
+function codeBlock(text: string, named: string): string {
+  colourable -= text.length;
+  const language = colourable < 0 ? undefined : named.split(/\s/)[0]?.toLowerCase();
+  return `<pre><code class="hljs">${highlighted(text, language) ?? escaped(text)}</code></pre>`;
+}
+
+markdown.renderer.rules.fence = (tokens, at) => codeBlock(tokens[at]!.content, tokens[at]!.info.trim());
+
+markdown.renderer.rules.code_block = (tokens, at) => codeBlock(tokens[at]!.content, "");
+
+// A picture at an address would be a request; its name and address are told instead.
+markdown.renderer.rules.image = (tokens, at) => {
+  const { content } = tokens[at]!;
+  const address = String(tokens[at]!.attrGet("src") ?? "");
+  return `<span>${escaped(content === "" ? "picture" : content)}</span> <code>${escaped(address)}</code>`;
+};
+
+for (const cell of ["th_open", "td_open"]) {
+  markdown.renderer.rules[cell] = (tokens, at, options, _env, renderer) => {
+    const token = tokens[at]!;
+    // No style gets through the sanitiser.
+    const side = /text-align:(\w+)/.exec(String(token.attrGet("style")))?.[1];
+    token.attrs = side === undefined ? null : [["align", side]];
+    return renderer.renderToken(tokens, at, options);
+  };
+}
+
+// Escapes of markup may name what is hidden in a text; what they stand for is shown as well.
+markdown.renderer.rules.text = (tokens, at) => escaped(visibleControls(tokens[at]!.content));
+
+/** Markdown as safe markup; undefined for a text that is too long, takes too long, or becomes too many elements. */
+function markdownMarkup(text: string): string | undefined {
+  const tokens = readMarkdown(visibleControls(text));
+  if (!tokens) return undefined;
+  colourable = LONGEST_COLOURED;
+  return safeMarkup(markdown.renderer.render(tokens, markdown.options, {}));
+}
+
+/** Code as safe markup. */
+function codeMarkup(code: string, language: string | undefined): string | undefined {
+  const markup = highlighted(visibleControls(code), language);
+  return markup === undefined ? undefined : safeMarkup(markup);
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
+const escaped = (text: string): string => text.replace(/[&<>"]/g, (character) => ENTITIES[character]!);
