@@ -1,5 +1,6 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
   custom,
@@ -11,11 +12,8 @@ import {
   SessionTreeError,
 } from "@espalier/session-tree";
 import { digestOfContext } from "./children/acting.ts";
-import { FaultyCalls, faultKinds } from "./faulty-calls.ts";
-import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { headerOf } from "./new-session.ts";
-import { SeededRandom } from "./seeded-random.ts";
-import { storeNamed } from "./store-named.ts";
+import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
+import { headerOf, storeNamed } from "./stores.ts";
 
 /** Acts of the scenario. */
 const ACTS = 50;
@@ -147,6 +145,7 @@ async function firstOf<Result>(
 }
 
 const { version: _, ...oldHeader } = headerOf("s1");
+
 const OLD = [
   oldHeader,
   ...["one", "two"].map((content) => ({
@@ -157,7 +156,6 @@ const OLD = [
 ]
   .map((line) => `${JSON.stringify(line)}\n`)
   .join("");
-
 const note = (data: unknown): NewEntry => custom.of({ customType: "trial", data });
 const said = (content: string): NewEntry => message.of({ message: { role: "user", content, timestamp: 0 } });
 
@@ -185,4 +183,80 @@ async function act(session: SessionTree, random: SeededRandom, n: number): Promi
   if (choice === 6 && leafId !== null)
     return session.append(branchSummary.of({ fromId: leafId, summary: "So far." }));
   return session.append(note(n), { onFailure: later });
+}
+
+/** The ways in which a call fails: with an error of the system, or by doing less than it was asked to. */
+const faultKinds = [
+  "short",
+  "EINTR",
+  "EIO",
+  "ENOSPC",
+  "EDQUOT",
+  "EMFILE",
+  "ENFILE",
+  "EACCES",
+  "EPERM",
+  "EROFS",
+  "ESTALE",
+  "EBUSY",
+  "ENOMEM",
+] as const;
+
+type FaultKind = (typeof faultKinds)[number];
+
+/** The calls to the file system, of which one fails: the `at`-th, counted from 1, or none. */
+class FaultyCalls {
+  /** Calls made so far. */
+  made = 0;
+  /** The name of the call that failed. */
+  failed: string | undefined;
+  /** The call that fails next; 0 for none. */
+  at: number;
+  readonly kind: FaultKind;
+  readonly calls: FileCalls;
+
+  constructor(at: number, kind: FaultKind) {
+    this.at = at;
+    this.kind = kind;
+    const node = nodeFileCalls;
+    this.calls = {
+      ...failing(node, (name, call) => this.#call(name, call)),
+      // A descriptor is gone after its close, whatever that says.
+      closeSync: (fd) => {
+        node.closeSync(fd);
+        this.#call("closeSync", () => undefined);
+      },
+      writeSync: (fd, bytes, offset, length, position) =>
+        this.#call(
+          "writeSync",
+          () => node.writeSync(fd, bytes, offset, length, position),
+          () => node.writeSync(fd, bytes, offset, length >> 1, position),
+        ),
+      readSync: (fd, target, offset, length, position) =>
+        this.#call(
+          "readSync",
+          () => node.readSync(fd, target, offset, length, position),
+          () => node.readSync(fd, target, offset, Math.max(1, length >> 1), position),
+        ),
+      fdatasync: async (fd) => this.#call("fdatasync", () => node.fdatasync(fd)),
+      randomName: () => node.randomName(),
+    };
+  }
+
+  #call<Result>(name: string, call: () => Result, short?: () => Result): Result {
+    this.made += 1;
+    if (this.made !== this.at) return call();
+    this.failed = name;
+    if (this.kind === "short") return short ? short() : call();
+    throw Object.assign(new Error(this.kind), { code: this.kind });
+  }
+}
+
+/** Calls each of which passes through `make`. */
+function failing(calls: FileCalls, make: <Result>(name: string, call: () => Result) => Result): FileCalls {
+  const wrapped = Object.entries(calls).map(([name, call]: [string, (...args: never[]) => unknown]) => [
+    name,
+    (...args: never[]) => make(name, () => call(...args)),
+  ]);
+  return Object.fromEntries(wrapped) as FileCalls;
 }

@@ -2,11 +2,18 @@ import { appendFileSync, existsSync, readFileSync } from "node:fs";
 import { type Agent, type AgentEvent, anthropicModel, createAgent } from "@espalier/agent";
 import { openSession, type Session } from "@espalier/engine";
 import { isMessage } from "@espalier/session-tree";
-import { dayOf, promptOf, SYSTEM, WINDOW } from "./garden.ts";
-import { type StoreName, storeNamed } from "./store-named.ts";
+import {
+  type MessagesServer,
+  type ReceivedRequest,
+  type Reply,
+  startMessagesServer,
+  textReply,
+  tooLongReply,
+} from "@espalier/summarizer/testing";
+import { type StoreName, storeNamed } from "./stores.ts";
 
 /** Where a gardener's session is, and who answers in it. */
-export interface GardenerPlace {
+interface GardenerPlace {
   store: StoreName;
   home: string;
   file: string;
@@ -87,3 +94,84 @@ function daysAsked(session: Session): number {
 }
 
 const SILENT = { warn() {}, error() {} };
+
+/** Days that a gardener asks about, a turn each. */
+export const DAYS = 60;
+
+/** Tokens that the model of the garden reads. With the usual reserve, about every thirteenth turn is one too many. */
+const WINDOW = 60_000;
+
+/** The day on which the model finds a request too long that fits its window by all that is known of it. */
+const FULL_DAY = 35;
+
+/** Bytes of a request that the model takes on that day: less than the context has then, and more than a compaction leaves. */
+const FULL_BYTES = 80_000;
+
+/** What every request of the gardener says first; those for summaries that stand alone do not. */
+const SYSTEM = "You tend a garden.";
+
+/** What is asked on a day. */
+const promptOf = (day: number): string => `Day ${day}: how are the pears? ${"Look well. ".repeat(160)}`;
+
+/** The day that a text of the conversation is about; 0 for another text. */
+export const dayOf = (text: string): number => Number(/^Day (\d+)\b/.exec(text)?.[1] ?? 0);
+
+/** The id of the one call that a day's first answer makes. */
+export const callOf = (day: number): string => `toolu_${day}`;
+
+/** A server whose model looks at the garden once a day, and then tells of it at length. It keeps nothing in mind. */
+export function openGarden(): Promise<MessagesServer> {
+  return startMessagesServer({ contextWindow: WINDOW, reply });
+}
+
+/** What a request asks for: the call of a day, its answer, or (0) a summary. */
+export function askedBy({ body }: ReceivedRequest): { day: number; isAnswer: boolean } {
+  const messages = body["messages"] as {
+    role: string;
+    content: string | { type: string; text?: string }[];
+  }[];
+  const said = messages.map(({ role, content }) => ({
+    role,
+    blocks: typeof content === "string" ? [{ type: "text", text: content }] : content,
+  }));
+  const last = said.at(-1)!.blocks;
+  const isSummary =
+    !JSON.stringify(body["system"] ?? "").includes(SYSTEM) ||
+    last.some(({ text }) => text?.includes("asks for a summary"));
+  if (isSummary) return { day: 0, isAnswer: true };
+  const texts = said.flatMap(({ role, blocks }) =>
+    role === "user" ? blocks.flatMap(({ text = "" }) => dayOf(text) || []) : [],
+  );
+  return { day: texts.at(-1) ?? 0, isAnswer: last[0]?.type === "tool_result" };
+}
+
+/** Whether the model finds a request too long. */
+export function isRefused(request: ReceivedRequest): boolean {
+  const { day, isAnswer } = askedBy(request);
+  return day === FULL_DAY && !isAnswer && request.raw.length > FULL_BYTES;
+}
+
+function reply(request: ReceivedRequest): Reply {
+  const { day, isAnswer } = askedBy(request);
+  if (day === 0) return textReply(SUMMARY);
+  if (isRefused(request)) return tooLongReply(WINDOW + 1, WINDOW);
+  const thinking = {
+    type: "thinking" as const,
+    thinking: `Day ${day}: ä € 🌱`,
+    signature: `signed-${day}==`,
+  };
+  const content = isAnswer
+    ? ({ type: "text", text: `Day ${day}. ${"The pears grow. ".repeat(540)}` } as const)
+    : ({ type: "tool_use", id: callOf(day), name: "look", input: { day } } as const);
+  return { kind: "message", content: [thinking, content], deltaLength: 3_000 };
+}
+
+/** A summary that stands. */
+const SUMMARY = [
+  "## Goal\nTend the garden.",
+  "## Constraints & Preferences\n- none",
+  "## Progress\n### Done\n- [x] looked\n### In Progress\n- [ ] look on\n### Blocked\n- none",
+  "## Key Decisions\n- **Look**: daily",
+  "## Next Steps\n1. Look again.",
+  "## Critical Context\n- Pears.",
+].join("\n\n");

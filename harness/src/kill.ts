@@ -4,11 +4,10 @@ import { setTimeout } from "node:timers/promises";
 import { diagnose } from "@espalier/engine";
 import { isDamage, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
-import { Child } from "./child-process.ts";
 import { type Acknowledged, digestOfContext } from "./children/acting.ts";
-import { Findings, type Harness } from "./harness.ts";
-import { writeSession } from "./new-session.ts";
-import { SeededRandom } from "./seeded-random.ts";
+import { Child } from "./children.ts";
+import { Findings, type Harness, SeededRandom } from "./harness.ts";
+import { writeSession } from "./stores.ts";
 
 /** Kills of one session before the next begins, so that looking at it stays cheap. */
 const KILLS_A_SESSION = 20;

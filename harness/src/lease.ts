@@ -1,9 +1,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Child } from "./child-process.ts";
+import { Child } from "./children.ts";
 import { Findings, type Harness } from "./harness.ts";
-import { writeSession } from "./new-session.ts";
-import { storeNamed } from "./store-named.ts";
+import { storeNamed, writeSession } from "./stores.ts";
 
 /** Two processes want the lease that a dead one left, at the same moment, again and again: exactly one gets it. */
 export const lease: Harness = async ({ folder, program, count, isShort }) => {

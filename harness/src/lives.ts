@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { POLICY_NAMES } from "@espalier/engine";
 import { Findings, type Harness } from "./harness.ts";
 import { live } from "./lives/life.ts";
-import { KEY } from "./lives/random-answers.ts";
+import { KEY } from "./lives/strict-server.ts";
 import { protocols } from "./lives/wire.ts";
 
 /**

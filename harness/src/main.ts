@@ -2,12 +2,56 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { children } from "./children.ts";
-import type { HarnessOptions } from "./harness.ts";
-import { harnesses } from "./harnesses.ts";
-import { storeNames } from "./store-named.ts";
+import { broken, cut, flip } from "./broken.ts";
+import { calls } from "./calls.ts";
+import { act } from "./children/acting.ts";
+import { converseUntilKilled } from "./children/conversing.ts";
+import { append, fillUp, shareLines, take } from "./children.ts";
+import { conversation } from "./conversation.ts";
+import { fuzz } from "./fuzz.ts";
+import type { Harness, HarnessOptions } from "./harness.ts";
+import { kill } from "./kill.ts";
+import { lease } from "./lease.ts";
+import { lives } from "./lives.ts";
+import { outage } from "./outage.ts";
+import { postgres } from "./postgres.ts";
+import { power } from "./power.ts";
+import { room } from "./room.ts";
+import { schedule } from "./schedule.ts";
+import { share } from "./share.ts";
+import { storeNames } from "./stores.ts";
 
 const [first, ...rest] = process.argv.slice(2);
+
+/** What the program does when a trial starts it as a child, by the name it is given. */
+const children: Record<string, (args: string[]) => Promise<void>> = {
+  acting: act,
+  appending: append,
+  conversing: converseUntilKilled,
+  filling: fillUp,
+  sharing: shareLines,
+  taking: take,
+};
+
+/** Every trial, by the name the command line knows it by. */
+export const harnesses: Record<string, Harness> = {
+  kill,
+  conversation,
+  cut,
+  flip,
+  share,
+  lease,
+  room,
+  power,
+  outage,
+  calls,
+  lives,
+  schedule,
+  broken,
+  fuzz,
+  postgres,
+};
+
 if (first === "child") await children[rest[0]!]!(rest.slice(1));
 else await main();
 

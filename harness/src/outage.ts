@@ -1,15 +1,14 @@
-import { existsSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { SessionTree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { judgeAfterCut } from "./after-a-cut.ts";
-import { Child } from "./child-process.ts";
 import { type Acknowledged, digestOfContext } from "./children/acting.ts";
-import { Findings, type Harness } from "./harness.ts";
-import { LoopDisk } from "./loop-disk.ts";
-import { headerOf } from "./new-session.ts";
-import { SeededRandom } from "./seeded-random.ts";
+import { Child } from "./children.ts";
+import { Findings, type Harness, SeededRandom } from "./harness.ts";
+import { judgeAfterCut } from "./power.ts";
+import { headerOf } from "./stores.ts";
 
 /** Outages of one session before the next begins. */
 const CUTS_A_SESSION = 5;
@@ -101,4 +100,57 @@ async function judgeAcknowledged(
     const now = session.tree.has(last.leafId) && digestOfContext(session.contextAt(last.leafId));
     findings.expect(now === last.digest, () => `${when}: the context of the last durable leaf has changed.`);
   }
+}
+
+/** Bytes of the disk: room for one session after the other. */
+const SIZE = 128 * 1024 * 1024;
+
+/**
+ * Takes the power from a mounted file system: what is not on disk, the journal's memory included, is gone, and every
+ * call fails from then on. Node has no ioctl; every Linux has perl.
+ */
+const CUT = `open(my $folder, "<", $ARGV[0]) or die "open: $!";
+my $without_flushing_the_log = pack("L", 2);
+ioctl($folder, 0x8004587d, $without_flushing_the_log) or die "FS_IOC_SHUTDOWN: $!";`;
+
+/** A file system of its own on a loop device (ext4), whose power can be cut. */
+class LoopDisk {
+  /** Where it is mounted. */
+  readonly folder: string;
+  readonly #image: string;
+
+  /** Throws where there are no loop devices, no rights to mount, no mkfs.ext4 or no perl. */
+  constructor(folder: string) {
+    this.folder = join(folder, "disk");
+    this.#image = join(folder, "disk.img");
+    mkdirSync(this.folder);
+    run("truncate", ["-s", `${SIZE}`, this.#image]);
+    run("mkfs.ext4", ["-q", "-F", this.#image]);
+    run("perl", ["-e", "1"]);
+    this.#mount();
+  }
+
+  /** From here on nothing reaches the disk any more. */
+  cut(): void {
+    run("perl", ["-e", CUT, this.folder]);
+  }
+
+  /** The machine starts again: the journal is replayed, and what the disk has is there. */
+  restart(): void {
+    run("umount", [this.folder]);
+    this.#mount();
+  }
+
+  remove(): void {
+    run("umount", ["-l", this.folder]);
+    rmSync(this.#image, { force: true });
+  }
+
+  #mount(): void {
+    run("mount", ["-o", "loop", this.#image, this.folder]);
+  }
+}
+
+function run(command: string, parameters: readonly string[]): void {
+  execFileSync(command, parameters, { stdio: ["ignore", "ignore", "pipe"] });
 }

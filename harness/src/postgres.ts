@@ -6,9 +6,8 @@ import {
   poolDatabase,
 } from "@espalier/store-postgres";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
-import { Child } from "./child-process.ts";
-import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { SeededRandom } from "./seeded-random.ts";
+import { Child } from "./children.ts";
+import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
 
 const WRITERS = 8;
 

@@ -11,10 +11,9 @@ import {
   SessionTreeError,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { Child } from "./child-process.ts";
+import { Child } from "./children.ts";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { writeSession } from "./new-session.ts";
-import { storeNamed } from "./store-named.ts";
+import { storeNamed, writeSession } from "./stores.ts";
 
 const note = (data: unknown): NewEntry => custom.of({ customType: "trial", data });
 

@@ -14,7 +14,7 @@ import {
 } from "@espalier/store-postgres";
 import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
 import type { Findings } from "./harness.ts";
-import { headerOf } from "./new-session.ts";
+import { headerOf } from "./stores.ts";
 
 /** The steps a client can take: its statement, its death before it, or a statement whose answer it never gets. */
 type Act = "step" | "die" | "unheard";

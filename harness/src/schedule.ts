@@ -1,11 +1,10 @@
 import { bytesView, formatLine, scanLines } from "@espalier/jsonl-stream";
 import { readLineParts, type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { headerOf } from "./new-session.ts";
 import { type Bounds, type End, searchSchedules } from "./schedule-search.ts";
 import { scheduleStatements } from "./schedule-statements.ts";
 import { alone, FOLDER, Moment, type Script, type Surroundings } from "./simulated-machine.ts";
-import { type StoreName, storeNamed } from "./store-named.ts";
+import { headerOf, type StoreName, storeNamed } from "./stores.ts";
 
 /** What some processes do at the same time, and how far the search for an order in which it goes wrong is taken. */
 interface Scenario {

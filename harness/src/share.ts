@@ -3,10 +3,9 @@ import { setTimeout } from "node:timers/promises";
 import { scanLines } from "@espalier/jsonl-stream";
 import { openView } from "@espalier/jsonl-stream/node";
 import { readLineParts } from "@espalier/session-tree";
-import { Child } from "./child-process.ts";
-import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { writeSession } from "./new-session.ts";
-import { SeededRandom } from "./seeded-random.ts";
+import { Child } from "./children.ts";
+import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
+import { writeSession } from "./stores.ts";
 
 interface Form {
   name: string;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { Findings } from "../src/harness.ts";
-import { harnesses } from "../src/harnesses.ts";
+import { harnesses } from "../src/main.ts";
 import { scheduleStatements } from "../src/schedule-statements.ts";
-import { storeNames } from "../src/store-named.ts";
+import { storeNames } from "../src/stores.ts";
 import { bundledProgram } from "./bundled-program.ts";
 
 const { program, folder } = bundledProgram();

@@ -3,8 +3,8 @@ import { writeSync } from "node:fs";
 import { openSession, repairSession, type Session } from "@espalier/engine";
 import { offload } from "@espalier/policies";
 import type { SessionContext } from "@espalier/session-tree";
-import { SeededRandom } from "../seeded-random.ts";
-import { type StoreName, storeNamed } from "../store-named.ts";
+import { SeededRandom } from "../harness.ts";
+import { type StoreName, storeNamed } from "../stores.ts";
 
 /** What an acting process says of each act that was acknowledged, before it goes on. */
 export interface Acknowledged {

@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, writeSync } from "node:fs";
 import { converse, looksOf, type Moment, openGardener } from "../gardener.ts";
-import type { StoreName } from "../store-named.ts";
+import type { StoreName } from "../stores.ts";
 
 /** What a conversing process says of each of its moments, before anything comes of it. */
 export interface Told {

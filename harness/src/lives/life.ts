@@ -12,11 +12,10 @@ import {
 import { fromAiSdk } from "@espalier/interop";
 import { compaction, isMessage, modelChange, type StoredMessage, toolCalls } from "@espalier/session-tree";
 import type { Findings } from "../harness.ts";
-import { SeededRandom } from "../seeded-random.ts";
-import { type Asked, type Client, clientOf, providerOf, tools } from "./clients.ts";
-import { picture, prose, randomAnswer } from "./random-answers.ts";
-import { type StrictServer, startStrictServer } from "./strict-server.ts";
+import { SeededRandom } from "../harness.ts";
+import { picture, prose, randomAnswer, type StrictServer, startStrictServer } from "./strict-server.ts";
 import type { Protocol } from "./wire.ts";
+import { type AskedModel, type Client, clientOf, providerOf, tools } from "./wire.ts";
 
 /** Which life is lived. */
 export interface LifeOptions {
@@ -70,7 +69,7 @@ class Life {
   readonly #random: SeededRandom;
   readonly #client: Client;
   #session!: Session;
-  #model: Asked;
+  #model: AskedModel;
   #answers = 0;
   #when = "";
 
