@@ -12,12 +12,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Bench } from "./lib/bench.mjs";
-import { bundleProject } from "./lib/bundle.mjs";
-import { benchNodeVersion, fetchNode } from "./lib/contender.mjs";
-import { installContenders } from "./lib/install.mjs";
-import { allLines } from "./lib/lines.mjs";
-import { readResults, resultsPath } from "./lib/results.mjs";
-import { tableOf, verdictOf } from "./lib/table.mjs";
+import { benchNodeVersion, bundleProject, fetchNode, installContenders } from "./lib/contender.mjs";
+import { allLines } from "./lib/line.mjs";
+import { readResults, resultsPath, tableOf, verdictOf } from "./lib/results.mjs";
 
 const SIZES = [1_000, 10_000, 100_000, 1_000_000];
 const SMOKE_SIZES = [100, 300];

@@ -2,8 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { plotSvg } from "./lib/plot.mjs";
-import { readResults } from "./lib/results.mjs";
-import { sizeName } from "./lib/size-name.mjs";
+import { readResults, sizeName } from "./lib/results.mjs";
 
 const NAMES = {
   espalier: "Espalier",

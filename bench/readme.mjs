@@ -1,8 +1,7 @@
 // Writes the README's figures, between its two markers, from results.json: node bench/readme.mjs
 // With --check it changes nothing and fails when they differ.
 import { readFileSync, writeFileSync } from "node:fs";
-import { withFigures } from "./lib/figures.mjs";
-import { readResults } from "./lib/results.mjs";
+import { readResults, withFigures } from "./lib/results.mjs";
 
 const path = new URL("../README.md", import.meta.url);
 const results = readResults();

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { nodeFileCalls } from "../.work/jsonlStreamNode.mjs";
 import * as sessionTree from "../.work/sessionTree.mjs";
 import * as sessionTreeNode from "../.work/sessionTreeNode.mjs";
-import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
+import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
 
 // Whoever uses more loads more: what a process holds is what its task needs.
 const loadEngine = () => import("../.work/engine.mjs");

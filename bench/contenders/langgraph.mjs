@@ -3,7 +3,7 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import { AIMessage, HumanMessage } from "@langchain/core/messages";
 import { MemorySaver, MessagesAnnotation, StateGraph } from "@langchain/langgraph";
-import { medianTime } from "../lib/timed.mjs";
+import { medianTime } from "../lib/bench.mjs";
 
 const TURNS = 3;
 

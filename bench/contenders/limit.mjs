@@ -14,7 +14,7 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
+import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
 
 const BLOCK = 1 << 20;
 let counter = 0;

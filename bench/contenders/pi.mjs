@@ -1,6 +1,6 @@
 // The Pi coding agent, through the modules it is made of: its command starts much more than the session.
 import { rmSync } from "node:fs";
-import { medianTime, peakMegabytes, timed } from "../lib/timed.mjs";
+import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
 
 const dist = new URL("../node_modules/@earendil-works/pi-coding-agent/dist/core/", import.meta.url);
 const { SessionManager } = await import(new URL("session-manager.js", dist).href);

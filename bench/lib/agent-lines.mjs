@@ -1,7 +1,6 @@
 // Sessions as Claude Code, Codex and Pi leave them: turns of a prompt, thinking, calls and results, in the sizes of real
 // ones, with the bookkeeping that stands between, a compaction now and then, and what the agent says to its own screen.
-import { textPool } from "./pool.mjs";
-import { randomFrom } from "./random.mjs";
+import { randomFrom, textPool } from "./session-lines.mjs";
 
 const CWD = "/home/ada/tidepool";
 export const SESSION = "11111111-2222-4333-8444-555555555555";

@@ -1,10 +1,10 @@
 // What every line is handed: files to measure on, contenders to measure, and the order in which that happens.
-import { mkdirSync, rmSync } from "node:fs";
+// Folders of many sessions, kept between runs like single ones.
+// Milliseconds of work, by the clock that does not jump, and what a process holds.
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startContender, whyMissing } from "./contender.mjs";
-import { median } from "./median.mjs";
-import { sessionFile } from "./session-file.mjs";
-import { sessionFolder } from "./session-folder.mjs";
+import { SessionLines, sessionFile, VERSION } from "./session-lines.mjs";
 
 /** @typedef {import("./contender.mjs").ContenderName} ContenderName */
 
@@ -124,4 +124,67 @@ function medians(/** @type {Record<string, unknown>[]} */ answers) {
   const [first = {}] = answers;
   const keys = Object.keys(first).filter((key) => typeof first[key] === "number");
   return Object.fromEntries(keys.map((key) => [key, median(answers.map((answer) => Number(answer[key])))]));
+}
+
+/** So many sessions of so many entries, each its own; returns the folder. */
+export function sessionFolder(
+  /** @type {string} */ parent,
+  /** @type {{ sessions: number, entries: number }} */ { sessions, entries },
+) {
+  const folder = join(parent, `v${VERSION}_${sessions}-sessions-of-${entries}`);
+  if (existsSync(folder)) return folder;
+  rmSync(`${folder}.${process.pid}.part`, { recursive: true, force: true });
+  mkdirSync(`${folder}.${process.pid}.part`, { recursive: true });
+  // One text for all but their headers: what differs between sessions is not what listing them costs.
+  const [, ...lines] = new SessionLines({ entries, compactions: entries > 100 }).lines();
+  const body = lines.join("\n");
+  for (let at = 0; at < sessions; at++) {
+    const timestamp = new Date(Date.UTC(2026, 0, 1) + at * 60_000).toISOString();
+    const header = { type: "session", version: 3, id: `bench${at}`, timestamp, cwd: "/home/ada/tidepool" };
+    const name = `${timestamp.replace(/[:.]/g, "-")}_bench${at}.jsonl`;
+    writeFileSync(join(`${folder}.${process.pid}.part`, name), `${JSON.stringify(header)}\n${body}\n`);
+  }
+  renameSync(`${folder}.${process.pid}.part`, folder);
+  return folder;
+}
+
+/** @returns {Promise<{ ms: number, result: any }>} */
+export async function timed(/** @type {() => any} */ work) {
+  const start = performance.now();
+  const result = await work();
+  return { ms: performance.now() - start, result };
+}
+
+/**
+ * The median time of many runs, for work too short to be timed alone.
+ * @param {number} count
+ * @param {(at: number) => any} work
+ */
+export async function medianTime(count, work) {
+  const times = [];
+  for (let at = 0; at < count; at++) {
+    const start = performance.now();
+    const result = work(at);
+    // An await where there is no promise would cost as much as what is measured.
+    if (result instanceof Promise) await result;
+    times.push(performance.now() - start);
+  }
+  return median(times);
+}
+
+/**
+ * Megabytes that a process held at most so far. In what `maxRSS` says on Linux, a process begins with what the one that
+ * started it held; what it held itself stands in its status.
+ */
+export function peakMegabytes() {
+  if (process.platform !== "linux") return process.resourceUsage().maxRSS / 1024;
+  const [, kilobytes] = /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"));
+  return Number(kilobytes) / 1024;
+}
+
+/** The middle of some numbers; of an even count, halfway between the two in the middle. */
+export function median(/** @type {number[]} */ values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }

@@ -1,6 +1,9 @@
 // The processes that do the work. Each contender runs in one of its own, so that none sees the other's heap.
+// The contenders are installed here, by npm from the lockfile beside, and not with the workspace: they weigh 430 MB.
+// This project as it is published: compiled and bundled, nothing of it from source at run time.
 import { execFileSync, fork, spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -21,9 +24,7 @@ const NEWER_MAJOR = 23;
 
 /** What npm fetches where this Node is older. */
 const NEWER_NODE = "node@24.21.0";
-
 const isNewEnough = Number(process.versions.node.split(".")[0]) >= NEWER_MAJOR;
-
 let node = process.execPath;
 
 /**
@@ -92,4 +93,70 @@ export async function startContender(name, { nodeOptions = [], ownNode = false }
       child.kill("SIGKILL");
     },
   };
+}
+
+export function installContenders(/** @type {string} */ folder) {
+  const lock = readFileSync(join(folder, "package-lock.json"), "utf8");
+  const stamp = join(folder, "node_modules/.installed-lock.json");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
+  console.error("Installing the contenders (a few minutes, once) …");
+  const { status } = spawnSync("npm", ["install", "--no-audit", "--no-fund", "--loglevel=error"], {
+    cwd: folder,
+    stdio: ["ignore", 2, 2],
+  });
+  // What cannot be installed is said to be missing, line by line.
+  if (status === 0) writeFileSync(stamp, lock);
+  else console.error("The contenders could not be installed; measuring without those that are missing.");
+}
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/**
+ * Bundles every public entry of every package into a file of its own, named after it: `sessionTree.mjs`,
+ * `sessionTreeNode.mjs`. What several need stands in files that they share.
+ */
+export async function bundleProject(/** @type {string} */ folder) {
+  // The workspace's own esbuild: bench installs nothing that is already there.
+  const { build } = await import(createRequire(join(root, "package.json")).resolve("esbuild"));
+  const folders = readdirSync(join(root, "packages")).map((name) => join(root, "packages", name));
+  const entries = folders.flatMap((folder) => {
+    const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    return (
+      Object.entries(manifest.exports)
+        .filter(
+          ([door, target]) =>
+            typeof target === "string" &&
+            target.endsWith(".ts") &&
+            (door !== "./testing" || isMeasured(manifest)),
+        )
+        .map(([door, target]) => ({ name: nameOf(manifest.name, door), path: join(folder, String(target)) }))
+        // A package that is being written may announce a door before it has one.
+        .filter(({ path }) => existsSync(path))
+    );
+  });
+  rmSync(folder, { recursive: true, force: true });
+  await build({
+    entryPoints: Object.fromEntries(entries.map(({ name, path }) => [name, path])),
+    outdir: folder,
+    outExtension: { ".js": ".mjs" },
+    splitting: true,
+    bundle: true,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    external: ["jiti", "pg-native", "cloudflare:sockets"],
+    banner: {
+      js: "import{createRequire as bundleRequire}from'node:module';const require=bundleRequire(import.meta.url);",
+    },
+    logLevel: "warning",
+  });
+}
+
+/** Only a database that is to be measured has to be started first. */
+const isMeasured = (/** @type {{ name: string }} */ { name }) => name === "@espalier/store-postgres";
+
+/** `@espalier/session-tree` and `./node` make `sessionTreeNode`. */
+function nameOf(/** @type {string} */ packageName, /** @type {string} */ door) {
+  const words = `${packageName.split("/").at(-1)}${door.slice(1)}`.split(/[-/]/).filter(Boolean);
+  return words.map((word, at) => (at === 0 ? word : word[0].toUpperCase() + word.slice(1))).join("");
 }

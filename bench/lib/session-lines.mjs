@@ -1,18 +1,33 @@
 // The lines of a session as a coding agent leaves it: turns of a prompt, answers with thinking and calls, and results,
 // in the sizes of real ones; 30 % of it on branches that were left, a compaction every 150,000 tokens, labels.
-import { textPool } from "./pool.mjs";
-import { randomFrom } from "./random.mjs";
+// Generated session files, kept between runs.
+// Text to cut messages from: prose and code in the proportions in which agents' sessions have them, with the quotes,
+// line ends and characters beyond ASCII that make JSON escape and UTF-8 decode.
+// Numbers that look random and are the same in every run.
+// Messages as the generated sessions have them, to be appended.
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
+import { join } from "node:path";
 
 /** Change it whenever a change below changes a file: files of another version are made anew. */
 export const VERSION = 5;
-
 const COMPACT_AT = 150_000;
 const KEPT_TOKENS = 20_000;
 const LEFT_SHARE = 0.3;
 const CHARS_PER_TOKEN = 4;
+
 /** How many texts have characters beyond Latin-1. */
 const WIDE_SHARE = 0.15;
 const SIGNATURE = "EqQBCkYIBxgCKkA".repeat(14);
+
 /** Mean of about 2.7 KB, one in a hundred beyond 20 KB, at most 100 KB. */
 const RESULT = { typical: 900, spread: 1.45, most: 100_000 };
 
@@ -204,4 +219,113 @@ export class SessionLines {
     const start = Math.floor(this.#random() * Math.max(1, pool.length - wanted));
     return pool.slice(start, start + wanted);
   }
+}
+
+const CHUNK = 1 << 20;
+
+/**
+ * @typedef {object} SessionFile
+ * @property {string} path
+ * @property {number} entries
+ * @property {number} bytes
+ * @property {string} leaf id of the newest entry
+ * @property {{ at: number, id: string }[]} landmarks one entry in a thousand, branches that were left included
+ */
+
+/** Makes the file that a recipe describes, if it is not there. @returns {SessionFile} */
+export function sessionFile(
+  /** @type {string} */ folder,
+  /** @type {import("./session-lines.mjs").Recipe} */ recipe,
+) {
+  mkdirSync(folder, { recursive: true });
+  const name = Object.entries(recipe).map(([key, value]) => `${key}-${value}`);
+  const path = join(folder, `v${VERSION}_${name.join("_")}.jsonl`);
+  const factsPath = `${path}.facts`;
+  if (existsSync(factsPath)) return JSON.parse(readFileSync(factsPath, "utf8"));
+  const session = new SessionLines(recipe);
+  const bytes = writeLines(`${path}.${process.pid}.part`, session.lines());
+  renameSync(`${path}.${process.pid}.part`, path);
+  const facts = { path, entries: session.entries, bytes, leaf: session.leaf, landmarks: session.landmarks };
+  writeFileSync(factsPath, JSON.stringify(facts));
+  return facts;
+}
+
+/** Writes lines in pieces of a megabyte; returns the bytes written. */
+export function writeLines(/** @type {string} */ path, /** @type {Iterable<string>} */ lines) {
+  const fd = openSync(path, "w");
+  let bytes = 0;
+  let text = "";
+  const write = () => {
+    bytes += writeSync(fd, text);
+    text = "";
+  };
+  for (const line of lines) {
+    text += `${line}\n`;
+    if (text.length > CHUNK) write();
+  }
+  write();
+  closeSync(fd);
+  return bytes;
+}
+
+const WORDS =
+  "the a cache store key value file path line test fails passes returns reads writes because when each entry session " +
+  "request response handler timeout retry index column row parse scan offset buffer stream error cause branch leaf " +
+  "summary token window model answer prompt tool result import export async await function const return größer naïve";
+
+const CODE = [
+  '  if (!entry) throw new Error("There is no entry here.");\n',
+  "  const found = rows.filter((row) => row.kind === KIND && row.parent >= 0);\n",
+  "\treturn { ok: true, value: JSON.parse(text) };\n",
+  "export function nameOf(path: string): string | undefined {\n",
+  "}\n\n",
+  '    expect(read("a/b.json")).toEqual({ "id": 7, "path": "C:\\\\tmp" });\n',
+  "  // The last byte in use ends the last line or belongs to it.\n",
+];
+
+/** Words that no single byte a character can hold: texts with them are rarer, and dearer to read. */
+const WIDE_WORDS = " — → 日付 ✓ “quoted”";
+const POOL_LENGTH = 1 << 20;
+
+/** A text of a million characters, each of them one byte in memory unless it is `wide`. */
+export function textPool(/** @type {boolean} */ isWide) {
+  const random = randomFrom(7);
+  const words = (isWide ? WORDS + WIDE_WORDS : WORDS).split(" ");
+  const parts = [];
+  for (let length = 0; length < POOL_LENGTH; length += parts.at(-1).length) {
+    if (random() < 0.3) parts.push(CODE[Math.floor(random() * CODE.length)]);
+    else {
+      const count = 4 + Math.floor(random() * 14);
+      const sentence = Array.from({ length: count }, () => words[Math.floor(random() * words.length)]);
+      parts.push(`${sentence.join(" ")}. `);
+    }
+  }
+  return parts.join("");
+}
+
+/** @returns {() => number} as Math.random, from a seed (mulberry32) */
+export function randomFrom(/** @type {number} */ seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** So many messages of a conversation, results of 2 KB on average among them. */
+export function sampleMessages(/** @type {number} */ count) {
+  const messages = [];
+  for (const line of new SessionLines({
+    entries: count * 2,
+    branches: false,
+    compactions: false,
+    seed: 5,
+  }).lines()) {
+    const entry = JSON.parse(line);
+    if (entry.type === "message") messages.push(entry.message);
+    if (messages.length === count) break;
+  }
+  return messages;
 }

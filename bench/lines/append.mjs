@@ -1,5 +1,5 @@
-import { atLeast, ratio, within } from "../lib/goal.mjs";
-import { sampleMessages } from "../lib/sample-messages.mjs";
+import { atLeast, ratio, within } from "../lib/line.mjs";
+import { sampleMessages } from "../lib/session-lines.mjs";
 
 const BATCH = 16;
 

@@ -1,7 +1,7 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { atMost } from "../lib/goal.mjs";
-import { sampleMessages } from "../lib/sample-messages.mjs";
+import { atMost } from "../lib/line.mjs";
+import { sampleMessages } from "../lib/session-lines.mjs";
 
 /** @type {import("../lib/line.mjs").Line} */
 export const line = {

@@ -1,4 +1,4 @@
-import { fasterThan, within } from "../lib/goal.mjs";
+import { fasterThan, within } from "../lib/line.mjs";
 
 /** @type {import("../lib/line.mjs").Line} */
 export const line = {

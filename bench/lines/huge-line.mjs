@@ -1,6 +1,6 @@
 import { closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { atMost, fasterThan, ratio } from "../lib/goal.mjs";
+import { atMost, fasterThan, ratio } from "../lib/line.mjs";
 
 const MEGABYTE = 1 << 20;
 

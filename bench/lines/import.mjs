@@ -1,8 +1,8 @@
 import { appendFileSync, existsSync, mkdirSync, renameSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { agentLines, SESSION } from "../lib/agent-lines.mjs";
-import { atMost, within } from "../lib/goal.mjs";
-import { writeLines } from "../lib/session-file.mjs";
+import { atMost, within } from "../lib/line.mjs";
+import { writeLines } from "../lib/session-lines.mjs";
 
 /** Turns of the file that is timed (about 20 MB), and of the two that are laid side by side for memory (110 and 440 MB). */
 const TURNS = 700;

@@ -1,5 +1,5 @@
-import { fasterThan, within } from "../lib/goal.mjs";
-import { sizeName } from "../lib/size-name.mjs";
+import { fasterThan, within } from "../lib/line.mjs";
+import { sizeName } from "../lib/results.mjs";
 
 /** @type {import("../lib/line.mjs").Line} */
 export const line = {

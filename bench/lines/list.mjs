@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { fasterThan, within } from "../lib/goal.mjs";
+import { fasterThan, within } from "../lib/line.mjs";
 
 const FIRST = 50;
 

@@ -1,4 +1,4 @@
-import { atLeast } from "../lib/goal.mjs";
+import { atLeast } from "../lib/line.mjs";
 
 /** More than Pi's objects find room for on the default heap. */
 const ENTRIES = 1_350_000;

@@ -1,7 +1,7 @@
 import { join } from "node:path";
-import { atLeast, atMost, ratio } from "../lib/goal.mjs";
-import { writeLines } from "../lib/session-file.mjs";
-import { sizeName } from "../lib/size-name.mjs";
+import { atLeast, atMost, ratio } from "../lib/line.mjs";
+import { sizeName } from "../lib/results.mjs";
+import { writeLines } from "../lib/session-lines.mjs";
 
 const BYTES_PER_ENTRY = 48;
 

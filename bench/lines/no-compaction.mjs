@@ -1,4 +1,4 @@
-import { fasterThan } from "../lib/goal.mjs";
+import { fasterThan } from "../lib/line.mjs";
 import { openRow } from "./open.mjs";
 
 /** @type {import("../lib/line.mjs").Line} */

@@ -1,5 +1,5 @@
-import { atMost, fasterThan, ratio, stretch, within } from "../lib/goal.mjs";
-import { sizeName } from "../lib/size-name.mjs";
+import { atMost, fasterThan, ratio, stretch, within } from "../lib/line.mjs";
+import { sizeName } from "../lib/results.mjs";
 
 /** Entries: times faster than Pi, and with how much luck. */
 const AGAINST_PI = { 1000: [3, 4], 10000: [30, 40], 100000: [200, 300], 1000000: [2_000, 5_000] };

@@ -1,4 +1,4 @@
-import { atMost, fasterThan, ratio } from "../lib/goal.mjs";
+import { atMost, fasterThan, ratio } from "../lib/line.mjs";
 
 const SETTINGS = { keepRecentTokens: 20_000 };
 

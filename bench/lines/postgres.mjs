@@ -1,6 +1,5 @@
-import { atMost, ratio, within } from "../lib/goal.mjs";
-import { median } from "../lib/median.mjs";
-import { medianTime } from "../lib/timed.mjs";
+import { median, medianTime } from "../lib/bench.mjs";
+import { atMost, ratio, within } from "../lib/line.mjs";
 
 const APPENDS = 300;
 const LENGTHS = [100, 500, 1_000, 2_000];

@@ -1,5 +1,5 @@
-import { atLeast, ratio } from "../lib/goal.mjs";
-import { sampleMessages } from "../lib/sample-messages.mjs";
+import { atLeast, ratio } from "../lib/line.mjs";
+import { sampleMessages } from "../lib/session-lines.mjs";
 
 /** Messages that were said before: a few, and 400 KB of JSON. */
 const BEFORE = [10, 300];

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { within } from "../lib/goal.mjs";
+import { within } from "../lib/line.mjs";
 
 /** @type {import("../lib/line.mjs").Line} */
 export const line = {

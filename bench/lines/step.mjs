@@ -1,7 +1,7 @@
 import { copyFileSync } from "node:fs";
 import { join } from "node:path";
-import { atMost, fasterThan, ratio } from "../lib/goal.mjs";
-import { sampleMessages } from "../lib/sample-messages.mjs";
+import { atMost, fasterThan, ratio } from "../lib/line.mjs";
+import { sampleMessages } from "../lib/session-lines.mjs";
 
 const MICRO = 1_000;
 

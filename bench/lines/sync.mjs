@@ -1,5 +1,5 @@
-import { fasterThan } from "../lib/goal.mjs";
-import { sampleMessages } from "../lib/sample-messages.mjs";
+import { fasterThan } from "../lib/line.mjs";
+import { sampleMessages } from "../lib/session-lines.mjs";
 
 const CALLERS = 16;
 

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
-import { atMost } from "../lib/goal.mjs";
-import { median } from "../lib/median.mjs";
+import { median } from "../lib/bench.mjs";
+import { atMost } from "../lib/line.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const START = join(root, "scripts/espalier.mjs");

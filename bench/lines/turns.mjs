@@ -1,4 +1,4 @@
-import { atMost, ratio } from "../lib/goal.mjs";
+import { atMost, ratio } from "../lib/line.mjs";
 
 const LENGTHS = [100, 1_000, 2_000, 5_000, 10_000];
 const text = (letter, length) => `${letter} `.repeat(length / 2);

@@ -5,8 +5,8 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { atLeast, atMost } from "../lib/goal.mjs";
-import { median } from "../lib/median.mjs";
+import { median } from "../lib/bench.mjs";
+import { atLeast, atMost } from "../lib/line.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const BROWSER = "/usr/bin/chromium";

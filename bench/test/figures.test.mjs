@@ -2,8 +2,8 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { withFigures } from "../lib/figures.mjs";
 import { plotSvg } from "../lib/plot.mjs";
+import { withFigures } from "../lib/results.mjs";
 
 const results = {
   machine: { node: "v24.0.0", cores: 2, date: "2026-01-05" },
