@@ -1,9 +1,5 @@
 // The rules of the house, one clear sentence per violation: node scripts/check-house.mjs [folder]
-import { checkBrowser } from "./house/browser.mjs";
-import { checkCycles } from "./house/cycles.mjs";
-import { checkFiles } from "./house/files.mjs";
-import { checkManifests } from "./house/manifests.mjs";
-import { checkRows } from "./house/rows.mjs";
+import { checkBrowser, checkCycles, checkFiles, checkManifests, checkRows } from "./house/rules.mjs";
 import { readWorkspace } from "./house/workspace.mjs";
 import { root } from "./tools.mjs";
 

@@ -1,7 +1,6 @@
 // Everything that must be true of this repository, in order, each in one line: npm test.
 // `npm run verify -- --only house,types` runs some of it. The last line of stdout counts the tests and the other checks.
-import { report } from "./verify/report.mjs";
-import { runCheck } from "./verify/run-check.mjs";
+import { report, runCheck } from "./verify/checks.mjs";
 
 /**
  * To add a check, add a line: its name, the command, and the minutes after which it counts as hung.

@@ -1,7 +1,10 @@
 // Reads the workspace once, as plain data, so that every rule of the house is a pure function of it.
+// Where an import leads, in terms of the workspace: to one of its files, to Node, or to a package from outside.
+// One source file as data: what it imports, and whether its body does more than list names.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
-import { readSource } from "./source.mjs";
+import { builtinModules } from "node:module";
+import { join, posix } from "node:path";
+import { parseSync, Visitor } from "oxc-parser";
 
 /**
  * @typedef {object} Package One package of the workspace.
@@ -15,6 +18,7 @@ import { readSource } from "./source.mjs";
 const groups = ["packages", "apps"];
 const single = ["examples", "harness", "bench", "docs"];
 const skippedAnywhere = new Set(["node_modules", "dist", "fixtures", "coverage"]);
+
 /** What a package carries or makes beside its sources. */
 const skippedBesideSources = /^[^/]+(\/[^/]+)?\/(assets|public|api)$/;
 const source = /(?<!\.d)\.(ts|tsx|mjs)$/;
@@ -59,4 +63,101 @@ function sourcesIn(/** @type {string} */ root, /** @type {string} */ folder) {
       }
       return source.test(entry.name) ? [readSource(path, readFileSync(join(root, path), "utf8"))] : [];
     });
+}
+
+const builtins = new Set(builtinModules);
+
+/** @typedef {{ file?: string, owner?: import("./workspace.mjs").Package, builtin?: string, external?: string }} Target */
+
+/**
+ * A file that does not exist is left to the type check, which says it better; then the target has no `file`.
+ * @returns {Target}
+ */
+export function resolveImport(
+  /** @type {import("./workspace.mjs").Workspace} */ workspace,
+  /** @type {string} */ from,
+  /** @type {string} */ specifier,
+) {
+  const path = specifier.replace(/\?.*$/, "");
+  if (path.startsWith(".")) {
+    const file = posix.join(posix.dirname(from), path);
+    const owner = workspace.packages.find(({ folder }) => file.startsWith(`${folder}/`));
+    return owner ? { file, owner } : { file };
+  }
+  if (path.startsWith("node:") || builtins.has(path)) return { builtin: path.replace(/^(node:)?/, "node:") };
+  const name = packageName(path);
+  const owner = workspace.packages.find((candidate) => candidate.name === name);
+  if (!owner) return { external: name };
+  const entry = sourceEntries(owner)[path === name ? "." : `./${path.slice(name.length + 1)}`];
+  return entry ? { file: entry, owner } : { owner };
+}
+
+/** `@scope/name/sub/path` → `@scope/name` */
+export function packageName(/** @type {string} */ specifier) {
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+/**
+ * The public doors of a package: subpath → source file from the root.
+ * @returns {Record<string, string>}
+ */
+export function sourceEntries(/** @type {import("./workspace.mjs").Package} */ { folder, manifest }) {
+  const doors = Object.entries(manifest.exports ?? {});
+  return Object.fromEntries(
+    doors
+      .filter(([, file]) => typeof file === "string")
+      .map(([door, file]) => [door, posix.join(folder, file)]),
+  );
+}
+
+/**
+ * @typedef {object} Import
+ * @property {string} specifier
+ * @property {"static" | "dynamic" | "type"} kind type imports vanish when the program runs
+ * @property {number} line counted from 1
+ */
+/**
+ * @typedef {object} SourceFile
+ * @property {string} path from the root, with forward slashes
+ * @property {string} firstLine
+ * @property {number} lineCount
+ * @property {Import[]} imports
+ * @property {boolean} listsNamesOnly nothing but `export { … } from "…"`
+ * @property {string[]} errors what the parser could not read
+ */
+
+/** @returns {SourceFile} */
+export function readSource(/** @type {string} */ path, /** @type {string} */ text) {
+  const { program, errors } = parseSync(path, text);
+  /** @type {Import[]} */
+  const imports = [];
+  const add = (/** @type {any} */ source, /** @type {Import["kind"]} */ kind) => {
+    // A computed specifier names no module that could be checked.
+    if (typeof source?.value !== "string") return;
+    imports.push({ specifier: source.value, kind, line: lineAt(text, source.start) });
+  };
+  new Visitor({
+    ImportDeclaration: (node) => add(node.source, node.importKind === "type" ? "type" : "static"),
+    ExportNamedDeclaration: (node) => add(node.source, node.exportKind === "type" ? "type" : "static"),
+    ExportAllDeclaration: (node) => add(node.source, node.exportKind === "type" ? "type" : "static"),
+    ImportExpression: (node) => add(node.source, "dynamic"),
+    TSImportType: (node) => add(node.source, "type"),
+  }).visit(program);
+  return {
+    path,
+    firstLine: text.slice(0, text.indexOf("\n") + 1 || undefined).trim(),
+    lineCount: text.split("\n").length - (text.endsWith("\n") ? 1 : 0),
+    imports,
+    listsNamesOnly: program.body.every(
+      (node) => node.type === "ExportNamedDeclaration" && node.source !== null,
+    ),
+    errors: errors.map((error) => error.message),
+  };
+}
+
+function lineAt(/** @type {string} */ text, /** @type {number} */ offset) {
+  return text.slice(0, offset).split("\n").length;
 }

@@ -4,8 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeEach, expect, test, vi } from "vitest";
 import { root } from "../tools.mjs";
-import { report } from "../verify/report.mjs";
-import { runCheck } from "../verify/run-check.mjs";
+import { report, runCheck } from "../verify/checks.mjs";
 
 const folder = mkdtempSync(join(tmpdir(), "espalier-verify-test-"));
 /** @type {string[]} */
