@@ -154,7 +154,13 @@ async function pressedKeys(
 /** The terminal's own modules, and what draws them, as they are bundled for the command. */
 async function terminalCore(/** @type {string} */ folder) {
   const { buildSync } = createRequire(join(root, "package.json"))("esbuild");
-  const contents = ["paint.ts", "session-reader.ts", "terminal.ts", "screen.tsx", "view.ts"]
+  const contents = [
+    "screen/paint.ts",
+    "effects/session-effects.ts",
+    "terminal.ts",
+    "screen/screen.tsx",
+    "view/view.ts",
+  ]
     .map((name) => `export * from "./${name}";`)
     .concat('export { fileStore } from "@espalier/session-tree/node";')
     .join("\n");

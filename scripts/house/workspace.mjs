@@ -11,9 +11,9 @@ import { parseSync, Visitor } from "oxc-parser";
  * @property {string} name as npm knows it
  * @property {string} folder from the root, with forward slashes: `packages/engine`
  * @property {Record<string, any>} manifest its package.json
- * @property {import("./source.mjs").SourceFile[]} files its sources and tests
+ * @property {SourceFile[]} files its sources and tests
  */
-/** @typedef {{ rootManifest: Record<string, any>, packages: Package[], scripts: import("./source.mjs").SourceFile[] }} Workspace */
+/** @typedef {{ rootManifest: Record<string, any>, packages: Package[], scripts: SourceFile[] }} Workspace */
 
 const groups = ["packages", "apps"];
 const single = ["examples", "harness", "bench", "docs"];
@@ -50,7 +50,7 @@ function foldersIn(/** @type {string} */ root, /** @type {string} */ group) {
   return entries.filter((entry) => entry.isDirectory()).map((entry) => `${group}/${entry.name}`);
 }
 
-/** @returns {import("./source.mjs").SourceFile[]} */
+/** @returns {SourceFile[]} */
 function sourcesIn(/** @type {string} */ root, /** @type {string} */ folder) {
   if (!existsSync(join(root, folder))) return [];
   return readdirSync(join(root, folder), { withFileTypes: true })
@@ -130,7 +130,7 @@ export function sourceEntries(/** @type {import("./workspace.mjs").Package} */ {
  */
 
 /** @returns {SourceFile} */
-export function readSource(/** @type {string} */ path, /** @type {string} */ text) {
+function readSource(/** @type {string} */ path, /** @type {string} */ text) {
   const { program, errors } = parseSync(path, text);
   /** @type {Import[]} */
   const imports = [];

@@ -160,9 +160,9 @@ test("a root entry for browsers may name Node's types and load Node late", () =>
 });
 
 test("a file over the ceiling is split", () => {
-  const long = "export const scan = () => [];\n".padEnd(30 + 550, "\n");
+  const long = "export const scan = () => [];\n".padEnd(30 + 560, "\n");
   expect(violations({ "packages/jsonl-stream/src/scan.ts": long })).toEqual([
-    "packages/jsonl-stream/src/scan.ts has 551 lines, 550 at most: move a noun with its helpers into a file of its own.",
+    "packages/jsonl-stream/src/scan.ts has 561 lines, 560 at most: move a noun with its helpers into a file of its own.",
   ]);
 });
 

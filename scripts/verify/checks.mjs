@@ -69,7 +69,7 @@ function indent(/** @type {string[]} */ lines) {
  * @param {{ minutes: number, live: boolean, env: NodeJS.ProcessEnv }} options `live`: print as it comes, keep nothing
  * @returns {Promise<{ fault?: string, output: string }>} `fault` says in words why it did not end with 0
  */
-export function runCommand(command, { minutes, live, env }) {
+function runCommand(command, { minutes, live, env }) {
   const [program = "", ...words] = command.split(" ");
   const sink = live ? 1 : "pipe";
   const child = spawn(program, words, { cwd: root, env, stdio: ["ignore", sink, sink], detached: true });
@@ -119,7 +119,7 @@ function endGroup(/** @type {number | undefined} */ pid) {
 }
 
 /** @returns {number} the exit code */
-export function report(/** @type {import("./run-check.mjs").Result[]} */ results) {
+export function report(/** @type {Result[]} */ results) {
   const skipped = results.flatMap((result) => result.skipped);
   for (const reason of new Set(skipped.map((test) => test.reason))) {
     console.log(`skipped: ${reason}`);

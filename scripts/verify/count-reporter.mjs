@@ -11,7 +11,7 @@ export default class CountReporter {
   ) {
     const file = process.env["VERIFY_COUNTS"];
     if (!file) return;
-    /** @type {import("./run-check.mjs").Counts} */
+    /** @type {import("./checks.mjs").Counts} */
     const counts = { passed: 0, failed: unhandledErrors.length, skipped: [] };
     for (const module of modules) {
       const suites = [...module.children.allSuites()];

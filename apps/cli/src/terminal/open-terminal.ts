@@ -67,7 +67,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
 }
 
 /** What is done to the terminal itself, and to the process. */
-export interface Surroundings {
+interface Surroundings {
   copy: (text: string) => void;
   suspend: () => void;
   redraw: () => void;
@@ -75,7 +75,7 @@ export interface Surroundings {
 }
 
 /** Who carries out which effect. */
-export function performersOf(
+function performersOf(
   terminal: Terminal,
   lists: ListEffects,
   sessions: SessionEffects,
@@ -121,7 +121,7 @@ const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SI
  * Sees to it that the terminal is given back however the program ends or stops, and taken again when it goes on.
  * `forget` ends that.
  */
-export function endWith(drawing: Drawing): { suspend: () => void; forget: () => void } {
+function endWith(drawing: Drawing): { suspend: () => void; forget: () => void } {
   const end = (signal: NodeJS.Signals) => {
     drawing.end();
     process.exit(128 + (FATAL[signal] ?? 0));

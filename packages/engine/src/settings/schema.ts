@@ -4,7 +4,7 @@ import { POLICY_NAMES } from "../compaction/policies.ts";
 import { type Settings, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
 
 /** What one setting may be: for checking, and in words for who gave it something else. */
-export interface SettingRule {
+interface SettingRule {
   schema: z.ZodType;
   allowed: string;
   /** How the text of an environment variable becomes a value; a list is never one. */
@@ -33,7 +33,7 @@ const percent: SettingRule = {
 const yesOrNo: SettingRule = { schema: z.boolean(), allowed: "true or false", kind: "boolean" };
 
 /** What each setting may be. The least values are those of the policies themselves. */
-export const SETTING_RULES: Record<SettingsKey, SettingRule> = {
+const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}`, kind: "text" },
   autoCompact: yesOrNo,
   contextWindow: count(1_000),
@@ -68,7 +68,7 @@ export const SETTING_RULES: Record<SettingsKey, SettingRule> = {
 const { policy, summarizer, extensions, ...ofAnyModel } = optional(SETTING_RULES);
 
 /** A settings file as it is understood once its keys are spelt as here; nothing in it is required. */
-export const settingsSchema = z.strictObject({
+const settingsSchema = z.strictObject({
   policy,
   summarizer,
   extensions,
@@ -80,7 +80,7 @@ export const settingsSchema = z.strictObject({
 });
 
 /** What may differ from model to model. */
-export const MODEL_KEYS: ReadonlySet<string> = new Set(Object.keys(ofAnyModel));
+const MODEL_KEYS: ReadonlySet<string> = new Set(Object.keys(ofAnyModel));
 
 /** The same as JSON Schema, for editors. */
 export const settingsJsonSchema = (): object => z.toJSONSchema(settingsSchema);
