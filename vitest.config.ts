@@ -14,7 +14,7 @@ const folders = [...grouped, "examples", "harness", "bench", "docs", "scripts"].
  * Their tests change nothing of the process that another file could meet: the sources are loaded once for all of them,
  * which takes longer than most of these tests. A file beside the tests must then not call `afterAll` by itself.
  */
-const loadedOnce = new Set(["packages/compaction", "packages/engine", "packages/policies"]);
+const loadedOnce = new Set(["packages/compaction", "packages/engine"]);
 
 export default defineConfig({
   test: {

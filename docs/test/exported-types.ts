@@ -2,7 +2,9 @@ import { createRequire } from "node:module";
 import ts from "typescript";
 
 const { resolve } = createRequire(import.meta.url);
-const indexOf = (door: string): string => resolve(`@espalier/${door}`);
+/** The notation leaves out the package that a folder of names is in. */
+const indexOf = (door: string): string =>
+  resolve(`@espalier/${door.replace(/^policies/, "compaction/policies").replace("policies/node", "node")}`);
 
 const OPTIONS: ts.CompilerOptions = {
   module: ts.ModuleKind.NodeNext,

@@ -10,8 +10,8 @@ const doors: Readonly<Record<string, () => Promise<object>>> = {
   "branch-summary": () => import("@espalier/branch-summary"),
   compaction: () => import("@espalier/compaction"),
   engine: () => import("@espalier/engine"),
-  policies: () => import("@espalier/policies"),
-  "policies/node": () => import("@espalier/policies/node"),
+  policies: () => import("@espalier/compaction/policies"),
+  "policies/node": () => import("@espalier/compaction/node"),
   "session-tree": () => import("@espalier/session-tree"),
   summarizer: () => import("@espalier/summarizer"),
 };

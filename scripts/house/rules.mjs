@@ -11,8 +11,6 @@ const rows = [
   ["packages/session-tree"],
   ["packages/summarizer", "packages/extensions"],
   ["packages/compaction", "packages/branch-summary", "packages/interop", "packages/store-postgres"],
-  // docs/decisions/0006: a policy is a value on the seam that compaction defines.
-  ["packages/policies"],
   ["packages/engine"],
   ["packages/agent"],
   // What users install: tables of contents and nothing else.
@@ -193,7 +191,6 @@ const browserSafe = {
   "packages/compaction": ".",
   "packages/branch-summary": ".",
   "packages/interop": ".",
-  "packages/policies": ".",
   "packages/engine": "./reading",
   "apps/viewer": "./model",
 };

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { writeSync } from "node:fs";
+import { offload } from "@espalier/compaction/policies";
 import { openSession, repairSession, type Session } from "@espalier/engine";
-import { offload } from "@espalier/policies";
 import type { SessionContext } from "@espalier/session-tree";
 import { SeededRandom } from "../harness.ts";
 import { type StoreName, storeNamed } from "../stores.ts";

@@ -1,4 +1,5 @@
 import { trustedTokens } from "@espalier/compaction";
+import { type CompactResult, type EventBus, EventType } from "@espalier/compaction/policies";
 import {
   agentEnd,
   agentSettled,
@@ -9,7 +10,6 @@ import {
   turnEnd,
   turnStart,
 } from "@espalier/engine";
-import { type CompactResult, type EventBus, EventType } from "@espalier/policies";
 import {
   type AssistantMessage,
   type ContextMessage,

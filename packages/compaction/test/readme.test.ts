@@ -3,8 +3,9 @@ import { expect, it } from "vitest";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 
-it("the example of the README runs, and is the one that was run", async () => {
+it("the examples of the README run, and are the ones that were run", async () => {
   const fences = [...read("../README.md").matchAll(/```ts\n(.*?)```/gs)].map((fence) => fence[1]);
-  expect(fences).toEqual([read("./readme-example.ts")]);
+  expect(fences).toEqual([read("./readme-example.ts"), read("./policies-readme-example.ts")]);
   await import("./readme-example.ts");
+  await import("./policies-readme-example.ts");
 });

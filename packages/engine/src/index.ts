@@ -2,7 +2,7 @@ export {
   EventBus,
   type EventPayloads,
   EventType,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 export type { CompactionResult, CompactSessionOptions } from "./compaction/draft.ts";
 export { automaticInARow } from "./compaction/draft.ts";
 export type { OffloadedResults } from "./compaction/offload.ts";

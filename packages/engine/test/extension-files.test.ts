@@ -310,3 +310,24 @@ test("an extension of ours gets the program's own modules", async () => {
   expect(await session.compact()).toMatchObject({ summary: expect.stringMatching(/^0 before 12\n## Goal/) });
   await session.close();
 });
+
+test("an extension that imports the policies under an earlier name gets the program's own", async () => {
+  const file = join(root, "policies.ts");
+  writeFileSync(
+    file,
+    `
+    import { messageCount } from "espalier";
+    import { sessionSummaries } from "espalier/policies";
+    import { messageCount as earlier } from "@espalier/policies";
+
+    export default (api) => {
+      if (earlier !== messageCount || earlier().name !== "message-count") throw new Error("another module");
+      api.on("session_compact", ({ compactionEntry }) => {
+        if (typeof sessionSummaries !== "function") throw new Error(compactionEntry.id);
+      });
+    };
+    `,
+  );
+  const session = await createSession({ home, cwd: project, extensions: [file] });
+  await session.close();
+});

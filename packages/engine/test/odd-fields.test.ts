@@ -1,3 +1,4 @@
+import { getHistoryContext, slidingWindowState } from "@espalier/compaction/policies";
 import {
   compareBranches,
   diagnose,
@@ -10,7 +11,6 @@ import {
   searchSessions,
   statsOf,
 } from "@espalier/engine";
-import { getHistoryContext, slidingWindowState } from "@espalier/policies";
 import { anthropicFormat, buildRequest, memoryStore, type SessionStore } from "@espalier/session-tree";
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -1,5 +1,6 @@
 import { copyFileSync, existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { TokenCounter } from "@espalier/compaction/policies";
 import {
   type OpenOptions,
   openSession,
@@ -7,7 +8,6 @@ import {
   type PolicyName,
   type PolicySettings,
 } from "@espalier/engine";
-import { TokenCounter } from "@espalier/policies";
 import { anthropicFormat, buildRequest, openaiChatFormat } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";

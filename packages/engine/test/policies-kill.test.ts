@@ -3,8 +3,8 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { offloadedPath } from "@espalier/compaction/policies";
 import { openSession } from "@espalier/engine";
-import { offloadedPath } from "@espalier/policies";
 import { anthropicFormat, buildRequest, compaction, contextEdit } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/summarizer/testing";
 import { buildSync } from "esbuild";

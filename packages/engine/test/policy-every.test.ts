@@ -1,4 +1,5 @@
 import { thresholdOf } from "@espalier/compaction";
+import { slidingWindowState } from "@espalier/compaction/policies";
 import {
   openSession,
   POLICY_NAMES,
@@ -6,7 +7,6 @@ import {
   type Session,
   type SessionOptions,
 } from "@espalier/engine";
-import { slidingWindowState } from "@espalier/policies";
 import { CHARS_PER_TOKEN, estimateTotal } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";

@@ -1,11 +1,11 @@
-import { compactSession, openSession, type Session } from "@espalier/engine";
 import {
   getHistoryContext,
   isArchived,
   queryHistory,
   SUMMARIES_ARE_FOR_REFERENCE,
   sessionSummaries,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
+import { compactSession, openSession, type Session } from "@espalier/engine";
 import { anthropicFormat, buildRequest, compaction, type Entry } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";

@@ -1,5 +1,5 @@
+import { pressure } from "@espalier/compaction/policies";
 import type { Session } from "@espalier/engine";
-import { pressure } from "@espalier/policies";
 import { anthropicFormat, buildRequest } from "@espalier/session-tree";
 import { failingAnswer, hangingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";

@@ -1,5 +1,5 @@
+import { slidingWindowState } from "@espalier/compaction/policies";
 import { type CreateOptions, createSession, openSession, type Session } from "@espalier/engine";
-import { slidingWindowState } from "@espalier/policies";
 import { compaction, memoryStore } from "@espalier/session-tree";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

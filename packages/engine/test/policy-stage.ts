@@ -2,8 +2,8 @@ import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { HISTORY_SECTIONS } from "@espalier/compaction";
+import { COMPACT_SUMMARY_SECTIONS } from "@espalier/compaction/policies";
 import { type CreateOptions, createSession, type Session } from "@espalier/engine";
-import { COMPACT_SUMMARY_SECTIONS } from "@espalier/policies";
 import type { Summarizer, SummaryAnswer, SummaryRequest } from "@espalier/summarizer";
 
 /** A file for a session, in a folder of its own. */

@@ -1,5 +1,6 @@
 // The door of agents and programs: sessions, what a model reads of them, and the parts to choose from.
 export { findCutPoint, tokenBudget } from "@espalier/compaction";
+export { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";
 export {
   type CompactionResult,
   type CompactSessionOptions,
@@ -39,7 +40,6 @@ export {
   sentEntry,
   statsOf,
 } from "@espalier/engine";
-export { messageCount, offload, pressure, slidingWindow } from "@espalier/policies";
 export {
   anthropicFormat,
   buildRequest,

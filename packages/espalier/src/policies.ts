@@ -1,5 +1,6 @@
 // The five designs on plain lists of messages and on sessions, by the names of the documents they come from.
-export { compactSession } from "@espalier/engine";
+
+export { fileOffloadStorage } from "@espalier/compaction/node";
 export {
   activeMessages,
   archivedRows,
@@ -43,5 +44,5 @@ export {
   slidingWindowState,
   splitMessages,
   TokenCounter,
-} from "@espalier/policies";
-export { fileOffloadStorage } from "@espalier/policies/node";
+} from "@espalier/compaction/policies";
+export { compactSession } from "@espalier/engine";

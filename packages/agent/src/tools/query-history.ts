@@ -1,4 +1,8 @@
-import { queryHistoryTool as definition, type ReadableSession, runQueryHistory } from "@espalier/policies";
+import {
+  queryHistoryTool as definition,
+  type ReadableSession,
+  runQueryHistory,
+} from "@espalier/compaction/policies";
 import type { Tool } from "../tool.ts";
 
 /** Finds original messages of the session, also those that only a summary stands for. */

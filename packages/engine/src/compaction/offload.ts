@@ -1,4 +1,5 @@
 import type { CompactionPreparation, OffloadPlan, Policy, PolicySituation } from "@espalier/compaction";
+import { fileOffloadStorage } from "@espalier/compaction/node";
 import {
   cleanupOffloadedFiles,
   EventType,
@@ -7,8 +8,7 @@ import {
   offloadedEntries,
   planOffloadRepair,
   restoreOffloadedContent,
-} from "@espalier/policies";
-import { fileOffloadStorage } from "@espalier/policies/node";
+} from "@espalier/compaction/policies";
 import { contextEdit, type NewEntry, pathWindowAt, type SessionLog, tipRows } from "@espalier/session-tree";
 import { FileLog, offloadFolder } from "@espalier/session-tree/node";
 import { refuseReadOnly, type SessionState } from "../session/state.ts";

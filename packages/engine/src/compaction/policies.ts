@@ -8,7 +8,7 @@ import {
   pressure,
   type SlidingWindowSettings,
   slidingWindow,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import { redactText } from "@espalier/session-tree";
 import { EngineError } from "../engine-error.ts";
 

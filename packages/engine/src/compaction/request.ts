@@ -10,7 +10,7 @@ import {
   userTexts,
   windowInForce,
 } from "@espalier/compaction";
-import { countMessages } from "@espalier/policies";
+import { countMessages } from "@espalier/compaction/policies";
 import {
   CHARS_PER_TOKEN,
   compaction,

@@ -13,9 +13,9 @@ import {
   shouldCompact,
   trustedTokens,
 } from "@espalier/compaction";
+import { type CompactResult, EventType, progressMessage } from "@espalier/compaction/policies";
 import type { Decision } from "@espalier/extensions";
 import { checkJson, JsonlError } from "@espalier/jsonl-stream";
-import { type CompactResult, EventType, progressMessage } from "@espalier/policies";
 import { type CompactionEntry, createId, type Entry, kindOf, SessionTreeError } from "@espalier/session-tree";
 import { SummarizerError } from "@espalier/summarizer";
 import { cancelledBy, EngineError } from "../engine-error.ts";

@@ -1,5 +1,5 @@
 import type { SummaryStyle } from "@espalier/compaction";
-import { askRepeatedly } from "@espalier/policies";
+import { askRepeatedly } from "@espalier/compaction/policies";
 import { redactText } from "@espalier/session-tree";
 import {
   anthropicSummarizer,

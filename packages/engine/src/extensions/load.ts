@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import * as branchSummary from "@espalier/branch-summary";
 import * as compaction from "@espalier/compaction";
+import * as policies from "@espalier/compaction/policies";
 import {
   createExtensionHost,
   ExtensionError,
@@ -146,6 +147,7 @@ async function loaded(
   makeFolder(cacheDir);
   // An extension that imports these gets the host's own instances, so that kinds and hooks are the same values.
   const doors = {
+    ...policies,
     ...branchSummary,
     ...compaction,
     ...sessionTree,
@@ -156,12 +158,14 @@ async function loaded(
   const virtualModules = {
     espalier: doors,
     "espalier/extend": doors,
+    "espalier/policies": policies,
     // Names of the packages before there was one.
     "@espalier/engine": { defineExtension, engineHooks },
     "@espalier/session-tree": sessionTree,
     "@espalier/summarizer": summarizer,
     "@espalier/compaction": compaction,
     "@espalier/branch-summary": branchSummary,
+    "@espalier/policies": policies,
     ...piModules(file),
   };
   const { setup } = await loadExtension(file, { virtualModules, cacheDir });

@@ -6,7 +6,7 @@ export {
   isArchived,
   type ReadableSession,
   rowsHidden,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
 export {
   addBill,

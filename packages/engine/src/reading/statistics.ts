@@ -1,4 +1,9 @@
-import { type HistoryHit, type HistoryQuery, queryHistory, type ReadableSession } from "@espalier/policies";
+import {
+  type HistoryHit,
+  type HistoryQuery,
+  queryHistory,
+  type ReadableSession,
+} from "@espalier/compaction/policies";
 import {
   type CompactionEntry,
   compaction,

@@ -4,7 +4,7 @@ import {
   messageCount,
   type SessionSummary,
   sessionSummaries,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import type { CompactSessionOptions } from "../compaction/draft.ts";
 import type { Session } from "./session.ts";
 

@@ -1,4 +1,4 @@
-import { archivedRows } from "@espalier/policies";
+import { archivedRows } from "@espalier/compaction/policies";
 import {
   type AssistantMessage,
   type BashExecutionMessage,

@@ -10,7 +10,7 @@ import {
   trustedTokens,
   waitingItem,
 } from "@espalier/compaction";
-import { EventType, summaryNote } from "@espalier/policies";
+import { EventType, summaryNote } from "@espalier/compaction/policies";
 import {
   blockBytes,
   type ContentBlock,

@@ -4,8 +4,13 @@ import {
   type NothingToCompact,
   type Policy,
 } from "@espalier/compaction";
+import {
+  type CompactResult,
+  EventBus,
+  type OffloadStorage,
+  type PolicyLog,
+} from "@espalier/compaction/policies";
 import type { ExtensionReport, NotifyHook } from "@espalier/extensions";
-import { type CompactResult, EventBus, type OffloadStorage, type PolicyLog } from "@espalier/policies";
 import {
   type AppendOptions,
   type Branch,

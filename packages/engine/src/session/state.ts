@@ -13,8 +13,8 @@ import {
   sessionCompact,
   sessionCompactFailed,
 } from "@espalier/compaction";
+import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/compaction/policies";
 import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
-import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/policies";
 import {
   assertWritable,
   type ContextMessage,

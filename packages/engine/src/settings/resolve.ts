@@ -5,7 +5,7 @@ import {
   checkPressureSettings,
   checkSlidingWindowSettings,
   PolicyError,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import { EngineError } from "../engine-error.ts";
 import { espalierHome } from "./home.ts";
 import type { CheckedSettings } from "./schema.ts";

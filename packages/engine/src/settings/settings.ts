@@ -8,7 +8,7 @@ import {
   type OffloadSettings,
   type PressureSettings,
   type SlidingWindowSettings,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import { redactText } from "@espalier/session-tree";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 import { EngineError } from "../engine-error.ts";

@@ -1,14 +1,4 @@
 import {
-  type CompactionPlan,
-  DEFAULT_COMPACTION_SETTINGS,
-  type OffloadPlan,
-  type Policy,
-  type PolicySituation,
-  type SummaryStyle,
-  thresholdOf,
-  trustedTokens,
-} from "@espalier/compaction";
-import {
   type ContextEdit,
   type ContextMessage,
   contentBlocks,
@@ -20,6 +10,10 @@ import {
   messageText,
   type ToolResultMessage,
 } from "@espalier/session-tree";
+import type { CompactionPlan } from "../compaction-plan.ts";
+import { type OffloadPlan, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
+import { DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "../settings.ts";
+import type { SummaryStyle } from "../summary-text.ts";
 import {
   COMPACT_SUMMARY_SECTIONS,
   COMPACT_SUMMARY_TASK,

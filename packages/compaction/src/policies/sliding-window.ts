@@ -1,4 +1,3 @@
-import { type Policy, type PolicySituation, readSpan } from "@espalier/compaction";
 import {
   type CompactionEntry,
   compaction,
@@ -10,6 +9,8 @@ import {
   type SessionContext,
   type Tree,
 } from "@espalier/session-tree";
+import { readSpan } from "../cut.ts";
+import type { Policy, PolicySituation } from "../policy.ts";
 import { compactionIn, countActive } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
 import { checkBelow, checkRanges } from "./shared.ts";

@@ -1,4 +1,4 @@
-import { archivedRows, rowsHidden } from "@espalier/policies";
+import { archivedRows, rowsHidden } from "@espalier/compaction/policies";
 import {
   compaction,
   contextEdit,

@@ -1,6 +1,6 @@
 import { strict as assert } from "node:assert";
 import { DEFAULT_COMPACTION_SETTINGS as settings } from "@espalier/compaction";
-import { messageCount, offload, pressure, slidingWindow } from "@espalier/policies";
+import { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";
 import { growTree } from "@espalier/session-tree/testing";
 
 // Sixty messages, in turn. A policy is a value; judging and planning are pure functions of what it is shown.

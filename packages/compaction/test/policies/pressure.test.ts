@@ -11,7 +11,7 @@ import {
   SessionCompactor,
   type SessionCompactorOptions,
   TokenCounter,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import { type ContextMessage, type Entry, toolCalls } from "@espalier/session-tree";
 import { failingAnswer, hangingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";

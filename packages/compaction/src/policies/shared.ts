@@ -1,4 +1,3 @@
-import type { Policy } from "@espalier/compaction";
 import {
   type ContextMessage,
   contentBlocks,
@@ -7,6 +6,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { cutText, escapeText } from "@espalier/summarizer";
+import type { Policy } from "../policy.ts";
 
 /** What is published while contexts are compacted (origins 004). */
 export const EventType = {

@@ -1,18 +1,3 @@
-import {
-  generateSummary as askForSummary,
-  type CompactionPlan,
-  type CompactionSpan,
-  PLANNED_SUMMARY_TOKENS,
-  type PlanConditions,
-  type Policy,
-  type PolicySituation,
-  planSelection,
-  prepareCompaction,
-  readSpan,
-  type Selection,
-  thresholdOf,
-  trustedTokens,
-} from "@espalier/compaction";
 import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/session-tree";
 import {
   type Summarizer,
@@ -21,6 +6,14 @@ import {
   withRetry,
   wordEstimator,
 } from "@espalier/summarizer";
+import { generateSummary as askForSummary } from "../compact.ts";
+import type { CompactionPlan } from "../compaction-plan.ts";
+import { type CompactionSpan, readSpan } from "../cut.ts";
+import { prepareCompaction } from "../plan.ts";
+import { type PlanConditions, planSelection, type Selection } from "../plan-at.ts";
+import { type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
+import { thresholdOf } from "../settings.ts";
+import { PLANNED_SUMMARY_TOKENS } from "../summary-text.ts";
 import {
   type CompactionCounts,
   checkRanges,

@@ -11,7 +11,7 @@ import {
   generateSummary,
   memoryOffloadStorage,
   splitMessages,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import type { ContextMessage } from "@espalier/session-tree";
 import { cutOffAnswer, failingAnswer, type Script, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
@@ -41,7 +41,10 @@ function compactor(script: Script, options: ContextCompactorOptions = {}) {
 
 describe("the prompt", () => {
   test("is the document's own, whole, in a file of its own", () => {
-    const file = readFileSync(new URL("../src/prompts/compact-summary.md", import.meta.url), "utf8");
+    const file = readFileSync(
+      new URL("../../src/policies/prompts/compact-summary.md", import.meta.url),
+      "utf8",
+    );
     expect(`${COMPACT_SUMMARY_PROMPT}\n`).toBe(file);
   });
 

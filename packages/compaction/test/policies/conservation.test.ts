@@ -1,5 +1,5 @@
 import { DEFAULT_COMPACTION_SETTINGS, type Policy } from "@espalier/compaction";
-import { messageCount, offload, pressure, slidingWindow } from "@espalier/policies";
+import { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";
 import {
   anthropicFormat,
   buildRequest,

@@ -9,7 +9,7 @@ import {
   PolicyError,
   planOffloadRepair,
   restoreOffloadedContent,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import {
   type ContextMessage,
   contextEdit,

@@ -1,4 +1,3 @@
-import { proseOf } from "@espalier/compaction";
 import {
   buildSessionContext,
   type CompactionEntry,
@@ -11,6 +10,7 @@ import {
   type SessionContext,
   type Tree,
 } from "@espalier/session-tree";
+import { proseOf } from "../summary-text.ts";
 import { formatMessages, rowAbove } from "./shared.ts";
 
 /** How much of a session is read, and from where. */

@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileOffloadStorage } from "@espalier/policies/node";
+import { fileOffloadStorage } from "@espalier/compaction/node";
 import { expect, test } from "vitest";
 
 const newFolder = () => join(mkdtempSync(join(tmpdir(), "espalier-")), "session.offloaded");

@@ -3,7 +3,7 @@ import {
   DEFAULT_SLIDING_WINDOW_SETTINGS,
   PolicyError,
   slidingWindow,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import { type ContextMessage, compaction, contextOfPath, type Entry } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";

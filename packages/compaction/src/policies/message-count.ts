@@ -1,20 +1,10 @@
-import {
-  type CompactionPlan,
-  type CutItem,
-  cutAt,
-  joinSummary,
-  legalCuts,
-  openPairs,
-  type PlanConditions,
-  type Policy,
-  type PolicySituation,
-  planAt,
-  prepareCompaction,
-  proseOf,
-  readSpan,
-  type SummaryStyle,
-} from "@espalier/compaction";
 import { type ContextMessage, estimateTokens, type SessionContext } from "@espalier/session-tree";
+import type { CompactionPlan } from "../compaction-plan.ts";
+import { type CutItem, cutAt, legalCuts, openPairs, readSpan } from "../cut.ts";
+import { prepareCompaction } from "../plan.ts";
+import { type PlanConditions, planAt } from "../plan-at.ts";
+import type { Policy, PolicySituation } from "../policy.ts";
+import { joinSummary, proseOf, type SummaryStyle } from "../summary-text.ts";
 import { activeMessages, countActive, type SessionSummary, SUMMARY_HEADING, stackIn } from "./history.ts";
 import { checkBelow, checkRanges, type PlanOptions, RANGE_SUMMARY_PROMPT, renderLines } from "./shared.ts";
 

@@ -4,7 +4,7 @@ import {
   queryHistoryOpenaiTool,
   queryHistoryTool,
   runQueryHistory,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import { compaction, message, type SessionTree } from "@espalier/session-tree";
 import { growTree } from "@espalier/session-tree/testing";
 import { expect, test } from "vitest";

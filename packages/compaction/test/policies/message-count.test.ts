@@ -11,7 +11,7 @@ import {
   SUMMARY_HEADING,
   sessionSummaries,
   summaryNote,
-} from "@espalier/policies";
+} from "@espalier/compaction/policies";
 import {
   compaction,
   contextEdit,

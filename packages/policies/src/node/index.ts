@@ -1,1 +1,0 @@
-export { fileOffloadStorage } from "../file-offload-storage.ts";
