@@ -1,11 +1,18 @@
-// The house: each row may import from the rows below it and from nothing else.
-// No file may reach itself through its imports, types included: two files that need each other are one noun, or three.
-// What a file may be called, how long it may be, and what an index may hold.
-// Every package lists what it imports in its own package.json.
-// Entries that a browser loads must not reach Node by a static import; a dynamic import or a type may.
-import { packageName, resolveImport, sourceEntries } from "./workspace.mjs";
+// Rules of the house. Each is a pure function of the workspace.
+import { packageName, readWorkspace, resolveImport, sourceEntries } from "./workspace.mjs";
 
-/** From the ground up. A folder that stands in no row is a violation: say here where it belongs. */
+/** @typedef {import("./workspace.mjs").Workspace} Workspace */
+/** @typedef {import("./workspace.mjs").Package} Package */
+/** @typedef {import("./workspace.mjs").SourceFile} SourceFile */
+
+/** @returns {string[]} one sentence per violation in the workspace of a folder */
+export function checkHouse(/** @type {string} */ root) {
+  const workspace = readWorkspace(root);
+  const rules = [checkRows, checkCycles, checkBrowser, checkFiles, checkFigures, checkManifests];
+  return rules.flatMap((rule) => rule(workspace));
+}
+
+/** From the ground up; each row imports from the rows below it. */
 const rows = [
   ["packages/jsonl-stream"],
   ["packages/session-tree"],
@@ -13,7 +20,7 @@ const rows = [
   ["packages/compaction", "packages/branch-summary", "packages/interop", "packages/store-postgres"],
   ["packages/engine"],
   ["packages/agent"],
-  // What users install: tables of contents and nothing else.
+  // What users install: doors and nothing else.
   ["packages/espalier"],
   // docs/decisions/0009: the command carries the viewer.
   ["apps/viewer"],
@@ -25,10 +32,10 @@ const rows = [
 const standsAlone = new Set(["packages/extensions"]);
 
 /** @returns {string[]} */
-export function checkRows(/** @type {import("./workspace.mjs").Workspace} */ workspace) {
+function checkRows(/** @type {Workspace} */ workspace) {
   return workspace.packages.flatMap((owner) => {
     if (rowOf(owner.folder) < 0) {
-      return [`${owner.folder} stands in no row of the house: give it one in scripts/house/rules.mjs.`];
+      return [`${owner.folder} is in no row of the house: give it one in scripts/house/rules.mjs.`];
     }
     const imports = owner.files.flatMap((file) => file.imports.map((entry) => ({ file, ...entry })));
     return imports.flatMap(({ file, specifier, line }) => {
@@ -51,9 +58,9 @@ export function checkRows(/** @type {import("./workspace.mjs").Workspace} */ wor
 /** @returns {string | undefined} */
 function whyForbidden(/** @type {string} */ from, /** @type {string} */ to) {
   if (standsAlone.has(from)) return `${from} knows no other package of the workspace`;
-  if (rowOf(to) > rowOf(from)) return `${to} stands above ${from}: imports go down the house`;
+  if (rowOf(to) > rowOf(from)) return `${to} is above ${from}: imports go down the house`;
   if (rowOf(to) === rowOf(from))
-    return `${to} stands in the same row, and packages of one row do not know each other`;
+    return `${to} is in the same row, and packages of one row do not know each other`;
   return undefined;
 }
 
@@ -61,26 +68,29 @@ function rowOf(/** @type {string} */ folder) {
   return rows.findIndex((row) => row.includes(folder));
 }
 
-/** @returns {string[]} one sentence per ring of files */
-export function checkCycles(/** @type {import("./workspace.mjs").Workspace} */ workspace) {
+/**
+ * No file reaches itself through its imports, types included: two that need each other are one noun, or three.
+ * @returns {string[]}
+ */
+function checkCycles(/** @type {Workspace} */ workspace) {
   const files = [...workspace.packages.flatMap((owner) => owner.files), ...workspace.scripts];
-  const known = new Map(files.map((file) => [file.path, file]));
+  const known = new Set(files.map(({ path }) => path));
   const targets = new Map(
-    files.map((file) => [
-      file.path,
-      file.imports
-        .map(({ specifier }) => resolveImport(workspace, file.path, specifier).file ?? "")
-        .filter((path) => known.has(path)),
+    files.map(({ path, imports }) => [
+      path,
+      imports
+        .map(({ specifier }) => resolveImport(workspace, path, specifier).file ?? "")
+        .filter((target) => known.has(target)),
     ]),
   );
   return findRings(targets).map(
-    (ring) =>
-      `${ring[0]} imports itself through ${[...ring.slice(1), ring[0]].join(" → ")}: turn one arrow around.`,
+    ([first, ...rest]) =>
+      `${first} imports itself through ${[...rest, first].join(" → ")}: turn one arrow around.`,
   );
 }
 
 /**
- * Depth first with a path in hand; every ring is reported once, at the arrow that closes it.
+ * Searches depth first; reports every ring once, at the arrow that closes it.
  * @returns {string[][]}
  */
 function findRings(/** @type {Map<string, string[]>} */ targets) {
@@ -105,29 +115,64 @@ function findRings(/** @type {Map<string, string[]>} */ targets) {
   return rings;
 }
 
-/** Lines of a source file: a noun with everything that only it uses. Tests are lists of sentences and may be longer. */
-const longest = 560;
-const longestTest = 900;
 const vague = /^(utils?|types?|helpers?|common|misc)$/;
 const kebabCase = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)*$/;
 
+/**
+ * The limits, in the root manifest under `house`. A number there only goes down, but for a door that grows on purpose.
+ * @typedef {object} Limits
+ * @property {number} lines of a source file
+ * @property {number} testLines of a test, which is a list of sentences
+ * @property {number} filesInFolder source files side by side, doors not counted
+ * @property {number} oneImporter share of the source files that one other file imports
+ * @property {number} openers share of the doc comments that begin with a question word
+ * @property {number} names of all doors together
+ * @property {Record<string, number>} doors names of each door of `espalier`
+ */
+const limitsOf = ({ rootManifest }) => /** @type {Limits} */ (rootManifest.house);
+
+const isTest = (/** @type {string} */ path) => /\/test\/|\.test\./.test(path);
+const isDoor = (/** @type {string} */ path) => /\/src\/(.*\/)?index\.tsx?$/.test(path);
+
 /** @returns {string[]} */
-export function checkFiles(/** @type {import("./workspace.mjs").Workspace} */ workspace) {
-  const inPackages = workspace.packages.flatMap((owner) => owner.files);
-  return [...inPackages, ...workspace.scripts].flatMap((file) => [
-    ...file.errors.map((error) => `${file.path} cannot be parsed: ${error}.`),
-    ...checkLength(file),
-    ...checkNames(file.path),
-    ...checkIndex(file),
-  ]);
+function checkFiles(/** @type {Workspace} */ workspace) {
+  const limits = limitsOf(workspace);
+  const files = [...workspace.packages.flatMap((owner) => owner.files), ...workspace.scripts];
+  const doors = new Set(
+    workspace.packages.flatMap((owner) => Object.values(sourceEntries(owner)).map(String)),
+  );
+  return [
+    ...files.flatMap((file) => [
+      ...file.errors.map((error) => `${file.path} cannot be parsed: ${error}.`),
+      ...checkLength(file, isTest(file.path) ? limits.testLines : limits.lines),
+      ...checkNames(file.path),
+      ...checkExports(file, doors),
+    ]),
+    ...checkFolders(files, limits),
+  ];
 }
 
-function checkLength(/** @type {import("./workspace.mjs").SourceFile} */ { path, lineCount }) {
-  const limit = /\/test\//.test(path) ? longestTest : longest;
+function checkLength(/** @type {SourceFile} */ { path, lineCount }, /** @type {number} */ limit) {
   if (lineCount <= limit) return [];
   return [
     `${path} has ${lineCount} lines, ${limit} at most: move a noun with its helpers into a file of its own.`,
   ];
+}
+
+function checkFolders(/** @type {SourceFile[]} */ files, /** @type {Limits} */ { filesInFolder }) {
+  /** @type {Map<string, number>} */
+  const sizes = new Map();
+  for (const { path } of files) {
+    if (isTest(path) || isDoor(path)) continue;
+    const folder = path.slice(0, path.lastIndexOf("/"));
+    sizes.set(folder, (sizes.get(folder) ?? 0) + 1);
+  }
+  return [...sizes]
+    .filter(([, size]) => size > filesInFolder)
+    .map(
+      ([folder, size]) =>
+        `${folder} has ${size} files side by side, ${filesInFolder} at most: make rooms of them.`,
+    );
 }
 
 /** @returns {string[]} */
@@ -142,21 +187,102 @@ function checkNames(/** @type {string} */ path) {
   });
 }
 
-function checkIndex(/** @type {import("./workspace.mjs").SourceFile} */ { path, listsNamesOnly }) {
-  if (!/\/src\/(.*\/)?index\.tsx?$/.test(path) || listsNamesOnly) return [];
-  return [`${path} is a table of contents: it holds nothing but \`export { … } from "…"\`.`];
+function checkExports(
+  /** @type {SourceFile} */ { path, listsNamesOnly, hasStarExport },
+  /** @type {Set<string>} */ doors,
+) {
+  if (isDoor(path) && !doors.has(path))
+    return [`${path} is no door of its package: import the files themselves, or name it in "exports".`];
+  if (isDoor(path) && !listsNamesOnly)
+    return [`${path} is a table of contents: it holds nothing but \`export { … } from "…"\`.`];
+  return hasStarExport && !isTest(path)
+    ? [`${path} exports everything of another file: list the names.`]
+    : [];
+}
+
+const QUESTION_WORD = /^(what|how|where|whether|who|whom|whose|why|when|which)\b/i;
+
+/**
+ * Figures of the packages and apps as a whole: shares that have a limit, and the sizes of the doors for users.
+ * @returns {string[]}
+ */
+function checkFigures(/** @type {Workspace} */ workspace) {
+  const limits = limitsOf(workspace);
+  const sources = workspace.packages
+    .filter(({ folder }) => /^(packages|apps)\//.test(folder))
+    .flatMap(({ files }) => files.filter(({ path }) => path.includes("/src/") && !isTest(path)));
+  const rooms = sources.filter(({ path }) => !isDoor(path) && !path.includes("/testing/"));
+  const importers = importersOf(workspace, sources);
+  const alone = rooms.filter(({ path }) => importers.get(path)?.size === 1).map(({ path }) => path);
+  const comments = sources.flatMap(({ docComments }) => docComments);
+  const questions = comments.filter((line) => QUESTION_WORD.test(line));
+  return [
+    ...checkShare("source files have one importer", alone, rooms.length, limits.oneImporter),
+    ...checkShare("doc comments begin with a question word", questions, comments.length, limits.openers),
+    ...checkDoors(workspace, limits),
+  ];
+}
+
+function checkShare(
+  /** @type {string} */ what,
+  /** @type {string[]} */ found,
+  /** @type {number} */ total,
+  /** @type {number} */ limit,
+) {
+  if (found.length <= limit * total) return [];
+  const percent = (/** @type {number} */ share) => `${(share * 100).toFixed(1)} %`;
+  const first = found.slice(0, 5).join(", ");
+  return [
+    `${found.length} of ${total} ${what} (${percent(found.length / total)}, ${percent(limit)} at most): ${first} …`,
+  ];
+}
+
+/**
+ * Files that import each file of their package, doors apart. An import of types counts only where no file imports more.
+ * @returns {Map<string, Set<string>>}
+ */
+function importersOf(/** @type {Workspace} */ workspace, /** @type {SourceFile[]} */ sources) {
+  /** @type {Map<string, Set<string>>} */
+  const importers = new Map();
+  for (const isType of [false, true]) {
+    const known = new Set(importers.keys());
+    for (const { path, imports } of sources.filter((file) => !isDoor(file.path)))
+      for (const { specifier, kind } of imports) {
+        const { file } = resolveImport(workspace, path, specifier);
+        if (!specifier.startsWith(".") || !file || isType !== (kind === "type") || known.has(file)) continue;
+        importers.set(file, (importers.get(file) ?? new Set()).add(path));
+      }
+  }
+  return importers;
+}
+
+/** Names of the doors of the package for users. One that is not in the limits has grown by its first name. */
+function checkDoors(/** @type {Workspace} */ workspace, /** @type {Limits} */ limits) {
+  const owner = workspace.packages.find(({ folder }) => folder === "packages/espalier");
+  if (!owner) return [];
+  const sizes = Object.entries(sourceEntries(owner)).map(([door, path]) => {
+    const file = owner.files.find((each) => each.path === path);
+    return { door, path, size: new Set(file?.names).size, limit: limits.doors[door] ?? 0 };
+  });
+  const sum = sizes.reduce((total, { size }) => total + size, 0);
+  return [
+    ...sizes
+      .filter(({ size, limit }) => size > limit)
+      .map(
+        ({ door, path, size, limit }) =>
+          `${path} exports ${size} names, ${limit} at most: raise house.doors["${door}"] in package.json on purpose.`,
+      ),
+    ...(sum > limits.names ? [`The doors of espalier export ${sum} names, ${limits.names} at most.`] : []),
+  ];
 }
 
 /** @returns {string[]} */
-export function checkManifests(/** @type {import("./workspace.mjs").Workspace} */ workspace) {
+function checkManifests(/** @type {Workspace} */ workspace) {
   return workspace.packages.flatMap((owner) => checkImports(workspace, owner));
 }
 
 /** @returns {string[]} */
-function checkImports(
-  /** @type {import("./workspace.mjs").Workspace} */ workspace,
-  /** @type {import("./workspace.mjs").Package} */ owner,
-) {
+function checkImports(/** @type {Workspace} */ workspace, /** @type {Package} */ owner) {
   const { dependencies, peerDependencies, optionalDependencies, devDependencies } = owner.manifest;
   const shipped = { ...dependencies, ...peerDependencies, ...optionalDependencies };
   const atHome = { ...shipped, ...devDependencies, ...workspace.rootManifest.devDependencies };
@@ -196,7 +322,7 @@ const browserSafe = {
 };
 
 /** @returns {string[]} the shortest way to each Node module, one sentence per module and package */
-export function checkBrowser(/** @type {import("./workspace.mjs").Workspace} */ workspace) {
+function checkBrowser(/** @type {Workspace} */ workspace) {
   const files = new Map(workspace.packages.flatMap((owner) => owner.files).map((file) => [file.path, file]));
   return workspace.packages.flatMap((owner) => {
     const door = browserSafe[owner.folder];
@@ -212,8 +338,8 @@ export function checkBrowser(/** @type {import("./workspace.mjs").Workspace} */ 
 }
 
 function nodeModulesFrom(
-  /** @type {import("./workspace.mjs").Workspace} */ workspace,
-  /** @type {Map<string, import("./workspace.mjs").SourceFile>} */ files,
+  /** @type {Workspace} */ workspace,
+  /** @type {Map<string, SourceFile>} */ files,
   /** @type {string} */ entry,
 ) {
   /** @type {Map<string, string[]>} */

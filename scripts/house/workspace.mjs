@@ -1,13 +1,11 @@
 // Reads the workspace once, as plain data, so that every rule of the house is a pure function of it.
-// Where an import leads, in terms of the workspace: to one of its files, to Node, or to a package from outside.
-// One source file as data: what it imports, and whether its body does more than list names.
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
 import { join, posix } from "node:path";
 import { parseSync, Visitor } from "oxc-parser";
 
 /**
- * @typedef {object} Package One package of the workspace.
+ * @typedef {object} Package
  * @property {string} name as npm knows it
  * @property {string} folder from the root, with forward slashes: `packages/engine`
  * @property {Record<string, any>} manifest its package.json
@@ -19,7 +17,7 @@ const groups = ["packages", "apps"];
 const single = ["examples", "harness", "bench", "docs"];
 const skippedAnywhere = new Set(["node_modules", "dist", "fixtures", "coverage"]);
 
-/** What a package carries or makes beside its sources. */
+/** Folders of a package that hold no sources. */
 const skippedBesideSources = /^[^/]+(\/[^/]+)?\/(assets|public|api)$/;
 const source = /(?<!\.d)\.(ts|tsx|mjs)$/;
 
@@ -67,14 +65,15 @@ function sourcesIn(/** @type {string} */ root, /** @type {string} */ folder) {
 
 const builtins = new Set(builtinModules);
 
-/** @typedef {{ file?: string, owner?: import("./workspace.mjs").Package, builtin?: string, external?: string }} Target */
+/** @typedef {{ file?: string, owner?: Package, builtin?: string, external?: string }} Target */
 
 /**
- * A file that does not exist is left to the type check, which says it better; then the target has no `file`.
+ * Target of an import: a file of the workspace, a module of Node, or a package from outside. A target without `file` does
+ * not exist; the type check reports it.
  * @returns {Target}
  */
 export function resolveImport(
-  /** @type {import("./workspace.mjs").Workspace} */ workspace,
+  /** @type {Workspace} */ workspace,
   /** @type {string} */ from,
   /** @type {string} */ specifier,
 ) {
@@ -104,7 +103,7 @@ export function packageName(/** @type {string} */ specifier) {
  * The public doors of a package: subpath → source file from the root.
  * @returns {Record<string, string>}
  */
-export function sourceEntries(/** @type {import("./workspace.mjs").Package} */ { folder, manifest }) {
+export function sourceEntries(/** @type {Package} */ { folder, manifest }) {
   const doors = Object.entries(manifest.exports ?? {});
   return Object.fromEntries(
     doors
@@ -122,12 +121,16 @@ export function sourceEntries(/** @type {import("./workspace.mjs").Package} */ {
 /**
  * @typedef {object} SourceFile
  * @property {string} path from the root, with forward slashes
- * @property {string} firstLine
  * @property {number} lineCount
  * @property {Import[]} imports
  * @property {boolean} listsNamesOnly nothing but `export { … } from "…"`
- * @property {string[]} errors what the parser could not read
+ * @property {boolean} hasStarExport
+ * @property {string[]} names listed by `export { … }`
+ * @property {string[]} docComments first line of each
+ * @property {string[]} errors of the parser
  */
+
+const DOC_COMMENT = /\/\*\*\s*(?:\*\s*)?([^*@\s][^\n]*)/g;
 
 /** @returns {SourceFile} */
 function readSource(/** @type {string} */ path, /** @type {string} */ text) {
@@ -139,21 +142,37 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
     if (typeof source?.value !== "string") return;
     imports.push({ specifier: source.value, kind, line: lineAt(text, source.start) });
   };
+  /** @type {string[]} */
+  const names = [];
+  let hasStarExport = false;
+  const isType = (/** @type {{ importKind?: string | null, exportKind?: string | null }} */ part) =>
+    part.importKind === "type" || part.exportKind === "type";
+  /** Adds a declaration, whose names may be types one by one. */
+  const addNames = (/** @type {any} */ { source, specifiers, ...node }) =>
+    add(source, isType(node) || (specifiers.length > 0 && specifiers.every(isType)) ? "type" : "static");
   new Visitor({
-    ImportDeclaration: (node) => add(node.source, node.importKind === "type" ? "type" : "static"),
-    ExportNamedDeclaration: (node) => add(node.source, node.exportKind === "type" ? "type" : "static"),
-    ExportAllDeclaration: (node) => add(node.source, node.exportKind === "type" ? "type" : "static"),
+    ImportDeclaration: addNames,
+    ExportNamedDeclaration(/** @type {any} */ node) {
+      addNames(node);
+      for (const { exported } of node.specifiers) names.push(exported.name ?? exported.value);
+    },
+    ExportAllDeclaration(node) {
+      hasStarExport = true;
+      add(node.source, isType(node) ? "type" : "static");
+    },
     ImportExpression: (node) => add(node.source, "dynamic"),
     TSImportType: (node) => add(node.source, "type"),
   }).visit(program);
   return {
     path,
-    firstLine: text.slice(0, text.indexOf("\n") + 1 || undefined).trim(),
     lineCount: text.split("\n").length - (text.endsWith("\n") ? 1 : 0),
     imports,
     listsNamesOnly: program.body.every(
       (node) => node.type === "ExportNamedDeclaration" && node.source !== null,
     ),
+    hasStarExport,
+    names,
+    docComments: [...text.matchAll(DOC_COMMENT)].map(([, line = ""]) => line),
     errors: errors.map((error) => error.message),
   };
 }

@@ -3,6 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import { checkHouse } from "../house/rules.mjs";
 
 /** @type {string[]} */
 const planted = [];
@@ -18,9 +19,26 @@ function library(name, dependencies = {}) {
   });
 }
 
+const limits = {
+  lines: 10,
+  testLines: 20,
+  filesInFolder: 3,
+  oneImporter: 1,
+  openers: 0.5,
+  names: 3,
+  doors: {},
+};
+
+const rootManifest = (changes = {}) =>
+  JSON.stringify({
+    name: "house",
+    devDependencies: { vitest: "4.1.12" },
+    house: { ...limits, ...changes },
+  });
+
 /** A small house in order; each test changes or adds files and reads the sentences. */
 const inOrder = {
-  "package.json": JSON.stringify({ name: "house", devDependencies: { vitest: "4.1.12" } }),
+  "package.json": rootManifest(),
   "packages/jsonl-stream/package.json": library("jsonl-stream"),
   "packages/jsonl-stream/src/index.ts": `export { scan } from "./scan.ts";\n`,
   "packages/jsonl-stream/src/scan.ts": "export const scan = () => [];\n",
@@ -43,17 +61,20 @@ function violations(changes = {}) {
     mkdirSync(dirname(join(root, path)), { recursive: true });
     writeFileSync(join(root, path), text);
   }
-  const { status, stdout, stderr } = spawnSync(process.execPath, ["scripts/check-house.mjs", root], {
-    cwd: new URL("../..", import.meta.url),
-    encoding: "utf8",
-  });
-  expect(stderr).toBe("");
-  expect(status).toBe(stdout === "" ? 0 : 1);
-  return stdout.split("\n").filter((line) => line !== "");
+  return checkHouse(root);
 }
 
 test("a house in order has no violations", () => {
   expect(violations()).toEqual([]);
+});
+
+test("the command prints each violation and ends with 1", () => {
+  const found = violations({ "packages/jsonl-stream/src/utils.ts": "" });
+  const { status, stdout } = spawnSync(process.execPath, ["scripts/check-house.mjs", planted[0]], {
+    cwd: new URL("../..", import.meta.url),
+    encoding: "utf8",
+  });
+  expect([status, stdout]).toEqual([1, `${found[0]}\n`]);
 });
 
 test("an import that goes up the house is named with file and line", () => {
@@ -62,7 +83,7 @@ test("an import that goes up the house is named with file and line", () => {
       "packages/jsonl-stream/src/scan.ts": `// why\nimport type { tree } from "@espalier/session-tree";\nexport const scan = (): typeof tree => [];\n`,
     }),
   ).toContain(
-    'packages/jsonl-stream/src/scan.ts:2 imports "@espalier/session-tree", but packages/session-tree stands above packages/jsonl-stream: imports go down the house.',
+    'packages/jsonl-stream/src/scan.ts:2 imports "@espalier/session-tree", but packages/session-tree is above packages/jsonl-stream: imports go down the house.',
   );
 });
 
@@ -70,7 +91,7 @@ test("a dynamic import and a type in an expression count as arrows too", () => {
   const found = violations({
     "packages/jsonl-stream/src/scan.ts": `export const scan = () => import("@espalier/session-tree");\nexport type Tree = import("@espalier/session-tree").Tree;\n`,
   });
-  expect(found.filter((line) => line.includes("stands above"))).toHaveLength(2);
+  expect(found.filter((line) => line.includes("is above"))).toHaveLength(2);
 });
 
 test("two packages of one row do not know each other", () => {
@@ -82,7 +103,7 @@ test("two packages of one row do not know each other", () => {
       "packages/branch-summary/src/index.ts": `export { tree } from "@espalier/compaction";\n`,
     }),
   ).toEqual([
-    'packages/branch-summary/src/index.ts:1 imports "@espalier/compaction", but packages/compaction stands in the same row, and packages of one row do not know each other.',
+    'packages/branch-summary/src/index.ts:1 imports "@espalier/compaction", but packages/compaction is in the same row, and packages of one row do not know each other.',
   ]);
 });
 
@@ -100,7 +121,7 @@ test("the seam for hooks knows nothing of sessions", () => {
 test("a package without a row is asked to take one", () => {
   expect(
     violations({ "packages/attic/package.json": library("attic"), "packages/attic/src/index.ts": "" }),
-  ).toEqual(["packages/attic stands in no row of the house: give it one in scripts/house/rows.mjs."]);
+  ).toEqual(["packages/attic is in no row of the house: give it one in scripts/house/rules.mjs."]);
 });
 
 test("a relative import does not leave its package, and a public name has a door", () => {
@@ -142,9 +163,9 @@ test("an entry beside the root that browsers load is held to the same, and has t
     "packages/engine/src/read.ts": `import { readFileSync } from "node:fs";\nexport const read = readFileSync;\n`,
     "packages/engine/src/reading/index.ts": `export { read } from "../read.ts";\n`,
   };
-  expect(violations({ ...engine, "packages/engine/package.json": JSON.stringify(manifest) })).toEqual([
+  expect(violations({ ...engine, "packages/engine/package.json": JSON.stringify(manifest) })).toContain(
     'packages/engine has no entry "./reading", which browsers load: give "exports" one.',
-  ]);
+  );
   manifest.exports["./reading"] = "./src/reading/index.ts";
   expect(violations({ ...engine, "packages/engine/package.json": JSON.stringify(manifest) })).toEqual([
     "@espalier/engine runs in a browser, but its entry ./reading reaches node:fs by packages/engine/src/reading/index.ts → packages/engine/src/read.ts: leave that to another entry.",
@@ -160,9 +181,82 @@ test("a root entry for browsers may name Node's types and load Node late", () =>
 });
 
 test("a file over the ceiling is split", () => {
-  const long = "export const scan = () => [];\n".padEnd(30 + 560, "\n");
-  expect(violations({ "packages/jsonl-stream/src/scan.ts": long })).toEqual([
-    "packages/jsonl-stream/src/scan.ts has 561 lines, 560 at most: move a noun with its helpers into a file of its own.",
+  const long = (lines) => "export const scan = () => [];\n".padEnd(30 + lines - 1, "\n");
+  expect(
+    violations({
+      "packages/jsonl-stream/src/scan.ts": long(11),
+      "packages/jsonl-stream/test/scan.test.ts": long(21),
+      "packages/jsonl-stream/test/line.test.ts": long(11),
+    }),
+  ).toEqual([
+    "packages/jsonl-stream/src/scan.ts has 11 lines, 10 at most: move a noun with its helpers into a file of its own.",
+    "packages/jsonl-stream/test/scan.test.ts has 21 lines, 20 at most: move a noun with its helpers into a file of its own.",
+  ]);
+});
+
+test("a folder of many files is divided into rooms", () => {
+  const files = ["a", "b", "c", "d"].map((name) => [`packages/jsonl-stream/src/line/${name}.ts`, ""]);
+  expect(violations(Object.fromEntries(files))).toEqual([
+    "packages/jsonl-stream/src/line has 4 files side by side, 3 at most: make rooms of them.",
+  ]);
+});
+
+test("files with one importer have a share; types, tests and doors are no second importer", () => {
+  const files = {
+    "package.json": rootManifest({ filesInFolder: 9, oneImporter: 0.2 }),
+    "packages/jsonl-stream/src/scan.ts": `import { line } from "./line.ts";\nexport const scan = () => [line];\n`,
+    "packages/jsonl-stream/src/line.ts": "export const line = 1;\nexport type Line = number;\n",
+    "packages/jsonl-stream/src/more.ts": `import type { Line } from "./line.ts";\nexport const more: Line = 1;\n`,
+    "packages/jsonl-stream/test/line.test.ts": `import { line } from "../src/line.ts";\nline;\n`,
+  };
+  expect(violations(files)).toEqual([
+    "1 of 4 source files have one importer (25.0 %, 20.0 % at most): packages/jsonl-stream/src/line.ts …",
+  ]);
+  const more = `import { line } from "./line.ts";\nexport const more = line;\n`;
+  expect(violations({ ...files, "packages/jsonl-stream/src/more.ts": more })).toEqual([]);
+});
+
+test("doc comments that begin with a question word have a share", () => {
+  const scan = "/** What it is. */\nconst a = 1;\n/** Scans. */\nexport const scan = () => [a];\n";
+  expect(violations({ "packages/jsonl-stream/src/scan.ts": scan })).toEqual([]);
+  expect(
+    violations({
+      "packages/jsonl-stream/src/scan.ts": scan.replace("Scans.", "\n * Where it is.\n"),
+    }),
+  ).toEqual([
+    "2 of 2 doc comments begin with a question word (100.0 %, 50.0 % at most): What it is. */, Where it is. …",
+  ]);
+});
+
+test("a door for users grows only with its number, and all of them have a limit", () => {
+  const manifest = { name: "espalier", exports: { ".": "./src/index.ts", "./extend": "./src/extend.ts" } };
+  const espalier = {
+    "packages/espalier/package.json": JSON.stringify({
+      ...manifest,
+      dependencies: { "@espalier/session-tree": "workspace:*" },
+    }),
+    "packages/espalier/src/index.ts": `export { tree, tree as oak } from "@espalier/session-tree";\n`,
+    "packages/espalier/src/extend.ts": `export { type tree, tree as elm } from "@espalier/session-tree";\n`,
+    "package.json": rootManifest({ doors: { ".": 1, "./extend": 2 } }),
+  };
+  expect(violations(espalier)).toEqual([
+    'packages/espalier/src/index.ts exports 2 names, 1 at most: raise house.doors["."] in package.json on purpose.',
+    "The doors of espalier export 4 names, 3 at most.",
+  ]);
+  expect(
+    violations({ ...espalier, "package.json": rootManifest({ names: 4, doors: { ".": 2, "./extend": 2 } }) }),
+  ).toEqual([]);
+});
+
+test("an index is a door, and no file exports everything of another", () => {
+  expect(
+    violations({
+      "packages/jsonl-stream/src/line/index.ts": `export { scan } from "../scan.ts";\n`,
+      "packages/jsonl-stream/src/more.ts": `export * from "./scan.ts";\n`,
+    }),
+  ).toEqual([
+    'packages/jsonl-stream/src/line/index.ts is no door of its package: import the files themselves, or name it in "exports".',
+    "packages/jsonl-stream/src/more.ts exports everything of another file: list the names.",
   ]);
 });
 
