@@ -141,6 +141,8 @@ export type {
   HealedResult,
   HealedText,
   HealedThinking,
+  OpaqueBlock,
+  OpaqueSource,
   PictureType,
   RequestFormat,
   Turn,

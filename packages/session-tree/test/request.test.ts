@@ -727,3 +727,97 @@ it("a whole turn in the words of Chat Completions and of Responses", () => {
     { type: "message", role: "user", content: [{ type: "input_text", text: "thanks" }] },
   ]);
 });
+
+describe("blocks that only one provider knows", () => {
+  /** A block `of: "…"` is opaque to the format of this name; fields of calls and results are under `fields`. */
+  const opaqueTo = <Request>(format: RequestFormat<Request>, name: string): RequestFormat<Request> => ({
+    ...format,
+    opaque(part) {
+      const { of, value } = part as { of?: string; value?: object };
+      return of === name ? value : undefined;
+    },
+  });
+  const document = { type: "document", source: { type: "text", data: "pears" } };
+  const cited = { type: "text", text: "Pears grow.", citations: [{ cited_text: "half \ud800 character" }] };
+  const anthropic = (history: unknown[]) =>
+    buildRequest(contextOf(history), { format: opaqueTo(anthropicFormat, "anthropic") }).messages;
+
+  it("go back to their provider as they were, and are a word for any other", () => {
+    const history = [user([{ type: "x.document", of: "anthropic", value: document }])];
+    expect(anthropic(history)).toEqual([{ role: "user", content: [document] }]);
+    expect(chat(...history)).toEqual([{ role: "user", content: "[Content of type x.document left out]" }]);
+  });
+
+  it("keep the rules of healing: calls last, results first, well-formed text", () => {
+    const sent = anthropic([
+      user("go"),
+      says(calls("a"), { type: "x.text", of: "anthropic", value: cited }),
+      {
+        ...result("a", [{ type: "x.document", of: "anthropic", value: document }], true),
+        of: "anthropic",
+        value: { toolset_name: "t" },
+      },
+    ]);
+    expect(sent[1]?.content).toEqual([
+      { ...cited, citations: [{ cited_text: "half \ufffd character" }] },
+      { type: "tool_use", id: "a", name: "read", input: {} },
+    ]);
+    expect(sent[2]?.content).toMatchObject([
+      {
+        type: "tool_result",
+        tool_use_id: "a",
+        content: [{ type: "text" }],
+        is_error: true,
+        toolset_name: "t",
+      },
+      { type: "text", text: "Images of the result of a:" },
+      document,
+    ]);
+  });
+
+  it("that end a request that is to be continued lose white space at their end", () => {
+    const sent = anthropic([
+      user("go"),
+      says({ type: "x.text", of: "anthropic", value: { ...cited, text: "Pears \n" } }),
+    ]);
+    expect(sent[1]?.content).toMatchObject([{ type: "text", text: "Pears" }]);
+  });
+
+  it("are refusals, parts and custom tools of Chat Completions", () => {
+    const refused = { type: "x.refusal", of: "chat", value: { type: "refusal", refusal: "No." } };
+    const file = { type: "file", file: { file_id: "f" } };
+    const format = opaqueTo(openaiChatFormat, "chat");
+    const sent = (...history: unknown[]) => buildRequest(contextOf(history), { format }).messages;
+    expect(sent(user([text("read"), { type: "x.file", of: "chat", value: file }]), says(refused))).toEqual([
+      { role: "user", content: [text("read"), file] },
+      { role: "assistant", content: null, refusal: "No." },
+    ]);
+    const custom = { ...calls("a", { input: "x = 1" }), of: "chat", value: { type: "custom" } };
+    expect(sent(user("go"), says(text("Hm."), refused, custom))[1]).toEqual({
+      role: "assistant",
+      content: "Hm.\n\nNo.",
+      tool_calls: [{ id: "a", type: "custom", custom: { name: "read", input: "x = 1" } }],
+    });
+  });
+
+  it("are items and parts of Responses, and custom tools with their outputs", () => {
+    const format = opaqueTo(openaiResponsesFormat, "responses");
+    const of = "responses";
+    const item = { type: "compaction", encrypted_content: "s" };
+    const part = { type: "input_file", file_id: "f" };
+    const search = { type: "web_search_call", id: "w" };
+    const custom = { ...calls("a", { input: "x = 1" }), of, value: { type: "custom_tool_call" } };
+    const history = [
+      user([{ type: "x.item", of, value: item }, text("read"), { type: "x.part", of, value: part }]),
+      says({ type: "x.search", of, value: search }, custom),
+      result("a", "done"),
+    ];
+    expect(buildRequest(contextOf(history), { format }).input).toEqual([
+      item,
+      { type: "message", role: "user", content: [{ type: "input_text", text: "read" }, part] },
+      search,
+      { type: "custom_tool_call", call_id: "a", name: "read", input: "x = 1" },
+      { type: "custom_tool_call_output", call_id: "a", output: "done" },
+    ]);
+  });
+});

@@ -439,6 +439,7 @@ function render<Type extends AiSdkMediaType>(
 function renderAnswerBlock(block: AnswerBlock): Extract<AiSdkMessage, { role: "assistant" }>["content"] {
   if (block.type === "text") return [{ type: "text", text: block.text }];
   if (block.type === "thinking") return renderReasoning(block.block);
+  if (block.type === "opaque") return [block.value as unknown as AnswerPart];
   return [{ type: "tool-call", toolCallId: block.id, toolName: block.name, input: block.input }];
 }
 
@@ -471,11 +472,11 @@ function renderOutput<Type extends AiSdkMediaType>(
   if (only !== undefined && content.length === 1) return { type: "text", value: only };
   return {
     type: "content",
-    value: content.map((block): AiSdkText | AiSdkMedia<Type> =>
-      block.type === "text"
-        ? { type: "text", text: block.text }
-        : { type: pictureType, data: block.data, mediaType: block.mediaType },
-    ),
+    value: content.map((block): AiSdkText | AiSdkMedia<Type> => {
+      if (block.type === "text") return { type: "text", text: block.text };
+      if (block.type === "opaque") return block.value as unknown as AiSdkText;
+      return { type: pictureType, data: block.data, mediaType: block.mediaType };
+    }),
   };
 }
 
@@ -487,6 +488,7 @@ function picturesOfFailed({ callId, isError, content }: TurnResult): UserBlock[]
 }
 
 function renderUserBlock(block: UserBlock): Extract<AiSdkMessage, { role: "user" }>["content"][number] {
+  if (block.type === "opaque") return block.value as unknown as UserPart;
   return block.type === "text"
     ? { type: "text", text: block.text }
     : { type: "image", image: block.data, mediaType: block.mediaType };

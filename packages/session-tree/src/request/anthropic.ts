@@ -88,20 +88,25 @@ function renderTurn(turn: Turn): AnthropicMessage {
 /** "All content must be type `text` if `is_error` is true": pictures of such a result are added to `following`. */
 function renderResult(result: HealedResult, following: UserBlock[]): AnthropicToolResult {
   const { callId: tool_use_id, content } = result;
-  if (!result.isError) return { type: "tool_result", tool_use_id, content: content.map(renderContent) };
+  if (!result.isError)
+    return { type: "tool_result", tool_use_id, content: content.map(renderContent), ...result.opaque };
   const detached = detachImages(result);
   for (const block of detached.following) following.push(block);
-  return { type: "tool_result", tool_use_id, content: detached.texts, is_error: true };
+  const texts = detached.texts.map(renderContent);
+  return { type: "tool_result", tool_use_id, content: texts, is_error: true, ...result.opaque };
 }
 
 function renderContent(block: UserBlock): AnthropicContent {
   if (block.type === "text") return block;
+  if (block.type === "opaque") return block.value as AnthropicContent;
   return { type: "image", source: { type: "base64", media_type: block.mediaType, data: block.data } };
 }
 
 function renderAnswerBlock(block: AnswerBlock): AnthropicAnswerBlock {
   if (block.type === "text") return block;
-  if (block.type === "call") return { type: "tool_use", id: block.id, name: block.name, input: block.input };
+  if (block.type === "opaque") return block.value as AnthropicAnswerBlock;
+  if (block.type === "call")
+    return { type: "tool_use", id: block.id, name: block.name, input: block.input, ...block.opaque };
   const { thinking, thinkingSignature = "", redacted } = block.block;
   return redacted === true
     ? { type: "redacted_thinking", data: thinkingSignature }
@@ -113,7 +118,7 @@ function withoutTrailingSpace(messages: AnthropicMessage[]): AnthropicMessage[] 
   const last = messages.at(-1);
   const block = last?.content.at(-1);
   if (last?.role === "assistant" && block?.type === "text") {
-    last.content[last.content.length - 1] = { type: "text", text: trimmedEnd(block.text) };
+    last.content[last.content.length - 1] = { ...block, text: trimmedEnd(block.text) };
   }
   return messages;
 }

@@ -2,12 +2,14 @@ import type { SessionContext } from "../context/context.ts";
 import { SessionTreeError } from "../entry/error.ts";
 import {
   type AssistantMessage,
+  type ContentBlock,
   type ContextMessage,
   isRecord,
   messageText,
   type SystemMessage,
   type ThinkingBlock,
   type ToolDefinition,
+  type ToolResultMessage,
 } from "../entry/message.ts";
 import { wellFormed } from "./json.ts";
 
@@ -42,11 +44,35 @@ export interface RequestFormat<Request> {
   /** Writes the request. Pure, and turn by turn: a turn is written the same whatever follows it, but for the last one. */
   render(conversation: Conversation): Request;
   /**
-   * Takes out of a context what only this provider can say, before healing, which knows the common blocks alone, turns it
-   * into words; what was taken out is put back into the rendered request. Absent: such blocks become words.
+   * Returns what only this provider can say, as its API writes it: for a block the whole block, for a call or a result the
+   * fields beside the common ones. Undefined for everything else. Absent: such blocks become words, such fields are left out.
    */
+  opaque?(part: ContentBlock | ToolResultMessage, source: OpaqueSource): object | undefined;
+  /** @deprecated `opaque` takes its place. */
   carry?(context: SessionContext, model: SessionContext["model"]): Carried<Request>;
 }
+
+/** Origin of a block or a result that may be opaque. */
+export interface OpaqueSource {
+  /** The answer that holds the block; undefined for blocks of users and of results, and for results. */
+  answer: AssistantMessage | undefined;
+  /** The model that will read the request. */
+  model: SessionContext["model"];
+}
+
+/**
+ * A block that only one provider knows. Healing keeps it in its place: in an answer it counts as text, elsewhere as a
+ * picture, unless its own type is `text`.
+ */
+export interface OpaqueBlock {
+  type: "opaque";
+  /** The block as the provider's API writes it, in well-formed Unicode. */
+  value: Record<string, unknown>;
+}
+
+/** True for a text that the provider's API also writes as a text. */
+export const isTextBlock = (block: UserBlock | AnswerBlock): block is HealedText | OpaqueBlock =>
+  block.type === "text" || (block.type === "opaque" && block.value["type"] === "text");
 
 /** Text with something to read in it, well-formed Unicode. */
 export interface HealedText {
@@ -65,8 +91,8 @@ export interface HealedImage {
   data: string;
 }
 
-/** What a user turn or a tool result is made of. */
-export type UserBlock = HealedText | HealedImage;
+/** Block of a user turn or of a tool result. */
+export type UserBlock = HealedText | HealedImage | OpaqueBlock;
 
 /** A model's reasoning that may be sent back, untouched. */
 export interface HealedThinking {
@@ -80,16 +106,20 @@ export interface HealedCall {
   id: string;
   name: string;
   input: Record<string, unknown>;
+  /** Fields that only this provider knows, as its API writes them. */
+  opaque?: Record<string, unknown>;
 }
 
-/** What an assistant turn is made of: calls stand last, thinking never does. */
-export type AnswerBlock = HealedText | HealedThinking | HealedCall;
+/** Block of an assistant turn: calls are last, thinking never is. */
+export type AnswerBlock = HealedText | HealedThinking | HealedCall | OpaqueBlock;
 
 /** The one result of one call. Its content is never empty. */
 export interface HealedResult {
   callId: string;
   isError: boolean;
   content: UserBlock[];
+  /** Fields that only this provider knows, as its API writes them. */
+  opaque?: Record<string, unknown>;
 }
 
 /** One or more stored messages that a model reads as the user's. */

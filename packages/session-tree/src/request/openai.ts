@@ -1,6 +1,6 @@
 import { type AssistantMessage, isRecord, parsedItem, type ThinkingBlock } from "../entry/message.ts";
 import { anthropicFormat } from "./anthropic.ts";
-import type { AnswerBlock, HealedResult, HealedText, RequestFormat, Turn, UserBlock } from "./format.ts";
+import type { AnswerBlock, HealedCall, HealedResult, RequestFormat, Turn, UserBlock } from "./format.ts";
 import { detachImages } from "./request.ts";
 
 /** The part of a Chat Completions request that the conversation decides; the system prompt is its first message. */
@@ -69,33 +69,46 @@ function renderChatTurn(turn: Turn, messages: OpenaiChatMessage[]): void {
   if (said.length > 0) messages.push({ role: "user", content: renderContent(said) });
 }
 
+/** A refusal has a field of its own where nothing else was said; with other texts it is one of them. */
 function renderAnswer(blocks: AnswerBlock[]): OpenaiChatMessage {
-  const texts = blocks.filter((block) => block.type === "text");
-  const calls = blocks
-    .filter((block) => block.type === "call")
-    .map(({ id, name, input }) => ({
-      id,
-      type: "function" as const,
-      function: { name, arguments: JSON.stringify(input) },
-    }));
+  const texts = blocks.filter((block) => block.type === "text" || isRefusal(block));
+  const [first] = texts;
+  const refusal = texts.length === 1 && first && isRefusal(first) ? { refusal: textOf(first) } : undefined;
+  const calls = blocks.flatMap((block) => (block.type === "call" ? [renderCall(block)] : []));
   return {
     role: "assistant",
-    content: texts.length > 0 ? joined(texts) : null,
+    content: texts.length > 0 && !refusal ? joined(texts) : null,
+    ...refusal,
     ...(calls.length > 0 ? { tool_calls: calls } : {}),
   };
 }
 
-function renderContent(blocks: UserBlock[]): string | OpenaiChatPart[] {
-  const texts = blocks.filter((block) => block.type === "text");
-  if (texts.length === blocks.length) return joined(texts);
-  return blocks.map((block) =>
-    block.type === "text"
-      ? block
-      : { type: "image_url", image_url: { url: `data:${block.mediaType};base64,${block.data}` } },
-  );
+const isRefusal = (block: AnswerBlock): boolean =>
+  block.type === "opaque" && typeof block.value["refusal"] === "string";
+
+function textOf(block: UserBlock | AnswerBlock): string {
+  if (block.type === "text") return block.text;
+  const { text, refusal } = block.type === "opaque" ? block.value : {};
+  return String(text ?? refusal ?? "");
 }
 
-const joined = (texts: HealedText[]): string => texts.map(({ text }) => text).join("\n\n");
+/** A custom tool takes text instead of arguments. */
+function renderCall({ id, name, input, opaque }: HealedCall): OpenaiChatToolCall {
+  if (opaque?.["type"] === "custom" && typeof input["input"] === "string")
+    return { id, type: "custom", custom: { name, input: input["input"] } } as never;
+  return { id, type: "function", function: { name, arguments: JSON.stringify(input) } };
+}
+
+function renderContent(blocks: UserBlock[]): string | OpenaiChatPart[] {
+  if (blocks.every((block) => block.type === "text")) return joined(blocks);
+  return blocks.map((block) => {
+    if (block.type === "text") return block;
+    if (block.type === "opaque") return block.value as OpenaiChatPart;
+    return { type: "image_url", image_url: { url: `data:${block.mediaType};base64,${block.data}` } };
+  });
+}
+
+const joined = (texts: (UserBlock | AnswerBlock)[]): string => texts.map(textOf).join("\n\n");
 
 /** The part of a Responses request that the conversation decides. */
 export interface OpenaiResponsesRequest {
@@ -144,7 +157,8 @@ export const openaiResponsesFormat: RequestFormat<OpenaiResponsesRequest> = {
   acceptsThinking: (block, answer) => isResponsesAnswer(answer) && reasoningItem(block) !== undefined,
   render({ system, tools, turns }) {
     const input: OpenaiResponsesItem[] = [];
-    for (const turn of turns) renderResponsesTurn(turn, input);
+    const customCalls = new Set<string>();
+    for (const turn of turns) renderResponsesTurn(turn, input, customCalls);
     return {
       ...(system === undefined ? {} : { instructions: system }),
       input,
@@ -172,25 +186,46 @@ function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesIte
 const isSummaryText = (part: unknown): part is { type: "summary_text"; text: string } =>
   isRecord(part) && part["type"] === "summary_text" && typeof part["text"] === "string";
 
-function renderResponsesTurn(turn: Turn, input: OpenaiResponsesItem[]): void {
+/** @param customCalls ids of the calls of custom tools so far */
+function renderResponsesTurn(turn: Turn, input: OpenaiResponsesItem[], customCalls: Set<string>): void {
   if (turn.role === "assistant") {
-    for (const block of turn.content) renderAnswerBlock(block, input);
+    for (const block of turn.content) renderAnswerBlock(block, input, customCalls);
     return;
   }
   for (const result of turn.results) {
-    input.push({ type: "function_call_output", call_id: result.callId, output: renderOutput(result) });
+    const type = customCalls.has(result.callId) ? "custom_tool_call_output" : "function_call_output";
+    input.push({ type, call_id: result.callId, output: renderOutput(result) } as OpenaiResponsesItem);
   }
-  if (turn.content.length > 0) {
-    input.push({ type: "message", role: "user", content: turn.content.map(renderPart) });
+  let said: OpenaiResponsesPart[] | undefined;
+  for (const block of turn.content) {
+    if (block.type === "opaque" && !isPart(block.value)) {
+      input.push(block.value as OpenaiResponsesItem);
+      said = undefined;
+    } else if (said) said.push(renderPart(block));
+    else {
+      said = [renderPart(block)];
+      input.push({ type: "message", role: "user", content: said });
+    }
   }
 }
 
-function renderAnswerBlock(block: AnswerBlock, input: OpenaiResponsesItem[]): void {
+/** False for what is an item of its own. */
+const isPart = ({ type }: Record<string, unknown>): boolean => String(type).startsWith("input_");
+
+function renderAnswerBlock(block: AnswerBlock, input: OpenaiResponsesItem[], customCalls: Set<string>): void {
   if (block.type === "text") {
     input.push({ type: "message", role: "assistant", content: block.text });
+  } else if (block.type === "opaque") {
+    input.push(block.value as OpenaiResponsesItem);
   } else if (block.type === "call") {
     const { id: call_id, name } = block;
-    input.push({ type: "function_call", call_id, name, arguments: JSON.stringify(block.input) });
+    const { type, ...fields } = block.opaque ?? {};
+    const text = block.input["input"];
+    if (type === "custom_tool_call" && typeof text === "string") {
+      customCalls.add(call_id);
+      input.push({ type, call_id, name, input: text, ...fields } as never);
+    } else
+      input.push({ type: "function_call", call_id, name, arguments: JSON.stringify(block.input), ...fields });
   } else {
     const item = reasoningItem(block.block);
     if (item) input.push(item);
@@ -198,14 +233,12 @@ function renderAnswerBlock(block: AnswerBlock, input: OpenaiResponsesItem[]): vo
 }
 
 function renderOutput({ content }: HealedResult): string | OpenaiResponsesPart[] {
-  const texts = content.filter((block) => block.type === "text");
-  return texts.length === content.length
-    ? texts.map(({ text }) => text).join("\n\n")
-    : content.map(renderPart);
+  return content.every((block) => block.type === "text") ? joined(content) : content.map(renderPart);
 }
 
 function renderPart(block: UserBlock): OpenaiResponsesPart {
   if (block.type === "text") return { type: "input_text", text: block.text };
+  if (block.type === "opaque") return block.value as OpenaiResponsesPart;
   return { type: "input_image", image_url: `data:${block.mediaType};base64,${block.data}`, detail: "auto" };
 }
 

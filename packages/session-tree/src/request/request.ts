@@ -2,6 +2,7 @@ import type { SessionContext } from "../context/context.ts";
 import { SessionTreeError } from "../entry/error.ts";
 import {
   type AssistantMessage,
+  type ContentBlock,
   type ContextMessage,
   contentBlocks,
   isFailedAnswer,
@@ -18,6 +19,8 @@ import {
   type HealedResult,
   type HealedText,
   isBlank,
+  isTextBlock,
+  type OpaqueBlock,
   type PictureType,
   type RequestFormat,
   refuseEmptySchemas,
@@ -58,6 +61,7 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
     callIdLength,
     toolNameLength,
     acceptsThinking: (block, answer) => format.acceptsThinking(block, answer),
+    ...(format.opaque && { opaque: (part, source) => format.opaque?.(part, source) }),
   });
   if (turns.length === 0) {
     throw new SessionTreeError(
@@ -81,9 +85,9 @@ export const NO_OUTPUT = "(no output)";
 /** What the user says where a conversation begins with an answer. */
 export const OPENING = "(start of the conversation)";
 
-/** What healing needs to know of the request: the model it is for and the rules of the format. */
+/** The model of a request and the rules of its format. */
 export interface HealOptions
-  extends Pick<RequestFormat<unknown>, "callIdLength" | "toolNameLength" | "acceptsThinking"> {
+  extends Pick<RequestFormat<unknown>, "callIdLength" | "toolNameLength" | "acceptsThinking" | "opaque"> {
   /** Thinking of other models is left out; null: all of it. */
   model: SessionContext["model"];
 }
@@ -113,7 +117,7 @@ export function heal(
     const message = messages[index];
     if (!message) continue;
     if (message.role !== "assistant") {
-      const said = saidByUser(message);
+      const said = saidByUser(message, options);
       if (said.length > 0) append(userTurn(turns).content, said);
       continue;
     }
@@ -128,9 +132,10 @@ export function heal(
     const blocks = answerBlocks(message, {
       callId,
       toolNameLength: options.toolNameLength,
-      acceptsThinking: (block: ThinkingBlock) => sendsThinking && options.acceptsThinking(block, message),
+      acceptsThinking: (block) => sendsThinking && options.acceptsThinking(block, message),
+      opaque: (block) => opaqueValue(block, message, options),
     });
-    appendAnswer(turns, blocks, results.get(index));
+    appendAnswer(turns, blocks, results.get(index) ?? [], options);
   }
   return turns;
 }
@@ -159,10 +164,22 @@ function runningLoop(messages: readonly ContextMessage[]): number {
   return isRunning ? words + 1 : messages.length;
 }
 
+/** Opaque form of a block or a result in well-formed Unicode; undefined where it has none. */
+function opaqueValue(
+  part: ContentBlock | ToolResultMessage,
+  answer: AssistantMessage | undefined,
+  { opaque, model }: Pick<HealOptions, "opaque" | "model">,
+): Record<string, unknown> | undefined {
+  if (!opaque) return undefined;
+  const value = wellFormed(opaque(part, { answer, model }));
+  return isRecord(value) ? value : undefined;
+}
+
 function appendAnswer(
   turns: Turn[],
   blocks: AnswerBlock[],
-  recorded: (ToolResultMessage | undefined)[] = [],
+  recorded: readonly (ToolResultMessage | undefined)[],
+  options: HealOptions,
 ): void {
   if (blocks.length === 0) return;
   if (turns.length === 0) userTurn(turns).content.push({ type: "text", text: OPENING });
@@ -172,17 +189,24 @@ function appendAnswer(
 
   let position = 0;
   for (const block of blocks) {
-    if (block.type === "call") userTurn(turns).results.push(healedResult(block.id, recorded[position++]));
+    if (block.type === "call")
+      userTurn(turns).results.push(healedResult(block.id, recorded[position++], options));
   }
 }
 
-function healedResult(callId: string, recorded: ToolResultMessage | undefined): HealedResult {
+function healedResult(
+  callId: string,
+  recorded: ToolResultMessage | undefined,
+  options: HealOptions,
+): HealedResult {
   if (!recorded) return { callId, isError: true, content: [{ type: "text", text: NO_RESULT }] };
-  const content = healedContent(recorded);
+  const content = healedContent(recorded, options);
+  const opaque = opaqueValue(recorded, undefined, options);
   return {
     callId,
     isError: recorded.isError === true,
     content: content.length > 0 ? content : [{ type: "text", text: NO_OUTPUT }],
+    ...(opaque && { opaque }),
   };
 }
 
@@ -200,13 +224,13 @@ function append<Block>(list: Block[], added: readonly Block[]): void {
   for (const block of added) list.push(block);
 }
 
-/** What an answer's blocks need from the request around them. */
 interface AnswerOptions {
-  /** Gives the next call its id. */
+  /** Returns the id of the next call. */
   callId(id: unknown): string;
   toolNameLength: number;
-  /** Whether this block may be sent as it is. */
+  /** Returns whether this block may be sent as it is. */
   acceptsThinking(block: ThinkingBlock): boolean;
+  opaque(block: ContentBlock): Record<string, unknown> | undefined;
 }
 
 /**
@@ -224,18 +248,20 @@ function answerBlocks(answer: AssistantMessage, options: AnswerOptions): AnswerB
   let leftOut = false;
   let isWhole = true;
   for (const block of contentBlocks(answer)) {
-    if (block.type === "text") {
-      for (const text of healedText(block.text)) {
-        blocks.push(text);
-        textMoved ||= calls.length > 0;
-      }
-    } else if (block.type === "toolCall") {
+    const opaque = block.type === "thinking" ? undefined : options.opaque(block);
+    if (block.type === "toolCall") {
       calls.push({
         type: "call",
         id: options.callId(block.id),
         name: validToolName(block.name, options.toolNameLength),
         input: toolInput(block.arguments),
+        ...(opaque && { opaque }),
       });
+    } else if (opaque || block.type === "text") {
+      for (const said of healedBlock(block, opaque)) {
+        blocks.push(said as HealedText | OpaqueBlock);
+        textMoved ||= calls.length > 0;
+      }
     } else {
       leftOut ||= block.type !== "thinking";
       if (block.type !== "thinking") continue;
@@ -327,11 +353,11 @@ function pushTo(lists: Map<string, OpenCall[]>, key: string, call: OpenCall): vo
  * What a message says in the user's name. Nothing for answers, tool results and system messages, which a request
  * carries elsewhere, for runs that were kept out of the context, and for roles that nobody here knows.
  */
-function saidByUser(message: ContextMessage): UserBlock[] {
+function saidByUser(message: ContextMessage, options?: HealOptions): UserBlock[] {
   switch (message.role) {
     case "user":
     case "custom":
-      return healedContent(message);
+      return healedContent(message, options);
     case "bashExecution":
       return message.excludeFromContext ? [] : healedText(bashExecutionText(message));
     case "compactionSummary":
@@ -350,21 +376,20 @@ function healedText(text: unknown): { type: "text"; text: string }[] {
   return typeof text === "string" && !isBlank(text) ? [{ type: "text", text: text.toWellFormed() }] : [];
 }
 
-/**
- * The content of a user message, custom message or tool result, whatever a file says it is. Blocks of a type that
- * nobody here knows become a word, so that the model knows of the gap.
- */
-function healedContent(message: { content?: unknown }): UserBlock[] {
-  return contentBlocks(message).flatMap((block): UserBlock[] => {
-    if (block.type === "text") return healedText(block.text);
-    if (block.type === "image") return [healedImage(block)];
-    return [
-      {
-        type: "text",
-        text: TYPE_NAME.test(block.type) ? `[Content of type ${block.type} left out]` : "[Content left out]",
-      },
-    ];
-  });
+/** Content of a user message, custom message or tool result, whatever a file says it is. */
+function healedContent(message: { content?: unknown }, options?: HealOptions): UserBlock[] {
+  return contentBlocks(message).flatMap((block) =>
+    healedBlock(block, options && opaqueValue(block, undefined, options)),
+  );
+}
+
+/** A block as a request can carry it. A type that is unknown here becomes a word, so that the model knows of the gap. */
+function healedBlock(block: ContentBlock, opaque: Record<string, unknown> | undefined): UserBlock[] {
+  if (opaque) return [{ type: "opaque", value: opaque }];
+  if (block.type === "text") return healedText(block.text);
+  if (block.type === "image") return [healedImage(block)];
+  const name = TYPE_NAME.test(block.type) ? `Content of type ${block.type}` : "Content";
+  return [{ type: "text", text: `[${name} left out]` }];
 }
 
 const READABLE: ReadonlySet<string> = new Set<PictureType>([
@@ -419,9 +444,12 @@ const IMAGES_FOLLOW = "(see the images that follow)";
  * A result without its pictures, for where a provider reads only text in results, and what then stands after all
  * results instead: the pictures, named by their call.
  */
-export function detachImages(result: HealedResult): { texts: HealedText[]; following: UserBlock[] } {
-  const texts = result.content.filter((block) => block.type === "text");
-  const images = result.content.filter((block) => block.type === "image");
+export function detachImages(result: HealedResult): {
+  texts: (HealedText | OpaqueBlock)[];
+  following: UserBlock[];
+} {
+  const texts = result.content.filter(isTextBlock);
+  const images = result.content.filter((block) => !isTextBlock(block));
   if (images.length === 0) return { texts, following: [] };
   return {
     texts: texts.length > 0 ? texts : [{ type: "text", text: IMAGES_FOLLOW }],
