@@ -1,4 +1,5 @@
 // Assembles the one package that users install, from the doors, the command and the viewer.
+import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
@@ -42,11 +43,21 @@ function manifestFor(/** @type {string[]} */ doors) {
     { types: `./dist/${door}.d.ts`, default: `./dist/${door}.js` },
   ]);
   const schema = `./${basename(SCHEMA)}`;
+  const { stdout } = spawnSync("git", ["remote", "get-url", "origin"], { cwd: root, encoding: "utf8" });
   return {
     ...manifest,
+    ...repositoryOf(stdout?.trim() ?? ""),
     bin: { espalier: "dist/main.js" },
     exports: { ...Object.fromEntries(exports), [schema]: schema },
   };
+}
+
+/** Names the repository by the address of a remote, without what signs in there; nothing for a path of the machine. */
+export function repositoryOf(/** @type {string} */ remote) {
+  const [, host, path] =
+    /^(?:https:\/\/|ssh:\/\/)?(?:[^@/]*@)?([\w-]+(?:\.[\w-]+)+)(?::\d+)?[:/](.+?)\/?$/.exec(remote) ?? [];
+  if (host === undefined) return {};
+  return { repository: { type: "git", url: `git+https://${host}/${path}`, directory: "packages/espalier" } };
 }
 
 /** @returns {Record<string, string>} the source of each door, by the name of its file in `dist` */
