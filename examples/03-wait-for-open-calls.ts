@@ -1,6 +1,7 @@
 // Refuse to compact while a tool call has no result yet: somebody is still waiting for it.
+
 import assert from "node:assert/strict";
-import { defineExtension, type EngineError, type Entry } from "espalier";
+import { defineExtension, type Entry, type EspalierError } from "espalier";
 import { isMessage, toolCalls } from "espalier/extend";
 import { conversation } from "./conversation.ts";
 
@@ -26,7 +27,7 @@ const call = { type: "toolCall", id: "deploy-1", name: "deploy", arguments: {} }
 await session.appendMessages([{ role: "assistant", content: [call] }]);
 await assert.rejects(
   session.compact({ settings: { keepRecentTokens: 2_000 } }),
-  (error: EngineError) => error.code === "cancelled" && /deploy-1 has no result yet/.test(error.message),
+  (error: EspalierError) => error.code === "cancelled" && /deploy-1 has no result yet/.test(error.message),
 );
 
 await session.appendMessages([{ role: "toolResult", toolCallId: "deploy-1", content: "deployed" }]);

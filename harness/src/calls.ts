@@ -1,5 +1,6 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
@@ -9,7 +10,6 @@ import {
   message,
   type NewEntry,
   SessionTree,
-  SessionTreeError,
 } from "@espalier/session-tree";
 import { digestOfContext } from "./children/acting.ts";
 import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
@@ -68,7 +68,7 @@ async function scenario(
   const file = join(folder, `${name}.jsonl`);
   const acked: string[] = [];
   const typed = (error: unknown) => {
-    const isTyped = error instanceof SessionTreeError;
+    const isTyped = error instanceof EspalierError;
     findings.expect(
       isTyped,
       () => `${name} (${faulty.failed}): ${(error as Error)?.message ?? error} has no code.`,

@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { custom, type Entry, SessionTree, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { custom, type Entry, SessionTree } from "@espalier/session-tree";
 import { openPostgresStore } from "@espalier/store-postgres";
 import { SeededRandom } from "./harness.ts";
 import { type StoreName, storeNamed } from "./stores.ts";
@@ -42,7 +43,7 @@ export async function fillUp([home, file, count, size]: string[]): Promise<void>
       const [written] = (await session.append(entry)) as [Entry];
       writeSync(1, `${JSON.stringify({ id: written.id })}\n`);
     } catch (error) {
-      if (!(error instanceof SessionTreeError)) throw error;
+      if (!(error instanceof EspalierError)) throw error;
       writeSync(1, `${JSON.stringify({ code: error.code })}\n`);
     }
   }
@@ -94,7 +95,7 @@ export async function take([home, file]: string[]): Promise<void> {
       release = () => lease.release();
       writeSync(1, "won\n");
     } catch (error) {
-      if (!(error instanceof SessionTreeError)) throw error;
+      if (!(error instanceof EspalierError)) throw error;
       writeSync(1, `${error.code}\n`);
     }
   }

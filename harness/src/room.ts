@@ -1,15 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { nodeFileCalls } from "@espalier/jsonl-stream/node";
-import {
-  custom,
-  type Entry,
-  type NewEntry,
-  type SessionStore,
-  SessionTree,
-  SessionTreeError,
-} from "@espalier/session-tree";
+import { custom, type Entry, type NewEntry, type SessionStore, SessionTree } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { Child } from "./children.ts";
 import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
@@ -213,8 +207,7 @@ async function refused(
     findings.fault(`${what}: an append was acknowledged.`);
   } catch (error) {
     findings.count("refused");
-    const isTyped =
-      error instanceof SessionTreeError && (code ? error.code === code : REFUSALS.has(error.code));
+    const isTyped = error instanceof EspalierError && (code ? error.code === code : REFUSALS.has(error.code));
     findings.expect(isTyped, () => `${what}: ${(error as Error).message}`);
   }
 }

@@ -15,7 +15,7 @@ const LEAF = "leaf";
  * The entry that somebody names: by its id, its label (`@label` or the bare label), the words `start` and `leaf`, or
  * the beginning of its id. Ids go before labels, labels before words, words before beginnings.
  * @returns null for the place before the first entry
- * @throws CommandError `ambiguous`, SessionTreeError `unknown-entry` (which names near ids)
+ * @throws CommandError `ambiguous`, EspalierError `unknown-entry` (which names near ids)
  */
 export function entryNamed(session: Session, reference: string): string | null {
   const { tree } = session;

@@ -19,12 +19,12 @@ import {
   sessionOptionsOf,
   settleTail,
 } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   type SessionIssue,
   type SessionRef,
   type SessionStore,
-  SessionTreeError,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { chainOf, type Summarizer } from "@espalier/summarizer";
@@ -148,7 +148,7 @@ export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
  * that no other session has. In a store a name, too. Of a session and its sub-agents, whose ids begin with its own, it is
  * the session.
  *
- * @throws CommandError `not-found` where several sessions have such an id; SessionTreeError `ambiguous`, and what keeps
+ * @throws CommandError `not-found` where several sessions have such an id; EspalierError `ambiguous`, and what keeps
  *   the store from being read
  */
 export async function sessionNamed(store: SessionStore | undefined, word: string): Promise<SessionRef> {
@@ -157,8 +157,8 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   for (const ref of [{ id: word }, ...(store ? [{ file: word }] : [])])
     if (await isThere(storeInUse({ store }), ref)) return ref;
   const begun: ListedSession[] = [];
-  let unreadable: SessionTreeError | undefined;
-  const onSkipped = (_place: string, error: SessionTreeError) => {
+  let unreadable: EspalierError | undefined;
+  const onSkipped = (_place: string, error: EspalierError) => {
     unreadable ??= error;
   };
   if (word !== "")
@@ -186,7 +186,7 @@ async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
     await (await store.open(ref, "read")).close();
     return true;
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    if (error instanceof EspalierError && error.code === "not-found") return false;
     throw error;
   }
 }

@@ -127,7 +127,7 @@ export class Output {
   /**
    * Writes all of a text or nothing: the first piece is handed over when the last one is there, since what makes the pieces
    * may fail at any of them.
-   * @throws what making a piece throws; InteropError `no-room` where the rest of a long text cannot be kept
+   * @throws what making a piece throws; EspalierError `no-room` where the rest of a long text cannot be kept
    */
   async writeWhole(pieces: Iterable<string>): Promise<void> {
     const kept = new WaitingText();

@@ -1,5 +1,5 @@
-import { EngineError, fillMessage, type MessageDraft } from "@espalier/engine";
-import { bytesView, parseLine, scanLines } from "@espalier/jsonl-stream";
+import { fillMessage, type MessageDraft } from "@espalier/engine";
+import { bytesView, EspalierError, parseLine, scanLines } from "@espalier/jsonl-stream";
 import type { MessageEntry, NewEntry, SessionContext, StoredMessage } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
@@ -52,7 +52,7 @@ export function filledMessages(
       said.push(entry.message);
       return entry;
     } catch (error) {
-      if (error instanceof EngineError) throw badLine(lineNumber, error.message, error);
+      if (error instanceof EspalierError) throw badLine(lineNumber, error.message, error);
       throw error;
     }
   });

@@ -24,7 +24,7 @@ const CHUNK = 1 << 16;
  * Writes an export to a file of mode 0600, all of it or nothing. An older export gives way to it; a session does not.
  *
  * @param pieces text, and how many entries it holds
- * @throws CommandError `exists`; JsonlError `not-found`, `short-write`, `write-failed`
+ * @throws CommandError `exists`; EspalierError `not-found`, `short-write`, `write-failed`
  */
 export function writeExport(path: string, pieces: Generator<string, number>): WrittenExport {
   const file = resolve(path);

@@ -1,6 +1,5 @@
 import { readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
-import { CompactionError } from "@espalier/compaction";
 import {
   createSession,
   type MessageDraft,
@@ -10,6 +9,7 @@ import {
   type Session,
 } from "@espalier/engine";
 import { fromAiSdk } from "@espalier/interop";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { compaction, isMessage, modelChange, type StoredMessage, toolCalls } from "@espalier/session-tree";
 import type { Findings } from "../harness.ts";
 import { SeededRandom } from "../harness.ts";
@@ -160,7 +160,7 @@ class Life {
     try {
       return await this.#client(this.#session, this.#model);
     } catch (error) {
-      if (!(error instanceof CompactionError)) {
+      if (!(error instanceof EspalierError)) {
         this.#findings.fault(`${this.#when}: ${(error as Error).message}`.slice(0, 600));
         this.#findings.count("refused");
       } else this.#findings.count(`too large: ${error.code}`);
@@ -243,7 +243,7 @@ class Life {
     try {
       if ((await this.#session.compact()).eligible) this.#findings.count("compactions");
     } catch (error) {
-      if (!(error instanceof CompactionError)) throw error;
+      if (!(error instanceof EspalierError)) throw error;
       this.#findings.count(`not compacted: ${error.code}`);
     }
   }

@@ -10,6 +10,7 @@ import {
   turnEnd,
   turnStart,
 } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
   type ContextMessage,
@@ -20,7 +21,7 @@ import {
   type NewEntry,
   type ToolCallBlock,
 } from "@espalier/session-tree";
-import { AgentError, MaxIterations } from "./agent-error.ts";
+import { MaxIterations } from "./agent-error.ts";
 import {
   type AgentEvent,
   type AgentListener,
@@ -131,11 +132,11 @@ export class Agent {
    * Says something to the model and goes on until it has answered. While a run is going on, the text is kept and
    * delivered in order. Null for a text that was queued, and for a run that was aborted before there was an answer.
    *
-   * @throws AgentError `bad-input`, `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
+   * @throws EspalierError `bad-input`, `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
    */
   async run(userMessage: string, options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (isBlank(userMessage))
-      throw new AgentError("bad-input", "The prompt is blank, and no provider takes one; say something.");
+      throw new EspalierError("bad-input", "The prompt is blank, and no provider takes one; say something.");
     const said = { role: "user" as const, content: userMessage, timestamp: Date.now() };
     if (!this.isRunning) return this.#work(options, message.of({ message: said }));
     await this.#queue.add(userMessage);
@@ -146,7 +147,7 @@ export class Agent {
   /** Goes on from where the conversation stands, without saying anything. Null when the last word is an answer. */
   async continue(options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (!this.isRunning) return this.#work(options);
-    throw new AgentError("busy", "A run is going on; wait for it or abort it.");
+    throw new EspalierError("busy", "A run is going on; wait for it or abort it.");
   }
 
   /**

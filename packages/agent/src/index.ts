@@ -1,5 +1,5 @@
 export { Agent, createAgent } from "./agent.ts";
-export { AgentError, type AgentErrorCode, MaxIterations } from "./agent-error.ts";
+export { MaxIterations } from "./agent-error.ts";
 export { type AnthropicModelOptions, anthropicModel, DEFAULT_MODEL } from "./anthropic-model.ts";
 export type { AgentEvent, AgentListener, AgentOptions, RunOptions, SummaryWriter } from "./limits.ts";
 export type { Model, ModelEvent, StreamOptions } from "./model.ts";

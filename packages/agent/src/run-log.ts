@@ -1,4 +1,5 @@
 import type { Session } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   createId,
@@ -14,7 +15,6 @@ import {
   type ToolCallBlock,
   toolCalls,
 } from "@espalier/session-tree";
-import { AgentError } from "./agent-error.ts";
 
 /** What a run writes: each entry under the one before, whatever others append between. */
 export class RunLog {
@@ -39,7 +39,7 @@ export class RunLog {
 
   /**
    * Where somebody went elsewhere meanwhile, the entries go to where the run was, and nobody is dragged back there.
-   * @throws AgentError `moved` in that case, when the entries are in the log; SessionTreeError
+   * @throws EspalierError `moved` in that case, when the entries are in the log; EspalierError
    */
   async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
     const [first, ...rest] = drafts;
@@ -56,7 +56,7 @@ export class RunLog {
     if (!isHere) {
       const message =
         "Somebody went to another place of the session during the run; what came is where it was asked for. Go back there to go on.";
-      throw new AgentError("moved", message);
+      throw new EspalierError("moved", message);
     }
     if (this.#place !== undefined) this.#place = appended.at(-1)!.id;
     return appended;

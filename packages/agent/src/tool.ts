@@ -9,7 +9,7 @@ import {
   type ToolResultMessage,
   toolCalls,
 } from "@espalier/session-tree";
-import { type FileTool, SummarizerError } from "@espalier/summarizer";
+import { type FileTool, isSummaryError } from "@espalier/summarizer";
 
 /** What a tool gives back. */
 export interface ToolOutput {
@@ -139,6 +139,6 @@ export function untilAborted<Result>(
 
 /** Whether an error says no more than that the signal came. */
 export function isAbort(error: unknown, signal: AbortSignal): boolean {
-  const isTold = error instanceof SummarizerError && error.code === "aborted";
+  const isTold = isSummaryError(error) && error.code === "aborted";
   return signal.aborted && (error === signal.reason || isTold);
 }

@@ -1,20 +1,16 @@
 import { setTimeout as delay } from "node:timers/promises";
-import {
-  CompactionError,
-  type CompactionSettings,
-  isContextOverflow,
-  shouldCompact,
-} from "@espalier/compaction";
+import { type CompactionSettings, isContextOverflow, shouldCompact } from "@espalier/compaction";
 import { type Session, sentEntry, toolResult } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantBlock,
   type AssistantMessage,
   buildRequest,
   contextEdit,
   type Entry,
+  isLogError,
   message,
   type SessionContext,
-  SessionTreeError,
   type ToolCallBlock,
   type ToolResultMessage,
 } from "@espalier/session-tree";
@@ -47,7 +43,7 @@ interface Turn {
  * One request, its answer, and what follows from it.
  *
  * @param overflows in a row before this one
- * @throws AgentError `overflow`, `moved`; what `session.prepareRequest` throws
+ * @throws EspalierError `overflow`, `moved`; what `session.prepareRequest` throws
  */
 export async function takeTurn(stage: TurnStage, overflows: number, signal: AbortSignal): Promise<Turn> {
   const { options, log, tell } = stage;
@@ -163,7 +159,7 @@ const isWhole = ({ stopReason }: AssistantMessage): boolean =>
  * costs no answer: the reason is logged and returned, and the next request tries again. Undefined where all went well,
  * or nothing is due.
  *
- * @throws SessionTreeError when the log cannot be written
+ * @throws EspalierError when the log cannot be written
  */
 async function compactAfter(
   session: Session,
@@ -178,7 +174,7 @@ async function compactAfter(
     else await session.compact({ ...options, reason, willRetry: false });
     return undefined;
   } catch (error) {
-    if (!(error instanceof Error) || error instanceof SessionTreeError) throw error;
+    if (!(error instanceof Error) || isLogError(error)) throw error;
     session.log.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
     return error.message;
   }
@@ -188,7 +184,7 @@ async function compactAfter(
  * What makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is
  * compacted. Once: after `overflows` in a row there is nothing left that could help.
  *
- * @throws CompactionError `auto-off` when nothing may compact by itself; AgentError `overflow` when nothing can shrink
+ * @throws EspalierError `auto-off` when nothing may compact by itself; `overflow` when nothing can shrink
  */
 async function recoverFromOverflow(
   session: Session,
@@ -199,7 +195,7 @@ async function recoverFromOverflow(
 ): Promise<void> {
   if (failed.overflows > 0) throw stillTooLong(failed.answer, breakdownOf(session, limits));
   if (!limits.settings.autoCompact) {
-    throw new CompactionError(
+    throw new EspalierError(
       "auto-off",
       "The request was too long for the model, and nothing may compact by itself; compact by hand, or use a model with a larger window.",
     );

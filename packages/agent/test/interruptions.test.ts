@@ -1,7 +1,8 @@
 import { type AgentEvent, createAgent, INTERRUPTED, type Model, NOT_RUN, QUEUED } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
 import { createSession, defineExtension, openSession } from "@espalier/engine";
-import { isCustom, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { isCustom } from "@espalier/session-tree";
 import { extractiveSummarizer } from "@espalier/summarizer";
 import {
   brokenReply,
@@ -261,7 +262,7 @@ test("what an append could not deliver still waits, also for the process that op
   await agent.run("Second?");
   agent.abort();
   await run;
-  session.core.prepareWith(() => Promise.reject(new SessionTreeError("write-failed", "The disk is full.")));
+  session.core.prepareWith(() => Promise.reject(new EspalierError("write-failed", "The disk is full.")));
   await expect(agent.run("Third?")).rejects.toThrow("The disk is full.");
   expect(agent.queued.length).toBe(1);
   await session.close();

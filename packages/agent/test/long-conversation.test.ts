@@ -158,7 +158,7 @@ test("a second overflow in a row is an error that lists what cannot shrink", asy
     ] as never);
   }
   const failure = await agent.run("And once more?").catch((error) => error);
-  expect(failure).toMatchObject({ name: "AgentError", code: "overflow" });
+  expect(failure).toMatchObject({ name: "EspalierError", code: "overflow" });
   expect(Object.keys(failure.breakdown)).toEqual([
     "systemAndTools",
     "newestUserMessage",

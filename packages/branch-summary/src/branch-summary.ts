@@ -75,7 +75,7 @@ const SUMMARY_SHARE = 0.5;
 const SMALLEST_LIMIT = 2_000;
 
 /**
- * Summarises the entries of a branch. Writes nothing; the answer is valid, or this throws a `SummarizerError`.
+ * Summarises the entries of a branch. Writes nothing; the answer is valid, or this throws an `EspalierError`.
  */
 export async function generateBranchSummary(
   entries: readonly Entry[],
@@ -163,7 +163,7 @@ export interface BranchEntries {
  * @param session a tree, or something that has one
  * @param oldLeafId the leaf that is left; null leaves nothing behind
  * @param targetId where one goes; null is before the first entry
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function collectEntriesForBranchSummary(
   session: Tree | { readonly tree: Tree },

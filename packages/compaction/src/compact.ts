@@ -1,15 +1,16 @@
+import type { FailedAttempt } from "@espalier/jsonl-stream";
 import type { ContextMessage, Usage } from "@espalier/session-tree";
+import type { SummaryError } from "@espalier/summarizer";
 import {
   addUsage,
-  type FailedAttempt,
   fileLists,
   type RequestSummaryOptions,
   renderTranscript,
   requestSummary,
   SUMMARY_SECTIONS,
-  SummarizerError,
   type SummaryAnswer,
   type SummaryRequest,
+  summaryError,
   toSummarizerError,
 } from "@espalier/summarizer";
 import { type CompactionPreparation, type OmittedEntries, omittedEntries } from "./compaction-plan.ts";
@@ -43,7 +44,7 @@ export interface CompactResult {
  * Carries out a plan: asks for the summary of the history and, when a turn is cut, at the same time for that of its
  * beginning; joins them; adds what stands beside the prose. Writes nothing.
  *
- * @throws SummarizerError with all that was billed; one part failing fails the whole
+ * @throws SummaryError with all that was billed; one part failing fails the whole
  */
 export async function compact(
   preparation: CompactionPreparation,
@@ -110,7 +111,7 @@ async function askParts(
   const failure = new AbortController();
   const stop = signal ? AbortSignal.any([signal, failure.signal]) : failure.signal;
   const answers = new Map<SummaryPart, SummaryAnswer>();
-  const errors: SummarizerError[] = [];
+  const errors: SummaryError[] = [];
   const lanes = Math.max(1, Math.floor(concurrency / parts.length));
   const ask = async (part: SummaryPart) => {
     if (failure.signal.aborted) return;
@@ -154,10 +155,10 @@ function inStyle(request: SummaryRequest, { style }: CompactionPreparation): Sum
 }
 
 /** The first error, with what the other parts were billed for nothing. */
-function withBills(errors: readonly SummarizerError[], answers: readonly SummaryAnswer[]): SummarizerError {
+function withBills(errors: readonly SummaryError[], answers: readonly SummaryAnswer[]): SummaryError {
   const first = errors[0]!;
   const bills = [...errors.map(({ usage }) => usage), ...answers.map(billOf)];
-  return new SummarizerError(first.code, first.message, {
+  return summaryError(first.code, first.message, {
     cause: first.cause ?? first,
     attempts: errors.flatMap(({ attempts }) => attempts),
     usage: bills.reduce<Usage | undefined>((sum, bill) => addUsage(sum, bill), undefined),
@@ -174,7 +175,7 @@ const DEFAULT_MAX_OUTPUT = 13_107;
 
 /**
  * Asks for a summary of a conversation's older part: with the summarization prompt, or, given a previous summary, with
- * the update prompt. The answer is valid, or this throws a `SummarizerError`.
+ * the update prompt. The answer is valid, or this throws an `EspalierError`.
  */
 export function generateSummary(
   messages: readonly ContextMessage[],

@@ -77,8 +77,6 @@ export {
 export type { CompactionInTheMaking, OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
 export { shouldCompact, tokenBudget, trustedTokens } from "./policy.ts";
 export {
-  CompactionError,
-  type CompactionErrorCode,
   type CompactionSettings,
   DEFAULT_COMPACTION_SETTINGS,
   thresholdOf,

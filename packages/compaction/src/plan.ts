@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type Entry, estimateTokens } from "@espalier/session-tree";
 import type { CompactionPlan, CompactionPreparation } from "./compaction-plan.ts";
 import {
@@ -10,12 +11,7 @@ import {
   systemInForce,
 } from "./cut.ts";
 import { messagesOf, type PlanConditions, planAt, sizesUnder, total } from "./plan-at.ts";
-import {
-  CompactionError,
-  type CompactionSettings,
-  DEFAULT_COMPACTION_SETTINGS,
-  thresholdOf,
-} from "./settings.ts";
+import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 import { plannedSummary } from "./summary-text.ts";
 
 /** What a plan can be told besides path and settings; see {@link PlanConditions}. */
@@ -25,7 +21,7 @@ export type PrepareOptions = Partial<Omit<PlanConditions, "settings">>;
  * Plans a compaction of a path (root first; the end of one, from the first kept entry on, is enough): what is
  * summarised, what stays, and what of that has to be shortened so that the next request fits. Pure: no model is asked.
  *
- * @throws CompactionError `irreducible` when system prompt, tools and the newest user message alone exceed the window
+ * @throws EspalierError `irreducible` when system prompt, tools and the newest user message alone exceed the window
  */
 export function prepareCompaction(
   entries: readonly Entry[],
@@ -82,7 +78,7 @@ function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate 
     newestUserMessage: total(newest?.messages ?? [], estimate),
     contextWindow: settings.contextWindow,
   };
-  return new CompactionError(
+  return new EspalierError(
     "irreducible",
     `System prompt and tools (${breakdown.systemAndTools} tokens) and the newest user message (${breakdown.newestUserMessage}) do not fit into a window of ${breakdown.contextWindow} tokens; use a model with a larger window.`,
     { breakdown },

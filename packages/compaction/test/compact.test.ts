@@ -1,6 +1,7 @@
 import { compact, HISTORY_SECTIONS, TURN_PREFIX_SECTIONS } from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { Usage } from "@espalier/session-tree";
-import { SummarizerError, type SummaryRequest } from "@espalier/summarizer";
+import type { SummaryRequest } from "@espalier/summarizer";
 import { failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
 import { PathBuilder, planned, words } from "./build-path.ts";
@@ -157,11 +158,11 @@ describe("a part that fails", () => {
       if (purpose === "history") return failingAnswer("bad-request", billed(10));
       await new Promise<void>((resolve) => signal!.addEventListener("abort", () => resolve()));
       aborted = true;
-      throw new SummarizerError("aborted", "The summary was aborted.", { usage: billed(100) });
+      throw new EspalierError("aborted", "The summary was aborted.", { usage: billed(100) });
     });
     const failure = await compact(splitTurn(), { summarizer }).catch((error: unknown) => error);
     expect(aborted).toBe(true);
-    expect(failure).toBeInstanceOf(SummarizerError);
+    expect(failure).toBeInstanceOf(EspalierError);
     expect(failure).toMatchObject({ code: "bad-request", usage: { input: 110, cost: { total: 110 } } });
   });
 
@@ -184,7 +185,7 @@ describe("a part that fails", () => {
     };
     const failure = await compact(splitTurn(), { summarizer }).catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: "failed", usage: { input: 12 } });
-    expect((failure as SummarizerError).message).toContain("no connection");
+    expect((failure as EspalierError).message).toContain("no connection");
   });
 
   test("does not start the next one where they are asked one by one", async () => {

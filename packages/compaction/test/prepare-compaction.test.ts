@@ -1,4 +1,5 @@
-import { CompactionError, joinSummary, prepareCompaction } from "@espalier/compaction";
+import { joinSummary, prepareCompaction } from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextMessage, messageText } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import { PathBuilder, planned, words } from "./build-path.ts";
@@ -247,10 +248,10 @@ test("an error of the plan names what it needs, as data", () => {
     try {
       return prepareCompaction(path.entries, {}, { overheadTokens: 9_000 });
     } catch (error) {
-      return error as CompactionError;
+      return error as EspalierError;
     }
   })();
-  expect(failure).toBeInstanceOf(CompactionError);
+  expect(failure).toBeInstanceOf(EspalierError);
   expect(failure).toMatchObject({
     code: "irreducible",
     breakdown: { systemAndTools: 9_000, newestUserMessage: 300_000, contextWindow: 200_000 },

@@ -15,7 +15,6 @@ export {
 } from "./compaction/policies.ts";
 export type { CompactionRequest, PolicyComparison, RequestExtras } from "./compaction/request.ts";
 export { resolveSummarizer } from "./compaction/summarizers.ts";
-export { EngineError, type EngineErrorCode, type EngineErrorOptions } from "./engine-error.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {
   defineExtension,

@@ -2,7 +2,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { copySession, createSession, deleteSession, openSession } from "@espalier/engine";
-import { memoryStore, type SessionLog, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { failingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import { afterAll, beforeEach, expect, test } from "vitest";
@@ -159,7 +160,7 @@ test("an opening that fails holds nothing", async () => {
 
 test("a lease that cannot be had for no known reason is an error, whatever is done about others who write", async () => {
   const near = fileStore({ home });
-  const refused = new SessionTreeError("busy", "Somebody writes it; nobody knows who.");
+  const refused = new EspalierError("busy", "Somebody writes it; nobody knows who.");
   const closed: string[] = [];
   const watched = (log: SessionLog): SessionLog =>
     new Proxy(log, {

@@ -1,7 +1,7 @@
 import { type Policy, tokenBudget } from "@espalier/compaction";
 import type { Extension } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { isMessage } from "@espalier/session-tree";
-import { SummarizerError } from "@espalier/summarizer";
 import {
   callingAnswer,
   cutOffAnswer,
@@ -204,7 +204,7 @@ describe("with a fallback", () => {
     const { session } = await plant({ turns: 20, summarizer, fallback: true });
     const before = bytesOf(session);
     const running = session.compact({ signal: AbortSignal.timeout(20) });
-    await expect(running).rejects.toBeInstanceOf(SummarizerError);
+    await expect(running).rejects.toBeInstanceOf(EspalierError);
     expect(addedSince(session, before)).toEqual([]);
   });
 });
@@ -260,7 +260,7 @@ describe("a number that JSON cannot hold", () => {
   });
 
   test("in the usage of a call that failed does not hide why it failed", async () => {
-    const error = new SummarizerError("unauthorized", "no", { usage: { ...billed(10), output: Number.NaN } });
+    const error = new EspalierError("unauthorized", "no", { usage: { ...billed(10), output: Number.NaN } });
     const { session, store } = await plant({ summarizer: scriptedSummarizer({ error }), fallback: false });
     const before = bytesOf(session);
     await expect(session.compact()).rejects.toMatchObject({ code: "unauthorized" });

@@ -1,5 +1,6 @@
 import type { BeforeForkEvent } from "@espalier/branch-summary";
-import { defineExtension, EngineError, type Extension, openSession } from "@espalier/engine";
+import { defineExtension, type Extension, openSession } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { branchSummary } from "@espalier/session-tree";
 import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { describe, expect, test } from "vitest";
@@ -78,7 +79,7 @@ describe("before a branch is left", () => {
         () => undefined,
         (thrown: unknown) => thrown,
       );
-      expect(error).toBeInstanceOf(EngineError);
+      expect(error).toBeInstanceOf(EspalierError);
       expect(error).toMatchObject({ code: "cancelled", by: "cautious", reason: "not now" });
       expect((error as Error).message).toBe(`The ${what} was cancelled by cautious: not now`);
     };

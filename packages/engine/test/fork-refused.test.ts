@@ -23,7 +23,7 @@ it.each([
     const out = join(folder, "fork.jsonl");
     writeFileSync(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
     const session = await openSession({ file }, { mode: "read", home: folder });
-    await expect(session.fork("u1", { out })).rejects.toMatchObject({ name: "SessionTreeError", code });
+    await expect(session.fork("u1", { out })).rejects.toMatchObject({ name: "EspalierError", code });
     expect(existsSync(out)).toBe(false);
     await session.close();
   } finally {

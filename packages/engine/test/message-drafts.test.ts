@@ -1,5 +1,6 @@
-import { createSession, EngineError, type MessageDraft, type Session } from "@espalier/engine";
+import { createSession, type MessageDraft, type Session } from "@espalier/engine";
 import { fromAiSdk, fromAnthropic, fromOpenaiChat, fromOpenaiResponses } from "@espalier/interop";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
   anthropicFormat,
@@ -21,10 +22,10 @@ async function refusal(session: Session, draft: unknown): Promise<string> {
     () => undefined,
     (thrown: unknown) => thrown,
   );
-  expect(error).toBeInstanceOf(EngineError);
+  expect(error).toBeInstanceOf(EspalierError);
   expect(error).toMatchObject({ code: "bad-input" });
   expect(session.getEntries()).toHaveLength(before);
-  return (error as EngineError).message;
+  return (error as EspalierError).message;
 }
 
 describe("a prompt that says nothing is refused when it is appended", () => {

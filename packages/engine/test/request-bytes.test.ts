@@ -1,5 +1,5 @@
-import { CompactionError } from "@espalier/compaction";
 import { type Extension, type MessageDraft, POLICY_NAMES, type Session } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { anthropicFormat, buildRequest, isMessage } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/summarizer/testing";
 import fc from "fast-check";
@@ -134,7 +134,7 @@ describe("what cannot be helped is a typed error, and nothing goes out", () => {
     await session.appendMessages(shown("a large picture", 2 * MOST).slice(0, 1));
     const before = bytesOf(session);
     await expect(session.prepareRequest()).rejects.toMatchObject({
-      name: "CompactionError",
+      name: "EspalierError",
       code: "over-bytes",
       message: expect.stringContaining("requestBytes"),
       breakdown: { newestUserMessage: expect.any(Number), requestBytes: MOST },
@@ -216,7 +216,7 @@ test("property: whatever the sizes, what goes out is within both budgets, or the
           expect(context.tokens).toBeLessThanOrEqual(contextWindow);
           sent++;
         } catch (error) {
-          expect(error).toBeInstanceOf(CompactionError);
+          expect(error).toBeInstanceOf(EspalierError);
         }
         // Throws where what stood in the log has changed.
         addedSince(session, before);

@@ -12,7 +12,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   DEFAULT_SETTINGS,
-  EngineError,
   openTrust,
   resolvePolicy,
   resolveSettings,
@@ -25,6 +24,7 @@ import {
   sessionOptionsOf,
   settingsJsonSchema,
 } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 
@@ -61,14 +61,14 @@ async function originOf(key: SettingsKey, sources: SettingsSources = {}) {
 }
 
 /** What resolving fails with. */
-async function problem(sources: SettingsSources = {}): Promise<EngineError> {
+async function problem(sources: SettingsSources = {}): Promise<EspalierError> {
   const error = await resolved(sources).then(
     () => undefined,
     (thrown: unknown) => thrown,
   );
-  expect(error).toBeInstanceOf(EngineError);
-  expect((error as EngineError).code).toBe("settings");
-  return error as EngineError;
+  expect(error).toBeInstanceOf(EspalierError);
+  expect((error as EspalierError).code).toBe("settings");
+  return error as EspalierError;
 }
 
 it("repeats no key that was given as a value, as a name, or in a file that cannot be read", async () => {
@@ -354,9 +354,9 @@ describe("sizes", () => {
           const written = Object.values(sizes);
           const flags = { ...sizes, contextWindow } as Partial<Settings>;
           const answer = await resolved({ flags, model: "the-model" }).catch(
-            (error: unknown) => error as EngineError,
+            (error: unknown) => error as EspalierError,
           );
-          if (answer instanceof EngineError) {
+          if (answer instanceof EspalierError) {
             expect(written.some((value) => value >= contextWindow)).toBe(true);
             expect(answer.message).toContain("the-model");
             return;

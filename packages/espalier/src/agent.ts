@@ -1,7 +1,6 @@
 // The reference agent: one turn, readable from top to bottom.
 export {
   Agent,
-  AgentError,
   type AgentEvent,
   type AgentOptions,
   createAgent,

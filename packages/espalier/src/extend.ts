@@ -12,7 +12,6 @@ export {
 } from "@espalier/branch-summary";
 export {
   type CompactionDetails,
-  CompactionError,
   type CompactionPlan,
   type CompactionPreparation,
   type CompactionSettings,
@@ -73,7 +72,6 @@ export {
   type SessionLease,
   type SessionListing,
   type SessionLog,
-  SessionTreeError,
   sessionInfo,
   settingsAlong,
   type Turn,
@@ -86,7 +84,6 @@ export {
   type FileTool,
   fileTools,
   renderTranscript,
-  SummarizerError,
   type SummaryAnswer,
   type SummaryRequest,
   type TokenEstimator,

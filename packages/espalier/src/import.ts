@@ -11,7 +11,6 @@ export {
   fromOpenaiChat,
   fromOpenaiResponses,
   type ImportIssue,
-  InteropError,
   nativeFormats,
   piImporter,
   type SessionImporter,

@@ -1,4 +1,5 @@
 // The door of agents and programs: sessions, what a model reads of them, and the parts to choose from.
+
 export { findCutPoint, tokenBudget } from "@espalier/compaction";
 export { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";
 export {
@@ -12,7 +13,6 @@ export {
   defineExtension,
   deleteSession,
   diagnose,
-  EngineError,
   type EspalierApi,
   type Extension,
   type ForkOptions,
@@ -40,6 +40,7 @@ export {
   sentEntry,
   statsOf,
 } from "@espalier/engine";
+export { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 export {
   anthropicFormat,
   buildRequest,

@@ -29,7 +29,6 @@ export {
   type OffloadResult,
   type OffloadStorage,
   offloadIfNeeded,
-  PolicyError,
   type PressureLevel,
   queryHistory,
   queryHistoryAnthropicTool,

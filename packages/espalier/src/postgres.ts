@@ -7,7 +7,6 @@ export {
   migratePostgres,
   openPostgresStore,
   type PostgresStore,
-  PostgresStoreError,
   poolDatabase,
   postgresStore,
 } from "@espalier/store-postgres";

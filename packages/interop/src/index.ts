@@ -41,7 +41,7 @@ export type {
   SourceFile,
   Surroundings,
 } from "./import/draft.ts";
-export { ALONE, InteropError, type InteropErrorCode } from "./import/draft.ts";
+export { ALONE } from "./import/draft.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import/issue.ts";
 export { piImporter } from "./pi/pi-importer.ts";
 export { type Page, type PageFile, ScratchSpace } from "./scratch/space.ts";

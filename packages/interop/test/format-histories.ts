@@ -1,4 +1,4 @@
-import { SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 
 /** Conversations in the forms in which our writers write them, and what is left of such when somebody damaged them. */
@@ -114,7 +114,7 @@ export function written<Request>(write: () => Request): Request | undefined {
   try {
     return write();
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "empty-context") return undefined;
+    if (error instanceof EspalierError && error.code === "empty-context") return undefined;
     throw error;
   }
 }

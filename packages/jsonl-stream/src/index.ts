@@ -1,4 +1,11 @@
-export { JsonlError, type JsonlErrorCode } from "./jsonl-error.ts";
+export {
+  EspalierError,
+  type EspalierErrorCode,
+  type EspalierErrorOptions,
+  type FailedAttempt,
+  type LeaseHolder,
+  type SummaryErrorCode,
+} from "./error.ts";
 export type { LineFinder, ScanOptions } from "./line-window.ts";
 export {
   type ByteView,

@@ -1,4 +1,4 @@
-import { JsonlError } from "./jsonl-error.ts";
+import { EspalierError } from "./error.ts";
 import { contentEnd, contentStart } from "./lines.ts";
 
 /** Which lines to walk forward. */
@@ -33,7 +33,7 @@ export type LineVisitor = (
  * Visits the lines of a view in order, blank ones too, allocating nothing per line: the tight loop of which
  * `scanLines` is the comfortable form. Linear in bytes however long a line is.
  *
- * @throws JsonlError `shrunk` when the view ends before its size
+ * @throws EspalierError `shrunk` when the view ends before its size
  */
 export function forEachLine(view: ByteView, visit: LineVisitor, options: ForwardOptions = {}): void {
   const window = new ForwardWindow(view, windowRange(view, options.from, options.to, options));
@@ -222,7 +222,7 @@ export function searchable(block: Uint8Array): Uint8Array {
 /** Fills the whole of `target` or throws: a view that ends early is a file that was shortened meanwhile. */
 export function fill(view: ByteView, offset: number, target: Uint8Array): void {
   if (view.readInto(offset, target) === target.length) return;
-  throw new JsonlError(
+  throw new EspalierError(
     "shrunk",
     `The bytes at offset ${offset} are gone: the file was shortened while being read.`,
   );

@@ -1,4 +1,4 @@
-import { JsonlError } from "./jsonl-error.ts";
+import { EspalierError } from "./error.ts";
 
 /**
  * JSON text as `JSON.stringify` writes it, also of a value that is nested too deep for it: reading a line works at any depth,
@@ -319,7 +319,7 @@ const encoder = new TextEncoder();
  * The JSON text of one line, without newline: what {@link checkJson} lets through, in well-formed Unicode (a lone
  * surrogate in a string or a key becomes U+FFFD). Parsing the text and formatting that gives the same text.
  *
- * @throws JsonlError `not-json`, `too-deep` (both name the key path), `line-too-long`
+ * @throws EspalierError `not-json`, `too-deep` (both name the key path), `line-too-long`
  */
 export function formatLine(value: unknown, limits: LineLimits = {}): string {
   const { bytes = LINE_LIMITS.bytes } = limits;
@@ -337,7 +337,7 @@ const LINE_FEED = 10;
 /**
  * Lines as bytes, a newline after each; nothing for no lines.
  *
- * @throws JsonlError `not-json` when a line holds a newline: it would be read as two
+ * @throws EspalierError `invalid-entry` when a line holds a newline: it would be read as two
  */
 export function encodeLines(lines: readonly string[]): Uint8Array {
   lines.forEach(assertOneLine);
@@ -361,10 +361,10 @@ function encodeWithBuffer(lines: readonly string[], buffer: typeof Buffer): Uint
   return new Uint8Array(bytes.buffer, bytes.byteOffset, length);
 }
 
-/** Throws `not-json` where a line holds a newline. */
+/** Throws `invalid-entry` where a line holds a newline. */
 export function assertOneLine(line: string): void {
   if (line.includes("\n"))
-    throw new JsonlError("not-json", "A line holds a newline; write JSON text without indentation.");
+    throw new EspalierError("invalid-entry", "A line holds a newline; write JSON text without indentation.");
 }
 
 /**
@@ -399,7 +399,7 @@ export const LINE_LIMITS: Required<LineLimits> = { depth: 256, bytes: 16 * 1024 
  * the limit. It does not recurse, and stops as soon as the text must exceed `bytes`, so that neither a cycle nor
  * an object that is referred to again and again keeps it busy. What it cannot see is the length in bytes.
  *
- * @throws JsonlError `not-json` or `too-deep`, naming the key path; `line-too-long` when that is already sure
+ * @throws EspalierError `not-json` or `too-deep`, naming the key path; `line-too-long` when that is already sure
  */
 export function checkJson(value: unknown, limits: LineLimits = {}): void {
   const { depth = LINE_LIMITS.depth, bytes = LINE_LIMITS.bytes } = limits;
@@ -415,7 +415,7 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
     } else {
       const place = childOf(parent, key, item);
       if (place.depth > depth) {
-        throw new JsonlError(
+        throw new EspalierError(
           "too-deep",
           `${showPlace(parent, key)} is nested deeper than ${depth}, or in itself; flatten it.`,
         );
@@ -448,8 +448,8 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
 }
 
 /** The error for a line beyond the limit, which is `bytes`. */
-function lineTooLong(bytes: number): JsonlError {
-  return new JsonlError(
+function lineTooLong(bytes: number): EspalierError {
+  return new EspalierError(
     "line-too-long",
     `The line is longer than ${bytes} bytes; shorten it or raise the limit.`,
   );
@@ -466,10 +466,10 @@ function isPlainObject(container: object): container is Record<string, unknown> 
   return Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, "isPrototypeOf");
 }
 
-function notJson(item: unknown, parent: Place | null, key: string | number): JsonlError {
+function notJson(item: unknown, parent: Place | null, key: string | number): EspalierError {
   const kind =
     typeof item === "object" ? `an instance of ${item?.constructor?.name || "a class"}` : nameOf(item);
-  return new JsonlError(
+  return new EspalierError(
     "not-json",
     `${showPlace(parent, key)} is ${kind}, which JSON cannot hold; convert it first.`,
   );
@@ -479,9 +479,9 @@ function nameOf(item: unknown): string {
   return typeof item === "number" || item === undefined ? String(item) : `a ${typeof item}`;
 }
 
-function protoKey(place: Place): JsonlError {
+function protoKey(place: Place): EspalierError {
   const where = showPlace(place, "__proto__");
-  return new JsonlError(
+  return new EspalierError(
     "not-json",
     `${where} is an own key that naive readers take for a prototype; rename it.`,
   );

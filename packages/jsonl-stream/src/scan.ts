@@ -92,7 +92,7 @@ export type BackwardLineVisitor = (
  * Visits the lines of a view from the last to the first, blank ones too; otherwise like {@link forEachLine}.
  * Whoever stops early has read at most a block more than the lines visited.
  *
- * @throws JsonlError `shrunk` when the view ends before its size
+ * @throws EspalierError `shrunk` when the view ends before its size
  */
 export function forEachLineBackward(
   view: ByteView,

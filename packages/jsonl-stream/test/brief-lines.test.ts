@@ -21,7 +21,7 @@ describe("lines that are encoded for the moment", () => {
       }),
       { numRuns: 300 },
     );
-    expect(failure(() => encodeBriefly(["two\nlines"])).code).toBe("not-json");
+    expect(failure(() => encodeBriefly(["two\nlines"])).code).toBe("invalid-entry");
   });
 
   test("leave nothing behind in a file that remembers its end", () => {

@@ -1,11 +1,11 @@
-import { JsonlError } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 
 /** The error a call throws; anything but one of this package, or nothing, fails the test. */
-export function failure(run: () => unknown): JsonlError {
+export function failure(run: () => unknown): EspalierError {
   try {
     run();
   } catch (error) {
-    if (error instanceof JsonlError) return error;
+    if (error instanceof EspalierError) return error;
     throw error;
   }
   throw new Error("Nothing was thrown.");

@@ -1,4 +1,4 @@
-import { checkJson, encodeLines, formatLine, JsonlError, LINE_LIMITS } from "@espalier/jsonl-stream";
+import { checkJson, EspalierError, encodeLines, formatLine, LINE_LIMITS } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { failure } from "./failure.ts";
@@ -166,7 +166,7 @@ describe("formatting a line", () => {
               run();
               return false;
             } catch (error) {
-              expect(error).toBeInstanceOf(JsonlError);
+              expect(error).toBeInstanceOf(EspalierError);
               return true;
             }
           };
@@ -185,6 +185,6 @@ describe("encoding lines", () => {
   });
 
   test("refuses a line that would be read as two", () => {
-    expect(failure(() => encodeLines(["{}", "{\n}"])).code).toBe("not-json");
+    expect(failure(() => encodeLines(["{}", "{\n}"])).code).toBe("invalid-entry");
   });
 });

@@ -45,7 +45,7 @@ export {
   type SessionIssueKind,
   WRITER,
 } from "./entry/entry.ts";
-export { type LeaseHolder, SessionTreeError, type SessionTreeErrorCode } from "./entry/error.ts";
+export { isLogError } from "./entry/error.ts";
 export {
   type BranchSummaryEntry,
   branchSummary,

@@ -12,15 +12,8 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  contextEdit,
-  label,
-  leaf,
-  message,
-  type SessionListing,
-  SessionTree,
-  SessionTreeError,
-} from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { contextEdit, label, leaf, message, type SessionListing, SessionTree } from "@espalier/session-tree";
 import { FileLog, fileStore } from "@espalier/session-tree/node";
 import { growEntries } from "@espalier/session-tree/testing";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -57,16 +50,16 @@ function everything(): Record<string, string> {
 }
 
 /** What an act fails with; one sentence that ends like one, and nothing on disk has changed. */
-async function refusal(act: () => unknown): Promise<SessionTreeError> {
+async function refusal(act: () => unknown): Promise<EspalierError> {
   const before = everything();
   const error = await (async () => act())().then(
     () => undefined,
     (reason: unknown) => reason,
   );
-  expect(error).toBeInstanceOf(SessionTreeError);
+  expect(error).toBeInstanceOf(EspalierError);
   expect((error as Error).message).toMatch(/^[A-Z/].*[.?]$/);
   expect(everything()).toEqual(before);
-  return error as SessionTreeError;
+  return error as EspalierError;
 }
 
 describe("what is no session file", () => {

@@ -1,4 +1,4 @@
-import { bytesView } from "@espalier/jsonl-stream";
+import { bytesView, EspalierError } from "@espalier/jsonl-stream";
 import {
   branches,
   buildSessionContext,
@@ -18,7 +18,6 @@ import {
   readPathWindow,
   referenceIssues,
   SessionTree,
-  SessionTreeError,
   sessionName,
   Tree,
 } from "@espalier/session-tree";
@@ -186,7 +185,7 @@ describe("a log to which anything may have happened", () => {
           expect(session.leafId).toBe(leafOf(session.tree));
           expect(session.context).toEqual(buildSessionContext(session.tree));
         } catch (error) {
-          expect(error).toBeInstanceOf(SessionTreeError);
+          expect(error).toBeInstanceOf(EspalierError);
           expect(error).toMatchObject({ code: "not-a-session" });
           expect(tree.length).toBe(0);
         }

@@ -5,9 +5,11 @@
  * `pressed <home> <file>` takes and gives back the lease with 0 to 25 descriptors left, again and again, and says the
  * codes of failures, `raw` for an error without one.
  */
+
 import { closeSync, existsSync, openSync, writeSync } from "node:fs";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { nodeFileCalls } from "@espalier/jsonl-stream/node";
-import { custom, SessionTree, SessionTreeError } from "@espalier/session-tree";
+import { custom, SessionTree } from "@espalier/session-tree";
 import { FileLog, fileStore } from "@espalier/session-tree/node";
 
 const [act, ...args] = process.argv.slice(2);
@@ -33,7 +35,7 @@ async function upgrade(file: string, id: string, stop?: string): Promise<void> {
       writeSync(1, "ok\n");
       return;
     } catch (error) {
-      if (!(error instanceof SessionTreeError)) throw error;
+      if (!(error instanceof EspalierError)) throw error;
       writeSync(1, `${error.code}\n`);
       if (error.code !== "changed") return;
     } finally {
@@ -72,7 +74,7 @@ async function told<Result>(run: () => Promise<Result>): Promise<Result | undefi
   try {
     return await run();
   } catch (error) {
-    writeSync(1, `${error instanceof SessionTreeError ? error.code : `raw ${(error as Error).message}`}\n`);
+    writeSync(1, `${error instanceof EspalierError ? error.code : `raw ${(error as Error).message}`}\n`);
     return undefined;
   }
 }

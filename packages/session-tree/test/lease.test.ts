@@ -12,8 +12,9 @@ import {
 } from "node:fs";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
-import type { SessionLease, SessionTreeError } from "@espalier/session-tree";
+import type { SessionLease } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 
@@ -45,9 +46,9 @@ const leave = (fields: Record<string, unknown>) =>
 
 test("who holds a session is named to who wants it too", async () => {
   const lease = await store.lease({ file: ref });
-  const error = await store.lease({ file: ref }).catch((cause: SessionTreeError) => cause);
+  const error = await store.lease({ file: ref }).catch((cause: EspalierError) => cause);
   expect(error).toMatchObject({ code: "busy", holder: { pid: process.pid, host: hostname() } });
-  expect(Number.isNaN(Date.parse((error as SessionTreeError).holder!.since))).toBe(false);
+  expect(Number.isNaN(Date.parse((error as EspalierError).holder!.since))).toBe(false);
   await lease.release();
   await (await store.lease({ file: ref })).release();
   expect(existsSync(leaseFile())).toBe(false);
@@ -99,7 +100,7 @@ test.each([undefined, null, 7, {}])(
   "a lease that does not say since when is told without it: %j",
   async (since) => {
     leave({ since });
-    const error = await store.lease({ file: ref }).catch((cause: SessionTreeError) => cause);
+    const error = await store.lease({ file: ref }).catch((cause: EspalierError) => cause);
     expect(error).toMatchObject({ code: "busy", holder: { since: "" } });
     expect((error as Error).message).toContain(`on ${hostname()}; read it only`);
   },
@@ -196,7 +197,7 @@ describe("whatever call fails while a lease is taken or given back", () => {
       failing.failed = "";
       failing.at = at;
       const taken = await own.lease({ file: ref }).catch((error: unknown) => error);
-      if (taken instanceof Error) expect(taken).toMatchObject({ name: "SessionTreeError" });
+      if (taken instanceof Error) expect(taken).toMatchObject({ name: "EspalierError" });
       else await (taken as SessionLease).release();
       if (code === "EINTR") expect(taken).not.toBeInstanceOf(Error);
       if (failing.failed === "") break;

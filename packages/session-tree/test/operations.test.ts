@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bytesView } from "@espalier/jsonl-stream";
+import { bytesView, EspalierError } from "@espalier/jsonl-stream";
 import {
   buildRequest,
   buildSessionContext,
@@ -14,7 +14,6 @@ import {
   requestFormats,
   type SessionContext,
   SessionTree,
-  SessionTreeError,
   Tree,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
@@ -194,7 +193,7 @@ describe("whatever is done to a session", () => {
             try {
               expect(problems(buildRequest<object>(session.contextAt(id), { format }))).toEqual([]);
             } catch (error) {
-              expect(error).toBeInstanceOf(SessionTreeError);
+              expect(error).toBeInstanceOf(EspalierError);
               expect(error).toMatchObject({ code: "empty-context" });
             }
           }

@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   anthropicFormat,
   buildRequest,
@@ -5,7 +6,6 @@ import {
   heal,
   requestFormats,
   type SessionContext,
-  SessionTreeError,
   type ToolDefinition,
 } from "@espalier/session-tree";
 import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
@@ -26,7 +26,7 @@ function requestOf(context: SessionContext, name: (typeof names)[number], tools?
   try {
     return buildRequest<object>(context, { format: requestFormats[name], tools });
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "empty-context") return undefined;
+    if (error instanceof EspalierError && error.code === "empty-context") return undefined;
     throw error;
   }
 }

@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   anthropicFormat,
   buildRequest,
@@ -8,7 +9,6 @@ import {
   openaiResponsesFormat,
   type RequestFormat,
   requestFormats,
-  SessionTreeError,
 } from "@espalier/session-tree";
 import { describe, expect, it } from "vitest";
 import { contextOf, model } from "./request-histories.ts";
@@ -144,7 +144,7 @@ describe("what a model reads", () => {
   it("nothing to send is an error that says what to do", () => {
     const empty = () =>
       messages(user(" "), failed("error", text("x")), { role: "system", content: "You are" });
-    expect(empty).toThrow(SessionTreeError);
+    expect(empty).toThrow(EspalierError);
     expect(empty).toThrow(
       expect.objectContaining({
         code: "empty-context",

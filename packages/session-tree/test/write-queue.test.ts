@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   custom,
   label,
@@ -5,7 +6,6 @@ import {
   type SessionChange,
   type SessionLog,
   SessionTree,
-  SessionTreeError,
 } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 
@@ -38,7 +38,7 @@ async function failingSession() {
     readPath: (leafId) => log.readPath(leafId),
     async append(lines) {
       state.attempts += 1;
-      if (state.failure) throw new SessionTreeError(state.failure, "No room.");
+      if (state.failure) throw new EspalierError(state.failure, "No room.");
       return log.append(lines);
     },
     async flush() {
@@ -126,7 +126,7 @@ test("a queue has an end, and says so", async () => {
   const results = Array.from({ length: 1_003 }, (_, at) =>
     session.append(note(at), { onFailure: "queue" }).then(
       () => "written",
-      ({ code }: SessionTreeError) => code,
+      ({ code }: EspalierError) => code,
     ),
   );
   await vi.waitFor(() => expect(session.queued.entries).toBe(1_000), PATIENT);
@@ -192,7 +192,7 @@ test("an append that is asked for while the session closes is written, or says t
     for (let step = 0; step < at; step++) await undefined;
     const outcome = await session.append(note("b")).then(
       () => "written",
-      (error: SessionTreeError) => error.code,
+      (error: EspalierError) => error.code,
     );
     expect(["written", "closed"]).toContain(outcome);
     await closed;

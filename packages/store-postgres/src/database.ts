@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 /** A statement that is sent; with a name it is planned once for each connection. */
 export interface Statement {
   /** What the database remembers its plan by; absent: planned each time. */
@@ -8,7 +9,7 @@ export interface Statement {
 
 /** What statements are sent through. */
 export interface Connection {
-  /** Rows as objects. @throws PostgresStoreError `refused`, `unreachable`, `timeout`, `not-migrated`, `closed` */
+  /** Rows as objects. @throws EspalierError `refused`, `unreachable`, `timeout`, `not-migrated`, `closed` */
   query<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
 
@@ -54,8 +55,7 @@ export async function persistently<Result>(
     try {
       return await act(attempt);
     } catch (error) {
-      const isPassing =
-        error instanceof PostgresStoreError && error.code === "unreachable" && !isFinal(error);
+      const isPassing = error instanceof EspalierError && error.code === "unreachable" && !isFinal(error);
       if (!isPassing || performance.now() + pause > deadline) throw error;
       await new Promise((resolve) => setTimeout(resolve, pause));
       pause = Math.min(pause * 2, LONGEST_PAUSE);
@@ -64,7 +64,7 @@ export async function persistently<Result>(
 }
 
 /** What no second attempt changes: a name that nobody knows, trouble with TLS. */
-function isFinal({ cause }: PostgresStoreError): boolean {
+function isFinal({ cause }: EspalierError): boolean {
   return (
     cause instanceof Error && ((cause as NodeJS.ErrnoException).code === "ENOTFOUND" || isTlsTrouble(cause))
   );
@@ -95,10 +95,10 @@ const STARTUP_PARAMETER = /unsupported startup parameter/;
 
 /** What a client of PostgreSQL threw, as this package's error: how a `Database` has to tell of its failures. */
 export function asStoreError(cause: unknown, place: string): unknown {
-  if (cause instanceof PostgresStoreError || !(cause instanceof Error)) return cause;
+  if (cause instanceof EspalierError || !(cause instanceof Error)) return cause;
   const { severity, code, constraint, message } = cause as ClientError;
   if (severity !== undefined && STARTUP_PARAMETER.test(message)) {
-    return new PostgresStoreError(
+    return new EspalierError(
       "refused",
       `${place} takes no connection with that setting (${message}); take it out of the address, or add it to ignore_startup_parameters of the pooler.`,
       { cause, sqlState: code },
@@ -109,16 +109,16 @@ export function asStoreError(cause: unknown, place: string): unknown {
     const why = severity === undefined ? (code ?? message) : `${message}, ${code}`;
     if (NO_PASSWORD.test(message)) {
       const message = `${place} asks for a password, and there is none; put it into the address, or into PGPASSWORD.`;
-      return new PostgresStoreError("refused", message, { cause });
+      return new EspalierError("refused", message, { cause });
     }
     if (isTlsTrouble(cause)) {
-      return new PostgresStoreError(
+      return new EspalierError(
         "unreachable",
         `${place} and this program do not agree on TLS (${why}); name the authority that vouches for the server by sslrootcert in the address, and the host as its certificate does, or see sslmode.`,
         { cause },
       );
     }
-    return new PostgresStoreError(
+    return new EspalierError(
       "unreachable",
       `${place} cannot be reached, or the connection was lost (${why}); see that the server runs and can be reached from here.`,
       { cause, sqlState: severity === undefined ? undefined : code },
@@ -126,14 +126,14 @@ export function asStoreError(cause: unknown, place: string): unknown {
   }
   if (code === TIMED_OUT) {
     const message = `${place} took too long for a statement, which was taken back; try again, or allow more time by statement_timeout in the address.`;
-    return new PostgresStoreError("timeout", message, { cause, sqlState: code });
+    return new EspalierError("timeout", message, { cause, sqlState: code });
   }
   if (code === LOCKED) {
     const message = `${place} has a lock on what a statement needs, which something else holds, such as a migration or a backup; try again when that is done, or wait longer by lock_timeout in the address.`;
-    return new PostgresStoreError("timeout", message, { cause, sqlState: code });
+    return new EspalierError("timeout", message, { cause, sqlState: code });
   }
   if (code !== undefined && MISSING.has(code)) return notMigrated(place, cause);
-  return new PostgresStoreError(
+  return new EspalierError(
     "refused",
     `${place} answers: ${message.replace(/[.\s]*$/, "")} (${code ?? "no code"}).`,
     { cause, sqlState: code, constraint },
@@ -145,54 +145,10 @@ function isTlsTrouble({ code, message }: NodeJS.ErrnoException): boolean {
   return /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO/.test(code ?? "") || /\bSSL\b/.test(message);
 }
 
-export function notMigrated(place: string, cause?: unknown): PostgresStoreError {
-  return new PostgresStoreError(
+export function notMigrated(place: string, cause?: unknown): EspalierError {
+  return new EspalierError(
     "not-migrated",
     `${place} is not set up for sessions, or by an older program; run \`espalier store migrate\` with --store.`,
     { cause },
   );
-}
-
-/**
- * What can go wrong between a program and its database, by name. What concerns one session is a `SessionTreeError`.
- *
- * - `address`: an address that cannot be understood
- * - `not-installed`: the package `pg` is missing
- * - `not-migrated`: the database has not the tables this program needs; `espalier store migrate` makes them
- * - `newer`: the tables are of a newer program
- * - `unsuitable`: a server that cannot keep sessions as they are: too old, or another encoding than UTF-8
- * - `refused`: the server does not let us in, or answers a statement with an error; `sqlState` says which
- * - `unreachable`: no connection, or one that was lost: what was under way may have happened or not
- * - `timeout`: a statement took longer than it may, and was taken back
- * - `closed`: this program has ended its connections
- */
-export type PostgresStoreErrorCode =
-  | "address"
-  | "not-installed"
-  | "not-migrated"
-  | "newer"
-  | "unsuitable"
-  | "refused"
-  | "unreachable"
-  | "timeout"
-  | "closed";
-
-/** The one error class of this package. No message of it, and nothing behind it, holds a password. */
-export class PostgresStoreError extends Error {
-  override readonly name = "PostgresStoreError";
-  readonly code: PostgresStoreErrorCode;
-  /** The five characters by which PostgreSQL names an error; undefined where it was not asked. */
-  readonly sqlState: string | undefined;
-  /** The rule of a table that was broken; undefined for other errors. */
-  readonly constraint: string | undefined;
-  constructor(
-    code: PostgresStoreErrorCode,
-    message: string,
-    options: ErrorOptions & { sqlState?: string | undefined; constraint?: string | undefined } = {},
-  ) {
-    super(message, "cause" in options ? { cause: options.cause } : undefined);
-    this.code = code;
-    this.sqlState = options.sqlState;
-    this.constraint = options.constraint;
-  }
 }

@@ -33,7 +33,7 @@ const LOOK = {
  * The lines of a session as they come, in order, each once. A hint of the writer ends the wait; a look every `pollMs`
  * finds what no hint told of.
  *
- * @throws SessionTreeError `unreadable`
+ * @throws EspalierError `unreadable`
  */
 export async function* followSession(
   database: Database,

@@ -1,5 +1,5 @@
 export type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
-export { asStoreError, PostgresStoreError, type PostgresStoreErrorCode } from "./database.ts";
+export { asStoreError } from "./database.ts";
 export type { FollowedLine, FollowOptions } from "./follow-session.ts";
 export { type MigrationReport, migrate } from "./migrate.ts";
 export {

@@ -1,7 +1,8 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
-import { type LeaseOptions, type SessionLease, SessionTreeError } from "@espalier/session-tree";
-import { type Database, PostgresStoreError, persistently, type ReservedConnection } from "./database.ts";
+import { EspalierError } from "@espalier/jsonl-stream";
+import type { LeaseOptions, SessionLease } from "@espalier/session-tree";
+import { type Database, persistently, type ReservedConnection } from "./database.ts";
 import type { SessionPlace } from "./lines.ts";
 
 /** Milliseconds between two signs of life of an owner. */
@@ -62,7 +63,7 @@ export class PostgresLeases {
     this.#database = database;
   }
 
-  /** @throws SessionTreeError `busy` with the `holder`; PostgresStoreError */
+  /** @throws EspalierError `busy` with the `holder`, and as every call of the store */
   async take({ key, ref }: SessionPlace, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
     const held: Held = { key, owner: randomUUID() };
     this.#held.add(held);
@@ -196,13 +197,13 @@ async function lockWith(connection: ReservedConnection, lock: string): Promise<n
   }
 }
 
-function busy(ref: string, { pid, host, since }: Holder): SessionTreeError {
+function busy(ref: string, { pid, host, since }: Holder): EspalierError {
   const holder = { pid, host, since: new Date(since).toISOString() };
   const message = `${ref} is being written by process ${pid} on ${host} since ${holder.since}; read it only, fork it, share it, or end that process.`;
-  return new SessionTreeError("busy", message, { holder });
+  return new EspalierError("busy", message, { holder });
 }
 
 /** Whether a lease could not be taken because there is no such session. */
 export function namesNoSession(error: unknown): boolean {
-  return error instanceof PostgresStoreError && error.constraint === "lease_session";
+  return error instanceof EspalierError && error.constraint === "lease_session";
 }

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 import {
   compaction,
   type Entry,
@@ -8,11 +9,9 @@ import {
   listedMessage,
   readLineParts,
   type SessionHeader,
-  SessionTreeError,
-  type SessionTreeErrorCode,
   sessionInfo,
 } from "@espalier/session-tree";
-import { type Connection, type Database, PostgresStoreError, persistently } from "./database.ts";
+import { type Connection, type Database, persistently } from "./database.ts";
 
 /** A line as the table has it. */
 export interface LineRow {
@@ -36,14 +35,11 @@ export interface LineRow {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** @throws SessionTreeError `invalid-entry` when the line holds a newline */
+/** @throws EspalierError `invalid-entry` when the line holds a newline */
 export function rowOfLine(line: string | Uint8Array): LineRow {
   const bytes = typeof line === "string" ? encoder.encode(line) : line;
   if (bytes.includes(10)) {
-    throw new SessionTreeError(
-      "invalid-entry",
-      "A line holds a newline; write JSON text without indentation.",
-    );
+    throw new EspalierError("invalid-entry", "A line holds a newline; write JSON text without indentation.");
   }
   const isText = isUtf8(bytes) && !bytes.includes(0);
   const body = { text: isText ? decoder.decode(bytes) : null, raw: isText ? null : bytes, bytes };
@@ -173,7 +169,7 @@ export interface Inserted {
  * Adds lines behind the last one.
  *
  * @param onlyBehind lines that the session has to have for that; default: any number
- * @throws PostgresStoreError `refused` with a `constraint`; SessionTreeError `removed`, `moved`
+ * @throws EspalierError `refused` with a `constraint`; `removed`, `moved`
  */
 export async function insertLines(
   connection: Connection,
@@ -217,7 +213,7 @@ async function whyNone(
   connection: Connection,
   { key, ref, made }: SessionPlace,
   onlyBehind: number | undefined,
-): Promise<SessionTreeError> {
+): Promise<EspalierError> {
   if (onlyBehind === undefined) return gone(ref);
   const there = await connection.query(
     { text: "SELECT 1 AS there FROM espalier.session WHERE key = $1 AND made = $2" },
@@ -225,12 +221,12 @@ async function whyNone(
   );
   if (there.length === 0) return gone(ref);
   const message = `Somebody else appended to ${ref} meanwhile; nothing was written. Look, and try again.`;
-  return new SessionTreeError("moved", message);
+  return new EspalierError("moved", message);
 }
 
 /** The error for a session that is not there any more, or is another one by now. */
 export const gone = (ref: string) =>
-  new SessionTreeError("removed", `The session ${ref} was removed from the database; open or make another.`);
+  new EspalierError("removed", `The session ${ref} was removed from the database; open or make another.`);
 
 const LINE_FEED = Uint8Array.of(10);
 
@@ -245,16 +241,16 @@ export function addLine(bytes: GrowingBytes, line: Uint8Array): void {
  * concerns the database as a whole (it is not set up, it does not let us in) stays what it is.
  */
 export async function asTroubleOfSession<Result>(
-  code: Extract<SessionTreeErrorCode, "write-failed" | "unreadable">,
+  code: Extract<EspalierErrorCode, "write-failed" | "unreadable">,
   run: () => Promise<Result>,
 ): Promise<Result> {
   try {
     return await run();
   } catch (error) {
     const isSessions =
-      error instanceof PostgresStoreError && (error.code === "unreachable" || error.code === "timeout");
+      error instanceof EspalierError && (error.code === "unreachable" || error.code === "timeout");
     if (!isSessions) throw error;
-    throw new SessionTreeError(code, error.message, { cause: error });
+    throw new EspalierError(code, error.message, { cause: error });
   }
 }
 

@@ -1,4 +1,5 @@
-import { type Connection, type Database, notMigrated, PostgresStoreError, persistently } from "./database.ts";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { type Connection, type Database, notMigrated, persistently } from "./database.ts";
 
 /** What bringing the tables up to date came to. */
 export interface MigrationReport {
@@ -23,7 +24,7 @@ const LOCK_MS = 30_000;
 
 /**
  * Makes the tables, or brings them up to date: each step once, all of them or none, one program at a time.
- * @throws PostgresStoreError `unsuitable`, `newer`, `refused`, `unreachable`
+ * @throws EspalierError `unsuitable`, `newer`, `refused`, `unreachable`
  */
 export async function migrate(database: Database): Promise<MigrationReport> {
   const warnings = await inspectServer(database);
@@ -46,7 +47,7 @@ export async function migrate(database: Database): Promise<MigrationReport> {
   return { place: database.place, version: newest(), applied, warnings };
 }
 
-/** @throws PostgresStoreError `not-migrated`, `newer`, and what keeps us from asking */
+/** @throws EspalierError `not-migrated`, `newer`, and what keeps us from asking */
 export async function checkVersion(database: Database): Promise<void> {
   const current = await persistently(database, () => versionOf(database));
   if (current < newest()) throw notMigrated(database.place);
@@ -75,10 +76,10 @@ async function inspectServer(database: Database): Promise<string[]> {
   });
   const { version, encoding, fsync } = server!;
   if (Number(version) < OLDEST_SERVER)
-    throw new PostgresStoreError("unsuitable", `${database.place} is older than PostgreSQL 14; upgrade it.`);
+    throw new EspalierError("unsuitable", `${database.place} is older than PostgreSQL 14; upgrade it.`);
   if (encoding !== "UTF8") {
     const message = `${database.place} keeps text as ${encoding}; make a database with ENCODING 'UTF8' for sessions.`;
-    throw new PostgresStoreError("unsuitable", message);
+    throw new EspalierError("unsuitable", message);
   }
   if (fsync === "on") return [];
   return [
@@ -87,7 +88,7 @@ async function inspectServer(database: Database): Promise<string[]> {
 }
 
 const newer = (place: string, version: number) =>
-  new PostgresStoreError(
+  new EspalierError(
     "newer",
     `${place} has tables of version ${version}, made by a newer program than this one (${newest()}); upgrade this program.`,
   );

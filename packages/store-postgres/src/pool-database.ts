@@ -1,17 +1,17 @@
 import { randomUUID } from "node:crypto";
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { Client, ClientBase, ClientConfig, Pool, PoolClient } from "pg";
 import {
   asStoreError,
   type Connection,
   type Database,
-  PostgresStoreError,
   type ReservedConnection,
   type Statement,
 } from "./database.ts";
 
 // An optional peer: users without a database do not install it.
 const pg = await import("pg").catch((cause: unknown) => {
-  throw new PostgresStoreError("not-installed", "PostgreSQL needs the package pg: npm install pg", { cause });
+  throw new EspalierError("not-installed", "PostgreSQL needs the package pg: npm install pg", { cause });
 });
 
 /** Limits of the connections to a database. What the address says of these goes before. */
@@ -163,7 +163,7 @@ class PoolDatabase implements Database {
 
   #assertOpen(): void {
     if (!this.#closing) return;
-    throw new PostgresStoreError("closed", `${this.place} was closed by this program; open it again.`);
+    throw new EspalierError("closed", `${this.place} was closed by this program; open it again.`);
   }
 
   async #connect(): Promise<PoolClient> {
@@ -186,7 +186,7 @@ class PoolDatabase implements Database {
     try {
       return await use(new ClientConnection(client, this.place), client);
     } catch (error) {
-      isBroken = error instanceof PostgresStoreError && error.code === "unreachable";
+      isBroken = error instanceof EspalierError && error.code === "unreachable";
       throw error;
     } finally {
       client.off("error", ignore);
@@ -225,7 +225,7 @@ function withStoreErrors<Result>(make: () => Result, place: string): Result {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     const message = `The parameters of the address of ${place} cannot be used (${code ?? "they are not understood"}); see that the files they name can be read.`;
-    throw new PostgresStoreError("address", message);
+    throw new EspalierError("address", message);
   }
 }
 
@@ -237,7 +237,7 @@ const LOOKS = 3;
  * with a connection. What one connection has set, another one must not find. Servers that are asked directly say so by
  * the number of their process, and are not asked again.
  *
- * @throws PostgresStoreError `unsuitable`
+ * @throws EspalierError `unsuitable`
  */
 async function refuseSharedSessions(
   client: ClientBase,
@@ -258,7 +258,7 @@ async function refuseSharedSessions(
         "SELECT current_setting('espalier.connection', true) AS mark",
       );
       if (found.rows[0]?.mark === mark)
-        throw new PostgresStoreError(
+        throw new EspalierError(
           "unsuitable",
           `${place} is a pooler in transaction mode, and sessions need connections of their own; give it pool_mode = session (PgBouncer), or name the server itself.`,
         );
@@ -289,12 +289,12 @@ export function isPostgresAddress(text: string): boolean {
   return /^postgres(ql)?:\/\//i.test(text);
 }
 
-/** @throws PostgresStoreError `address`; the message holds nothing of the address, which may hold a password */
+/** @throws EspalierError `address`; the message holds nothing of the address, which may hold a password */
 export function parseStoreAddress(text: string): StoreAddress {
   const url = isPostgresAddress(text) && URL.canParse(text) ? new URL(text) : undefined;
   const database = url && decoded(url.pathname);
   if (!url || database === undefined) {
-    throw new PostgresStoreError(
+    throw new EspalierError(
       "address",
       "The address of the database cannot be read; write postgres://user@host:5432/database, and characters such as @ or / in a password as %40 or %2F.",
     );
@@ -326,14 +326,14 @@ const PARAMETERS = [
   ...["host", "port", "user", "password", "client_encoding"],
 ];
 
-/** @throws PostgresStoreError `address` for a parameter that would have no effect, or for two of one name */
+/** @throws EspalierError `address` for a parameter that would have no effect, or for two of one name */
 function checkParameters({ searchParams, search }: URL): void {
   const names = [...searchParams.keys()];
   const wrong = names.find((name, at) => !PARAMETERS.includes(name) || names.indexOf(name) !== at);
   if (wrong === undefined) return;
   // A ? in a password that was not escaped makes a parameter of its rest.
   const named = /[@/]/.test(search) || !/^\w{1,40}$/.test(wrong) ? "A parameter" : `The parameter ${wrong}`;
-  throw new PostgresStoreError(
+  throw new EspalierError(
     "address",
     `${named} of the database's address is unknown, or is there twice; known are ${PARAMETERS.join(", ")}. A ? in a password is written %3F.`,
   );
@@ -352,11 +352,11 @@ function decoded(text: string): string | undefined {
 /** Modes by which PostgreSQL's own programs would take any certificate, or any name in it. */
 const STRICT_ALL_THE_SAME: ReadonlySet<string> = new Set(["prefer", "require", "verify-ca"]);
 
-/** @throws PostgresStoreError `address` */
+/** @throws EspalierError `address` */
 export function checkNamespace(namespace: string): void {
   const isSound = namespace !== "" && namespace.length <= LONGEST_NAMESPACE && !/[\p{C}/]/u.test(namespace);
   if (!isSound)
-    throw new PostgresStoreError(
+    throw new EspalierError(
       "address",
       `A namespace has 1 to ${LONGEST_NAMESPACE} visible characters and no slash; name another one.`,
     );
@@ -374,7 +374,7 @@ function withoutLimits(connectionString: string) {
     url.searchParams.delete(name);
     if (said === null) continue;
     if (!/^\d+$/.test(said))
-      throw new PostgresStoreError(
+      throw new EspalierError(
         "address",
         `${name} in the address of the database is a number (${name === "connect_timeout" ? "seconds" : "milliseconds"}), for example ${name}=30.`,
       );

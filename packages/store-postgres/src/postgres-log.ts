@@ -1,4 +1,5 @@
 import type { ByteView } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
   entryKinds,
@@ -14,11 +15,10 @@ import {
   readSessionLine,
   type SessionHeader,
   type SessionLog,
-  SessionTreeError,
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, PostgresStoreError, persistently } from "./database.ts";
+import { type Connection, type Database, persistently } from "./database.ts";
 import {
   addLine,
   asTroubleOfSession,
@@ -194,7 +194,7 @@ export class PostgresLog implements SessionLog {
   #assertWritable(): void {
     if (this.#isClosed) throw closed();
     if (this.#mode === "read")
-      throw new SessionTreeError("read-only", "The session was opened for reading; open it for writing.");
+      throw new EspalierError("read-only", "The session was opened for reading; open it for writing.");
   }
 
   #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
@@ -219,7 +219,7 @@ function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
   });
 }
 
-const closed = () => new SessionTreeError("closed", "The session was closed; open it again to write.");
+const closed = () => new EspalierError("closed", "The session was closed; open it again to write.");
 
 /** What an append did: where the lines begin that it wrote, or, where all were there already, those. */
 interface Appended extends Inserted {
@@ -232,8 +232,8 @@ interface Appended extends Inserted {
  * lines that had been committed are found, and a line of the same text counts as written.
  *
  * @param onlyBehind lines that the session has to have; where it has others, nothing is written
- * @throws SessionTreeError `moved`; `duplicate-id` where an id belongs to another line; `unknown-parent`, `removed`;
- *   PostgresStoreError `unreachable`, `timeout`, `refused`
+ * @throws EspalierError `moved`; `duplicate-id` where an id belongs to another line; `unknown-parent`, `removed`;
+ *   EspalierError `unreachable`, `timeout`, `refused`
  */
 async function appendLines(
   database: Database,
@@ -246,7 +246,7 @@ async function appendLines(
       try {
         return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
-        const hasMoved = error instanceof SessionTreeError && error.code === "moved";
+        const hasMoved = error instanceof EspalierError && error.code === "moved";
         // They may be what an attempt wrote whose end nobody heard of.
         if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
           throw error;
@@ -254,7 +254,7 @@ async function appendLines(
       }
     });
   } catch (error) {
-    if (breaks(error, "line_parent")) throw unknownParent(error as PostgresStoreError);
+    if (breaks(error, "line_parent")) throw unknownParent(error as EspalierError);
     throw error;
   }
 }
@@ -309,16 +309,16 @@ async function appendMissing(
 }
 
 const breaks = (error: unknown, constraint: string): boolean =>
-  error instanceof PostgresStoreError && error.constraint === constraint;
+  error instanceof EspalierError && error.constraint === constraint;
 
 const duplicate = (id: string) =>
-  new SessionTreeError(
+  new EspalierError(
     "duplicate-id",
     `There is another entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`,
   );
 
-const unknownParent = (cause: PostgresStoreError) =>
-  new SessionTreeError(
+const unknownParent = (cause: EspalierError) =>
+  new EspalierError(
     "unknown-parent",
     "The parent of an entry is not in this session; append it first, or name one that is.",
     { cause },

@@ -44,7 +44,7 @@ export interface PostgresStore extends SessionStore {
   readonly namespace: string;
   /**
    * The lines of a session as they come; of one that is removed meanwhile nothing more comes.
-   * Throws SessionTreeError `not-found`, `unreadable`.
+   * Throws EspalierError `not-found`, `unreadable`.
    */
   follow(ref: SessionRef, options?: FollowOptions): AsyncGenerator<FollowedLine>;
   /** Waits for what is under way and ends the connections. */
@@ -154,7 +154,7 @@ async function sourceOf(
  * `postgres://user:password@host:5432/database?namespace=team&sslmode=verify-full`. Connections are made when the first
  * call needs one; `close` ends them.
  *
- * @throws PostgresStoreError `address`
+ * @throws EspalierError `address`
  */
 export function openPostgresStore(address: string, options: ConnectionOptions = {}): PostgresStore {
   const { connectionString, place, namespace } = parseStoreAddress(address);
@@ -165,7 +165,7 @@ export function openPostgresStore(address: string, options: ConnectionOptions = 
  * Makes the tables in the database of an address, or brings them up to date. Two that do so at once do it one after the
  * other; a second time changes nothing.
  *
- * @throws PostgresStoreError
+ * @throws EspalierError
  */
 export async function migratePostgres(
   address: string,
@@ -219,7 +219,7 @@ const TELLING = {
 
 /**
  * Makes a fork of a plain session by copying inside the database; only what is new goes over the wire.
- * @throws SessionTreeError `exists`; PostgresStoreError
+ * @throws EspalierError `exists`, and as every call of the store
  */
 async function forkInside(
   database: Database,

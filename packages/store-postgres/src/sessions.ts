@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type ByteView, forEachLine, JsonlError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError, forEachLine } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   GrowingBytes,
@@ -9,12 +9,11 @@ import {
   type SessionHeader,
   type SessionListing,
   type SessionRef,
-  SessionTreeError,
   sessionRef,
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, PostgresStoreError, persistently } from "./database.ts";
+import { type Connection, type Database, persistently } from "./database.ts";
 import {
   addLine,
   asTroubleOfSession,
@@ -42,7 +41,7 @@ const LONGEST_REF = 256;
 
 /**
  * Makes a session of a header and lines, all of it or nothing.
- * @throws SessionTreeError `exists`, `invalid-entry`; PostgresStoreError
+ * @throws EspalierError `exists`, `invalid-entry`; EspalierError
  */
 export async function createSession(
   database: Database,
@@ -76,7 +75,7 @@ export function madeOnce(
       return await database.transaction(make);
     } catch (error) {
       // The name may be taken by an attempt before, whose end nobody heard of.
-      const isTaken = error instanceof SessionTreeError && error.code === "exists";
+      const isTaken = error instanceof EspalierError && error.code === "exists";
       const own = isTaken && attempt > 1 ? await ownSession(database, place) : undefined;
       if (!own) throw error;
       return own;
@@ -110,7 +109,7 @@ const INSERT_SESSION = {
 
 /**
  * @param id of the header; the table keeps it where it is not the name
- * @throws SessionTreeError `exists`; `invalid-entry` for what cannot be a name
+ * @throws EspalierError `exists`; `invalid-entry` for what cannot be a name
  */
 export async function insertSession(
   connection: Connection,
@@ -120,7 +119,7 @@ export async function insertSession(
 ): Promise<void> {
   checkRef(ref);
   const taken = (cause?: unknown) =>
-    new SessionTreeError(
+    new EspalierError(
       "exists",
       `There is a session ${ref} already; open it, or give the new one another name or id.`,
       { cause },
@@ -130,7 +129,7 @@ export async function insertSession(
     const rows = await connection.query(INSERT_SESSION, values);
     if (rows.length === 0) throw taken();
   } catch (cause) {
-    if (!(cause instanceof PostgresStoreError && TAKEN.has(cause.constraint ?? ""))) throw cause;
+    if (!(cause instanceof EspalierError && TAKEN.has(cause.constraint ?? ""))) throw cause;
     throw taken(cause);
   }
 }
@@ -164,20 +163,20 @@ function lineOf(header: SessionHeader | string): string {
   try {
     return headerLine(header);
   } catch (cause) {
-    if (!(cause instanceof JsonlError)) throw cause;
-    throw new SessionTreeError("invalid-entry", cause.message, { cause });
+    if (!(cause instanceof EspalierError)) throw cause;
+    throw new EspalierError("invalid-entry", cause.message, { cause });
   }
 }
 
 function checkRef(ref: string): void {
   if (/^([/~]|[A-Za-z]:[/\\])/.test(ref)) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "invalid-entry",
       `${ref} is the path of a file, and sessions in a database have names; give it one, and \`espalier copy store:NAME ${ref}\` makes a file of it.`,
     );
   }
   if (isRef(ref)) return;
-  throw new SessionTreeError(
+  throw new EspalierError(
     "invalid-entry",
     `The name of a session in a database has 1 to ${LONGEST_REF} characters; give it another one.`,
   );
@@ -209,7 +208,7 @@ const BY_ID = {
 
 /**
  * The session with just this id (of several, the one that is kept under it), or the one of this name.
- * @throws SessionTreeError `not-found`, `ambiguous`
+ * @throws EspalierError `not-found`, `ambiguous`
  */
 export async function findSession(
   database: Database,
@@ -225,7 +224,7 @@ export async function findSession(
       ? await sessionWith(database, namespace, text)
       : await sessionNamed(database, namespace, text);
   if (found) return found;
-  throw new SessionTreeError(
+  throw new EspalierError(
     "not-found",
     `There is no session ${JSON.stringify(text)} in ${database.place}; \`espalier list\` with --store shows those there are.`,
   );
@@ -238,7 +237,7 @@ async function sessionWith(database: Database, namespace: string, id: string) {
   const names = rows.slice(0, NAMED).map(({ ref }) => ref);
   if (rows.length > NAMED) names.push("…");
   const message = `Several sessions have the id ${id}: ${names.join(" and ")}; name one of them by { file }.`;
-  throw new SessionTreeError("ambiguous", message);
+  throw new EspalierError("ambiguous", message);
 }
 
 /** The session of just this name. */
@@ -353,7 +352,7 @@ const LIST = {
  * Sessions, the one written last first. One that is written while they are listed is not listed twice, and not at all
  * where it would have come later.
  *
- * @throws SessionTreeError `unreadable`
+ * @throws EspalierError `unreadable`
  */
 export async function* listSessions(database: Database, namespace: string): AsyncGenerator<SessionListing> {
   let before: [string, string] = ["infinity", ""];
@@ -405,7 +404,7 @@ const MARK = {
  * lines, under the name that the seam has for it. Whoever had the session open finds another one in its place.
  *
  * @param seen what there was when it was read
- * @throws SessionTreeError `changed` where it is another one by now; `exists` where the name for what stood there is taken
+ * @throws EspalierError `changed` where it is another one by now; `exists` where the name for what stood there is taken
  */
 export function upgradeSession(
   database: Database,
@@ -452,7 +451,7 @@ async function held(connection: Connection, key: string) {
 
 /** The error for a session of an old format that is not what was read of it any more. */
 export const replaced = (ref: string) =>
-  new SessionTreeError(
+  new EspalierError(
     "changed",
     `${ref} was brought to the current format by somebody else, or removed; open it again.`,
   );

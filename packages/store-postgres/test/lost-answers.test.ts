@@ -1,6 +1,7 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import { custom, forkHeader, forkLines, planFork, SessionTree, Tree } from "@espalier/session-tree";
 import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
-import { type Database, PostgresStoreError, postgresStore } from "@espalier/store-postgres";
+import { type Database, postgresStore } from "@espalier/store-postgres";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { freshNamespace, type SomeDatabase, someDatabase } from "./some-database.ts";
 
@@ -21,7 +22,7 @@ const like = (database: Database, own: Partial<Database>): Database => ({
   ...own,
 });
 
-const lost = () => new PostgresStoreError("unreachable", "The answer was lost on its way.");
+const lost = () => new EspalierError("unreachable", "The answer was lost on its way.");
 
 /** The first transaction is committed, and its answer is lost. */
 function losing(database: Database): Database {
@@ -139,7 +140,7 @@ test("a listing during which the connection is lost fails as unreadable, like an
     freshNamespace(),
   );
   await expect(store.list()[Symbol.asyncIterator]().next()).rejects.toMatchObject({
-    name: "SessionTreeError",
+    name: "EspalierError",
     code: "unreadable",
   });
   await store.close();
@@ -151,7 +152,7 @@ test("a connection on which no lease can live is given back", async () => {
   const store = postgresStore(
     like(database, {
       reserve: async () => ({
-        query: () => Promise.reject(new PostgresStoreError("refused", "No locks today.")),
+        query: () => Promise.reject(new EspalierError("refused", "No locks today.")),
         hear: () => undefined,
         over: new Promise(() => undefined),
         release: async () => void released++,

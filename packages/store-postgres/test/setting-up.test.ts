@@ -3,14 +3,9 @@ import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { inspect } from "node:util";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { testHeader as header, testLine as line } from "@espalier/session-tree/testing";
-import {
-  migrate,
-  migratePostgres,
-  openPostgresStore,
-  PostgresStoreError,
-  poolDatabase,
-} from "@espalier/store-postgres";
+import { migrate, migratePostgres, openPostgresStore, poolDatabase } from "@espalier/store-postgres";
 import { type PrivateServer, startPrivateServer } from "@espalier/store-postgres/testing";
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -238,7 +233,7 @@ describe.skipIf(!hasServer)("setting up", () => {
 
   test("an address that cannot be read is refused before anything is sent", () => {
     for (const address of ["", "postgres", "http://localhost/x", "postgres://[x", "postgres://localhost/%zz"])
-      expect(() => openPostgresStore(address)).toThrow(PostgresStoreError);
+      expect(() => openPostgresStore(address)).toThrow(EspalierError);
   });
 
   test("a parameter that an address cannot have is refused by its name, before anything is sent", () => {
@@ -311,6 +306,6 @@ describe.skipIf(!hasServer)("setting up", () => {
       () => log.append(["{}"]),
       () => log.takeIn(),
     ])
-      await expect(call()).rejects.toMatchObject({ name: "PostgresStoreError", code: "closed" });
+      await expect(call()).rejects.toMatchObject({ name: "EspalierError", code: "closed" });
   });
 });

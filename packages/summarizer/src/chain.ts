@@ -39,7 +39,7 @@ export interface RequestSummaryOptions {
   onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
 }
 
-/** Asks for a summary of messages, whatever their size; the answer is valid, or this throws a `SummarizerError`. */
+/** Asks for a summary of messages, whatever their size; the answer is valid, or this throws a `SummaryError`. */
 export async function requestSummary(
   messages: readonly ContextMessage[],
   { summarizer, onRequest, concurrency, ...fields }: RequestSummaryOptions,

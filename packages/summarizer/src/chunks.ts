@@ -3,10 +3,10 @@ import { linkedAbort } from "./retry.ts";
 import {
   describeOmission,
   type PlacedMessage,
-  SummarizerError,
   type SummaryOmission,
   type SummaryProgress,
   type SummaryRequest,
+  summaryError,
   summaryPrompt,
 } from "./summarizer.ts";
 import { type Cut, cut, escapeText } from "./text.ts";
@@ -75,7 +75,7 @@ export function roomForNote(request: SummaryRequest, options: FullFitOptions): n
   const noteFrame = estimator.text(renderTranscript([asMessage("x")]));
   const most = Math.floor((roomFor(request, options).prompt - Math.max(...frames)) / 2) - noteFrame;
   if (most >= LEAST_NOTE) return most;
-  throw new SummarizerError(
+  throw summaryError(
     "too-long",
     `A window of ${options.contextWindow} tokens leaves no room for notes beside the instructions; take a summarizer with a larger window.`,
   );
@@ -139,7 +139,7 @@ export function splitRequest(
   const placed = request.messages.map((message, index) => shrink({ index, message }, limit, room, estimator));
   const shown = placed.filter((piece) => piece.text !== "" && piece.size <= room);
   if (shown.length === 0) {
-    throw new SummarizerError(
+    throw summaryError(
       "too-long",
       `No message can be shortened to the ${Math.floor(room)} tokens that a window of ${options.contextWindow} leaves for the transcript; take a summarizer with a larger window.`,
     );
@@ -162,7 +162,7 @@ function partRoom(request: SummaryRequest, options: FullFitOptions): number {
   // The numbers in a note and in the instructions may have more digits than here.
   const room = roomFor(request, options).prompt - promptSize(frame, options.estimator) - 32;
   if (room >= LEAST_ROOM) return room;
-  throw new SummarizerError(
+  throw summaryError(
     "too-long",
     `A window of ${options.contextWindow} tokens leaves no room for a transcript beside the instructions; take a summarizer with a larger window.`,
   );

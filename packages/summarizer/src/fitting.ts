@@ -1,3 +1,4 @@
+import type { FailedAttempt } from "@espalier/jsonl-stream";
 import {
   combineNotes,
   cutToTokens,
@@ -13,16 +14,16 @@ import {
   splitRequest,
 } from "./chunks.ts";
 import { attemptsOf, awaitAnswer, raceAbort, toSummarizerError, validAnswer, withAttempts } from "./retry.ts";
+import type { SummaryError } from "./summarizer.ts";
 import {
   addUsage,
   describeOmission,
-  type FailedAttempt,
   type PlacedMessage,
   type Summarizer,
-  SummarizerError,
   type SummaryAnswer,
   type SummaryOmission,
   type SummaryRequest,
+  summaryError,
 } from "./summarizer.ts";
 import type { TokenEstimator } from "./tokens.ts";
 import { DEFAULT_LIMITS, joinTranscript, renderMessage } from "./transcript.ts";
@@ -89,7 +90,7 @@ export function withFitting(summarizer: Summarizer, options: FittingOptions = {}
 /** One summary in the making: what was asked, answered and billed so far. */
 class FittingRun {
   readonly #attempts: FailedAttempt[] = [];
-  readonly #recorded = new WeakSet<SummarizerError>();
+  readonly #recorded = new WeakSet<SummaryError>();
   readonly #summarizer: Summarizer;
   readonly #request: SummaryRequest;
   readonly #concurrency: number;
@@ -120,7 +121,7 @@ class FittingRun {
   }
 
   /** The error with all that was billed: failed calls, and finished ones whose notes are now worth nothing. */
-  fail(error: SummarizerError): SummarizerError {
+  fail(error: SummaryError): SummaryError {
     const usage = this.#usage;
     const discarded = `${this.#calls} finished calls were discarded because another part failed.`;
     const lost = usage ? [{ name: this.#summarizer.name, code: error.code, message: discarded, usage }] : [];
@@ -128,7 +129,7 @@ class FittingRun {
   }
 
   /** Keeps what an error was billed, once. */
-  record(error: SummarizerError): SummarizerError {
+  record(error: SummaryError): SummaryError {
     if (!this.#recorded.has(error)) this.#attempts.push(...attemptsOf(this.#summarizer.name, error));
     this.#recorded.add(error);
     return error;
@@ -292,7 +293,7 @@ function trimTask(
   }
   const bare = promptSize({ ...trimmed, transcript: "" }, options.estimator);
   if (bare > prompt) {
-    throw new SummarizerError(
+    throw summaryError(
       "too-long",
       `The instructions take up to ${bare} tokens and the window leaves ${Math.max(0, Math.floor(prompt))} for the whole prompt; take a summarizer with a larger window than ${options.contextWindow}.`,
     );

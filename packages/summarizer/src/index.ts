@@ -75,15 +75,14 @@ export type {
 } from "./summarizer.ts";
 export {
   addUsage,
-  type FailedAttempt,
   isInvalidAnswer,
   isPassing,
+  isSummaryError,
   SUMMARIZER_SYSTEM_PROMPT,
-  SummarizerError,
-  type SummarizerErrorCode,
-  type SummarizerErrorOptions,
+  type SummaryError,
   type SummaryPrompt,
   soundUsage,
+  summaryError,
   summaryPrompt,
   usageTokens,
 } from "./summarizer.ts";

@@ -1,15 +1,17 @@
+import type { EspalierErrorOptions, FailedAttempt, SummaryErrorCode } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { Usage } from "@espalier/session-tree";
+import type { SummaryError } from "./summarizer.ts";
 import {
   addUsage,
-  type FailedAttempt,
   isInvalidAnswer,
   isPassing,
+  isSummaryCode,
+  isSummaryError,
   type Summarizer,
-  SummarizerError,
-  type SummarizerErrorCode,
-  type SummarizerErrorOptions,
   type SummaryAnswer,
   type SummaryRequest,
+  summaryError,
 } from "./summarizer.ts";
 import { stricterRequest, validateSummary } from "./validate-summary.ts";
 
@@ -33,7 +35,7 @@ export interface RetryOptions {
   /** Waits; tests give their own. */
   sleep?: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
   /** Told before every wait. */
-  onRetry?: (event: { attempt: number; delayMs: number; error: SummarizerError }) => void;
+  onRetry?: (event: { attempt: number; delayMs: number; error: SummaryError }) => void;
 }
 
 /**
@@ -64,7 +66,7 @@ async function retry(
   let asked = request;
   let passing = 0;
   for (;;) {
-    let error: SummarizerError;
+    let error: SummaryError;
     try {
       const timeoutMs = options.timeoutMs ?? 600_000;
       const answer = validAnswer(summarizer.name, await attempt(summarizer, asked, timeoutMs), request);
@@ -108,8 +110,8 @@ async function attempt(
     return await awaitAnswer(summarizer, { ...request, signal }, ABORT_GRACE_MS);
   } catch (thrown) {
     if (!isLate) throw thrown;
-    const usage = thrown instanceof SummarizerError ? thrown.usage : undefined;
-    throw new SummarizerError("timeout", `No summary after ${timeoutMs} ms; allow more time.`, {
+    const usage = isSummaryError(thrown) ? thrown.usage : undefined;
+    throw summaryError("timeout", `No summary after ${timeoutMs} ms; allow more time.`, {
       cause: thrown,
       usage,
     });
@@ -132,7 +134,7 @@ export function withFallback(first: Summarizer, ...rest: Summarizer[]): Summariz
 
 /** {@link withFallback} for these errors alone; any other one is thrown as it is. */
 export function withFallbackFor(
-  codes: readonly SummarizerErrorCode[],
+  codes: readonly SummaryErrorCode[],
   first: Summarizer,
   ...rest: Summarizer[]
 ): Summarizer {
@@ -141,18 +143,18 @@ export function withFallbackFor(
 
 function chain(
   summarizers: readonly [Summarizer, ...Summarizer[]],
-  goesOn: (code: SummarizerErrorCode) => boolean,
+  goesOn: (code: SummaryErrorCode) => boolean,
 ): Summarizer {
   return withSummarize(summarizers[0], (request) => askInOrder(summarizers, goesOn, request));
 }
 
 async function askInOrder(
   summarizers: readonly [Summarizer, ...Summarizer[]],
-  goesOn: (code: SummarizerErrorCode) => boolean,
+  goesOn: (code: SummaryErrorCode) => boolean,
   request: SummaryRequest,
 ): Promise<SummaryAnswer> {
   const failed: FailedAttempt[] = [];
-  let last: SummarizerError | undefined;
+  let last: SummaryError | undefined;
   for (const summarizer of summarizers) {
     try {
       const answer = validAnswer(
@@ -182,26 +184,30 @@ export function withWindow(summarizer: Summarizer, contextWindow: number): Summa
 }
 
 /** Whatever was thrown as an error of this package; `aborted` when the signal says so. */
-export function toSummarizerError(thrown: unknown, name: string, signal?: AbortSignal): SummarizerError {
-  if (thrown instanceof SummarizerError) return thrown;
+export function toSummarizerError(thrown: unknown, name: string, signal?: AbortSignal): SummaryError {
+  if (isSummaryError(thrown)) return thrown;
+  if (thrown instanceof EspalierError && isSummaryCode(thrown.code)) {
+    const { code, message, usage, retryAfterMs } = thrown;
+    return summaryError(code, message, { cause: thrown.cause, usage, retryAfterMs });
+  }
   if (signal?.aborted) return abortError(signal, { cause: thrown });
   const reason = thrown instanceof Error ? thrown.message : String(thrown);
-  return new SummarizerError("failed", `The summarizer "${name}" failed: ${reason}`, { cause: thrown });
+  return summaryError("failed", `The summarizer "${name}" failed: ${reason}`, { cause: thrown });
 }
 
 /** The calls behind an error: those it lists, else itself as one. */
-export function attemptsOf(name: string, error: SummarizerError): readonly FailedAttempt[] {
+export function attemptsOf(name: string, error: SummaryError): readonly FailedAttempt[] {
   if (error.attempts.length > 0) return error.attempts;
   const { code, message, usage } = error;
   return [{ name, code, message, ...(usage && { usage }) }];
 }
 
 /** The error again, with every failed call before it and the sum of what they were billed. */
-export function withAttempts(error: SummarizerError, attempts: readonly FailedAttempt[]): SummarizerError {
+export function withAttempts(error: SummaryError, attempts: readonly FailedAttempt[]): SummaryError {
   let usage: Usage | undefined;
   for (const attempt of attempts) usage = addUsage(usage, attempt.usage);
   const { code, message, cause, retryAfterMs } = error;
-  return new SummarizerError(code, message, { cause: cause ?? error, attempts, usage, retryAfterMs });
+  return summaryError(code, message, { cause: cause ?? error, attempts, usage, retryAfterMs });
 }
 
 /**
@@ -253,14 +259,14 @@ export function validAnswer(
 }
 
 /** An answer that came after the abort: only its bill counts. */
-function unwanted(answer: SummaryAnswer, { name }: Summarizer, signal: AbortSignal): SummarizerError {
+function unwanted(answer: SummaryAnswer, { name }: Summarizer, signal: AbortSignal): SummaryError {
   const error = abortError(signal, { usage: answer.usage });
   return answer.attempts?.length
     ? withAttempts(error, [...answer.attempts, ...attemptsOf(name, error)])
     : error;
 }
 
-function failure(thrown: unknown, { name }: Summarizer, signal: AbortSignal | undefined): SummarizerError {
+function failure(thrown: unknown, { name }: Summarizer, signal: AbortSignal | undefined): SummaryError {
   const error = toSummarizerError(thrown, name, signal);
   if (!signal?.aborted || error.code === "aborted") return error;
   const { usage, attempts } = error;
@@ -279,8 +285,8 @@ export function withSummarize(
 }
 
 /** What is thrown when the caller's signal fires. */
-const abortError = (signal: AbortSignal | undefined, options: SummarizerErrorOptions = {}) =>
-  new SummarizerError("aborted", "The summary was aborted.", { cause: signal?.reason, ...options });
+const abortError = (signal: AbortSignal | undefined, options: EspalierErrorOptions = {}) =>
+  summaryError("aborted", "The summary was aborted.", { cause: signal?.reason, ...options });
 
 /** Throws `aborted` when the signal has fired. */
 export function throwIfAborted(signal: AbortSignal | undefined): void {

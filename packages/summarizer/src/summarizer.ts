@@ -1,3 +1,10 @@
+import type { EspalierErrorCode } from "@espalier/jsonl-stream";
+import {
+  EspalierError,
+  type EspalierErrorOptions,
+  type FailedAttempt,
+  type SummaryErrorCode,
+} from "@espalier/jsonl-stream";
 import type { ContextMessage, Usage } from "@espalier/session-tree";
 import { escapeText } from "./text.ts";
 import type { RenderedMessage } from "./transcript.ts";
@@ -66,7 +73,7 @@ export interface SummaryAnswer {
 }
 
 /**
- * Turns a transcript into a summary. It answers or throws a {@link SummarizerError}; it never decides whether the
+ * Turns a transcript into a summary. It answers or throws an {@link EspalierError}; it never decides whether the
  * answer is good enough to keep.
  */
 export interface Summarizer {
@@ -78,7 +85,7 @@ export interface Summarizer {
   readonly contextWindow: number;
   /** The most tokens one answer can have. */
   readonly maxOutputTokens: number;
-  /** Answers one request, or throws; an abort of its signal is a `SummarizerError` `aborted`. */
+  /** Answers one request, or throws; an abort of its signal is an `EspalierError` `aborted`. */
   summarize(request: SummaryRequest): Promise<SummaryAnswer>;
   /**
    * The exact size of a request as it is, in tokens; undefined when nobody can say. Asked only where an upper bound
@@ -181,83 +188,47 @@ function addCost(first: Cost, second: Cost): Cost {
   return sum;
 }
 
-/**
- * Why there is no summary.
- *
- * - `overloaded`, `rate-limited`, `connection`, `timeout`: passing; worth another try
- * - `too-long`: the request does not fit the model's window
- * - `unauthorized`, `bad-request`: another try gives the same answer
- * - `empty`, `cut-off`, `refused`, `tool-call`: an answer that must not be kept
- * - `aborted`: the caller's signal
- * - `failed`: anything else
- */
-export type SummarizerErrorCode =
-  | "overloaded"
-  | "rate-limited"
-  | "connection"
-  | "timeout"
-  | "too-long"
-  | "unauthorized"
-  | "bad-request"
-  | "empty"
-  | "cut-off"
-  | "refused"
-  | "tool-call"
-  | "aborted"
-  | "failed";
+/** Creates the error of a summary; its `attempts`, here none yet, set it apart from other errors with the same code. */
+export const summaryError = (
+  code: SummaryErrorCode,
+  message: string,
+  options: EspalierErrorOptions = {},
+): SummaryError =>
+  new EspalierError(code, message, { ...options, attempts: options.attempts ?? [] }) as SummaryError;
 
-/** One call that gave no summary: who was asked, why there is none, what it cost. */
-export interface FailedAttempt {
-  /** The name of the summarizer. */
-  name: string;
-  code: SummarizerErrorCode;
-  message: string;
-  /** What the provider billed for it; absent where nothing was, or nobody knows. */
-  usage?: Usage;
-}
+/** Whether a value is the error of a summary, made by {@link summaryError}. */
+export const isSummaryError = (thrown: unknown): thrown is SummaryError =>
+  thrown instanceof EspalierError && thrown.attempts !== undefined;
 
-/** What an error carries beside its code. */
-export interface SummarizerErrorOptions extends ErrorOptions {
-  /** What was billed in all. Default: nothing. */
-  usage?: Usage | undefined;
-  /** What was tried, oldest first. Default: nothing else. */
-  attempts?: readonly FailedAttempt[] | undefined;
-  /** How long the provider asks to be left alone. Default: it did not say. */
-  retryAfterMs?: number | undefined;
-}
+/** Error of a summary. */
+export type SummaryError = EspalierError & { code: SummaryErrorCode; attempts: readonly FailedAttempt[] };
 
-/** The one error class of this package. */
-export class SummarizerError extends Error {
-  readonly code: SummarizerErrorCode;
-  /** All that the provider billed although there is no summary, over every attempt. */
-  readonly usage: Usage | undefined;
-  /** The calls that failed, oldest first, where there were several; their usage adds up to {@link usage}. */
-  readonly attempts: readonly FailedAttempt[];
-  /** How long the provider asks to wait before another try, in milliseconds. */
-  readonly retryAfterMs: number | undefined;
-  constructor(code: SummarizerErrorCode, message: string, options?: SummarizerErrorOptions) {
-    super(message, options);
-    this.name = "SummarizerError";
-    this.code = code;
-    this.usage = options?.usage;
-    this.attempts = options?.attempts ?? [];
-    this.retryAfterMs = options?.retryAfterMs;
-  }
-}
-
-const PASSING: ReadonlySet<SummarizerErrorCode> = new Set([
+const PASSING: ReadonlySet<SummaryErrorCode> = new Set([
   "overloaded",
   "rate-limited",
   "connection",
   "timeout",
 ]);
-const INVALID: ReadonlySet<SummarizerErrorCode> = new Set(["empty", "cut-off", "refused", "tool-call"]);
+const INVALID: ReadonlySet<SummaryErrorCode> = new Set(["empty", "cut-off", "refused", "tool-call"]);
+
+const CODES: ReadonlySet<EspalierErrorCode> = new Set<SummaryErrorCode>([
+  ...PASSING,
+  ...INVALID,
+  "too-long",
+  "unauthorized",
+  "bad-request",
+  "aborted",
+  "failed",
+]);
+
+/** Whether a code is that of a failed summary. */
+export const isSummaryCode = (code: EspalierErrorCode): code is SummaryErrorCode => CODES.has(code);
 
 /** True for trouble that passes by itself: the same request may succeed a little later. */
-export const isPassing = (code: SummarizerErrorCode): boolean => PASSING.has(code);
+export const isPassing = (code: SummaryErrorCode): boolean => PASSING.has(code);
 
 /** True where there was an answer, and it must not be kept. */
-export const isInvalidAnswer = (code: SummarizerErrorCode): boolean => INVALID.has(code);
+export const isInvalidAnswer = (code: SummaryErrorCode): boolean => INVALID.has(code);
 
 /**
  * What a request for a summary did not show of the messages it was made for. Numbers of messages are indexes into the

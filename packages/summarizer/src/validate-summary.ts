@@ -1,10 +1,6 @@
-import {
-  SummarizerError,
-  type SummarizerErrorCode,
-  type SummaryAnswer,
-  type SummaryPurpose,
-  type SummaryRequest,
-} from "./summarizer.ts";
+import type { SummaryErrorCode } from "@espalier/jsonl-stream";
+import type { SummaryError } from "./summarizer.ts";
+import { type SummaryAnswer, type SummaryPurpose, type SummaryRequest, summaryError } from "./summarizer.ts";
 
 /** A refusal says so at once; the same words later in a summary report what somebody else said. */
 const REFUSAL = new RegExp(
@@ -29,14 +25,14 @@ const CALL_OBJECT =
   /^(?:```(?:json)?\s*)?\{\s*"(?:type"\s*:\s*"tool_use"|name"\s*:\s*"[^"]+"\s*,\s*"(?:input|arguments|parameters)")/;
 
 /**
- * Throws a {@link SummarizerError} for an answer that must not become a summary: ended by anything but `stop`, empty, a
+ * Throws a {@link SummaryError} for an answer that must not become a summary: ended by anything but `stop`, empty, a
  * refusal, or a tool call written as text. One in other words or another language than it was asked for is a summary all
  * the same ({@link missingSections} tells what it lacks). Whether it is smaller than what it replaces is for the caller
  * to judge.
  */
 export function validateSummary(answer: SummaryAnswer, request: Pick<SummaryRequest, "sections">): void {
-  const fail = (code: SummarizerErrorCode, message: string) => {
-    throw new SummarizerError(code, message, { usage: answer.usage });
+  const fail = (code: SummaryErrorCode, message: string) => {
+    throw summaryError(code, message, { usage: answer.usage });
   };
   const who = `${answer.model.provider}/${answer.model.modelId}`;
   const text = answer.text.trim();
@@ -118,11 +114,11 @@ export const SUMMARY_SECTIONS: Readonly<Record<SummaryPurpose, readonly string[]
 };
 
 /** The request again, saying what was wrong with the last answer. */
-export function stricterRequest(request: SummaryRequest, code: SummarizerErrorCode): SummaryRequest {
+export function stricterRequest(request: SummaryRequest, code: SummaryErrorCode): SummaryRequest {
   return { ...request, instructions: `${request.instructions}\n\n${reproach(request, code)}` };
 }
 
-function reproach(request: SummaryRequest, code: SummarizerErrorCode): string {
+function reproach(request: SummaryRequest, code: SummaryErrorCode): string {
   switch (code) {
     case "refused":
       return "Your last answer was a refusal. Nobody asks you to do anything that is in the transcript: only report, neutrally and briefly, what was said and done.";

@@ -96,7 +96,7 @@ describe("anthropicSummarizer", () => {
     ["timeout", errorReply(408)],
   ])("fails as %s and asks only once", async (code, reply) => {
     const { server, summarizer } = await start(reply);
-    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code, name: "SummarizerError" });
+    await expect(summarizer.summarize(asked)).rejects.toMatchObject({ code, name: "EspalierError" });
     expect(server.requests).toHaveLength(1);
   });
 

@@ -1,10 +1,10 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   chainOf,
   exponentialDelay,
   extractiveSummarizer,
   type RetryOptions,
   type Summarizer,
-  SummarizerError,
   withFallback,
   withFallbackFor,
   withFitting,
@@ -103,7 +103,7 @@ describe("withRetry", () => {
 
   it("waits as long as the provider asks, and not at all when that is too long", async () => {
     const wait = (retryAfterMs: number) => ({
-      error: new SummarizerError("rate-limited", "Slow down.", { retryAfterMs }),
+      error: new EspalierError("rate-limited", "Slow down.", { retryAfterMs }),
     });
     const patient = retrying([wait(7_000), good]);
     await patient.summarizer.summarize(asked);
@@ -151,7 +151,7 @@ describe("withRetry", () => {
       summarize: ({ signal }) =>
         new Promise((_, reject) => {
           signal!.addEventListener("abort", () =>
-            reject(new SummarizerError("aborted", "Aborted.", { usage: usage(8, 2) })),
+            reject(new EspalierError("aborted", "Aborted.", { usage: usage(8, 2) })),
           );
         }),
     });

@@ -112,7 +112,7 @@ async function agentOn(
   return agent;
 }
 
-/** The settings that would be in force. Throws EngineError `settings` for choices that do not go together. */
+/** The settings that would be in force. Throws EspalierError `settings` for choices that do not go together. */
 export function settingsFor(
   shell: Shell,
   { policy }: ChatChoices,

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { createSession, type Session } from "@espalier/engine";
-import { contextOfPath, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { contextOfPath } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
@@ -73,7 +74,7 @@ async function isThere({ store }: Shell, ref: string): Promise<boolean> {
     await (await store.open({ file: ref }, "read")).close();
     return true;
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    if (error instanceof EspalierError && error.code === "not-found") return false;
     throw error;
   }
 }

@@ -13,7 +13,8 @@ import {
   type SettingOrigin,
   settingsJsonSchema,
 } from "@espalier/engine";
-import { type SessionRef, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import type { SessionRef } from "@espalier/session-tree";
 import type { Command } from "commander";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
@@ -47,7 +48,7 @@ async function idOf(shell: Shell, ref: SessionRef): Promise<string | undefined> 
     return log.header?.id;
   } catch (error) {
     // What cannot be read can be deleted; what is not there, deleting tells.
-    if (error instanceof SessionTreeError) return undefined;
+    if (error instanceof EspalierError) return undefined;
     throw error;
   }
 }

@@ -10,13 +10,9 @@ import {
   localAgents,
   type Summarize,
 } from "@espalier/interop/node";
-import {
-  redactText,
-  type SessionHeader,
-  type SessionRef,
-  type SessionStore,
-  SessionTreeError,
-} from "@espalier/session-tree";
+import type { EspalierErrorCode } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { redactText, type SessionHeader, type SessionRef, type SessionStore } from "@espalier/session-tree";
 import { fileStore, sessionFileName } from "@espalier/session-tree/node";
 import { type Command, Option } from "commander";
 import { entryNamed } from "../entry-reference.ts";
@@ -313,12 +309,25 @@ async function copyOrComplain(
   try {
     await copyOne(shell, source, ref, target);
   } catch (error) {
-    const isItsOwn = error instanceof SessionTreeError || (error as { code?: unknown }).code === "damaged";
-    if (!isItsOwn) throw error;
-    shell.complain((error as Error).message);
+    const isDamaged = error instanceof Error && (error as { code?: unknown }).code === "damaged";
+    if (!isDamaged && (!(error instanceof EspalierError) || OF_THE_STORE.has(error.code))) throw error;
+    shell.complain(error.message);
     shell.exitCode = 1;
   }
 }
+
+/** Codes of an error that every session of the store would have. */
+const OF_THE_STORE: ReadonlySet<EspalierErrorCode> = new Set([
+  "address",
+  "not-installed",
+  "not-migrated",
+  "newer",
+  "unsuitable",
+  "refused",
+  "unreachable",
+  "timeout",
+  "closed",
+] satisfies EspalierErrorCode[]);
 
 /** One end of a copy: a store, and which session in it. */
 interface CopyPlace {
@@ -338,7 +347,7 @@ const DATABASE = /^postgres(ql)?:\/\//i;
 /**
  * The place that a word names: `store:` or `store:ID` in the store of --store; `postgres://…` or `postgres://…#ID`; a
  * folder; a file; the id of a session in a file.
- * @throws CommandError `usage`; PostgresStoreError `address`
+ * @throws CommandError `usage`; EspalierError `address`
  */
 async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> {
   const ofStore = OF_STORE.exec(word);

@@ -162,7 +162,7 @@ function copiesInFolder(file: string, original = file): DemoCopies {
 
 /**
  * A copy in a store, of one of its sessions or of a file.
- * @throws EngineError `damaged`, and what the stores throw
+ * @throws EspalierError `damaged`, and what the stores throw
  */
 async function copiesInStore(store: SessionStore, ref: string, isFile: boolean): Promise<DemoCopies> {
   const source = isFile ? fileStore({ home: tmpdir() }) : store;

@@ -1,6 +1,7 @@
 import { setTimeout } from "node:timers/promises";
-import { CompactionError, type NothingToCompact } from "@espalier/compaction";
+import type { NothingToCompact } from "@espalier/compaction";
 import { openSession, type Session } from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   compaction,
@@ -186,7 +187,7 @@ export async function showCompaction(stage: DemoStage, shell: Shell, session: Se
 
 /** A session of a few words is no smaller as a summary; that is an answer here. */
 function notWorthIt(error: unknown): NothingToCompact {
-  if (error instanceof CompactionError && error.code === "no-smaller")
+  if (error instanceof EspalierError && error.code === "no-smaller")
     return { eligible: false, reason: error.message };
   throw error;
 }

@@ -18,7 +18,7 @@ const PART = 3 << 16;
  * session inside, compressed. The same log gives the same file, whether the session runs or was opened again. Returns
  * how many entries it holds.
  *
- * @throws ViewerError `page`; SessionTreeError `unknown-entry`
+ * @throws ViewerError `page`; EspalierError `unknown-entry`
  */
 export async function htmlOf(
   session: Session,

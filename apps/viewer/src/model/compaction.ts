@@ -5,13 +5,13 @@ import {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type CompactionEntry,
   compaction,
   contextOfPath,
   pathWindowAt,
   projectPath,
-  SessionTreeError,
   type Tree,
 } from "@espalier/session-tree";
 import { addTokens, Breath, noTokens, type TokenCounts } from "./context.ts";
@@ -47,11 +47,11 @@ export interface CompactionView {
   details: Partial<CompactionDetails>;
 }
 
-/** @throws SessionTreeError `unknown-entry` when the row holds no compaction */
+/** @throws EspalierError `unknown-entry` when the row holds no compaction */
 export function compactionAt(tree: Tree, row: number): CompactionView {
   const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
   if (!entry || !compaction.is(entry))
-    throw new SessionTreeError("unknown-entry", `Row ${row} of this session is no compaction.`);
+    throw new EspalierError("unknown-entry", `Row ${row} of this session is no compaction.`);
   const before = spanBefore(tree, row);
   const keptFrom = before.rows.findIndex((at) => tree.idAt(at) === entry.firstKeptEntryId);
   const cut = keptFrom < 0 ? before.rows.length : keptFrom;

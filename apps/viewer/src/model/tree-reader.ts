@@ -1,5 +1,6 @@
 import { type BranchComparison, compareBranches, type SessionStats, statsOf } from "@espalier/engine/reading";
-import { type Entry, SessionTreeError, type Tree } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import type { Entry, Tree } from "@espalier/session-tree";
 import { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
 import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
@@ -75,7 +76,7 @@ export class TreeReader implements SessionReader {
 
   #known(row: number): number {
     if (Number.isInteger(row) && row >= 0 && row < this.tree.length) return row;
-    throw new SessionTreeError(
+    throw new EspalierError(
       "unknown-entry",
       `This session has no row ${row}; its last is ${this.tree.length - 1}.`,
     );

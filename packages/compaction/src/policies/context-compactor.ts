@@ -1,11 +1,13 @@
+import type { FailedAttempt } from "@espalier/jsonl-stream";
 import { type ContextMessage, estimateTotal } from "@espalier/session-tree";
+import type { SummaryError } from "@espalier/summarizer";
 import {
   attemptsOf,
-  type FailedAttempt,
+  isSummaryError,
   missingSections,
   renderTranscript,
   type Summarizer,
-  SummarizerError,
+  summaryError,
   toSummarizerError,
   validateSummary,
   withAttempts,
@@ -65,7 +67,7 @@ export class ContextCompactor {
     try {
       summary = await this.generateSummary(restored);
     } catch (error) {
-      if (!(error instanceof SummarizerError) || error.code === "aborted") throw error;
+      if (!isSummaryError(error) || error.code === "aborted") throw error;
       (this.#options.log ?? console).error("Compaction failed, history unchanged", { error });
       return this.#tell(unchanged(messages, false));
     }
@@ -182,7 +184,7 @@ export const WHOLE_RESULTS_FIRST: readonly number[] = [Number.POSITIVE_INFINITY,
  * The summary of a conversation under the eight headings. One longer than its target is taken as it is; one cut off at
  * 1.2 times the target is a failed attempt, like any other failure.
  *
- * @throws SummarizerError after `retryCount` attempts
+ * @throws EspalierError after `retryCount` attempts
  */
 export async function generateSummary(
   messages: readonly ContextMessage[],
@@ -302,17 +304,17 @@ export function askRepeatedly(summarizer: Summarizer, options: AskingOptions = {
       try {
         await sleep(attempt * DELAY_MS, request.signal);
       } catch (cause) {
-        throw withAttempts(new SummarizerError("aborted", "The summary was aborted.", { cause }), failed);
+        throw withAttempts(summaryError("aborted", "The summary was aborted.", { cause }), failed);
       }
     }
   });
 }
 
 /** A summarizer of somebody's own may fail in any way when it is aborted; what that was billed counts. */
-function asSummarizerError(thrown: unknown, name: string, signal: AbortSignal | undefined): SummarizerError {
+function asSummarizerError(thrown: unknown, name: string, signal: AbortSignal | undefined): SummaryError {
   const error = toSummarizerError(thrown, name, signal);
   if (!signal?.aborted || error.code === "aborted") return error;
-  return new SummarizerError("aborted", "The summary was aborted.", { cause: error, usage: error.usage });
+  return summaryError("aborted", "The summary was aborted.", { cause: error, usage: error.usage });
 }
 
 /** Waits that many milliseconds; rejects as soon as the signal fires. */

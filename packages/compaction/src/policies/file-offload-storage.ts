@@ -2,9 +2,9 @@ import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { lstat, mkdir, open, readdir, rename, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { createId } from "@espalier/session-tree";
 import type { OffloadStorage } from "./offload-storage.ts";
-import { PolicyError } from "./shared.ts";
 
 /** A file that a process left half written is cleared away once it is this old, in milliseconds. */
 const LEFTOVER_AGE_MS = 60_000;
@@ -36,7 +36,7 @@ export function fileOffloadStorage(folder: string): OffloadStorage {
       if ((await read(path)) !== undefined) return path;
       await mkdir(folder, { recursive: true, mode: 0o700 });
       if (!(await isFolder(folder)))
-        throw new PolicyError(
+        throw new EspalierError(
           "no-storage",
           `${folder} is a link, which is not followed; put a folder there.`,
         );

@@ -73,7 +73,7 @@ export function compactionIn({
  * `is_archived`): it stands before what the newest compaction keeps, or an edit took it out of that. False for entries
  * of other branches.
  *
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function isArchived(
   session: ReadableSession,
@@ -109,7 +109,7 @@ export function archivedRows(
  * Rows of a leaf's path (default: the session's) that would speak, had the newest edit of them not left them out, whoever
  * left them out.
  *
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function rowsHidden(
   { tree, leafId: leafOfSession }: ReadableSession,
@@ -230,7 +230,7 @@ export function recordedSummary({ details, fromHook }: CompactionEntry): Session
  * The summaries in force at a leaf (default: the session's), oldest first: joined by newlines they are what the model
  * reads. One that another policy, an extension or another program wrote stands for everything before it.
  *
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function sessionSummaries(
   session: ReadableSession,

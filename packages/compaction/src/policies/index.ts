@@ -97,8 +97,6 @@ export {
   EventType,
   formatMessages,
   type Listener,
-  PolicyError,
-  type PolicyErrorCode,
   progressMessage,
   RANGE_SUMMARY_PROMPT,
 } from "./shared.ts";

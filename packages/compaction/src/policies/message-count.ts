@@ -20,7 +20,7 @@ const STYLE: SummaryStyle = {
  * summary covers its own range and is never rewritten; all of them stand in front of the recent messages, and the
  * originals are found again by `query_history`.
  *
- * @throws PolicyError `settings`
+ * @throws EspalierError `settings`
  */
 export function messageCount(settings: Partial<MessageCountSettings> = {}): Policy {
   const { maxMessages, keepLast } = checkMessageCountSettings(settings);
@@ -73,7 +73,7 @@ export const DEFAULT_MESSAGE_COUNT_SETTINGS: MessageCountSettings = { maxMessage
 
 /**
  * The settings with defaults filled in.
- * @throws PolicyError `settings`, naming the keys
+ * @throws EspalierError `settings`, naming the keys
  */
 export function checkMessageCountSettings(
   settings: Partial<MessageCountSettings> = {},
@@ -89,7 +89,7 @@ export function checkMessageCountSettings(
  * moves back to the call: more stay, never fewer. Everything before is summarised as one span, whatever turn it ends in.
  * What is kept and does not fit the window is shortened; where not even that helps, less is kept, as the default policy does.
  *
- * @throws CompactionError `irreducible`
+ * @throws EspalierError `irreducible`
  */
 export function planKeepingNewest(
   count: number,

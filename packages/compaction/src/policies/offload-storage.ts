@@ -158,7 +158,7 @@ export const OUTPUT_MARGIN = 1.2;
 
 /**
  * The settings with defaults filled in.
- * @throws PolicyError `settings`, naming the key
+ * @throws EspalierError `settings`, naming the key
  */
 export function checkOffloadSettings(settings: Partial<OffloadSettings> = {}): OffloadSettings {
   const all = { ...DEFAULT_OFFLOAD_SETTINGS, ...settings };

@@ -40,7 +40,7 @@ import {
  * Moves large tool results to files first, and compacts only when that frees too little (origins 003): both before a
  * request goes out. What a compaction summarises is read back from the files.
  *
- * @throws PolicyError `settings`
+ * @throws EspalierError `settings`
  */
 export function offload(settings: Partial<OffloadSettings> = {}): Policy {
   const checked = checkOffloadSettings(settings);

@@ -1,11 +1,5 @@
 import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/session-tree";
-import {
-  type Summarizer,
-  SummarizerError,
-  withFitting,
-  withRetry,
-  wordEstimator,
-} from "@espalier/summarizer";
+import { isSummaryError, type Summarizer, withFitting, withRetry, wordEstimator } from "@espalier/summarizer";
 import { generateSummary as askForSummary } from "../compact.ts";
 import type { CompactionPlan } from "../compaction-plan.ts";
 import { type CompactionSpan, readSpan } from "../cut.ts";
@@ -28,7 +22,7 @@ import {
  * Prunes by priority when the context presses against a size of its own (origins 004), before a request goes out. What is
  * kept is no tail: whatever falls out behind the first kept entry is taken out by edits, and all of it is summarised.
  *
- * @throws PolicyError `settings`
+ * @throws EspalierError `settings`
  */
 export function pressure(settings: Partial<PressureSettings> = {}): Policy {
   const checked = checkPressureSettings(settings);
@@ -208,7 +202,7 @@ function pruneTarget(
 
 /**
  * The settings with defaults filled in.
- * @throws PolicyError `settings`, naming the key
+ * @throws EspalierError `settings`, naming the key
  */
 export function checkPressureSettings(settings: Partial<PressureSettings> = {}): PressureSettings {
   const all = { ...DEFAULT_PRESSURE_SETTINGS, ...settings };
@@ -382,7 +376,7 @@ export class SessionCompactor {
   readonly #settings: PressureSettings;
   readonly #options: SessionCompactorOptions;
 
-  /** @throws PolicyError `settings` */
+  /** @throws EspalierError `settings` */
   constructor(
     summarizer: Summarizer,
     sessionManager?: SessionManager,
@@ -436,7 +430,7 @@ export class SessionCompactor {
       this.events.publish(EventType.STATE_CHANGED, { name: "session.compaction", data });
       return { performed: true, level, ...data, messages };
     } catch (error) {
-      if (error instanceof SummarizerError && error.code === "aborted") throw error;
+      if (isSummaryError(error) && error.code === "aborted") throw error;
       const reason = error instanceof Error ? error.message : String(error);
       const message = `Session ${sessionId} was not compacted, and goes on as it is: ${reason}`;
       (this.#options.log ?? console).error(message, { error });
@@ -471,7 +465,7 @@ export interface SummaryGeneratorOptions {
 
 /** Creates the summary of what was pruned (origins 004). */
 export const SummaryGenerator = {
-  /** @throws SummarizerError */
+  /** @throws EspalierError */
   async generate(messages: readonly ContextMessage[], options: SummaryGeneratorOptions): Promise<string> {
     const { summarizer, ...asked } = options;
     const patient = withFitting(withRetry(summarizer));

@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   compaction,
   type Entry,
@@ -6,7 +7,6 @@ import {
   kindOf,
   messageText,
   pathRows,
-  SessionTreeError,
   type ToolDefinition,
   toolCalls,
 } from "@espalier/session-tree";
@@ -43,7 +43,7 @@ const DEFAULT_LIMIT = 10;
 
 /**
  * The original entries of a session: of the path, of what was compacted away, of other branches. Oldest first.
- * @throws SessionTreeError `unknown-entry` for an end of the range that is not there
+ * @throws EspalierError `unknown-entry` for an end of the range that is not there
  */
 export function queryHistory(
   session: ReadableSession,
@@ -152,7 +152,7 @@ export function runQueryHistory(session: ReadableSession, input: unknown): strin
       })
       .join("\n\n");
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "unknown-entry") return error.message;
+    if (error instanceof EspalierError && error.code === "unknown-entry") return error.message;
     throw error;
   }
 }

@@ -20,7 +20,7 @@ import { checkBelow, checkRanges } from "./shared.ts";
  * stand before the tail, or any and the cooldown has passed. Each run brings the previous summary up to date. A request
  * carries at most `contextSize` messages, however far the runs lag behind.
  *
- * @throws PolicyError `settings`
+ * @throws EspalierError `settings`
  */
 export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Policy {
   const { contextSize, tailKeepSize, compressionWindowSize, compressionCooldownSec, compressionHardLimit } =
@@ -169,7 +169,7 @@ export const DEFAULT_SLIDING_WINDOW_SETTINGS: SlidingWindowSettings = {
 
 /**
  * The settings with defaults filled in.
- * @throws PolicyError `settings`, naming the keys
+ * @throws EspalierError `settings`, naming the keys
  */
 export function checkSlidingWindowSettings(
   settings: Partial<SlidingWindowSettings> = {},

@@ -6,12 +6,12 @@ import {
   getHistoryContext,
   isArchived,
   messageCount,
-  PolicyError,
   type SessionSummary,
   SUMMARY_HEADING,
   sessionSummaries,
   summaryNote,
 } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   compaction,
   contextEdit,
@@ -32,7 +32,7 @@ test("the defaults are those of the document and its page", () => {
 });
 
 test("maxMessages has to be above keepLast; the error names both", () => {
-  expect(() => messageCount({ maxMessages: 10 })).toThrow(PolicyError);
+  expect(() => messageCount({ maxMessages: 10 })).toThrow(EspalierError);
   expect(() => messageCount({ maxMessages: 10, keepLast: 10 })).toThrow(/keepLast.*maxMessages/);
   expect(() => messageCount({ keepLast: 0 })).toThrow(/keepLast/);
 });

@@ -6,10 +6,10 @@ import {
   offload,
   offloadedEntries,
   offloadIfNeeded,
-  PolicyError,
   planOffloadRepair,
   restoreOffloadedContent,
 } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   contextEdit,
@@ -52,7 +52,7 @@ test.each([
   [{ targetTokens: 10 }, "targetTokens"],
   [{ offloadThreshold: 0.5 }, "offloadThreshold"],
 ])("%j are refused, and the error names %s", (settings, key) => {
-  expect(() => offload(settings)).toThrow(PolicyError);
+  expect(() => offload(settings)).toThrow(EspalierError);
   expect(() => offload(settings)).toThrow(key);
 });
 

@@ -5,13 +5,13 @@ import {
   EventBus,
   EventType,
   HistoryPruner,
-  PolicyError,
   pressure,
   progressMessage,
   SessionCompactor,
   type SessionCompactorOptions,
   TokenCounter,
 } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextMessage, type Entry, toolCalls } from "@espalier/session-tree";
 import { failingAnswer, hangingAnswer, scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
@@ -75,7 +75,7 @@ describe("levels", () => {
     [{ compactionThreshold: 101 }, /compactionThreshold.*from 1 to 100/],
     [{ maxContextTokens: 0 }, /maxContextTokens/],
   ])("%j are refused", (settings, message) => {
-    expect(() => pressure(settings)).toThrow(PolicyError);
+    expect(() => pressure(settings)).toThrow(EspalierError);
     expect(() => pressure(settings)).toThrow(message);
   });
 });

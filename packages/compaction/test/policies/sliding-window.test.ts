@@ -1,9 +1,9 @@
 import {
   checkSlidingWindowSettings,
   DEFAULT_SLIDING_WINDOW_SETTINGS,
-  PolicyError,
   slidingWindow,
 } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextMessage, compaction, contextOfPath, type Entry } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
 import { answer, calling, pathOf, planned, result, situationAt, talk, user } from "./conversation.ts";
@@ -34,7 +34,7 @@ describe("settings", () => {
     [{ compressionHardLimit: Number.NaN }, ["compressionHardLimit"]],
   ])("%j are refused, and the error names %j", (settings, keys) => {
     const refused = () => slidingWindow(settings);
-    expect(refused).toThrow(PolicyError);
+    expect(refused).toThrow(EspalierError);
     try {
       refused();
     } catch (error) {

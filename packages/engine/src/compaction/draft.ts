@@ -1,6 +1,5 @@
 import {
   type CompactionDetails,
-  CompactionError,
   type CompactionPreparation,
   type CompactionProposal,
   type CompactionReason,
@@ -21,6 +20,7 @@ import {
   thresholdOf,
   waitingItem,
 } from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   CHARS_PER_TOKEN,
@@ -46,8 +46,8 @@ import {
   isExtractive,
   recordedFiles,
   type Summarizer,
-  SummarizerError,
   soundUsage,
+  summaryError,
 } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
 import type { ActOptions, SessionState } from "../session/state.ts";
@@ -109,7 +109,7 @@ function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: 
   if (!grown) return compactionId;
   if (firstKeptProblem(path, grown.id)) {
     const message = "The session went on inside a call while it was compacted; nothing was written.";
-    throw new CompactionError("stale", message);
+    throw new EspalierError("stale", message);
   }
   return grown.id;
 }
@@ -316,7 +316,7 @@ export async function summarizedCandidate(
   refuseStale(run);
   const problem = isExtractive(summarizer) ? undefined : sizeProblem(run, candidate);
   if (!problem) return candidate;
-  if (!fallback) throw new CompactionError("no-smaller", problem, { usage: candidate.usage });
+  if (!fallback) throw new EspalierError("no-smaller", problem, { usage: candidate.usage });
   const extracted = await summarizedBy(run, EXTRACTIVE, instructions, fallback);
   return { ...extracted, usage: candidate.usage };
 }
@@ -369,16 +369,16 @@ function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string
  * Refuses to go on with a compaction that nobody wants any more, or whose plan is no longer that of the path. A path
  * that only grew is fine.
  *
- * @throws SummarizerError `aborted`; CompactionError `stale`
+ * @throws EspalierError `aborted`; `stale`
  */
 export function refuseStale({ session, plan, signal }: CompactionRun): void {
-  if (signal.aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
+  if (signal.aborted) throw summaryError("aborted", "The compaction was aborted.");
   const path = session.core.window.entries;
   const planned = path.findIndex(({ id }) => id === plan.leafId);
   if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
-    throw new CompactionError("stale", "Another compaction came first; nothing was written.");
+    throw new EspalierError("stale", "Another compaction came first; nothing was written.");
   if (planned < 0)
-    throw new CompactionError(
+    throw new EspalierError(
       "stale",
       "The branch was left while it was compacted; nothing was written. Go back to it and compact again.",
     );
@@ -406,7 +406,7 @@ export function automaticInARow({ core }: Pick<SessionState, "core">): number {
 
 /**
  * Refuses what would go round in circles.
- * @throws CompactionError `exhausted` for an automatic compaction after two without an answer of the model between
+ * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between
  */
 export function refuseAfterTwo(
   session: SessionState,
@@ -416,7 +416,7 @@ export function refuseAfterTwo(
   // What a policy does after an append was brought about by messages: it cannot go round in circles.
   if (reason === "manual" || reason === "policy" || automaticInARow(session) < MOST_IN_A_ROW) return;
   const message = `The context was compacted ${MOST_IN_A_ROW} times in a row without an answer of the model, and is still due for it; use a model with a larger window, or compact by hand and keep less.`;
-  throw new CompactionError("exhausted", message, { breakdown });
+  throw new EspalierError("exhausted", message, { breakdown });
 }
 
 /** What one compaction differs in from what the session was opened with. */

@@ -9,8 +9,8 @@ import {
   type SlidingWindowSettings,
   slidingWindow,
 } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
-import { EngineError } from "../engine-error.ts";
 
 /** What the policies can be told, all in one: no two of them have a setting of the same name. */
 export interface PolicySettings
@@ -42,14 +42,14 @@ export const POLICY_NAMES = Object.keys(POLICIES) as readonly PolicyName[];
 /**
  * The policy that is meant: a value is itself, a name is looked up and gets its settings, nothing is `token-budget`.
  *
- * @throws EngineError `bad-input` for a name that there is not; PolicyError `settings`
+ * @throws EspalierError `bad-input` for a name that there is not; `settings`
  */
 export function resolvePolicy(policy: Policy | string = tokenBudget, settings: PolicySettings = {}): Policy {
   if (typeof policy !== "string") return policy;
   const make = Object.hasOwn(POLICIES, policy) ? POLICIES[policy as PolicyName] : undefined;
   if (!make) {
     const message = `There is no policy ${redactText(JSON.stringify(policy))}; take one of ${POLICY_NAMES.join(", ")}.`;
-    throw new EngineError("bad-input", message);
+    throw new EspalierError("bad-input", message);
   }
   return make(settings);
 }

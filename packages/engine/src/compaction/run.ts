@@ -1,7 +1,6 @@
 import {
   type BeforeCompactAnswer,
   type CompactFailedEvent,
-  CompactionError,
   type CompactionOutcome,
   type CompactionReason,
   type NothingToCompact,
@@ -15,10 +14,10 @@ import {
 } from "@espalier/compaction";
 import { type CompactResult, EventType, progressMessage } from "@espalier/compaction/policies";
 import type { Decision } from "@espalier/extensions";
-import { checkJson, JsonlError } from "@espalier/jsonl-stream";
-import { type CompactionEntry, createId, type Entry, kindOf, SessionTreeError } from "@espalier/session-tree";
-import { SummarizerError } from "@espalier/summarizer";
-import { cancelledBy, EngineError } from "../engine-error.ts";
+import { checkJson, EspalierError } from "@espalier/jsonl-stream";
+import { type CompactionEntry, createId, type Entry, kindOf } from "@espalier/session-tree";
+import { isSummaryError, summaryError } from "@espalier/summarizer";
+import { cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { tellHandlers } from "../extensions/handlers.ts";
 import {
@@ -53,7 +52,7 @@ import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
  * what a provider billed.
  *
  * @param onEnded called when the session can be compacted again, before extensions are told how it ended
- * @throws CompactionError, SummarizerError, EngineError `cancelled`
+ * @throws EspalierError of the compaction or its summary; `cancelled`
  */
 export async function runCompaction(
   session: SessionState,
@@ -99,7 +98,7 @@ async function preparedRun(session: SessionState, options: CompactSessionOptions
   try {
     return prepareRun(session, options);
   } catch (error) {
-    if (!(error instanceof SessionTreeError && error.code === "not-loaded")) throw error;
+    if (!(error instanceof EspalierError && error.code === "not-loaded")) throw error;
     await session.core.load();
     return prepareRun(session, options);
   }
@@ -140,7 +139,7 @@ function refuseUnwanted(
   reason: CompactionReason,
 ): void {
   if (reason === "manual" || situationOf(session, options).settings.autoCompact) return;
-  throw new CompactionError(
+  throw new EspalierError(
     "auto-off",
     "The context is too large, and nothing may compact by itself (autoCompact); compact by hand, or take a model with a larger window.",
   );
@@ -152,7 +151,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   let asked: Asked = EXTRACTIVE;
   return accounted(session, { kind: "compaction", asked: () => asked }, async (bill) => {
     const { answer, owners, cancelled, aborted } = await askExtensions(run);
-    if (aborted) throw new SummarizerError("aborted", "The compaction was aborted.");
+    if (aborted) throw summaryError("aborted", "The compaction was aborted.");
     if (cancelled) throw cancelledBy("compaction", cancelled);
     if (answer.compaction) {
       const { usage } = answer.compaction;
@@ -213,7 +212,7 @@ function jsonProblem(details: object): string | undefined {
     checkJson({ details });
     return undefined;
   } catch (error) {
-    if (!(error instanceof JsonlError)) throw error;
+    if (!(error instanceof EspalierError)) throw error;
     return error.message;
   }
 }
@@ -274,7 +273,7 @@ export async function forceCompact(
   try {
     result = await compact({ ...options, policy, reason: "manual" });
   } catch (error) {
-    if (!(error instanceof SummarizerError) || error.code === "aborted") throw error;
+    if (!isSummaryError(error) || error.code === "aborted") throw error;
     session.log.error("Compaction failed, history unchanged", { error });
     result = { eligible: false, reason: error.message };
     success = false;
@@ -326,7 +325,7 @@ export function reportFailure(session: SessionState, error: unknown): void {
 function failureEvent({ reason, willRetry, isProposed }: CompactionRun, error: unknown): CompactFailedEvent {
   const { code } = error as { code?: unknown };
   const outcome = OUTCOMES[String(code)] ?? "failed";
-  const by = error instanceof EngineError ? error.by : undefined;
+  const by = error instanceof EspalierError ? error.by : undefined;
   const message = error instanceof Error ? error.message : String(error);
   const aborted = outcome === "aborted" || outcome === "cancelled";
   return {
@@ -360,7 +359,7 @@ interface CommittedCompaction {
  * One append: the compaction, then what shortens what it keeps. Only if the plan is still that of the path and nobody
  * has aborted it; both are judged right before the write, and after it nothing can undo it.
  *
- * @throws CompactionError `no-smaller`, `stale`; SummarizerError `aborted`
+ * @throws EspalierError `no-smaller`, `stale`; `aborted`
  */
 async function commitCompaction(
   run: CompactionRun,
@@ -371,7 +370,7 @@ async function commitCompaction(
     refuseStale(run);
     const { leafId } = core;
     const draft = draftCompaction(run, candidate);
-    if (draft.problem) throw new CompactionError("no-smaller", draft.problem, { usage: candidate.usage });
+    if (draft.problem) throw new EspalierError("no-smaller", draft.problem, { usage: candidate.usage });
     try {
       const [entry, ...edits] = await run.session.appendChecked(draft.entries, () => {
         refuseStale(run);

@@ -1,5 +1,6 @@
 import type { SummaryStyle } from "@espalier/compaction";
 import { askRepeatedly } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import {
   anthropicSummarizer,
@@ -9,7 +10,6 @@ import {
   withRetry,
   withSummarize,
 } from "@espalier/summarizer";
-import { EngineError } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { type SessionState, summaryRequest } from "../session/state.ts";
 
@@ -84,7 +84,7 @@ function sameProvider(summarizer: Summarizer | undefined, model: string): Summar
  * The summarizer that a text names: `extractive`, `anthropic`, or `anthropic:<model>`. Without a text: Claude when
  * `ANTHROPIC_API_KEY` is set (`ANTHROPIC_BASE_URL` honoured), else the extractive one.
  *
- * @throws EngineError `bad-input` for any other text, and for Claude without a key
+ * @throws EspalierError `bad-input` for any other text, and for Claude without a key
  */
 export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv = process.env): Summarizer {
   const apiKey = environment["ANTHROPIC_API_KEY"];
@@ -92,13 +92,13 @@ export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv 
   if (name === "extractive" || (name === undefined && !apiKey)) return extractiveSummarizer();
   const [provider, model] = (name ?? "anthropic").split(/:(.*)/s);
   if (provider !== "anthropic") {
-    throw new EngineError(
+    throw new EspalierError(
       "bad-input",
       `There is no summarizer ${redactText(JSON.stringify(name))}; take extractive, anthropic or anthropic:MODEL.`,
     );
   }
   if (!apiKey)
-    throw new EngineError(
+    throw new EspalierError(
       "bad-input",
       "Summaries by Claude need a key: set ANTHROPIC_API_KEY, or take --summarizer extractive.",
     );

@@ -1,8 +1,8 @@
 import { trustedTokens } from "@espalier/compaction";
 import { deepFreeze, ExtensionError } from "@espalier/extensions";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce, redactFolder, type SessionHeader, sessionName } from "@espalier/session-tree";
 import { situationOf } from "../compaction/request.ts";
-import { EngineError } from "../engine-error.ts";
 import type { SessionState } from "../session/state.ts";
 import type {
   DialogOptions,
@@ -48,7 +48,7 @@ async function vetoed(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
     await act;
     return { cancelled: false };
   } catch (error) {
-    if (error instanceof EngineError && error.code === "cancelled") return { cancelled: true };
+    if (error instanceof EspalierError && error.code === "cancelled") return { cancelled: true };
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
 import { type ExtensionApi, ExtensionError, type ExtensionSetup } from "@espalier/extensions";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   custom,
   customMessage,
@@ -11,7 +12,6 @@ import {
   thinkingLevelChange,
   type UserContent,
 } from "@espalier/session-tree";
-import { EngineError } from "../engine-error.ts";
 import type { EngineHooks, SessionState } from "../session/state.ts";
 import { commandContext, missingMember, sessionFolder } from "./context.ts";
 import type { ExtensionCommand, ExtensionCommandContext, ExtensionContext } from "./members.ts";
@@ -119,7 +119,7 @@ export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>
   state<State>(type: string, options: StateOptions<State>): ExtensionState<State>;
   /**
    * Gives the session a kind of entry besides those of the format; see `SessionOptions.kinds`.
-   * @throws SessionTreeError `bad-kind`, `exists` for a type that another kind answers for
+   * @throws EspalierError `bad-kind`, `exists` for a type that another kind answers for
    */
   registerKind(kind: EntryKind): void;
 }
@@ -262,7 +262,7 @@ function runProgram(
 
 /**
  * Runs a command that an extension registered, and waits for what it began.
- * @throws EngineError `unknown-command`, `command-failed`
+ * @throws EspalierError `unknown-command`, `command-failed`
  */
 export async function runCommand(
   session: SessionState,
@@ -276,7 +276,7 @@ export async function runCommand(
     const names = [...commands.keys()].join(", ");
     const known =
       names === "" ? "no extension registers one; name its file with --extension" : `there are: ${names}`;
-    throw new EngineError("unknown-command", `There is no command "${name}" of an extension; ${known}.`);
+    throw new EspalierError("unknown-command", `There is no command "${name}" of an extension; ${known}.`);
   }
   await session.core.load();
   try {
@@ -300,6 +300,6 @@ async function carryOut(
     const message = isMissing
       ? `The command /${name} of ${owner} stopped: ${why}`
       : `The command /${name} of ${owner} failed: ${why}`;
-    throw new EngineError("command-failed", message, { by: owner, cause });
+    throw new EspalierError("command-failed", message, { by: owner, cause });
   }
 }

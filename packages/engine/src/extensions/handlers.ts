@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { ExtensionError, type NotifyHook } from "@espalier/extensions";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
   type NewEntry,
@@ -9,7 +10,6 @@ import {
   redactText,
   type SessionTree,
 } from "@espalier/session-tree";
-import { EngineError } from "../engine-error.ts";
 import { entryBeforeAppend, type SessionState } from "../session/state.ts";
 import { contextForHandlers } from "./context.ts";
 
@@ -77,12 +77,12 @@ async function askAppendHandlers<Answer>(core: SessionTree, ask: () => Promise<A
  * Refuses an append that would wait for the append which waits for it. Later, and in other sessions, the same handler
  * may append what it likes.
  *
- * @throws EngineError `nested-append`
+ * @throws EspalierError `nested-append`
  */
 export function refuseNestedAppend(core: SessionTree): void {
   for (let append = handled.getStore(); append; append = append.outer) {
     if (append.core !== core || append.isOver) continue;
-    throw new EngineError(
+    throw new EspalierError(
       "nested-append",
       "A handler of entry_before_append cannot append to the session that waits for its answer; do it in entry_appended.",
     );

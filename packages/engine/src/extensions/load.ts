@@ -12,6 +12,7 @@ import {
   reportRefusedLoad,
 } from "@espalier/extensions";
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { ContextMessage, EntryKind } from "@espalier/session-tree";
 import * as sessionTree from "@espalier/session-tree";
 import { makeFolder } from "@espalier/session-tree/node";
@@ -154,16 +155,17 @@ async function loaded(
     ...summarizer,
     defineExtension,
     engineHooks,
+    EspalierError,
   };
   const virtualModules = {
     espalier: doors,
     "espalier/extend": doors,
     "espalier/policies": policies,
-    // Names of the packages before there was one.
-    "@espalier/engine": { defineExtension, engineHooks },
-    "@espalier/session-tree": sessionTree,
-    "@espalier/summarizer": summarizer,
-    "@espalier/compaction": compaction,
+    // Names of the packages, and of their error classes, before there was one of each.
+    "@espalier/engine": { defineExtension, engineHooks, EngineError: EspalierError },
+    "@espalier/session-tree": { ...sessionTree, SessionTreeError: EspalierError },
+    "@espalier/summarizer": { ...summarizer, SummarizerError: EspalierError },
+    "@espalier/compaction": { ...compaction, CompactionError: EspalierError },
     "@espalier/branch-summary": branchSummary,
     "@espalier/policies": policies,
     ...piModules(file),

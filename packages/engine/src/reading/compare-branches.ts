@@ -38,7 +38,7 @@ export interface BranchComparison {
  * conversation means the one that it hangs on. Pure.
  *
  * @param options.tools what tools declare about files; default: the common ones
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function compareBranches(
   tree: Tree,

@@ -56,7 +56,7 @@ export interface CompactionStats {
  *
  * @param source a session, or its tree, which is read at its own leaf
  * @param leafId the end of `path`; default: the leaf of the source
- * @throws SessionTreeError `unknown-entry` for a leaf that is not there
+ * @throws EspalierError `unknown-entry` for a leaf that is not there
  */
 export function statsOf(
   source: Tree | ReadableSession,
@@ -256,7 +256,7 @@ export type HistoryRequest = string | HistoryQuery;
  * Finds original entries of a session by words that must all stand in them: on its path, on other branches, and what
  * compactions cover; oldest first. A tree alone is read at its own leaf. All that match, unless `limit` says otherwise.
  *
- * @throws SessionTreeError `unknown-entry` for an end of the range that is not there
+ * @throws EspalierError `unknown-entry` for an end of the range that is not there
  */
 export function historyOf(source: Tree | ReadableSession, request: HistoryRequest): HistoryHit[] {
   const query = typeof request === "string" ? { query: request } : request;

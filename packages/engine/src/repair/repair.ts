@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { resolve } from "node:path";
-import { formatLine, JsonlError } from "@espalier/jsonl-stream";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { createWhole } from "@espalier/jsonl-stream/node";
 import {
   createId,
@@ -16,7 +16,6 @@ import {
   type SessionHeader,
   type SessionIssue,
   type SessionLog,
-  SessionTreeError,
   Tree,
 } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
@@ -56,16 +55,16 @@ export interface RepairReport {
  * the copy gives the leaf and the context that opening the original gives. Every entry that can be read is in it under
  * its own id, unless another entry above has that; the line of a sound one is copied byte for byte.
  *
- * @throws SessionTreeError `exists`; `version` for a format newer than this program writes; `not-a-session`
+ * @throws EspalierError `exists`; `version` for a format newer than this program writes; `not-a-session`
  */
 export async function repairSession(log: SessionLog, out: string): Promise<RepairReport> {
   const tree = new Tree(await log.load());
   if (tree.header && tree.header.version > FORMAT_VERSION) {
     const message = `${log.ref} has format version ${tree.header.version}; what is sound in it only a newer program knows.`;
-    throw new SessionTreeError("version", message);
+    throw new EspalierError("version", message);
   }
   if (!tree.header && tree.length === 0)
-    throw new SessionTreeError(
+    throw new EspalierError(
       "not-a-session",
       `${log.ref} has no line that could be kept; is it a session file?`,
     );
@@ -105,7 +104,7 @@ function headerOf(tree: Tree, now: string): SessionHeader {
     formatLine({ ...header, ...needed });
     return { ...header, ...needed };
   } catch (error) {
-    if (error instanceof JsonlError) return needed;
+    if (error instanceof EspalierError) return needed;
     throw error;
   }
 }
@@ -289,7 +288,7 @@ function written(value: unknown): string | undefined {
   try {
     return formatLine(value, ANY_SIZE);
   } catch (error) {
-    if (error instanceof JsonlError) return undefined;
+    if (error instanceof EspalierError) return undefined;
     throw error;
   }
 }

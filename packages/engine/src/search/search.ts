@@ -1,5 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { ByteView } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type Entry,
   kindOf,
@@ -8,12 +9,10 @@ import {
   type SessionIssueKind,
   type SessionLog,
   type SessionStore,
-  SessionTreeError,
   Tree,
   toolCalls,
 } from "@espalier/session-tree";
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
-import { EngineError } from "../engine-error.ts";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
 
 /** Where to search, and how. */
@@ -36,7 +35,7 @@ export interface SearchOptions {
    * Receives each session and folder that cannot be read; the search goes on without it. Those named in `files` are
    * errors instead.
    */
-  onSkipped?: (file: string, error: SessionTreeError) => void;
+  onSkipped?: (file: string, error: EspalierError) => void;
 }
 
 /**
@@ -46,10 +45,11 @@ export interface SearchOptions {
  * The bytes are searched as they are, and only lines that may hold the query are parsed: about as long as grep takes,
  * and where something is found the time to index that session once.
  *
- * @throws EngineError `bad-input` for an empty query; SessionTreeError for one of `files` that cannot be read
+ * @throws EspalierError `bad-input` for an empty query; EspalierError for one of `files` that cannot be read
  */
 export async function* searchSessions(query: string, options: SearchOptions = {}): AsyncGenerator<SearchHit> {
-  if (query === "") throw new EngineError("bad-input", "The query is empty; give it at least one character.");
+  if (query === "")
+    throw new EspalierError("bad-input", "The query is empty; give it at least one character.");
   const { limit = Number.POSITIVE_INFINITY, onSkipped, signal } = options;
   let count = 0;
   for await (const { ref, open } of sources(options)) {
@@ -99,7 +99,7 @@ async function opened(
   try {
     return await open();
   } catch (error) {
-    if (!mayBeSkipped || !(error instanceof SessionTreeError)) throw error;
+    if (!mayBeSkipped || !(error instanceof EspalierError)) throw error;
     onSkipped?.(ref, error);
     return undefined;
   }

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type ByteView, JsonlError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import { createWhole } from "@espalier/jsonl-stream/node";
 import {
   FORMAT_VERSION,
@@ -8,9 +8,7 @@ import {
   type SessionLog,
   type SessionRef,
   type SessionStore,
-  SessionTreeError,
 } from "@espalier/session-tree";
-import { EngineError } from "../engine-error.ts";
 import { diagnose } from "../repair/diagnose.ts";
 
 /** What copying a session came to. */
@@ -39,7 +37,7 @@ const WAIT_MS = 2_000;
  * is missing is added: a copy that was interrupted is finished by the next.
  *
  * @param ref where to keep the copy; by default the store chooses by the session's id
- * @throws EngineError `damaged` for a session in which `diagnose` finds something; SessionTreeError `exists` where
+ * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where
  *   something else stands, `busy`, and what the stores throw
  */
 export async function copySession(
@@ -57,7 +55,7 @@ export async function copySession(
     await copy.log.flush();
     const sha256 = digestOf(view);
     if (digestOf(await standing(copy.log)) !== sha256)
-      throw new SessionTreeError(
+      throw new EspalierError(
         "changed",
         `${copy.log.ref} was written by somebody else while it was copied; copy it to another place.`,
       );
@@ -85,7 +83,7 @@ async function assertSound(source: SessionLog): Promise<void> {
   if (issues.every(({ kind }) => FINE.has(kind))) return;
   const { ref, header } = source;
   const isNewer = header !== undefined && header.version > FORMAT_VERSION;
-  throw new EngineError(
+  throw new EspalierError(
     "damaged",
     isNewer
       ? `${ref} has format version ${header.version}, of which this program cannot say that it is sound, so it is not copied; a newer program can.`
@@ -152,12 +150,12 @@ async function existing(target: SessionStore, ref: SessionRef): Promise<SessionL
   try {
     return await target.open(ref, "write");
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "not-found") return undefined;
+    if (error instanceof EspalierError && error.code === "not-found") return undefined;
     throw error;
   }
 }
 
-/** @throws SessionTreeError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */
+/** @throws EspalierError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */
 function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: ByteView): void {
   const isBeginning =
     there.size > 0 &&
@@ -166,11 +164,11 @@ function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: B
     digestOf(there) === digestOf(view, there.size);
   if (isBeginning && upgraded && there.size < view.size) {
     const message = `${ref} is an earlier state of it, in an old format, to which nothing can be added; delete it, or name another place for the copy.`;
-    throw new SessionTreeError("exists", message);
+    throw new EspalierError("exists", message);
   }
   if (isBeginning) return;
   const message = `${ref} has gone its own way since it was copied, or is another session; name another place for the copy.`;
-  throw new SessionTreeError("exists", message);
+  throw new EspalierError("exists", message);
 }
 
 /** Lines from an offset on, some at a time, as they are: a carriage return or a blank line is part of the bytes. */
@@ -210,7 +208,7 @@ const LINE_FEED = 10;
  * `changed`): at its own path when nothing stands there, else beside it as `<file>.recovered-<time>.jsonl`. Nothing is
  * overwritten. Returns the path; open that to go on.
  *
- * @throws SessionTreeError `shrunk` when the lines themselves are gone; `write-failed`
+ * @throws EspalierError `shrunk` when the lines themselves are gone; `write-failed`
  */
 export async function rescueSession(log: SessionLog): Promise<string> {
   const view = await log.load();
@@ -220,9 +218,9 @@ export async function rescueSession(log: SessionLog): Promise<string> {
       createWhole(path, wholePieces(view));
       return path;
     } catch (cause) {
-      if (cause instanceof JsonlError && cause.code === "exists" && path === log.ref) continue;
-      if (!(cause instanceof JsonlError)) throw cause;
-      throw new SessionTreeError(
+      if (cause instanceof EspalierError && cause.code === "exists" && path === log.ref) continue;
+      if (!(cause instanceof EspalierError)) throw cause;
+      throw new EspalierError(
         "write-failed",
         `What is left of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
         {

@@ -1,4 +1,5 @@
 import { archivedRows } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
   type BashExecutionMessage,
@@ -31,14 +32,13 @@ import {
   toolCalls,
   type UserMessage,
 } from "@espalier/session-tree";
-import { EngineError } from "../engine-error.ts";
 
 /**
  * The edit that takes what an entry says out of the context of the leaf's path, or brings it back; undefined where it
  * is so already. What comes back is what the entry said before it was hidden: shortened, where a compaction had
  * shortened it.
  *
- * @throws SessionTreeError `unknown-entry`; EngineError `not-in-context`
+ * @throws EspalierError `unknown-entry`; `not-in-context`
  */
 export function planHiding(core: SessionTree, targetId: string, isHidden: boolean): NewEntry | undefined {
   const { entry, isSaid } = placeInContext(core, targetId);
@@ -78,7 +78,7 @@ function saidBefore(core: SessionTree, entry: Entry): NonNullable<ContextEdit["r
 }
 
 const notInContext = (why: string) =>
-  new EngineError("not-in-context", `The model does not read this entry at the leaf; ${why}.`);
+  new EspalierError("not-in-context", `The model does not read this entry at the leaf; ${why}.`);
 
 /** The `customType` of entries that pin another one: it stays in the context, word for word, over compactions. */
 export const PIN = "espalier.pin";
@@ -190,10 +190,10 @@ function readDraft<Read>(read: () => Read): Read {
   try {
     return read();
   } catch (cause) {
-    if (cause instanceof EngineError) throw cause;
+    if (cause instanceof EspalierError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `The message cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
-    throw new EngineError("bad-input", message, { cause });
+    throw new EspalierError("bad-input", message, { cause });
   }
 }
 
@@ -205,7 +205,7 @@ function readDraft<Read>(read: () => Read): Read {
  * blocks of a provider's own shape.
  *
  * @param batch messages that stand before it in the same append
- * @throws EngineError `bad-input`
+ * @throws EspalierError `bad-input`
  */
 export function fillMessage(
   draft: MessageDraft,
@@ -329,7 +329,7 @@ function meant(field: string, known: readonly string[]): string {
   return near === undefined ? "" : ` (was ${near} meant?)`;
 }
 
-const refused = (message: string) => new EngineError("bad-input", message);
+const refused = (message: string) => new EspalierError("bad-input", message);
 
 function filled(draft: MessageDraft, context: SessionContext, batch: readonly StoredMessage[]): object {
   if (draft.role === "assistant") return filledAnswer(draft, context);

@@ -51,7 +51,7 @@ export interface ForkResult {
  * Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force; with
  * `summarize`, what it leaves out is told behind them.
  *
- * @throws SummarizerError, and nothing is made; EngineError `cancelled`; SessionTreeError `unknown-entry`, `exists`,
+ * @throws EspalierError, and nothing is made; `cancelled`; `unknown-entry`, `exists`,
  *   and `version` or `no-header` for a session that is only read
  */
 export async function forkSession(

@@ -12,6 +12,7 @@ import {
 } from "@espalier/branch-summary";
 import { type CompactionDetails, omittedEntries } from "@espalier/compaction";
 import type { Decision } from "@espalier/extensions";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
   compaction,
@@ -29,11 +30,11 @@ import {
   type Tree,
   type Usage,
 } from "@espalier/session-tree";
-import { fileLists, recordedFiles, type Summarizer, SummarizerError, soundUsage } from "@espalier/summarizer";
+import { fileLists, recordedFiles, type Summarizer, soundUsage, summaryError } from "@espalier/summarizer";
 import { restoreFiles } from "../compaction/offload.ts";
 import { situationOf, toolsOf } from "../compaction/request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
-import { branchWentOn, cancelledBy, EngineError } from "../engine-error.ts";
+import { branchWentOn, cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { tellHandlers } from "../extensions/handlers.ts";
 import { oneLine } from "./edit.ts";
@@ -65,7 +66,7 @@ export interface NavigateResult {
  * Moves the leaf: where to, what is left behind, what extensions say to it, the summary, and one append that holds all
  * of it. A summary that fails or is aborted leaves everything as it was.
  *
- * @throws SummarizerError; EngineError `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
+ * @throws EspalierError; `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
  */
 export async function navigate(
   session: SessionState,
@@ -189,7 +190,7 @@ export async function undo(session: SessionState): Promise<NavigateResult> {
   await core.load();
   const act = lastAct(core.tree, core.leafId);
   if (!act) {
-    throw new EngineError(
+    throw new EspalierError(
       "nothing-to-undo",
       "There is nothing to take back: no prompt, compaction or hiding on this path and no navigation before it.",
     );
@@ -276,7 +277,7 @@ interface MergeProvenance {
  * Brings the conclusion of another branch here: a branch summary that says where it is from. What was merged here
  * before is not told again; merging the same leaf again writes nothing.
  *
- * @throws EngineError `nothing-to-merge`; SummarizerError
+ * @throws EspalierError `nothing-to-merge`; EspalierError
  */
 export async function mergeBranch(
   session: SessionState,
@@ -295,7 +296,7 @@ export async function mergeBranch(
   const left = entries.filter(({ id }) => !told.has(id));
   const plan = { entries: left, commonAncestorId, hasSomethingToTell: hasSomethingToTell(left) };
   if (from === null || !plan.hasSomethingToTell) {
-    throw new EngineError(
+    throw new EspalierError(
       "nothing-to-merge",
       `The branch of ${JSON.stringify(fromId)} has nothing that is not here already.`,
     );
@@ -407,13 +408,13 @@ export function branchWork(
 }
 
 /** What is thrown when the caller's signal fires before anything is in the log. */
-export const abortedAct = (what: string) => new SummarizerError("aborted", `The ${what} was aborted.`);
+export const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
  * The summary of what is left behind: an extension's, or the core's; undefined when none was asked for, or there is
  * nothing to tell. Writes nothing.
  *
- * @throws SummarizerError with all that was billed
+ * @throws EspalierError with all that was billed
  */
 export async function summarizeBranch(
   session: SessionState,

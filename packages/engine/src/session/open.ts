@@ -1,8 +1,8 @@
 import { setTimeout } from "node:timers/promises";
+import { EspalierError, type LeaseHolder } from "@espalier/jsonl-stream";
 import {
   createId,
   FORMAT_VERSION,
-  type LeaseHolder,
   type OpenMode,
   redactFolder,
   type SessionHeader,
@@ -11,14 +11,12 @@ import {
   type SessionRef,
   type SessionStore,
   SessionTree,
-  SessionTreeError,
   sessionRef,
   type Tree,
   WRITER,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { restoreFiles } from "../compaction/offload.ts";
-import { EngineError } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { type ExtensionOptions, loadExtensions } from "../extensions/load.ts";
 import { espalierHome } from "../settings/home.ts";
@@ -68,7 +66,7 @@ export interface OpenOptions
  * Opens a session by its exact id (a string, or `{ id }`) or by its file (`{ file }`: a path, or the name in another
  * store), with its extensions. Where somebody else writes it, `onBusy` says what to do, and `heldBy` of what is opened who
  * that is.
- * @throws SessionTreeError `not-found`, `ambiguous`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`,
+ * @throws EspalierError `not-found`, `ambiguous`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`,
  *   `unknown-entry`, `busy`; ExtensionError for an extension that was named and cannot be loaded
  */
 export async function openSession(ref: SessionRef, options: OpenOptions = {}): Promise<Session> {
@@ -86,7 +84,7 @@ async function openFork(ref: SessionRef, options: OpenOptions, { heldBy }: Hold)
   const leafId = options.leafId ?? source.leafId;
   try {
     if (leafId === null)
-      throw new EngineError(
+      throw new EspalierError(
         "bad-input",
         `${source.file} is being written and has nothing to fork yet; share it.`,
       );
@@ -128,13 +126,13 @@ export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOp
 
 /**
  * Makes a new session: a header, on disk before this answers.
- * @throws SessionTreeError `exists` for an id or a file that is taken; `busy` where somebody opened it first
+ * @throws EspalierError `exists` for an id or a file that is taken; `busy` where somebody opened it first
  */
 export async function createSession(options: CreateOptions = {}): Promise<Session> {
   const store = storeOf(options);
   const { id, file } = options;
   if (id !== undefined && file !== undefined && (await hasSession(store, { id })))
-    throw new SessionTreeError(
+    throw new EspalierError(
       "exists",
       `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
     );
@@ -167,7 +165,7 @@ export async function openOrCreate(
       return await createSession({ ...options, ...named });
     } catch (error) {
       // Somebody else made it meanwhile.
-      if (!(error instanceof SessionTreeError && (error.code === "exists" || error.code === "busy")))
+      if (!(error instanceof EspalierError && (error.code === "exists" || error.code === "busy")))
         throw error;
     }
   return openSession(ref, options);
@@ -178,7 +176,7 @@ async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean
     await (await store.open(ref, "read")).close();
     return true;
   } catch (error) {
-    if (error instanceof SessionTreeError && error.code === "not-found") return false;
+    if (error instanceof EspalierError && error.code === "not-found") return false;
     throw error;
   }
 }
@@ -194,7 +192,7 @@ async function leaseOf(log: SessionLog, store: SessionStore): Promise<SessionLea
 
 /**
  * Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed.
- * @throws SessionTreeError `not-found`, `ambiguous`; `busy` while somebody writes it
+ * @throws EspalierError `not-found`, `ambiguous`; `busy` while somebody writes it
  */
 export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
   return storeOf(options).delete(ref);
@@ -280,7 +278,7 @@ interface Hold {
   heldBy?: LeaseHolder;
 }
 
-/** Takes the lease of a session that is to be written. Throws `SessionTreeError` `busy`, `not-found`, `write-failed`. */
+/** Takes the lease of a session that is to be written. Throws `EspalierError` `busy`, `not-found`, `write-failed`. */
 async function holdSession(
   store: SessionStore,
   ref: SessionRef,
@@ -290,7 +288,7 @@ async function holdSession(
   try {
     return { lease: await store.lease(ref, { waitMs }) };
   } catch (error) {
-    const heldBy = error instanceof SessionTreeError && error.code === "busy" ? error.holder : undefined;
+    const heldBy = error instanceof EspalierError && error.code === "busy" ? error.holder : undefined;
     if (onBusy === "error" || !heldBy) throw error;
     return { heldBy };
   }

@@ -1,5 +1,4 @@
 import {
-  CompactionError,
   editsWithout,
   excessBytes,
   excessPictures,
@@ -11,6 +10,7 @@ import {
   waitingItem,
 } from "@espalier/compaction";
 import { EventType, summaryNote } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   blockBytes,
   type ContentBlock,
@@ -20,10 +20,9 @@ import {
   estimateTokens,
   healedImage,
   isFailedAnswer,
+  isLogError,
   refuseEmptySchemas,
   type SessionContext,
-  SessionTreeError,
-  type SessionTreeErrorCode,
   totalBytes,
 } from "@espalier/session-tree";
 import { imageSize } from "image-size";
@@ -73,7 +72,7 @@ interface PreparedSession extends SessionState {
  * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
  * as it is, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
- * @throws CompactionError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; SummarizerError; SessionTreeError `bad-tool`
+ * @throws EspalierError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`
  */
 export async function prepareRequest(
   session: PreparedSession,
@@ -159,7 +158,7 @@ export async function prepareRequest(
     try {
       return await compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
     } catch (cause) {
-      const isIrreducible = cause instanceof CompactionError && cause.code === "irreducible";
+      const isIrreducible = cause instanceof EspalierError && cause.code === "irreducible";
       // A window that was made for the bytes is none that anybody knows.
       throw isIrreducible && before.isOverBytes ? overBytes(before, limits, { cause }) : cause;
     }
@@ -171,14 +170,10 @@ export async function prepareRequest(
  * trouble: that is not the compaction's.
  */
 function goOnWithout(session: SessionState, error: unknown, signal: AbortSignal | undefined): Error {
-  const isOfLog = error instanceof SessionTreeError && !REFUSED_ENTRY.has(error.code);
-  if (!(error instanceof Error) || isOfLog || signal?.aborted) throw error;
+  if (!(error instanceof Error) || isLogError(error) || signal?.aborted) throw error;
   reportFailure(session, error);
   return error;
 }
-
-/** An entry that an append refuses is the fault of who made it; the log can be written all the same. */
-const REFUSED_ENTRY: ReadonlySet<SessionTreeErrorCode> = new Set(["invalid-entry", "off-path"]);
 
 /** What a request may have, and what goes out with it besides the context. */
 interface RequestLimits {
@@ -223,7 +218,7 @@ function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: Requ
 /**
  * Refuses what no edit and no compaction helps: the message that waits for its answer has more bytes than a request.
  *
- * @throws CompactionError `over-bytes`
+ * @throws EspalierError `over-bytes`
  */
 function refuseLargeMessage({ core }: SessionState, size: RequestSize, limits: RequestLimits): void {
   const newestUserMessage = totalBytes(waitingItem(readSpan(core.window.entries))?.messages ?? []);
@@ -232,9 +227,9 @@ function refuseLargeMessage({ core }: SessionState, size: RequestSize, limits: R
 }
 
 /** The error for a request that no window of this size holds. */
-function overWindow({ tokens }: RequestSize, limits: RequestLimits): CompactionError {
+function overWindow({ tokens }: RequestSize, limits: RequestLimits): EspalierError {
   const { contextWindow, overheadTokens } = limits;
-  return new CompactionError(
+  return new EspalierError(
     "over-window",
     `The request has about ${tokens} tokens, and the model reads ${contextWindow}; use a model with a larger window, or compact by hand and keep less.`,
     { breakdown: { contextTokens: tokens - overheadTokens, systemAndTools: overheadTokens, contextWindow } },
@@ -246,11 +241,11 @@ function overBytes(
   { bytes }: RequestSize,
   { requestBytes, overheadBytes }: RequestLimits,
   options: { newestUserMessage?: number; cause?: unknown } = {},
-): CompactionError {
+): EspalierError {
   const { newestUserMessage, cause } = options;
   const isNewest = newestUserMessage !== undefined;
   const what = isNewest ? "The newest user message has" : "The request has";
-  return new CompactionError(
+  return new EspalierError(
     "over-bytes",
     `${what} about ${newestUserMessage ?? bytes} bytes, and the provider takes ${requestBytes} (requestBytes) in all; send fewer or smaller pictures, or go back to before that message.`,
     {

@@ -1,9 +1,4 @@
-import {
-  CompactionError,
-  type CompactionPlan,
-  type NothingToCompact,
-  type Policy,
-} from "@espalier/compaction";
+import type { CompactionPlan, NothingToCompact, Policy } from "@espalier/compaction";
 import {
   type CompactResult,
   EventBus,
@@ -11,6 +6,7 @@ import {
   type PolicyLog,
 } from "@espalier/compaction/policies";
 import type { ExtensionReport, NotifyHook } from "@espalier/extensions";
+import { EspalierError, type LeaseHolder } from "@espalier/jsonl-stream";
 import {
   type AppendOptions,
   type Branch,
@@ -18,7 +14,6 @@ import {
   type ContextMessage,
   custom,
   type Entry,
-  type LeaseHolder,
   label,
   labelsInForce,
   type NewEntry,
@@ -42,7 +37,6 @@ import {
   type RequestExtras,
 } from "../compaction/request.ts";
 import { BackgroundPolicy, compactWhenDue, forceCompact, runCompaction } from "../compaction/run.ts";
-import { EngineError } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { runCommand } from "../extensions/extension.ts";
 import { preparedEntries, refuseNestedAppend, tellHandlers } from "../extensions/handlers.ts";
@@ -223,7 +217,7 @@ export class Session implements SessionState {
    * Everything that happens before a request goes out: results move to files, the policy compacts, and what is sent is
    * shaped. Fails open, as long as the request fits the model's window and the bytes that its provider takes.
    *
-   * @throws CompactionError `over-window`, `over-bytes` and as {@link compact}; SessionTreeError when the log cannot be written
+   * @throws EspalierError `over-window`, `over-bytes` and as {@link compact}; EspalierError when the log cannot be written
    */
   async prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
     await this.#settings.pending;
@@ -262,7 +256,7 @@ export class Session implements SessionState {
 
   /**
    * Appends entries under the leaf, in one write; answers when they are in the log.
-   * @throws SessionTreeError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed
+   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed
    */
   async append(entries: NewEntry | readonly NewEntry[], options?: AppendOptions): Promise<Entry[]> {
     const appended = await this.core.append(entries, options);
@@ -299,14 +293,14 @@ export class Session implements SessionState {
    * Compacts the leaf's path. Nothing to compact is an answer; a failure is an error and leaves the session as it was.
    * One compaction at a time: an automatic one joins the one that runs, another one is refused.
    *
-   * @throws CompactionError `already-running`, `no-smaller`, `stale`, `irreducible`; SummarizerError; EngineError `cancelled`
+   * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`; EspalierError; `cancelled`
    */
   compact(options: CompactSessionOptions = {}): Promise<CompactionResult | NothingToCompact> {
     if (this.#settings.pending) return this.#settings.pending.then(() => this.compact(options));
     if (this.#compaction) {
       if ((options.reason ?? "manual") !== "manual") return this.#compaction;
       return Promise.reject(
-        new CompactionError(
+        new EspalierError(
           "already-running",
           "A compaction of this session is running; wait for it or abort it.",
         ),
@@ -326,7 +320,7 @@ export class Session implements SessionState {
    * Compacts whatever the thresholds say. Nothing to compact is a success; a summary that cannot be had is
    * `success: false`, and the conversation is as it was.
    *
-   * @throws as {@link compact}, but for SummarizerError
+   * @throws as {@link compact}, but for EspalierError
    */
   forceCompact(options: CompactSessionOptions = {}): Promise<CompactResult> {
     return forceCompact(this, options, (forced) => this.compact(forced));
@@ -359,7 +353,7 @@ export class Session implements SessionState {
 
   /**
    * Compacts if the policy finds it due. Undefined when it does not, or when nothing may compact by itself.
-   * @throws CompactionError `exhausted` after two in a row without an answer of the model, and as {@link compact}
+   * @throws EspalierError `exhausted` after two in a row without an answer of the model, and as {@link compact}
    */
   async compactWhenDue(
     options: CompactSessionOptions = {},
@@ -372,7 +366,7 @@ export class Session implements SessionState {
    * Moves the leaf inside the session. To a user or custom message: before it, and its text comes back for editing.
    * null: before the first entry. With `summarize`, what is left behind is told where one arrives.
    *
-   * @throws SessionTreeError `unknown-entry`; SummarizerError; EngineError `cancelled` for a veto: the leaf stays
+   * @throws EspalierError `unknown-entry`; EspalierError; `cancelled` for a veto: the leaf stays
    */
   navigate(targetId: string | null, options?: NavigateOptions): Promise<NavigateResult> {
     return navigate(this, targetId, options);
@@ -418,7 +412,7 @@ export class Session implements SessionState {
    * where it was so already, and nothing was written. What comes back is written once more; what another program wrote
    * on a longer line than is written here (16 MiB) comes back by `undo` alone.
    *
-   * @throws SessionTreeError `unknown-entry`, `invalid-entry` for such a line; EngineError `not-in-context`: nothing that the model reads
+   * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context`: nothing that the model reads
    */
   async hide(targetId: string, hidden = true): Promise<string | null> {
     if (!this.core.log.view) await this.load();
@@ -458,7 +452,7 @@ export class Session implements SessionState {
 
   /**
    * Runs a command that an extension registered, and waits for what it began.
-   * @throws EngineError `unknown-command`, `command-failed`
+   * @throws EspalierError `unknown-command`, `command-failed`
    */
   runCommand(name: string, args = "", signal?: AbortSignal): Promise<void> {
     return runCommand(this, name, args, signal);
@@ -552,6 +546,7 @@ function withSystem(before: readonly ContextMessage[], changed: readonly Context
 /** The line by which labels and names are shown. */
 function shownLine(text: string, what: string): string {
   const line = oneLine(text);
-  if (line === "") throw new EngineError("not-text", `The ${what} is empty; give it at least one character.`);
+  if (line === "")
+    throw new EspalierError("not-text", `The ${what} is empty; give it at least one character.`);
   return line;
 }

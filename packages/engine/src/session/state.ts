@@ -6,7 +6,6 @@ import {
   sessionTree,
 } from "@espalier/branch-summary";
 import {
-  CompactionError,
   type CompactionSettings,
   type Policy,
   sessionBeforeCompact,
@@ -15,6 +14,7 @@ import {
 } from "@espalier/compaction";
 import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/compaction/policies";
 import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   assertWritable,
   type ContextMessage,
@@ -26,14 +26,12 @@ import {
   type SessionContext,
   type SessionStore,
   type SessionTree,
-  SessionTreeError,
   type Usage,
   usage,
 } from "@espalier/session-tree";
 import {
   type FileTool,
   type Summarizer,
-  SummarizerError,
   type SummaryProgress,
   type SummaryRequest,
   soundUsage,
@@ -239,11 +237,11 @@ export type EngineHooks = typeof engineHooks;
 /**
  * Refuses what could not be written in the end, before anybody is asked or billed for it and before a file is written.
  *
- * @throws SessionTreeError `read-only`; `no-header`, `version` for a log that can be read and must not be written
+ * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read and must not be written
  */
 export function refuseReadOnly({ isReadOnly, core }: SessionState): void {
   if (isReadOnly)
-    throw new SessionTreeError("read-only", `${core.log.ref} was opened for reading; open it for writing.`);
+    throw new EspalierError("read-only", `${core.log.ref} was opened for reading; open it for writing.`);
   assertWritable(core.log);
 }
 
@@ -321,7 +319,7 @@ export async function accounted<Result>(
 }
 
 function billOf(error: unknown): Usage | undefined {
-  return error instanceof SummarizerError || error instanceof CompactionError ? error.usage : undefined;
+  return error instanceof EspalierError ? error.usage : undefined;
 }
 
 /** Appends the `usage` entry for what was billed for nothing. */

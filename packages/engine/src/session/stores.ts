@@ -25,7 +25,7 @@ export interface StoreMigration {
  * The store of an address: `postgres://user@host/database?namespace=team` for a database, anything else is a folder
  * that stands for `~/.espalier`. What a database needs is loaded only here.
  *
- * @throws PostgresStoreError `address`
+ * @throws EspalierError `address`
  */
 export async function openStore(address: string): Promise<OpenStore> {
   if (!isDatabase(address)) return { ...fileStore({ home: address }), close: async () => undefined };
@@ -35,7 +35,7 @@ export async function openStore(address: string): Promise<OpenStore> {
 
 /**
  * Makes what a store of this address needs, or brings it up to date; a second time, or for a folder, nothing changes.
- * @throws PostgresStoreError
+ * @throws EspalierError
  */
 export async function migrateStore(address: string): Promise<StoreMigration> {
   if (!isDatabase(address)) return { place: address, version: 0, applied: [], warnings: [] };
@@ -73,7 +73,7 @@ export interface ListOptions extends StoreListOptions {
  * Sessions, newest first. A folder below those that are listed and cannot be read is passed over, with a word to
  * `onSkipped`; no link to a folder or a file is followed there.
  *
- * @throws SessionTreeError `unreadable` for a folder that was named and cannot be read
+ * @throws EspalierError `unreadable` for a folder that was named and cannot be read
  */
 export async function* listSessions(options: ListOptions = {}): AsyncGenerator<ListedSession> {
   const {

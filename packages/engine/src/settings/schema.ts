@@ -100,7 +100,7 @@ export interface CheckedSettings extends Partial<Settings> {
 
 /**
  * What a place says, checked; the texts of the environment as the values that they mean.
- * @throws EngineError `settings`, naming the place, the key and what is allowed
+ * @throws EspalierError `settings`, naming the place, the key and what is allowed
  */
 export function checkedLayer(layer: SettingsLayer): CheckedSettings {
   const values = layer.variables ? fromTexts(layer) : layer.values;

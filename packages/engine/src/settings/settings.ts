@@ -9,9 +9,9 @@ import {
   type PressureSettings,
   type SlidingWindowSettings,
 } from "@espalier/compaction/policies";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
-import { EngineError } from "../engine-error.ts";
 
 /** All settings, resolved: sizes are tokens but for `requestBytes`, thresholds of `pressure` percent. */
 export interface Settings
@@ -116,8 +116,8 @@ export function settingsError(
   key: string | undefined,
   problem: string,
   cause?: unknown,
-): EngineError {
-  return new EngineError("settings", redactText(`${placeOf(layer, key)}: ${problem}`), {
+): EspalierError {
+  return new EspalierError("settings", redactText(`${placeOf(layer, key)}: ${problem}`), {
     ...(cause === undefined ? {} : { cause }),
     ...(key === undefined ? {} : { key: redactText(key) }),
     ...(layer?.file ? { file: layer.file } : {}),

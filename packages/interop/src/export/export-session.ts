@@ -56,7 +56,7 @@ export interface ExportOptions {
  * opened again. The whole tree has to be within reach (`await session.load()`). Returns how many entries the text tells:
  * those of the file, of the path, or of the context.
  *
- * @throws SessionTreeError `unknown-entry`; for requests `empty-context`; both before the first piece
+ * @throws EspalierError `unknown-entry`; for requests `empty-context`; both before the first piece
  */
 export function* exportSession(
   session: ExportableSession,
@@ -134,7 +134,7 @@ const requestExports = {
 /**
  * The request that the context at the end of the path makes, one message a line. Returns how many entries the context
  * is made of.
- * @throws SessionTreeError `empty-context` when nothing there says anything to a model
+ * @throws EspalierError `empty-context` when nothing there says anything to a model
  */
 function* exportRequest(
   source: ExportSource,

@@ -28,7 +28,7 @@ export class ExportSource {
 
   /**
    * @param at where the path ends; by default the leaf. For an entry that cannot be a leaf its nearest ancestor that can
-   * @throws SessionTreeError `unknown-entry`
+   * @throws EspalierError `unknown-entry`
    */
   constructor(session: ExportableSession, at: string | null | undefined, redact: Redact | undefined) {
     this.tree = session instanceof Tree ? session : session.tree;

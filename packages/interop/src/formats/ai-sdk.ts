@@ -195,7 +195,7 @@ const RULES: CargoRules = {
  * runs it, or tells the model that it was denied. Approvals of calls that have a result stand before the results; those of
  * calls that are no longer in the conversation are out.
  *
- * @throws SessionTreeError `empty-context` when there is nothing to send
+ * @throws EspalierError `empty-context` when there is nothing to send
  */
 export function toAiSdk(
   source: ConversationSource,

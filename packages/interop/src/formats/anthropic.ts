@@ -146,7 +146,7 @@ type Content = Exclude<UserBlock, { type: "tool_result" }>;
  * results stand in the order of their calls and before other content, calls after all text; roles alternate; blank
  * texts, and thinking at the end of an answer, are out; tool schemas have `type` and `properties`.
  *
- * @throws SessionTreeError `empty-context` when there is nothing to send
+ * @throws EspalierError `empty-context` when there is nothing to send
  */
 export function toAnthropic(source: ConversationSource, options: WriteOptions = {}): AnthropicRequest {
   const given = readSource(source, options);

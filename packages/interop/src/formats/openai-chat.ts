@@ -166,7 +166,7 @@ type Part = Exclude<Extract<OpenaiChatMessage, { role: "user" }>["content"], str
  * something else in it; arguments are written without white space; an empty result says `(no output)`; results stand in
  * the order of their calls; roles alternate; `content` of an answer that only calls or refuses is null.
  *
- * @throws SessionTreeError `empty-context` when there is nothing to send
+ * @throws EspalierError `empty-context` when there is nothing to send
  */
 export function toOpenaiChat(source: ConversationSource, options: WriteOptions = {}): OpenaiChatRequest {
   const given = readSource(source, options);

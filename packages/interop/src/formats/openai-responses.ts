@@ -170,7 +170,7 @@ const PART = /^input_/;
  * `(no output)`; outputs stand together behind their calls; reasoning has its id, summary and encrypted content, and none is
  * without or at the end of an answer; what stands before all user messages follows an opening by the user.
  *
- * @throws SessionTreeError `empty-context` when there is nothing to send
+ * @throws EspalierError `empty-context` when there is nothing to send
  */
 export function toOpenaiResponses(
   source: ConversationSource,

@@ -1,4 +1,4 @@
-import { type ByteView, formatLine, JsonlError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { type Entry, ID_LENGTH, isSessionId } from "@espalier/session-tree";
 
 /** An entry without its place: what it says. */
@@ -56,7 +56,7 @@ export function lineOf(entry: Entry, tamed: () => void): string {
     return formatLine(entry, NO_LIMIT);
   } catch (error) {
     // Nested beyond what can be written, or with a key that naive readers stumble over.
-    if (!(error instanceof JsonlError) && !(error instanceof RangeError)) throw error;
+    if (!(error instanceof EspalierError) && !(error instanceof RangeError)) throw error;
     tamed();
     return formatLine(tame(entry, 0), NO_LIMIT);
   }

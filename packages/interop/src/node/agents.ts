@@ -1,15 +1,9 @@
 import { homedir } from "node:os";
 import { basename, dirname, join, sep } from "node:path";
-import { parseLine, scanLines } from "@espalier/jsonl-stream";
+import { EspalierError, parseLine, scanLines } from "@espalier/jsonl-stream";
 import { claudeCodeImporter } from "../claude-code/importer.ts";
 import { codexImporter, THREAD_INDEX } from "../codex/importer.ts";
-import {
-  ALONE,
-  InteropError,
-  type SessionImporter,
-  type SourceFile,
-  type Surroundings,
-} from "../import/draft.ts";
+import { ALONE, type SessionImporter, type SourceFile, type Surroundings } from "../import/draft.ts";
 import { piImporter } from "../pi/pi-importer.ts";
 import { type FoundFile, SourceFiles } from "./sources.ts";
 
@@ -106,7 +100,7 @@ export function openOrNothing(path: string, files: SourceFiles): SourceFile | un
   try {
     return files.open(path);
   } catch (error) {
-    if (error instanceof InteropError) return undefined;
+    if (error instanceof EspalierError) return undefined;
     throw error;
   }
 }

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
-import { JsonlError } from "@espalier/jsonl-stream";
+import type { EspalierErrorCode } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type CompactionEntry,
   type ContextMessage,
@@ -11,15 +12,8 @@ import {
   Redactor,
   redactText,
   type SessionStore,
-  SessionTreeError,
 } from "@espalier/session-tree";
-import {
-  InteropError,
-  type SessionDraft,
-  type SessionImporter,
-  type SourceFile,
-  type Surroundings,
-} from "../import/draft.ts";
+import type { SessionDraft, SessionImporter, SourceFile, Surroundings } from "../import/draft.ts";
 import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { ScratchSpace } from "../scratch/space.ts";
@@ -55,7 +49,7 @@ export interface ImportOptions {
  * Importing again adds what is new: a session is found by where it came from, an entry by an id that is made of what the
  * source calls it. Nothing is ever changed or removed, neither here nor there.
  *
- * @throws InteropError `not-found`, `no-room`, and whatever the store throws when it cannot be written
+ * @throws EspalierError `not-found`, `no-room`, and whatever the store throws when it cannot be written
  */
 export async function* importSessions(
   what: string,
@@ -124,14 +118,17 @@ const unknownFile = (path: string): string =>
 
 /** What is wrong with a source costs that source; undefined for everything else that can go wrong. */
 function sourceProblem(error: unknown): ImportIssueKind | undefined {
-  // While a session is written, the store says in its own words that the source was shortened.
-  const isReading =
-    (error instanceof InteropError && error.code !== "no-room") ||
-    error instanceof JsonlError ||
-    isTooLong(error) ||
-    (error instanceof SessionTreeError && error.code === "shrunk");
+  const isReading = isTooLong(error) || (error instanceof EspalierError && OF_THE_SOURCE.has(error.code));
   return isReading ? "unreadable" : undefined;
 }
+
+/** Codes of an error while a source is read; the store of the target has others. */
+const OF_THE_SOURCE: ReadonlySet<EspalierErrorCode> = new Set([
+  "not-found",
+  "not-a-file",
+  "unreadable",
+  "shrunk",
+] satisfies EspalierErrorCode[]);
 
 /** True for a text longer than the engine can hold, about 512 MB. */
 function isTooLong(error: unknown): boolean {
@@ -145,7 +142,7 @@ function isTooLong(error: unknown): boolean {
 interface PlannedFile {
   path: string;
   /** Why nothing can be read there. */
-  problem?: InteropError;
+  problem?: EspalierError;
   /** Undefined for a file that no importer knows, and for one that cannot be opened: reading it will say why. */
   importer: SessionImporter | undefined;
 }
@@ -154,7 +151,7 @@ interface PlannedFile {
  * Which files an import will read, and with which importer: those of an agent's own folders, those below a folder, or
  * one file.
  *
- * @throws InteropError `not-found`, `unreadable`
+ * @throws EspalierError `not-found`, `unreadable`
  */
 function planImport(
   what: string,
@@ -170,13 +167,13 @@ function planImport(
   if (found.length > 0) return [...planAgent(agent, found, files, scratch), ...skipped.places];
   if (skipped.places.length > 0) return skipped.places;
   const message = `There are no sessions of ${what} in ${folders.join(" and ")}; give the path of a file or folder.`;
-  throw new InteropError("not-found", message);
+  throw new EspalierError("not-found", message);
 }
 
 function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): PlannedFile[] {
   if (!factsOf(path)) {
     const names = localAgents.map(({ agent }) => agent).join(", ");
-    throw new InteropError(
+    throw new EspalierError(
       "not-found",
       `There is no file or folder ${path}; give a path, or one of ${names}.`,
     );
@@ -203,7 +200,7 @@ function planPath(path: string, files: SourceFiles, scratch: ScratchSpace): Plan
 /** Collects the places that could not be looked at. */
 class SkippedPlaces {
   readonly places: PlannedFile[] = [];
-  readonly add = (path: string, problem: InteropError): void => {
+  readonly add = (path: string, problem: EspalierError): void => {
     this.places.push({ path, importer: undefined, problem });
   };
 }

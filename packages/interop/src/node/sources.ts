@@ -14,10 +14,10 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ByteView, JsonlError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import { openView } from "@espalier/jsonl-stream/node";
 import { Decompress } from "fzstd";
-import { InteropError, type SourceFile } from "../import/draft.ts";
+import type { SourceFile } from "../import/draft.ts";
 import type { PageFile } from "../scratch/space.ts";
 
 /** How many files are open at a time. */
@@ -34,7 +34,7 @@ export class SourceFiles {
   /** By path, the one used last at the end. */
   readonly #open = new Map<string, ClosableView>();
 
-  /** @throws InteropError `not-found`, `unreadable` */
+  /** @throws EspalierError `not-found`, `unreadable` */
   open(path: string): SourceFile {
     const view = this.#lazyView(path);
     let digest: string | undefined;
@@ -94,19 +94,19 @@ function openFile(path: string): ClosableView {
       view.close();
     }
   } catch (cause) {
-    if (cause instanceof InteropError) throw cause;
-    throw readError(path, cause);
+    const isWorded = cause instanceof EspalierError && !["not-found", "not-a-file"].includes(cause.code);
+    throw isWorded ? cause : readError(path, cause);
   }
 }
 
-function readError(path: string, cause: unknown): InteropError {
+function readError(path: string, cause: unknown): EspalierError {
   const { code } = cause as { code?: unknown };
-  if (cause instanceof JsonlError && code === "not-a-file")
-    return new InteropError("unreadable", cause.message, { cause });
-  const isMissing = code === "ENOENT" || (cause instanceof JsonlError && code === "not-found");
+  if (cause instanceof EspalierError && code === "not-a-file")
+    return new EspalierError("unreadable", cause.message, { cause });
+  const isMissing = code === "ENOENT" || (cause instanceof EspalierError && code === "not-found");
   return isMissing
-    ? new InteropError("not-found", `There is no file ${path}; check the path.`, { cause })
-    : new InteropError(
+    ? new EspalierError("not-found", `There is no file ${path}; check the path.`, { cause })
+    : new EspalierError(
         "unreadable",
         `${path} cannot be read (${String(code)}); check its kind and its rights.`,
         { cause },
@@ -144,7 +144,7 @@ interface ClosableView extends ByteView {
  *
  * @param path - names the file in messages
  * @param compressed - its bytes
- * @throws InteropError `unreadable` for a file that is no sound zstd file, or becomes more than a session can; `no-room`;
+ * @throws EspalierError `unreadable` for a file that is no sound zstd file, or becomes more than a session can; `no-room`;
  *   what reading it throws
  */
 function decompressedFile(path: string, compressed: ByteView): ClosableView {
@@ -175,8 +175,8 @@ function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string
     try {
       stream.push(block, isLast);
     } catch (cause) {
-      if (cause instanceof InteropError) throw cause;
-      throw new InteropError("unreadable", `${path} is no sound zstd file; run \`zstd -t\` on it.`, {
+      if (cause instanceof EspalierError) throw cause;
+      throw new EspalierError("unreadable", `${path} is no sound zstd file; run \`zstd -t\` on it.`, {
         cause,
       });
     }
@@ -184,14 +184,14 @@ function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string
   return size;
 }
 
-function tooMuch(path: string, allowed: number): InteropError {
+function tooMuch(path: string, allowed: number): EspalierError {
   const message = `${path} becomes more than ${inMegabytes(allowed)}, which no session of its size does; if it is one, decompress it with \`zstd -d\` and import that.`;
-  return new InteropError("unreadable", message);
+  return new EspalierError("unreadable", message);
 }
 
-function noRoom(path: string, room: number): InteropError {
+function noRoom(path: string, room: number): EspalierError {
   const message = `${path} becomes more than ${inMegabytes(room)}, half of the room in ${tmpdir()}; make room there, or name another folder in TMPDIR.`;
-  return new InteropError("unreadable", message);
+  return new EspalierError("unreadable", message);
 }
 
 const inMegabytes = (bytes: number): string => `${Math.floor(bytes / 1e6)} MB`;
@@ -238,14 +238,14 @@ export interface FoundFile {
 export function findFiles(
   place: string,
   isWanted: (path: string) => boolean,
-  onSkipped: (path: string, error: InteropError) => void,
+  onSkipped: (path: string, error: EspalierError) => void,
 ): FoundFile[] {
   const found: FoundFile[] = [];
   const attempt = (path: string, look: () => void): void => {
     try {
       look();
     } catch (error) {
-      if (!(error instanceof InteropError)) throw error;
+      if (!(error instanceof EspalierError)) throw error;
       onSkipped(path, error);
     }
   };
@@ -272,7 +272,7 @@ export function findFiles(
 /**
  * What stands at a path, if anything does. A link is followed; one that leads nowhere, or in a circle, is nothing.
  *
- * @throws InteropError `unreadable`
+ * @throws EspalierError `unreadable`
  */
 export function factsOf(place: string): Stats | undefined {
   try {
@@ -281,7 +281,7 @@ export function factsOf(place: string): Stats | undefined {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === "ELOOP" || code === "ENOTDIR") return undefined;
     const message = `${place} cannot be looked at (${code ?? "see cause"}); check the rights of its folder.`;
-    throw new InteropError("unreadable", message, { cause });
+    throw new EspalierError("unreadable", message, { cause });
   }
 }
 
@@ -293,7 +293,7 @@ function filesIn(folder: string): Dirent[] {
     // It may have been removed since it was found.
     if (code === "ENOENT") return [];
     const message = `${folder} cannot be looked through (${code ?? "see cause"}); check its rights.`;
-    throw new InteropError("unreadable", message, { cause });
+    throw new EspalierError("unreadable", message, { cause });
   }
 }
 
@@ -312,7 +312,7 @@ export class TemporaryFile implements PageFile {
   /** Where the system keeps the name of an open file. */
   #path: string | undefined;
 
-  /** @throws InteropError `no-room` */
+  /** @throws EspalierError `no-room` */
   constructor(folder = tmpdir()) {
     this.#folder = folder;
     this.#path = join(folder, `espalier-${randomUUID()}`);
@@ -366,8 +366,8 @@ export class TemporaryFile implements PageFile {
     }
   }
 
-  #error(cause: unknown): InteropError {
+  #error(cause: unknown): EspalierError {
     const message = `Temporary data cannot be kept in ${this.#folder} (${String((cause as { code?: unknown }).code ?? "cut")}); make room there, or name another folder in TMPDIR.`;
-    return new InteropError("no-room", message, { cause });
+    return new EspalierError("no-room", message, { cause });
   }
 }

@@ -1,4 +1,5 @@
 import type { ByteView } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   createId,
   DAMAGED,
@@ -12,7 +13,6 @@ import {
   redactEntry,
   type SessionLog,
   type SessionStore,
-  SessionTreeError,
   scanEntry,
   Tree,
 } from "@espalier/session-tree";
@@ -267,7 +267,7 @@ export class SessionCatalogue {
       if (importedFrom?.agent === agent && importedFrom.id === sourceId) return { id, log };
       await log.close();
     }
-    throw new SessionTreeError(
+    throw new EspalierError(
       "exists",
       `The ids that the session ${sessionId} could get are taken; remove one of them.`,
     );
@@ -284,7 +284,7 @@ export class SessionCatalogue {
     try {
       return await this.#store.open(file === undefined ? { id } : { file }, "read");
     } catch (error) {
-      if (error instanceof SessionTreeError && error.code === "not-found") return undefined;
+      if (error instanceof EspalierError && error.code === "not-found") return undefined;
       throw error;
     }
   }

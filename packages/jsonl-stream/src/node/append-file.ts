@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { JsonlError } from "../jsonl-error.ts";
+import { EspalierError } from "../error.ts";
 import { type ByteView, forEachLine, LINE_FEED } from "../line-window.ts";
 import { assertOneLine, contentEnd, encodeLines } from "../lines.ts";
 import { FileTail, type Span } from "./file-tail.ts";
@@ -53,7 +53,7 @@ export interface AppendFile {
    * On an error they do not count as appended, but a first part of them may stand in the file.
    *
    * @param lines - lines as `encodeLines` gives them; with no bytes at all this is `takeIn`
-   * @throws JsonlError `short-write`, `write-failed`, `read-only`, `sync-failed`, `closed`, `unreadable`
+   * @throws EspalierError `short-write`, `write-failed`, `read-only`, `sync-failed`, `closed`, `unreadable`
    */
   append(lines: Uint8Array): Appended;
   /** Takes in the lines that became whole since the last look; null when there are none. */
@@ -61,7 +61,7 @@ export interface AppendFile {
   /**
    * Returns when everything appended is on disk: fdatasync, and a sync of the folder when this opening made the file.
    *
-   * @throws JsonlError `sync-failed`, from then on at each `append` and `sync`: the system may have dropped the data
+   * @throws EspalierError `sync-failed`, from then on at each `append` and `sync`: the system may have dropped the data
    *   and would report success the next time
    */
   sync(): void;
@@ -77,7 +77,7 @@ export interface AppendFile {
 /**
  * Opens a line file, to follow it or to append to it. Links are not followed, and only a file of our own is written to.
  *
- * @throws JsonlError `not-found`, `not-a-file`, `not-ours`, `read-only`, `unreadable`
+ * @throws EspalierError `not-found`, `not-a-file`, `not-ours`, `read-only`, `unreadable`
  */
 export function openAppendFile(path: string, options: AppendFileOptions): AppendFile {
   const absolute = resolve(path);
@@ -89,11 +89,11 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     return new FileTail(descriptor, facts);
   });
   let folderIsSynced = !created;
-  let syncFailure: JsonlError | undefined;
+  let syncFailure: EspalierError | undefined;
 
-  const failed = (error: unknown): JsonlError => {
+  const failed = (error: unknown): EspalierError => {
     const message = `${absolute} could not be synced; close it, open it again, and append again what is missing.`;
-    syncFailure ??= new JsonlError("sync-failed", message, error);
+    syncFailure ??= new EspalierError("sync-failed", message, { cause: error });
     return syncFailure;
   };
   const settle = (): void => {
@@ -114,7 +114,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   const assertWritable = (): void => {
     descriptor.assertOpen();
     if (mode === "read")
-      throw new JsonlError("read-only", `${absolute} was opened for reading; open it for writing.`);
+      throw new EspalierError("read-only", `${absolute} was opened for reading; open it for writing.`);
     if (syncFailure !== undefined) throw syncFailure;
   };
 
@@ -204,7 +204,7 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
     if (offset >= 0) return { offset, length, from, to: tail.size };
   }
   const message = `Lines written ${REPEATS + 1} times to ${descriptor.path} are not in it; its writers must share a machine.`;
-  throw new JsonlError("write-failed", message);
+  throw new EspalierError("write-failed", message);
 }
 
 /** Reads again what could not be read. */
@@ -212,7 +212,7 @@ function persistently<Result>(read: () => Result): Result {
   try {
     return read();
   } catch (error) {
-    if (!(error instanceof JsonlError) || error.code !== "unreadable") throw error;
+    if (!(error instanceof EspalierError) || error.code !== "unreadable") throw error;
     return read();
   }
 }
@@ -239,15 +239,15 @@ function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
   } catch (error) {
     const code = systemCode(error) ?? "see cause";
     if (code === "ESTALE") throw unreadable(path, "cannot be written", error);
-    throw new JsonlError(
+    throw new EspalierError(
       "write-failed",
       `${path} could not be written (${code}); append again when it can.`,
-      error,
+      { cause: error },
     );
   }
   if (count === payload.length) return;
   const message = `Only ${count} of ${payload.length} bytes fitted into ${path}; make room and append again.`;
-  throw new JsonlError("short-write", message);
+  throw new EspalierError("short-write", message);
 }
 
 /** Read into at each append, and by nobody in between: a buffer each time would cost more than the reading. */
@@ -329,7 +329,7 @@ const writeBuffer = Buffer.allocUnsafeSlow(1 << 18);
 /**
  * As `encodeLines`, for lines that are written at once: the bytes stand in memory that the next call uses again.
  *
- * @throws JsonlError `not-json` when a line holds a newline
+ * @throws EspalierError `invalid-entry` when a line holds a newline
  */
 export function encodeBriefly(lines: readonly string[]): Uint8Array {
   let most = lines.length;

@@ -1,4 +1,4 @@
-import { JsonlError } from "../jsonl-error.ts";
+import { EspalierError } from "../error.ts";
 import { LINE_FEED } from "../line-window.ts";
 import { type Descriptor, type FileFacts, isSameFile, uninterrupted, unreadable } from "./files.ts";
 
@@ -66,7 +66,7 @@ export class FileTail {
   /**
    * Takes in the lines that became whole since the last look; null when there are none.
    *
-   * @throws JsonlError `removed`, `changed` or `shrunk` when this is no longer the file that was opened
+   * @throws EspalierError `removed`, `changed` or `shrunk` when this is no longer the file that was opened
    */
   look(): Span | null {
     const { path } = this.#descriptor;
@@ -74,10 +74,13 @@ export class FileTail {
     const there = this.#facts();
     const end = Number(there.size);
     if (end < from) {
-      throw new JsonlError("shrunk", `${path} was shortened to ${end} bytes; restore it, or open it again.`);
+      throw new EspalierError(
+        "shrunk",
+        `${path} was shortened to ${end} bytes; restore it, or open it again.`,
+      );
     }
     if ((end !== this.end || this.#maybeRewritten(there)) && !this.#isAsItWas()) {
-      throw new JsonlError("changed", `${path} was rewritten in place; open it again.`);
+      throw new EspalierError("changed", `${path} was rewritten in place; open it again.`);
     }
     this.#moveTo(end);
     this.#time = there.mtimeNs;
@@ -135,13 +138,13 @@ export class FileTail {
       throw unreadable(path, "cannot be looked at; check its folder", error);
     }
     if (there === undefined) {
-      throw new JsonlError(
+      throw new EspalierError(
         "removed",
         `${path} was removed or renamed; put it back, or open it where it is now.`,
       );
     }
     if (!isSameFile(there, this.#identity)) {
-      throw new JsonlError("changed", `Another file was put at ${path}; open it again.`);
+      throw new EspalierError("changed", `Another file was put at ${path}; open it again.`);
     }
     return there;
   }

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import fs, { type BigIntStats, constants } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
-import { JsonlError } from "../jsonl-error.ts";
+import { EspalierError } from "../error.ts";
 import type { ByteView } from "../line-window.ts";
 
 /** How a file is opened. `write` means to append, and to read. */
@@ -33,7 +33,7 @@ const NEW = constants.O_CREAT | constants.O_EXCL;
 export function openRegularFile(path: string, mode: OpenMode, create: boolean, calls: FileCalls): OpenedFile {
   const before = openingCall(path, "read", () => calls.lstatSync(path));
   if (before === undefined && !create)
-    throw new JsonlError("not-found", `There is no file ${path}; check the path.`);
+    throw new EspalierError("not-found", `There is no file ${path}; check the path.`);
   if (before !== undefined) check(path, mode, before);
   const created = before === undefined;
   let fd: number;
@@ -67,28 +67,30 @@ function openingCall<T>(path: string, mode: OpenMode, call: () => T): T {
   }
 }
 
-function openError(path: string, mode: OpenMode, error: unknown): JsonlError {
+function openError(path: string, mode: OpenMode, error: unknown): EspalierError {
   const code = systemCode(error);
   if (isNoFolder(error))
-    return new JsonlError(
+    return new EspalierError(
       "not-found",
       `There is no file ${path}; make its folder first, if it is to be made.`,
-      error,
+      { cause: error },
     );
   if (code === "ELOOP" || code === "EMLINK") {
-    return new JsonlError(
+    return new EspalierError(
       "not-a-file",
       `${path} is a symbolic link, which is not followed; name the file it leads to.`,
-      error,
+      { cause: error },
     );
   }
   if (mode === "write" && (code === "EACCES" || code === "EPERM" || code === "EROFS")) {
-    return new JsonlError("read-only", `${path} may not be written; open it for reading, or copy it.`, error);
+    return new EspalierError("read-only", `${path} may not be written; open it for reading, or copy it.`, {
+      cause: error,
+    });
   }
-  return new JsonlError(
+  return new EspalierError(
     "unreadable",
     `${path} cannot be opened (${code ?? "see cause"}); check its rights.`,
-    error,
+    { cause: error },
   );
 }
 
@@ -104,7 +106,7 @@ export interface FileView extends ByteView {
  * Opens a regular file of any size for reading by position. Reading may fail with `unreadable`, or `shrunk` when the
  * file was shortened meanwhile.
  *
- * @throws JsonlError `not-found`, `not-a-file`, `unreadable`
+ * @throws EspalierError `not-found`, `not-a-file`, `unreadable`
  */
 export function openView(path: string, options: { calls?: FileCalls } = {}): FileView {
   const absolute = resolve(path);
@@ -138,7 +140,7 @@ export class Descriptor {
 
   /** Throws once the file was closed: the number of a closed descriptor may already belong to another file. */
   assertOpen(): void {
-    if (!this.#open) throw new JsonlError("closed", `${this.path} was closed; open it again.`);
+    if (!this.#open) throw new EspalierError("closed", `${this.path} was closed; open it again.`);
   }
 
   /** Fills `target` from `position` on, as far as the file goes, and returns how many bytes that were. */
@@ -160,7 +162,7 @@ export class Descriptor {
       const length = Math.max(0, Math.min(target.length, size - offset));
       const count = this.readInto(offset, length === target.length ? target : target.subarray(0, length));
       if (count === length) return count;
-      throw new JsonlError(
+      throw new EspalierError(
         "shrunk",
         `${this.path} is shorter than what was read from it; restore it, or open it again.`,
       );
@@ -198,11 +200,13 @@ export class Descriptor {
 }
 
 /** The error for a file that cannot be read; one whose server has it no more is gone for good, and is `removed`. */
-export function unreadable(path: string, what: string, cause: unknown): JsonlError {
+export function unreadable(path: string, what: string, cause: unknown): EspalierError {
   const code = systemCode(cause) ?? "see cause";
   if (code === "ESTALE")
-    return new JsonlError("removed", `${path} is gone from its server (ESTALE); open it again.`, cause);
-  return new JsonlError("unreadable", `${path} ${what} (${code}).`, cause);
+    return new EspalierError("removed", `${path} is gone from its server (ESTALE); open it again.`, {
+      cause,
+    });
+  return new EspalierError("unreadable", `${path} ${what} (${code}).`, { cause });
 }
 
 /** What is asked of a file's facts: identity and size as big integers, since inode numbers exceed 2^53. */
@@ -272,23 +276,27 @@ export function writingCall<T>(path: string, call: () => T): T {
   try {
     return uninterrupted(call);
   } catch (error) {
-    if (error instanceof JsonlError) throw error;
+    if (error instanceof EspalierError) throw error;
     const code = systemCode(error);
     if (code === "EEXIST") throw alreadyThere(path, error);
     if (isNoFolder(error))
-      throw new JsonlError("not-found", `There is no folder for ${path}; create it first.`, error);
+      throw new EspalierError("not-found", `There is no folder for ${path}; create it first.`, {
+        cause: error,
+      });
     const cure = "check the rights of its folder, and the room there is";
-    throw new JsonlError(
+    throw new EspalierError(
       "write-failed",
       `${path} could not be written (${code ?? "see cause"}); ${cure}.`,
-      error,
+      { cause: error },
     );
   }
 }
 
 /** The error for a name that is taken. */
-function alreadyThere(path: string, cause?: unknown): JsonlError {
-  return new JsonlError("exists", `${path} is already there and was left alone; choose another name.`, cause);
+function alreadyThere(path: string, cause?: unknown): EspalierError {
+  return new EspalierError("exists", `${path} is already there and was left alone; choose another name.`, {
+    cause,
+  });
 }
 
 /** What systems answer that cannot sync a folder (Windows; some network and user-space file systems). */
@@ -316,7 +324,7 @@ export function closeFile(path: string, fd: number, calls: FileCalls): void {
     const code = systemCode(error);
     if (code === "EINTR") return;
     const message = `${path} could not be closed (${code ?? "see cause"}); what was not synced may be lost.`;
-    throw new JsonlError("write-failed", message, error);
+    throw new EspalierError("write-failed", message, { cause: error });
   }
 }
 
@@ -332,14 +340,14 @@ const KINDS = new Map<number, string>([
 /** Refuses whatever is no regular file, saying what it is. */
 export function checkKind(path: string, facts: FileFacts): void {
   const kind = KINDS.get(Number(facts.mode) & constants.S_IFMT);
-  if (kind !== undefined) throw new JsonlError("not-a-file", `${path} is ${kind}`);
+  if (kind !== undefined) throw new EspalierError("not-a-file", `${path} is ${kind}`);
 }
 
 /** Refuses a file of another user, who could read whatever we write to it. Windows has no such owners. */
 export function checkOwner(path: string, { uid }: FileFacts): void {
   const own = process.geteuid?.();
   if (own === undefined || Number(uid) === own) return;
-  throw new JsonlError(
+  throw new EspalierError(
     "not-ours",
     `${path} belongs to user ${uid}, not to ${own}; write as its owner, or to a copy.`,
   );
@@ -406,10 +414,10 @@ export function tightenFile({ path, fd, calls }: Descriptor, { mode }: FileFacts
   } catch (error) {
     const code = systemCode(error);
     if (code !== undefined && NO_RIGHTS.has(code)) return;
-    throw new JsonlError(
+    throw new EspalierError(
       "read-only",
       `${path} cannot be kept from others (${code ?? "see cause"}); open it for reading, or copy it.`,
-      error,
+      { cause: error },
     );
   }
 }

@@ -1,6 +1,6 @@
 import { constants } from "node:fs";
 import { resolve } from "node:path";
-import { JsonlError } from "../jsonl-error.ts";
+import { EspalierError } from "../error.ts";
 import type { ByteView } from "../line-window.ts";
 import {
   checkKind,
@@ -21,7 +21,7 @@ import {
  * Makes a new file appear whole and on disk: written beside, synced, put under its name without overwriting, the
  * folder synced. When it throws, there is no file and nothing is left of it.
  *
- * @throws JsonlError `exists`, `not-found` (no such folder), `short-write`, `write-failed`; whatever `chunks` throws
+ * @throws EspalierError `exists`, `not-found` (no such folder), `short-write`, `write-failed`; whatever `chunks` throws
  */
 export function createWhole(
   path: string,
@@ -73,7 +73,7 @@ export interface ReplaceWholeOptions extends WholeFileOptions {
  *
  * The last look at the original and the rename are two calls: callers see to it that no two do this at once.
  *
- * @throws JsonlError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
+ * @throws EspalierError `not-found`, `not-a-file`, `not-ours`; `exists` (`keepAs` is another file), `changed`
  *   (`expectedSize`), `short-write`, `write-failed`; whatever `chunks` throws
  */
 export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options: ReplaceWholeOptions): void {
@@ -88,7 +88,7 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
     writingCall(keepAs, () => syncFolderOf(keepAs, calls));
     const now = lookAt(absolute, calls);
     if (!isSameFile(now, original) || (expectedSize !== undefined && Number(now.size) !== expectedSize)) {
-      throw new JsonlError(
+      throw new EspalierError(
         "changed",
         `${absolute} was written to meanwhile; read it again and replace it then.`,
       );
@@ -103,7 +103,7 @@ export function replaceWhole(path: string, chunks: Iterable<Uint8Array>, options
 
 function lookAt(path: string, calls: FileCalls): FileFacts {
   const facts = writingCall(path, () => calls.lstatSync(path));
-  if (facts === undefined) throw new JsonlError("not-found", `There is no file ${path} to replace.`);
+  if (facts === undefined) throw new EspalierError("not-found", `There is no file ${path} to replace.`);
   checkKind(path, facts);
   checkOwner(path, facts);
   return facts;
@@ -118,7 +118,7 @@ function keepOriginal(path: string, original: FileFacts, keepAs: string, calls: 
   if (kept !== undefined) {
     if (isSameFile(kept, original) || holdsSame(keepAs, path, calls)) return [];
     const message = `${keepAs} is already there, where ${path} is to be kept as it was; move it away first.`;
-    throw new JsonlError("exists", message);
+    throw new EspalierError("exists", message);
   }
   if (linkNew(path, keepAs, calls)) return [];
   const view = openView(path, { calls });
@@ -255,7 +255,7 @@ function assertHolds(path: string, fd: number, position: number, block: Uint8Arr
   }
   if (Buffer.compare(found, block) === 0) return;
   const message = `What was written for ${path} was not found again; its disk may be damaged. The file is as it was.`;
-  throw new JsonlError("write-failed", message);
+  throw new EspalierError("write-failed", message);
 }
 
 function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls): void {
@@ -264,7 +264,7 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
     const count = writingCall(path, () => calls.writeSync(fd, chunk, done, rest, null));
     // A disk that is filling up takes a part first; taking nothing without an error would go on for ever.
     if (count === 0)
-      throw new JsonlError("short-write", `Nothing more fitted into ${path}; make room on its disk.`);
+      throw new EspalierError("short-write", `Nothing more fitted into ${path}; make room on its disk.`);
     done += count;
   }
 }
@@ -275,7 +275,7 @@ const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL
 /**
  * Gives a file a second name that nothing else has; false where the file system cannot.
  *
- * @throws JsonlError `exists`
+ * @throws EspalierError `exists`
  */
 function linkNew(existing: string, path: string, calls: FileCalls): boolean {
   return writingCall(path, () => {

@@ -1,6 +1,10 @@
-import { type BackwardLineVisitor, type ByteView, forEachLineBackward } from "@espalier/jsonl-stream";
+import {
+  type BackwardLineVisitor,
+  type ByteView,
+  EspalierError,
+  forEachLineBackward,
+} from "@espalier/jsonl-stream";
 import type { Entry, EntryKind, Settings } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import { entryKinds, kindOf } from "../entry/kinds.ts";
 import {
   EntryScan,
@@ -32,7 +36,7 @@ import {
  * @param source a tree, something that has one (a session), or entries in file order
  * @param leafId the leaf; by default where opening the log would stand. null is before the first entry. For an entry
  *   that cannot be the leaf (a label), its nearest ancestor that can
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function buildSessionContext(
   source: Tree | { readonly tree: Tree; readonly leafId?: string | null } | readonly Entry[],
@@ -67,7 +71,7 @@ function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | 
   if (leafId === null) return -1;
   const row = rows.rowOf(leafId);
   if (row >= 0) return movingRow(rows, row);
-  throw new SessionTreeError(
+  throw new EspalierError(
     "unknown-entry",
     `There is no entry ${JSON.stringify(leafId)} among the ${entries.length} given.`,
   );
@@ -79,7 +83,7 @@ function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | 
  * thinking level goes on up the path for them, and parses only what can name one.
  *
  * @param leafId an entry to take for the leaf; by default the log's own
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
   const usual = new UsualLines();

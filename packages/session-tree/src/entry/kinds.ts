@@ -1,5 +1,5 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type ContextEdit, defineEntry, type Entry, type EntryKind } from "./entry.ts";
-import { SessionTreeError } from "./error.ts";
 import {
   type AssistantMessage,
   type ContextMessage,
@@ -201,13 +201,13 @@ export class OwnKinds {
   readonly #byType = new Map<string, EntryKind>();
   readonly #given = new Set<EntryKind>();
 
-  /** @throws SessionTreeError `bad-kind`, `exists` for a type that another kind answers for */
+  /** @throws EspalierError `bad-kind`, `exists` for a type that another kind answers for */
   add(kind: EntryKind): void {
     refuseKind(kind);
     if (this.#given.has(kind)) return;
     if (this.#byType.has(kind.type) || kindCode(kind.type) !== 0) {
       const message = `There is a kind of entry ${JSON.stringify(kind.type)} already; give yours another type, such as "<your extension>.${kind.type}".`;
-      throw new SessionTreeError("exists", message);
+      throw new EspalierError("exists", message);
     }
     const { draw } = kind;
     this.#byType.set(kind.type, {
@@ -232,7 +232,7 @@ const OF_THE_FORMAT = ["firstKept", "edit", "settings", "mayName", "leafTarget"]
 function refuseKind(kind: EntryKind): void {
   const refuse = (problem: string) => {
     const type = JSON.stringify((kind as Partial<EntryKind> | null)?.type);
-    return new SessionTreeError("bad-kind", `The kind of entry ${type} cannot be registered: ${problem}.`);
+    return new EspalierError("bad-kind", `The kind of entry ${type} cannot be registered: ${problem}.`);
   };
   if (typeof kind !== "object" || kind === null || typeof kind.type !== "string" || kind.type === "")
     throw refuse("it is no value of `defineEntry` with a type");

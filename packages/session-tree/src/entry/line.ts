@@ -1,5 +1,6 @@
 import {
   type ByteView,
+  EspalierError,
   forEachLine,
   formatLine,
   isSpace,
@@ -10,7 +11,6 @@ import {
   skipValue,
 } from "@espalier/jsonl-stream";
 import { type Entry, parseHeader, type SessionHeader } from "./entry.ts";
-import { SessionTreeError } from "./error.ts";
 import { entryKinds } from "./kinds.ts";
 
 /**
@@ -403,7 +403,7 @@ export function spellsText(bytes: Uint8Array, start: number, end: number, text: 
   return true;
 }
 
-/** The line of a header, which may be given as that line, to be kept as it is. Throws JsonlError for one that is no JSON. */
+/** The line of a header, which may be given as that line, to be kept as it is. Throws EspalierError for one that is no JSON. */
 export function headerLine(header: SessionHeader | string): string {
   return typeof header === "string" ? header : formatLine(header);
 }
@@ -414,7 +414,7 @@ export function parsedHeader(header: SessionHeader | string): SessionHeader {
   const line = parseLine(new TextEncoder().encode(header));
   const parsed = line.ok ? parseHeader(line.value) : undefined;
   if (parsed) return parsed;
-  throw new SessionTreeError("invalid-entry", "The first line of a session has to be its header.");
+  throw new EspalierError("invalid-entry", "The first line of a session has to be its header.");
 }
 
 /** Bytes read at a time: a header has some hundred, and every log that is opened is asked for it. */

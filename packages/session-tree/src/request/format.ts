@@ -1,5 +1,5 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionContext } from "../context/context.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import {
   type AssistantMessage,
   type ContentBlock,
@@ -198,14 +198,14 @@ const SAYING_MORE = ["properties", "$ref", "anyOf", "oneOf", "allOf", "additiona
 /**
  * Refuses tools that a model would be told of without their arguments.
  *
- * @throws SessionTreeError `bad-tool`
+ * @throws EspalierError `bad-tool`
  */
 export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined): void {
   for (const tool of tools ?? []) {
     const problem = schemaProblem(tool);
     if (problem === undefined) continue;
     const name = isRecord(tool) ? JSON.stringify(tool["name"]) : "";
-    throw new SessionTreeError(
+    throw new EspalierError(
       "bad-tool",
       `The tool ${name} would be sent with an empty schema: ${problem}. Give { name, description, parameters }, where parameters is a JSON Schema of type "object".`,
     );

@@ -1,5 +1,5 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionContext } from "../context/context.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import {
   type AssistantMessage,
   type ContentBlock,
@@ -49,7 +49,7 @@ export interface RequestOptions<Request> {
  * touched; arguments of calls and schemas of tools may be the stored objects themselves, so add to the request, and
  * change nothing inside those.
  *
- * @throws SessionTreeError `empty-context` when nothing in the context says anything to a model; `bad-tool`
+ * @throws EspalierError `empty-context` when nothing in the context says anything to a model; `bad-tool`
  */
 export function buildRequest<Request>(context: SessionContext, options: RequestOptions<Request>): Request {
   const { format, model = context.model, system, tools } = options;
@@ -64,7 +64,7 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
     ...(format.opaque && { opaque: (part, source) => format.opaque?.(part, source) }),
   });
   if (turns.length === 0) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "empty-context",
       "There is nothing to send: no message at this place of the session says anything to a model. Append a user message first, or choose a later entry.",
     );

@@ -1,7 +1,6 @@
-import { formatLine, JsonlError } from "@espalier/jsonl-stream";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { isInWindow, type PathWindow } from "../context/window.ts";
 import { createId, type Entry, FORMAT_VERSION, type NewEntry, timestamp } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import { kindOf, type OwnKinds } from "../entry/kinds.ts";
 import { isOnPath, type Tree } from "../tree/tree.ts";
 import type { Durability, SessionLog } from "./store.ts";
@@ -18,7 +17,7 @@ export interface PreparedAppend {
  * Fills in ids, parents (the leaf, as it moves through the batch) and times, and checks every entry before anything is
  * written. An entry that stands beside the conversation takes the leaf as its parent too.
  *
- * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
+ * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
  */
 export function prepareAppend(
   drafts: readonly NewEntry[],
@@ -58,12 +57,10 @@ function lineOf(entry: Entry): string {
   try {
     return formatLine(entry);
   } catch (cause) {
-    if (!(cause instanceof JsonlError)) throw cause;
-    throw new SessionTreeError(
-      "invalid-entry",
-      `The ${entry.type} entry cannot be written: ${cause.message}`,
-      { cause },
-    );
+    if (!(cause instanceof EspalierError)) throw cause;
+    throw new EspalierError("invalid-entry", `The ${entry.type} entry cannot be written: ${cause.message}`, {
+      cause,
+    });
   }
 }
 
@@ -77,28 +74,28 @@ function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGive
     throw invalid("`parentId` is neither an id nor null");
   if (typeof timestamp !== "string") throw invalid("`timestamp` is not text (ISO 8601)");
   if (idGiven && site.has(id)) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "duplicate-id",
       `There is an entry ${JSON.stringify(id)} already; leave the id out to get a fresh one.`,
     );
   }
   if (parentGiven && parentId !== null && !site.has(parentId)) {
     const message = `The parent ${JSON.stringify(parentId)} is not in this session; append it first, or name one that is.`;
-    throw new SessionTreeError("unknown-parent", message);
+    throw new EspalierError("unknown-parent", message);
   }
   const kind = kindOf(entry);
   const problem = kind.problem?.(entry);
   if (problem) throw invalid(problem);
   const firstKept = kind.firstKept?.(entry);
   if (firstKept !== undefined && firstKept !== id && !site.isOnPath(firstKept, parentId)) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "off-path",
       `The first kept entry ${JSON.stringify(firstKept)} is not on the path of the compaction.`,
     );
   }
   const edited = kind.edit?.(entry).targetId;
   if (edited !== undefined && !site.isOnPath(edited, parentId)) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "off-path",
       `The entry ${JSON.stringify(edited)} is not on the path; only what is on it can be edited.`,
     );
@@ -110,10 +107,7 @@ function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGive
 function checkBeside(entry: Entry, site: AppendSite): void {
   const named = (entry as { targetId?: unknown }).targetId;
   if (typeof named === "string" && !site.has(named)) {
-    throw new SessionTreeError(
-      "unknown-entry",
-      `There is no entry ${JSON.stringify(named)} in this session.`,
-    );
+    throw new EspalierError("unknown-entry", `There is no entry ${JSON.stringify(named)} in this session.`);
   }
   if (!kindOf(entry).leafTarget) {
     // Under another parent it would be taken for a move to that one when the log is opened again.
@@ -124,11 +118,11 @@ function checkBeside(entry: Entry, site: AppendSite): void {
 }
 
 const notSound = (type: string, problem: string) =>
-  new SessionTreeError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
+  new EspalierError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
 
 /**
  * Runs `read`, which reads drafts of a caller: a getter among them may throw anything.
- * @throws SessionTreeError `invalid-entry` for what has no code of its own
+ * @throws EspalierError `invalid-entry` for what has no code of its own
  */
 export function readDrafts<Result>(read: () => Result): Result {
   try {
@@ -137,7 +131,7 @@ export function readDrafts<Result>(read: () => Result): Result {
     if (cause instanceof Error && typeof (cause as { code?: unknown }).code === "string") throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `The entry cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
-    throw new SessionTreeError("invalid-entry", message, { cause });
+    throw new EspalierError("invalid-entry", message, { cause });
   }
 }
 
@@ -238,12 +232,12 @@ class BatchSite implements AppendSite {
 /** Refuses a log that can be read and must not be written: `no-header`, or a `version` newer than this program writes. */
 export function assertWritable({ header, ref }: SessionLog): void {
   if (!header)
-    throw new SessionTreeError(
+    throw new EspalierError(
       "no-header",
       `${ref} has no session header, so it is only read; \`espalier doctor --repair\` writes a sound copy.`,
     );
   if (header.version > FORMAT_VERSION) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "version",
       `${ref} has format version ${header.version}, newer than this program writes (${FORMAT_VERSION}); it is only read.`,
     );

@@ -1,6 +1,6 @@
 import { existsSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type ByteView, encodeLines, JsonlError } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
 import {
   type AppendFile,
   createWhole,
@@ -13,7 +13,7 @@ import {
 } from "@espalier/jsonl-stream/node";
 import { readPathWindow } from "../context/window.ts";
 import type { SessionHeader } from "../entry/entry.ts";
-import { grown, SessionTreeError, withAsyncLogErrors, withLogErrors } from "../entry/error.ts";
+import { grown } from "../entry/error.ts";
 import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
 import {
   isBelow,
@@ -66,7 +66,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
   const find = (ref: SessionRef): string => {
     const asked = sessionRef(ref);
     if ("file" in asked && asked.file === "")
-      throw new SessionTreeError(
+      throw new EspalierError(
         "not-found",
         "The path of the session's file is empty; name one that is there.",
       );
@@ -144,7 +144,7 @@ function idInHeader(path: string): string | undefined {
     }
   } catch (error) {
     // As for a list: what cannot be opened has no id.
-    if (error instanceof JsonlError) return undefined;
+    if (error instanceof EspalierError) return undefined;
     throw error;
   }
 }
@@ -161,7 +161,7 @@ async function listFile(
     const at = { ref: path, modified: new Date(modified).toISOString(), bytes: log.upgraded?.original.size };
     return listingOf(log.view, at);
   } catch (error) {
-    if (error instanceof SessionTreeError) return undefined;
+    if (error instanceof EspalierError) return undefined;
     throw error;
   } finally {
     await log?.close();
@@ -191,7 +191,7 @@ export class FileLog implements SessionLog {
     calls: FileCalls,
     processes: Processes,
   ) {
-    const view = withSessionErrors(file.view());
+    const view = file.view();
     this.#calls = calls;
     this.#processes = processes;
     this.#file = file;
@@ -204,7 +204,7 @@ export class FileLog implements SessionLog {
   /**
    * Opens the file of a session. With `tighten` others lose whatever rights they have on it when it is opened for writing.
    *
-   * @throws SessionTreeError `not-found`, `not-a-file`, `unreadable`, `empty-file`
+   * @throws EspalierError `not-found`, `not-a-file`, `unreadable`, `empty-file`
    */
   static open(
     path: string,
@@ -212,16 +212,16 @@ export class FileLog implements SessionLog {
     calls: FileCalls = nodeFileCalls,
     { tighten = false, processes = systemProcesses }: { tighten?: boolean; processes?: Processes } = {},
   ): FileLog {
-    const file = withLogErrors(() => openAppendFile(path, { mode, tighten, calls }));
+    const file = openAppendFile(path, { mode, tighten, calls });
     try {
       const view = file.view();
       if (view.size === 0) {
-        throw new SessionTreeError(
+        throw new EspalierError(
           "empty-file",
           `${file.path} is empty, and a session begins with a header line; put a copy of it in its place, or remove it.`,
         );
       }
-      return withLogErrors(() => new FileLog(file, firstHeader(view), calls, processes));
+      return new FileLog(file, firstHeader(view), calls, processes);
     } catch (error) {
       file.close();
       throw error;
@@ -235,12 +235,12 @@ export class FileLog implements SessionLog {
     lines: Iterable<string | Uint8Array>,
     calls: FileCalls = nodeFileCalls,
   ): FileLog {
-    withLogErrors(() => createWhole(path, wholeLines(header, lines), { calls }));
+    createWhole(path, wholeLines(header, lines), { calls });
     return FileLog.open(path, "write", calls);
   }
 
   get view(): ByteView {
-    return this.upgraded?.view ?? withSessionErrors(this.#file.view());
+    return this.upgraded?.view ?? this.#file.view();
   }
 
   async load(): Promise<ByteView> {
@@ -248,14 +248,14 @@ export class FileLog implements SessionLog {
   }
 
   async readPath(leafId?: string) {
-    return withLogErrors(() => readPathWindow(this.view, leafId));
+    return readPathWindow(this.view, leafId);
   }
 
   async append(
     lines: readonly string[],
     { durability, ifUnchanged = false }: LineAppendOptions = {},
   ): Promise<LogAppend> {
-    if (this.upgraded && withLogErrors(() => encodeBriefly(lines).length) > 0) {
+    if (this.upgraded && encodeBriefly(lines).length > 0) {
       this.#upgrading ??= this.#upgradeOnDisk().finally(() => {
         this.#upgrading = undefined;
       });
@@ -271,7 +271,7 @@ export class FileLog implements SessionLog {
     const [calls, processes] = [this.#calls, this.#processes];
     const turn = await takeFileLease(this.ref, { name: "turn", waitMs: TURN_MS, calls, processes });
     try {
-      const came = withLogErrors(() => this.#file.takeIn());
+      const came = this.#file.takeIn();
       if (came && !this.upgraded) {
         this.#untold ??= came.from;
         throw grown(this.ref);
@@ -283,27 +283,25 @@ export class FileLog implements SessionLog {
   }
 
   #append(lines: readonly string[]): LogAppend {
-    return withLogErrors(() => {
-      const own = encodeBriefly(lines);
-      if (this.upgraded) {
-        const { size } = this.upgraded.view;
-        return { offset: size, length: 0, from: size, to: size };
-      }
-      // Counted before it is known: after a failure a part of it may stand in the file.
-      if (own.length > 0) this.#hasAppended = true;
-      const { offset, length, from, to } = this.#file.append(own);
-      const at = { offset, length, from: this.#untold ?? from, to };
-      this.#untold = undefined;
-      return at;
-    });
+    const own = encodeBriefly(lines);
+    if (this.upgraded) {
+      const { size } = this.upgraded.view;
+      return { offset: size, length: 0, from: size, to: size };
+    }
+    // Counted before the write: after a failure a part of it may be in the file.
+    if (own.length > 0) this.#hasAppended = true;
+    const { offset, length, from, to } = this.#file.append(own);
+    const at = { offset, length, from: this.#untold ?? from, to };
+    this.#untold = undefined;
+    return at;
   }
 
   async flush(): Promise<void> {
-    if (this.#hasAppended) await withAsyncLogErrors(() => this.#file.synced());
+    if (this.#hasAppended) await this.#file.synced();
   }
 
   async takeIn() {
-    const came = withLogErrors(() => this.#file.takeIn());
+    const came = this.#file.takeIn();
     // What a program of that time appends meanwhile is read by who opens the file again.
     if (this.upgraded) return null;
     const from = this.#untold ?? came?.from;
@@ -313,7 +311,7 @@ export class FileLog implements SessionLog {
 
   /** Lets go of the file; nothing is written. */
   async close(): Promise<void> {
-    withLogErrors(() => this.#file.close());
+    this.#file.close();
   }
 
   /**
@@ -323,37 +321,26 @@ export class FileLog implements SessionLog {
   async #upgradeOnDisk(): Promise<void> {
     const { view, from } = this.upgraded!;
     // Appending nothing says why this opening cannot write, before anything is written.
-    withLogErrors(() => this.#file.append(NOTHING));
+    this.#file.append(NOTHING);
     const [calls, processes] = [this.#calls, this.#processes];
     const lease = await takeFileLease(this.ref, { name: "upgrade", waitMs: UPGRADE_MS, calls, processes });
     try {
-      withLogErrors(() => {
-        this.#file.append(NOTHING);
-        replaceWhole(this.ref, [view.read(0, view.size)], {
-          keepAs: `${this.ref}.v${from}`,
-          expectedSize: this.#openedSize,
-          calls,
-        });
-        // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
-        const file = openAppendFile(this.ref, { mode: "write", calls });
-        const old = this.#file;
-        this.#file = file;
-        this.upgraded = undefined;
-        old.close();
+      this.#file.append(NOTHING);
+      replaceWhole(this.ref, [view.read(0, view.size)], {
+        keepAs: `${this.ref}.v${from}`,
+        expectedSize: this.#openedSize,
+        calls,
       });
+      // Before the old one is closed: where this fails, the next append says that another file is here, and what to do.
+      const file = openAppendFile(this.ref, { mode: "write", calls });
+      const old = this.#file;
+      this.#file = file;
+      this.upgraded = undefined;
+      old.close();
     } finally {
       await lease.release();
     }
   }
-}
-
-/** Reading may fail long after opening, and is the session's trouble then. */
-function withSessionErrors(view: ByteView): ByteView {
-  return {
-    size: view.size,
-    read: (offset, length) => withLogErrors(() => view.read(offset, length)),
-    readInto: (offset, target) => withLogErrors(() => view.readInto(offset, target)),
-  };
 }
 
 function* wholeLines(

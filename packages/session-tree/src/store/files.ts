@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { type Dirent, lstatSync, mkdirSync, readdirSync, realpathSync, type Stats, statSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls, syncFolderOf } from "@espalier/jsonl-stream/node";
 import { isSessionId, type SessionHeader } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import type { StoreListOptions } from "./store.ts";
 
 /**
@@ -28,7 +28,7 @@ function realPath(folder: string): string {
 /** The file name of a session: its time with `:` and `.` replaced, `_`, its id. Throws `invalid-entry` for an unsafe id. */
 export function sessionFileName({ timestamp, id }: Pick<SessionHeader, "timestamp" | "id">): string {
   if (!isSessionId(id)) {
-    throw new SessionTreeError(
+    throw new EspalierError(
       "invalid-entry",
       "The session's id cannot be part of a file name; use letters, digits, `.`, `_` and `-`.",
     );
@@ -74,7 +74,7 @@ export interface SearchedFolders extends StoreListOptions {
  * these folders may be a link; below them no link is followed. No folder is read twice, however many ways lead there. A
  * folder below them that cannot be read is passed over; so is one of them where others are left and `onSkipped` is given.
  *
- * @throws SessionTreeError `unreadable`, `not-a-file` for one of these folders
+ * @throws EspalierError `unreadable`, `not-a-file` for one of these folders
  */
 export function sessionFiles(
   folders: readonly string[],
@@ -98,7 +98,7 @@ export function sessionFiles(
       }
     } catch (error) {
       const mayBeSkipped = !roots.has(folder) || (roots.size > 1 && onSkipped !== undefined);
-      if (!(error instanceof SessionTreeError) || !mayBeSkipped) throw error;
+      if (!(error instanceof EspalierError) || !mayBeSkipped) throw error;
       onSkipped?.(folder, error);
     }
   }
@@ -109,7 +109,7 @@ export function sessionFiles(
  * Refuses a path that leads through a link below one of these folders. The folders themselves may be links, and so may
  * whatever is above them. A path that is below none of them is what the caller named, and is left to the caller.
  *
- * @throws SessionTreeError `not-a-file`, naming the link
+ * @throws EspalierError `not-a-file`, naming the link
  */
 export function refuseLinksBelow(path: string, folders: readonly string[]): void {
   const above = folders.filter((folder) => isBelow(path, [folder]));
@@ -120,7 +120,7 @@ export function refuseLinksBelow(path: string, folders: readonly string[]): void
     place = join(place, part);
     const facts = lookingAt(place, () => lstatSync(place, { throwIfNoEntry: false }));
     if (place === root || !facts?.isSymbolicLink()) continue;
-    throw new SessionTreeError(
+    throw new EspalierError(
       "not-a-file",
       `${place} is a symbolic link, which is not followed; name the folder it leads to.`,
     );
@@ -138,14 +138,14 @@ export const isBelow = (path: string, folders: readonly string[]): boolean =>
  * Folder by folder: the call that makes all of them at once never returns where the system refuses new names, as below
  * /proc.
  *
- * @throws SessionTreeError `write-failed`
+ * @throws EspalierError `write-failed`
  */
 export function makeFolder(folder: string, calls: FileCalls = nodeFileCalls): void {
   try {
     makeFoldersTo(resolve(folder), calls);
   } catch (cause) {
     const message = `The folder ${folder} cannot be made (${codeOf(cause)}); make it, or keep sessions elsewhere.`;
-    throw new SessionTreeError("write-failed", message, { cause });
+    throw new EspalierError("write-failed", message, { cause });
   }
 }
 
@@ -174,7 +174,7 @@ function filesIn(folder: string): Dirent[] {
       codeOf(cause) === "ENOTDIR"
         ? "is no folder; name the folder it is in"
         : `cannot be read as a folder (${codeOf(cause)}); check its rights, or name another one`;
-    throw new SessionTreeError("unreadable", `${folder} ${problem}.`, { cause });
+    throw new EspalierError("unreadable", `${folder} ${problem}.`, { cause });
   }
 }
 
@@ -199,7 +199,7 @@ function lookingAt<Facts>(path: string, look: () => Facts): Facts | undefined {
     // A link to itself, and a path below a file, lead nowhere.
     if (codeOf(cause) === "ELOOP" || codeOf(cause) === "ENOTDIR") return undefined;
     const message = `${path} cannot be looked at (${codeOf(cause)}); check the rights of its folder.`;
-    throw new SessionTreeError("unreadable", message, { cause });
+    throw new EspalierError("unreadable", message, { cause });
   }
 }
 

@@ -1,7 +1,7 @@
 import { constants, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { JsonlError } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import {
   closeFile,
   discard,
@@ -12,7 +12,6 @@ import {
   systemCode,
   uninterrupted,
 } from "@espalier/jsonl-stream/node";
-import { SessionTreeError } from "../entry/error.ts";
 import type { LeaseOptions, SessionLease } from "./store.ts";
 
 /** What a lease file says, as one JSON object. */
@@ -64,7 +63,7 @@ const REMOVALS = 3;
  * Where there is no lease file at all, none of this is needed, and no folder is read: the candidate is linked to its
  * name, which fails where another process did so first. A rename is for a dead owner's lease alone, which stays until then.
  *
- * @throws SessionTreeError `busy`, `not-found`, `unreadable`, `write-failed`
+ * @throws EspalierError `busy`, `not-found`, `unreadable`, `write-failed`
  */
 export async function takeFileLease(path: string, options: FileLeaseOptions = {}): Promise<SessionLease> {
   const { waitMs = 0, name = "lease", calls = nodeFileCalls, processes = systemProcesses } = options;
@@ -119,7 +118,7 @@ export async function takeFileLease(path: string, options: FileLeaseOptions = {}
     } catch {
       // It counts as free now, and the first error says more.
     }
-    if (error instanceof SessionTreeError) throw error;
+    if (error instanceof EspalierError && error.code === "busy") throw error;
     throw leaseError(path, name, error);
   }
 }
@@ -146,7 +145,7 @@ function release(files: LeaseFiles, owner: string, { dev, ino, mtimeNs }: FileFa
   } catch (cause) {
     const code = systemCode(cause) ?? "see cause";
     const message = `${files.path} could not be removed (${code}). For this process the session is free; remove that file for others.`;
-    throw new SessionTreeError("write-failed", message, { cause });
+    throw new EspalierError("write-failed", message, { cause });
   }
 }
 
@@ -174,7 +173,7 @@ class LeaseFiles {
       try {
         const bytes = Buffer.from(`${JSON.stringify(lease)}\n`);
         const count = uninterrupted(() => calls.writeSync(fd, bytes, 0, bytes.length, null));
-        if (count < bytes.length) throw new JsonlError("short-write", `${draft} did not fit on its disk.`);
+        if (count < bytes.length) throw new EspalierError("short-write", `${draft} did not fit on its disk.`);
         facts = uninterrupted(() => calls.fstatSync(fd));
       } finally {
         closeFile(draft, fd, calls);
@@ -217,7 +216,7 @@ class LeaseFiles {
       }
     } catch (error) {
       // A FIFO would never answer, and a link leads to something that is not ours.
-      if (error instanceof JsonlError && ["not-found", "not-a-file", "shrunk"].includes(error.code))
+      if (error instanceof EspalierError && ["not-found", "not-a-file", "shrunk"].includes(error.code))
         return undefined;
       throw error;
     }
@@ -301,22 +300,22 @@ class LeaseFiles {
 /** The system takes 0 and negative numbers for groups of processes, our own among them. */
 const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
-function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): SessionTreeError {
+function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): EspalierError {
   const act = files.path.endsWith(".upgrade") ? "brought to the current format" : "written";
   const isHere = host === files.processes.own().host;
   const cure = isHere ? "or end that process" : `or, if that machine has given it up, remove ${files.path}`;
   const message = `${path} is being ${act} by process ${pid} on ${host}${since && ` since ${since}`}; read it only, fork it, share it, ${cure}.`;
-  return new SessionTreeError("busy", message, { holder: { pid, host, since } });
+  return new EspalierError("busy", message, { holder: { pid, host, since } });
 }
 
-function leaseError(path: string, name: string, cause: unknown): SessionTreeError {
-  const code = systemCode(cause instanceof JsonlError ? (cause.cause ?? cause) : cause);
+function leaseError(path: string, name: string, cause: unknown): EspalierError {
+  const code = systemCode(cause instanceof EspalierError ? (cause.cause ?? cause) : cause);
   if (code === "ENOENT")
-    return new SessionTreeError("not-found", `${path} is gone, or its folder is; name one that is there.`, {
+    return new EspalierError("not-found", `${path} is gone, or its folder is; name one that is there.`, {
       cause,
     });
   const message = `The ${name} of ${path} could not be taken (${code ?? "see cause"}); make its folder writable, or share the session.`;
-  return new SessionTreeError("write-failed", message, { cause });
+  return new EspalierError("write-failed", message, { cause });
 }
 
 /** What tells one process from all others, also from those that get its number later. Null where a system does not say. */
@@ -338,7 +337,7 @@ export interface Processes {
   /**
    * Whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
    * from here: it counts as running. What cannot be told at all counts so too.
-   * @throws SessionTreeError `unreadable`
+   * @throws EspalierError `unreadable`
    */
   mayBeRunning(other: ProcessIdentity): boolean;
   /** Milliseconds since 1970. */
@@ -395,7 +394,7 @@ function exists(pid: number): boolean {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EPERM") return true;
     if (code === "ESRCH") return false;
-    throw new SessionTreeError("unreadable", `It cannot be told whether process ${pid} runs.`, {
+    throw new EspalierError("unreadable", `It cannot be told whether process ${pid} runs.`, {
       cause: error,
     });
   }
@@ -426,6 +425,6 @@ function read(path: string): string | undefined {
     // A system without /proc, a process that has just ended, or one that may not be looked at.
     if (SILENT.has(code)) return undefined;
     // No descriptor left, for one: to go on as if nothing were known would be remembered as the truth.
-    throw new SessionTreeError("unreadable", `${path} cannot be read (${code}); try again.`, { cause });
+    throw new EspalierError("unreadable", `${path} cannot be read (${code}); try again.`, { cause });
   }
 }

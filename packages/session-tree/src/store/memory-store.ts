@@ -1,7 +1,8 @@
-import { type ByteView, bytesView, encodeLines } from "@espalier/jsonl-stream";
+import type { LeaseHolder } from "@espalier/jsonl-stream";
+import { type ByteView, bytesView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
 import { readPathWindow } from "../context/window.ts";
 import type { SessionHeader } from "../entry/entry.ts";
-import { grown, type LeaseHolder, SessionTreeError, withLogErrors } from "../entry/error.ts";
+import { grown } from "../entry/error.ts";
 import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
 import { listingOf } from "./listing.ts";
 import {
@@ -30,7 +31,7 @@ export function memoryStore(): SessionStore {
   const leases = new MemoryLeases();
   const assertFree = (ref: string) => {
     if (!sessions.has(ref)) return;
-    throw new SessionTreeError("exists", `There is a session ${ref} already; give the new one another name.`);
+    throw new EspalierError("exists", `There is a session ${ref} already; give the new one another name.`);
   };
   /** What is kept under its id has it; else all that have it. */
   const refsOf = (id: string): string[] =>
@@ -44,7 +45,7 @@ export function memoryStore(): SessionStore {
     const text = "id" in asked ? asked.id : asked.file;
     if (refs.length === 0) throw notFound(text);
     const message = `Several sessions have the id ${text}: ${refs.join(" and ")}; name one of them by { file }.`;
-    throw new SessionTreeError("ambiguous", message);
+    throw new EspalierError("ambiguous", message);
   };
   const open = (ref: string, mode: OpenMode) =>
     new MemoryLog(ref, sessions.get(ref)!, mode, (name, bytes) => {
@@ -56,16 +57,14 @@ export function memoryStore(): SessionStore {
       const { id } = parsedHeader(header);
       const ref = name ?? id;
       const bytes = new GrowingBytes(new Uint8Array());
-      withLogErrors(() => {
-        bytes.add(encodeLines([headerLine(header)]));
-        for (const line of lines) {
-          bytes.add(typeof line === "string" ? encodeLines([line]) : line);
-          if (typeof line !== "string") bytes.add(LINE_FEED);
-        }
-      });
+      bytes.add(encodeLines([headerLine(header)]));
+      for (const line of lines) {
+        bytes.add(typeof line === "string" ? encodeLines([line]) : line);
+        if (typeof line !== "string") bytes.add(LINE_FEED);
+      }
       assertFree(ref);
       if (name === undefined && refsOf(id).length > 0)
-        throw new SessionTreeError(
+        throw new EspalierError(
           "exists",
           `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
         );
@@ -103,10 +102,7 @@ export function memoryStore(): SessionStore {
 const LINE_FEED = Uint8Array.of(10);
 
 const notFound = (ref: string) =>
-  new SessionTreeError(
-    "not-found",
-    `There is no session ${ref} in this store; its list has those there are.`,
-  );
+  new EspalierError("not-found", `There is no session ${ref} in this store; its list has those there are.`);
 
 /** What stands under a name: bytes that grow, and others in their place once an old format was brought to the current one. */
 interface MemoryPlace {
@@ -159,10 +155,10 @@ class MemoryLog implements SessionLog {
     lines: readonly string[],
     { ifUnchanged = false }: LineAppendOptions = {},
   ): Promise<LogAppend> {
-    if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
+    if (this.#closed) throw new EspalierError("closed", "The session was closed; open it again to write.");
     if (this.#mode === "read")
-      throw new SessionTreeError("read-only", "The session was opened for reading; open it for writing.");
-    const own = withLogErrors(() => encodeLines(lines));
+      throw new EspalierError("read-only", "The session was opened for reading; open it for writing.");
+    const own = encodeLines(lines);
     const { size: from } = this.view;
     if (own.length === 0) return { offset: from, length: 0, from, to: from };
     if (ifUnchanged && !this.upgraded && this.#bytes.size !== this.#seen) throw grown(this.ref);
@@ -183,7 +179,7 @@ class MemoryLog implements SessionLog {
   }
 
   async flush(): Promise<void> {
-    if (this.#closed) throw new SessionTreeError("closed", "The session was closed; open it again to write.");
+    if (this.#closed) throw new EspalierError("closed", "The session was closed; open it again to write.");
   }
 
   async close(): Promise<void> {
@@ -193,7 +189,7 @@ class MemoryLog implements SessionLog {
   #assertSame(): void {
     if (this.#place.bytes === this.#bytes) return;
     const message = `${this.ref} was brought to the current format by somebody else; open it again.`;
-    throw new SessionTreeError("changed", message);
+    throw new EspalierError("changed", message);
   }
 
   #makeCurrent(): void {
@@ -226,7 +222,7 @@ export class MemoryLeases {
 
   /**
    * Takes the lease of what is kept under `ref`; waits for its owner as `waitMs` says.
-   * @throws SessionTreeError `busy` with the `holder`
+   * @throws EspalierError `busy` with the `holder`
    */
   async take(ref: string, { waitMs = 0 }: LeaseOptions = {}): Promise<SessionLease> {
     const deadline = Date.now() + waitMs;
@@ -261,9 +257,9 @@ async function releasedWithin(released: Promise<void>, milliseconds: number): Pr
   clearTimeout(timer);
 }
 
-function busy(ref: string, holder: LeaseHolder): SessionTreeError {
+function busy(ref: string, holder: LeaseHolder): EspalierError {
   const message = `${ref} is being written since ${holder.since}; read it only, fork it, or share it.`;
-  return new SessionTreeError("busy", message, { holder });
+  return new EspalierError("busy", message, { holder });
 }
 
 /** Bytes in memory that only grow: a view of them keeps what it had. */

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
-import { SessionTreeError } from "../entry/error.ts";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { makeFolder } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
 
@@ -62,17 +62,17 @@ export class SessionIds {
 
   /**
    * The one file with this id.
-   * @throws SessionTreeError `not-found`, `ambiguous`, `unreadable`
+   * @throws EspalierError `not-found`, `ambiguous`, `unreadable`
    */
   find(id: string): string {
     const files = this.#filesOf(id, true);
     if (files.length === 1) return files[0]!;
     if (files.length === 0)
-      throw new SessionTreeError(
+      throw new EspalierError(
         "not-found",
         `There is no session with the id ${JSON.stringify(id)}; \`espalier list\` shows the sessions there are.`,
       );
-    throw new SessionTreeError(
+    throw new EspalierError(
       "ambiguous",
       `${files.length} files have the id ${id}: ${files.sort().join(" and ")}; name one of them, or delete the one that is not wanted.`,
     );
@@ -80,7 +80,7 @@ export class SessionIds {
 
   /**
    * Makes a session with an id that no other one below the home has.
-   * @throws SessionTreeError `exists`, `write-failed`, and what `make` throws
+   * @throws EspalierError `exists`, `write-failed`, and what `make` throws
    */
   async create<Made>(id: string, path: string, make: () => Made): Promise<Made> {
     const claim = this.#claimOf(id);
@@ -110,10 +110,10 @@ export class SessionIds {
         writeFileSync(claim, text, { flag: "wx", mode: 0o600 });
         return;
       } catch (cause) {
-        if (cause instanceof SessionTreeError) throw cause;
+        if (cause instanceof EspalierError) throw cause;
         const { code } = cause as NodeJS.ErrnoException;
         if (code !== "EEXIST")
-          throw new SessionTreeError(
+          throw new EspalierError(
             "write-failed",
             `The id ${id} could not be taken in ${this.#claims} (${code ?? "see cause"}); make that folder writable.`,
             { cause },
@@ -281,7 +281,7 @@ function readIfThere(path: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
-    throw new SessionTreeError("unreadable", `${path} cannot be read; check its rights, or remove it.`, {
+    throw new EspalierError("unreadable", `${path} cannot be read; check its rights, or remove it.`, {
       cause: error,
     });
   }
@@ -290,7 +290,7 @@ function readIfThere(path: string): Buffer {
 /** The names of session files below a folder, without a look at any of them; no link is followed. */
 function filesBelow(folder: string) {
   const files: string[] = [];
-  let unreadable: SessionTreeError | undefined;
+  let unreadable: EspalierError | undefined;
   const waiting = [folder];
   for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
     try {
@@ -303,14 +303,14 @@ function filesBelow(folder: string) {
       const { code } = cause as NodeJS.ErrnoException;
       if (code === "ENOENT") continue;
       const message = `${at} cannot be read as a folder (${code ?? "see cause"}); check its rights.`;
-      unreadable ??= new SessionTreeError("unreadable", message, { cause });
+      unreadable ??= new EspalierError("unreadable", message, { cause });
     }
   }
   return { files, unreadable };
 }
 
 const exists = (id: string, which: string) =>
-  new SessionTreeError(
+  new EspalierError(
     "exists",
     `There is a session with the id ${id} already, ${which}; open it, or leave the id out to get a fresh one.`,
   );

@@ -1,8 +1,7 @@
-import { type ByteView, jsonText } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError, jsonText } from "@espalier/jsonl-stream";
 import { contextOfPath, type SessionContext } from "../context/context.ts";
 import { LeafPath, type PathWindow, pathWindowAt } from "../context/window.ts";
 import type { Entry, EntryKind, NewEntry, SessionHeader } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import { branchSummary, compaction, leaf, OwnKinds } from "../entry/kinds.ts";
 import { movingRow } from "../tree/queries.ts";
 import { pathOf, Tree } from "../tree/tree.ts";
@@ -45,12 +44,12 @@ export class SessionTree {
 
   /**
    * The session in a log, at the leaf that the log says, or at `leafId`.
-   * @throws SessionTreeError `not-a-session` when no line of it is usable, `unknown-entry`
+   * @throws EspalierError `not-a-session` when no line of it is usable, `unknown-entry`
    */
   static async open(log: SessionLog, leafId?: string): Promise<SessionTree> {
     const session = new SessionTree(log, await log.readPath(leafId));
     if (log.header || session.leafId !== null || (await session.load()).length > 0) return session;
-    throw new SessionTreeError(
+    throw new EspalierError(
       "not-a-session",
       `${log.ref} has no line that is a session header or an entry; is it a session file?`,
     );
@@ -99,7 +98,7 @@ export class SessionTree {
    * Gives the session a kind besides those of the format. It answers for entries of its type, those of the log among
    * them, until the session is closed.
    *
-   * @throws SessionTreeError `bad-kind`, `exists`
+   * @throws EspalierError `bad-kind`, `exists`
    */
   registerKind(kind: EntryKind): void {
     const kinds = this.#ownKinds ?? new OwnKinds();
@@ -138,7 +137,7 @@ export class SessionTree {
    * they are as durable as was asked for. Returns the entries as the log has them. What the drafts hold is the session's
    * from then on: do not change it.
    *
-   * @throws SessionTreeError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
+   * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
    *   `no-header`, `version`, `moved` (see `ifLeaf`), and what the log throws: nothing has changed then. Only after `sync-failed` they are in
    *   the log and may not survive a loss of power: open the session anew.
    */
@@ -256,7 +255,7 @@ export class SessionTree {
       try {
         return await this.log.append(lines, { ifUnchanged: true });
       } catch (error) {
-        if (!(error instanceof SessionTreeError && error.code === "moved")) throw error;
+        if (!(error instanceof EspalierError && error.code === "moved")) throw error;
       }
     }
   }
@@ -285,8 +284,8 @@ export class SessionTree {
   }
 }
 
-const moved = (from: string | null, leafId: string | null): SessionTreeError =>
-  new SessionTreeError(
+const moved = (from: string | null, leafId: string | null): EspalierError =>
+  new EspalierError(
     "moved",
     `The leaf is ${JSON.stringify(leafId)} by now, not ${JSON.stringify(from)}; nothing was written. Open the session again to go on from there.`,
     { leafId },

@@ -1,7 +1,7 @@
 import type { ByteView } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
 import type { SessionHeader } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import type { Tree } from "../tree/tree.ts";
 import type { UpgradedLog } from "./upgrade.ts";
 
@@ -71,19 +71,19 @@ export interface SessionLog {
    * before the first where what stands there does not end in one (a writer died within its line), so that a torn line
    * costs itself alone. An own line begins at `offset`, behind such a newline.
    *
-   * @throws SessionTreeError `write-failed`, `changed`, `closed`; nothing of the batch counts then. With `ifUnchanged`
+   * @throws EspalierError `write-failed`, `changed`, `closed`; nothing of the batch counts then. With `ifUnchanged`
    *   `moved`, and nothing was written. For the first one to an old format also `exists`, where the name for what stood
    *   there is taken
    */
   append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
   /**
    * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
-   * @throws SessionTreeError `changed` where somebody else has brought an old format to the current one: open it again
+   * @throws EspalierError `changed` where somebody else has brought an old format to the current one: open it again
    */
   takeIn(): Promise<{ from: number; to: number } | null>;
   /**
    * Answers when everything appended so far survives the loss of power; who asks at the same time shares the work.
-   * @throws SessionTreeError `sync-failed`, which is final for this opening; `read-only`, `closed`
+   * @throws EspalierError `sync-failed`, which is final for this opening; `read-only`, `closed`
    */
   flush(): Promise<void>;
   /** Gives the log back. An append throws `closed` from then on, and whatever else is asked of it may. */
@@ -115,7 +115,7 @@ export interface SessionListing {
 /** How a store is listed. */
 export interface StoreListOptions {
   /** Receives each place that cannot be read, such as a folder without rights; the list goes on without it. */
-  onSkipped?: (place: string, error: SessionTreeError) => void;
+  onSkipped?: (place: string, error: EspalierError) => void;
 }
 
 /** For how long one waits for a lease. */
@@ -139,7 +139,7 @@ export interface SessionStore {
    * exactly one does. Under a `ref` of the caller's a copy may be kept that has the id of another session.
    *
    * @param ref what to keep it under; by default the store chooses by the id
-   * @throws SessionTreeError `exists` for a `ref`, or without one an id, that is taken: nothing is overwritten or hidden
+   * @throws EspalierError `exists` for a `ref`, or without one an id, that is taken: nothing is overwritten or hidden
    */
   create(
     header: SessionHeader | string,
@@ -148,7 +148,7 @@ export interface SessionStore {
   ): Promise<SessionLog>;
   /**
    * Opens a session by its exact id, or by what it is kept under.
-   * @throws SessionTreeError `not-found`; `ambiguous` where several have the id, and none is kept under it; `empty-file`, `not-a-file`, `unreadable`
+   * @throws EspalierError `not-found`; `ambiguous` where several have the id, and none is kept under it; `empty-file`, `not-a-file`, `unreadable`
    */
   open(ref: SessionRef, mode: OpenMode): Promise<SessionLog>;
   /** All sessions, newest first. */
@@ -156,7 +156,7 @@ export interface SessionStore {
   /**
    * Takes the lease of a session: a courtesy among those who write it for a while, which keeps nobody from appending.
    * What a dead owner left behind counts for nothing.
-   * @throws SessionTreeError `busy` with the `holder`; `not-found`; `write-failed`
+   * @throws EspalierError `busy` with the `holder`; `not-found`; `write-failed`
    */
   lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
   /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while somebody has its lease. */
@@ -166,7 +166,7 @@ export interface SessionStore {
 /** The bytes of a log. Throws `not-loaded` where they are not within reach. */
 export function viewOf({ view }: SessionLog): ByteView {
   if (view) return view;
-  throw new SessionTreeError("not-loaded", "The whole session is not loaded yet; await load() first.");
+  throw new EspalierError("not-loaded", "The whole session is not loaded yet; await load() first.");
 }
 
 /** The window of a leaf of the log; a promise where the log lies elsewhere, of which no more is fetched. */
@@ -184,7 +184,7 @@ export async function withinReach<Result>(log: SessionLog, act: () => Result): P
   try {
     return act();
   } catch (error) {
-    if (!(error instanceof SessionTreeError && error.code === "not-loaded")) throw error;
+    if (!(error instanceof EspalierError && error.code === "not-loaded")) throw error;
     await log.load();
     return act();
   }
@@ -192,14 +192,14 @@ export async function withinReach<Result>(log: SessionLog, act: () => Result): P
 
 /**
  * A {@link SessionRef} in one of its two shapes.
- * @throws SessionTreeError `not-found` for what names no session
+ * @throws EspalierError `not-found` for what names no session
  */
 export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
   if (typeof ref === "string") return { id: ref };
   const { id, file } = (ref ?? {}) as { id?: unknown; file?: unknown };
   if (typeof id === "string" && file === undefined) return { id };
   if (typeof file === "string" && id === undefined) return { file };
-  throw new SessionTreeError(
+  throw new EspalierError(
     "not-found",
     "A session is named by its id or by { file }; give one of the two, as a text.",
   );

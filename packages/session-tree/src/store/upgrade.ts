@@ -1,9 +1,9 @@
 import {
   type ByteView,
   bytesView,
+  EspalierError,
   forEachLine,
   formatLine,
-  JsonlError,
   parseLine,
 } from "@espalier/jsonl-stream";
 import { deriveId, FORMAT_VERSION, parseHeader, type SessionHeader } from "../entry/entry.ts";
@@ -217,7 +217,7 @@ function lineOf(value: unknown): string | undefined {
   try {
     return formatLine(value, NO_LIMITS);
   } catch (error) {
-    if (error instanceof JsonlError || error instanceof RangeError) return undefined;
+    if (error instanceof EspalierError || error instanceof RangeError) return undefined;
     throw error;
   }
 }

@@ -1,5 +1,5 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { Entry } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 
 /** How much is kept for later while writing fails. */
 export interface QueueLimits {
@@ -24,7 +24,7 @@ interface WriteJob<Result> {
 
 /** What happens to a queue besides what its promises say. Neither may throw: the queue has nobody to tell. */
 interface QueueEvents {
-  failed(error: SessionTreeError, queued: { entries: number; bytes: number }): void;
+  failed(error: EspalierError, queued: { entries: number; bytes: number }): void;
   /** The first write that worked again; `drained` counts the kept entries that it and those behind it wrote. */
   recovered(drained: number): void;
 }
@@ -51,7 +51,7 @@ export class WriteQueue {
   readonly #limits: QueueLimits;
   readonly #waiting: Waiting[] = [];
   #running: Promise<void> | undefined;
-  #failure: SessionTreeError | undefined;
+  #failure: EspalierError | undefined;
   #drained = 0;
   #pause = FIRST_PAUSE;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -72,7 +72,7 @@ export class WriteQueue {
     return queued;
   }
 
-  /** @throws SessionTreeError what `write` throws; `queue-full` when it would have to be kept and there is no room */
+  /** @throws EspalierError what `write` throws; `queue-full` when it would have to be kept and there is no room */
   add<Result>(job: WriteJob<Result>): Promise<Result> {
     const promise = new Promise<Result>((resolve, reject) => {
       this.#waiting.push({ ...job, resolve: resolve as (result: unknown) => void, reject });
@@ -111,7 +111,7 @@ export class WriteQueue {
         try {
           result = await job.write();
         } catch (error) {
-          if (error instanceof SessionTreeError && PASSING.has(error.code)) {
+          if (error instanceof EspalierError && PASSING.has(error.code)) {
             this.#fail(error);
             if (this.#waiting.length > 0) return;
           } else {
@@ -131,7 +131,7 @@ export class WriteQueue {
   }
 
   /** Whoever does not want to wait is told now, behind a kept one too, since nothing may overtake it. */
-  #fail(error: SessionTreeError): void {
+  #fail(error: EspalierError): void {
     this.#failure = error;
     const kept = { entries: 0, bytes: 0 };
     for (const job of this.#waiting.splice(0)) {
@@ -178,8 +178,8 @@ function measured(job: Waiting): number {
   }
 }
 
-const queueFull = (cause: SessionTreeError) =>
-  new SessionTreeError(
+const queueFull = (cause: EspalierError) =>
+  new EspalierError(
     "queue-full",
     "Writing fails, and no more entries can be kept for later; make writing possible again, then append.",
     { cause },
@@ -218,7 +218,7 @@ export type SessionChange =
   /** Writing failed. `queued` is what is kept until it works again; nothing of it is in the tree. */
   | {
       type: "persist_failed";
-      error: SessionTreeError;
+      error: EspalierError;
       queued: { entries: number; bytes: number };
     }
   /** Writing works again; `drained` entries that were kept are in the log. */

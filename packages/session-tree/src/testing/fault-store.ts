@@ -1,4 +1,4 @@
-import { SessionTreeError, type SessionTreeErrorCode } from "../entry/error.ts";
+import { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 import type { SessionLog, SessionStore } from "../store/store.ts";
 
 /** A call to a log, as a plan of faults is asked about it. */
@@ -11,9 +11,9 @@ export interface FaultPoint {
 /** What goes wrong with one call. */
 export type Fault =
   /** Nothing is done. */
-  | { fail: SessionTreeErrorCode }
+  | { fail: EspalierErrorCode }
   /** It is done, and fails all the same: the caller cannot know. */
-  | { failAfter: SessionTreeErrorCode }
+  | { failAfter: EspalierErrorCode }
   /** Of an append, only so many lines are written; it fails with `short-write`. */
   | { shorten: number }
   /** It is done, and answers so many milliseconds later; who asks next may be answered before. */
@@ -75,5 +75,5 @@ export function faultStore(
   };
 }
 
-const failure = (code: SessionTreeErrorCode) =>
-  new SessionTreeError(code, "This call fails, as the plan of faults has it.");
+const failure = (code: EspalierErrorCode) =>
+  new EspalierError(code, "This call fails, as the plan of faults has it.");

@@ -1,6 +1,5 @@
-import { formatLine } from "@espalier/jsonl-stream";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
 import { type Entry, FORMAT_VERSION, type SessionHeader } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import { kindOf, leaf } from "../entry/kinds.ts";
 import { type ContextMessage, toolCalls } from "../entry/message.ts";
 import { memoryStore } from "../store/memory-store.ts";
@@ -32,7 +31,7 @@ const PLANTED = Date.UTC(2026, 0, 1);
  * stand in the order of the text, and the same text gives the same bytes. Without a `*` the leaf is where the last
  * line leaves it. What the text says is taken as it is: a tree may be as broken as a test needs it.
  *
- * @throws SessionTreeError `invalid-entry` when the text cannot be read
+ * @throws EspalierError `invalid-entry` when the text cannot be read
  */
 export async function growTree(
   text: string,
@@ -64,7 +63,7 @@ export function growEntries(text: string): Entry[] {
     const grow = grownKinds[name[0]!];
     if (!grow) {
       const letters = Object.keys(grownKinds).join(" ");
-      throw new SessionTreeError(
+      throw new EspalierError(
         "invalid-entry",
         `No kind of entry begins with ${name[0]} (${name}); there are ${letters}.`,
       );
@@ -134,7 +133,7 @@ const WORD = /\s*(?:"((?:[^"\\]|\\.)*)"|([^\s()"]+))/y;
  * elsewhere already, then the chain goes on from there; every other name is a new entry under the one before it.
  * `k1(u2 "text")`: words for an entry. `*`: the leaf.
  *
- * @throws SessionTreeError `invalid-entry`, saying where the text cannot be read
+ * @throws EspalierError `invalid-entry`, saying where the text cannot be read
  */
 function readTreeLanguage(text: string): WrittenTree {
   const sprouts = new Map<string, Sprout>();
@@ -184,9 +183,9 @@ function readWords(text: string, from: number, words: string[]): number {
   return at + closing[0].length;
 }
 
-function unreadable(text: string, at: number, problem: string): SessionTreeError {
+function unreadable(text: string, at: number, problem: string): EspalierError {
   const rest = text.slice(at, at + 20);
-  return new SessionTreeError(
+  return new EspalierError(
     "invalid-entry",
     `The tree cannot be read at ${JSON.stringify(rest)}: ${problem}.`,
   );

@@ -1,6 +1,6 @@
 import type { ByteView } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import type { Entry, EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
-import { SessionTreeError } from "../entry/error.ts";
 import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
 import { TreeIntake } from "./intake.ts";
@@ -88,7 +88,7 @@ export class Tree {
 
   /**
    * The row of the entry with this id: the newest, where a damaged log has several.
-   * @throws SessionTreeError `unknown-entry`, naming near ids
+   * @throws EspalierError `unknown-entry`, naming near ids
    */
   row(id: string): number {
     const row = this.index.rowOf(id);
@@ -96,7 +96,7 @@ export class Tree {
     const near = findNear(id, this.ids());
     const hint =
       near.length > 0 ? `Near it: ${near.join(", ")}.` : "`espalier tree` lists the ids there are.";
-    throw new SessionTreeError(
+    throw new EspalierError(
       "unknown-entry",
       `There is no entry ${JSON.stringify(id)} in this session. ${hint}`,
     );

@@ -1,6 +1,8 @@
 import type Anthropic from "@anthropic-ai/sdk";
+import type { SummaryErrorCode } from "@espalier/jsonl-stream";
 import type { Usage } from "@espalier/session-tree";
-import { SummarizerError, type SummarizerErrorCode } from "../summarizer.ts";
+import type { SummaryError } from "../summarizer.ts";
+import { isSummaryError, summaryError } from "../summarizer.ts";
 import type { AnthropicModel, AnthropicPrices } from "./request.ts";
 
 /** What of an SDK error is looked at. By shape: a client handed in may come from another copy of the SDK. */
@@ -22,16 +24,16 @@ export function fromAnthropicError(
   thrown: unknown,
   signal: AbortSignal | undefined,
   usage?: Usage,
-): SummarizerError {
-  if (thrown instanceof SummarizerError) return thrown;
+): SummaryError {
+  if (isSummaryError(thrown)) return thrown;
   const shape: ErrorShape = typeof thrown === "object" && thrown !== null ? thrown : {};
   const said = typeof shape.message === "string" ? shape.message : String(thrown);
   const code = codeOf(shape, said, signal);
   const retryAfterMs = retryAfter(shape);
-  return new SummarizerError(code, sentence(code, said), { cause: thrown, usage, retryAfterMs });
+  return summaryError(code, sentence(code, said), { cause: thrown, usage, retryAfterMs });
 }
 
-function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined): SummarizerErrorCode {
+function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined): SummaryErrorCode {
   if (signal?.aborted || shape.name === "APIUserAbortError") return "aborted";
   if (shape.name === "APIConnectionTimeoutError") return "timeout";
   if (shape.name === "APIConnectionError") return "connection";
@@ -48,7 +50,7 @@ function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined
 }
 
 /** Types of errors, which also come as an event inside a stream, where there is no status. */
-const CODE_BY_TYPE: Record<string, SummarizerErrorCode> = {
+const CODE_BY_TYPE: Record<string, SummaryErrorCode> = {
   overloaded_error: "overloaded",
   api_error: "overloaded",
   rate_limit_error: "rate-limited",
@@ -61,7 +63,7 @@ const CODE_BY_TYPE: Record<string, SummarizerErrorCode> = {
   invalid_request_error: "bad-request",
 };
 
-function codeByStatus(status: number): SummarizerErrorCode {
+function codeByStatus(status: number): SummaryErrorCode {
   if (status === 429) return "rate-limited";
   if (status === 413) return "too-long";
   if (status === 408) return "timeout";
@@ -82,7 +84,7 @@ function retryAfter(shape: ErrorShape): number | undefined {
   return Number.isNaN(wait) ? undefined : Math.max(0, wait);
 }
 
-const CURES: Partial<Record<SummarizerErrorCode, string>> = {
+const CURES: Partial<Record<SummaryErrorCode, string>> = {
   overloaded: "The provider is overloaded; try again later.",
   "rate-limited": "The provider asks to slow down; try again later.",
   connection: "The connection to the provider failed; check the network and the base address.",
@@ -94,7 +96,7 @@ const CURES: Partial<Record<SummarizerErrorCode, string>> = {
   failed: "The request for a summary failed.",
 };
 
-function sentence(code: SummarizerErrorCode, said: string): string {
+function sentence(code: SummaryErrorCode, said: string): string {
   const cure = CURES[code] ?? "The request for a summary failed.";
   return code === "aborted" ? cure : `${cure} (${said})`;
 }
@@ -155,7 +157,7 @@ export function anthropicClient({ client, apiKey, baseURL }: AnthropicAccess): (
   const load = async () => {
     const { default: Client } = await import("@anthropic-ai/sdk").catch((cause: unknown) => {
       const message = "Claude needs the package @anthropic-ai/sdk: npm install @anthropic-ai/sdk";
-      throw new SummarizerError("failed", message, { cause });
+      throw summaryError("failed", message, { cause });
     });
     return new Client({ ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) });
   };

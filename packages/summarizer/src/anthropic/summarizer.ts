@@ -4,10 +4,10 @@ import { DEFAULT_RESERVE, promptSize } from "../chunks.ts";
 import { throwIfAborted } from "../retry.ts";
 import {
   type Summarizer,
-  SummarizerError,
   type SummaryAnswer,
   type SummaryRequest,
   type SummaryStopReason,
+  summaryError,
   summaryPrompt,
 } from "../summarizer.ts";
 import { upperBoundEstimator } from "../tokens.ts";
@@ -133,7 +133,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     if (planAnthropicRequest(request, plan).shortBy > 0) counted = await promptTokens(request);
     const { body, shortBy } = planAnthropicRequest(request, plan, counted);
     if (shortBy > 0) {
-      throw new SummarizerError(
+      throw summaryError(
         "too-long",
         `The prompt and its answer exceed the window of ${modelId} by up to ${shortBy} tokens; shorten the request or take a model with a larger window.`,
       );

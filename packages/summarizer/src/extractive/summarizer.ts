@@ -41,7 +41,7 @@ const MESSAGE_OVERHEAD = 100;
  * `maxTokens` and the request's `maxOutputTokens` bound the answer. When not even the headings fit, the answer is cut
  * and ends with `stopReason: "length"`.
  *
- * @throws SummarizerError `aborted` when the request's signal fires
+ * @throws SummaryError `aborted` when the request's signal fires
  */
 export function extractiveSummarizer({
   maxTokens = DEFAULT_MAX_TOKENS,

@@ -1,13 +1,13 @@
+import type { SummaryErrorCode } from "@espalier/jsonl-stream";
 import type { Usage } from "@espalier/session-tree";
 import { promptSize } from "../chunks.ts";
 import { sleep } from "../retry.ts";
 import {
   type Summarizer,
-  SummarizerError,
-  type SummarizerErrorCode,
   type SummaryAnswer,
   type SummaryRequest,
   type SummaryStopReason,
+  summaryError,
 } from "../summarizer.ts";
 import { charsEstimator } from "../tokens.ts";
 
@@ -86,7 +86,7 @@ export function scriptedSummarizer(
   async function perform(request: SummaryRequest, n: number): Promise<SummaryAnswer> {
     const size = options.tokens?.(request) ?? promptSize(request, charsEstimator);
     if (size + request.maxOutputTokens > contextWindow) {
-      throw new SummarizerError(
+      throw summaryError(
         "too-long",
         `${size} tokens and ${request.maxOutputTokens} of answer exceed ${contextWindow}.`,
       );
@@ -121,7 +121,7 @@ function pick(script: Script, request: SummaryRequest, n: number) {
   if (typeof script === "string" || !isList(script)) return script;
   const answer = script[n - 1];
   if (answer !== undefined) return answer;
-  throw new SummarizerError("failed", `The script has ${script.length} answers, and this is request ${n}.`);
+  throw summaryError("failed", `The script has ${script.length} answers, and this is request ${n}.`);
 }
 
 const isList = (script: Script): script is readonly (string | ScriptedAnswer)[] => Array.isArray(script);
@@ -158,8 +158,8 @@ export const callingAnswer = (usage?: Usage): ScriptedAnswer => ({
 });
 
 /** An error instead of an answer. */
-export const failingAnswer = (code: SummarizerErrorCode, usage?: Usage): ScriptedAnswer => ({
-  error: new SummarizerError(code, `Scripted: ${code}.`, { usage }),
+export const failingAnswer = (code: SummaryErrorCode, usage?: Usage): ScriptedAnswer => ({
+  error: summaryError(code, `Scripted: ${code}.`, { usage }),
 });
 
 /** Never an answer. */

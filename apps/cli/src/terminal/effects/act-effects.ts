@@ -1,7 +1,7 @@
 import { basename } from "node:path";
 import type { ActOptions, Session } from "@espalier/engine";
 import { exportSession } from "@espalier/interop";
-import { SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { formatCount, formatMany } from "../../numbers.ts";
 import {
   appendingBeside,
@@ -96,7 +96,7 @@ export class ActEffects {
         await this.#refresh();
         this.#dispatch({ type: "acted", act, outcome });
       } catch (error) {
-        const isBusy = error instanceof SessionTreeError && error.code === "busy";
+        const isBusy = error instanceof EspalierError && error.code === "busy";
         if (signal.aborted || !isBusy) throw error;
         this.#dispatch({ type: "busy", act, holder: error.message });
       }
@@ -246,7 +246,7 @@ const CARRIERS: { readonly [Name in Act["name"]]: Carrier<Name> } = {
  * Carries out one act: opens the session for as long as that takes, with its lease, settings and extensions, and calls
  * the engine. Where another session goes on than the one named, the outcome says which.
  *
- * @throws SessionTreeError `busy` with its holder, and what the engine throws: nothing has changed then
+ * @throws EspalierError `busy` with its holder, and what the engine throws: nothing has changed then
  */
 function carryOutAct(shell: Shell, ref: string, act: Act, options: ActOptions): Promise<ActOutcome> {
   const carrier = CARRIERS[act.name] as Carrier<Act["name"]>;

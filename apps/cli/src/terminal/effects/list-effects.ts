@@ -1,7 +1,8 @@
 import { type ListedSession, listSessions, searchSessions } from "@espalier/engine";
 import { billedCallAt } from "@espalier/engine/reading";
 import type { ByteView } from "@espalier/jsonl-stream";
-import { type SessionStore, SessionTreeError, Tree, tipRows } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
 import { storeInUse, storeOf } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
 import type { FoundText, SessionFacts, TerminalEvent } from "../state/state.ts";
@@ -127,7 +128,7 @@ async function factsOf(
 
 /** A session that was removed after it was listed has no facts, and keeps none from the others. */
 function goneSince(error: unknown): undefined {
-  if (!(error instanceof SessionTreeError && error.code === "not-found")) throw error;
+  if (!(error instanceof EspalierError && error.code === "not-found")) throw error;
 }
 
 const LINE_FEED = 10;

@@ -2,7 +2,8 @@ import { accessSync, constants, type FSWatcher, watch } from "node:fs";
 import { isAbsolute } from "node:path";
 import { compareBranches, searchSessions } from "@espalier/engine";
 import type { ByteView } from "@espalier/jsonl-stream";
-import { FORMAT_VERSION, type SessionLog, SessionTreeError, Tree } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { FORMAT_VERSION, type SessionLog, Tree } from "@espalier/session-tree";
 import { storeInUse, storeOf } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
 import type { TerminalEvent } from "../state/state.ts";
@@ -268,7 +269,7 @@ class SessionReader {
 
   /**
    * Takes in what others appended. Undefined when there is nothing new.
-   * @throws SessionTreeError `changed`, `not-found`, … when this is no longer the file that was opened
+   * @throws EspalierError `changed`, `not-found`, … when this is no longer the file that was opened
    */
   async refresh(): Promise<TreeModel | undefined> {
     await this.log.takeIn();
@@ -286,13 +287,13 @@ class SessionReader {
 
   #view(): ByteView {
     const { view, ref } = this.log;
-    if (!view) throw new SessionTreeError("not-loaded", `${ref} is not loaded yet; await load() first.`);
+    if (!view) throw new EspalierError("not-loaded", `${ref} is not loaded yet; await load() first.`);
     return view;
   }
 }
 
 /** Whether a session has to be opened anew, because its file is another one by now. */
-const isReplaced = (error: unknown): boolean => error instanceof SessionTreeError && REPLACED.has(error.code);
+const isReplaced = (error: unknown): boolean => error instanceof EspalierError && REPLACED.has(error.code);
 const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);
 
 /** Milliseconds after which a log is looked at where nobody says that it changed: a store, or some systems. */

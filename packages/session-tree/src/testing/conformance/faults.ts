@@ -1,4 +1,4 @@
-import type { SessionTreeError } from "../../entry/error.ts";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import { custom } from "../../entry/kinds.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import type { SessionStore } from "../../store/store.ts";
@@ -35,7 +35,7 @@ async function sessionOn(store: SessionStore) {
 const codeOf = (promise: Promise<unknown>) =>
   promise.then(
     () => "",
-    ({ code }: SessionTreeError) => code,
+    ({ code }: EspalierError) => code,
   );
 
 /** What a session on the store promises while calls to it fail. */

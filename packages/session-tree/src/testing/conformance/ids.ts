@@ -1,4 +1,4 @@
-import type { SessionTreeError } from "../../entry/error.ts";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionRef, SessionStore } from "../../store/store.ts";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
@@ -59,7 +59,7 @@ export function idConformance({ test, expect }: Trial): void {
       Array.from({ length: 8 }, (_, at) =>
         store.create(header("s1", { timestamp: `2026-01-01T00:00:0${at}.000Z`, cwd: `/garden-${at}` })).then(
           (log) => log.ref,
-          ({ code }: SessionTreeError) => code,
+          ({ code }: EspalierError) => code,
         ),
       ),
     );

@@ -1,4 +1,4 @@
-import type { SessionTreeError } from "../../entry/error.ts";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 /** Being told apart as the one who writes, and waiting for the disk. */
@@ -8,7 +8,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     const lease = await store.lease({ file: ref });
     const refusal = await store.lease({ file: ref }).catch((error: unknown) => error);
     expect(refusal).toMatchObject({ code: "busy" });
-    expect(Number.isNaN(Date.parse((refusal as SessionTreeError).holder!.since))).toBe(false);
+    expect(Number.isNaN(Date.parse((refusal as EspalierError).holder!.since))).toBe(false);
     await lease.release();
     await lease.release();
     const next = await store.lease({ file: ref });

@@ -1,4 +1,4 @@
-import type { SessionTreeError } from "../../entry/error.ts";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import { custom } from "../../entry/kinds.ts";
 import { forkHeader, forkLines, planFork } from "../../store/fork.ts";
 import { memoryLog } from "../../store/memory-store.ts";
@@ -147,7 +147,7 @@ export function oldFormatConformance({ test, expect }: Trial): void {
         const codeOf = (act: () => Promise<unknown>) =>
           act().then(
             () => "",
-            ({ code }: SessionTreeError) => code,
+            ({ code }: EspalierError) => code,
           );
         expect(await codeOf(() => other.append(next))).toBe("changed");
         expect(await codeOf(() => other.refresh())).toBe("changed");

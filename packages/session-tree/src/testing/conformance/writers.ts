@@ -1,4 +1,4 @@
-import type { SessionTreeError } from "../../entry/error.ts";
+import type { EspalierError } from "@espalier/jsonl-stream";
 import { custom, label } from "../../entry/kinds.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import { bytesOf, header, line, linesOf, type Trial } from "./store-under-test.ts";
@@ -105,7 +105,7 @@ export function writersConformance({ test, expect }: Trial): void {
           const session = await SessionTree.open(await store.open("s1", "write"));
           const moved = await session.append(note(), { ifLeaf: session.leafId }).then(
             () => false,
-            ({ code }: SessionTreeError) => code === "moved" || Promise.reject(code),
+            ({ code }: EspalierError) => code === "moved" || Promise.reject(code),
           );
           if (!moved) said++;
           await session.close();

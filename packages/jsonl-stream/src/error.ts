@@ -1,0 +1,265 @@
+/**
+ * Trouble with a file of lines or a log.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `not-json` | a value to write is not JSON: a function, NaN, a Date, an own `__proto__`, …; the message names its key path |
+ * | `too-deep` | a value to write nests deeper than the limit |
+ * | `line-too-long` | a line to write is longer than the limit |
+ * | `not-found` | no file, folder or session of this name |
+ * | `not-a-file` | a folder, symbolic link, FIFO, socket or device where a regular file is expected |
+ * | `not-ours` | the file to write belongs to another user |
+ * | `unreadable` | opening or reading failed for another reason, see `cause` |
+ * | `read-only` | a write to a log that was opened for reading, or that may not be written |
+ * | `removed` | the path no longer leads to a file |
+ * | `changed` | another file has the path, or the file was rewritten in place; nothing was written |
+ * | `shrunk` | the file is shorter than what was read from it |
+ * | `short-write` | fewer bytes than requested were written: the disk is full or a size limit is reached; not appended |
+ * | `write-failed` | the write failed, see `cause`, or its lines were not found in the file afterwards; not appended |
+ * | `sync-failed` | a sync failed: what was written since the last one may not survive a power cut; open the file anew |
+ * | `queue-full` | writing fails, and the queue that keeps appends until it works again is full; not appended |
+ * | `exists` | a file or session to create already exists; it was not changed |
+ * | `closed` | the file, session or store was closed |
+ * | `busy` | another process or opening writes the session, or a run is active; `holder` has its identity |
+ * | `no-room` | the folder for temporary files has no room for what an import has to remember |
+ */
+type LogErrorCode =
+  | "not-json"
+  | "too-deep"
+  | "line-too-long"
+  | "not-found"
+  | "not-a-file"
+  | "not-ours"
+  | "unreadable"
+  | "read-only"
+  | "removed"
+  | "changed"
+  | "shrunk"
+  | "short-write"
+  | "write-failed"
+  | "sync-failed"
+  | "queue-full"
+  | "exists"
+  | "closed"
+  | "busy"
+  | "no-room";
+
+/**
+ * Trouble with a session, its entries or its tree.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `unknown-entry` | an id that is not in the log; the message names similar ones |
+ * | `unknown-parent` | an entry to append names a parent that is not in the log |
+ * | `duplicate-id` | an entry to append has an id that is taken |
+ * | `invalid-entry` | an entry to append does not have the shape of its kind, or holds what is not JSON |
+ * | `bad-kind` | a kind of entry that cannot be registered |
+ * | `off-path` | an edit or a first kept entry that is not on the path |
+ * | `no-header`, `version` | a log that can be read and must not be written |
+ * | `empty-file`, `not-a-session` | nothing usable in the log |
+ * | `ambiguous` | several files have the id of a session; the message names them |
+ * | `moved` | an append that required a certain leaf, and the log has another one now; nothing was written |
+ * | `not-loaded` | the store has not read the whole log into memory yet |
+ * | `empty-context` | nothing to send |
+ * | `bad-tool` | a tool whose schema no model would read |
+ * | `nothing-to-undo` | no navigation, prompt, compaction or hiding to undo |
+ * | `nothing-to-merge` | the other branch has nothing that is not here |
+ * | `not-in-context` | an entry that the model does not read at the leaf, where one that it reads is required |
+ * | `not-text` | a label or name that is not text |
+ * | `cancelled` | an extension vetoed the act; `by` names the extension, `reason` has its reason |
+ * | `stale` | the session changed while a summary was made of it |
+ * | `damaged` | a damaged session where a sound one is required |
+ * | `bad-input` | input that cannot be understood |
+ * | `nested-append` | a handler of an append appends to the session that waits for it |
+ * | `unknown-command` | no extension registers a command of this name |
+ * | `command-failed` | a command of an extension failed; `by` names the extension |
+ * | `settings` | a setting that cannot be used; `key` or `keys`, and `file`, say which and where |
+ */
+type SessionErrorCode =
+  | "unknown-entry"
+  | "unknown-parent"
+  | "duplicate-id"
+  | "invalid-entry"
+  | "bad-kind"
+  | "off-path"
+  | "no-header"
+  | "version"
+  | "empty-file"
+  | "not-a-session"
+  | "ambiguous"
+  | "moved"
+  | "not-loaded"
+  | "empty-context"
+  | "bad-tool"
+  | "nothing-to-undo"
+  | "nothing-to-merge"
+  | "not-in-context"
+  | "not-text"
+  | "cancelled"
+  | "stale"
+  | "damaged"
+  | "bad-input"
+  | "nested-append"
+  | "unknown-command"
+  | "command-failed"
+  | "settings";
+
+/**
+ * Reason why there is no summary. An error with one of these codes that concerns a summary has `attempts`.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `overloaded`, `rate-limited`, `connection`, `timeout` | temporary; a retry may succeed |
+ * | `too-long` | the request does not fit the model's window |
+ * | `unauthorized`, `bad-request` | a retry gets the same answer |
+ * | `empty`, `cut-off`, `refused`, `tool-call` | an answer that must not be kept |
+ * | `aborted` | the caller's signal |
+ * | `failed` | anything else |
+ */
+export type SummaryErrorCode =
+  | "overloaded"
+  | "rate-limited"
+  | "connection"
+  | "timeout"
+  | "too-long"
+  | "unauthorized"
+  | "bad-request"
+  | "empty"
+  | "cut-off"
+  | "refused"
+  | "tool-call"
+  | "aborted"
+  | "failed";
+
+/**
+ * Reason why there is no compaction, or no answer of a run.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `no-smaller` | the context would not shrink |
+ * | `irreducible` | system prompt, tools and the newest user message alone exceed the window; `breakdown` has the tokens of each |
+ * | `already-running` | one compaction at a time |
+ * | `exhausted` | two automatic compactions in a row without an answer of the model |
+ * | `over-window` | the request is larger than the model's window, and no remedy helped |
+ * | `over-bytes` | the request has more bytes than its provider accepts, and no remedy helped; `breakdown` has the bytes of each part |
+ * | `auto-off` | the model's window overflowed and automatic compaction is off |
+ * | `no-storage` | results are to be moved to files, and there is no place for them |
+ * | `max-iterations` | the model requested tools too many times in a row; the results are in the session |
+ * | `overflow` | the request was too long for the model, also after a compaction; `breakdown` has what cannot shrink |
+ */
+type CompactionErrorCode =
+  | "no-smaller"
+  | "irreducible"
+  | "already-running"
+  | "exhausted"
+  | "over-window"
+  | "over-bytes"
+  | "auto-off"
+  | "no-storage"
+  | "max-iterations"
+  | "overflow";
+
+/**
+ * Trouble between a program and its database.
+ *
+ * | code | meaning |
+ * |---|---|
+ * | `address` | an address that cannot be understood |
+ * | `not-installed` | the package `pg` is missing |
+ * | `not-migrated` | the database does not have the tables this program needs; `espalier store migrate` creates them |
+ * | `newer` | the tables belong to a newer program |
+ * | `unsuitable` | a server that is too old, or has another encoding than UTF-8 |
+ * | `refused` | the server refuses the connection or a statement; `sqlState` says which error |
+ * | `unreachable` | no connection, or a lost one: the statement may have run or not |
+ * | `timeout` | a statement took too long and was rolled back |
+ */
+type DatabaseErrorCode =
+  | "address"
+  | "not-installed"
+  | "not-migrated"
+  | "newer"
+  | "unsuitable"
+  | "refused"
+  | "unreachable"
+  | "timeout";
+
+/** Every `code` of an {@link EspalierError}; stable, and printed by the command line with `--json`. */
+export type EspalierErrorCode =
+  | LogErrorCode
+  | SessionErrorCode
+  | SummaryErrorCode
+  | CompactionErrorCode
+  | DatabaseErrorCode;
+
+/** Identity of the process that writes a session. */
+export interface LeaseHolder {
+  /** Process id on `host`. */
+  pid: number;
+  host: string;
+  /** Start of the lease, ISO 8601, UTC; empty where the lease does not say. */
+  since: string;
+}
+
+/** Tokens that a provider billed; the shape of `Usage` in a session. */
+interface BilledUsage {
+  input: number;
+  output: number;
+  cacheRead: number;
+  cacheWrite: number;
+  totalTokens?: number;
+  cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
+}
+
+/** One request to a summarizer that gave no summary. */
+export interface FailedAttempt {
+  /** Name of the summarizer. */
+  name: string;
+  code: SummaryErrorCode;
+  message: string;
+  /** Billed tokens; absent where none were billed, or the provider did not say. */
+  usage?: BilledUsage;
+}
+
+/** Cause of an {@link EspalierError}, and the facts that its code comes with. */
+export type EspalierErrorOptions = ErrorOptions & Partial<Omit<EspalierError, keyof Error | "code">>;
+
+/**
+ * Error of every package: a stable `code` for programs, a message that names the cure for people. No message quotes
+ * the content of a file.
+ */
+export class EspalierError extends Error {
+  override readonly name: string = "EspalierError";
+  readonly code: EspalierErrorCode;
+  /** With `busy`: the process that writes the session. */
+  declare readonly holder?: LeaseHolder | undefined;
+  /** With `moved`: the leaf that the log has now; null before the first entry. */
+  declare readonly leafId?: string | null | undefined;
+  /** Extension that vetoed the act or failed. */
+  declare readonly by?: string | undefined;
+  /** Reason that the extension gave. */
+  declare readonly reason?: string | undefined;
+  /** Name of the setting. */
+  declare readonly key?: string | undefined;
+  /** Names of the settings that contradict each other. */
+  declare readonly keys?: readonly string[] | undefined;
+  /** Settings file; absent for the environment, a flag or a program. */
+  declare readonly file?: string | undefined;
+  /** Size of each part that cannot shrink, in tokens; in bytes for `over-bytes`. */
+  declare readonly breakdown?: Readonly<Record<string, number>> | undefined;
+  /** Tokens that were billed although nothing was kept, over all attempts. */
+  declare readonly usage?: BilledUsage | undefined;
+  /** Requests for a summary that failed, oldest first; defined for every error of a summary. */
+  declare readonly attempts?: readonly FailedAttempt[] | undefined;
+  /** Pause that the provider asks for, in milliseconds. */
+  declare readonly retryAfterMs?: number | undefined;
+  /** Error code of PostgreSQL, five characters. */
+  declare readonly sqlState?: string | undefined;
+  /** Constraint of a table that was violated. */
+  declare readonly constraint?: string | undefined;
+
+  constructor(code: EspalierErrorCode, message: string, { cause, ...facts }: EspalierErrorOptions = {}) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.code = code;
+    Object.assign(this, facts);
+  }
+}
