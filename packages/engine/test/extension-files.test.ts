@@ -311,6 +311,40 @@ test("an extension of ours gets the program's own modules", async () => {
   await session.close();
 });
 
+test("an extension that imports a name that moved is told the new door", async () => {
+  const file = join(root, "moved.ts");
+  writeFileSync(
+    file,
+    'import { buildRequest } from "@espalier/engine";\nexport default () => { buildRequest([]); };\n',
+  );
+  await expect(createSession({ home, cwd: project, extensions: [file] })).rejects.toMatchObject({
+    code: "setup-failed",
+    message: expect.stringContaining(
+      'buildRequest moved: import it from "espalier/extend" instead of "@espalier/engine".',
+    ),
+  });
+});
+
+test("the error classes of earlier versions are the one of today", async () => {
+  const file = join(root, "errors.ts");
+  writeFileSync(
+    file,
+    `
+    import { EngineError } from "@espalier/engine";
+    import { SessionTreeError } from "@espalier/session-tree";
+
+    export default (api) => {
+      api.on("entry_before_append", () => {
+        throw new SessionTreeError("invalid-entry", EngineError === SessionTreeError ? "one class" : "two");
+      }, { critical: true });
+    };
+    `,
+  );
+  const session = await createSession({ home, cwd: project, extensions: [file] });
+  await expect(session.appendMessages(turn("1"))).rejects.toThrow("one class");
+  await session.close();
+});
+
 test("an extension that imports the policies under an earlier name gets the program's own", async () => {
   const file = join(root, "policies.ts");
   writeFileSync(

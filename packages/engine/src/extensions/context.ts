@@ -166,13 +166,13 @@ export function withMissingMembers<Members extends object>(what: string, members
   });
 }
 
-/** Stands for a member that is missing: called, made an instance of, or looked into, it throws the sentence. */
-export function missingMember(name: string): object {
+/** Placeholder for a missing member: a call, an instance or a property of it throws the sentence. */
+export function missingMember(
+  name: string,
+  sentence = `${name} is not available here; "Write an extension" in the guides lists what is.`,
+): object {
   const refuse = (): never => {
-    throw new ExtensionError(
-      "missing-member",
-      `${name} is not available here; "Write an extension" in the guides lists what is.`,
-    );
+    throw new ExtensionError("missing-member", sentence);
   };
   // A class of the extension may extend it: it is refused once an instance is made.
   return new Proxy(function missing() {}, {

@@ -157,7 +157,7 @@ async function loaded(
     engineHooks,
     EspalierError,
   };
-  const virtualModules = {
+  const ours = {
     espalier: doors,
     "espalier/extend": doors,
     "espalier/policies": policies,
@@ -168,8 +168,12 @@ async function loaded(
     "@espalier/compaction": { ...compaction, CompactionError: EspalierError },
     "@espalier/branch-summary": branchSummary,
     "@espalier/policies": policies,
-    ...piModules(file),
   };
+  const virtualModules: Record<string, unknown> = piModules(file);
+  for (const [name, members] of Object.entries(ours))
+    virtualModules[name] = lent(name, members, (key) =>
+      key in doors ? `${key} moved: import it from "espalier/extend" instead of "${name}".` : undefined,
+    );
   const { setup } = await loadExtension(file, { virtualModules, cacheDir });
   return { owner: file, setup: setup as Extension, ofPi: isOfPi(await readFile(file, "utf8")) };
 }
@@ -205,8 +209,12 @@ function isInstalled(name: string, file: string): boolean {
   }
 }
 
-/** A module whose missing exports are named when they are used. */
-function lent(name: string, members: Record<string, unknown>): object {
+/** A module whose missing exports are named when they are used; `moved` has a sentence for those that moved. */
+function lent(
+  name: string,
+  members: Record<string, unknown>,
+  moved: (key: string) => string | undefined = () => undefined,
+): object {
   const isMissing = (target: object, key: string | symbol) =>
     typeof key === "string" && !(key in target) && key !== "default" && key !== "then";
   return new Proxy({ __esModule: true, ...members } as Record<string, unknown>, {
@@ -214,7 +222,7 @@ function lent(name: string, members: Record<string, unknown>): object {
     has: (target, key) => key in target || isMissing(target, key),
     get: (target, key, receiver) =>
       isMissing(target, key)
-        ? missingMember(`${String(key)} of ${name}`)
+        ? missingMember(`${String(key)} of ${name}`, moved(String(key)))
         : Reflect.get(target, key, receiver),
   });
 }
