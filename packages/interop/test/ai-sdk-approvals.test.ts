@@ -176,3 +176,13 @@ test("approvals come back as they were", () => {
   ];
   expect(sentAs(messages)).toEqual(messages);
 });
+
+test("an approval whose call is gone leaves no hole: the user begins, and roles alternate", () => {
+  const said = (text: string) => answer({ type: "text", text });
+  const roles = (messages: object[]) => sentAs(messages).map(({ role }) => role);
+  expect(roles([tool(says("c1", true)), said("Gone.")])).toEqual(["user", "assistant"]);
+  expect(roles([asked, said("Gone."), tool(says("c1", true)), said("And more.")])).toEqual([
+    "user",
+    "assistant",
+  ]);
+});

@@ -3,9 +3,12 @@ import {
   buildRequest,
   type ContentBlock,
   type Conversation,
+  contentBlocks,
+  isFailedAnswer,
   isRecord,
   NO_RESULT,
   type RequestFormat,
+  type SessionContext,
   type ToolDefinition,
   type Turn,
 } from "@espalier/session-tree";
@@ -221,7 +224,31 @@ export function toAiSdk(
       messages: withApprovals(request.messages.flatMap((message) => unload(message, cargo))),
     }),
   );
-  return buildRequest(given.context, { ...given, format: carrying });
+  return buildRequest(withoutLostApprovals(given.context), { ...given, format: carrying });
+}
+
+/**
+ * The context without approvals of calls that are no longer in it. They go before turns are made: a turn of nothing else
+ * would be left empty, and the conversation would begin with an answer.
+ */
+function withoutLostApprovals(context: SessionContext): SessionContext {
+  const asked = new Set<unknown>();
+  for (const message of context.messages)
+    if (message.role === "assistant" && !isFailedAnswer(message))
+      for (const block of contentBlocks(message)) {
+        const request = approvalRequest(nativeFor(block, FORMAT)?.value ?? {});
+        if (request) asked.add(request.approvalId);
+      }
+  const isLost = (block: ContentBlock): boolean => {
+    const said = nativeFor(block, FORMAT)?.value;
+    return said?.["type"] === "tool-approval-response" && !asked.has(said["approvalId"]);
+  };
+  const messages = context.messages.map((message) => {
+    if (message.role !== "user" || !Array.isArray(message.content)) return message;
+    const content = message.content.filter((block) => !isLost(block));
+    return content.length === message.content.length ? message : { ...message, content };
+  });
+  return { ...context, messages };
 }
 
 function unload(message: Message, cargo: Cargo): Message[] {
