@@ -1,6 +1,6 @@
 import { anthropicModel, createAgent } from "@espalier/agent";
 import { createSession } from "@espalier/engine";
-import { fromAnthropic } from "@espalier/interop";
+import { fromAnthropic, fromOpenaiChat, fromOpenaiResponses } from "@espalier/interop";
 import { isMessage, memoryStore } from "@espalier/session-tree";
 import { textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
@@ -55,7 +55,14 @@ test("a refusal is told alike, whether Claude answers here or its answer is impo
     content: [{ type: "text", text: "I cannot." }],
     stop_reason: "refusal",
   };
-  const [imported] = fromAnthropic([response]).messages;
-  for (const answer of [said, imported])
+  const refusal = "I cannot.";
+  const imported = [
+    fromAnthropic([response]),
+    fromOpenaiChat([{ role: "assistant", content: null, refusal }]),
+    fromOpenaiChat([{ role: "assistant", content: [{ type: "refusal", refusal }] }]),
+    fromOpenaiResponses([{ type: "message", role: "assistant", content: [{ type: "refusal", refusal }] }]),
+  ].flatMap(({ messages }) => messages);
+  expect(imported).toHaveLength(4);
+  for (const answer of [said, ...imported])
     expect(answer).toMatchObject({ stopReason: "error", errorMessage: "The model stopped: refusal." });
 });

@@ -1,4 +1,10 @@
-import { fromOpenaiChat, fromOpenaiResponses, toOpenaiChat, toOpenaiResponses } from "@espalier/interop";
+import {
+  fromOpenaiChat,
+  fromOpenaiResponses,
+  toAnthropic,
+  toOpenaiChat,
+  toOpenaiResponses,
+} from "@espalier/interop";
 import { formatLine } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 import type { ChatCompletionMessageParam } from "openai/resources/chat/completions";
@@ -206,6 +212,33 @@ describe("a conversation of Chat Completions", () => {
       },
     ];
     expect(toOpenaiChat(fromOpenaiChat({ messages: everyMessage, tools })).tools).toEqual(tools);
+  });
+
+  it("tells a refusal as an answer that failed, and leaves it out for other providers", () => {
+    const asked = [
+      { role: "user", content: "How?" },
+      { role: "assistant", content: null, refusal: "No." },
+      { role: "user", content: "Why?" },
+    ];
+    const imported = fromOpenaiChat(asked, { model });
+    expect(imported.messages[1]).toMatchObject({
+      stopReason: "error",
+      errorMessage: "The model stopped: refusal.",
+      content: [{ type: "text", text: "No." }],
+    });
+    expect(toOpenaiChat(imported).messages).toEqual(asked);
+    expect(toAnthropic(imported, { model: { provider: "anthropic", modelId: "m" } }).messages).toEqual([
+      {
+        role: "user",
+        content: [
+          { type: "text", text: "How?" },
+          { type: "text", text: "Why?" },
+        ],
+      },
+    ]);
+    const call = { id: "call_1", type: "function", function: { name: "read", arguments: "{}" } };
+    const calling = { role: "assistant", refusal: "No.", tool_calls: [call] };
+    expect(fromOpenaiChat([calling]).messages[0]).toMatchObject({ stopReason: "toolUse" });
   });
 
   it("has its lists of texts as one string in the normal form, a refusal among texts too", () => {

@@ -14,6 +14,7 @@ import {
   type Native,
   nativeFor,
   plainJson,
+  refusesIn,
   remoteImageUrl,
 } from "./native.ts";
 
@@ -115,7 +116,14 @@ export class Cargo {
     const content = (message.content as unknown[]).map((block) =>
       isRecord(block) && typeof block["type"] === "string" ? load(block as unknown as ContentBlock) : block,
     );
-    return { ...message, content } as ContextMessage;
+    const loaded = { ...message, content } as ContextMessage;
+    // An answer that refused failed; the provider that says so in a block takes it back.
+    const isTakenBack =
+      loaded.role === "assistant" &&
+      loaded.provider === this.#provider &&
+      loaded.stopReason === "error" &&
+      refusesIn(message.content, this.#rules.format);
+    return isTakenBack ? { ...loaded, stopReason: "stop" } : loaded;
   }
 
   #userBlock(block: ContentBlock): ContentBlock {

@@ -56,6 +56,13 @@ export function withNative<Block extends object>(
   return Object.keys(value).length === 0 ? block : { ...block, native: { format, value } satisfies Native };
 }
 
+/** Whether one of these blocks is a refusal of OpenAI's: a text that says so beside it. */
+export const refusesIn = (blocks: readonly unknown[], format: FormatName): boolean =>
+  blocks.some((block) => {
+    if (!isRecord(block) || nativeFor(block, format)?.value["type"] !== "refusal") return false;
+    return typeof block["text"] === "string" && block["text"].trim() !== "";
+  });
+
 /** What a block or a message says to this format alone; undefined for anything else that a file may hold there. */
 export function nativeFor(holder: object, format: FormatName): Native | undefined {
   const { native } = holder as { native?: unknown };

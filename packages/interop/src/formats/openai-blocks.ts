@@ -1,4 +1,10 @@
-import { type ContentBlock, isRecord, type ThinkingBlock, type ToolDefinition } from "@espalier/session-tree";
+import {
+  type AssistantMessage,
+  type ContentBlock,
+  isRecord,
+  type ThinkingBlock,
+  type ToolDefinition,
+} from "@espalier/session-tree";
 import type { FormatIssues } from "./conversation.ts";
 import {
   type FormatName,
@@ -6,6 +12,7 @@ import {
   parseDataUrl,
   parsedJson,
   plainJson,
+  refusesIn,
   stored,
   withNative,
 } from "./native.ts";
@@ -32,6 +39,15 @@ export function isGiven(item: Fields): boolean {
   const type = String(item["type"]);
   return type.endsWith("_output") || GIVEN.has(type);
 }
+
+/** Facts of an answer that refuses, as Anthropic's is told: it failed. One that calls tools did not. */
+export const refusalFacts = (
+  blocks: readonly ContentBlock[],
+  format: FormatName,
+): Partial<AssistantMessage> =>
+  refusesIn(blocks, format) && !blocks.some(({ type }) => type === "toolCall")
+    ? { stopReason: "error", errorMessage: "The model stopped: refusal." }
+    : {};
 
 /** The content of a message or of an output. */
 export function readContent(

@@ -17,7 +17,7 @@ import {
   type WriteOptions,
 } from "./conversation.ts";
 import { formatDataUrl, nativeBlock, nativeFor, parseDataUrl, remoteImageUrl, withNative } from "./native.ts";
-import { partsOf, readArguments, readImage, readOpenaiTools } from "./openai-blocks.ts";
+import { partsOf, readArguments, readImage, readOpenaiTools, refusalFacts } from "./openai-blocks.ts";
 
 const FORMAT = "openai-chat";
 
@@ -98,7 +98,7 @@ function readAnswer(message: Fields, path: string, builder: ConversationBuilder)
     Object.keys(rest).filter((field) => rest[field] !== null),
     path,
   );
-  builder.answer(blocks);
+  builder.answer(blocks, refusalFacts(blocks, FORMAT));
 }
 
 function readCall(call: Fields, path: string, { issues }: ConversationBuilder): ContentBlock[] {
@@ -139,7 +139,7 @@ function contentOf(content: unknown, path: string, { issues }: ConversationBuild
   });
 }
 
-/** A refusal is text to every other reader. */
+/** A refusal is a text that says what it is. */
 const refused = (text: string): ContentBlock =>
   withNative({ type: "text", text }, FORMAT, { type: "refusal" });
 

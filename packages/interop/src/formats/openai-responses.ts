@@ -23,6 +23,7 @@ import {
   readContent,
   readOpenaiTools,
   readReasoning,
+  refusalFacts,
   unreadFields,
 } from "./openai-blocks.ts";
 
@@ -138,7 +139,7 @@ class ItemReader {
   }
 
   #endAnswer(): void {
-    if (this.#answer.length > 0) this.#builder.answer(this.#answer);
+    if (this.#answer.length > 0) this.#builder.answer(this.#answer, refusalFacts(this.#answer, FORMAT));
     this.#answer = [];
   }
 }
