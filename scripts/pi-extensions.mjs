@@ -26,6 +26,25 @@ if (process.argv[2] === undefined || found === undefined) {
   process.exit(2);
 }
 
+/** Those that need only sessions, and what they do here; `apps/cli/test/pi-examples.test.ts` holds them to it. */
+const DOES = new Map(
+  Object.entries({
+    "auto-commit-on-exit":
+      "commits what changed when the session closes, by the first line of the last answer",
+    bookmark: "labels the last answer, and takes the label away",
+    "confirm-destructive": "asks before a fork; no command here switches or clears a session",
+    "custom-compaction":
+      "writes the summary with a model that the program lends, else says that there is none",
+    "dirty-repo-guard": "cancels a fork from a repository with changes, or asks where it can",
+    "event-bus": "passes messages between extensions",
+    "git-checkpoint": "keeps the files of each turn; a fork while the agent runs brings them back",
+    "session-name": "names the session, and tells its name",
+    "status-line": "shows the turn",
+    "timed-confirm": "asks, for a limited time",
+    "trigger-compact": "compacts by its command, and when a turn takes the context over 100,000 tokens",
+  }),
+);
+
 const folder = found;
 const home = mkdtempSync(join(tmpdir(), "espalier-pi-"));
 try {
@@ -86,18 +105,22 @@ function page(rows, loaded) {
   const cell = (/** @type {string} */ text) => text.replaceAll("|", "\\|").replaceAll("<", "&lt;");
   const code = (/** @type {string[]} */ names) => names.map((name) => `\`${name}\``).join(", ");
   const lines = rows.map(({ name, loads, commands, hooks, absent, said }) => {
+    const isPart = absent.length > 0 || said.some((line) => line.includes("is not available here"));
+    const isNothing = !loads || (isPart && hooks.length + commands.length === 0);
+    const does =
+      DOES.get(name) ?? (isNothing ? "nothing" : isPart ? "a part" : "what it can without a model");
     const answers = loads ? [code(hooks), code(commands)].filter(Boolean).join("; ") : "";
     const missing = absent.length > 0 ? `never called: ${code(absent)}` : "";
-    return `| \`${name}\` | ${loads ? "yes" : "no"} | ${answers} | ${cell([missing, ...said].filter(Boolean).join(" · "))} |`;
+    return `| \`${name}\` | ${loads ? "yes" : "no"} | ${does} | ${answers} | ${cell([missing, ...said].filter(Boolean).join(" · "))} |`;
   });
   return `# Pi's example extensions
 
 Written by \`node scripts/pi-extensions.mjs <a checkout of Pi>\`, with Pi ${version()}. Each of its ${rows.length} examples is loaded unchanged,
-without a model and without a terminal. ${loaded} load. The third column lists the hooks and commands that are called here; the
-last column lists the messages while the extension is loaded and the session opened. See [For authors of Pi extensions](guides/write-an-extension.md#for-authors-of-pi-extensions).
+without a model and without a terminal. ${loaded} load. Tests run those that need only sessions, with dialogs and without, on the
+command line and in a run. The fourth column lists the hooks and commands that are called here; the last column lists the messages while the extension is loaded and the session opened. See [For authors of Pi extensions](guides/write-an-extension.md#for-authors-of-pi-extensions).
 
-| example | loads | hooks and commands that work | messages |
-| --- | --- | --- | --- |
+| example | loads | what it does here | hooks and commands that work | messages |
+| --- | --- | --- | --- | --- |
 ${lines.join("\n")}
 `;
 }

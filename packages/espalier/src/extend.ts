@@ -33,6 +33,7 @@ export {
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "@espalier/compaction";
+export { planKeepingNewest } from "@espalier/compaction/policies";
 export {
   type EngineHooks,
   type ExtensionContext,
@@ -50,6 +51,7 @@ export {
   notifyHook,
   transformHook,
 } from "@espalier/extensions";
+export { type ByteView, bytesView } from "@espalier/jsonl-stream";
 export {
   branchSummary,
   compaction,
@@ -57,12 +59,16 @@ export {
   custom,
   customMessage,
   type EntryBehaviour,
+  firstHeader,
   isCustom,
   isMessage,
   type LeaseOptions,
+  type ListedAt,
   type LogAppend,
   label,
   leaf,
+  listingOf,
+  MemoryLeases,
   message,
   messageText,
   modelChange,

@@ -33,6 +33,7 @@ const REASONING_FIELDS = ["reasoning_content", "reasoning"];
  * - `system` and `developer` messages at the beginning become the system prompt; later ones stay in their place
  * - sound and files are kept as they are, and given back by `toOpenaiChat`; so is a call of a custom tool
  * - `name`, `audio` of an answer, and what is for one request (`prompt_cache_breakpoint`): left out, and told
+ * - an answer that refuses failed (`stopReason` `error`), as one of another provider; this one gets it back
  */
 export function fromOpenaiChat(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const builder = new ConversationBuilder({ api: "openai-completions", provider: "openai" }, options);

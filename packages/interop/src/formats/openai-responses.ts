@@ -41,6 +41,7 @@ type Fields = Record<string, unknown>;
  * - a `compaction`, files, what hosted tools did: kept as they are for this provider, and given back by
  *   `toOpenaiResponses`; so is a call of a custom tool
  * - `id` and `status` of items are not kept: a request that is sent whole has none. `annotations` are left out, and told
+ * - an answer that refuses failed (`stopReason` `error`), as one of another provider; this one gets it back
  */
 export function fromOpenaiResponses(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const builder = new ConversationBuilder({ api: "openai-responses", provider: "openai" }, options);

@@ -1,0 +1,68 @@
+// What authors of stores and policies build with, as they find it.
+import { createSession, memoryStore } from "espalier";
+import {
+  bytesView,
+  firstHeader,
+  listingOf,
+  MemoryLeases,
+  type Policy,
+  planKeepingNewest,
+  wordEstimator,
+} from "espalier/extend";
+import { scriptedSummarizer } from "espalier/testing";
+import { expect, test } from "vitest";
+
+const header = {
+  type: "session",
+  version: 3,
+  id: "pears",
+  timestamp: "2026-01-01T00:00:00.000Z",
+  cwd: "/garden",
+};
+const said = {
+  type: "message",
+  id: "a",
+  parentId: null,
+  timestamp: "2026-01-01T00:00:01.000Z",
+  message: { role: "user", content: "How are the pears?", timestamp: 1 },
+};
+
+test("a store reads the header of its bytes, lists them, and lends leases", async () => {
+  const bytes = new TextEncoder().encode(`${JSON.stringify(header)}\n${JSON.stringify(said)}\n`);
+  expect(firstHeader(bytesView(bytes))).toEqual(header);
+  expect(
+    listingOf(bytesView(bytes), { ref: "kept/pears", modified: "2026-01-02T00:00:00.000Z" }),
+  ).toMatchObject({
+    id: "pears",
+    ref: "kept/pears",
+    firstMessage: "How are the pears?",
+  });
+  const leases = new MemoryLeases();
+  const lease = await leases.take("kept/pears");
+  await expect(leases.take("kept/pears")).rejects.toMatchObject({ code: "busy" });
+  await lease.release();
+  await (await leases.take("kept/pears")).release();
+});
+
+test("a policy of one's own plans with what the others plan with", async () => {
+  const newestTwo: Policy = {
+    name: "newest-two",
+    judgedAt: "request",
+    estimate: (message) => wordEstimator.estimate(message),
+    judge: () => undefined,
+    plan: (situation, options) => planKeepingNewest(2, situation, options),
+  };
+  const summarizer = scriptedSummarizer("## Goal\nRipe pears.");
+  const session = await createSession({ store: memoryStore(), policy: newestTwo, summarizer });
+  for (const day of ["Monday", "Tuesday", "Wednesday"])
+    await session.appendMessages([
+      { role: "user", content: `How were the pears on ${day}? ${"Look well. ".repeat(40)}` },
+      { role: "assistant", content: [{ type: "text", text: `Riper than before ${day}.` }] },
+    ]);
+  await session.compact();
+  const texts = session.context.messages.map((message) => JSON.stringify(message));
+  expect(texts[0]).toContain("Ripe pears.");
+  expect(texts.filter((text) => text.includes("Wednesday"))).toHaveLength(2);
+  expect(texts.filter((text) => text.includes("Tuesday"))).toEqual([]);
+  await session.close();
+});
