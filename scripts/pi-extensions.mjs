@@ -108,7 +108,7 @@ function page(rows, loaded) {
     const isPart = absent.length > 0 || said.some((line) => line.includes("is not available here"));
     const isNothing = !loads || (isPart && hooks.length + commands.length === 0);
     const does =
-      DOES.get(name) ?? (isNothing ? "nothing" : isPart ? "a part" : "what it can without a model");
+      DOES.get(name) ?? (isNothing ? "nothing" : isPart ? "a part" : "its hooks and commands are called");
     const answers = loads ? [code(hooks), code(commands)].filter(Boolean).join("; ") : "";
     const missing = absent.length > 0 ? `never called: ${code(absent)}` : "";
     return `| \`${name}\` | ${loads ? "yes" : "no"} | ${does} | ${answers} | ${cell([missing, ...said].filter(Boolean).join(" · "))} |`;
