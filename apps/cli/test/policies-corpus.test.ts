@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { POLICY_NAMES } from "@espalier/engine";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 import { espalierJson, temporaryFolder } from "./espalier.ts";
 

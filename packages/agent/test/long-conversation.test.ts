@@ -4,12 +4,8 @@ import { createAgent } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
 import { openSession } from "@espalier/engine";
 import { buildRequest, buildSessionContext, isCustom, isMessage } from "@espalier/session-tree";
-import {
-  checkAnthropicRequest,
-  type ReceivedRequest,
-  textReply,
-  toolReply,
-} from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
+import { type ReceivedRequest, textReply, toolReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
 import { entriesOf, quiet, SUMMARY, server, stage, textsOf, workingFolder } from "./stage.ts";
 

@@ -9,8 +9,8 @@ import {
   type Entry,
   estimateTotal,
 } from "@espalier/session-tree";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { extractiveSummarizer, upperBoundEstimator } from "@espalier/summarizer";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { image, PathBuilder, planned, text, words } from "./build-path.ts";

@@ -8,8 +8,9 @@ import {
   compaction,
   type Entry,
 } from "@espalier/session-tree";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { parseFileLists, type SummaryRequest } from "@espalier/summarizer";
-import { checkAnthropicRequest, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { contextOf, plant, soundAnswer, turn } from "./build-session.ts";

@@ -1,6 +1,6 @@
 import { createSession, type MessageDraft, type RequestPreparation, type Session } from "@espalier/engine";
 import { anthropicFormat, buildRequest, memoryStore, modelChange } from "@espalier/session-tree";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 import { addedSince, bytesOf } from "./build-session.ts";
 

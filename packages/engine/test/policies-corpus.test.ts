@@ -9,7 +9,7 @@ import {
   type PolicySettings,
 } from "@espalier/engine";
 import { anthropicFormat, buildRequest, openaiChatFormat } from "@espalier/session-tree";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 import { readByTheRules } from "./pi-rules.ts";
 import { newFile } from "./policy-stage.ts";

@@ -6,7 +6,7 @@ import { fileURLToPath } from "node:url";
 import { offloadedPath } from "@espalier/compaction/policies";
 import { openSession } from "@espalier/engine";
 import { anthropicFormat, buildRequest, compaction, contextEdit } from "@espalier/session-tree";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { buildSync } from "esbuild";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { say, stage } from "./policy-stage.ts";

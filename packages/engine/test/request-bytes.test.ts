@@ -1,7 +1,7 @@
 import { type Extension, type MessageDraft, POLICY_NAMES, type Session } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { anthropicFormat, buildRequest, isMessage } from "@espalier/session-tree";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { addedSince, bytesOf, type PlantOptions, plant } from "./build-session.ts";

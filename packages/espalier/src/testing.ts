@@ -1,6 +1,7 @@
 // Fakes and suites for those who write stores, summarizers and agents.
 export { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
 export {
+  checkAnthropicRequest,
   type Expectation,
   faultStore,
   growEntries,
@@ -12,7 +13,6 @@ export {
 } from "@espalier/session-tree/testing";
 export {
   callingAnswer,
-  checkAnthropicRequest,
   cutOffAnswer,
   emptyAnswer,
   failingAnswer,

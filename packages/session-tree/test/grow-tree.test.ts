@@ -5,7 +5,7 @@ import {
   referenceIssues,
   sessionName,
 } from "@espalier/session-tree";
-import { growEntries, growTree, messagesProblems } from "@espalier/session-tree/testing";
+import { checkAnthropicRequest, growEntries, growTree } from "@espalier/session-tree/testing";
 import { describe, expect, test } from "vitest";
 
 const shape = (text: string) =>
@@ -44,9 +44,9 @@ describe("a tree grown from a line of text", () => {
     expect(sessionName(session.tree)).toBe("Pears");
     expect([...labelsInForce(session.tree)].map(([id, { label }]) => `${id} ${label}`)).toEqual(["u1 first"]);
     for (const id of session.tree.ids()) {
-      const context = session.contextAt(id);
-      if (id !== "y1" && id !== "m1" && id !== "h1")
-        expect(messagesProblems(buildRequest(context, { format: anthropicFormat }))).toEqual([]);
+      if (["y1", "m1", "h1"].includes(id)) continue;
+      const request = buildRequest(session.contextAt(id), { format: anthropicFormat });
+      expect(checkAnthropicRequest(request, { strict: true })).toEqual([]);
     }
     expect(session.contextAt("u2")).toMatchObject({
       thinkingLevel: "low",

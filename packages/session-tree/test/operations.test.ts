@@ -17,7 +17,7 @@ import {
   Tree,
 } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
+import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { OperatedSession } from "./operated-session.ts";
@@ -180,7 +180,7 @@ describe("whatever is done to a session", () => {
 
   test("every path makes requests that their providers accept (T7)", async () => {
     const problemsOf = {
-      anthropic: messagesProblems,
+      anthropic: (request: unknown) => checkAnthropicRequest(request, { strict: true }),
       openai: chatProblems,
       "openai-responses": responsesProblems,
     };

@@ -8,14 +8,14 @@ import {
   type SessionContext,
   type ToolDefinition,
 } from "@espalier/session-tree";
-import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
+import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { brokenHistory, contextOf, marksIn, model, readHistory } from "./request-histories.ts";
 
 const RUNS = { numRuns: 1_000 };
 const problemsOf = {
-  anthropic: messagesProblems,
+  anthropic: (request: unknown) => checkAnthropicRequest(request, { strict: true }),
   openai: chatProblems,
   "openai-responses": responsesProblems,
 };
@@ -175,22 +175,23 @@ describe("a growing conversation", () => {
 });
 
 it("a rule that is broken is seen", () => {
+  const strictProblems = (request: object) => checkAnthropicRequest(request, { strict: true });
   const user = { role: "user", content: [{ type: "text", text: "hi" }] };
   const call = { role: "assistant", content: [{ type: "tool_use", id: "a", name: "read", input: {} }] };
   const result = { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: [] }] };
-  expect(messagesProblems({ messages: [user, call, result] })).toEqual([]);
-  expect(messagesProblems({ messages: [user, call] })).not.toEqual([]);
-  expect(messagesProblems({ messages: [user, call, user] })).not.toEqual([]);
+  expect(strictProblems({ messages: [user, call, result] })).toEqual([]);
+  expect(strictProblems({ messages: [user, call] })).not.toEqual([]);
+  expect(strictProblems({ messages: [user, call, user] })).not.toEqual([]);
   expect(
-    messagesProblems({
+    strictProblems({
       messages: [user, call, { role: "user", content: [...user.content, ...result.content] }],
     }),
   ).not.toEqual([]);
-  expect(messagesProblems({ messages: [user, call, result, call, result] })).not.toEqual([]);
-  expect(messagesProblems({ messages: [call, result] })).not.toEqual([]);
-  expect(messagesProblems({ messages: [user, user] })).not.toEqual([]);
+  expect(strictProblems({ messages: [user, call, result, call, result] })).not.toEqual([]);
+  expect(strictProblems({ messages: [call, result] })).not.toEqual([]);
+  expect(strictProblems({ messages: [user, user] })).not.toEqual([]);
   expect(
-    messagesProblems({ messages: [{ role: "user", content: [{ type: "text", text: "\ud800" }] }] }),
+    strictProblems({ messages: [{ role: "user", content: [{ type: "text", text: "\ud800" }] }] }),
   ).not.toEqual([]);
 });
 

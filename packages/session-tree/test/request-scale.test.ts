@@ -7,12 +7,12 @@ import {
   isFailedAnswer,
   requestFormats,
 } from "@espalier/session-tree";
-import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
+import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
 import { describe, expect, it } from "vitest";
 import { contextOf, model } from "./request-histories.ts";
 
 const problemsOf = {
-  anthropic: messagesProblems,
+  anthropic: (request: unknown) => checkAnthropicRequest(request, { strict: true }),
   openai: chatProblems,
   "openai-responses": responsesProblems,
 };

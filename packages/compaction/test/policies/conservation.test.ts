@@ -10,7 +10,7 @@ import {
   message,
   SessionTree,
 } from "@espalier/session-tree";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { answer, calling, result, situationAt, user } from "./conversation.ts";

@@ -1,4 +1,5 @@
 export { type DrawnPart, type DrawOptions, drawTree, drawTreeLines } from "../tree/draw.ts";
+export { type CheckOptions, checkAnthropicRequest } from "./anthropic-rules.ts";
 export {
   type Expectation,
   header as testHeader,
@@ -8,9 +9,7 @@ export {
 } from "./conformance/store-under-test.ts";
 export { type Fault, type FaultPoint, faultStore } from "./fault-store.ts";
 export { type GrownTree, type GrowOptions, growEntries, growTree } from "./grow-tree.ts";
-export { messagesProblems } from "./messages-rules.ts";
 export { chatProblems, responsesProblems } from "./openai-rules.ts";
-export type { Json } from "./request-rules.ts";
 export { SLOW_TEXTS } from "./slow-texts.ts";
 export { storeConformance } from "./store-conformance.ts";
 export { type WrongField, type WrongFieldPlace, wrongFields } from "./wrong-fields.ts";

@@ -1,20 +1,14 @@
-/** What OpenAI refuses, written down as in messages-rules.ts. */
-import {
-  checkCall,
-  checkTools,
-  checkUnicode,
-  idOf,
-  isObject,
-  isReadable,
-  type Json,
-  MEDIA,
-  type Must,
-} from "./request-rules.ts";
+import { isRecord } from "../entry/message.ts";
+import { checkUnicode, isReadable, MEDIA_TYPES, type Must } from "./anthropic-rules.ts";
 
-/** Chat Completions of OpenAI: https://platform.openai.com/docs/api-reference/chat */
+/** A parsed request, of which nothing is known yet. */
+// biome-ignore lint/suspicious/noExplicitAny: a checker reads what it does not trust, and a test fails where it stumbles
+type Json = Record<string, any>;
+
+/** Rules of Chat Completions of OpenAI that a request breaks: https://platform.openai.com/docs/api-reference/chat */
 export function chatProblems(request: Json): string[] {
   const problems: string[] = [];
-  const must: Must = (holds, rule) => holds || problems.push(rule);
+  const must: Must = (holds, rule) => Boolean(holds || problems.push(rule));
   const messages: Json[] = request["messages"].slice(request["messages"][0]?.["role"] === "system" ? 1 : 0);
   const ids = new Set<string>();
   let owed: string[] = [];
@@ -42,9 +36,9 @@ export function chatProblems(request: Json): string[] {
       must(message["tool_calls"] === undefined || calls.length > 0, `${at}: tool_calls: an empty list`);
       for (const call of calls) {
         checkCall(call["id"], call["function"].name, 40, 64, `${at}`, must, ids);
-        must(isObject(JSON.parse(call["function"].arguments)), `${at}: arguments are the JSON of an object`);
+        must(isRecord(JSON.parse(call["function"].arguments)), `${at}: arguments are the JSON of an object`);
       }
-      owed = calls.map(idOf);
+      owed = calls.map(({ id }) => id);
     } else if (role === "user") {
       const parts: Json[] = typeof content === "string" ? [{ type: "text", text: content }] : content;
       must(parts.length > 0, `${at}: no parts`);
@@ -56,15 +50,15 @@ export function chatProblems(request: Json): string[] {
     previous = role;
   });
   must(owed.length === 0, "the last calls have no results");
-  checkTools(request["tools"], (tool) => tool["function"], "parameters", 64, must);
+  checkTools(request["tools"], (tool) => tool["function"], must);
   checkUnicode(request, must);
   return problems;
 }
 
-/** Responses of OpenAI: https://platform.openai.com/docs/api-reference/responses */
+/** Rules of Responses of OpenAI that a request breaks: https://platform.openai.com/docs/api-reference/responses */
 export function responsesProblems(request: Json): string[] {
   const problems: string[] = [];
-  const must: Must = (holds, rule) => holds || problems.push(rule);
+  const must: Must = (holds, rule) => Boolean(holds || problems.push(rule));
   const input: Json[] = request["input"];
   const ids = new Set<string>();
   const owed: string[] = [];
@@ -82,7 +76,7 @@ export function responsesProblems(request: Json): string[] {
       must(parts.length > 0 && parts.every(isPart), `${at}: empty output`);
     } else if (item["type"] === "function_call") {
       checkCall(item["call_id"], item["name"], 64, 64, `${at}`, must, ids);
-      must(isObject(JSON.parse(item["arguments"])), `${at}: arguments are the JSON of an object`);
+      must(isRecord(JSON.parse(item["arguments"])), `${at}: arguments are the JSON of an object`);
       owed.push(item["call_id"]);
     } else if (item["type"] === "reasoning") {
       must(
@@ -106,7 +100,7 @@ export function responsesProblems(request: Json): string[] {
     }
   });
   must(owed.length === 0, "No tool output found for function call");
-  checkTools(request["tools"], (tool) => tool, "parameters", 64, must);
+  checkTools(request["tools"], (tool) => tool, must);
   checkUnicode(request, must);
   return problems;
 }
@@ -119,5 +113,40 @@ function isPart(part: Json): boolean {
 
 function isDataUrl(url: string): boolean {
   const [, mediaType, data] = /^data:([^;]*);base64,(.*)$/.exec(url) ?? [];
-  return MEDIA.has(mediaType ?? "") && /^[A-Za-z0-9+/]+=*$/.test(data ?? "");
+  return MEDIA_TYPES.has(mediaType ?? "") && /^[A-Za-z0-9+/]+=*$/.test(data ?? "");
+}
+
+const ID = /^[a-zA-Z0-9_-]+$/;
+
+function checkCall(
+  id: string,
+  name: string,
+  idLength: number,
+  nameLength: number,
+  where: string,
+  must: Must,
+  ids: Set<string>,
+): void {
+  must(ID.test(id) && id.length <= idLength, `${where}: id should match pattern`);
+  must(ID.test(name) && name.length <= nameLength, `${where}: name should match pattern`);
+  must(!ids.has(id), `${where}: ids of calls must be unique`);
+  ids.add(id);
+}
+
+function checkTools(tools: Json[] | undefined, inner: (tool: Json) => Json, must: Must): void {
+  if (tools === undefined) return;
+  must(tools.length > 0, "tools: an empty list");
+  const names = tools.map((tool) => inner(tool)["name"]);
+  must(
+    names.every((name) => ID.test(name) && name.length <= 64),
+    "tools: name should match pattern",
+  );
+  must(new Set(names).size === names.length, "tools: tool names must be unique");
+  for (const tool of tools) {
+    const { parameters } = inner(tool);
+    must(
+      parameters?.type === "object" && isRecord(parameters.properties),
+      "tools: schema is not of an object",
+    );
+  }
 }

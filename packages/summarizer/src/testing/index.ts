@@ -1,6 +1,4 @@
-export type { ReceivedRequest } from "./check-anthropic-request.ts";
-export { type CheckOptions, checkAnthropicRequest } from "./check-anthropic-request.ts";
-export type { CountTokens, RequestBody } from "./messages-server.ts";
+export type { CountTokens, ReceivedRequest, RequestBody } from "./messages-server.ts";
 export {
   brokenReply,
   type ErrorReply,

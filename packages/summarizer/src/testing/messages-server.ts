@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
-import { problemsOf, type ReceivedRequest, readBody, receiveRequest } from "./check-anthropic-request.ts";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 
 /** What the server does. */
 export interface MessagesServerOptions {
@@ -20,6 +20,25 @@ export interface MessagesServerOptions {
   counts?: boolean;
   /** The largest body taken, in bytes: 64 MB; larger ones get 413. */
   largestBody?: number;
+}
+
+/** A request that the server received. */
+export interface ReceivedRequest {
+  /** Its number among requests of its kind, from 1. */
+  n: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The bytes of the body. */
+  raw: Buffer;
+  /** The body parsed; an empty object where it is no JSON object. */
+  body: Record<string, unknown>;
+  /** Rules of the API that it breaks, a sentence each. */
+  problems: string[];
+  /** Milliseconds (`performance.now`) when it was read. */
+  receivedAt: number;
+  /** Milliseconds when its answer ended, however it ended. */
+  answeredAt?: number;
+  /** Requests that were being answered when it came, itself included. */
+  inFlight: number;
 }
 
 /** A running server. */
@@ -86,9 +105,20 @@ class Answering {
     if (incoming.method !== "POST" || !isKnown) return sendError(response, errorReply(404, "Not found"));
     if (!this.#isAuthorized(incoming)) return sendError(response, errorReply(401, "invalid x-api-key"));
     if (!raw) return sendError(response, errorReply(413, "Request exceeds the maximum size"));
-    const request = receiveRequest(incoming, raw, isCount ? this.counted : this.requests);
-    request.problems = problemsOf(request, isCount);
-    request.inFlight = ++this.#inFlight;
+    const kind = isCount ? this.counted : this.requests;
+    const body = parseBody(raw);
+    // A request to count tokens names no output limit.
+    const checked = isCount ? { max_tokens: 1, ...body } : body;
+    const request: ReceivedRequest = {
+      n: kind.length + 1,
+      headers: incoming.headers,
+      raw,
+      body,
+      problems: checkAnthropicRequest(checked, { endsWithUser: !isCount }),
+      receivedAt: performance.now(),
+      inFlight: ++this.#inFlight,
+    };
+    kind.push(request);
     try {
       await this.#answer(request, response, isCount);
     } finally {
@@ -131,6 +161,27 @@ class Answering {
       output_tokens: Math.max(1, Math.ceil(JSON.stringify(reply.content).length / 4)),
       ...reply.usage,
     };
+  }
+}
+
+/** The bytes of a body; undefined where there are more than `largest`. */
+async function readBody(incoming: IncomingMessage, largest: number): Promise<Buffer | undefined> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of incoming as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes <= largest) chunks.push(chunk);
+  }
+  return bytes > largest ? undefined : Buffer.concat(chunks);
+}
+
+function parseBody(raw: Buffer): Record<string, unknown> {
+  try {
+    const body: unknown = JSON.parse(raw.toString("utf8"));
+    return typeof body === "object" && body !== null ? (body as Record<string, unknown>) : {};
+  } catch {
+    // What is no JSON has no fields; the check then names everything that is missing.
+    return {};
   }
 }
 

@@ -1,4 +1,4 @@
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { describe, expect, it } from "vitest";
 
 const call = (id: string) => ({ type: "tool_use", id, name: "read", input: { path: "a" } });
