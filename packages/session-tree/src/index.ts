@@ -229,8 +229,7 @@ export {
   graphemes,
   type TreeShape,
 } from "./tree/draw.ts";
-export type { LinesAgain } from "./tree/intake.ts";
-export { LineIntake } from "./tree/intake.ts";
+export { LineIntake, type LineSource } from "./tree/intake.ts";
 export {
   type Branch,
   branches,
@@ -247,7 +246,6 @@ export {
   sessionName,
   tipRows,
 } from "./tree/queries.ts";
-export type { WaitingRows } from "./tree/rows.ts";
 export { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./tree/rows.ts";
 export {
   ChildIndex,

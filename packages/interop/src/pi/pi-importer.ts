@@ -4,7 +4,7 @@ import {
   ID_LENGTH,
   isRecord,
   LineIntake,
-  type LinesAgain,
+  type LineSource,
   type LineUpgrade,
   lineUpgrade,
   parseHeader,
@@ -95,7 +95,7 @@ class PiDraft implements SessionDraft {
     try {
       const index = new ScratchIndex(area);
       const upgrade = lineUpgrade(this.#header, new ScratchUpgradeMemory(area));
-      const intake = new LineIntake(index, upgrade ? this.#linesAgain(upgrade) : view);
+      const intake = new LineIntake(index, upgrade ? this.#lineSource(upgrade) : view);
       let hasHeader = false;
       this.lines = 0;
       for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
@@ -130,7 +130,7 @@ class PiDraft implements SessionDraft {
    * Lines as they were taken. Those of version 1 that are asked for again brought their ids with them, and stayed as they
    * were; so did all that cannot be parsed.
    */
-  #linesAgain(upgrade: LineUpgrade): LinesAgain {
+  #lineSource(upgrade: LineUpgrade): LineSource {
     const { view } = this.source;
     return {
       read: (offset, length) => {

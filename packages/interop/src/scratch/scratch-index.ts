@@ -1,4 +1,4 @@
-import { type IdHash, type IdHashes, ROOT, type RowIndex, type WaitingRows } from "@espalier/session-tree";
+import type { IdHash, IdHashes, RowIndex } from "@espalier/session-tree";
 import { IdRows } from "./ids.ts";
 import type { ScratchArea, ScratchColumn } from "./space.ts";
 
@@ -94,16 +94,6 @@ export class ScratchIndex implements RowIndex {
     this.#parent.set(row, parent);
     this.#kind.set(row, kind);
     return row;
-  }
-
-  addPlain(rows: WaitingRows, from: number): number {
-    for (let at = from; at < rows.count; at++) {
-      const parent = rows.isRoot[at] ? ROOT : this.parentOfHash(rows.parents, at);
-      if (parent < 0 && !rows.isRoot[at]) return at;
-      if (this.rowOfHash(rows.ids, at) >= 0) return at;
-      this.add(-1, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
-    }
-    return rows.count;
   }
 
   expect(): void {

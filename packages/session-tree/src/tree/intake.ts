@@ -20,61 +20,9 @@ import {
 import { UsualLines } from "./compiled-scan.ts";
 import { ORPHAN, ROOT, type RowIndex, WaitingRows } from "./rows.ts";
 
-/** Takes a log into an index, and what it grows by. */
-export class TreeIntake {
-  readonly #index: RowIndex;
-  readonly #lines: LineIntake;
-  /** Where the next call goes on: behind the last line that has an end. */
-  #offset = 0;
-  #nextLine = 1;
-
-  constructor(index: RowIndex) {
-    this.#index = index;
-    this.#lines = new LineIntake(index, { read: () => NOTHING });
-  }
-
-  get header(): SessionHeader | undefined {
-    return this.#lines.header;
-  }
-
-  get issues(): readonly SessionIssue[] {
-    return this.#lines.issues;
-  }
-
-  /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
-  get lastRow(): number {
-    return this.#lines.lastRow;
-  }
-
-  /** Takes in what `view` has beyond what was taken before. */
-  takeIn(view: ByteView): void {
-    const lines = this.#lines;
-    let tail = -1;
-    let nextLine = this.#nextLine;
-    this.#index.expect(view.size);
-    const usual = new UsualLines(this.#index.hashSeed);
-    lines.resume(view, usual);
-    const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
-      if (terminated) nextLine = line + 1;
-      else tail = offset;
-      lines.take(block, start, end, offset, line, terminated);
-    };
-    try {
-      forEachLine(view, visit, { from: this.#offset, lineNumber: this.#nextLine, finder: usual });
-    } finally {
-      usual.release();
-    }
-    lines.settle();
-    this.#nextLine = nextLine;
-    this.#offset = tail < 0 ? view.size : tail;
-  }
-}
-
-const NOTHING = new Uint8Array();
-
 const encoder = new TextEncoder();
 
-/** Takes lines into an index, one by one in file order, and notes what is wrong with them. */
+/** Adds the lines of a log to an index, in file order, and notes what is wrong with them. */
 export class LineIntake {
   header: SessionHeader | undefined;
   /** The row of the last usable line: of the first copy, when that line repeats an earlier one. */
@@ -84,31 +32,48 @@ export class LineIntake {
   readonly #scan = new EntryScan();
   readonly #marks = new GlueMarks();
   readonly #waiting = new WaitingRows();
-  #lines: LinesAgain;
+  #lines: LineSource;
   #usual: UsualLines | undefined;
   /** The number of the line that is being taken. */
   #line = 1;
   /** Lines taken that are a header or an entry. */
   #usable = 0;
-  /** Where the header begins; -1 while there is none. */
+  /** Offset of the header; -1 while there is none. */
   #headerOffset = -1;
+  /** End of the last line that has an end, and the number of the line after it: the next {@link takeLog} starts there. */
+  #end = 0;
+  #nextLine = 1;
 
-  /** @param lines gives lines again that were taken */
-  constructor(index: RowIndex, lines: LinesAgain) {
+  /** @param lines reads taken lines again; {@link takeLog} brings its own */
+  constructor(index: RowIndex, lines: LineSource = { read: () => new Uint8Array() }) {
     this.#index = index;
     this.#lines = lines;
   }
 
-  /**
-   * Before the lines of a longer view of the log are taken, which `usual` finds.
-   * @internal
-   */
-  resume(view: LinesAgain, usual: UsualLines): void {
+  /** Adds everything in a log beyond what was added before. */
+  takeLog(view: ByteView): void {
+    let tail = -1;
+    let nextLine = this.#nextLine;
+    this.#index.expect(view.size);
+    const usual = new UsualLines(this.#index.hashSeed);
     this.#lines = view;
     this.#usual = usual;
     this.#waiting.count = 0;
     // A tail without an end is looked at again when the log has grown: it may be whole by now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
+    const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
+      if (terminated) nextLine = line + 1;
+      else tail = offset;
+      this.take(block, start, end, offset, line, terminated);
+    };
+    try {
+      forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: usual });
+    } finally {
+      usual.release();
+    }
+    this.settle();
+    this.#nextLine = nextLine;
+    this.#end = tail < 0 ? view.size : tail;
   }
 
   /** Takes the next line, given as `forEachLine` gives them. */
@@ -164,24 +129,22 @@ export class LineIntake {
     if (parentStart >= 0) this.#index.hashInto(rows.parents, at, block, parentStart, parentEnd);
   }
 
-  /** Adds the rows that were found fast; to be called before another is added. */
+  /** Adds the buffered rows; to be called before another row is added. */
   #addWaiting(): void {
     const rows = this.#waiting;
+    const index = this.#index;
+    index.prefetch?.(rows.ids, rows.count);
     for (let at = 0; at < rows.count; at++) {
-      const settled = this.#index.addPlain(rows, at);
-      if (settled > at) this.lastRow = this.#index.length - 1;
-      at = settled;
-      if (at < rows.count) this.#addWaitingRow(at);
+      const parent = rows.isRoot[at] ? ROOT : orOrphan(index.parentOfHash(rows.parents, at));
+      const older = index.rowOfHash(rows.ids, at);
+      if (older < 0 && parent !== ORPHAN)
+        this.lastRow = index.add(-1, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
+      else {
+        this.#line = rows.firstLine + at;
+        this.#add(older, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
+      }
     }
     rows.count = 0;
-  }
-
-  #addWaitingRow(at: number): void {
-    const rows = this.#waiting;
-    this.#line = rows.firstLine + at;
-    const parent = rows.isRoot[at] ? ROOT : orOrphan(this.#index.parentOfHash(rows.parents, at));
-    const older = this.#index.rowOfHash(rows.ids, at);
-    this.#add(older, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
   }
 
   #takeSlowly(bytes: Uint8Array, offset: number, terminated: boolean): void {
@@ -317,5 +280,5 @@ export class LineIntake {
 const isTail = ({ kind }: SessionIssue): boolean => kind === "torn-tail" || kind === "unterminated-tail";
 const orOrphan = (row: number): number => (row < 0 ? ORPHAN : row);
 
-/** Gives bytes of lines again that were taken, by offset and length as they were taken. */
-export type LinesAgain = Pick<ByteView, "read">;
+/** Reads bytes of lines again, by offset and length as they were taken. */
+export type LineSource = Pick<ByteView, "read">;

@@ -162,20 +162,8 @@ export class EntryIndex implements RowIndex {
     return row;
   }
 
-  /**
-   * Adds rows that wait, from the one at `from` on, as long as each has an id of its own and its parent above it.
-   * Returns how many of them are settled: where that is not all, the next one has to be looked at closely.
-   * @internal
-   */
-  addPlain(rows: WaitingRows, from: number): number {
-    if (from === 0) this.#ids.bringNear(rows.ids, rows.count);
-    for (let at = from; at < rows.count; at++) {
-      const parent = rows.isRoot[at] ? ROOT : this.parentOfHash(rows.parents, at);
-      if (parent < 0 && !rows.isRoot[at]) return at;
-      if (this.rowOfHash(rows.ids, at) >= 0) return at;
-      this.add(-1, parent, rows.kind[at]!, rows.offset[at]!, rows.length[at]!);
-    }
-    return rows.count;
+  prefetch(ids: IdHashes, count: number): void {
+    this.#ids.bringNear(ids, count);
   }
 
   /** Bytes held by the columns, for whoever measures. */
@@ -253,11 +241,8 @@ export interface RowIndex {
    * twice; returns its number. `older` is what that call gave.
    */
   add(older: number, parent: number, kind: number, offset: number, length: number): number;
-  /**
-   * Adds rows that wait, from the one at `from` on, as long as each has an id of its own and its parent above it.
-   * Returns how many of them are settled: where that is not all, the next one has to be looked at closely.
-   */
-  addPlain(rows: WaitingRows, from: number): number;
+  /** Loads the hash table's slots of ids that are looked up next into the processor's cache. */
+  prefetch?(ids: IdHashes, count: number): void;
   /** To be told before a log of so many bytes is read. */
   expect(logSize: number): void;
   /** To be told when it was read. */

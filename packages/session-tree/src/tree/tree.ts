@@ -3,7 +3,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import type { Entry, EntryKind, SessionHeader, SessionIssue } from "../entry/entry.ts";
 import { entryKinds, kindCode, kindOf, type OwnKinds } from "../entry/kinds.ts";
 import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } from "../entry/line.ts";
-import { TreeIntake } from "./intake.ts";
+import { LineIntake } from "./intake.ts";
 import { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./rows.ts";
 
 /** How many parsed entries are kept at hand at least, and up to twice as many; those read first go first. */
@@ -25,7 +25,7 @@ const HEAD_BYTES = 400;
 export class Tree {
   /** Where each entry is and how they hang together, in columns of numbers by row. */
   readonly index: RowIndex;
-  readonly #intake: TreeIntake;
+  readonly #intake: LineIntake;
   /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
   #bodies = new Map<number, Entry>();
   #olderBodies = new Map<number, Entry>();
@@ -40,10 +40,10 @@ export class Tree {
   /** @param index where the rows are kept, empty; default: in memory */
   constructor(view: ByteView, index: RowIndex = new EntryIndex()) {
     this.index = index;
-    this.#intake = new TreeIntake(index);
+    this.#intake = new LineIntake(index);
     this.#view = view;
     this.#reader = new NearReader(view);
-    this.#intake.takeIn(view);
+    this.#intake.takeLog(view);
   }
 
   /** Number of entries. */
@@ -75,7 +75,7 @@ export class Tree {
   takeIn(view: ByteView): number {
     const firstNew = this.length;
     // Should reading fail in between, the shorter view says that there is more to take in.
-    this.#intake.takeIn(view);
+    this.#intake.takeLog(view);
     this.#view = view;
     this.#reader = new NearReader(view);
     return firstNew;
