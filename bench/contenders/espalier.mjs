@@ -58,7 +58,7 @@ export const tasks = {
   async spans({ path }) {
     const session = await openToRead(path);
     const { tree } = session;
-    const spans = session.core.window.entries.map(({ id }) => {
+    const spans = session.window.entries.map(({ id }) => {
       const row = tree.row(id);
       return [tree.index.offset(row), tree.index.lineLength(row)];
     });
@@ -244,10 +244,10 @@ export const tasks = {
       const missing = length - session.context.messages.length;
       const pair = [entryOf(message), entryOf(answer)];
       if (missing > 0) await session.append(Array.from({ length: missing }, (_, at) => pair[at % 2]));
-      const before = (await session.core.log.load()).size;
+      const before = (await session.log.load()).size;
       const turns = 20;
       const ms = await medianTime(turns, turn);
-      curve.push({ x: length, ms, bytes: ((await session.core.log.load()).size - before) / turns });
+      curve.push({ x: length, ms, bytes: ((await session.log.load()).size - before) / turns });
     }
     await session.close();
     return { curve };

@@ -67,7 +67,7 @@ function judged(
     : { text, value, holds: test(value) };
 }
 
-const folder = new URL("../lines", import.meta.url);
+const folder = new URL("../lines/", import.meta.url);
 
 const ORDER = [
   "open",

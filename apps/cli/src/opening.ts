@@ -219,9 +219,9 @@ async function using<Result>(
 }
 
 /** How much of the log the context at its leaf took: the path, read backwards, and whether that led to the first line. */
-function readingTrace({ core, file }: Session): string {
-  const size = core.log.view?.size;
-  const { readFrom, complete } = core.window;
+function readingTrace({ log, window, file }: Session): string {
+  const size = log.view?.size;
+  const { readFrom, complete } = window;
   if (size === undefined || readFrom === undefined)
     return `The path of ${file} was given by its store, or by an index of the whole.`;
   const read = `${formatBytes(size - readFrom)} of ${formatBytes(size)}`;

@@ -190,7 +190,7 @@ describe("what it answers", () => {
       opened.push(session);
       if (opened.length > 1) return session;
       let asked = 0;
-      vi.spyOn(session.core, "refresh").mockImplementation(async () => {
+      vi.spyOn(session, "refresh").mockImplementation(async () => {
         await pause(40 * asked++);
         throw new Error("The file is another one.");
       });

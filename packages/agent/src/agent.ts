@@ -80,17 +80,17 @@ export class Agent {
     });
   }
 
-  /** Who answers the next request. */
+  /** The model that answers the next request. */
   get model(): Model {
     return this.#model;
   }
 
-  /** Whether a run is going on: what is said now is queued. */
+  /** True during a run: prompts are queued then. */
   get isRunning(): boolean {
     return this.#run !== undefined;
   }
 
-  /** What was said and waits for its turn, in order. */
+  /** Prompts that wait for their turn, in order. */
   get queued(): QueuedInput[] {
     return this.#queue.waiting;
   }
@@ -105,14 +105,14 @@ export class Agent {
     return windowOf(this.session, this.#model);
   }
 
-  /** Who writes summaries, for whoever navigates in the session or forks it. */
+  /** The summarizer, for navigation and forks of the session. */
   get summaries(): SummaryWriter {
     return writerOf(this.session, this.#model);
   }
 
-  /** How far the conversation has come, and which calls have no result: what a restart has to say before anything else. */
+  /** State of the conversation, and calls without a result: report it after a restart. */
   get state(): RunState & { openCalls: ToolCallBlock[] } {
-    return { ...runStateOf(this.session.core), openCalls: openCalls(this.session.context.messages) };
+    return { ...runStateOf(this.session), openCalls: openCalls(this.session.context.messages) };
   }
 
   /** Tells `listener` of everything from now on; returns the function that ends it. */

@@ -24,7 +24,7 @@ import { ABORTED, addPiece } from "./turn.ts";
 /** The model that answers where none is named. */
 export const DEFAULT_MODEL = DEFAULT_ANTHROPIC_MODEL;
 
-/** Which Claude, reached how. Everything may be left out where `ANTHROPIC_API_KEY` is set. */
+/** The Claude model, and access to it. All are optional where `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicModelOptions extends AnthropicAccess {
   /** Default {@link DEFAULT_MODEL}. */
   model?: string;
@@ -137,7 +137,7 @@ function pieceOf(delta: Anthropic.RawContentBlockDelta): Exclude<ModelEvent, { t
   return undefined;
 }
 
-/** What a provider said, with its status: what an overflow is recognised by. */
+/** Error text of a provider with its status, by which an overflow is recognised. */
 function wordsOf(error: unknown): string {
   const { status, message } = error as { status?: unknown; message?: unknown };
   const words = typeof message === "string" && message !== "" ? message : String(error);

@@ -12,10 +12,10 @@ import { withWindow } from "@espalier/summarizer";
 import type { Model } from "./model.ts";
 import { definitionOf, type RunToolsOptions, type Tool } from "./tool.ts";
 
-/** Who writes an agent's summaries. Absent: whom the session names. */
+/** The summarizer of an agent. Absent: the session's own. */
 export type SummaryWriter = Pick<CompactSessionOptions, "summarizer" | "fallback">;
 
-/** What compactions of an agent's session go by. */
+/** Limits for compactions of an agent's session. */
 export interface Limits extends SummaryWriter {
   settings: CompactionSettings;
   /** Tokens of system prompt and tools, as the policy counts. */
@@ -40,8 +40,8 @@ export function limitsOf(
 }
 
 /** Tokens that a model reads: what it says of itself, or less, where its provider said so in this session. */
-export const windowOf = ({ core }: Session, model: Model): number =>
-  windowInForce(model.contextWindow, core.window.entries, model);
+export const windowOf = ({ window }: Session, model: Model): number =>
+  windowInForce(model.contextWindow, window.entries, model);
 
 /** The model, where the session names nobody. Nobody named it for that: the extractive summarizer steps in when it fails. */
 export function writerOf(session: Session, model: Model): SummaryWriter {
@@ -54,7 +54,7 @@ export function writerOf(session: Session, model: Model): SummaryWriter {
   };
 }
 
-/** What a request that is too long is made of, in tokens. */
+/** Parts of a request that is too long, in tokens. */
 export function breakdownOf(session: Session, { settings, overheadTokens }: Limits) {
   const { messages } = session.context;
   const newest = messages.findLast(({ role }) => role === "user");
@@ -66,29 +66,29 @@ export function breakdownOf(session: Session, { settings, overheadTokens }: Limi
   };
 }
 
-/** What an {@link Agent} is made of. It closes nothing: the session stays its caller's. */
+/** Options of an {@link Agent}. It does not close the session, which its caller owns. */
 export interface AgentOptions {
   /** Everything is kept here; extensions, policies and settings are those it was opened with. */
   session: Session;
-  /** Who answers, until `setModel`. */
+  /** The model that answers, until `setModel`. */
   model: Model;
-  /** What the model can have done. Default: nothing. */
+  /** Tools that the model can call. Default: none. */
   tools?: readonly Tool[];
   /** The system prompt; a policy may add to it. Default: none. */
   system?: string;
   /** Asked before a tool that writes or runs something; default: such calls are refused. */
   approve?: RunToolsOptions["approve"];
-  /** How long to wait before a request that was too long is sent again, in milliseconds. Default 100. */
+  /** Milliseconds before a request that was too long is sent again. Default 100. */
   overflowRetryDelayMs?: number;
 }
 
-/** What one run is allowed. */
+/** Limits of one run. */
 export interface RunOptions {
-  /** How often the model may ask for tools before it answers. Default 50. */
+  /** Most rounds of tool calls before an answer. Default 50. */
   maxIterations?: number;
 }
 
-/** What a run tells whoever listens, in the order in which it happens. */
+/** Events of a run, in order. */
 export type AgentEvent =
   | { type: "agent_start" }
   /** An entry of the run is in the log: prompts, marks, answers, results, edits. */
@@ -103,7 +103,7 @@ export type AgentEvent =
   /** A call begins, and ends with its result, which a refused or failed one has too. */
   | { type: "tool_start"; call: ToolCallBlock }
   | { type: "tool_end"; call: ToolCallBlock; result: ToolResultMessage }
-  /** What was said during a run waits for its turn, with `waiting` texts in all. */
+  /** A prompt during a run waits for its turn, with `waiting` texts in all. */
   | { type: "queued"; text: string; waiting: number }
   /** Results were moved to files, to be read there. */
   | { type: "offload_done"; offloadedCount: number; freedTokens: number }
@@ -115,7 +115,7 @@ export type AgentEvent =
   | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
   /** The history is as it was. */
   | { type: "compact_failed"; message: string }
-  /** What the model reads is another list now, after a compaction: whoever draws one of its own draws it anew. */
+  /** A compaction replaced the list that the model reads: a listener that shows a copy has to rebuild it. */
   | { type: "messages_replaced"; messages: readonly ContextMessage[] }
   /** A request that was too long goes out again, shorter, after so many milliseconds. */
   | { type: "retry"; afterMs: number }

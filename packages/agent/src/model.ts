@@ -1,7 +1,7 @@
 import type { AssistantMessage, RequestFormat } from "@espalier/session-tree";
 import type { Summarizer } from "@espalier/summarizer";
 
-/** What a model says while it answers. The last event is always `answer`. */
+/** Events of an answer. The last one is always `answer`. */
 export type ModelEvent =
   /** A piece of the answer; so is the next of its thinking. */
   | { type: "text"; text: string }
@@ -9,7 +9,7 @@ export type ModelEvent =
   /** The whole answer. One that failed or was aborted says so in `stopReason` and holds what there was of it. */
   | { type: "answer"; message: AssistantMessage };
 
-/** What one request is allowed. */
+/** Limits of one request. */
 export interface StreamOptions {
   /** An abort ends the answer: what there was of it comes as `answer`, with the stop reason `aborted`. */
   signal: AbortSignal;

@@ -7,16 +7,14 @@ import {
   type Entry,
   isCustom,
   isFailedAnswer,
-  isOnPath,
   leaf,
   message,
   type NewEntry,
-  type SessionTree,
   type ToolCallBlock,
   toolCalls,
 } from "@espalier/session-tree";
 
-/** What a run writes: each entry under the one before, whatever others append between. */
+/** Entries of a run, each under the one before, whatever others append between. */
 export class RunLog {
   readonly #session: Session;
   readonly #tell: (entry: Entry) => void;
@@ -38,20 +36,26 @@ export class RunLog {
   }
 
   /**
-   * Where somebody went elsewhere meanwhile, the entries go to where the run was, and nobody is dragged back there.
+   * Appends at the place of the run. Where the leaf moved away meanwhile, it stays there.
    * @throws EspalierError `moved` in that case, when the entries are in the log; EspalierError
    */
   async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
     const [first, ...rest] = drafts;
     if (!first) return [];
-    const { core } = this.#session;
+    const session = this.#session;
     const place = this.#place;
-    if (place && isOutOfSight(core, place)) await core.load();
-    const isHere = !place || isOnLeafPath(core, place);
-    const { leafId } = core;
-    const stay = leaf.of({ parentId: leafId, targetId: leafId });
-    const entries = isHere ? drafts : [{ ...first, parentId: place ?? null }, ...rest, stay];
-    const appended = await this.#session.append(entries, durability ? { durability } : {});
+    let isHere = true;
+    const drafted = () => {
+      const { leafId } = session;
+      isHere = !place || session.isOnPath(place);
+      if (isHere) return drafts;
+      return [
+        { ...first, parentId: place ?? null },
+        ...rest,
+        leaf.of({ parentId: leafId, targetId: leafId }),
+      ];
+    };
+    const appended = await session.append(drafted, durability ? { durability } : {});
     for (const entry of appended) this.#tell(entry);
     if (!isHere) {
       const message =
@@ -74,24 +78,13 @@ export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] 
   return [];
 }
 
-/** Whether the last word of a conversation is an answer, or nobody said anything: then there is nothing to ask. */
+/** Returns whether the conversation ends in an answer, or is empty: then there is nothing to send. */
 export function isAnswered(messages: readonly ContextMessage[]): boolean {
   const last = messages.findLast((message) => SPEAKING.has(message.role) && !isFailedAnswer(message));
   return last === undefined || last.role === "assistant";
 }
 
 const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"]);
-
-/** Whether only the whole tree can tell if an entry is on the leaf's path: a compaction may have hidden it. */
-function isOutOfSight({ window }: SessionTree, id: string): boolean {
-  return !window.complete && !window.entries.some((entry) => entry.id === id);
-}
-
-/** Whether an entry is on the leaf's path. Throws `not-loaded` where it {@link isOutOfSight} of a log that lies elsewhere. */
-function isOnLeafPath(core: SessionTree, id: string): boolean {
-  if (!isOutOfSight(core, id)) return core.window.entries.some((entry) => entry.id === id);
-  return core.leafId !== null && isOnPath(core.tree, core.tree.row(id), core.tree.row(core.leafId));
-}
 
 /** The `customType` of input that waits for its turn. */
 export const QUEUED = "espalier.queued";
@@ -109,7 +102,7 @@ export interface QueuedInput {
  */
 export class InputQueue {
   readonly #session: Session;
-  /** What was said here and was not delivered: a compaction may hide it from what is read of the path. */
+  /** Input of this process that is not delivered: a compaction may hide it from the window. */
   readonly #said = new Set<Entry>();
   #adding = 0;
   #added: Promise<unknown> = Promise.resolve();
@@ -118,21 +111,23 @@ export class InputQueue {
     this.#session = session;
   }
 
-  /** What waits on the leaf's path. */
+  /** Input that waits on the leaf's path. */
   get waiting(): QueuedInput[] {
-    const { id, core } = this.#session;
-    const hidden = [...this.#said].filter((entry) => isOutOfSight(core, entry.id) && this.#isOnPath(entry));
-    return [...hidden, ...core.window.entries]
+    const { id, log } = this.#session;
+    const { entries } = this.#session.window;
+    const isHidden = ({ id }: Entry) =>
+      !entries.some((entry) => entry.id === id) && (!log.view || this.#session.isOnPath(id));
+    return [...[...this.#said].filter(isHidden), ...entries]
       .flatMap((entry) => queuedInput(entry, id) ?? [])
       .filter(({ entryId }) => !this.#isDelivered(entryId));
   }
 
-  /** Whether something is on its way to the log. */
+  /** True while an input is being written. */
   get isAdding(): boolean {
     return this.#adding > 0;
   }
 
-  /** Whether nothing waits and nothing is on its way to the log. */
+  /** True where nothing waits and nothing is being written. */
   get isEmpty(): boolean {
     return !this.isAdding && this.waiting.length === 0;
   }
@@ -155,11 +150,10 @@ export class InputQueue {
    */
   async settled(): Promise<void> {
     await this.#added;
-    const { core } = this.#session;
-    if (!core.log.view && this.waiting.length > 0) await core.load();
+    if (!this.#session.log.view && this.waiting.length > 0) await this.#session.load();
   }
 
-  /** What waits, as messages to append: their ids make sure that each counts once. */
+  /** Waiting input as messages to append: their ids make sure that each counts once. */
   toDeliver(): NewEntry[] {
     return this.waiting.map(({ entryId, text }) =>
       message.of({ id: entryId, message: { role: "user", content: text, timestamp: Date.now() } }),
@@ -173,15 +167,11 @@ export class InputQueue {
       if (ids.has(queuedInput(entry, this.#session.id)?.entryId ?? "")) this.#said.delete(entry);
   }
 
-  /** Whoever leaves a path has the whole tree within reach. */
-  #isOnPath({ id }: Entry): boolean {
-    const { core } = this.#session;
-    return !core.log.view || isOnLeafPath(core, id);
-  }
-
   #isDelivered(entryId: string): boolean {
-    const { core } = this.#session;
-    return core.log.view ? core.tree.has(entryId) : core.window.entries.some(({ id }) => id === entryId);
+    const session = this.#session;
+    return session.log.view
+      ? session.tree.has(entryId)
+      : session.window.entries.some(({ id }) => id === entryId);
   }
 }
 

@@ -11,9 +11,9 @@ import {
 } from "@espalier/session-tree";
 import { type FileTool, isSummaryError } from "@espalier/summarizer";
 
-/** What a tool gives back. */
+/** Result of a tool. */
 export interface ToolOutput {
-  /** What the model reads. */
+  /** Content for the model. */
   content: (TextBlock | ImageBlock)[];
   /** True: the model is told that it failed. Default false. */
   isError?: boolean;
@@ -21,7 +21,7 @@ export interface ToolOutput {
   details?: unknown;
 }
 
-/** What a tool is given besides its arguments. */
+/** Context of a tool call, besides its arguments. */
 export interface ToolContext {
   /** The folder the agent works in. */
   cwd: string;
@@ -31,7 +31,7 @@ export interface ToolContext {
 
 /** Something a model can have done. */
 export interface Tool extends ToolDefinition {
-  /** What the tool declares about files; see `FileTool`. */
+  /** Files that a call reads or writes; see `FileTool`. */
   files?: FileTool["files"];
   /** True for tools that write or run something: the user is asked before each call. */
   asksFirst?: boolean;
@@ -45,12 +45,12 @@ export const textOutput = (text: string, isError = false): ToolOutput => ({
   ...(isError ? { isError } : {}),
 });
 
-/** What a model is told of a tool. */
+/** Definition of a tool, for the model. */
 export function definitionOf({ name, description, parameters }: Tool): ToolDefinition {
   return { name, ...(description ? { description } : {}), ...(parameters ? { parameters } : {}) };
 }
 
-/** What a call is run with. */
+/** Options of a tool call. */
 export interface RunToolsOptions extends ToolContext {
   /** Those the model was told of; a call to any other is answered with their names. */
   tools: readonly Tool[];
@@ -58,13 +58,13 @@ export interface RunToolsOptions extends ToolContext {
   approve?: (call: ToolCallBlock) => Promise<boolean>;
 }
 
-/** What a call is answered with that was running when it was aborted, or when its process ended. */
+/** Result of a call that was running when it was aborted, or when its process ended. */
 export const INTERRUPTED = "The call was interrupted: its result was never recorded. It was not run again.";
 
-/** What a call is answered with whose turn was ended before it ran. */
+/** Result of a call whose turn ended before it ran. */
 export const NOT_RUN = "The call was not run: the user ended the turn before it.";
 
-/** What a call is answered with that stands at the end of an answer which reached its limit: it may be half a call. */
+/** Result of a call in an answer that reached its limit: it may be half a call. */
 export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
 
 /** Runs one call. Whatever happens becomes a result: a call never stays without one. */
@@ -95,7 +95,7 @@ export function refusedResults(calls: readonly ToolCallBlock[], why: string): Ne
   return calls.map((call) => message.of({ message: refused(call, why) }));
 }
 
-/** What an answer asks for; nothing where it failed. */
+/** Calls of an answer; none where it failed. */
 export const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
   answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
 
@@ -137,7 +137,7 @@ export function untilAborted<Result>(
   });
 }
 
-/** Whether an error says no more than that the signal came. */
+/** Returns whether an error is only the abort of the signal. */
 export function isAbort(error: unknown, signal: AbortSignal): boolean {
   const isTold = isSummaryError(error) && error.code === "aborted";
   return signal.aborted && (error === signal.reason || isTold);

@@ -20,7 +20,7 @@ import type { Model, ModelEvent } from "./model.ts";
 import type { RunLog } from "./run-log.ts";
 import { CUT_OFF, callsOf, definitionOf, refusedResults, runTool, untilAborted } from "./tool.ts";
 
-/** What a turn works with. Model, limits and size may be others from one moment to the next. */
+/** Environment of a turn. Model, limits and size may change during it. */
 export interface TurnStage {
   readonly options: AgentOptions;
   readonly log: RunLog;
@@ -31,7 +31,7 @@ export interface TurnStage {
   contextTokens(): number;
 }
 
-/** What came of a turn: tools gave their results, the request was too long and is to be sent once more, or it is done. */
+/** Result of a turn: tools gave results, the request was too long and is sent again, or it is done. */
 interface Turn {
   answer: AssistantMessage;
   /** Results of its calls. */
@@ -127,7 +127,7 @@ async function turnRequest(
   return { request, context };
 }
 
-/** What follows an answer. */
+/** Action that follows an answer. */
 export type AfterAnswer = "nothing" | "overflow" | "threshold";
 
 /**
@@ -150,7 +150,7 @@ export function afterAnswer(
   return shouldCompact(contextTokens, settings.contextWindow, settings) ? "threshold" : "nothing";
 }
 
-/** Whether an answer came to its end. One that did stands, however long its request was. */
+/** Returns whether an answer is whole. A whole one is kept, however long its request was. */
 const isWhole = ({ stopReason }: AssistantMessage): boolean =>
   stopReason === "stop" || stopReason === "toolUse";
 
@@ -175,13 +175,13 @@ async function compactAfter(
     return undefined;
   } catch (error) {
     if (!(error instanceof Error) || isLogError(error)) throw error;
-    session.log.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
+    session.logger.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
     return error.message;
   }
 }
 
 /**
- * What makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is
+ * Makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is
  * compacted. Once: after `overflows` in a row there is nothing left that could help.
  *
  * @throws EspalierError `auto-off` when nothing may compact by itself; `overflow` when nothing can shrink
@@ -205,7 +205,7 @@ async function recoverFromOverflow(
   if (!result.eligible) throw stillTooLong(failed.answer, breakdownOf(session, limits));
 }
 
-/** How long a model may take to end by itself after an abort, in milliseconds: it knows best what it was billed. */
+/** Milliseconds for a model to end by itself after an abort: it knows best what it was billed. */
 const GRACE_MS = 300;
 
 /**
@@ -247,7 +247,7 @@ async function streamAnswer(
   }
 }
 
-/** What an aborted answer says of itself. */
+/** Error message of an aborted answer. */
 export const ABORTED = "The answer was aborted.";
 
 /**

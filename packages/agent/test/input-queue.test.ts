@@ -151,7 +151,7 @@ test("what is said during a run is delivered in a session that lies elsewhere to
   const agent = createAgent({ session, model });
   const run = agent.run("What grows here?");
   await until(isAsked);
-  expect(session.core.log.view).toBe(undefined);
+  expect(session.log.view).toBe(undefined);
   await agent.run("And there?");
   expect(agent.queued).toHaveLength(1);
   release();

@@ -11,7 +11,7 @@ import {
   textReply,
   toolReply,
 } from "@espalier/summarizer/testing";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { entriesOf, quiet, server, stage, textsOf, until, workingFolder } from "./stage.ts";
 
 /** An abort takes milliseconds, and so does other work on the machine: to have shown it once is enough. */
@@ -262,7 +262,7 @@ test("what an append could not deliver still waits, also for the process that op
   await agent.run("Second?");
   agent.abort();
   await run;
-  session.core.prepareWith(() => Promise.reject(new EspalierError("write-failed", "The disk is full.")));
+  vi.spyOn(session.log, "append").mockRejectedValue(new EspalierError("write-failed", "The disk is full."));
   await expect(agent.run("Third?")).rejects.toThrow("The disk is full.");
   expect(agent.queued.length).toBe(1);
   await session.close();
@@ -327,7 +327,7 @@ test("a compaction that keeps nothing leaves the run where it is", async () => {
   // Whoever really goes elsewhere is told so all the same.
   const run = agent.run("And there?");
   await until(() => requests.length === 2);
-  await session.core.moveTo(null);
+  await session.moveTo(null);
   release();
   await expect(run).rejects.toMatchObject({ code: "moved" });
 });

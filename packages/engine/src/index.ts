@@ -26,17 +26,15 @@ export {
   type ProgramResult,
   type StateOptions,
 } from "./extensions/extension.ts";
-export type { ExtensionOptions } from "./extensions/load.ts";
+export type { ExtensionMembers, ExtensionOptions } from "./extensions/load.ts";
 export type {
   ContextUsage,
   DialogOptions,
-  ExtensionActs,
   ExtensionAnswer,
   ExtensionCommand,
   ExtensionCommandContext,
   ExtensionContext,
   ExtensionDialogs,
-  ExtensionMembers,
   ExtensionModel,
   ExtensionModels,
   ExtensionUi,
@@ -123,7 +121,7 @@ export {
   sentEntry,
 } from "./session/replay.ts";
 export { Session } from "./session/session.ts";
-export type { ActOptions, EngineHost, SessionOptions, SessionState } from "./session/state.ts";
+export type { ActOptions, EngineHost, SessionOptions } from "./session/state.ts";
 export {
   agentEnd,
   agentSettled,

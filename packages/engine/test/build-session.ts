@@ -80,8 +80,8 @@ export async function plant({ turns = 4, ...options }: PlantOptions = {}): Promi
 export const plantWith = (...extensions: Extension[]): Promise<Planted> => plant({ extensions });
 
 /** The bytes of a session's log. */
-export function bytesOf({ core }: Session): Buffer {
-  const view = core.log.view!;
+export function bytesOf({ log }: Session): Buffer {
+  const view = log.view!;
   return Buffer.from(view.read(0, view.size));
 }
 

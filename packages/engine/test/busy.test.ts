@@ -138,7 +138,7 @@ test("a label is appended beside whoever writes", async () => {
   const beside = await openSession({ file }, { home, lease: false });
   await beside.label(first.leafId!, "here");
   await beside.close();
-  await first.core.refresh();
+  await first.refresh();
   expect(first.getLabel(first.leafId!)).toBe("here");
   await first.close();
 });

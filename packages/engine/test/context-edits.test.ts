@@ -12,7 +12,7 @@ test("one append takes what is too large out of the context, and nothing out of 
   ]);
   const requestOf = () => JSON.stringify(buildRequest(session.context, { format: anthropicFormat }));
   expect(requestOf().length).toBeGreaterThan(4_000_000);
-  const view = await session.core.log.load();
+  const view = await session.log.load();
   const before = view.read(0, view.size);
   const full = session.context.tokens;
 
@@ -20,7 +20,7 @@ test("one append takes what is too large out of the context, and nothing out of 
   expect(requestOf()).not.toContain(data);
   expect(session.context.tokens).toBeLessThan(full);
   await session.appendMessages([{ role: "assistant", content: "I see none." }]);
-  const after = await session.core.log.load();
+  const after = await session.log.load();
   expect(Buffer.from(after.read(0, view.size)).equals(Buffer.from(before))).toBe(true);
 
   const fork = await session.fork(session.leafId!);
@@ -29,7 +29,7 @@ test("one append takes what is too large out of the context, and nothing out of 
   for (const ref of [session.file, fork.file]) {
     const again = await openSession({ file: ref }, { store, mode: "read" });
     expect(again.context.messages).toEqual(context);
-    expect(again.core.contextAt(picture!.id).tokens).toBe(full);
+    expect(again.contextAt(picture!.id).tokens).toBe(full);
     await again.close();
   }
 });

@@ -26,7 +26,7 @@ test("what was never sent, what was sent without an answer, and what is answered
   const session = await createSession({ home });
   const reopened = async () => {
     const again = await openSession({ file: session.file }, { home, mode: "read" });
-    const state = runStateOf(again.core);
+    const state = runStateOf(again);
     await again.close();
     return state;
   };
@@ -68,7 +68,7 @@ test("a process killed at the moment of sending leaves a session that says so", 
   const file = said.toString().trim();
   const session = await openSession({ file }, { home });
   expect(session.context.messages).toMatchObject([{ role: "user", content: "What grows here?" }]);
-  expect(runStateOf(session.core)).toMatchObject({ state: "outcome-unknown", model: "gardener-1" });
+  expect(runStateOf(session)).toMatchObject({ state: "outcome-unknown", model: "gardener-1" });
   expect(session.getEntry(session.leafId!)).toMatchObject({ customType: SENT });
   await session.close();
 });
@@ -80,11 +80,11 @@ test("a session whose file was removed is put back, and one that was replaced is
   rmSync(session.file);
   await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "removed" });
   expect(existsSync(session.file)).toBe(false);
-  expect(await rescueSession(session.core.log)).toBe(session.file);
+  expect(await rescueSession(session.log)).toBe(session.file);
   expect(readFileSync(session.file).equals(content)).toBe(true);
   await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "changed" });
   writeFileSync(session.file, "somebody else's\n");
-  const beside = await rescueSession(session.core.log);
+  const beside = await rescueSession(session.log);
   expect(beside).toMatch(/\.recovered-.*\.jsonl$/);
   expect(readFileSync(beside).equals(content)).toBe(true);
   expect(statSync(beside).mode & 0o777).toBe(0o600);
@@ -100,7 +100,7 @@ test("a session whose file was emptied is refused, and nothing is written into w
   await session.appendMessages(question as never);
   truncateSync(session.file, 0);
   await expect(session.appendMessages(question as never)).rejects.toMatchObject({ code: "shrunk" });
-  await expect(rescueSession(session.core.log)).rejects.toMatchObject({ code: "shrunk" });
+  await expect(rescueSession(session.log)).rejects.toMatchObject({ code: "shrunk" });
   expect(statSync(session.file).size).toBe(0);
   await session.close();
 });

@@ -76,12 +76,12 @@ test("the run of a sub-agent is a session of its own: its length is not its pare
   const [call] = await parent.appendMessages([{ role: "user", content: "Have somebody count the pears." }]);
   const link = { sessionId: parent.id, entryId: call!.id, kind: "subagent" } as const;
   const child = await createSession({ home, cwd: folder, parent: link });
-  const before = parent.core.log.view!.size;
+  const before = parent.log.view!.size;
   for (let tree = 1; tree <= 50; tree++)
     await child.appendMessages([{ role: "user", content: `Tree ${tree} has ${"pears ".repeat(100)}` }]);
   await child.close();
-  await parent.core.refresh();
-  expect(parent.core.log.view!.size).toBe(before);
+  await parent.refresh();
+  expect(parent.log.view!.size).toBe(before);
   await parent.close();
   expect(await listed(home)).toEqual([parent.id]);
   expect(await listed(home, { parent: parent.id })).toEqual([child.id]);

@@ -131,8 +131,8 @@ async function readAll(session: Session, store: SessionStore): Promise<void> {
   getHistoryContext(session);
   slidingWindowState(session);
   lastAct(session.tree, session.leafId);
-  runStateOf(session.core);
-  await diagnose(session.core.log);
+  runStateOf(session);
+  await diagnose(session.log);
   for await (const hit of searchSessions("e", { store })) expect(hit.file).toBe(session.file);
 }
 

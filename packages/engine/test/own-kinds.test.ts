@@ -76,8 +76,8 @@ test("an append is refused for what the kind finds wrong, and as durable as it s
   });
   expect(readFileSync(session.file, "utf8")).toBe(before);
   let flushes = 0;
-  const flush = session.core.log.flush.bind(session.core.log);
-  session.core.log.flush = async () => {
+  const flush = session.log.flush.bind(session.log);
+  session.log.flush = async () => {
     flushes++;
     await flush();
   };

@@ -53,7 +53,7 @@ beforeAll(async () => {
 
 test("at the end of a long session a compaction is planned and made of the end alone, once there is one in front", async () => {
   const session = await openSession({ file }, { home: folder, compaction: { keepRecentTokens: 1_000 } });
-  const whole = vi.spyOn(session.core, "tree", "get");
+  const whole = vi.spyOn(session, "tree", "get");
   await session.appendMessages([...turn("1", { size: 500 }), ...turn("2", { size: 500 })]);
   const plan = session.planCompaction();
   if (!plan.eligible) throw new Error(plan.reason);

@@ -284,7 +284,7 @@ test("what throws while it is read is refused by a code, and the session goes on
         message: expect.stringMatching(/cannot be read: .*; give it plain/),
       };
       await expect(session.append(draft)).rejects.toMatchObject(told);
-      await expect(session.core.append(draft)).rejects.toMatchObject(told);
+      await expect(session.append(draft)).rejects.toMatchObject(told);
     }
     for (const message of [
       throwing("role", thrown),

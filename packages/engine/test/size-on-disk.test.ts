@@ -13,7 +13,7 @@ test("five hundred compactions of a session with a hundred pictures repeat none 
     compaction: { keepRecentTokens: 2_500, autoCompact: false },
     summarizer: scriptedSummarizer((request) => soundAnswer(request)),
   });
-  const size = () => session.core.log.view!.size;
+  const size = () => session.log.view!.size;
   const data = Buffer.alloc(3_000, "picture").toString("base64");
   let said = 0;
   let summarised = 0;

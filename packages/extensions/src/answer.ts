@@ -7,7 +7,7 @@ import {
   type Registration,
 } from "./hook.ts";
 
-/** What one answer to a decide hook turned out to be. */
+/** Judgement of one answer to a decide hook. */
 type JudgedAnswer =
   | { readonly kind: "cancel"; readonly reason: string | null }
   | { readonly kind: "refused"; readonly reason: string; readonly error?: unknown }
@@ -89,13 +89,13 @@ export type ReportKind =
 /** Something the user of extensions should hear about. Nothing is printed here; the host's `onReport` gets it. */
 export interface ExtensionReport {
   readonly kind: ReportKind;
-  /** Whom it is about; for a conflict first the one whose answer stands. */
+  /** Extensions it is about; for a conflict first the one whose answer is used. */
   readonly owners: readonly string[];
   /** The name the handler was registered under; null where it is about loading. */
   readonly hook: string | null;
   /** One sentence or two, for people. */
   readonly message: string;
-  /** What was thrown, where something was. */
+  /** The thrown value, where there was one. */
   readonly error?: unknown;
 }
 

@@ -1,18 +1,18 @@
 import type { Draft } from "immer";
 
-/** What every hook value has, whatever its mode. */
+/** Members of every hook, whatever its mode. */
 export interface Hook<Payload = unknown, Answer = unknown> {
-  /** How answers are put together: told only, one value handed on, asked and merged, or another name for one of these. */
+  /** Combination of answers: none, one value handed on, merged, or another name for one of these. */
   readonly mode: "notify" | "transform" | "decide" | "alias";
-  /** What handlers write in `api.on(name, …)` and read in `event.type`. */
+  /** Name in `api.on(name, …)` and in `event.type`. */
   readonly name: string;
-  /** How long one handler may take, in milliseconds. */
+  /** Time limit of one handler, in milliseconds. */
   readonly timeoutMs: number;
   /** For the type checker alone; never set. */
   readonly types?: { readonly payload: Payload; readonly answer: Answer };
 }
 
-/** What every hook may be told when it is made. */
+/** Options of every hook. */
 export interface HookOptions {
   /** Default `HANDLER_LIMIT_MS`; `LONG_HANDLER_LIMIT_MS` where handlers may ask a model. */
   timeoutMs?: number;
@@ -45,17 +45,17 @@ export function notifyHook<Payload extends object>(
  */
 export interface TransformHook<Value = unknown, Field extends string = string> extends Hook<Value> {
   readonly mode: "transform";
-  /** Where handlers find the value in the event, such as `messages`. */
+  /** Field of the value in the event, such as `messages`. */
   readonly field: Field;
-  /** Why a changed value cannot stand, as a sentence; undefined if it can. */
+  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. */
   validate?(value: Value): string | undefined;
 }
 
-/** What a transform hook is made of. */
+/** Options of a transform hook. */
 export interface TransformHookOptions<Value, Field extends string> extends HookOptions {
-  /** Where handlers find the value in the event; anything but `type`. */
+  /** Field of the value in the event; any name but `type`. */
   field: Field;
-  /** Why a changed value cannot stand, as a sentence; undefined if it can. Default: every value stands. */
+  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
   validate?: (value: Value) => string | undefined;
 }
 
@@ -72,7 +72,7 @@ export function transformHook<Value, Field extends string>(
   return { mode: "transform", name, timeoutMs, field, ...(validate && { validate }) };
 }
 
-/** How the answers of several handlers become one, field by field. */
+/** Merge rules for the answers of several handlers, field by field. */
 export type MergeRules<Answer> = {
   readonly [Field in keyof Answer]-?: NonNullable<Answer[Field]> extends string
     ? Extract<MergeRule, "one" | "join">
@@ -81,11 +81,11 @@ export type MergeRules<Answer> = {
       : "one";
 };
 
-/** What every handler of a decide hook may say besides the hook's own fields. */
+/** Fields of every answer to a decide hook, besides the hook's own. */
 export interface Cancellation {
   /** True: what was about to happen does not. One handler is enough. */
   cancel?: boolean;
-  /** Why, for whoever asked for it. */
+  /** The reason, for the caller. */
   reason?: string;
 }
 
@@ -93,17 +93,17 @@ export interface Cancellation {
 export interface DecideHook<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "decide";
-  /** How each field is merged where several handlers give it. */
+  /** Merge rule of each field that several handlers give. */
   readonly fields: MergeRules<Answer>;
-  /** Why this one answer cannot stand, as a sentence; undefined if it can. Not asked about a cancellation. */
+  /** Returns the reason to refuse this one answer, as a sentence; undefined to accept it. Not called for a cancellation. */
   validate?(answer: Partial<Answer>, payload: Readonly<Payload>): string | undefined;
 }
 
-/** What a decide hook is made of. */
+/** Options of a decide hook. */
 export interface DecideHookOptions<Payload, Answer> extends HookOptions {
-  /** How each field of the answer is merged where several handlers give it: `one`, `any` or `join`. */
+  /** Merge rule of each field that several handlers give: `one`, `any` or `join`. */
   fields: MergeRules<Answer>;
-  /** Why an answer cannot stand, as a sentence; undefined if it can. Default: every answer stands. */
+  /** Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. */
   validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
 }
 
@@ -133,7 +133,7 @@ export interface HookAlias<Payload extends object = object, Answer extends objec
   readonly mode: "alias";
   /** The name of the hook it stands for. */
   readonly of: string;
-  /** Whether this event is for listeners of this name. */
+  /** Returns whether this event is for listeners of this name. */
   when(payload: object): boolean;
   /** The event in the shape that this name promises. */
   map(payload: object): object;
@@ -141,7 +141,7 @@ export interface HookAlias<Payload extends object = object, Answer extends objec
   mapAnswer(answer: object): object;
 }
 
-/** What another name for a hook is made of: without functions, the same events and answers under a second name. */
+/** Options of an alias: without functions, the same events and answers under a second name. */
 export interface HookAliasOptions<
   Source extends object,
   SourceAnswer extends object,
@@ -150,7 +150,7 @@ export interface HookAliasOptions<
 > {
   /** The hook it stands for. */
   of: NotifyHook<Source> | DecideHook<Source, SourceAnswer>;
-  /** Which of the hook's events the name is for; default all. Pure. */
+  /** Selects the hook's events for this name; default all. Pure. */
   when?: (payload: Readonly<Source>) => boolean;
   /** The payload in the shape that handlers of this name expect; default as it is. Pure. */
   map?: (payload: Readonly<Source>) => Payload;
@@ -180,30 +180,8 @@ export function hookAlias<
   };
 }
 
-export function isHookAlias(hook: Hook): hook is HookAlias {
-  return hook.mode === "alias";
-}
-
 /** Hooks and aliases by their names. */
 export type HookSet = Readonly<Record<string, Hook>>;
-
-/** Throws `ExtensionError` `bad-hook` where a key is not the hook's name, or an alias is for a hook that is not there. */
-export function checkHookSet(hooks: HookSet): void {
-  for (const [name, hook] of Object.entries(hooks)) {
-    if (hook.name !== name) {
-      throw new ExtensionError(
-        "bad-hook",
-        `The hook "${hook.name}" stands under "${name}"; use its own name.`,
-      );
-    }
-    if (isHookAlias(hook) && !Object.hasOwn(hooks, hook.of)) {
-      throw new ExtensionError(
-        "bad-hook",
-        `"${name}" is an alias of "${hook.of}", which the host lacks; add it.`,
-      );
-    }
-  }
-}
 
 /**
  * - `one`: the first stands, a second is a conflict;
@@ -263,7 +241,7 @@ export interface HandlerContext {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What a handler of this hook is given: the payload, or the draft of the one value, and the hook's name as `type`. */
+/** Event of a hook: the payload, or the draft of the one value, and the hook's name as `type`. */
 export type EventOf<One, Name extends string = string> =
   One extends TransformHook<infer Value, infer Field>
     ? { readonly type: Name } & { [Key in Field]: Draft<Value> }
@@ -271,7 +249,7 @@ export type EventOf<One, Name extends string = string> =
       ? Readonly<Payload> & { readonly type: Name }
       : never;
 
-/** What a handler of this hook may answer. Nothing, null and `{}` are the same: no opinion. */
+/** Answer to a hook. Nothing, null and `{}` are the same: no opinion. */
 export type AnswerTo<One> =
   One extends TransformHook<infer Value, infer Field>
     ? // biome-ignore lint/suspicious/noConfusingVoidType: a handler without a return statement gives void.
@@ -283,18 +261,18 @@ export type AnswerTo<One> =
         : unknown
       : never;
 
-/** What an extension registers for a hook: gets the event, and answers in the shape that the hook's mode takes. */
+/** Handler of a hook: receives the event, and answers in the shape of the hook's mode. */
 export type Handler<One, Name extends string, Context> = (
   event: EventOf<One, Name>,
   ctx: Context,
 ) => AnswerTo<One> | Promise<AnswerTo<One>>;
 
-/** How one handler is asked: when, how long it may take, and whether it may be skipped. */
+/** Options of a handler: its order, its time limit, and its failure. */
 export interface HandlerOptions {
   /** Higher is asked earlier; default 0. Handlers of one priority are asked in the order in which they registered. */
   priority?: number;
   /**
-   * What must not be skipped. A critical handler that throws or takes too long cancels what a decide hook asks about;
+   * True for a handler that must not be skipped. One that throws or takes too long cancels what a decide hook asks about;
    * in a notify or transform hook, there also for a change that is refused, the caller gets an `ExtensionError`.
    * Default false: reported and skipped, but for one that failed because the host lacks a member that it uses.
    */
@@ -316,44 +294,6 @@ export interface Registration {
   readonly timeoutMs: number;
 }
 
-/** The handlers of all hooks, each list in the order in which they are asked. */
-export interface Registry {
-  /** Returns the function that removes it again. */
-  add(hookName: string, registration: Registration): () => void;
-  has(hookName: string): boolean;
-  /**
-   * The handlers registered when the walk begins, leaving out those that are removed before their turn;
-   * what is added meanwhile waits for the next walk.
-   */
-  walk(hookName: string): Iterable<Registration>;
-}
-
-export function createRegistry(): Registry {
-  // Lists are replaced, never changed, so that a walk keeps the one it began with.
-  const lists = new Map<string, readonly Registration[]>();
-  const listOf = (hookName: string) => lists.get(hookName) ?? [];
-
-  return {
-    add(hookName, registration) {
-      const list = listOf(hookName);
-      const found = list.findIndex((other) => other.priority < registration.priority);
-      lists.set(hookName, list.toSpliced(found === -1 ? list.length : found, 0, registration));
-      return () => {
-        lists.set(
-          hookName,
-          listOf(hookName).filter((other) => other !== registration),
-        );
-      };
-    },
-    has: (hookName) => listOf(hookName).length > 0,
-    *walk(hookName) {
-      for (const registration of listOf(hookName)) {
-        if (listOf(hookName).includes(registration)) yield registration;
-      }
-    },
-  };
-}
-
 /** 10 s, in milliseconds: what a handler may take where its hook says nothing else. */
 export const HANDLER_LIMIT_MS = 10_000;
 
@@ -363,14 +303,14 @@ export const LONG_HANDLER_LIMIT_MS = 300_000;
 /** About 25 days. Timers take 32 bits; a larger number would fire at once. */
 const LARGEST_LIMIT_MS = 2 ** 31 - 1;
 
-/** Why these milliseconds cannot be a limit, as a sentence; undefined if they can. */
+/** Returns the reason to refuse these milliseconds as a limit; undefined to accept them. */
 export function refuseTimeLimit(milliseconds: number): string | undefined {
   if (milliseconds > 0 && milliseconds <= LARGEST_LIMIT_MS) return undefined;
   return `the timeoutMs ${milliseconds}; give milliseconds between 1 and ${LARGEST_LIMIT_MS}.`;
 }
 
 /**
- * What went wrong:
+ * Codes of errors:
  * - `not-found`, `unreadable-folder`, `syntax-error`, `no-default-export`, `load-failed`, `load-timed-out`,
  *   `foreign-package`: an extension file could not be loaded;
  * - `setup-failed`: its default export threw or took too long;
@@ -409,7 +349,7 @@ export class ExtensionError extends Error {
   }
 }
 
-/** What a thrown value says in one line; anything can be thrown, also `null`. */
+/** One line for a thrown value, which can be anything, also `null`. */
 export function describeThrown(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
   if (typeof thrown === "string") return thrown;

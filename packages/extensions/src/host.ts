@@ -1,7 +1,5 @@
 import { type ExtensionReport, reportLateSetup, reportUnknownHook } from "./answer.ts";
 import {
-  checkHookSet,
-  createRegistry,
   type DecideHook,
   describeThrown,
   ExtensionError,
@@ -10,11 +8,10 @@ import {
   type HandlerContext,
   type HandlerOptions,
   type Hook,
+  type HookAlias,
   type HookSet,
-  isHookAlias,
   type NotifyHook,
   type Registration,
-  type Registry,
   refuseTimeLimit,
   type TransformHook,
 } from "./hook.ts";
@@ -29,10 +26,10 @@ import {
   systemClock,
 } from "./run.ts";
 
-/** What an extension module exports by default. */
+/** Default export of an extension module. */
 export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
 
-/** What a host is made of. */
+/** Options of a host. */
 export interface ExtensionHostOptions<Hooks extends HookSet> {
   /** The hooks there are, each under its own name. */
   hooks: Hooks;
@@ -49,7 +46,7 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
    * takes longer than 10 s, leaves no handler behind: `ExtensionError` `setup-failed`.
    */
   register(owner: string, setup: ExtensionSetup<ExtensionApi<Hooks, Context>>): Promise<() => void>;
-  /** Whether anybody listens; asked before a payload is made that costs something. An alias has its hook's listeners. */
+  /** Returns whether a hook has handlers, so that a costly payload need not be built. An alias has its hook's handlers. */
   has(hook: Hook): boolean;
   /**
    * Resolves when all handlers were told; `critical-handler-failed` if one failed that must not.
@@ -69,7 +66,7 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
     value: NoInfer<Value>,
     context: Context,
   ): Promise<Value>;
-  /** What the handlers say together. Freezes what the payload holds. */
+  /** Returns the merged answers of the handlers. Freezes what the payload holds. */
   decide<Payload extends object, Answer extends object>(
     hook: DecideHook<Payload, Answer>,
     payload: NoInfer<Payload>,
@@ -85,10 +82,10 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
 ): ExtensionHost<Hooks, Context> {
   const { hooks, onReport: report = () => {}, clock = systemClock } = options;
   checkHookSet(hooks);
-  const registry = createRegistry();
+  const handlers = new HandlerLists();
 
   function handlersOf(hook: Hook) {
-    if (Object.hasOwn(hooks, hook.name)) return registry.walk(hook.name);
+    if (Object.hasOwn(hooks, hook.name)) return handlers.walk(hook.name);
     throw new ExtensionError(
       "unknown-hook",
       `"${hook.name}" is not a hook of this host; add it to its hooks.`,
@@ -98,7 +95,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
 
   return {
     async register(owner, setup) {
-      const { api, remove } = createExtensionApi<Hooks, Context>(owner, hooks, registry, report);
+      const { api, remove } = createExtensionApi<Hooks, Context>(owner, hooks, handlers, report);
       const outcome = await callWithin(() => setup(api), {
         timeoutMs: HANDLER_LIMIT_MS,
         clock,
@@ -116,7 +113,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
         ...cause,
       });
     },
-    has: (hook) => registry.has(isHookAlias(hook) ? hook.of : hook.name),
+    has: (hook) => handlers.has(isHookAlias(hook) ? hook.of : hook.name),
     notify: async (hook, payload, context) =>
       runNotify(hook, payload, handlersOf(hook), environmentOf(context)),
     transform: async (hook, value, context) =>
@@ -127,7 +124,7 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
   };
 }
 
-/** What an extension is given. `Hooks` maps the names it may use to the hooks behind them. */
+/** Api of an extension. `Hooks` maps the names it may use to the hooks behind them. */
 export interface ExtensionApi<Hooks extends HookSet, Context> {
   /**
    * Registers a handler under a hook's name; returns the function that removes it. A name that this host does not have
@@ -156,7 +153,7 @@ interface OwnedApi<Hooks extends HookSet, Context> {
 function createExtensionApi<Hooks extends HookSet, Context>(
   owner: string,
   hooks: Hooks,
-  registry: Registry,
+  handlers: HandlerLists,
   report: (report: ExtensionReport) => void,
 ): OwnedApi<Hooks, Context> {
   const removers = new Set<() => void>();
@@ -179,7 +176,7 @@ function createExtensionApi<Hooks extends HookSet, Context>(
       return () => {};
     }
     const registration = readRegistration(owner, known, handler, options);
-    const remove = registry.add(registration.alias?.of ?? name, registration);
+    const remove = handlers.add(registration.alias?.of ?? name, registration);
     removers.add(remove);
     return () => {
       removers.delete(remove);
@@ -213,4 +210,54 @@ function readRegistration(
   if (refusal !== undefined) throw refuse(refusal);
   const alias = isHookAlias(hook) ? hook : null;
   return { owner, hookName: hook.name, alias, handler, priority, critical, timeoutMs };
+}
+
+const isHookAlias = (hook: Hook): hook is HookAlias => hook.mode === "alias";
+
+/** Throws `ExtensionError` `bad-hook` where a key is not the hook's name, or an alias is for a hook that is not there. */
+function checkHookSet(hooks: HookSet): void {
+  for (const [name, hook] of Object.entries(hooks)) {
+    if (hook.name !== name) {
+      throw new ExtensionError(
+        "bad-hook",
+        `The hook "${hook.name}" stands under "${name}"; use its own name.`,
+      );
+    }
+    if (isHookAlias(hook) && !Object.hasOwn(hooks, hook.of)) {
+      throw new ExtensionError(
+        "bad-hook",
+        `"${name}" is an alias of "${hook.of}", which the host lacks; add it.`,
+      );
+    }
+  }
+}
+
+/** The handlers of all hooks, each list in order. Lists are replaced, never changed: a walk keeps the one it began with. */
+class HandlerLists {
+  readonly #lists = new Map<string, readonly Registration[]>();
+
+  /** Returns the function that removes it again. */
+  add(hookName: string, registration: Registration): () => void {
+    const list = this.#listOf(hookName);
+    const found = list.findIndex((other) => other.priority < registration.priority);
+    this.#lists.set(hookName, list.toSpliced(found === -1 ? list.length : found, 0, registration));
+    return () => {
+      const others = this.#listOf(hookName).filter((other) => other !== registration);
+      this.#lists.set(hookName, others);
+    };
+  }
+
+  has(hookName: string): boolean {
+    return this.#listOf(hookName).length > 0;
+  }
+
+  /** The handlers at the start of the walk, without those that are removed before their turn. */
+  *walk(hookName: string): Generator<Registration> {
+    for (const registration of this.#listOf(hookName))
+      if (this.#listOf(hookName).includes(registration)) yield registration;
+  }
+
+  #listOf(hookName: string): readonly Registration[] {
+    return this.#lists.get(hookName) ?? [];
+  }
 }

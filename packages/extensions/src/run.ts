@@ -112,13 +112,13 @@ function aborted(hookName: string, signal: AbortSignal | undefined): ExtensionEr
   });
 }
 
-/** What all handlers together said. */
+/** Merged answer of all handlers. */
 export interface Decision<Answer extends object> {
   /** The answers that stood, merged; empty when nobody had an opinion, when cancelled and when aborted. */
   readonly answer: Partial<Answer>;
   /** Per field of `answer`, the extensions whose words it holds, in order. */
   readonly owners: { readonly [Field in keyof Answer]?: readonly string[] };
-  /** Whose cancellation came first, if any did. A handler that failed cancels if it is critical, or lacked a member. */
+  /** The first cancellation, if any. A handler that failed cancels if it is critical, or lacked a member. */
   readonly cancelled: { readonly by: string; readonly reason: string | null } | null;
   /** The signal of the context ended the asking; handlers that were left have not been asked. */
   readonly aborted: boolean;
@@ -192,7 +192,7 @@ export async function runDecide<Answer extends object>(
   };
 }
 
-/** What the three loops need besides the hook and its handlers. */
+/** Environment of the three loops, besides the hook and its handlers. */
 export interface RunEnvironment {
   readonly context: HandlerContext;
   readonly clock: Clock;
@@ -227,14 +227,14 @@ async function callHandler(
   }
 }
 
-/** What the caller of a notify or transform hook gets when a handler failed that must not be skipped. */
+/** Error for the caller of a notify or transform hook when a critical handler failed. */
 function criticalFailure(registration: Registration, failure: ExtensionReport): ExtensionError {
   const message = `${failure.message} (the handler is registered as critical, so nothing goes on without it)`;
   const { owner } = registration;
   return new ExtensionError("critical-handler-failed", message, { owner, cause: failure.error });
 }
 
-/** How a call ended, or why nobody waits for it any longer. */
+/** End of a call, or the reason for which it is no longer awaited. */
 type Outcome =
   | { readonly kind: "answered"; readonly answer: unknown }
   | { readonly kind: "threw"; readonly error: unknown }
@@ -287,7 +287,7 @@ function isAbort(error: unknown, signal: AbortSignal | undefined): boolean {
   return error === signal.reason || (error instanceof Error && error.name === "AbortError");
 }
 
-/** Where time limits come from, so that a test need not wait five minutes. */
+/** Source of time limits, so that a test need not wait five minutes. */
 export interface Clock {
   /** Calls `callback` once after `milliseconds`, unless the returned function is called first. */
   after(milliseconds: number, callback: () => void): () => void;

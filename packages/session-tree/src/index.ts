@@ -43,6 +43,8 @@ export {
   type SessionHeader,
   type SessionIssue,
   type SessionIssueKind,
+  type SessionRef,
+  sessionRef,
   WRITER,
 } from "./entry/entry.ts";
 export { isLogError } from "./entry/error.ts";
@@ -182,7 +184,6 @@ export {
   compactionSummaryText,
   promptText,
 } from "./request/wording.ts";
-export type { AppendOptions, EntryPreparation } from "./store/append.ts";
 export { assertWritable, readDrafts } from "./store/append.ts";
 export {
   ForkLines,
@@ -194,7 +195,14 @@ export {
 } from "./store/fork.ts";
 export { type ListedAt, listedMessage, listingOf } from "./store/listing.ts";
 export { GrowingBytes, MemoryLeases, memoryLog, memoryStore } from "./store/memory-store.ts";
-export { SessionTree } from "./store/session-tree.ts";
+export {
+  type AppendOptions,
+  type Drafts,
+  openWindow,
+  type SessionChange,
+  type SessionObserver,
+  SessionTree,
+} from "./store/session-tree.ts";
 export type {
   Durability,
   LeaseOptions,
@@ -204,11 +212,9 @@ export type {
   SessionLease,
   SessionListing,
   SessionLog,
-  SessionRef,
   SessionStore,
   StoreListOptions,
 } from "./store/store.ts";
-export { sessionRef } from "./store/store.ts";
 export {
   type LineUpgrade,
   lineUpgrade,
@@ -216,7 +222,6 @@ export {
   type UpgradeMemory,
   upgradeLog,
 } from "./store/upgrade.ts";
-export type { SessionChange, SessionObserver } from "./store/write-queue.ts";
 export { QUEUE_LIMITS, type QueueLimits } from "./store/write-queue.ts";
 export type { IdHashes } from "./tree/columns.ts";
 export { IdHash } from "./tree/columns.ts";

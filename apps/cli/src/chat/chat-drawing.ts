@@ -134,7 +134,7 @@ export class ChatDrawing {
 
   /** Whether the newest compaction was made without a model. */
   get isExtractive(): boolean {
-    const { entries } = this.#conversation.session.core.window;
+    const { entries } = this.#conversation.session.window;
     return isExtractive(entries.findLast(compaction.is));
   }
 

@@ -85,7 +85,7 @@ async function appendLines(
   at: string | undefined,
 ): Promise<string[]> {
   if (at === undefined) return idsOf(await session.append(filledMessages(lines, session.context)));
-  const parentId = session.core.placeOf(entryNamed(session, at));
+  const parentId = session.placeOf(entryNamed(session, at));
   const [first, ...rest] = filledMessages(lines, session.contextAt(parentId));
   return idsOf(await session.append([{ ...first!, parentId }, ...rest]));
 }

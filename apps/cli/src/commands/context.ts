@@ -61,7 +61,7 @@ Examples:
           await printJson(shell, buildRequest<object>(context, { format: nativeFormats[format] }));
           return;
         }
-        const leafId = at === undefined ? named : session.core.placeOf(named);
+        const leafId = at === undefined ? named : session.placeOf(named);
         await print(shell, contextValue(leafId, context), () => viewContext(session, leafId, context, shell));
       };
       return reading(shell, ref, show, { isContextEnough });

@@ -96,7 +96,7 @@ export function addDoctor(program: Command, shell: Shell): void {
     .action((ref: string, { repair }: { repair?: string }) =>
       reading(shell, ref, async (session) => {
         if (repair !== undefined) {
-          const report = await repairSession(session.core.log, repair);
+          const report = await repairSession(session.log, repair);
           await print(shell, report, () => viewRepair(report));
           return;
         }

@@ -24,7 +24,7 @@ export async function htmlOf(
   session: Session,
   { page, at, redact }: HtmlOptions,
 ): Promise<Generator<string, number>> {
-  await session.core.load();
+  await session.load();
   const [before, after] = await standalonePage(page);
   return htmlPieces(before, exportSession(session, { format: "jsonl", at, redact }), after);
 }

@@ -122,9 +122,9 @@ export class OpenSessions {
 }
 
 async function refreshed(opened: Opened): Promise<Opened> {
-  const { core } = await opened.session;
-  await core.load();
-  await core.refresh();
+  const session = await opened.session;
+  await session.load();
+  await session.refresh();
   return opened;
 }
 

@@ -7,7 +7,7 @@ import {
 } from "@espalier/session-tree";
 import type { Model, ModelEvent } from "../model.ts";
 
-/** What a scripted model says to one request. */
+/** Answer of a scripted model to one request. */
 export interface ScriptedTurn {
   text?: string;
   calls?: { id: string; name: string; arguments: Record<string, unknown> }[];

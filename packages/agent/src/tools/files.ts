@@ -116,7 +116,7 @@ export function searchTextTool(folders: readonly string[]): Tool {
   };
 }
 
-/** What could be read, or `instead`: one file that is somebody else's must not end a search. */
+/** Returns the result of `reading`, or `instead`: one unreadable file must not end a search. */
 type Readable = <Found>(reading: Promise<Found>, instead: Found) => Promise<Found>;
 
 /** Without recursion and without following links. */

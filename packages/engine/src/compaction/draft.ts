@@ -50,7 +50,8 @@ import {
   summaryError,
 } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
-import type { ActOptions, SessionState } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
+import type { ActOptions } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
 import { type CompactionRequest, toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
@@ -70,7 +71,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   const { session, policy, compactionId } = run;
   const { summary, tokensBefore, usage, fromHook } = candidate;
   const firstKeptEntryId = firstKeptOf(run, candidate);
-  const system = systemInForce(session.core.context.messages);
+  const system = systemInForce(session.context.messages);
   const isIdNamed =
     firstKeptEntryId === compactionId ||
     session.host.has(sessionBeforeCompact) ||
@@ -91,7 +92,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
     ...(usage ? { usage } : {}),
     ...(fromHook ? { fromHook } : {}),
   });
-  const before = sizeOf(run, session.core.context.messages);
+  const before = sizeOf(run, session.context.messages);
   const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or go on without.`;
   return {
     entries: [draft, ...edits.map((edit) => contextEdit.of(edit))],
@@ -104,7 +105,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
 /** The first kept entry. A compaction that keeps nothing still keeps what was said since it was planned. */
 function firstKeptOf({ session, plan, compactionId }: CompactionRun, candidate: CompactionCandidate): string {
   if (candidate.firstKeptEntryId !== compactionId) return candidate.firstKeptEntryId;
-  const path = session.core.window.entries;
+  const path = session.window.entries;
   const grown = path[path.findIndex(({ id }) => id === plan.leafId) + 1];
   if (!grown) return compactionId;
   if (firstKeptProblem(path, grown.id)) {
@@ -124,7 +125,7 @@ function fittingEdits(
   firstKeptEntryId: string,
 ): { edits: ContextEdit[]; tokensAfter: number } {
   const { plan, session, situation, policy } = run;
-  const { window } = session.core;
+  const { window } = session;
   const places = placesOf(window.entries);
   const keptFrom = places.get(firstKeptEntryId) ?? window.entries.length;
   const isPlanned = keptFrom === (places.get(plan.firstKeptEntryId ?? "") ?? window.entries.length);
@@ -166,7 +167,7 @@ function picturesToLose(
   { session, situation, reason }: CompactionRun,
   path: readonly Entry[],
 ): ContextEdit[] {
-  const { window } = session.core;
+  const { window } = session;
   const { messages } = contextOfPath(path, window.before);
   const bytes = totalBytes(messages) + situation.overheadTokens * CHARS_PER_TOKEN;
   const newest = window.entries.findLast((entry) => isMessage(entry, "assistant"));
@@ -186,14 +187,13 @@ function detailsOf(
   tokensAfter: number,
 ): CompactionDetails {
   const { session, plan, policy, reason, situation } = run;
-  const { core } = session;
-  const { model: inForce, thinkingLevel } = core.context;
+  const { model: inForce, thinkingLevel } = session.context;
   const { covered, kept } = rangesOf(run, firstKeptEntryId);
-  const learnt = learntWindows(core.window.entries);
+  const learnt = learntWindows(session.window.entries);
   const at = new Date(session.now()).toISOString();
   const made = {
     entryId: run.compactionId,
-    sessionId: core.id,
+    sessionId: session.id,
     summary,
     fromExtension: fromHook,
     covered,
@@ -217,7 +217,7 @@ function detailsOf(
     durationMs: Date.now() - run.started,
     automaticInARow: inARowAfter(run),
     ...(Object.keys(learnt).length > 0 ? { learntWindows: learnt } : {}),
-    pinned: pinnedTexts(core).map(({ id }) => id),
+    pinned: pinnedTexts(session).map(({ id }) => id),
     settings: { provider: inForce?.provider ?? null, modelId: inForce?.modelId ?? null, thinkingLevel },
   };
 }
@@ -229,7 +229,7 @@ function inARowAfter({ session, reason }: CompactionRun): number {
 
 /** What is covered and what is kept, by messages. */
 function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
-  const path = session.core.window.entries;
+  const path = session.window.entries;
   const places = placesOf(path);
   const placeOf = (id: string) => places.get(id) ?? -1;
   const speakers = readSpan(path).items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
@@ -259,10 +259,10 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
   const { plan, compactionId, session } = run;
   const { summary, usage, details, tokensBefore = plan.tokensBefore } = proposal;
   const firstKeptEntryId = proposal.firstKeptEntryId ?? plan.firstKeptEntryId ?? compactionId;
-  const { items } = readSpan(session.core.window.entries);
+  const { items } = readSpan(session.window.entries);
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
   const keptIds = new Set((from < 0 ? [] : items.slice(from)).map(({ entry }) => entry.id));
-  const pinned = pinnedTexts(session.core).filter(({ id }) => !keptIds.has(id));
+  const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
   const pins = joinSummary("", { pinned, files: NO_FILES }, plan.settings.contextWindow);
   const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
   return {
@@ -284,7 +284,7 @@ function filesOf(
   told: { summary: string; details: object },
   keptIds: ReadonlySet<string>,
 ): FileOps {
-  const { items, previous } = readSpan(session.core.window.entries);
+  const { items, previous } = readSpan(session.window.entries);
   const fileOps = recordedFiles(told, recordedFiles(previous));
   const covered = items.filter(({ entry }) => !keptIds.has(entry.id));
   for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
@@ -373,7 +373,7 @@ function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string
  */
 export function refuseStale({ session, plan, signal }: CompactionRun): void {
   if (signal.aborted) throw summaryError("aborted", "The compaction was aborted.");
-  const path = session.core.window.entries;
+  const path = session.window.entries;
   const planned = path.findIndex(({ id }) => id === plan.leafId);
   if (path.slice(planned + 1).some((entry) => compaction.is(entry)))
     throw new EspalierError("stale", "Another compaction came first; nothing was written.");
@@ -391,9 +391,9 @@ const MOST_IN_A_ROW = 2;
  * Automatic compactions on the path since the newest answer that did not fail. What one of ours keeps may begin behind
  * the one before it, so each records how many it makes.
  */
-export function automaticInARow({ core }: Pick<SessionState, "core">): number {
+export function automaticInARow({ window }: Pick<Session, "window">): number {
   let count = 0;
-  for (const entry of core.window.entries.toReversed()) {
+  for (const entry of window.entries.toReversed()) {
     const { message } = entry as { message?: ContextMessage };
     if (message?.role === "assistant" && !isFailedAnswer(message)) return count;
     if (!compaction.is(entry)) continue;
@@ -409,7 +409,7 @@ export function automaticInARow({ core }: Pick<SessionState, "core">): number {
  * @throws EspalierError `exhausted` for an automatic compaction after two without an answer of the model between
  */
 export function refuseAfterTwo(
-  session: SessionState,
+  session: Session,
   reason: CompactionReason,
   breakdown: Record<string, number>,
 ): void {
@@ -421,11 +421,11 @@ export function refuseAfterTwo(
 
 /** What one compaction differs in from what the session was opened with. */
 export interface CompactSessionOptions extends CompactionRequest, ActOptions {
-  /** What the summary shall attend to. */
+  /** Instructions for the summary. */
   instructions?: string;
   /** Writes this summary. Default: the session's. */
   summarizer?: Summarizer;
-  /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
+  /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
   fallback?: boolean;
   /** Whether a request that was too long is sent again afterwards; extensions are told. Default: after an `overflow`. */
   willRetry?: boolean;
@@ -455,7 +455,7 @@ export interface CompactionResult {
 
 /** A compaction that is going on: what was asked for and what is planned. */
 export interface CompactionRun {
-  session: SessionState;
+  session: Session;
   options: CompactSessionOptions;
   policy: Policy;
   situation: PolicySituation;

@@ -11,7 +11,8 @@ import {
 } from "@espalier/compaction/policies";
 import { contextEdit, type NewEntry, pathWindowAt, type SessionLog, tipRows } from "@espalier/session-tree";
 import { FileLog, offloadFolder } from "@espalier/session-tree/node";
-import { refuseReadOnly, type SessionState } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
+import { refuseReadOnly } from "../session/state.ts";
 
 /** What was moved to files before a request. */
 export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens" | "stillExceedsThreshold">;
@@ -24,7 +25,7 @@ export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens
  * @throws what the file system and the log throw, and the context is as it was
  */
 export async function offloadResults(
-  session: SessionState,
+  session: Session,
   policy: Policy,
   situation: PolicySituation,
 ): Promise<OffloadedResults | undefined> {
@@ -41,7 +42,7 @@ export async function offloadResults(
     refuseReadOnly(session);
     await inTurn(session, async () => {
       for (const { text } of files) await offloadStorage.write(text);
-      await session.core.append(edits.map((edit) => contextEdit.of(edit)));
+      await session.append(edits.map((edit) => contextEdit.of(edit)));
     });
     const { offloadedCount, freedTokens } = counts;
     events.publish(EventType.STATE_CHANGED, {
@@ -53,21 +54,21 @@ export async function offloadResults(
 }
 
 const nowhere = (): string => "";
-const warned = new WeakSet<SessionState>();
+const warned = new WeakSet<Session>();
 
-function warnOnce(session: SessionState, { name }: Policy): void {
+function warnOnce(session: Session, { name }: Policy): void {
   if (warned.has(session)) return;
   warned.add(session);
-  session.log.warn(
-    `The policy ${name} moves results to files beside a session's file, and ${session.core.log.ref} is not in a file: it compacts without that; give the session an \`offloadStorage\`, or choose another policy.`,
+  session.logger.warn(
+    `The policy ${name} moves results to files beside a session's file, and ${session.log.ref} is not in a file: it compacts without that; give the session an \`offloadStorage\`, or choose another policy.`,
   );
 }
 
 /** Sees to it that every file the context refers to is there, beside the session. */
-export async function bringFilesHome(session: SessionState): Promise<void> {
+export async function bringFilesHome(session: Session): Promise<void> {
   await inTurn(session, async () => {
     const edits = await writeMissingFiles(session);
-    if (edits.length > 0) await session.core.append(edits);
+    if (edits.length > 0) await session.append(edits);
   });
 }
 
@@ -76,31 +77,35 @@ export async function bringFilesHome(session: SessionState): Promise<void> {
  * reads. Returns edits for references to files that lie elsewhere, as after a fork or a move: their content lies in a
  * file of ours now.
  */
-async function writeMissingFiles(session: SessionState): Promise<NewEntry[]> {
-  const { core, offloadStorage, isReadOnly } = session;
-  if (!offloadStorage || isReadOnly) return [];
+async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
+  const offloaded = offloadedEntries(session.window.entries);
+  if (session.isReadOnly || offloaded.length === 0) return [];
+  const { offloadStorage } = session;
+  if (!offloadStorage) return [];
   const lost: OffloadedEntry[] = [];
-  for (const entry of offloadedEntries(core.window.entries)) {
+  for (const entry of offloaded) {
     const isThere = offloadStorage.owns(entry.path) && (await offloadStorage.has(entry.path));
     if (!isThere) lost.push(entry);
   }
-  const repair = planOffloadRepair(core.window.entries, offloadStorage, lost);
+  const repair = planOffloadRepair(session.window.entries, offloadStorage, lost);
   for (const { text } of repair.texts) await offloadStorage.write(text);
   return repair.edits.map((edit) => contextEdit.of(edit));
 }
 
 /** {@link writeMissingFiles} where nobody waits for the files: one that cannot be written is a warning. */
-export async function restoreFiles(session: SessionState): Promise<void> {
+export async function restoreFiles(session: Session): Promise<void> {
   try {
     await inTurn(session, () => writeMissingFiles(session));
   } catch (error) {
-    session.log.warn("A file that the context refers to is gone and could not be written again.", { error });
+    session.logger.warn("A file that the context refers to is gone and could not be written again.", {
+      error,
+    });
   }
 }
 
 /** The plan with the content of offloaded results in what is summarised, where it says so. */
 export async function withFilesRead(
-  { offloadStorage }: SessionState,
+  { offloadStorage }: Session,
   plan: CompactionPreparation,
 ): Promise<CompactionPreparation> {
   if (!plan.readBack || !offloadStorage) return plan;
@@ -112,29 +117,30 @@ export async function withFilesRead(
 }
 
 /** Removes the files that no leaf's context refers to; returns their paths. What cannot be removed is a warning. */
-export async function removeUnusedFiles(session: SessionState): Promise<string[]> {
+export async function removeUnusedFiles(session: Session): Promise<string[]> {
   try {
     return await inTurn(session, () => removeUnused(session));
   } catch (error) {
-    session.log.warn("Files of offloaded results could not be looked through; they stay.", { error });
+    session.logger.warn("Files of offloaded results could not be looked through; they stay.", { error });
     return [];
   }
 }
 
-async function removeUnused({ core, offloadStorage, log }: SessionState): Promise<string[]> {
+async function removeUnused(session: Session): Promise<string[]> {
+  const { offloadStorage, logger } = session;
   if (!offloadStorage || (await offloadStorage.list()).length === 0) return [];
-  const tree = await core.load();
-  const used = new Set(offloadedEntries(core.window.entries).map(({ path }) => path));
+  const tree = await session.load();
+  const used = new Set(offloadedEntries(session.window.entries).map(({ path }) => path));
   for (const row of tipRows(tree)) {
     for (const { path } of offloadedEntries(pathWindowAt(tree, row).entries)) used.add(path);
   }
-  return cleanupOffloadedFiles(offloadStorage, used, log);
+  return cleanupOffloadedFiles(offloadStorage, used, logger);
 }
 
-const turns = new WeakMap<SessionState, Promise<unknown>>();
+const turns = new WeakMap<Session, Promise<unknown>>();
 
 /** One after the other: nothing may be removed between the writing of a file and the entry that refers to it. */
-function inTurn<Result>(session: SessionState, work: () => Promise<Result>): Promise<Result> {
+function inTurn<Result>(session: Session, work: () => Promise<Result>): Promise<Result> {
   const turn = (turns.get(session) ?? Promise.resolve()).then(work);
   turns.set(
     session,

@@ -19,13 +19,13 @@ import {
   isMessage,
   message,
   pathRowsOf,
-  type SessionTree,
   type ToolDefinition,
   type Tree,
 } from "@espalier/session-tree";
 import { fileTools } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
-import { policyInForce, type SessionState } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
+import { policyInForce } from "../session/state.ts";
 import { POLICY_NAMES, type PolicyName, resolvePolicy } from "./policies.ts";
 
 /** What a compaction is asked for. */
@@ -43,57 +43,54 @@ export interface CompactionRequest {
 
 /** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
 export function planOf(
-  session: SessionState,
+  session: Session,
   request: CompactionRequest,
 ): { policy: Policy; situation: PolicySituation; plan: CompactionPlan } {
-  const { core } = session;
   const policy = policyInForce(session, request);
   const situation = situationOf(session, request);
   const plan = policy.plan(situation, {
-    pinned: pinnedTexts(core),
+    pinned: pinnedTexts(session),
     isOverflow: request.reason === "overflow",
     tools: toolsOf(session),
-    ...untoldWords(core),
+    ...untoldWords(session),
   });
   return { policy, situation, plan };
 }
 
 /** What a policy judges by, at the leaf. */
-export function situationOf(session: SessionState, request: CompactionRequest): PolicySituation {
-  const { core, options } = session;
-  const path = core.window.entries;
+export function situationOf(session: Session, request: CompactionRequest): PolicySituation {
+  const { options } = session;
+  const path = session.window.entries;
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings };
-  const contextWindow = windowInForce(settings.contextWindow, path, core.context.model);
+  const contextWindow = windowInForce(settings.contextWindow, path, session.context.model);
   return {
-    context: core.context,
+    context: session.context,
     path,
     settings: { ...settings, contextWindow },
     overheadTokens: request.overheadTokens ?? 0,
     now: session.now(),
-    ...(core.header ? { startedAt: core.header.timestamp } : {}),
-    messagesAbove: () => countMessages(core.getBranch().slice(0, -core.window.entries.length || undefined)),
+    ...(session.header ? { startedAt: session.header.timestamp } : {}),
+    messagesAbove: () =>
+      countMessages(session.getBranch().slice(0, -session.window.entries.length || undefined)),
     ...(request.offloaded ? { offloaded: request.offloaded } : {}),
   };
 }
 
 /** What tools declare about files: the common ones, and those of the session. */
-export const toolsOf = ({ options }: Pick<SessionState, "options">) => [
-  ...fileTools,
-  ...(options.tools ?? []),
-];
+export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools, ...(options.tools ?? [])];
 
 /**
  * The user's first and newest words, where the end of the path that is at hand cannot tell them. A compaction of ours
  * carries them; behind one that does not they are looked for from both ends of the path.
  */
-function untoldWords(core: SessionTree): { goal?: string; latestUserMessage?: string } {
-  const { complete, entries } = core.window;
+function untoldWords(session: Session): { goal?: string; latestUserMessage?: string } {
+  const { complete, entries } = session.window;
   if (complete) return {};
   const front = entries.findLast((entry) => compaction.is(entry));
   const summary = front && compaction.is(front) ? front.summary : "";
   // One that has a goal and no newest message was made when both were one.
   if (goalIn(summary) !== undefined) return {};
-  const { tree, leafId } = core;
+  const { tree, leafId } = session;
   if (leafId === null) return {};
   const leaf = tree.row(leafId);
   const editing = pathRowsOf(tree, leaf, ({ edit }) => edit !== undefined);
@@ -135,18 +132,14 @@ export interface PolicyComparison {
 }
 
 /** Plans with every policy, each with the session's settings. Nothing is asked of a model, nothing is written. */
-export function comparePolicies(session: SessionState, extras: RequestExtras = {}): PolicyComparison[] {
+export function comparePolicies(session: Session, extras: RequestExtras = {}): PolicyComparison[] {
   return POLICY_NAMES.map((name) =>
     compared(session, resolvePolicy(name, session.options.policySettings), extras),
   );
 }
 
-function compared(
-  session: SessionState,
-  policy: Policy,
-  { overheadTokens = 0 }: RequestExtras,
-): PolicyComparison {
-  const { messages } = session.core.context;
+function compared(session: Session, policy: Policy, { overheadTokens = 0 }: RequestExtras): PolicyComparison {
+  const { messages } = session.context;
   const tokens = messages.reduce((sum, message) => sum + policy.estimate(message), 0);
   const before = { policy: policy.name, messagesBefore: messages.length, tokensBefore: tokens };
   const plan = planned(session, policy, overheadTokens);
@@ -174,7 +167,7 @@ function compared(
 }
 
 /** A session that cannot be compacted at all is a row of the table too. */
-function planned(session: SessionState, policy: Policy, overheadTokens: number) {
+function planned(session: Session, policy: Policy, overheadTokens: number) {
   try {
     return planOf(session, { policy, overheadTokens }).plan;
   } catch (error) {

@@ -19,7 +19,7 @@ import { type CompactionEntry, createId, type Entry, kindOf } from "@espalier/se
 import { isSummaryError, summaryError } from "@espalier/summarizer";
 import { cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
-import { tellHandlers } from "../extensions/handlers.ts";
+import type { Session } from "../session/session.ts";
 import {
   type Asked,
   accounted,
@@ -27,7 +27,6 @@ import {
   policyInForce,
   recordBill,
   refuseReadOnly,
-  type SessionState,
   shapedContext,
 } from "../session/state.ts";
 import {
@@ -55,7 +54,7 @@ import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
  * @throws EspalierError of the compaction or its summary; `cancelled`
  */
 export async function runCompaction(
-  session: SessionState,
+  session: Session,
   options: CompactSessionOptions,
   onEnded: () => void = () => {},
 ): Promise<CompactionResult | NothingToCompact> {
@@ -75,7 +74,7 @@ export async function runCompaction(
   }
   const { run } = ended;
   if ("error" in ended) {
-    await tellHandlers(session, sessionCompactFailed, failureEvent(run, ended.error));
+    await session.tell(sessionCompactFailed, failureEvent(run, ended.error));
     throw ended.error;
   }
   const { entry } = ended.committed;
@@ -84,7 +83,7 @@ export async function runCompaction(
   const { fromHook: fromExtension = false } = entry;
   const { reason, willRetry } = run;
   const event = { entry, compactionEntry: entry, fromExtension, reason, willRetry };
-  await tellHandlers(session, sessionCompact, event);
+  await session.tell(sessionCompact, event);
   return result;
 }
 
@@ -92,20 +91,14 @@ export async function runCompaction(
  * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root,
  * where extensions listen, which read the whole branch, as Pi's do, and where the plan asks for what is not within reach.
  */
-async function preparedRun(session: SessionState, options: CompactSessionOptions) {
+async function preparedRun(session: Session, options: CompactSessionOptions) {
   const isWholeNeeded = policyInForce(session, options).record || session.host.has(sessionBeforeCompact);
-  if (isWholeNeeded && !session.core.log.view) await session.core.load();
-  try {
-    return prepareRun(session, options);
-  } catch (error) {
-    if (!(error instanceof EspalierError && error.code === "not-loaded")) throw error;
-    await session.core.load();
-    return prepareRun(session, options);
-  }
+  if (isWholeNeeded && !session.log.view) await session.load();
+  return session.withinReach(() => prepareRun(session, options));
 }
 
 /** The plan, and all that stays the same until the end. */
-function prepareRun(session: SessionState, options: CompactSessionOptions): CompactionRun | NothingToCompact {
+function prepareRun(session: Session, options: CompactSessionOptions): CompactionRun | NothingToCompact {
   const { reason = "manual", signal = new AbortController().signal } = options;
   const started = Date.now();
   refuseUnwanted(session, options, reason);
@@ -133,11 +126,7 @@ function prepareRun(session: SessionState, options: CompactSessionOptions): Comp
   };
 }
 
-function refuseUnwanted(
-  session: SessionState,
-  options: CompactSessionOptions,
-  reason: CompactionReason,
-): void {
+function refuseUnwanted(session: Session, options: CompactSessionOptions, reason: CompactionReason): void {
   if (reason === "manual" || situationOf(session, options).settings.autoCompact) return;
   throw new EspalierError(
     "auto-off",
@@ -177,7 +166,7 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
 /** What the extensions say to the plan. */
 async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer>> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
-  const { core, host } = session;
+  const { host } = session;
   if (!host.has(sessionBeforeCompact)) return NOBODY;
   const { read, written, edited } = plan.fileOps;
   // Results that were moved to files are read back: the files may be gone after the compaction.
@@ -196,7 +185,7 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
         fileOps: { read: new Set(read), written: new Set(written), edited: new Set(edited) },
       },
       compactionId,
-      branchEntries: core.getBranch(),
+      branchEntries: session.getBranch(),
       ...(options.instructions ? { customInstructions: options.instructions } : {}),
       reason,
       willRetry,
@@ -226,7 +215,7 @@ const NOBODY: Decision<BeforeCompactAnswer> = {
 };
 
 /** Says whose compaction could not stand; the core's own is made instead. */
-function reportRefused({ host }: SessionState, owners: readonly string[], problem: string): void {
+function reportRefused({ host }: Session, owners: readonly string[], problem: string): void {
   const hook = sessionBeforeCompact.name;
   const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
   host.report({ kind: "invalid-answer", owners, hook, message });
@@ -234,15 +223,14 @@ function reportRefused({ host }: SessionState, owners: readonly string[], proble
 
 /** Judges the policy at the leaf and compacts when it says so, or when the next answer has no reserve left. */
 export async function compactWhenDue(
-  session: SessionState,
+  session: Session,
   options: CompactSessionOptions,
-  compact: (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>,
 ): Promise<CompactionResult | NothingToCompact | undefined> {
   const policy = policyInForce(session, options);
   const situation = situationOf(session, options);
   if (!situation.settings.autoCompact) return undefined;
   const reason = policy.judge(situation) ?? withoutReserve(policy, situation);
-  return reason && compact({ ...options, policy, reason });
+  return reason && session.compact({ ...options, policy, reason });
 }
 
 /**
@@ -261,24 +249,20 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
  * a success that freed nothing; a summary that could not be had is `success: false`, logged, and the conversation is as
  * it was. Everything else is thrown: an abort, a refusal, a log that cannot be written.
  */
-export async function forceCompact(
-  session: SessionState,
-  options: CompactSessionOptions,
-  compact: (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>,
-): Promise<CompactResult> {
+export async function forceCompact(session: Session, options: CompactSessionOptions): Promise<CompactResult> {
   const policy = policyInForce(session, options);
   const previousTokens = sizeIn(session, policy.estimate);
   let result: CompactionResult | NothingToCompact;
   let success = true;
   try {
-    result = await compact({ ...options, policy, reason: "manual" });
+    result = await session.compact({ ...options, policy, reason: "manual" });
   } catch (error) {
     if (!isSummaryError(error) || error.code === "aborted") throw error;
-    session.log.error("Compaction failed, history unchanged", { error });
+    session.logger.error("Compaction failed, history unchanged", { error });
     result = { eligible: false, reason: error.message };
     success = false;
   }
-  const { messages } = session.core.context;
+  const { messages } = session.context;
   const currentTokens = sizeIn(session, policy.estimate);
   return {
     messages: [...messages],
@@ -292,10 +276,10 @@ export async function forceCompact(
   };
 }
 
-type Estimate = SessionState["policy"]["estimate"];
+type Estimate = Session["policy"]["estimate"];
 
-const sizeIn = ({ core }: SessionState, estimate: Estimate): number =>
-  core.context.messages.reduce((sum, message) => sum + estimate(message), 0);
+const sizeIn = ({ context }: Session, estimate: Estimate): number =>
+  context.messages.reduce((sum, message) => sum + estimate(message), 0);
 
 /** Publishes that a compaction begins, and how full the context is. */
 function announceCompaction({ session, policy, situation }: CompactionRun): void {
@@ -305,7 +289,7 @@ function announceCompaction({ session, policy, situation }: CompactionRun): void
 }
 
 /** Publishes what a compaction came to. */
-function announceResult(session: SessionState, result: CompactionResult): void {
+function announceResult(session: Session, result: CompactionResult): void {
   const { tokensBefore, tokensAfter, messagesRemoved } = result;
   session.events.publish(EventType.STATE_CHANGED, {
     name: "session.compaction",
@@ -314,10 +298,10 @@ function announceResult(session: SessionState, result: CompactionResult): void {
 }
 
 /** Logs and publishes that a compaction nobody waits for did not come about; the session goes on as it was. */
-export function reportFailure(session: SessionState, error: unknown): void {
+export function reportFailure(session: Session, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error);
   const message = `The session was not compacted, and goes on as it is: ${reason}`;
-  session.log.error(message, { error });
+  session.logger.error(message, { error });
   session.events.publish(EventType.ERROR, { name: "session.compaction", message });
 }
 
@@ -346,9 +330,6 @@ const OUTCOMES: Readonly<Record<string, CompactionOutcome>> = {
   stale: "skipped",
 };
 
-/** The path grew between the making of a draft and its turn to be written. */
-class PathGrew extends Error {}
-
 /** A compaction that was committed. */
 interface CommittedCompaction {
   entry: CompactionEntry;
@@ -356,8 +337,9 @@ interface CommittedCompaction {
 }
 
 /**
- * One append: the compaction, then what shortens what it keeps. Only if the plan is still that of the path and nobody
- * has aborted it; both are judged right before the write, and after it nothing can undo it.
+ * One append: the compaction, then what shortens what it keeps. It is drafted when its turn comes, so that entries that
+ * were appended meanwhile are kept too. An abort, and a plan that is no longer that of the path, are refused until right
+ * before the write; after it nothing can undo it.
  *
  * @throws EspalierError `no-smaller`, `stale`; `aborted`
  */
@@ -365,65 +347,53 @@ async function commitCompaction(
   run: CompactionRun,
   candidate: CompactionCandidate,
 ): Promise<CommittedCompaction> {
-  const { core } = run.session;
-  for (;;) {
-    refuseStale(run);
-    const { leafId } = core;
-    const draft = draftCompaction(run, candidate);
+  const { source } = candidate;
+  const check = () => refuseStale(run);
+  let draft: ReturnType<typeof draftCompaction> | undefined;
+  const drafted = () => {
+    check();
+    draft = draftCompaction(run, candidate);
     if (draft.problem) throw new EspalierError("no-smaller", draft.problem, { usage: candidate.usage });
-    try {
-      const [entry, ...edits] = await run.session.appendChecked(draft.entries, () => {
-        refuseStale(run);
-        if (core.leafId !== leafId) throw new PathGrew();
-      });
-      const written = entry as CompactionEntry;
-      const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
-      const { tokensAfter } = draft;
-      // As planned: what an extension made of the entry need not have details any more.
-      const { covered, kept, missingSections } = draft.details;
-      const { source } = candidate;
-      const editIds = edits.map((edit) => edit.id);
-      return {
-        entry: written,
-        result: {
-          eligible: true,
-          entryId: id,
-          summary,
-          tokensBefore,
-          tokensAfter,
-          firstKeptEntryId,
-          source,
-          ...(missingSections ? { missingSections } : {}),
-          editIds,
-          messagesRemoved: covered.messages,
-          preservedCount: kept.messages,
-          deletedFiles: [],
-          usage,
-        },
-      };
-    } catch (error) {
-      // What was appended meanwhile is kept too: the draft is made anew for the path as it is.
-      if (!(error instanceof PathGrew)) throw error;
-    }
-  }
+    return draft.entries;
+  };
+  const [entry, ...edits] = await run.session.append(drafted, { check });
+  const written = entry as CompactionEntry;
+  const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
+  // As planned: an extension may have taken the details out of the entry.
+  const { tokensAfter, details } = draft!;
+  const { covered, kept, missingSections } = details;
+  return {
+    entry: written,
+    result: {
+      eligible: true,
+      entryId: id,
+      summary,
+      tokensBefore,
+      tokensAfter,
+      firstKeptEntryId,
+      source,
+      ...(missingSections ? { missingSections } : {}),
+      editIds: edits.map((edit) => edit.id),
+      messagesRemoved: covered.messages,
+      preservedCount: kept.messages,
+      deletedFiles: [],
+      usage,
+    },
+  };
 }
-
-type Compact = (options: CompactSessionOptions) => Promise<CompactionResult | NothingToCompact>;
 
 /**
  * Judges the policy after each append and lets it compact behind the conversation's back, one run at a time. What is
  * due meanwhile is remembered, and judged once more when the run has ended, however it ended.
  */
 export class BackgroundPolicy {
-  readonly #session: SessionState;
-  readonly #compact: Compact;
+  readonly #session: Session;
   #running = false;
   #pending = false;
   #stopped = false;
 
-  constructor(session: SessionState, compact: Compact) {
+  constructor(session: Session) {
     this.#session = session;
-    this.#compact = compact;
   }
 
   get isRunning(): boolean {
@@ -441,7 +411,7 @@ export class BackgroundPolicy {
 
   /** To be called after an append; never throws and never waits. */
   entriesAppended(entries: readonly Entry[]): void {
-    if (this.#session.policy.judgedAt === "append" && entries.some(saysSomething)) this.#judge();
+    if (entries.some(saysSomething)) this.#judge();
   }
 
   #judge(): void {
@@ -463,7 +433,7 @@ export class BackgroundPolicy {
   async #run(): Promise<void> {
     this.#running = true;
     try {
-      await this.#compact({ reason: "policy" });
+      await this.#session.compact({ reason: "policy" });
     } catch (error) {
       reportFailure(this.#session, error);
     }

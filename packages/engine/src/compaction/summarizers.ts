@@ -11,7 +11,8 @@ import {
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { type SessionState, summaryRequest } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
+import { summaryRequest } from "../session/state.ts";
 
 /** What a summarizer is made ready for. */
 interface ChainOptions {
@@ -29,7 +30,7 @@ interface ChainOptions {
  * the extractive one behind it.
  */
 export function summarizerChain(
-  session: SessionState,
+  session: Session,
   summarizer: Summarizer,
   { fallback, concurrency, signal, style }: ChainOptions,
 ): Summarizer {
@@ -46,7 +47,7 @@ export function summarizerChain(
 
 /** Asked again when trouble passes, or, where a policy says how often, after every failure. */
 function asked(
-  { log, options: { sleep } }: SessionState,
+  { logger: log, options: { sleep } }: Session,
   shown: Summarizer,
   style?: SummaryStyle,
 ): Summarizer {
@@ -66,11 +67,11 @@ export const DEFAULT_CONCURRENCY = 2;
  * Who writes a session's summaries: the summarizer of the model that a policy names, where it can be reached, else the
  * session's own, with a notice; undefined where the session has none.
  */
-export function summarizerOf({ options, log }: SessionState, model?: string): Summarizer | undefined {
+export function summarizerOf({ options, logger }: Session, model?: string): Summarizer | undefined {
   if (!model) return options.summarizer;
   const named = options.summarizerForModel?.(model) ?? sameProvider(options.summarizer, model);
   if (!named)
-    log.warn(`Nobody here can ask the model ${model} for summaries; the session's own writes them.`);
+    logger.warn(`Nobody here can ask the model ${model} for summaries; the session's own writes them.`);
   return named ?? options.summarizer;
 }
 
@@ -106,7 +107,7 @@ export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv 
 }
 
 /** Has every call of a summarizer shown to extensions before it goes out; the same summarizer when none listens. */
-function shownToExtensions(session: SessionState, summarizer: Summarizer, signal: AbortSignal): Summarizer {
+function shownToExtensions(session: Session, summarizer: Summarizer, signal: AbortSignal): Summarizer {
   const { host } = session;
   if (!host.has(summaryRequest)) return summarizer;
   // Progress and abort are the caller's: an extension sees and changes what is asked, not how it is waited for.

@@ -3,7 +3,7 @@ import { deepFreeze, ExtensionError } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { labelsInForce, redactFolder, type SessionHeader, sessionName } from "@espalier/session-tree";
 import { situationOf } from "../compaction/request.ts";
-import type { SessionState } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
 import type {
   DialogOptions,
   ExtensionCommandContext,
@@ -21,7 +21,7 @@ export function sessionFolder(header: Pick<SessionHeader, "cwd"> | null | undefi
 
 /** The context that handlers of one call get. */
 export function contextForHandlers(
-  session: SessionState,
+  session: Session,
   signal: AbortSignal = new AbortController().signal,
 ): ExtensionContext {
   return withMissingMembers("ctx", membersOf(session, signal));
@@ -29,15 +29,15 @@ export function contextForHandlers(
 
 /** The context of a command. */
 export function commandContext(
-  session: SessionState,
+  session: Session,
   signal: AbortSignal = new AbortController().signal,
 ): ExtensionCommandContext {
-  const { acts } = session.extensionMembers;
   return withMissingMembers("ctx", {
     ...membersOf(session, signal),
     navigateTree: (targetId, { customInstructions: instructions, ...options } = {}) =>
-      vetoed(acts.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
-    fork: (entryId, options = {}) => vetoed(acts.fork(entryId, { position: options.position ?? "before" })),
+      vetoed(session.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
+    fork: (entryId, options = {}) =>
+      vetoed(session.fork(entryId, { position: options.position ?? "before" })),
     waitForIdle: () => session.settle(),
   } satisfies ExtensionCommandContext);
 }
@@ -53,27 +53,28 @@ async function vetoed(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
   }
 }
 
-function membersOf(session: SessionState, signal: AbortSignal): ExtensionContext {
-  const { core, options, extensionMembers } = session;
-  const { model, thinkingLevel } = core.context;
+function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
+  const { options } = session;
+  const { model, thinkingLevel } = session.context;
   return {
-    cwd: sessionFolder(core.header),
+    cwd: sessionFolder(session.header),
     hasUI: options.ui?.dialogs !== undefined,
     mode: options.ui?.dialogs ? "rpc" : "print",
     ui: uiOf(session, signal),
     sessionManager: withMissingMembers("ctx.sessionManager", {
-      getCwd: () => sessionFolder(core.header),
-      getHeader: () => core.header ?? null,
-      getSessionId: () => core.id,
-      getSessionFile: () => core.log.ref,
-      getSessionName: () => sessionName(core.tree),
-      getLeafId: () => core.leafId,
+      getCwd: () => sessionFolder(session.header),
+      getHeader: () => session.header ?? null,
+      getSessionId: () => session.id,
+      getSessionFile: () => session.log.ref,
+      getSessionName: () => sessionName(session.tree),
+      getLeafId: () => session.leafId,
       // What is in the log never changes, and no handler can pretend otherwise.
-      getLeafEntry: () => (core.leafId === null ? undefined : deepFreeze(core.getEntry(core.leafId))),
-      getEntry: (id: string) => deepFreeze(core.getEntry(id)),
-      getEntries: () => [...core.tree.entries()].map(deepFreeze),
-      getBranch: (fromId?: string) => core.getBranch(fromId).map(deepFreeze),
-      getLabel: (id: string) => labelsInForce(core.tree).get(id)?.label,
+      getLeafEntry: () =>
+        session.leafId === null ? undefined : deepFreeze(session.getEntry(session.leafId)),
+      getEntry: (id: string) => deepFreeze(session.getEntry(id)),
+      getEntries: () => [...session.tree.entries()].map(deepFreeze),
+      getBranch: (fromId?: string) => session.getBranch(fromId).map(deepFreeze),
+      getLabel: (id: string) => labelsInForce(session.tree).get(id)?.label,
     }),
     modelRegistry: withMissingMembers("ctx.modelRegistry", options.models ?? NO_MODELS),
     model: model ? { provider: model.provider, id: model.modelId } : undefined,
@@ -81,12 +82,12 @@ function membersOf(session: SessionState, signal: AbortSignal): ExtensionContext
     signal,
     getContextUsage() {
       const { contextWindow } = situationOf(session, {}).settings;
-      const tokens = trustedTokens(core.context, 0);
+      const tokens = trustedTokens(session.context, 0);
       return { tokens, contextWindow, percent: (tokens / contextWindow) * 100 };
     },
     compact({ customInstructions, onComplete, onError } = {}) {
       const wish = customInstructions ? { instructions: customInstructions } : {};
-      const told = extensionMembers.acts.compact(wish).then((result) => {
+      const told = session.compact(wish).then((result) => {
         if (!result.eligible) throw new Error(String(result.reason));
         return onComplete?.(result);
       });
@@ -108,7 +109,7 @@ const NO_MODELS: ExtensionModels = {
   },
 };
 
-function uiOf({ options, extensionMembers }: SessionState, signal: AbortSignal): HandlerUi {
+function uiOf({ options, extensionMembers }: Session, signal: AbortSignal): HandlerUi {
   const { ui } = options;
   const plain = (text: string) => text;
   const coloured = (_: string, text: string) => text;

@@ -12,7 +12,8 @@ import {
   thinkingLevelChange,
   type UserContent,
 } from "@espalier/session-tree";
-import type { EngineHooks, SessionState } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
+import type { EngineHooks } from "../session/state.ts";
 import { commandContext, missingMember, sessionFolder } from "./context.ts";
 import type { ExtensionCommand, ExtensionCommandContext, ExtensionContext } from "./members.ts";
 
@@ -24,7 +25,7 @@ export interface ExtensionState<State> {
   append(data: unknown): Promise<string>;
 }
 
-/** How data becomes state. Default: the newest data is the state. */
+/** Turns data into state. Default: the newest data is the state. */
 export interface StateOptions<State> {
   /** The state of a path without any data. */
   initial: State;
@@ -32,7 +33,7 @@ export interface StateOptions<State> {
   fold?(state: State, data: unknown, entry: Entry): State;
 }
 
-/** How a program is run. */
+/** Options of a program. */
 export interface ProgramOptions {
   /** Default: the folder the session's agent works in. */
   cwd?: string;
@@ -110,7 +111,7 @@ export interface PiApi {
   unregisterProvider(...given: unknown[]): void;
 }
 
-/** What an extension is given: `on` for every hook of the engine, and state that follows the branch. */
+/** The api of an extension: `on` for every hook of the engine, and state that follows the branch. */
 export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>, PiApi {
   /**
    * State in entries of the session, which goes where its branch goes.
@@ -124,7 +125,7 @@ export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>
   registerKind(kind: EntryKind): void;
 }
 
-/** What the file of an extension exports by default. */
+/** Default export of an extension's file. */
 export type Extension = ExtensionSetup<EspalierApi>;
 
 /** An extension with all hooks typed: `export default defineExtension((api) => { api.on(…) })`. */
@@ -141,28 +142,28 @@ export function defineExtension(nameOrSetup: string | Extension, setup?: Extensi
 
 /** The engine's part of the api. */
 export function stateOf<State>(
-  { core }: SessionState,
+  session: Session,
   type: string,
   options: StateOptions<State>,
 ): ExtensionState<State> {
   const { initial, fold = (_state: State, data: unknown) => data as State } = options;
   return {
-    get(leafId = core.leafId) {
+    get(leafId = session.leafId) {
       let state = initial;
-      for (const entry of core.getBranch(leafId))
+      for (const entry of session.getBranch(leafId))
         if (isCustom(entry, type)) state = fold(state, entry.data, entry);
       return state;
     },
     async append(data) {
-      const [entry] = await core.append(custom.of({ customType: type, data }));
+      const [entry] = await session.append(custom.of({ customType: type, data }));
       return entry!.id;
     },
   };
 }
 
 /** Members of the api that Pi's extensions use, for one extension. */
-export function apiMembers(session: SessionState, owner: string): PiApi {
-  const { core, host, extensionMembers: shared } = session;
+export function apiMembers(session: Session, owner: string): PiApi {
+  const { host, extensionMembers: shared } = session;
   const report = (kind: "missing-member" | "failed-act" | "conflict", message: string, error?: unknown) =>
     host.report({ kind, owners: [owner], hook: null, message, ...(error === undefined ? {} : { error }) });
   /** Pi's extensions do not wait for an act: closing does, and what fails is reported. */
@@ -173,7 +174,7 @@ export function apiMembers(session: SessionState, owner: string): PiApi {
       ),
     );
   };
-  const append = (what: string, entry: NewEntry) => begin(what, core.append(entry));
+  const append = (what: string, entry: NewEntry) => begin(what, session.append(entry));
   /** Reported, and the rest of the extension goes on. */
   const absent = (name: string) => () =>
     report("missing-member", `${owner} uses pi.${name}, which is not available here; it goes on without.`);
@@ -193,12 +194,12 @@ export function apiMembers(session: SessionState, owner: string): PiApi {
       const fields = { customType, content, display, ...(details === undefined ? {} : { details }) };
       append("sendMessage", customMessage.of(fields));
     },
-    setLabel: (entryId, label) => begin("setLabel", shared.acts.label(entryId, label)),
-    setSessionName: (name) => begin("setSessionName", shared.acts.rename(name)),
-    getSessionName: () => sessionName(core.tree),
+    setLabel: (entryId, label) => begin("setLabel", session.label(entryId, label)),
+    setSessionName: (name) => begin("setSessionName", session.rename(name)),
+    getSessionName: () => sessionName(session.tree),
     setThinkingLevel: (thinkingLevel) =>
       append("setThinkingLevel", thinkingLevelChange.of({ thinkingLevel })),
-    getThinkingLevel: () => core.context.thinkingLevel,
+    getThinkingLevel: () => session.context.thinkingLevel,
     getCommands: () =>
       [...shared.commands.values()].map(({ name, description }) => ({
         name,
@@ -206,7 +207,7 @@ export function apiMembers(session: SessionState, owner: string): PiApi {
         source: "extension",
       })),
     exec: (command, args = [], options = {}) =>
-      runProgram(command, args, { ...options, cwd: options.cwd ?? sessionFolder(core.header) }),
+      runProgram(command, args, { ...options, cwd: options.cwd ?? sessionFolder(session.header) }),
     events: {
       on: (channel, listener) => shared.on(channel, listener),
       emit(channel, data) {
@@ -265,7 +266,7 @@ function runProgram(
  * @throws EspalierError `unknown-command`, `command-failed`
  */
 export async function runCommand(
-  session: SessionState,
+  session: Session,
   name: string,
   args: string,
   signal?: AbortSignal,
@@ -278,7 +279,7 @@ export async function runCommand(
       names === "" ? "no extension registers one; name its file with --extension" : `there are: ${names}`;
     throw new EspalierError("unknown-command", `There is no command "${name}" of an extension; ${known}.`);
   }
-  await session.core.load();
+  await session.load();
   try {
     await carryOut(session, command, args, signal);
   } finally {
@@ -287,7 +288,7 @@ export async function runCommand(
 }
 
 async function carryOut(
-  session: SessionState,
+  session: Session,
   { name, owner, handler }: ExtensionCommand,
   args: string,
   signal?: AbortSignal,

@@ -18,7 +18,8 @@ import * as sessionTree from "@espalier/session-tree";
 import { makeFolder } from "@espalier/session-tree/node";
 import * as summarizer from "@espalier/summarizer";
 import { renderTranscript } from "@espalier/summarizer";
-import { type EngineHooks, type EngineHost, engineHooks, type SessionState } from "../session/state.ts";
+import type { Session } from "../session/session.ts";
+import { type EngineHooks, type EngineHost, engineHooks } from "../session/state.ts";
 import { espalierHome } from "../settings/home.ts";
 import { type ConfirmTrust, changedSentence, openTrust } from "../settings/trust.ts";
 import { missingMember, sessionFolder, withMissingMembers } from "./context.ts";
@@ -30,9 +31,9 @@ import {
   type StateOptions,
   stateOf,
 } from "./extension.ts";
-import type { ExtensionContext } from "./members.ts";
+import type { ExtensionCommand, ExtensionContext } from "./members.ts";
 
-/** Which extensions a session has. */
+/** Extensions of a session. */
 export interface ExtensionOptions {
   /** Files, or extensions themselves; one that cannot be loaded is an error. */
   extensions?: readonly (string | Extension)[];
@@ -52,9 +53,37 @@ export function emptyHost(onReport: (report: ExtensionReport) => void): EngineHo
   return createExtensionHost<EngineHooks, ExtensionContext>({ hooks: engineHooks, onReport });
 }
 
+/** Members that the extensions of one session share, besides handlers. */
+export class ExtensionMembers {
+  readonly commands = new Map<string, ExtensionCommand>();
+  /** Values of flags that extensions registered: their defaults. */
+  readonly flags = new Map<string, boolean | string | undefined>();
+  readonly #listeners = new Map<string, Set<(data: unknown) => unknown>>();
+  #dialog: Promise<unknown> = Promise.resolve();
+
+  /** Hears a channel that extensions talk on; returns the function that ends it. */
+  on(channel: string, listener: (data: unknown) => unknown): () => void {
+    const listeners = this.#listeners.get(channel) ?? new Set();
+    this.#listeners.set(channel, listeners.add(listener));
+    return () => listeners.delete(listener);
+  }
+
+  /** Those who hear a channel, in the order in which they asked for it. */
+  listeners(channel: string): ((data: unknown) => unknown)[] {
+    return [...(this.#listeners.get(channel) ?? [])];
+  }
+
+  /** Shows one dialog after the other. */
+  inTurn<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    const answer = this.#dialog.then(ask);
+    this.#dialog = answer.catch(() => undefined);
+    return answer;
+  }
+}
+
 /** Registers a session's extensions with its host. Throws `ExtensionError` for one that was named and cannot be loaded. */
 export async function loadExtensions(
-  session: SessionState,
+  session: Session,
   options: ExtensionOptions,
   home: string,
 ): Promise<void> {
@@ -71,11 +100,11 @@ export async function loadExtensions(
 }
 
 async function discovered(
-  session: SessionState,
+  session: Session,
   { confirmTrust }: ExtensionOptions,
   home: string,
 ): Promise<string[]> {
-  const project = session.core.header ? sessionFolder(session.core.header) : "";
+  const project = session.header ? sessionFolder(session.header) : "";
   const ofProject = project === "" ? [] : await extensionsOf(project, session, { confirmTrust, home });
   return [...(await findExtensions(join(home, "extensions"))), ...ofProject];
 }
@@ -83,7 +112,7 @@ async function discovered(
 /** The extensions of a project that is trusted as it is now. */
 async function extensionsOf(
   project: string,
-  session: SessionState,
+  session: Session,
   { confirmTrust, home }: { confirmTrust: ConfirmTrust | undefined; home: string },
 ): Promise<readonly string[]> {
   const trust = openTrust(home);
@@ -102,7 +131,7 @@ async function extensionsOf(
 
 /** @param unnamed name in messages for a function that has none of its own */
 async function register(
-  session: SessionState,
+  session: Session,
   extension: string | Extension,
   home: string,
   unnamed = "",
@@ -117,7 +146,7 @@ async function register(
         ...apiMembers(session, owner),
         on: ofPi ? onAsInPi(api.on) : api.on,
         state: <State>(type: string, state: StateOptions<State>) => stateOf(session, type, state),
-        registerKind: (kind: EntryKind) => session.core.registerKind(kind),
+        registerKind: (kind: EntryKind) => session.registerKind(kind),
       } as EspalierApi),
     ),
   );
@@ -181,7 +210,7 @@ async function loaded(
 /** An import of one of Pi's packages, types among them: under the present scope, or the former one. */
 const IMPORT_OF_PI = /\bfrom\s*["'](?:@earendil-works|@mariozechner)\/pi-[\w/-]+["']/;
 
-/** Whether an extension was written for Pi, by what its source imports. */
+/** Returns whether an extension was written for Pi, by the imports in its source. */
 const isOfPi = (source: string): boolean => IMPORT_OF_PI.test(source);
 
 /**
@@ -267,7 +296,7 @@ const AI = {
   uuidv7: randomUUID,
 };
 
-/** What Pi's packages export and what needs nothing of Pi. */
+/** Exports of Pi's packages that need nothing of Pi. */
 const MODULES: Readonly<Record<string, Record<string, unknown>>> = {
   "pi-coding-agent": {
     CONFIG_DIR_NAME: ".espalier",

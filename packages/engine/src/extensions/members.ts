@@ -1,6 +1,6 @@
 import type { ContextMessage, Entry, SessionHeader, Usage } from "@espalier/session-tree";
 
-/** What a handler may ask about the session, in Pi's words. */
+/** Questions of a handler about the session, in Pi's words. */
 export interface SessionManager {
   /** The folder the session's agent works in. */
   getCwd(): string;
@@ -8,7 +8,7 @@ export interface SessionManager {
   getHeader(): SessionHeader | null;
   /** The `id` of the header. */
   getSessionId(): string;
-  /** What opens the session: its path, or its address in another store. */
+  /** Opens the session: its path, or its address in another store. */
   getSessionFile(): string | undefined;
   /** Undefined where it has no name. */
   getSessionName(): string | undefined;
@@ -26,7 +26,7 @@ export interface SessionManager {
   getLabel(id: string): string | undefined;
 }
 
-/** How long a dialog waits. */
+/** Limits of a dialog. */
 export interface DialogOptions {
   /** Closes the dialog: `confirm` answers false, `select` and `input` undefined. */
   signal?: AbortSignal;
@@ -44,7 +44,7 @@ export interface ExtensionDialogs {
   input(title: string, placeholder?: string, options?: DialogOptions): Promise<string | undefined>;
 }
 
-/** What a shell offers to extensions. Default: nothing, and no person is there. */
+/** User interface that a shell offers to extensions. Default: none, and no user is there. */
 export interface ExtensionUi {
   /** Shows a message; default `info`. */
   notify(message: string, kind?: "info" | "warning" | "error"): void;
@@ -54,7 +54,7 @@ export interface ExtensionUi {
   dialogs?: ExtensionDialogs;
 }
 
-/** What a handler has of the shell. Without a shell every member is there and does nothing. */
+/** User interface of a handler. Without a shell every member exists and does nothing. */
 export interface HandlerUi extends ExtensionDialogs {
   /** See {@link ExtensionUi}. */
   notify(message: string, kind?: "info" | "warning" | "error"): void;
@@ -117,13 +117,13 @@ export interface ContextUsage {
 export interface ExtensionContext {
   /** The folder the session's agent works in. */
   cwd: string;
-  /** Whether a dialog can be shown. */
+  /** True where a dialog can be shown. */
   hasUI: boolean;
   /** Pi's word for it: `rpc` where a dialog can be shown, else `print`. Pi's own components cannot: it is never `tui`. */
   mode: "rpc" | "print";
-  /** How to tell a person something, and to ask. */
+  /** Messages and dialogs for the user. */
   ui: HandlerUi;
-  /** What there is to know of the session, as it is while the handler asks. */
+  /** State of the session at the time of the call. */
   sessionManager: SessionManager;
   /** Models that the program lends; by default none is found. */
   modelRegistry: ExtensionModels;
@@ -169,54 +169,4 @@ export interface ExtensionCommand {
   owner: string;
   /** Runs the command; `args` is the text behind its name. */
   handler(args: string, ctx: ExtensionCommandContext): unknown;
-}
-
-/** Acts of the session that extensions begin. */
-export interface ExtensionActs {
-  /** Compacts the path of the leaf. */
-  compact(options: { instructions?: string }): Promise<{ eligible: boolean; reason?: unknown }>;
-  /** Moves the leaf. */
-  navigate(
-    targetId: string,
-    options: { summarize?: boolean; instructions?: string; replaceInstructions?: boolean; label?: string },
-  ): Promise<unknown>;
-  /** Starts a new session from a path of this one. */
-  fork(entryId: string, options: { position?: "at" | "before" }): Promise<unknown>;
-  /** Labels an entry; without a text, clears the label. */
-  label(targetId: string, text?: string): Promise<string>;
-  /** Names the session. */
-  rename(name: string): Promise<string>;
-}
-
-/** What the extensions of one session share besides handlers. */
-export class ExtensionMembers {
-  readonly acts: ExtensionActs;
-  readonly commands = new Map<string, ExtensionCommand>();
-  /** Values of flags that extensions registered: their defaults. */
-  readonly flags = new Map<string, boolean | string | undefined>();
-  readonly #listeners = new Map<string, Set<(data: unknown) => unknown>>();
-  #dialog: Promise<unknown> = Promise.resolve();
-
-  constructor(acts: ExtensionActs) {
-    this.acts = acts;
-  }
-
-  /** Hears a channel that extensions talk on; returns the function that ends it. */
-  on(channel: string, listener: (data: unknown) => unknown): () => void {
-    const listeners = this.#listeners.get(channel) ?? new Set();
-    this.#listeners.set(channel, listeners.add(listener));
-    return () => listeners.delete(listener);
-  }
-
-  /** Those who hear a channel, in the order in which they asked for it. */
-  listeners(channel: string): ((data: unknown) => unknown)[] {
-    return [...(this.#listeners.get(channel) ?? [])];
-  }
-
-  /** Shows one dialog after the other. */
-  inTurn<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-    const answer = this.#dialog.then(ask);
-    this.#dialog = answer.catch(() => undefined);
-    return answer;
-  }
 }

@@ -11,9 +11,9 @@ import {
 } from "@espalier/session-tree";
 import { diagnose } from "../repair/diagnose.ts";
 
-/** What copying a session came to. */
+/** Result of copying a session. */
 export interface CopyResult {
-  /** What opens it in the store it was copied to. */
+  /** Reference that opens the copy in its store. */
   file: string;
   id: string;
   bytes: number;
@@ -71,7 +71,7 @@ export async function copySession(
   }
 }
 
-/** What stands in a log, which for an old format is not what it reads as. */
+/** Stored bytes of a log: for an old format not those that it reads as. */
 async function standing(log: SessionLog): Promise<ByteView> {
   const view = await log.load();
   return log.upgraded?.original ?? view;
@@ -91,7 +91,7 @@ async function assertSound(source: SessionLog): Promise<void> {
   );
 }
 
-/** What `doctor` mentions of lines that are right as they are. */
+/** Issues of lines that are right as they are. */
 const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]);
 
 interface BegunCopy {

@@ -68,7 +68,7 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isSaid: 
   return { entry: found.entry, isSaid };
 }
 
-/** What brings an entry back: its newest replacement, or what it says of its own. */
+/** Replacement that brings an entry back: its newest one, or its own content. */
 function saidBefore(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
   for (const { replacement } of editsOf(core, entry.id)) if (replacement !== null) return replacement;
   // Messages whose content no edit replaces (summaries, shell runs) are whole again with any.
@@ -120,7 +120,7 @@ function customEntries({ tree, leafId }: SessionTree): Entry[] {
   return Array.from(rows, (row) => tree.entryAt(row));
 }
 
-/** What an entry says on the leaf's path; empty when it was edited out, or cannot be used. */
+/** Text of an entry on the leaf's path; empty when it was edited out, or cannot be used. */
 function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
   const edit = entry && editsOf(session, id).next().value;
@@ -148,7 +148,7 @@ function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextE
 /** A text as one line that a list can show: blanks of every kind are one space. Empty where it has nothing else. */
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
-/** What a draft says: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
+/** Content of a draft: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
 export type DraftContent = string | readonly (ContentBlock | { type: string; [field: string]: unknown })[];
 
 /** A message of which all but the role and some fields may be left out. */

@@ -14,7 +14,7 @@ import {
 } from "@espalier/session-tree";
 import { cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
-import { preparedEntries, tellHandlers } from "../extensions/handlers.ts";
+import { transformDrafts } from "./append.ts";
 import { oneLine } from "./edit.ts";
 import {
   abortedAct,
@@ -25,13 +25,14 @@ import {
   reportUnusedSummary,
   summarizeBranch,
 } from "./navigate.ts";
-import { accounted, type SessionState } from "./state.ts";
+import type { Session } from "./session.ts";
+import { accounted } from "./state.ts";
 
-/** Where a fork ends, where it is kept, and whether it is told of what it leaves out. */
+/** Options of a fork: its end, its place, and the summary of the rest. */
 export interface ForkOptions extends BranchSummaryRequest {
-  /** Whether the fork ends with the entry (`at`, default) or before it. */
+  /** End of the fork: the entry (`at`, default), or the one before it. */
   position?: ForkPosition;
-  /** Where to keep the fork; by default the store chooses. */
+  /** Storage name of the fork; by default the store chooses. */
   out?: string;
 }
 
@@ -55,17 +56,16 @@ export interface ForkResult {
  *   and `version` or `no-header` for a session that is only read
  */
 export async function forkSession(
-  session: SessionState,
+  session: Session,
   entryId: string,
   options: ForkOptions = {},
 ): Promise<ForkResult> {
-  const { core } = session;
   // What is copied into a file of this version must be of a version that this program knows.
-  assertWritable(core.log);
-  await core.load();
-  const oldLeafId = core.leafId;
+  assertWritable(session.log);
+  await session.load();
+  const oldLeafId = session.leafId;
   const { position = "at", signal = new AbortController().signal } = options;
-  const plan = planFork(core.tree, entryId, position);
+  const plan = planFork(session.tree, entryId, position);
   // A prompt that the fork stops before comes back to be written anew: it is not left out.
   const left = planLeftBranch(session, plan.selectedText === null ? plan.leafId : entryId, options);
   if (signal.aborted) throw abortedAct("fork");
@@ -102,7 +102,7 @@ export async function forkSession(
     if (signal.aborted) throw abortedAct("fork");
     return writeFork(session, { ...plan, additions }, options.out);
   });
-  await tellHandlers(session, sessionFork, { entryId, ...result });
+  await session.tell(sessionFork, { entryId, ...result });
   return result;
 }
 
@@ -111,7 +111,7 @@ export async function forkSession(
  * are new, so extensions see them before they are written.
  */
 async function additionsTo(
-  session: SessionState,
+  session: Session,
   { leafId: copiedLeafId, additions }: ForkPlan,
   summary: (BranchSummaryFields & { fromId: string }) | undefined,
   labelText: string,
@@ -124,15 +124,15 @@ async function additionsTo(
   const beside = additions.map((entry) => ({ ...entry, parentId: leafId }));
   if (labelText && leafId !== null)
     beside.push(added(label.of({ targetId: leafId, label: labelText }), leafId));
-  const prepared = await preparedEntries(session, [...(first ? [first] : []), ...beside]);
+  const prepared = await transformDrafts(session, [...(first ? [first] : []), ...beside]);
   return [...prepared];
 }
 
-async function writeFork({ core, store }: SessionState, plan: ForkPlan, out?: string): Promise<ForkResult> {
+async function writeFork(session: Session, plan: ForkPlan, out?: string): Promise<ForkResult> {
   const now = new Date().toISOString();
   // A session without one has been refused.
-  const header = forkHeader(core.header!, core.log.ref, plan.leafId, now);
-  const log = await store.create(header, forkLines(core.tree, plan), out);
+  const header = forkHeader(session.header!, session.log.ref, plan.leafId, now);
+  const log = await session.store.create(header, forkLines(session.tree, plan), out);
   await log.close();
   const summary = plan.additions.find((entry) => branchSummary.is(entry));
   return {

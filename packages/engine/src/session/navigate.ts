@@ -36,24 +36,17 @@ import { situationOf, toolsOf } from "../compaction/request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
 import { branchWentOn, cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
-import { tellHandlers } from "../extensions/handlers.ts";
 import { oneLine } from "./edit.ts";
-import {
-  type ActOptions,
-  accounted,
-  type BilledWork,
-  ownerAsked,
-  refuseReadOnly,
-  type SessionState,
-} from "./state.ts";
+import type { Session } from "./session.ts";
+import { type ActOptions, accounted, type BilledWork, ownerAsked, refuseReadOnly } from "./state.ts";
 
-/** Whether what is left behind is told where one arrives, and which label the place gets. */
+/** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
-  /** A label for the place arrived at, as one line; blanks alone are none. */
+  /** A label for the target, as one line; blanks alone are none. */
   label?: string;
 }
 
-/** Where a navigation led. */
+/** Result of a navigation. */
 export interface NavigateResult {
   leafId: string | null;
   /** The branch summary that was written; null when there was none to write. */
@@ -69,14 +62,13 @@ export interface NavigateResult {
  * @throws EspalierError; `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
  */
 export async function navigate(
-  session: SessionState,
+  session: Session,
   targetId: string | null,
   options: NavigateOptions = {},
 ): Promise<NavigateResult> {
-  const { core } = session;
   if (options.summarize) refuseReadOnly(session);
-  await core.load();
-  const oldLeafId = core.leafId;
+  await session.load();
+  const oldLeafId = session.leafId;
   const destination = destinationOf(session, targetId);
   const plan = planLeftBranch(session, targetId, options);
   const { signal = new AbortController().signal } = options;
@@ -110,13 +102,13 @@ export async function navigate(
 }
 
 /** The id of the first entry on the leaf's path, found without reading what the path says; empty for a path of none. */
-function rootIdOf({ core: { tree, leafId } }: SessionState): string {
+function rootIdOf({ tree, leafId }: Session): string {
   if (leafId === null) return "";
   const [root = -1] = pathRows(tree, tree.row(leafId));
   return root < 0 ? "" : tree.idAt(root);
 }
 
-/** What the caller asks for, as far as it was given. */
+/** Wishes of the caller, as far as they were given. */
 function wishesOf({ instructions, replaceInstructions, label: text }: NavigateOptions) {
   return {
     ...(instructions ? { customInstructions: instructions } : {}),
@@ -137,69 +129,67 @@ interface Arrival {
 
 /** One append: the summary or the move, then the label. */
 async function arrive(
-  session: SessionState,
+  session: Session,
   { placeId, editorText, targetId, oldLeafId, labelText, signal }: Arrival,
   summary: BranchSummaryFields | undefined,
 ): Promise<NavigateResult> {
-  const { core } = session;
   const id = createId();
   const entries: NewEntry[] = [];
   if (summary) entries.push(branchSummary.of({ id, parentId: placeId, fromId: oldLeafId ?? "", ...summary }));
-  else if (placeId !== core.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
+  else if (placeId !== session.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
   const labelled = summary ? id : targetId;
   if (labelText && labelled !== null) entries.push(label.of({ targetId: labelled, label: labelText }));
   const check = () => {
     if (signal.aborted) throw abortedAct("navigation");
-    if (summary && core.leafId !== oldLeafId) throw branchWentOn();
+    if (summary && session.leafId !== oldLeafId) throw branchWentOn();
   };
   check();
-  if (entries.length > 0) await session.appendChecked(entries, check);
+  if (entries.length > 0) await session.append(entries, { check });
   const summaryEntryId = summary ? id : null;
-  const summaryEntry = summary && core.getEntry(id);
+  const summaryEntry = summary && session.getEntry(id);
   await arrived(session, {
     oldLeafId,
     summaryEntryId,
     ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
     fromExtension: summary?.fromHook ?? false,
   });
-  return { leafId: core.leafId, summaryEntryId, editorText };
+  return { leafId: session.leafId, summaryEntryId, editorText };
 }
 
-/** What follows every move of the leaf: files that the context there refers to, and word to the extensions. */
-async function arrived(session: SessionState, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
+/** Follows every move of the leaf: restores files of the new context, and tells extensions. */
+async function arrived(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
   await restoreFiles(session);
-  await tellHandlers(session, sessionNavigate, { ...event, newLeafId: session.core.leafId });
+  await session.tell(sessionNavigate, { ...event, newLeafId: session.leafId });
 }
 
-/** Where going to an entry leads: before a message that can be written anew, else to the entry itself. */
+/** Target of a move to an entry: before a message that can be edited, else the entry itself. */
 function destinationOf(
-  { core }: SessionState,
+  session: Session,
   targetId: string | null,
 ): { placeId: string | null; editorText: string | null } {
   if (targetId === null) return { placeId: null, editorText: null };
-  const { tree } = core;
+  const { tree } = session;
   const row = tree.row(targetId);
   const editorText = promptText(tree.entryAt(row));
-  const placeId = core.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
+  const placeId = session.placeOf(editorText === null ? targetId : tree.parentIdAt(row));
   return { placeId, editorText };
 }
 
 /** Takes back the last act; see `lastAct`. */
-export async function undo(session: SessionState): Promise<NavigateResult> {
-  const { core } = session;
-  await core.load();
-  const act = lastAct(core.tree, core.leafId);
+export async function undo(session: Session): Promise<NavigateResult> {
+  await session.load();
+  const act = lastAct(session.tree, session.leafId);
   if (!act) {
     throw new EspalierError(
       "nothing-to-undo",
       "There is nothing to take back: no prompt, compaction or hiding on this path and no navigation before it.",
     );
   }
-  const oldLeafId = core.leafId;
-  const targetId = core.placeOf(act.backTo);
-  await core.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
+  const oldLeafId = session.leafId;
+  const targetId = session.placeOf(act.backTo);
+  await session.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
   await arrived(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
-  return { leafId: core.leafId, summaryEntryId: null, editorText: act.editorText };
+  return { leafId: session.leafId, summaryEntryId: null, editorText: act.editorText };
 }
 
 const ACTS: ReadonlySet<string> = new Set([
@@ -214,7 +204,7 @@ const ACTS: ReadonlySet<string> = new Set([
 export interface LastAct {
   /** The entry that stands for it. */
   entryId: string;
-  /** Where the leaf was before; null before the first entry. */
+  /** The leaf before it; null before the first entry. */
   backTo: string | null;
   /** The text of the prompt that is taken back; null for every other act. */
   editorText: string | null;
@@ -246,27 +236,27 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
   return undefined;
 }
 
-/** Whether somebody asked for this compaction or edit. Only ours say so: those of another program are passed over. */
+/** Returns whether a user asked for this compaction or edit. Only ours say so: those of another program are skipped. */
 function isAskedFor(entry: Entry): boolean {
   if (contextEdit.is(entry)) return entry.reason === "manual";
   if (!compaction.is(entry)) return false;
   return (entry.details as Partial<CompactionDetails> | null | undefined)?.reason === "manual";
 }
 
-/** Where a conclusion is brought, and how it is summarised. */
+/** Options of a merge: its target, and its summary. */
 export interface MergeOptions extends Omit<BranchSummaryRequest, "summarize"> {
-  /** Where the conclusion is brought; default the leaf. For any other place the leaf stays where it is. */
+  /** Target of the merge; default the leaf. For any other entry the leaf stays where it is. */
   into?: string;
 }
 
-/** Where a conclusion was brought to. */
+/** Result of a merge. */
 export interface MergeResult {
   /** The branch summary that holds the conclusion. */
   entryId: string;
   leafId: string | null;
 }
 
-/** Where a conclusion is from, in the `details.merge` of its branch summary. */
+/** Source of a merge, in the `details.merge` of its branch summary. */
 interface MergeProvenance {
   commonAncestorId: string | null;
   /** The entries it tells of. */
@@ -280,19 +270,18 @@ interface MergeProvenance {
  * @throws EspalierError `nothing-to-merge`; EspalierError
  */
 export async function mergeBranch(
-  session: SessionState,
+  session: Session,
   fromId: string,
   options: MergeOptions = {},
 ): Promise<MergeResult> {
-  const { core } = session;
-  await core.load();
-  const from = core.placeOf(fromId);
-  const into = options.into === undefined ? core.leafId : core.placeOf(options.into);
-  const merges = core.getBranch(into).flatMap(mergeOf);
+  await session.load();
+  const from = session.placeOf(fromId);
+  const into = options.into === undefined ? session.leafId : session.placeOf(options.into);
+  const merges = session.getBranch(into).flatMap(mergeOf);
   const already = merges.find((merge) => merge.fromId === from);
-  if (already) return { entryId: already.entryId, leafId: core.leafId };
+  if (already) return { entryId: already.entryId, leafId: session.leafId };
   const told = new Set(merges.flatMap(({ entryIds }) => entryIds));
-  const { commonAncestorId, entries } = planBranchSummary(core.tree, from, into);
+  const { commonAncestorId, entries } = planBranchSummary(session.tree, from, into);
   const left = entries.filter(({ id }) => !told.has(id));
   const plan = { entries: left, commonAncestorId, hasSomethingToTell: hasSomethingToTell(left) };
   if (from === null || !plan.hasSomethingToTell) {
@@ -310,27 +299,26 @@ export async function mergeBranch(
     const merge: MergeProvenance = { commonAncestorId, entryIds: left.map(({ id }) => id) };
     const entryId = createId();
     const details = { ...summary!.details, merge };
-    const { leafId } = core;
+    const { leafId } = session;
     const parentId = options.into === undefined ? hereAfter(session, into) : into;
     const entries: NewEntry[] = [
       branchSummary.of({ id: entryId, parentId, fromId: from, ...summary!, details }),
     ];
     // To go elsewhere and back is no act of its own: an undo passes over both.
     if (parentId !== leafId) entries.push(leaf.of({ parentId: leafId, targetId: leafId, undoes: entryId }));
-    await session.appendChecked(entries, () => {
+    const check = () => {
       if (signal.aborted) throw abortedAct("merge");
-      if (core.leafId !== leafId) throw branchWentOn();
-    });
-    return { entryId, leafId: core.leafId };
+      if (session.leafId !== leafId) throw branchWentOn();
+    };
+    await session.append(entries, { check });
+    return { entryId, leafId: session.leafId };
   });
 }
 
 /** The leaf, if the path that a conclusion was made for only grew meanwhile. */
-function hereAfter({ core }: SessionState, into: string | null): string | null {
-  const { leafId, tree } = core;
-  const isHere = into === null || (leafId !== null && isOnPath(tree, tree.row(into), tree.row(leafId)));
-  if (!isHere) throw branchWentOn();
-  return leafId;
+function hereAfter(session: Session, into: string | null): string | null {
+  if (into !== null && !session.isOnPath(into)) throw branchWentOn();
+  return session.leafId;
 }
 
 /** A merge that stands on a path: which leaf was brought here, and what was told of it. */
@@ -342,17 +330,17 @@ function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: rea
   return [{ entryId: entry.id, fromId: entry.fromId, entryIds }];
 }
 
-/** Whether a branch that is left is summarised, by whom, and with what in mind. */
+/** Options of the summary of an abandoned branch. */
 export interface BranchSummaryRequest extends ActOptions {
-  /** Whether what is left behind is told where one arrives. Default false. */
+  /** Summarizes the abandoned branch into the target. Default false. */
   summarize?: boolean;
-  /** What the summary shall attend to. */
+  /** Instructions for the summary. */
   instructions?: string;
   /** True: `instructions` stand in place of the prompt. Default false: they are added to it. */
   replaceInstructions?: boolean;
   /** Writes this summary. Default: the session's. */
   summarizer?: Summarizer;
-  /** Whether the extractive summarizer steps in; see `SessionOptions.fallback`. */
+  /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
   fallback?: boolean;
 }
 
@@ -361,17 +349,18 @@ export interface BranchSummaryRequest extends ActOptions {
  * extension either. A branch may be longer than what fits into memory.
  */
 export function planLeftBranch(
-  { core, host }: SessionState,
+  session: Session,
   targetId: string | null,
   { summarize = false }: BranchSummaryRequest,
 ): BranchSummaryPlan {
-  if (summarize || host.has(sessionBeforeFork)) return planBranchSummary(core.tree, core.leafId, targetId);
+  if (summarize || session.host.has(sessionBeforeFork))
+    return planBranchSummary(session.tree, session.leafId, targetId);
   return { entries: [], commonAncestorId: null, hasSomethingToTell: false };
 }
 
 /** Reports the branch summary of an extension that is not written: no summary was asked for, or the branch says nothing. */
 export function reportUnusedSummary(
-  { host }: SessionState,
+  { host }: Session,
   { answer, owners }: Decision<BeforeForkAnswer>,
   { hasSomethingToTell }: BranchSummaryPlan,
   { summarize = false }: BranchSummaryRequest,
@@ -399,7 +388,7 @@ export interface BranchSummaryFields {
  * @param owners the extensions that wrote the summary; undefined where the core has it made
  */
 export function branchWork(
-  session: SessionState,
+  session: Session,
   { summarizer }: BranchSummaryRequest,
   owners?: readonly string[],
 ): BilledWork {
@@ -407,7 +396,7 @@ export function branchWork(
   return { kind: "branch_summary", asked: () => asked };
 }
 
-/** What is thrown when the caller's signal fires before anything is in the log. */
+/** Error for an abort before anything is in the log. */
 export const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
@@ -417,7 +406,7 @@ export const abortedAct = (what: string) => summaryError("aborted", `The ${what}
  * @throws EspalierError with all that was billed
  */
 export async function summarizeBranch(
-  session: SessionState,
+  session: Session,
   plan: BranchSummaryPlan,
   { summary: proposal, instructions, replaceInstructions }: Partial<BeforeForkAnswer>,
   options: BranchSummaryRequest & { signal: AbortSignal; purpose?: "branch" | "merge" },
@@ -467,9 +456,9 @@ export async function summarizeBranch(
   return { summary, details, ...(usage ? { usage } : {}) };
 }
 
-/** What an extension wrote; the files that the branch touched join those it recorded. */
+/** Summary of an extension, with the files of the branch beside those that it recorded. */
 function proposed(
-  session: SessionState,
+  session: Session,
   { entries }: BranchSummaryPlan,
   { summary, details, usage }: BranchSummaryProposal,
   covered: object,

@@ -4,13 +4,14 @@ import {
   createId,
   FORMAT_VERSION,
   type OpenMode,
+  openWindow,
   redactFolder,
   type SessionHeader,
   type SessionLease,
   type SessionLog,
   type SessionRef,
   type SessionStore,
-  SessionTree,
+  type SessionTree,
   sessionRef,
   type Tree,
   WRITER,
@@ -23,21 +24,21 @@ import { espalierHome } from "../settings/home.ts";
 import { Session } from "./session.ts";
 import { engineHooks, modelInForce, type SessionOptions, sessionStart } from "./state.ts";
 
-/** Where sessions come from. */
+/** The store of sessions. */
 export interface StoreOptions {
   /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
   home?: string;
   /** Another store than files below `home`. */
   store?: SessionStore;
   /**
-   * Whether all of a session is within reach once it is open, for what asks about the tree without waiting (`tree`,
+   * Loads all of a session when it is opened, for synchronous questions about the tree (`tree`,
    * `name`, `branches`, …), wherever it is kept. Default true. False, for a program that needs the context alone: a
    * database is asked for no more than that, and for the rest when `load` is called; what asks before throws `not-loaded`.
    */
   whole?: boolean;
 }
 
-/** What settings may say of a session once it is known which one it is. */
+/** Settings that depend on the session. */
 interface SettledOptions {
   /**
    * Asked when the session's log is open, before anything else, and again when another model is in force; what it
@@ -49,7 +50,7 @@ interface SettledOptions {
   ) => Promise<SessionOptions & Pick<ExtensionOptions, "extensions">>;
 }
 
-/** How a session is opened: to read or write, where it is, and what holds in it. Everything has a default. */
+/** Options of opening a session. Everything has a default. */
 export interface OpenOptions
   extends StoreOptions,
     SessionOptions,
@@ -112,7 +113,7 @@ const storeOptions = ({ home, store }: StoreOptions): StoreOptions => ({
   ...(store === undefined ? {} : { store }),
 });
 
-/** What a new session is, and what holds in it. Everything has a default. */
+/** Options of a new session. Everything has a default. */
 export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOptions, SettledOptions {
   /** The folder the agent works in; default: the process's. */
   cwd?: string;
@@ -120,7 +121,7 @@ export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOp
   id?: string;
   /** The session this one was forked from or works for. */
   parent?: SessionHeader["parent"];
-  /** Where to keep it; by default below `home`, by the folder's name. */
+  /** Its file; by default below `home`, by the folder's name. */
   file?: string;
 }
 
@@ -210,29 +211,27 @@ async function begin(
   hold: Hold = {},
 ): Promise<Session> {
   try {
-    const core = await SessionTree.open(log, given.leafId);
-    const options = { ...given, ...(await given.settle?.(() => modelInForce(core))) };
-    const session = new Session(core, store, options, options.onReport);
+    const window = await openWindow(log, given.leafId);
+    const session = new Session(log, window, store, given, given.onReport);
     const { settle } = given;
-    // Extensions are loaded once.
-    if (settle) session.settleBy(async (modelOf) => withoutExtensions(await settle(modelOf)));
+    const settled = await settle?.(() => modelInForce(session));
+    if (settle && settled) session.settleBy(settle, settled);
+    const options = { ...given, ...settled };
     session.lease = hold.lease;
     session.heldBy = hold.heldBy;
     session.isReadOnly =
       options.mode === "read" || (hold.heldBy !== undefined && options.onBusy === "read-only");
-    for (const kind of options.kinds ?? []) core.registerKind(kind);
+    for (const kind of options.kinds ?? []) session.registerKind(kind);
     await loadExtensions(session, options, options.home ?? espalierHome());
     // Handlers, and policies that judge every append, ask about the session without waiting for it.
     const isAsked =
       session.commands.length > 0 || Object.values(engineHooks).some((hook) => session.host.has(hook));
     const isNeeded = given.whole !== false || isAsked || session.policy.judgedAt === "append";
-    if (!log.view && isNeeded) await core.load();
+    if (!log.view && isNeeded) await session.load();
     await restoreFiles(session);
-    await session.host.notify(
-      sessionStart,
-      { sessionId: session.id, file: session.file, reason: options.startReason ?? "startup" },
-      contextForHandlers(session),
-    );
+    const { id: sessionId, file, host } = session;
+    const started = { sessionId, file, reason: options.startReason ?? ("startup" as const) };
+    if (host.has(sessionStart)) await host.notify(sessionStart, started, contextForHandlers(session));
     return session;
   } catch (error) {
     try {
@@ -244,20 +243,13 @@ async function begin(
   }
 }
 
-function withoutExtensions({
-  extensions: _,
-  ...options
-}: SessionOptions & Pick<ExtensionOptions, "extensions">): SessionOptions {
-  return options;
-}
-
 /**
- * What to do about a session that somebody else writes: `error` (`busy`, with its `holder`), open it `read-only`,
+ * Behaviour for a session with another writer: `error` (`busy`, with its `holder`), open it `read-only`,
  * `fork` it and write the fork, or `share` it: write beside the other, each on a branch of his own.
  */
 export type OnBusy = "error" | "read-only" | "fork" | "share";
 
-/** What is done about others who write the same session. */
+/** Options for other writers of the same session. */
 export interface HoldOptions {
   /** Default `error`. */
   onBusy?: OnBusy;
@@ -270,11 +262,11 @@ export interface HoldOptions {
   lease?: boolean;
 }
 
-/** What taking the lease came to. */
+/** Result of taking the lease. */
 interface Hold {
   /** Ours, if we have it. */
   lease?: SessionLease;
-  /** Who has it, if somebody else does. */
+  /** Its holder, if another process has it. */
   heldBy?: LeaseHolder;
 }
 
@@ -304,12 +296,12 @@ const LOOKS = 20;
  * Waits until the last line of a log has an end, or until nobody goes on with it: what a reader sees of a line that
  * somebody is busy writing is no damage. Costs nothing where the last line is whole.
  */
-export async function settleTail({ core }: { readonly core: SessionTree }): Promise<void> {
-  for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(core.tree); look += 1) {
-    if (core.tree.view.size === size) return;
-    size = core.tree.view.size;
+export async function settleTail(session: Pick<SessionTree, "tree" | "refresh">): Promise<void> {
+  for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(session.tree); look += 1) {
+    if (session.tree.view.size === size) return;
+    size = session.tree.view.size;
     await setTimeout(QUIET_MS);
-    await core.refresh();
+    await session.refresh();
   }
 }
 

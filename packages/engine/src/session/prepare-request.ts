@@ -3,7 +3,6 @@ import {
   excessBytes,
   excessPictures,
   isPicture,
-  type NothingToCompact,
   readSpan,
   tokenBudget,
   trustedTokens,
@@ -30,9 +29,10 @@ import type { CompactionResult, CompactSessionOptions } from "../compaction/draf
 import { bringFilesHome, type OffloadedResults, offloadResults } from "../compaction/offload.ts";
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
-import { policyInForce, type SessionState } from "./state.ts";
+import type { Session } from "./session.ts";
+import { policyInForce } from "./state.ts";
 
-/** What a request goes out with besides the context, and how a compaction before it is made. */
+/** Options of a request besides its context, and of a compaction before it. */
 export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {
   /** Pictures that the provider takes; by default what is known of the provider of the model in force. */
   pictures?: Partial<PictureLimits>;
@@ -44,22 +44,14 @@ export interface PreparedRequest {
   context: SessionContext;
   /** The caller's system prompt, and what the policy adds to it. */
   system: string | undefined;
-  /** What was moved to files; null for nothing. */
+  /** Results moved to files; null for none. */
   offloaded: OffloadedResults | null;
   /** The compaction that came before; null for none. */
   compaction: CompactionResult | null;
   /** Pictures that were left out of the context, since the provider would have refused them; empty for none. */
   picturesLeftOut: LeftOutPicture[];
-  /** Why something that was due (files, a compaction) did not come about although the request can go out; null otherwise. */
+  /** Error for which files or a compaction failed although the request can go out; null otherwise. */
   failure: Error | null;
-}
-
-/** The acts of a session that preparing a request takes. */
-interface PreparedSession extends SessionState {
-  compact(options: CompactSessionOptions): Promise<CompactionResult | NothingToCompact>;
-  contextToSend(signal?: AbortSignal): Promise<SessionContext>;
-  /** The context that the policy lets go out. */
-  readonly requestContext: SessionContext;
 }
 
 /**
@@ -75,7 +67,7 @@ interface PreparedSession extends SessionState {
  * @throws EspalierError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`
  */
 export async function prepareRequest(
-  session: PreparedSession,
+  session: Session,
   options: RequestPreparation = {},
 ): Promise<PreparedRequest> {
   refuseEmptySchemas(options.tools);
@@ -103,7 +95,8 @@ export async function prepareRequest(
   // A policy that finds nothing to do, or counts otherwise, leaves the reserve to the default policy's way.
   const isFitted = done?.eligible && policy.estimate === estimateTokens;
   if (!failure && !isFitted && policy !== tokenBudget && withoutReserve(policy, situation()))
-    done = (await tried(() => compact({ ...request, policy: tokenBudget, reason: "threshold" }))) ?? done;
+    done =
+      (await tried(() => session.compact({ ...request, policy: tokenBudget, reason: "threshold" }))) ?? done;
 
   const measured = () => requestSize(session.requestContext, limits);
   let size = measured();
@@ -131,7 +124,7 @@ export async function prepareRequest(
   if (size.isOverBytes) throw overBytes(size, limits);
 
   const context = await session.contextToSend(options.signal);
-  const system = [options.system, summaryNote(session.core.window.entries)].filter(Boolean).join("\n\n");
+  const system = [options.system, summaryNote(session.window.entries)].filter(Boolean).join("\n\n");
   return {
     context,
     system: system || undefined,
@@ -143,20 +136,15 @@ export async function prepareRequest(
 
   /** As the policy says; one that is judged after appends does its own work in the background, and keeps the reserve here. */
   async function compactDue(moved: OffloadedResults | undefined) {
-    if (isJudgedNow)
-      return compactWhenDue(session, { ...request, ...(moved ? { offloaded: moved } : {}) }, compact);
+    if (isJudgedNow) return compactWhenDue(session, { ...request, ...(moved ? { offloaded: moved } : {}) });
     const reason = withoutReserve(policy, situation());
-    return reason && compact({ ...request, reason });
-  }
-
-  function compact(due: CompactSessionOptions) {
-    return session.compact(due);
+    return reason && session.compact({ ...request, reason });
   }
 
   async function compactToFit(before: RequestSize) {
     const settings = { ...request.settings, contextWindow: windowFitting(before, limits) };
     try {
-      return await compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
+      return await session.compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
     } catch (cause) {
       const isIrreducible = cause instanceof EspalierError && cause.code === "irreducible";
       // A window that was made for the bytes is none that anybody knows.
@@ -169,13 +157,13 @@ export async function prepareRequest(
  * Reports a failure and returns it. Throws it all the same where the caller aborted, and where the log itself is in
  * trouble: that is not the compaction's.
  */
-function goOnWithout(session: SessionState, error: unknown, signal: AbortSignal | undefined): Error {
+function goOnWithout(session: Session, error: unknown, signal: AbortSignal | undefined): Error {
   if (!(error instanceof Error) || isLogError(error) || signal?.aborted) throw error;
   reportFailure(session, error);
   return error;
 }
 
-/** What a request may have, and what goes out with it besides the context. */
+/** Limits of a request, and its size besides the context. */
 interface RequestLimits {
   /** Tokens. */
   contextWindow: number;
@@ -185,7 +173,7 @@ interface RequestLimits {
   overheadBytes: number;
 }
 
-/** How large the next request is, in both of its budgets. */
+/** Size of the next request, in both of its budgets. */
 interface RequestSize {
   tokens: number;
   bytes: number;
@@ -220,8 +208,8 @@ function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: Requ
  *
  * @throws EspalierError `over-bytes`
  */
-function refuseLargeMessage({ core }: SessionState, size: RequestSize, limits: RequestLimits): void {
-  const newestUserMessage = totalBytes(waitingItem(readSpan(core.window.entries))?.messages ?? []);
+function refuseLargeMessage(session: Session, size: RequestSize, limits: RequestLimits): void {
+  const newestUserMessage = totalBytes(waitingItem(readSpan(session.window.entries))?.messages ?? []);
   if (limits.overheadBytes + newestUserMessage > limits.requestBytes)
     throw overBytes(size, limits, { newestUserMessage });
 }
@@ -290,7 +278,7 @@ const OPENAI: PictureLimits = {
   bytes: 20_000_000,
 };
 
-/** What the provider of a model takes. */
+/** Limits of a model's provider. */
 const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
   model && /^(openai|azure)/.test(model.provider) ? OPENAI : STRICTEST;
 
@@ -302,7 +290,7 @@ export interface LeftOutPicture {
   reason: string;
 }
 
-/** What decides which pictures can be sent. */
+/** Limits that decide which pictures can be sent. */
 interface PictureBudget {
   limits: PictureLimits;
   /** Of the whole request. */
@@ -320,14 +308,14 @@ interface PictureBudget {
  * @param sent what the request is made of
  */
 async function leaveOutPictures(
-  { core, events }: SessionState,
+  session: Session,
   sent: SessionContext,
   { limits, bytes, requestBytes }: PictureBudget,
 ): Promise<LeftOutPicture[]> {
   const refused = refusedPictures(sent.messages, limits);
   if (refused.size === 0 && bytes <= requestBytes) return [];
   const sources = new Set(sent.sources);
-  const span = readSpan(core.window.entries);
+  const span = readSpan(session.window.entries);
   const items = span.items.filter(({ entry }) => sources.has(entry.id));
   let freed = 0;
   for (const picture of refused.keys()) freed += blockBytes(picture);
@@ -338,13 +326,13 @@ async function leaveOutPictures(
     if (!out.has(picture)) out.set(picture, why);
   const edits = editsWithout(items, out);
   if (edits.length === 0) return [];
-  await core.append(edits.map((edit) => contextEdit.of(edit)));
+  await session.append(edits.map((edit) => contextEdit.of(edit)));
   const edited = new Set(edits.map(({ targetId }) => targetId));
   const told = items.flatMap(({ entry, messages }) =>
     edited.has(entry.id) ? reasonsIn(messages, out).map((reason) => ({ entryId: entry.id, reason })) : [],
   );
   const reasons = [...new Set(told.map(({ reason }) => reason))];
-  events.publish(EventType.STATE_CHANGED, {
+  session.events.publish(EventType.STATE_CHANGED, {
     name: "session.pictures",
     data: { messages: edits.length, reasons },
   });
@@ -356,7 +344,7 @@ const blocksOf = (message: ContextMessage): ContentBlock[] => contentBlocks(mess
 const reasonsIn = (messages: readonly ContextMessage[], out: ReadonlyMap<ContentBlock, string>): string[] =>
   messages.flatMap(blocksOf).flatMap((block) => out.get(block) ?? []);
 
-/** What of the pictures is left where there are too many of them, so that the next ones are not too many again. */
+/** Share of the pictures that is kept where there are too many, so that the next ones are not too many again. */
 const SHARE_KEPT = 0.75;
 
 /** Pictures that the provider would refuse, each with the reason; the oldest where only some have to go. */
@@ -396,7 +384,7 @@ function refusedPictures(
   return out;
 }
 
-/** Why a picture cannot be sent, however few there are. */
+/** Reason for which a picture cannot be sent, however few there are. */
 function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undefined {
   const { isReadable, bytes, side } = measured(block);
   if (!isReadable) return "no picture in base64 that models read";
@@ -430,7 +418,7 @@ function picturesIn(list: readonly ContextMessage[]): readonly ContentBlock[] {
   return pictures;
 }
 
-/** What is known of a picture. */
+/** Measures of a picture. */
 interface Measured {
   isReadable: boolean;
   /** Characters of base64; 0 for one at an address. */

@@ -22,7 +22,7 @@ export interface ReplayStep {
   seq: number;
   entryId: string;
   type: string;
-  /** Where the leaf was then; null before the first entry. */
+  /** The leaf then; null before the first entry. */
   leafId: string | null;
   /** Messages of the context at that leaf. */
   contextMessages: number;
@@ -32,7 +32,7 @@ export interface ReplayStep {
   verified?: boolean;
 }
 
-/** How far a replay goes, and whether it is checked. */
+/** Options of a replay: its end, and its check. */
 export interface ReplayOptions {
   /** Stop after this entry. Throws `unknown-entry` when it does not exist. */
   until?: string;
@@ -87,7 +87,7 @@ function isSame(a: SessionContext, b: SessionContext): boolean {
   );
 }
 
-/** How long a pause between two entries is at the most when a session is played, in milliseconds. */
+/** Longest pause between two entries of a replay, in milliseconds. */
 const LONGEST_PAUSE = 2_000;
 
 /**
@@ -113,7 +113,7 @@ export async function* paced(
 /** The `customType` of the entry that says, before a request goes out, that it does. */
 export const SENT = "espalier.sent";
 
-/** How far the conversation at the leaf has come. */
+/** State of the conversation at the leaf. */
 export type RunState =
   /** Nothing waits for a model: nothing was said yet, or what was said is answered. */
   | { state: "answered" }
@@ -130,7 +130,7 @@ export function sentEntry(leafId: string | null, model: string): NewEntry {
   return custom.of({ customType: SENT, data: { leafId, model } });
 }
 
-/** How far the conversation at a session's leaf has come, by its entries alone: the same for every reader. */
+/** Returns the state of the conversation at a session's leaf, from its entries alone: the same for every reader. */
 export function runStateOf(session: Pick<SessionTree, "window" | "getBranch">): RunState {
   const { entries, complete } = session.window;
   return stateOn(entries) ?? (complete ? undefined : stateOn(session.getBranch())) ?? { state: "answered" };

@@ -5,7 +5,7 @@ import {
   type OffloadStorage,
   type PolicyLog,
 } from "@espalier/compaction/policies";
-import type { ExtensionReport, NotifyHook } from "@espalier/extensions";
+import { ExtensionError, type ExtensionReport, type NotifyHook } from "@espalier/extensions";
 import { EspalierError, type LeaseHolder } from "@espalier/jsonl-stream";
 import {
   type AppendOptions,
@@ -13,19 +13,20 @@ import {
   branches,
   type ContextMessage,
   custom,
+  type Drafts,
   type Entry,
   label,
   labelsInForce,
   type NewEntry,
+  type PathWindow,
+  type SessionChange,
   type SessionContext,
-  type SessionHeader,
   type SessionLease,
-  type SessionObserver,
+  type SessionLog,
   type SessionStore,
-  type SessionTree,
+  SessionTree,
   sessionInfo,
   sessionName,
-  type Tree,
 } from "@espalier/session-tree";
 import type { CompactionResult, CompactSessionOptions } from "../compaction/draft.ts";
 import { offloadStorageOf } from "../compaction/offload.ts";
@@ -39,11 +40,11 @@ import {
 import { BackgroundPolicy, compactWhenDue, forceCompact, runCompaction } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { runCommand } from "../extensions/extension.ts";
-import { preparedEntries, refuseNestedAppend, tellHandlers } from "../extensions/handlers.ts";
-import { emptyHost } from "../extensions/load.ts";
-import { type ExtensionCommand, ExtensionMembers } from "../extensions/members.ts";
+import { ExtensionMembers, emptyHost } from "../extensions/load.ts";
+import type { ExtensionCommand } from "../extensions/members.ts";
 import { type Diagnosis, diagnoseTree } from "../repair/diagnose.ts";
-import { SettingsInForce, type Settle } from "../settings/current.ts";
+import { CurrentSettings, type Settle } from "../settings/current.ts";
+import { refuseNestedAppend, transformDrafts } from "./append.ts";
 import { fillMessages, type MessageDraft, oneLine, PIN, pinnedOn, planHiding } from "./edit.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork.ts";
 import {
@@ -63,129 +64,83 @@ import {
   entryAppended,
   modelInForce,
   type SessionOptions,
-  type SessionState,
   type ShutdownReason,
   sessionShutdown,
   shapedContext,
 } from "./state.ts";
 
-/** So often closing waits once more for what began meanwhile: who answers every entry by another one is never done. */
+/** Rounds in which closing waits for work that began meanwhile: a mirror that answers every entry by another never ends. */
 const CLOSING_ROUNDS = 10;
 
 /**
- * An open session: what an agent embeds and every shell acts through. Reading is synchronous; whatever changes the
- * session is asynchronous and ends in one append, of which all observers are told.
+ * An open session: the `SessionTree` of one log, with extensions, policies and settings. Agents embed it, and every shell
+ * acts through it. Reading is synchronous; every change is asynchronous and ends in one {@link append}.
  */
-export class Session implements SessionState {
-  readonly core: SessionTree;
+export class Session extends SessionTree {
   readonly store: SessionStore;
+  /** The handlers of the session's extensions. */
   readonly host: EngineHost;
-  /** Tells of progress, of changes, and of compactions that did not come about. */
+  /** Publishes progress, changes, and compactions that failed. */
   readonly events: EventBus;
-  readonly log: PolicyLog;
-  readonly offloadStorage: OffloadStorage | undefined;
-  /** What extensions registered besides handlers, and share. */
-  readonly extensionMembers = new ExtensionMembers({
-    compact: (options) => this.compact(options),
-    navigate: (targetId, options) => this.navigate(targetId, options),
-    fork: (entryId, options) => this.fork(entryId, options),
-    label: (targetId, text) => this.label(targetId, text),
-    rename: (name) => this.rename(name),
-  });
-  readonly #settings: SettingsInForce;
-  readonly #background: BackgroundPolicy;
-  /** Who else writes the session: set where that is why it is read only, shared, or a fork. */
+  /** Receives warnings and errors that stop nothing. */
+  readonly logger: PolicyLog;
+  /** Everything extensions registered besides handlers, and share. */
+  readonly extensionMembers = new ExtensionMembers();
+  readonly #settings: CurrentSettings;
+  #offloadStorage: OffloadStorage | undefined;
+  /** Set once the policy judges every append. */
+  #background: BackgroundPolicy | undefined;
+  /** The other writer of the session: set where the session is read only, shared, or a fork because of it. */
   heldBy: LeaseHolder | undefined;
   /** Given back when the session is closed. */
   lease: SessionLease | undefined;
-  /** Set where the session was opened to be read. */
+  /** True where nothing is written, whatever is called. */
   isReadOnly = false;
   #closing: Promise<void> | undefined;
   #compaction: Promise<CompactionResult | NothingToCompact> | undefined;
-  /** What is waited for before the session is let go of: compactions to their last event, mirrors to their last entry. */
+  /** Closing waits for these: compactions to their last event, mirrors to their last entry. */
   readonly #endings = new Set<Promise<unknown>>();
-  readonly #checks = new WeakMap<readonly NewEntry[], () => void>();
 
   constructor(
-    core: SessionTree,
+    log: SessionLog,
+    window: PathWindow,
     store: SessionStore,
     options: SessionOptions = {},
     onReport: (report: ExtensionReport) => void = () => {},
   ) {
-    this.core = core;
+    super(log, window);
     this.store = store;
-    this.#settings = new SettingsInForce(options);
+    this.#settings = new CurrentSettings(options);
     this.host = emptyHost(onReport);
     this.events = options.events ?? new EventBus();
-    this.log = options.log ?? console;
-    this.offloadStorage = options.offloadStorage ?? offloadStorageOf(core.log);
-    this.#background = new BackgroundPolicy(this, (due) => this.compact(due));
-    core.prepareWith(
-      (drafts) => this.#transformed(drafts),
-      () => refuseNestedAppend(core),
-    );
-    core.subscribe((change) => {
-      if (change.type !== "appended") return;
-      this.#announce(change.entries);
-      this.#settings.pathHasGrown(
-        () => modelInForce(core),
-        (error) => this.#reportUnsettled(error),
-      );
-      const judge = () => this.#background.entriesAppended(change.entries);
-      // Another model may have other limits: what is due is judged by them.
-      if (this.#settings.pending) void this.#untilClosed(this.#settings.pending.then(judge));
-      else judge();
-    });
+    this.logger = options.log ?? console;
+    this.subscribe((change) => this.#followChange(change));
   }
 
-  /** What the session goes by, with what the settings say of the model in force. */
+  /** The session's options, with the settings for the current model. */
   get options(): SessionOptions {
     return this.#settings.options;
   }
 
-  /** When to compact and what to keep. */
+  /** Decides when to compact and what to keep. */
   get policy(): Policy {
     return this.#settings.policy;
   }
 
-  /** Asks `settle` again whenever another model is in force; what it answers stands above what held before. */
-  settleBy(settle: Settle): void {
-    this.#settings.follow(settle, modelInForce(this.core));
+  /** Adopts `settled`, and calls `settle` again whenever the model changes; its answer overrides what held before. */
+  settleBy(settle: Settle, settled: SessionOptions): void {
+    this.#settings.follow(settle, settled, modelInForce(this));
   }
 
-  /** The session's id; empty for a file without a header. */
-  get id(): string {
-    return this.core.id;
+  /** Results that were moved out of the context; undefined for a session that is no file, where none was given. */
+  get offloadStorage(): OffloadStorage | undefined {
+    this.#offloadStorage ??= this.options.offloadStorage ?? offloadStorageOf(this.log);
+    return this.#offloadStorage;
   }
 
   /** The path of the session's file, or its address in another store. */
   get file(): string {
-    return this.core.log.ref;
-  }
-
-  /** The first line of the log; undefined where it is none. */
-  get header(): SessionHeader | undefined {
-    return this.core.header;
-  }
-
-  /** All entries and how they hang together. Throws `not-loaded` in a store elsewhere before {@link load}. */
-  get tree(): Tree {
-    return this.core.tree;
-  }
-
-  /** Brings all entries within reach: free for files, and for a database what reading all of it costs. */
-  load(): Promise<Tree> {
-    return this.core.load();
-  }
-
-  /** The entry under which the next one is appended; null before the first. */
-  get leafId(): string | null {
-    return this.core.leafId;
-  }
-
-  /** What the model reads at the leaf. Kept while the session runs: do not change it. */
-  get context(): SessionContext {
-    return this.core.context;
+    return this.log.ref;
   }
 
   /** The session's name; undefined when it has none. */
@@ -193,17 +148,12 @@ export class Session implements SessionState {
     return sessionName(this.tree);
   }
 
-  /** What the model would read at any entry; null is before the first. Throws `unknown-entry`. */
-  contextAt(id: string | null): SessionContext {
-    return this.core.contextAt(id);
-  }
-
-  /** What of the context the policy lets into a request. */
+  /** The context as the policy shapes it for a request. */
   get requestContext(): SessionContext {
     return shapedContext(this.context, this.policy.shape?.(this.context) ?? this.context.messages);
   }
 
-  /** The context that goes into a request: that of the leaf, after the policy and the extensions that shape it. */
+  /** The context that goes into a request: that of the leaf, shaped by the policy, then by extensions. */
   async contextToSend(signal?: AbortSignal): Promise<SessionContext> {
     const shaped = this.requestContext;
     if (!this.host.has(context)) return shaped;
@@ -214,8 +164,8 @@ export class Session implements SessionState {
   }
 
   /**
-   * Everything that happens before a request goes out: results move to files, the policy compacts, and what is sent is
-   * shaped. Fails open, as long as the request fits the model's window and the bytes that its provider takes.
+   * Prepares the next request: results move to files, the policy compacts, and the context is shaped. Fails open, as long
+   * as the request fits the model's window and the bytes that its provider takes.
    *
    * @throws EspalierError `over-window`, `over-bytes` and as {@link compact}; EspalierError when the log cannot be written
    */
@@ -224,19 +174,9 @@ export class Session implements SessionState {
     return prepareRequest(this, options);
   }
 
-  /** The entry with this id; undefined where there is none. */
-  getEntry(id: string): Entry | undefined {
-    return this.core.getEntry(id);
-  }
-
   /** All entries, in the order of the file. */
   getEntries(): Entry[] {
     return [...this.tree.entries()];
-  }
-
-  /** Entries of the path that ends in `fromId` (default: the leaf), root first. Throws `unknown-entry`. */
-  getBranch(fromId?: string | null): Entry[] {
-    return this.core.getBranch(fromId);
   }
 
   /** The label of an entry; undefined when it has none. */
@@ -255,43 +195,70 @@ export class Session implements SessionState {
   }
 
   /**
-   * Appends entries under the leaf, in one write; answers when they are in the log.
-   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed
+   * Appends entries under the leaf, in one write; resolves when they are in the log. In this order:
+   *
+   * 1. admit: a handler of `entry_before_append` cannot append to the session that waits for it;
+   * 2. hooks, when the appends before have ended: every entry passes through `entry_before_append`;
+   * 3. redact: secrets are taken out of what the hooks returned;
+   * 4. check: the caller's last chance to refuse, such as a compaction whose path has changed;
+   * 5. prepare: ids, parents and times are filled in, and every entry is checked, before anything is written;
+   * 6. write: the lines are in the log, all or none;
+   * 7. follow: the tree, the leaf and the context grow by the entries;
+   * 8. tell: observers are notified, the session among them (see `#followChange`).
+   *
+   * Steps 2 and 3 are `transformDrafts`, the others from 4 on `SessionTree.append`.
+   *
+   * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed; EspalierError `nested-append`
    */
-  async append(entries: NewEntry | readonly NewEntry[], options?: AppendOptions): Promise<Entry[]> {
-    const appended = await this.core.append(entries, options);
+  override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
+    refuseNestedAppend(this);
+    const transform = (batch: readonly NewEntry[]) => transformDrafts(this, batch);
+    const appended = await super.append(drafts, { ...options, transform });
     await this.#settings.pending;
     return appended;
   }
 
+  /** Own entries are in the log: `entry_appended` is sent, a new model's settings are found, the policy judges. */
+  #followChange(change: SessionChange): void {
+    if (change.type !== "appended") return;
+    const { entries } = change;
+    // Only `close` waits for mirrors.
+    if (this.host.has(entryAppended))
+      for (const entry of entries) void this.#untilClosed(this.tell(entryAppended, { entry }));
+    this.#settings.pathHasGrown(
+      () => modelInForce(this),
+      (error) => {
+        const reason = error instanceof Error ? error.message : String(error);
+        this.logger.error(`The settings of the model before stay in force: ${reason}`, { error });
+      },
+    );
+    const judge = () => {
+      if (this.#closing || this.policy.judgedAt !== "append") return;
+      this.#background ??= new BackgroundPolicy(this);
+      this.#background.entriesAppended(entries);
+    };
+    // Another model may have other limits, by which the policy judges.
+    if (this.#settings.pending) void this.#untilClosed(this.#settings.pending.then(judge));
+    else judge();
+  }
+
   /** Appends messages, filling in what a draft leaves out; see `fillMessage`. Throws `bad-input`, as it does. */
-  async appendMessages(drafts: readonly MessageDraft[], options?: AppendOptions): Promise<Entry[]> {
+  async appendMessages(
+    drafts: readonly MessageDraft[],
+    options?: Omit<AppendOptions, "transform">,
+  ): Promise<Entry[]> {
     return this.append(fillMessages(drafts, this.context), options);
   }
 
-  /** Appends a compaction under the leaf; returns its id. */
-  appendCompaction(
-    summary: string,
-    firstKeptEntryId: string,
-    tokensBefore: number,
-    details?: unknown,
-  ): Promise<string> {
-    return this.core.appendCompaction(summary, firstKeptEntryId, tokensBefore, details);
-  }
-
-  /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
-  branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
-    return this.core.branchWithSummary(targetId, summary, details);
-  }
-
-  /** What a compaction would do at the leaf. Pure: nothing is asked, nothing is written. */
+  /** Plans a compaction at the leaf. Pure: nothing is asked, nothing is written. */
   planCompaction(request: CompactionRequest = {}): CompactionPlan {
     return planOf(this, request).plan;
   }
 
   /**
-   * Compacts the leaf's path. Nothing to compact is an answer; a failure is an error and leaves the session as it was.
-   * One compaction at a time: an automatic one joins the one that runs, another one is refused.
+   * Compacts the leaf's path: a plan, the hook `session_before_compact`, the summary, one {@link append}, and the event
+   * `session_compact` or `session_compact_failed`. Nothing to compact is an answer; a failure is an error and leaves the
+   * session as it was. One compaction at a time: an automatic one joins the one that runs, another one is refused.
    *
    * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`; EspalierError; `cancelled`
    */
@@ -311,7 +278,7 @@ export class Session implements SessionState {
       isOver = true;
       this.#compaction = undefined;
     });
-    // It may have ended before it was ever waited for.
+    // It may have ended already.
     if (!isOver) this.#compaction = running;
     return this.#untilClosed(running);
   }
@@ -323,30 +290,30 @@ export class Session implements SessionState {
    * @throws as {@link compact}, but for EspalierError
    */
   forceCompact(options: CompactSessionOptions = {}): Promise<CompactResult> {
-    return forceCompact(this, options, (forced) => this.compact(forced));
+    return forceCompact(this, options);
   }
 
-  /** What each policy would do with the session as it is. Nothing is asked, nothing is written. */
+  /** Compares the plans that each policy would make now. Nothing is asked, nothing is written. */
   comparePolicies(extras?: RequestExtras): PolicyComparison[] {
     return comparePolicies(this, extras);
   }
 
-  /** Whether the policy compacts behind the conversation's back. */
+  /** True while the policy compacts in the background. */
   get isConsolidating(): boolean {
-    return this.#background.isRunning;
+    return this.#background?.isRunning ?? false;
   }
 
-  /** Whether the policy found a compaction due while one was running. */
+  /** True where the policy found a compaction due while one was running. */
   get pendingConsolidation(): boolean {
-    return this.#background.isPending;
+    return this.#background?.isPending ?? false;
   }
 
-  /** See {@link SessionState}. */
+  /** The time, epoch milliseconds. */
   now(): number {
     return this.options.now?.() ?? Date.now();
   }
 
-  /** Whether a compaction is running. */
+  /** True while a compaction is running. */
   get isCompacting(): boolean {
     return this.#compaction !== undefined;
   }
@@ -359,12 +326,12 @@ export class Session implements SessionState {
     options: CompactSessionOptions = {},
   ): Promise<CompactionResult | NothingToCompact | undefined> {
     await this.#settings.pending;
-    return compactWhenDue(this, options, (due) => this.compact(due));
+    return compactWhenDue(this, options);
   }
 
   /**
    * Moves the leaf inside the session. To a user or custom message: before it, and its text comes back for editing.
-   * null: before the first entry. With `summarize`, what is left behind is told where one arrives.
+   * null: before the first entry. With `summarize`, the abandoned branch is summarized into the target.
    *
    * @throws EspalierError `unknown-entry`; EspalierError; `cancelled` for a veto: the leaf stays
    */
@@ -372,7 +339,7 @@ export class Session implements SessionState {
     return navigate(this, targetId, options);
   }
 
-  /** Takes back the newest navigation, prompt, `compact` or `hide`; again, the one before. Throws `nothing-to-undo`. */
+  /** Undoes the newest navigation, prompt, `compact` or `hide`; again, the one before. Throws `nothing-to-undo`. */
   undo(): Promise<NavigateResult> {
     return undo(this);
   }
@@ -382,15 +349,14 @@ export class Session implements SessionState {
     return forkSession(this, entryId, options);
   }
 
-  /** Brings the conclusion of another branch here, without leaving either. Merging the same leaf again writes nothing. */
+  /** Summarizes another branch into this one, without leaving either. Merging the same leaf again writes nothing. */
   merge(fromId: string, options?: MergeOptions): Promise<MergeResult> {
     return mergeBranch(this, fromId, options);
   }
 
   /** Gives an entry a label; an empty text or none clears it. Returns the id of the label's entry. */
   async label(targetId: string, text?: string): Promise<string> {
-    if (!this.core.log.view) await this.load();
-    this.tree.row(targetId);
+    (await this.load()).row(targetId);
     return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
   }
 
@@ -401,23 +367,27 @@ export class Session implements SessionState {
 
   /** Keeps an entry in the context, word for word, over compactions; or no longer. Returns the id of the pin's entry. */
   async pin(targetId: string, pinned = true): Promise<string> {
-    if (!this.core.log.view) await this.load();
-    this.tree.row(targetId);
+    (await this.load()).row(targetId);
     return this.#appendOne(custom.of({ customType: PIN, data: { targetId, pinned } }));
   }
 
   /**
    * Leaves an entry of the leaf's path out of the context from here on, or brings it back. Nothing is rewritten: above
-   * the edit, on other branches and in the file it stands as it stood. Returns the id of the entry that says so; null
-   * where it was so already, and nothing was written. What comes back is written once more; what another program wrote
+   * the edit, on other branches and in the file it stays as it was. Returns the id of the entry that says so; null where
+   * nothing had to change, and nothing was written. An entry that comes back is written once more; one of another program
    * on a longer line than is written here (16 MiB) comes back by `undo` alone.
    *
    * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context`: nothing that the model reads
    */
   async hide(targetId: string, hidden = true): Promise<string | null> {
-    if (!this.core.log.view) await this.load();
-    const edit = planHiding(this.core, targetId, hidden);
+    await this.load();
+    const edit = planHiding(this, targetId, hidden);
     return edit ? this.#appendOne(edit) : null;
+  }
+
+  async #appendOne(entry: NewEntry): Promise<string> {
+    const [appended] = await this.append(entry);
+    return appended!.id;
   }
 
   /** Plays the session back, entry by entry. */
@@ -425,24 +395,23 @@ export class Session implements SessionState {
     return replay(this.tree, options);
   }
 
-  /** Says what is wrong with the session's lines. Changes nothing. */
+  /** Finds what is wrong with the session's lines. Changes nothing. */
   diagnose(): Diagnosis {
-    return diagnoseTree(this.tree, this.core.log);
+    return diagnoseTree(this.tree, this.log);
   }
 
-  /** Answers when everything appended so far survives the loss of power. Throws what keeps it from being written. */
-  flush(): Promise<void> {
-    return this.core.flush();
-  }
-
-  /** Tells `observer` of every change from now on; returns the function that ends it. */
-  subscribe(observer: SessionObserver): () => void {
-    return this.core.subscribe(observer);
-  }
-
-  /** Tells extensions of something that happened on this session, such as a turn of the agent. */
-  tell<Payload extends object>(hook: NotifyHook<Payload>, payload: NoInfer<Payload>): Promise<void> {
-    return this.host.has(hook) ? tellHandlers(this, hook, payload) : Promise.resolve();
+  /**
+   * Tells extensions of something that happened on this session, such as a turn of the agent. A critical handler that
+   * fails cannot undo it: the host has reported the failure.
+   */
+  async tell<Payload extends object>(hook: NotifyHook<Payload>, payload: NoInfer<Payload>): Promise<void> {
+    if (!this.host.has(hook)) return;
+    try {
+      // With a signal of its own: the event may be that something was aborted.
+      await this.host.notify(hook, payload, contextForHandlers(this));
+    } catch (error) {
+      if (!(error instanceof ExtensionError)) throw error;
+    }
   }
 
   /** Commands that extensions registered, in order. */
@@ -458,40 +427,34 @@ export class Session implements SessionState {
     return runCommand(this, name, args, signal);
   }
 
-  /** Waits for what is under way, and lets go of the session. A second call waits for the first. */
-  close(reason: ShutdownReason = "quit"): Promise<void> {
+  /** Waits for running work, and releases the session. A second call waits for the first. */
+  override close(reason: ShutdownReason = "quit"): Promise<void> {
     this.#closing ??= this.#close(reason);
     return this.#closing;
   }
 
   async #close(reason: ShutdownReason): Promise<void> {
-    this.#background.stop();
-    await this.#comeToRest();
+    this.#background?.stop();
+    await this.settle();
     const { id, file } = this;
     try {
-      await tellHandlers(this, sessionShutdown, { sessionId: id, file, reason });
-      await this.#comeToRest();
-      await this.core.close();
+      await this.tell(sessionShutdown, { sessionId: id, file, reason });
+      await this.settle();
+      await super.close();
     } finally {
       await this.lease?.release();
     }
   }
 
-  /** See {@link SessionState}. */
-  appendChecked(entries: readonly NewEntry[], check: () => void): Promise<Entry[]> {
-    const batch = [...entries];
-    this.#checks.set(batch, check);
-    return this.core.append(batch);
-  }
-
-  /** See {@link SessionState}. */
+  /** Makes closing wait for work that an extension began and no caller waits for. */
   track(act: Promise<unknown>): void {
     void this.#untilClosed(act);
   }
 
-  /** See {@link SessionState}. */
+  /** Waits for tracked work, and for work that it began: an entry that is written begins its mirrors. */
   async settle(): Promise<void> {
-    await this.#comeToRest();
+    for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
+      await Promise.allSettled(this.#endings);
   }
 
   #untilClosed<Result>(ending: Promise<Result>): Promise<Result> {
@@ -500,38 +463,9 @@ export class Session implements SessionState {
     ending.then(ended, ended);
     return ending;
   }
-
-  /** What ends may have begun something more: an entry that is written begins what its mirrors do. */
-  async #comeToRest(): Promise<void> {
-    for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
-      await Promise.allSettled(this.#endings);
-  }
-
-  async #appendOne(entry: NewEntry): Promise<string> {
-    const [appended] = await this.append(entry);
-    return appended!.id;
-  }
-
-  async #transformed(drafts: readonly NewEntry[]): Promise<readonly NewEntry[]> {
-    const transformed = await preparedEntries(this, drafts);
-    // The last moment before the write: nothing of ours can come between.
-    this.#checks.get(drafts)?.();
-    return transformed;
-  }
-
-  #reportUnsettled(error: unknown): void {
-    const reason = error instanceof Error ? error.message : String(error);
-    this.log.error(`The settings of the model before stay in force: ${reason}`, { error });
-  }
-
-  #announce(entries: readonly Entry[]): void {
-    if (!this.host.has(entryAppended)) return;
-    // Nobody but `close` waits for mirrors.
-    for (const entry of entries) void this.#untilClosed(tellHandlers(this, entryAppended, { entry }));
-  }
 }
 
-/** What handlers made of the conversation, with the system's words, which are not theirs to drop, where they stood. */
+/** The messages that handlers returned, with the system's messages, which they may not drop, in their old places. */
 function withSystem(before: readonly ContextMessage[], changed: readonly ContextMessage[]): ContextMessage[] {
   const messages = [...changed];
   let at = 0;
@@ -543,7 +477,7 @@ function withSystem(before: readonly ContextMessage[], changed: readonly Context
   return messages;
 }
 
-/** The line by which labels and names are shown. */
+/** A label or name as one line. */
 function shownLine(text: string, what: string): string {
   const line = oneLine(text);
   if (line === "")

@@ -24,7 +24,6 @@ import {
   type NewEntry,
   type Redact,
   type SessionContext,
-  type SessionStore,
   type SessionTree,
   type Usage,
   usage,
@@ -37,30 +36,26 @@ import {
   soundUsage,
 } from "@espalier/summarizer";
 import { type PolicyName, type PolicySettings, resolvePolicy } from "../compaction/policies.ts";
-import type {
-  ExtensionContext,
-  ExtensionMembers,
-  ExtensionModels,
-  ExtensionUi,
-} from "../extensions/members.ts";
+import type { ExtensionContext, ExtensionModels, ExtensionUi } from "../extensions/members.ts";
+import type { Session } from "./session.ts";
 
 /** The host that holds a session's extensions. */
 export type EngineHost = ExtensionHost<EngineHooks, ExtensionContext>;
 
-/** How a session summarises and compacts, and what a shell lends it. */
+/** Options of a session: summaries, compaction, and what a shell lends it. */
 export interface SessionOptions {
   /** Writes summaries. Default: the extractive one, which needs no network. */
   summarizer?: Summarizer;
   /**
-   * Whether the extractive summarizer steps in when `summarizer` fails. Default: for automatic compactions, and, for
+   * Uses the extractive summarizer when `summarizer` fails. Default: for automatic compactions, and, for
    * commands, only when none was named; always for what is too long for the model.
    */
   fallback?: boolean;
-  /** When to compact and what to keep: a policy, or the name of one. Default `token-budget`. */
+  /** The policy or its name: it decides when to compact and what to keep. Default `token-budget`. */
   policy?: Policy | PolicyName;
-  /** What policies chosen by name are told; defaults fill in the rest. */
+  /** Settings of policies chosen by name; defaults fill in the rest. */
   policySettings?: PolicySettings;
-  /** When to compact by itself and how much to keep. Default `DEFAULT_COMPACTION_SETTINGS`. */
+  /** Settings of automatic compaction. Default `DEFAULT_COMPACTION_SETTINGS`. */
   compaction?: Partial<CompactionSettings>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;
@@ -69,20 +64,20 @@ export interface SessionOptions {
    * wrong with one, how durable an append is, and how it is drawn. Without its kind an entry is kept and shown as data.
    */
   kinds?: readonly EntryKind[];
-  /** What tools declare about files, besides the common ones. */
+  /** Tools that declare files, besides the common ones. */
   tools?: readonly FileTool[];
-  /** Where extensions can be heard, and ask. */
+  /** User interface for extensions. */
   ui?: ExtensionUi;
   /** Models that extensions may ask, by provider and id. Default: there are none. */
   models?: ExtensionModels;
-  /** What extensions are told of why the session was opened. Default `startup`. */
+  /** Reason of the opening, for extensions. Default `startup`. */
   startReason?: StartReason;
   /**
    * Takes secrets out of every text before it is written, so that neither the file nor the model's context has them.
    * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
    */
   redact?: Redact | false;
-  /** Where results lie that were moved out of the context. Default: the folder beside the session's file. */
+  /** Storage of results that were moved out of the context. Default: the folder beside the session's file. */
   offloadStorage?: OffloadStorage;
   /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */
   summarizerForModel?: (model: string) => Summarizer | undefined;
@@ -92,45 +87,16 @@ export interface SessionOptions {
   log?: PolicyLog;
   /** The time, epoch milliseconds. Default: the system's. */
   now?: () => number;
-  /** How one waits between two attempts at a summary. Default: by the clock of the system. */
+  /** Waits between two attempts at a summary. Default: by the system's clock. */
   sleep?: Sleep;
 }
 
-/** What one act of a shell may be given. */
+/** Options of one act of a shell. */
 export interface ActOptions {
   /** Ends it; nothing of it is then in the log. */
   signal?: AbortSignal;
   /** Hears how far a summary is. */
   onProgress?: (progress: SummaryProgress) => void;
-}
-
-/** An open session, as the functions behind its methods see it. */
-export interface SessionState {
-  readonly core: SessionTree;
-  readonly store: SessionStore;
-  readonly host: EngineHost;
-  readonly options: SessionOptions;
-  /** When to compact and what to keep, as the settings of the model in force say. */
-  readonly policy: Policy;
-  readonly events: EventBus;
-  readonly log: PolicyLog;
-  /** Undefined for a session that is no file, where none was given. */
-  readonly offloadStorage: OffloadStorage | undefined;
-  /** True where nothing is written, whatever is called. */
-  readonly isReadOnly: boolean;
-  /** What extensions registered besides handlers, and share. */
-  readonly extensionMembers: ExtensionMembers;
-  /** Epoch milliseconds. */
-  now(): number;
-  /** Has closing wait for what an extension began and nobody else waits for. */
-  track(act: Promise<unknown>): void;
-  /** Waits for what was tracked, and what that began. */
-  settle(): Promise<void>;
-  /**
-   * Appends, as `core.append` does, unless `check` throws. It is called when all handlers have seen the entries and
-   * nothing of ours can come between it and the write.
-   */
-  appendChecked(entries: readonly NewEntry[], check: () => void): Promise<Entry[]>;
 }
 
 /** The messages that are about to be sent; what comes out of it is what the request is built from. */
@@ -163,10 +129,10 @@ export const summaryRequest = transformHook<SummaryRequest, "request">("summary_
       : "`request` is not a request for a summary",
 });
 
-/** Why a session was opened, in Pi's words: the program began with it, or went on from another one. */
+/** Reason of an opening, in Pi's words: the program began with it, or continued from another session. */
 export type StartReason = "startup" | "reload" | "new" | "resume" | "fork";
 
-/** Why a session is closed, in Pi's words: the program ends, or goes on in another one. */
+/** Reason of a closing, in Pi's words: the program ends, or continues in another session. */
 export type ShutdownReason = "quit" | "reload" | "new" | "resume" | "fork";
 
 /** A session is open, to be read or written, and its extensions are loaded. */
@@ -239,15 +205,15 @@ export type EngineHooks = typeof engineHooks;
  *
  * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read and must not be written
  */
-export function refuseReadOnly({ isReadOnly, core }: SessionState): void {
+export function refuseReadOnly({ isReadOnly, log }: Session): void {
   if (isReadOnly)
-    throw new EspalierError("read-only", `${core.log.ref} was opened for reading; open it for writing.`);
-  assertWritable(core.log);
+    throw new EspalierError("read-only", `${log.ref} was opened for reading; open it for writing.`);
+  assertWritable(log);
 }
 
 /** The policy of one act: the one it names, else the session's. */
 export function policyInForce(
-  { policy, options }: Pick<SessionState, "policy" | "options">,
+  { policy, options }: Pick<Session, "policy" | "options">,
   { policy: named }: { policy?: Policy | PolicyName },
 ): Policy {
   return named === undefined ? policy : resolvePolicy(named, options.policySettings);
@@ -280,14 +246,14 @@ export function shapedContext(context: SessionContext, messages: readonly Contex
   return { ...context, messages: [...messages], sources, prefixChanged, tokens: estimateTotal(messages) };
 }
 
-/** Who was asked for a summary; one who does not say which model he asks is billed by his own name. */
+/** Author of a summary; one without a model is billed by its own name. */
 export type Asked = Pick<Summarizer, "name" | "model">;
 
 /** For what a provider is asked, and who asks it. */
 export interface BilledWork {
   /** The kind of the `usage` entry. */
   kind: "compaction" | "branch_summary";
-  /** Who was asked, once it is known that something was billed for nothing. */
+  /** The author, read once something was billed for nothing. */
   asked: () => Asked;
 }
 
@@ -301,7 +267,7 @@ export const ownerAsked = ([name = "extension"]: readonly string[] = []): Asked 
  * @param work calls `bill` with what was billed once that is known, or throws an error that carries it
  */
 export async function accounted<Result>(
-  session: SessionState,
+  session: Session,
   { kind, asked }: BilledWork,
   work: (bill: (usage: Usage | undefined) => void) => Promise<Result>,
 ): Promise<Result> {
@@ -324,12 +290,12 @@ function billOf(error: unknown): Usage | undefined {
 
 /** Appends the `usage` entry for what was billed for nothing. */
 export async function recordBill(
-  { core }: SessionState,
+  session: Session,
   kind: BilledWork["kind"],
   { name, model = { provider: name, modelId: name } }: Asked,
   billed: Usage,
 ): Promise<void> {
-  await core.append(
+  await session.append(
     usage.of({ kind, provider: model.provider, model: model.modelId, usage: soundUsage(billed) }),
   );
 }

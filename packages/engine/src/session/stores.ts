@@ -9,15 +9,15 @@ export interface OpenStore extends SessionStore {
   close(): Promise<void>;
 }
 
-/** What bringing a store up to date came to. */
+/** Result of a migration of a store. */
 export interface StoreMigration {
-  /** Where, for people; without password. */
+  /** Its address for people, without password. */
   place: string;
   /** The number of the newest step in force. */
   version: number;
   /** Steps that were taken by this call. */
   applied: string[];
-  /** What an operator should know of the server, one sentence each. */
+  /** Notes on the server for its operator, one sentence each. */
   warnings: string[];
 }
 
@@ -52,7 +52,7 @@ export interface ListedSession extends SessionListing {
   agent: "espalier" | "pi";
 }
 
-/** Which sessions are listed. */
+/** Filters of a list of sessions. */
 export interface ListOptions extends StoreListOptions {
   /** One folder and all below it; default: the engine's own home and, when it exists, the Pi coding agent's. */
   folder?: string;

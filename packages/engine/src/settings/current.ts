@@ -3,11 +3,11 @@ import { resolvePolicy } from "../compaction/policies.ts";
 import type { SessionOptions } from "../session/state.ts";
 import type { Settings } from "./settings.ts";
 
-/** Says what a session goes by; `modelOf` names the model in force, as `provider/id`, and reads the path for it. */
+/** Finds the options of a session; `modelOf` returns the current model, as `provider/id`, and reads the path for it. */
 export type Settle = (modelOf: () => string | undefined) => Promise<SessionOptions>;
 
-/** What a session goes by: what it was opened with and, where somebody settles it, what that says of the model in force. */
-export class SettingsInForce {
+/** Options of a session: those it was opened with and, where a `Settle` is given, those for the current model. */
+export class CurrentSettings {
   #options: SessionOptions;
   #policy: Policy;
   #settle: { by: Settle; model: string | undefined } | undefined;
@@ -26,17 +26,18 @@ export class SettingsInForce {
     return this.#policy;
   }
 
-  /** Set while another model's settings are being found out. */
+  /** Set while the settings of another model are looked up. */
   get pending(): Promise<void> | undefined {
     return this.#pending;
   }
 
-  /** From now on `by` is asked whenever another model than this one is in force. */
-  follow(by: Settle, model: string | undefined): void {
+  /** Adopts `settled`, and calls `by` whenever the model is another than `model`. */
+  follow(by: Settle, settled: SessionOptions, model: string | undefined): void {
+    this.#take(settled);
     this.#settle = { by, model };
   }
 
-  /** To be called when the path has grown. `failed` hears why the settings stay what they were. */
+  /** Call when the path has grown. `failed` receives the error for which the settings stay as they were. */
   pathHasGrown(modelOf: () => string | undefined, failed: (error: unknown) => void): void {
     const settle = this.#settle;
     const model = settle && modelOf();
@@ -59,7 +60,7 @@ export class SettingsInForce {
   }
 }
 
-/** Settings, as a session takes them; who summarises is for the caller to find. */
+/** Settings as options of a session; the caller chooses the summarizer. */
 export function sessionOptionsOf(
   settings: Settings,
 ): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction">> {

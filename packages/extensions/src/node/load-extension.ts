@@ -4,7 +4,7 @@ import { describeThrown, ExtensionError, HANDLER_LIMIT_MS, refuseTimeLimit } fro
 import type { ExtensionSetup } from "../host.ts";
 import { callWithin, systemClock } from "../run.ts";
 
-/** What a module is loaded with. */
+/** Options of loading a module. */
 export interface LoadExtensionOptions {
   /** Modules that the extension gets as the host has them, by the name it imports: `{"@espalier/engine": namespace}`. */
   virtualModules?: Record<string, unknown>;
@@ -13,7 +13,7 @@ export interface LoadExtensionOptions {
    * be writable for its owner alone. Default: nothing is kept.
    */
   cacheDir?: string;
-  /** How long the module, and what it awaits at its top level, may take to load; default 10 s, in milliseconds. */
+  /** Time limit of loading the module with what it awaits at its top level; default 10 s, in milliseconds. */
   timeoutMs?: number;
 }
 
@@ -88,7 +88,7 @@ async function checkFile(owner: string): Promise<void> {
   throw new ExtensionError("not-found", message, { owner });
 }
 
-/** What the parser says in its message, on two lines: what is wrong, then where. */
+/** The parser's message, on two lines: the problem, then its place. */
 const PARSE_ERROR = /^ParseError: (?<what>.*?)\s*\n\s*(?<where>.+:\d+:\d+)/s;
 
 function loadError(owner: string, cause: unknown): ExtensionError {

@@ -1,3 +1,4 @@
+import { EspalierError } from "@espalier/jsonl-stream";
 import { customAlphabet } from "nanoid";
 import type { ContextMessage, UserContent } from "./message.ts";
 
@@ -6,7 +7,7 @@ import type { ContextMessage, UserContent } from "./message.ts";
  * on its `type`; an entry whose type nobody here knows is kept as it is.
  */
 export interface Entry {
-  /** What kind of entry it is, such as `message`. */
+  /** Kind of the entry, such as `message`. */
   type: string;
   /** Unique in its session; ours have 12 letters and digits (71 bits). */
   id: string;
@@ -38,15 +39,15 @@ export interface Settings {
   thinkingLevel: string;
 }
 
-/** What a kind of entry says of itself; everything but `movesLeaf` is optional. */
+/** Behaviour of a kind of entry; everything but `movesLeaf` is optional. */
 export interface EntryBehaviour<E extends Entry> {
   /** False for entries that stand beside the conversation (labels, names, usage): appending one leaves the leaf. */
   movesLeaf: boolean;
-  /** What the entry says to a model, before edits. Nothing by default. */
+  /** Messages of the entry for a model, before edits. None by default. */
   toMessages?(entry: E): ContextMessage[];
   /** The first entry that stays visible: what stands before it on the path is hidden. The own id keeps nothing. */
   firstKept?(entry: E): string;
-  /** What the entry changes about another one. */
+  /** Edit of another entry that this one makes. */
   edit?(entry: E): ContextEdit;
   /** The settings that hold from this entry on; an absent key leaves what held before. */
   settings?(entry: E): Partial<Settings>;
@@ -55,19 +56,19 @@ export interface EntryBehaviour<E extends Entry> {
   /** For an entry that sets the leaf elsewhere: where to. */
   leafTarget?(entry: E): string | null;
   /**
-   * What an append of this entry survives unless the caller says otherwise. `flush` by default; what a person or a
+   * Durability of an append of this entry, unless the caller says otherwise. `flush` by default; what a person or a
    * provider cannot give again is `fsync`.
    */
   durability?(entry: E): "flush" | "fsync";
   /** One line that stands for an entry where entries are listed. Default: its fields. */
   draw?(entry: E): string;
-  /** What is wrong with an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
+  /** Problem of an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
   problem?(entry: E): string | undefined;
 }
 
 /** A kind of entry: makes them, recognises them, and answers for them. */
 export interface EntryKind<E extends Entry = Entry> extends EntryBehaviour<E> {
-  /** What stands in the `type` of its entries. */
+  /** The `type` of its entries. */
   readonly type: E["type"];
   /**
    * Returns whether an entry is of this kind and sound, so that its fields are what `E` says. A line of the same type
@@ -88,7 +89,7 @@ export function defineEntry<E extends Entry>(type: E["type"], behaviour: EntryBe
   };
 }
 
-/** What an entry of any kind says by itself: its fields without `type` and those that the log fills in. */
+/** Own fields of an entry of any kind: without `type` and those that the log fills in. */
 export function entryFields(entry: Entry): Record<string, unknown> {
   const { type: _type, id: _id, parentId: _parentId, timestamp: _timestamp, ...fields } = entry;
   return fields;
@@ -102,7 +103,7 @@ export const ID_LENGTH = 12;
 /** A fresh id for an entry or a session: {@link ID_LENGTH} letters and digits, random. */
 export const createId: () => string = customAlphabet(ALPHABET, ID_LENGTH);
 
-/** What a session id may look like: it becomes part of a file name. */
+/** Pattern of a session id, which becomes part of a file name. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
 /** True when an id is safe as a part of a file name (at most 128 of `[A-Za-z0-9._-]`, no dot at either end). */
@@ -164,14 +165,14 @@ export function timestamp(): string {
 /** The version this code writes; files of a newer one are read and never written. */
 export const FORMAT_VERSION = 3;
 
-/** Where a session came from, when it is a fork or the run of a sub-agent. */
+/** Origin of a session that is a fork or the run of a sub-agent. */
 export interface ParentLink {
   sessionId: string;
   entryId: string | null;
   kind: "fork" | "subagent";
 }
 
-/** What an imported session was made from. */
+/** Source of an imported session. */
 export interface ImportSource {
   agent: string;
   version?: string;
@@ -214,11 +215,11 @@ export function parseHeader(value: unknown): SessionHeader | undefined {
   };
 }
 
-/** Who writes the headers of new sessions: this program, with the version of its packages. */
+/** Writer in the headers of new sessions: this program, with the version of its packages. */
 export const WRITER = "espalier/0.1.0";
 
 /**
- * What is wrong with a place in a log. None of these stops a reader.
+ * Kinds of damage in a log. None of them stops a reader.
  *
  * - `torn-tail`: the last line has no end and does not parse: a write that was cut
  * - `unterminated-tail`: the last line has no end, and parses: it counts
@@ -277,4 +278,30 @@ const HARMLESS: ReadonlySet<SessionIssueKind> = new Set([
 /** True for an issue that means something is lost, doubtful or in the way. */
 export function isDamage(issue: SessionIssue): boolean {
   return !HARMLESS.has(issue.kind);
+}
+
+/** Returns whether a log with this header is in a format of before the current one. */
+export const isOldFormat = (header: SessionHeader | undefined): header is SessionHeader =>
+  header !== undefined && header.version < FORMAT_VERSION;
+
+/**
+ * Names a session: a string and `{ id }` are its exact id, the one in its header; `{ file }` is what it is kept under, as
+ * `ref` of a log or of a listing says: the path of a file, or the name in another store. An id is never read as a path,
+ * nor is the beginning of one an id.
+ */
+export type SessionRef = string | { readonly id: string } | { readonly file: string };
+
+/**
+ * A {@link SessionRef} in one of its two shapes.
+ * @throws EspalierError `not-found` for what names no session
+ */
+export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
+  if (typeof ref === "string") return { id: ref };
+  const { id, file } = (ref ?? {}) as { id?: unknown; file?: unknown };
+  if (typeof id === "string" && file === undefined) return { id };
+  if (typeof file === "string" && id === undefined) return { file };
+  throw new EspalierError(
+    "not-found",
+    "A session is named by its id or by { file }; give one of the two, as a text.",
+  );
 }

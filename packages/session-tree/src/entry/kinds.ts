@@ -244,7 +244,7 @@ function refuseKind(kind: EntryKind): void {
     throw refuse(`it has ${denied.join(", ")}, and a reader without the kind would read another path`);
 }
 
-/** What is wrong with an entry of a kind of one's own: what the kind says, or that the kind itself fails. */
+/** Problem of an entry of a custom kind: the one that the kind returns, or a failure of the kind itself. */
 function problemOf(kind: EntryKind, entry: Entry): string | undefined {
   try {
     const problem = kind.problem?.(entry);
@@ -298,9 +298,9 @@ export interface CompactionEntry extends Entry {
   firstKeptEntryId: string;
   /** Size of the context before, in tokens of the policy's estimator. */
   tokensBefore: number;
-  /** How it came about; ours hold `CompactionDetails` of `@espalier/compaction`. No model reads it. */
+  /** Record of how it was made; ours hold `CompactionDetails` of `@espalier/compaction`. No model reads it. */
   details?: unknown;
-  /** What was billed for the summary; absent where nothing was. */
+  /** Usage billed for the summary; absent where there was none. */
   usage?: Usage;
   /** True when an extension wrote the summary. */
   fromHook?: boolean;
@@ -308,7 +308,7 @@ export interface CompactionEntry extends Entry {
   systemMessage?: SystemMessage;
 }
 
-/** What stands in the place of the system's words may be anything in a file that is read. */
+/** The content of a system message may be anything in a file that is read. */
 const isSystemMessage = (value: unknown): value is SystemMessage =>
   typeof value === "object" && value !== null && (value as { role?: unknown }).role === "system";
 
@@ -334,9 +334,9 @@ export interface BranchSummaryEntry extends Entry {
   summary: string;
   /** The leaf that was left (files of Pi before 0.84.3 hold the destination). */
   fromId: string;
-  /** What its writer keeps of it: files, the merge it records. No model reads it. */
+  /** Record of its writer: files, the merge it records. No model reads it. */
   details?: unknown;
-  /** What was billed for the summary; absent where nothing was. */
+  /** Usage billed for the summary; absent where there was none. */
   usage?: Usage;
   /** True when an extension wrote the summary. */
   fromHook?: boolean;
@@ -345,10 +345,10 @@ export interface BranchSummaryEntry extends Entry {
 /** Text that an extension put into the conversation; the model reads it as a user's. */
 export interface CustomMessageEntry extends Entry {
   type: "custom_message";
-  /** Whose it is: the extension's own name for this kind of message. */
+  /** The extension's own name for this kind of message. */
   customType: string;
   content: UserContent;
-  /** Whether people are shown it; the model reads it either way. */
+  /** True to show it to people; the model reads it either way. */
   display: boolean;
   /** For the extension and for people; no model reads it. */
   details?: unknown;
@@ -378,7 +378,7 @@ export interface ThinkingLevelChangeEntry extends Entry {
 /** State of an extension, or of the core under a `customType` that begins with `espalier.`; folded along the path. */
 export interface CustomEntry extends Entry {
   type: "custom";
-  /** Whose state it is; see `ExtensionState` of `@espalier/engine`. */
+  /** Name of the state's owner; see `ExtensionState` of `@espalier/engine`. */
   customType: string;
   /** Anything that JSON can say. */
   data?: unknown;
@@ -403,10 +403,10 @@ export interface SessionInfoEntry extends Entry {
   name?: string;
 }
 
-/** What a provider billed for a call whose answer is no message: a warmed cache, a summary that was thrown away. */
+/** Usage that a provider billed for a call without a message: a warmed cache, a summary that was thrown away. */
 export interface UsageEntry extends Entry {
   type: "usage";
-  /** What the call was for: `cache_warm`, `compaction`, `branch_summary`, …; any word is kept. */
+  /** Purpose of the call: `cache_warm`, `compaction`, `branch_summary`, …; any word is kept. */
   kind: string;
   provider: string;
   model: string;

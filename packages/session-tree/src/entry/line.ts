@@ -14,7 +14,7 @@ import { type Entry, parseHeader, type SessionHeader } from "./entry.ts";
 import { entryKinds } from "./kinds.ts";
 
 /**
- * What a line of a log turned out to be, or one of several things that stand on it. Every line that is not blank is
+ * Meaning of a line of a log, or of one of several parts on it. Every line that is not blank is
  * exactly one of the other three, or several of them.
  */
 export type SessionLine =
@@ -97,7 +97,7 @@ function partsAtBeginning(bytes: Uint8Array): SessionLine[] {
   return [...parts, { is: "corrupt", message, from: at }];
 }
 
-/** Where the JSON object ends that begins at `at`, behind space; -1 for none. */
+/** End of the JSON object that begins at `at`, behind space; -1 for none. */
 function endOfObject(bytes: Uint8Array, at: number): number {
   const start = skipSpace(bytes, at, bytes.length);
   return bytes[start] === OPEN_BRACE ? skipValue(bytes, start, bytes.length) : -1;
@@ -114,7 +114,7 @@ function judge(value: unknown, from: number): SessionLine {
     : { is: "entry", entry: normalize(value as Entry), from };
 }
 
-/** What keeps a parsed value from being an entry at all; what a known kind lacks is for `problem` of the kind. */
+/** Reason for which a parsed value is no entry at all; a known kind checks the rest in its `problem`. */
 function shapeProblem(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null || Array.isArray(value))
     return "The line is not a JSON object";
@@ -139,7 +139,7 @@ const COLON = 58;
 const BACKSLASH = 92;
 const CLOSE_BRACE = 125;
 
-/** Where a line's `type`, `id` and `parentId` stand in the block it was scanned in, quotes excluded. */
+/** Positions of a line's `type`, `id` and `parentId` in its block, quotes excluded. */
 export class EntryScan {
   /** The first byte of the value of `type`. */
   typeStart = 0;
@@ -153,7 +153,7 @@ export class EntryScan {
   parentStart = -1;
   /** The byte behind the parent's id; -1 when it is null. */
   parentEnd = -1;
-  /** Where the scan stopped: what follows was not looked at. */
+  /** End of the scan: what follows was not looked at. */
   stop = 0;
 }
 
@@ -187,7 +187,7 @@ function endsInBrace(bytes: Uint8Array, start: number, end: number): boolean {
 
 const encoder = new TextEncoder();
 
-/** What stands before the three values of a usual line. */
+/** Texts before the three values of a usual line. */
 export const BEFORE_TYPE = encoder.encode('{"type":"');
 export const BEFORE_ID = encoder.encode('","id":"');
 export const BEFORE_PARENT = encoder.encode('","parentId":"');
@@ -223,7 +223,7 @@ function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
   return true;
 }
 
-/** Where a text without escapes, controls and anything beyond ASCII ends: at its quote, if all is well. */
+/** End of a text without escapes, controls and anything beyond ASCII: its quote, if all is well. */
 function plainEnd(bytes: Uint8Array, start: number, end: number): number {
   let at = start;
   while (at < end && PLAIN[bytes[at]!] === 1) at++;
@@ -275,7 +275,7 @@ const TYPE_KEY = encoder.encode("type");
 const PARENT_KEY = encoder.encode("parentId");
 const NULL = encoder.encode("null");
 
-/** Which of the three keys `bytes[start, end)` spells. */
+/** The one of the three keys that `bytes[start, end)` spells. */
 function keyOf(bytes: Uint8Array, start: number, end: number): number {
   const length = end - start;
   if (length === 2) return bytes[start] === 105 && bytes[start + 1] === 100 ? ID : OTHER;
@@ -349,7 +349,7 @@ function hasMark(bytes: Uint8Array): boolean {
 const MARK = encoder.encode('"parentId":');
 
 /**
- * What is searched for. A native search of a short text jumps from one of its first bytes to the next, and a capital I
+ * Bytes to search for. A native search of a short text jumps from one of its first bytes to the next, and a capital I
  * is rare where quotes are everywhere: this finds the mark five times as fast as the mark itself would.
  */
 const RARE = encoder.encode('Id":');
@@ -389,14 +389,14 @@ export function kindIn(bytes: Uint8Array, start: number, end: number): number {
   return spells(bytes, start, end, SESSION) ? -1 : 0;
 }
 
-/** Whether `bytes[start, end)` are those of a word. */
+/** Returns whether `bytes[start, end)` are those of a word. */
 export function spells(bytes: Uint8Array, start: number, end: number, word: Uint8Array): boolean {
   if (end - start !== word.length) return false;
   for (let i = 0; i < word.length; i++) if (bytes[start + i] !== word[i]) return false;
   return true;
 }
 
-/** Whether `bytes[start, end)`, which are plain ASCII, spell a text: asked of every line, for whom decoding would cost more. */
+/** Returns whether `bytes[start, end)`, which are plain ASCII, spell a text. Runs for every line, so it does not decode. */
 export function spellsText(bytes: Uint8Array, start: number, end: number, text: string): boolean {
   if (end - start !== text.length) return false;
   for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;

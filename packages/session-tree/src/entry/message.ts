@@ -27,7 +27,7 @@ export interface ImageBlock {
 export interface ThinkingBlock {
   type: "thinking";
   thinking: string;
-  /** What the provider vouches for it with; without one it is sent to none that asks for it. */
+  /** Signature of the provider; without one it is sent to none that asks for it. */
   thinkingSignature?: string;
   /** True when the provider encrypted the text; `thinkingSignature` then holds the opaque data. */
   redacted?: boolean;
@@ -45,13 +45,13 @@ export interface ToolCallBlock {
   thoughtSignature?: string;
 }
 
-/** What a user, or an extension in a user's place, says: a string counts as one text block. */
+/** Content from a user, or an extension in a user's place: a string counts as one text block. */
 export type UserContent = string | (TextBlock | ImageBlock)[];
 
-/** What an answer is made of, in the order in which the model said it. */
+/** Blocks of an answer, in the model's order. */
 export type AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock;
 
-/** What a provider billed for one model call. Counts are tokens, `cost` is in US dollars. */
+/** Usage billed for one model call. Counts are tokens, `cost` is in US dollars. */
 export interface Usage {
   /** Of the prompt, without what the provider's cache had. */
   input: number;
@@ -67,7 +67,7 @@ export interface Usage {
   cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
 }
 
-/** What a person said, or a program in a person's place. */
+/** Message of a person, or of a program in a person's place. */
 export interface UserMessage {
   role: "user";
   content: UserContent;
@@ -75,10 +75,10 @@ export interface UserMessage {
   timestamp: number;
 }
 
-/** Why an answer ended. `error` and `aborted` answers are kept in the file and left out of every request. */
+/** End of an answer. `error` and `aborted` answers are kept in the file and left out of every request. */
 export type StopReason = "stop" | "length" | "toolUse" | "error" | "aborted" | "deferred";
 
-/** What a model answered, what it was billed and why it ended. */
+/** Answer of a model, with its usage and its end. */
 export interface AssistantMessage {
   role: "assistant";
   content: AssistantBlock[];
@@ -88,13 +88,13 @@ export interface AssistantMessage {
   model: string;
   usage?: Usage;
   stopReason: StopReason;
-  /** What the provider said, where `stopReason` is `error`. */
+  /** The provider's message, where `stopReason` is `error`. */
   errorMessage?: string;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** What a tool gave back for one call. Each call has one; one that was never recorded is made up in the request only. */
+/** Result of one tool call. Each call has one; one that was never recorded is made up in the request only. */
 export interface ToolResultMessage {
   role: "toolResult";
   /** The `id` of the call, in an answer above it on the path. */
@@ -102,7 +102,7 @@ export interface ToolResultMessage {
   toolName: string;
   content: (TextBlock | ImageBlock)[];
   isError: boolean;
-  /** What the tool keeps for people and extensions; no model reads it. */
+  /** Data for people and extensions; no model reads it. */
   details?: unknown;
   /** Epoch milliseconds. */
   timestamp: number;
@@ -154,14 +154,14 @@ export interface CustomMessage {
   role: "custom";
   customType: string;
   content: UserContent;
-  /** Whether people are shown it; the model reads it either way. */
+  /** True to show it to people; the model reads it either way. */
   display: boolean;
   details?: unknown;
   /** Epoch milliseconds. */
   timestamp: number;
 }
 
-/** What a compaction says in the context. */
+/** Message of a compaction in the context. */
 export interface CompactionSummaryMessage {
   role: "compactionSummary";
   summary: string;
@@ -171,7 +171,7 @@ export interface CompactionSummaryMessage {
   timestamp: number;
 }
 
-/** What a branch summary says in the context. */
+/** Message of a branch summary in the context. */
 export interface BranchSummaryMessage {
   role: "branchSummary";
   summary: string;

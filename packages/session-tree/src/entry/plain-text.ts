@@ -10,7 +10,7 @@ const ACTING =
 const ACTS = new RegExp(ACTING.source);
 
 /**
- * What a terminal takes as one order: a style or a place (CSI), a text for the terminal itself (a title, a link) up to its
+ * Orders to a terminal: a style or a place (CSI), a text for the terminal itself (a title, a link) up to its
  * end mark on the same line, and whatever else begins with escape. None can begin within another: a text is read once.
  */
 const ORDER =

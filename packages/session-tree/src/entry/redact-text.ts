@@ -153,7 +153,7 @@ function joined(found: Secret[]): Secret[] {
   return all;
 }
 
-/** What documentation and templates write in the place of a key; first a sample of Stripe's own. */
+/** Placeholders for keys in documentation and templates; first a sample of Stripe's own. */
 const PLACEHOLDER =
   /^4eC39HqL|example|placeholder|change[-_]?me|redacted|dummy|x{6}|X{6}|\*{4}|\.{4}|0{8}|(?:your|insert|replace|paste|enter)[-_]?(?:own|new|real|actual|the|with|this|me|secret|api|key|token|pass|personal|access|private|user|client|account)|(?:goes|key|token|secret|password)[-_]?here|(?:^|[-_])(?:your|fake|sample)[-_]|not[-_]a?[-_]?real/i;
 

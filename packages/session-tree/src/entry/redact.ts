@@ -7,17 +7,17 @@ import { redactText } from "./redact-text.ts";
 export type Redact = (text: string) => string;
 
 /**
- * What is done to a field: it is kept, is a name ({@link Redactor.name}), is treated, or (undefined) taken for something
+ * Treatment of a field: it is kept, is a name ({@link Redactor.name}), is treated, or (undefined) taken for something
  * that people or tools said.
  */
 export type FieldRule = "keep" | "name" | ((value: unknown, redactor: Redactor) => unknown) | undefined;
 
-/** What a redactor keeps, and what it puts in the place of what it cannot look into. */
+/** Options of a redactor: fields to keep, and placeholders for values it cannot look into. */
 export interface RedactorOptions {
   /** Tells the ids of entries, which are kept wherever they stand. Default: nothing is one. */
   isId?: (text: string) => boolean;
   /**
-   * What stands for a value that is nested deeper than anything that can be written. Default: itself where its JSON has
+   * Placeholder for a value that is nested deeper than anything that can be written. Default: itself where its JSON has
    * nothing to hide, else that JSON, redacted, as a text; a note where it has none.
    */
   tooDeep?: (value: object) => unknown;
@@ -150,7 +150,7 @@ function isPlain(value: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** Where a JSON Schema speaks to people. */
+/** Fields of a JSON Schema with text for people. */
 const SPOKEN = new Set(["description", "title", "$comment", "default", "examples"]);
 
 const TOOL = byName({ name: "name", parameters: redactSchema });
@@ -162,7 +162,7 @@ const WIRE_BYTES = /^(data|file_data)$/;
 const keepTextOrLook: FieldRule = (value, redactor) =>
   typeof value === "object" && value !== null ? redactWire(value, redactor) : value;
 
-/** What a model gave to a tool: its members are the tool's, whatever they are called. */
+/** Arguments of a tool call: their names are the tool's. */
 const GIVEN = /^(arguments|args|input)$/;
 
 /** Fields of a provider's own blocks whose words are the provider's. */
@@ -292,7 +292,7 @@ function unsignedIfChanged(block: Record<string, unknown>, treated: unknown, red
   return treated === block && !tellsMore ? block : unsigned;
 }
 
-/** What one format says of a block: the provider's own words for ids and types, and text among them. */
+/** Rules of one format for a block: the provider's own words for ids and types, and text among them. */
 function redactWire(value: unknown, redactor: Redactor): unknown {
   if (Array.isArray(value)) return redactor.list(value, (item) => redactWire(item, redactor));
   if (!isRecord(value)) return redactor.deep(value);

@@ -1,49 +1,49 @@
 import { EspalierError, formatLine } from "@espalier/jsonl-stream";
-import { isInWindow, type PathWindow } from "../context/window.ts";
+import { isInWindow } from "../context/window.ts";
 import { createId, type Entry, FORMAT_VERSION, type NewEntry, timestamp } from "../entry/entry.ts";
 import { kindOf, type OwnKinds } from "../entry/kinds.ts";
-import { isOnPath, type Tree } from "../tree/tree.ts";
-import type { Durability, SessionLog } from "./store.ts";
+import type { SessionTree } from "./session-tree.ts";
+import type { SessionLog } from "./store.ts";
 
-/** Entries ready to be written: filled in, checked, and as lines. */
+/** Entries ready to be written. */
 export interface PreparedAppend {
   entries: Entry[];
   lines: string[];
-  /** Where the leaf is afterwards. */
+  /** The leaf afterwards. */
   leafId: string | null;
 }
 
 /**
  * Fills in ids, parents (the leaf, as it moves through the batch) and times, and checks every entry before anything is
- * written. An entry that stands beside the conversation takes the leaf as its parent too.
+ * written. An entry beside the conversation gets the leaf as its parent too.
  *
  * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`
  */
 export function prepareAppend(
   drafts: readonly NewEntry[],
-  site: AppendSite,
-  kinds?: OwnKinds,
-  now = timestamp(),
+  session: SessionTree,
+  kinds: OwnKinds | undefined,
 ): PreparedAppend {
-  const batch = new BatchSite(site);
+  const site = new AppendSite(session);
+  const now = timestamp();
   const lines: string[] = [];
   const entries: Entry[] = [];
   for (const draft of drafts) {
-    const given = filledIn(draft, batch.leafId, now);
+    const given = filledIn(draft, site.leafId, now);
     kinds?.adopt(given);
-    checkEntry(given, batch, draft.id !== undefined, draft.parentId !== undefined);
+    checkEntry(given, site, draft.id !== undefined, draft.parentId !== undefined);
     const line = lineOf(given);
-    // What the log holds is the truth: where writing healed a damaged text, memory has the healed one too.
+    // The log holds the truth: where writing healed a damaged text, memory has the healed one too.
     const entry = line.includes("\ufffd") ? (JSON.parse(line) as Entry) : given;
     if (entry !== given) kinds?.adopt(entry);
     lines.push(line);
     entries.push(entry);
-    batch.add(entry);
+    site.add(entry);
   }
-  return { entries, lines, leafId: batch.leafId };
+  return { entries, lines, leafId: site.leafId };
 }
 
-/** The four fields of every entry stand first in its line, whatever the draft's order: that is where readers look. */
+/** The four fields of every entry come first in its line, whatever the draft's order: readers look for them there. */
 function filledIn(draft: NewEntry, leafId: string | null, now: string): Entry {
   const entry = { type: "", id: "", parentId: leafId, timestamp: now, ...(draft as Partial<Entry>) };
   // A draft may say `undefined` where it leaves something out.
@@ -103,7 +103,7 @@ function checkEntry(entry: Entry, site: AppendSite, idGiven: boolean, parentGive
   if (!kind.movesLeaf) checkBeside(entry, site);
 }
 
-/** An entry beside the conversation says nothing of where the leaf is, except a `leaf`, which names a place for it. */
+/** An entry beside the conversation does not move the leaf, except a `leaf`, which names its new place. */
 function checkBeside(entry: Entry, site: AppendSite): void {
   const named = (entry as { targetId?: unknown }).targetId;
   if (typeof named === "string" && !site.has(named)) {
@@ -120,6 +120,45 @@ function checkBeside(entry: Entry, site: AppendSite): void {
 const notSound = (type: string, problem: string) =>
   new EspalierError("invalid-entry", `The ${type || "new"} entry is not sound: ${problem}.`);
 
+/** The session as it will be behind the entries of a batch that were added so far. */
+class AppendSite {
+  leafId: string | null;
+  readonly #session: SessionTree;
+  readonly #added = new Map<string, Entry>();
+
+  constructor(session: SessionTree) {
+    this.#session = session;
+    this.leafId = session.leafId;
+  }
+
+  /** Asks the window first, and the whole tree only when that cannot tell. */
+  has(id: string): boolean {
+    return this.#added.has(id) || isInWindow(this.#session.window, id) || this.#session.tree.has(id);
+  }
+
+  isOnPath(id: string, leafId: string | null): boolean {
+    let at = leafId;
+    for (let entry = this.#added.get(at ?? ""); entry; entry = this.#added.get(at ?? "")) {
+      if (entry.id === id) return true;
+      at = entry.parentId;
+    }
+    return this.#session.isOnPath(id, at);
+  }
+
+  placeOf(id: string): string | null {
+    const entry = this.#added.get(id);
+    if (!entry) return this.#session.placeOf(id);
+    return kindOf(entry).movesLeaf ? id : entry.parentId;
+  }
+
+  add(entry: Entry): void {
+    this.#added.set(entry.id, entry);
+    const kind = kindOf(entry);
+    if (kind.leafTarget) this.leafId = kind.leafTarget(entry);
+    else if (kind.movesLeaf) this.leafId = entry.id;
+  }
+}
+
 /**
  * Runs `read`, which reads drafts of a caller: a getter among them may throw anything.
  * @throws EspalierError `invalid-entry` for what has no code of its own
@@ -132,100 +171,6 @@ export function readDrafts<Result>(read: () => Result): Result {
     const reason = cause instanceof Error ? cause.message : String(cause);
     const message = `The entry cannot be read: ${reason.replace(/[.;]$/, "")}; give it plain values.`;
     throw new EspalierError("invalid-entry", message, { cause });
-  }
-}
-
-/** Options of an append. */
-export interface AppendOptions {
-  /** What it survives once it is acknowledged. Default: what the most precious of its entries asks for. */
-  durability?: Durability;
-  /**
-   * What becomes of it when the log cannot be written. `throw` (default): the promise is rejected, nothing of it is in
-   * memory, and the caller has it still. `queue`: it is kept, in order, and the promise is settled when writing works
-   * again or the session is closed; beyond 1,000 entries or 64 MiB it is rejected with `queue-full`.
-   */
-  onFailure?: "throw" | "queue";
-  /**
-   * Appends only while this is the leaf, of this session and of its log as it is now: where another writer has moved it,
-   * nothing is written, and the error is `moved` with the `leafId` there is. So writers of one session make one line of
-   * messages, not two branches. PostgreSQL and memory compare and append in one step; files do among all that compare,
-   * while who appends without comparing may come between. Never kept by `onFailure: "queue"`.
-   */
-  ifLeaf?: string | null;
-}
-
-/** What the most precious entry of a batch asks for. */
-export function strictestDurability(entries: readonly Entry[]): Durability {
-  return entries.some((entry) => kindOf(entry).durability?.(entry) === "fsync") ? "fsync" : "flush";
-}
-
-/** What an append is checked against. */
-interface AppendSite {
-  leafId: string | null;
-  /** Whether the log has an entry with this id. */
-  has(id: string): boolean;
-  /** Whether `id` is on the path that ends in `leafId`. */
-  isOnPath(id: string, leafId: string | null): boolean;
-  /** Where the leaf comes to stand when it is moved to an entry of the log: there, or at its nearest ancestor that can be one. */
-  placeOf(id: string): string | null;
-}
-
-/** A session as an append sees it: asks the window first, and for the whole tree only when that cannot tell. */
-export function appendSite(session: {
-  readonly leafId: string | null;
-  readonly window: PathWindow;
-  readonly tree: Tree;
-  placeOf(id: string): string | null;
-}): AppendSite {
-  const { leafId, window } = session;
-  return {
-    leafId,
-    has: (id) => isInWindow(window, id) || session.tree.has(id),
-    placeOf: (id) => session.placeOf(id),
-    isOnPath(id, from) {
-      if (from === null) return false;
-      if (from === leafId && isInWindow(window, id)) return true;
-      const { tree } = session;
-      return tree.has(id) && tree.has(from) && isOnPath(tree, tree.row(id), tree.row(from));
-    },
-  };
-}
-
-/** The site as it will be behind the entries of the batch that were taken so far. */
-class BatchSite implements AppendSite {
-  leafId: string | null;
-  readonly #site: AppendSite;
-  readonly #added = new Map<string, Entry>();
-
-  constructor(site: AppendSite) {
-    this.#site = site;
-    this.leafId = site.leafId;
-  }
-
-  has(id: string): boolean {
-    return this.#added.has(id) || this.#site.has(id);
-  }
-
-  isOnPath(id: string, leafId: string | null): boolean {
-    let at = leafId;
-    for (let entry = this.#added.get(at ?? ""); entry; entry = this.#added.get(at ?? "")) {
-      if (entry.id === id) return true;
-      at = entry.parentId;
-    }
-    return at !== null && this.#site.isOnPath(id, at);
-  }
-
-  placeOf(id: string): string | null {
-    const entry = this.#added.get(id);
-    if (!entry) return this.#site.placeOf(id);
-    return kindOf(entry).movesLeaf ? id : entry.parentId;
-  }
-
-  add(entry: Entry): void {
-    this.#added.set(entry.id, entry);
-    const kind = kindOf(entry);
-    if (kind.leafTarget) this.leafId = kind.leafTarget(entry);
-    else if (kind.movesLeaf) this.leafId = entry.id;
   }
 }
 
@@ -243,6 +188,3 @@ export function assertWritable({ header, ref }: SessionLog): void {
     );
   }
 }
-
-/** Changes drafts before they are checked and written. */
-export type EntryPreparation = (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;

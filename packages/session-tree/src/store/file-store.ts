@@ -12,7 +12,7 @@ import {
   replaceWhole,
 } from "@espalier/jsonl-stream/node";
 import { readPathWindow } from "../context/window.ts";
-import type { SessionHeader } from "../entry/entry.ts";
+import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { grown } from "../entry/error.ts";
 import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
 import {
@@ -29,20 +29,18 @@ import { listingOf } from "./listing.ts";
 import { ListingCatalogue } from "./listing-catalogue.ts";
 import { SessionIds } from "./session-ids.ts";
 import { SessionTree } from "./session-tree.ts";
-import {
-  type LineAppendOptions,
-  type LogAppend,
-  type OpenMode,
-  type SessionListing,
-  type SessionLog,
-  type SessionRef,
-  type SessionStore,
-  type StoreListOptions,
-  sessionRef,
+import type {
+  LineAppendOptions,
+  LogAppend,
+  OpenMode,
+  SessionListing,
+  SessionLog,
+  SessionStore,
+  StoreListOptions,
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
-/** Where the store keeps and looks for sessions. */
+/** Folders of the store. */
 export interface FileStoreOptions {
   /** New sessions go to `<home>/sessions/<project key>/`; ids are those of the files below `<home>/sessions`. */
   home: string;
@@ -180,9 +178,9 @@ export class FileLog implements SessionLog {
   /** Set while this process brings the file to the current format. */
   #upgrading: Promise<void> | undefined;
   #file: AppendFile;
-  /** Where what was taken in and not told of begins. */
+  /** Start of the bytes that were read and not reported yet. */
   #untold: number | undefined;
-  /** Whether there is something that a sync could be for. */
+  /** True once there is something to sync. */
   #hasAppended = false;
 
   private constructor(
@@ -198,7 +196,7 @@ export class FileLog implements SessionLog {
     this.#openedSize = view.size;
     this.ref = file.path;
     this.header = header;
-    this.upgraded = upgradeLog(view, header);
+    this.upgraded = isOldFormat(header) ? upgradeLog(view, header) : undefined;
   }
 
   /**

@@ -36,7 +36,7 @@ export function sessionFileName({ timestamp, id }: Pick<SessionHeader, "timestam
   return `${timestamp.replace(/[:.]/g, "-").replace(/[^A-Za-z0-9_-]/g, "")}_${id}.jsonl`;
 }
 
-/** Where a new session is kept below a home folder. */
+/** Path of a new session below a home folder. */
 export function sessionPath(home: string, header: Pick<SessionHeader, "timestamp" | "id" | "cwd">): string {
   return join(home, "sessions", projectKey(header.cwd), sessionFileName(header));
 }
@@ -63,7 +63,7 @@ export interface SessionFile {
   facts: Stats;
 }
 
-/** How folders are searched. */
+/** Options of a search of folders. */
 export interface SearchedFolders extends StoreListOptions {
   /** The home of a store. It may be a link itself; `sessions` in it may be none. */
   home?: string;
@@ -127,7 +127,7 @@ export function refuseLinksBelow(path: string, folders: readonly string[]): void
   }
 }
 
-/** Whether a path lies below one of these folders. */
+/** Returns whether a path is below one of these folders. */
 export const isBelow = (path: string, folders: readonly string[]): boolean =>
   folders.some((folder) => path.startsWith(join(folder, sep)));
 

@@ -5,10 +5,10 @@ import { promptText } from "../request/wording.ts";
 import { labelsInForce, movingRow, nameEntry } from "../tree/queries.ts";
 import { pathRows, type Tree } from "../tree/tree.ts";
 
-/** Where a fork ends: with the entry itself, or before it. */
+/** End of a fork: the entry itself, or the one before it. */
 export type ForkPosition = "at" | "before";
 
-/** What a fork will be made of. */
+/** Plan of a fork. */
 export interface ForkPlan {
   /** The entry the fork begins from, as it was named. */
   entryId: string;
@@ -16,13 +16,13 @@ export interface ForkPlan {
   leafId: string | null;
   /** Rows of the path, root first: their lines are copied as they are. */
   rows: number[];
-  /** What is in force and not said by the copied lines: labels and the name, under the leaf, with their old times. */
+  /** Current labels and name that the copied lines do not hold, under the leaf, with their old times. */
   additions: Entry[];
   /** The text of the user message that the fork stops before, to be written anew; null otherwise. */
   selectedText: string | null;
 }
 
-/** What a fork copies and adds. Changes nothing. Throws `unknown-entry`. */
+/** Plans a fork: the lines to copy and to add. Changes nothing. Throws `unknown-entry`. */
 export function planFork(tree: Tree, entryId: string, position: ForkPosition = "at"): ForkPlan {
   const row = tree.row(entryId);
   const end = movingRow(tree, position === "at" ? row : tree.index.parent(row));
@@ -79,7 +79,7 @@ function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null)
   return additions;
 }
 
-/** Whether an entry with this id is among the copied rows, which may be very many. */
+/** Returns whether an entry with this id is among the copied rows, which may be very many. */
 function isCopied(tree: Tree, id: string, copied: Uint8Array): boolean {
   for (let row = tree.index.rowOf(id); row >= 0; row = tree.index.rowAbove(id, row))
     if (copied[row] === 1) return true;

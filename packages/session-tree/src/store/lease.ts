@@ -14,7 +14,7 @@ import {
 } from "@espalier/jsonl-stream/node";
 import type { LeaseOptions, SessionLease } from "./store.ts";
 
-/** What a lease file says, as one JSON object. */
+/** Content of a lease file, as one JSON object. */
 interface Lease extends ProcessIdentity {
   /** ISO 8601, UTC. */
   since: string;
@@ -28,7 +28,7 @@ interface Lease extends ProcessIdentity {
  */
 const NAMES = ["lease", "upgrade", "turn"] as const;
 
-/** How a lease file is taken. */
+/** Options of taking a lease file. */
 interface FileLeaseOptions extends LeaseOptions {
   /** Default `lease`. */
   name?: (typeof NAMES)[number];
@@ -47,7 +47,7 @@ const DRAFT_MS = 60_000;
 /** Answers of systems that have no hard links. */
 const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
-/** How often a file is removed that stays: twice more, so that no single failing call leaves one behind. */
+/** Attempts at removing a file, so that no single failing call leaves one behind. */
 const REMOVALS = 3;
 
 /**
@@ -199,7 +199,7 @@ class LeaseFiles {
     }
   }
 
-  /** Whether something has the name of the lease. */
+  /** Returns whether a file has the name of the lease. */
   isThere(): boolean {
     return uninterrupted(() => this.#calls.lstatSync(this.path)) !== undefined;
   }
@@ -318,10 +318,10 @@ function leaseError(path: string, name: string, cause: unknown): EspalierError {
   return new EspalierError("write-failed", message, { cause });
 }
 
-/** What tells one process from all others, also from those that get its number later. Null where a system does not say. */
+/** Identity of a process, also among those that get its number later. Null where a system does not say. */
 export interface ProcessIdentity {
   pid: number;
-  /** When it was started, in ticks since the machine was; another process with the same number has another. */
+  /** Its start, in ticks since that of the machine; another process with the same number has another. */
   processStart: string | null;
   /** The start of the machine: a process number means nothing after the next one. */
   boot: string | null;
@@ -335,7 +335,7 @@ export interface Processes {
   /** This process. */
   own(): ProcessIdentity;
   /**
-   * Whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
+   * Returns whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
    * from here: it counts as running. What cannot be told at all counts so too.
    * @throws EspalierError `unreadable`
    */
@@ -350,7 +350,7 @@ export interface Processes {
 
 let known: ProcessIdentity | undefined;
 
-/** What a system answers that says nothing about a process. */
+/** Error codes that say nothing about a process. */
 const SILENT: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM"]);
 
 /** The processes and the clock of this machine. */

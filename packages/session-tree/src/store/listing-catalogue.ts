@@ -3,7 +3,7 @@ import { existsSync, readFileSync, renameSync, rmSync, type Stats, writeFileSync
 import { join } from "node:path";
 import type { SessionListing } from "./store.ts";
 
-/** What was told of a file, and how it looked then: any write to it, and any other file in its place, looks otherwise. */
+/** Listing of a file, with facts that change with any write to it, and with any other file in its place. */
 interface Known {
   size: number;
   modified: number;
@@ -16,7 +16,7 @@ interface Known {
 const SHAPE = 2;
 
 /**
- * What lists told of session files, in `<home>/listings.json` (mode 0600), so that the next one opens only files that
+ * Cache of listings, in `<home>/listings.json` (mode 0600), so that the next list opens only files that
  * changed since: finding the last name and the last compaction of a session means reading all of it. Derived, and
  * nothing but faster: without it, or with one that is damaged, a list is the same.
  */
@@ -30,7 +30,7 @@ export class ListingCatalogue {
     this.#known = this.#read();
   }
 
-  /** What was told of a file that still looks as it did then. */
+  /** The listing of a file whose facts are the same. */
   find(path: string, facts: Stats): SessionListing | undefined {
     const known = this.#known.get(path);
     return known?.listing?.ref === path && looksLike(known, facts) ? known.listing : undefined;

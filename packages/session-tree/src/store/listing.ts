@@ -9,7 +9,7 @@ import type { SessionListing } from "./store.ts";
 /** Characters of the first message that a list shows. */
 const FIRST_MESSAGE_LENGTH = 200;
 
-/** How far into a log the first user message is looked for. */
+/** Bytes of a log in which the first user message is searched. */
 const HEAD_BYTES = 256 * 1024;
 
 /** Bytes read at a time from the end: what was just read is then still where the processor has it at hand. */
@@ -18,11 +18,11 @@ const BLOCK = 64 * 1024;
 /** Bytes read at a time where a log begins: mostly the first user message is among them. */
 const HEAD_BLOCK = 16 * 1024;
 
-/** What a list shows that is not said in the log. */
+/** Facts of a listing that are not in the log. */
 export interface ListedAt {
-  /** What the log is kept under. */
+  /** Storage name of the log. */
   ref: string;
-  /** When the log was last written, ISO 8601. */
+  /** Last write of the log, ISO 8601. */
   modified: string;
   /** Bytes that stand there, where that is not what is read. */
   bytes?: number | undefined;

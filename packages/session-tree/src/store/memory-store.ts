@@ -1,21 +1,19 @@
 import type { LeaseHolder } from "@espalier/jsonl-stream";
 import { type ByteView, bytesView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
 import { readPathWindow } from "../context/window.ts";
-import type { SessionHeader } from "../entry/entry.ts";
+import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { grown } from "../entry/error.ts";
 import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
 import { listingOf } from "./listing.ts";
-import {
-  type LeaseOptions,
-  type LineAppendOptions,
-  type LogAppend,
-  type OpenMode,
-  type SessionLease,
-  type SessionListing,
-  type SessionLog,
-  type SessionRef,
-  type SessionStore,
-  sessionRef,
+import type {
+  LeaseOptions,
+  LineAppendOptions,
+  LogAppend,
+  OpenMode,
+  SessionLease,
+  SessionListing,
+  SessionLog,
+  SessionStore,
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
@@ -33,7 +31,7 @@ export function memoryStore(): SessionStore {
     if (!sessions.has(ref)) return;
     throw new EspalierError("exists", `There is a session ${ref} already; give the new one another name.`);
   };
-  /** What is kept under its id has it; else all that have it. */
+  /** The session that is kept under its id; else all that have the id. */
   const refsOf = (id: string): string[] =>
     sessions.get(id)?.id === id
       ? [id]
@@ -104,7 +102,7 @@ const LINE_FEED = Uint8Array.of(10);
 const notFound = (ref: string) =>
   new EspalierError("not-found", `There is no session ${ref} in this store; its list has those there are.`);
 
-/** What stands under a name: bytes that grow, and others in their place once an old format was brought to the current one. */
+/** Bytes under a name: they grow, and are replaced once an old format was brought to the current one. */
 interface MemoryPlace {
   bytes: GrowingBytes;
 }
@@ -136,7 +134,7 @@ class MemoryLog implements SessionLog {
     this.#seen = place.bytes.size;
     const view = place.bytes.view();
     this.header = firstHeader(view);
-    this.upgraded = upgradeLog(view, this.header);
+    this.upgraded = isOldFormat(this.header) ? upgradeLog(view, this.header) : undefined;
   }
 
   get view(): ByteView {
@@ -267,7 +265,7 @@ export class GrowingBytes {
   #buffer: Uint8Array;
   /** Bytes in it. */
   size: number;
-  /** When something was added last, epoch milliseconds. */
+  /** Last addition, epoch milliseconds. */
   modified = Date.now();
 
   constructor(initial: Uint8Array) {

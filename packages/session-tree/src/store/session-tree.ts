@@ -1,58 +1,45 @@
-import { type ByteView, EspalierError, jsonText } from "@espalier/jsonl-stream";
+import { EspalierError, jsonText } from "@espalier/jsonl-stream";
 import { contextOfPath, type SessionContext } from "../context/context.ts";
-import { LeafPath, type PathWindow, pathWindowAt } from "../context/window.ts";
+import { isInWindow, LeafPath, type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
 import type { Entry, EntryKind, NewEntry, SessionHeader } from "../entry/entry.ts";
-import { branchSummary, compaction, leaf, OwnKinds } from "../entry/kinds.ts";
+import { branchSummary, compaction, kindOf, leaf, OwnKinds } from "../entry/kinds.ts";
 import { movingRow } from "../tree/queries.ts";
-import { pathOf, Tree } from "../tree/tree.ts";
-import {
-  type AppendOptions,
-  appendSite,
-  assertWritable,
-  type EntryPreparation,
-  type PreparedAppend,
-  prepareAppend,
-  readDrafts,
-  strictestDurability,
-} from "./append.ts";
-import { type LogAppend, type SessionLog, viewOf, windowAt, withinReach } from "./store.ts";
-import { type SessionObserver, SessionObservers, WriteQueue } from "./write-queue.ts";
+import { isOnPath, pathOf, Tree } from "../tree/tree.ts";
+import { assertWritable, type PreparedAppend, prepareAppend, readDrafts } from "./append.ts";
+import type { Durability, LogAppend, SessionLog } from "./store.ts";
+import { WriteQueue } from "./write-queue.ts";
 
 /**
- * A session: a log, the tree in it, and a leaf. Every change goes through {@link append} and is told to observers.
+ * A session: a log, the tree in it, and a leaf. Every change goes through {@link append}, and observers are notified.
  *
- * Opening reads only what the context at the leaf needs. The whole tree is read when something asks for it; for a log
- * whose bytes are not within reach (a database), `await load()` comes first.
+ * Opening reads only what the context at the leaf needs. The whole tree is read when a call asks for it. A log whose
+ * bytes are elsewhere (a database) has to be loaded for that: asynchronous methods do so themselves, others throw
+ * `not-loaded` until `await load()`.
  */
 export class SessionTree {
+  /** The lines, and where they are kept. */
   readonly log: SessionLog;
   readonly #path: LeafPath;
   #tree: Tree | undefined;
   #ownKinds: OwnKinds | undefined;
+  readonly #observers = new Set<SessionObserver>();
   readonly #queue = new WriteQueue({
-    failed: (error, queued) => this.#observers.tell({ type: "persist_failed", error, queued }),
-    recovered: (drained) => this.#observers.tell({ type: "persist_recovered", drained }),
+    failed: (error, queued) => this.#notify({ type: "persist_failed", error, queued }),
+    recovered: (drained) => this.#notify({ type: "persist_recovered", drained }),
   });
-  readonly #observers = new SessionObservers();
-  #prepare: EntryPreparation | undefined;
-  #admit = (): void => {};
 
-  private constructor(log: SessionLog, window: PathWindow) {
+  /** @param window the end of the leaf's path; see {@link openWindow} */
+  constructor(log: SessionLog, window: PathWindow) {
     this.log = log;
     this.#path = new LeafPath(window);
   }
 
   /**
-   * The session in a log, at the leaf that the log says, or at `leafId`.
+   * Opens the session in a log at the leaf of the log, or at `leafId`.
    * @throws EspalierError `not-a-session` when no line of it is usable, `unknown-entry`
    */
   static async open(log: SessionLog, leafId?: string): Promise<SessionTree> {
-    const session = new SessionTree(log, await log.readPath(leafId));
-    if (log.header || session.leafId !== null || (await session.load()).length > 0) return session;
-    throw new EspalierError(
-      "not-a-session",
-      `${log.ref} has no line that is a session header or an entry; is it a session file?`,
-    );
+    return new SessionTree(log, await openWindow(log, leafId));
   }
 
   /** The header; undefined for a log that has none, which is only read. */
@@ -70,7 +57,7 @@ export class SessionTree {
     return this.window.leafId;
   }
 
-  /** The context at the leaf. Kept while the session runs: do not change it. */
+  /** The context at the leaf: what the model reads. Kept while the session runs: do not change it. */
   get context(): SessionContext {
     return this.#path.context;
   }
@@ -80,23 +67,39 @@ export class SessionTree {
     return this.#path.window;
   }
 
-  /** All entries. Throws `not-loaded` where the log has to be loaded first. */
+  /** All entries and their relations. Throws `not-loaded` where the log has to be loaded first. */
   get tree(): Tree {
-    const view = viewOf(this.log);
-    this.#tree ??= this.#newTree(view);
+    const { view } = this.log;
+    if (!view)
+      throw new EspalierError("not-loaded", "The whole session is not loaded yet; await load() first.");
+    if (!this.#tree) {
+      this.#tree = new Tree(view);
+      if (this.#ownKinds) this.#tree.useKinds(this.#ownKinds);
+    }
     if (this.#tree.view.size !== view.size) this.#tree.takeIn(view);
     return this.#tree;
   }
 
-  #newTree(view: ByteView): Tree {
-    const tree = new Tree(view);
-    if (this.#ownKinds) tree.useKinds(this.#ownKinds);
-    return tree;
+  /** Loads all entries: free for files; for a database, the cost of reading all of it. */
+  async load(): Promise<Tree> {
+    await this.log.load();
+    return this.tree;
+  }
+
+  /** Returns what `act` returns. Where `act` asks for entries that are not loaded, they are loaded, and it runs again. */
+  async withinReach<Result>(act: () => Result): Promise<Result> {
+    try {
+      return act();
+    } catch (error) {
+      if (!(error instanceof EspalierError && error.code === "not-loaded")) throw error;
+      await this.log.load();
+      return act();
+    }
   }
 
   /**
-   * Gives the session a kind besides those of the format. It answers for entries of its type, those of the log among
-   * them, until the session is closed.
+   * Adds a kind besides those of the format. It is used for entries of its type, those of the log among them, until the
+   * session is closed.
    *
    * @throws EspalierError `bad-kind`, `exists`
    */
@@ -108,19 +111,13 @@ export class SessionTree {
     this.#jump(this.window);
   }
 
-  /** Goes on from the end of another path, or from the same one where its entries say something else now. */
+  /** Continues from the end of another path, or from the same one where its entries have another meaning now. */
   #jump(window: PathWindow): void {
     if (this.#ownKinds) for (const entry of window.entries) this.#ownKinds.adopt(entry);
     this.#path.jump(window);
   }
 
-  /** Brings the whole tree within reach. */
-  async load(): Promise<Tree> {
-    await this.log.load();
-    return this.tree;
-  }
-
-  /** The entry with this id; undefined where there is none. Reads the whole tree for one that lies before the context. */
+  /** The entry with this id; undefined where there is none. Reads the whole tree for one that is before the context. */
   getEntry(id: string): Entry | undefined {
     return this.window.entries.findLast((entry) => entry.id === id) ?? this.tree.getEntry(id);
   }
@@ -131,64 +128,18 @@ export class SessionTree {
     return pathOf(this.tree, fromId);
   }
 
-  /**
-   * Appends entries under the leaf, or under the parents they name, in one write. They count (leaf, tree, context) as
-   * soon as they are in the log, so that calls take their turn without waiting for the disk; the promise answers when
-   * they are as durable as was asked for. Returns the entries as the log has them. What the drafts hold is the session's
-   * from then on: do not change it.
-   *
-   * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
-   *   `no-header`, `version`, `moved` (see `ifLeaf`), and what the log throws: nothing has changed then. Only after `sync-failed` they are in
-   *   the log and may not survive a loss of power: open the session anew.
-   */
-  async append(drafts: NewEntry | readonly NewEntry[], options: AppendOptions = {}): Promise<Entry[]> {
-    const batch = (Array.isArray(drafts) ? drafts : [drafts]) as readonly NewEntry[];
-    return this.#inTurn(() => batch, batch.length, options);
+  /** Returns whether an entry is on the path that ends in `fromId` (default: the leaf); false for unknown ids. */
+  isOnPath(id: string, fromId: string | null = this.leafId): boolean {
+    if (fromId === null) return false;
+    if (fromId === this.leafId) {
+      if (isInWindow(this.window, id)) return true;
+      if (this.window.complete) return false;
+    }
+    const { tree } = this;
+    return tree.has(id) && tree.has(fromId) && isOnPath(tree, tree.row(id), tree.row(fromId));
   }
 
-  /** What is kept because writing fails; see `onFailure` of an append. */
-  get queued(): { entries: number; bytes: number } {
-    return this.#queue.queued;
-  }
-
-  /** Answers when everything appended so far survives the loss of power. Throws what keeps it from being written. */
-  async flush(): Promise<void> {
-    await this.#queue.drain();
-    await this.log.flush();
-  }
-
-  /** Appends a compaction under the leaf; returns its id. */
-  async appendCompaction(
-    summary: string,
-    firstKeptEntryId: string,
-    tokensBefore: number,
-    details?: unknown,
-  ): Promise<string> {
-    const fields = { summary, firstKeptEntryId, tokensBefore, ...(details === undefined ? {} : { details }) };
-    return (await this.append(compaction.of(fields)))[0]!.id;
-  }
-
-  /** Moves the leaf and appends the summary of the branch that is left, in one write; returns the summary's id. */
-  async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
-    if (!this.log.view) await this.log.load();
-    const draft = () => {
-      const place = { parentId: this.placeOf(targetId), fromId: this.leafId ?? "" };
-      return [branchSummary.of({ ...place, summary, ...(details === undefined ? {} : { details }) })];
-    };
-    return (await this.#inTurn(draft, 1))[0]!.id;
-  }
-
-  /** Moves the leaf to an entry (for one that cannot be a leaf: its nearest ancestor that can), or before the first. */
-  async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
-    if (!this.log.view) await this.log.load();
-    const draft = () => {
-      const targetId = this.placeOf(id);
-      return targetId === this.leafId ? [] : [leaf.of({ parentId: targetId, targetId, ...options })];
-    };
-    await this.#inTurn(draft, 1);
-  }
-
-  /** The id of the place where the leaf comes to stand when it is moved to `id`. Throws `unknown-entry`. */
+  /** Returns the id the leaf will have after moving to `id`: `id`, or its nearest ancestor that can be the leaf. Throws `unknown-entry`. */
   placeOf(id: string | null): string | null {
     if (id === null) return null;
     const row = movingRow(this.tree, this.tree.row(id));
@@ -202,42 +153,53 @@ export class SessionTree {
     return contextOfPath(window.entries, window.before);
   }
 
-  /** Every draft passes through `prepare` before it is checked and written; `admit` may refuse an append before that. */
-  prepareWith(prepare: EntryPreparation, admit: () => void = () => {}): void {
-    this.#prepare = prepare;
-    this.#admit = admit;
-  }
-
-  /** Tells `observer` of every change from now on; returns the function that ends it. */
-  subscribe(observer: SessionObserver): () => void {
-    return this.#observers.add(observer);
-  }
-
-  /** Takes in what others appended. Our leaf stays where it is. */
-  async refresh(): Promise<void> {
-    const grown = await this.log.takeIn();
-    if (grown) this.#observers.tell({ type: "foreign", ...grown });
-  }
-
-  /** Waits for appends under way and closes the log. What could not be written until then is rejected. */
-  async close(): Promise<void> {
-    await this.#queue.close();
-    await this.log.close();
-  }
-
-  /** Appends what is drafted when its turn has come: appends before it may have moved the leaf. */
-  async #inTurn(draft: () => readonly NewEntry[], count: number, options: AppendOptions = {}) {
-    this.#admit();
+  /**
+   * Appends entries under the leaf, or under the parents they name, in one write. They count (leaf, tree, context) as
+   * soon as they are in the log; the promise resolves when they are as durable as `options` ask. Appends run one after
+   * the other, in the order of their calls. Returns the entries as the log has them. The session owns what the drafts
+   * hold: do not change it afterwards.
+   *
+   * @param drafts entries, or a function that drafts them when the appends before have moved the leaf; it may run twice where the log
+   *   has to be loaded for it
+   * @throws EspalierError `invalid-entry`, `duplicate-id`, `unknown-parent`, `off-path`, `unknown-entry`,
+   *   `no-header`, `version`, `moved` (see `ifLeaf`), and what the log throws: nothing has changed then. Only after
+   *   `sync-failed` they are in the log and may not survive a loss of power: open the session again.
+   */
+  async append(drafts: Drafts, options: AppendOptions = {}): Promise<Entry[]> {
+    const { transform, check, ifLeaf, onFailure } = options;
+    const drafted = typeof drafts === "function" ? drafts : () => [drafts].flat();
     let prepared: PreparedAppend | undefined;
-    const { ifLeaf } = options;
     await this.#queue.add({
-      keep: options.onFailure === "queue" && ifLeaf === undefined,
-      entries: count,
-      measureBytes: () => jsonText(draft()).length,
-      // What is written again is the same: a part of it may stand in the log already.
+      keep: onFailure === "queue" && ifLeaf === undefined,
+      entries: Array.isArray(drafts) ? drafts.length : 1,
+      measureBytes: () => jsonText(drafted()).length,
       write: async () => {
-        prepared ??= await this.#prepared(draft());
-        await this.#write(prepared, ifLeaf);
+        // A retry writes the same lines: some of them may be in the log already.
+        if (!prepared) {
+          let batch = typeof drafts === "function" ? await this.withinReach(drafts) : drafted();
+          if (batch.length > 0) assertWritable(this.log);
+          if (transform && batch.length > 0) batch = await transform(batch);
+          check?.();
+          prepared = await this.withinReach(() =>
+            readDrafts(() => prepareAppend(batch, this, this.#ownKinds)),
+          );
+        }
+        const { entries, lines, leafId } = prepared;
+        if (entries.length === 0) return;
+
+        const at = ifLeaf === undefined ? await this.log.append(lines) : await this.#appendAt(ifLeaf, lines);
+
+        const previousLeafId = this.leafId;
+        // The tree reads new rows from the log; these entries need not be parsed again.
+        if (this.#tree) this.tree.remember(entries);
+        if (!this.#path.follow(entries, leafId)) {
+          const window = this.#windowAt(leafId);
+          // Awaited only where needed: no caller may see the leaf while it moves.
+          this.#jump(window instanceof Promise ? await window : window);
+        }
+
+        if (at.from < at.offset) this.#notify({ type: "foreign", from: at.from, to: at.offset });
+        this.#notify({ type: "appended", entries, leafId: this.leafId, previousLeafId });
       },
     });
     const { entries } = prepared!;
@@ -246,7 +208,7 @@ export class SessionTree {
     return entries;
   }
 
-  /** Appends while `leafId` is the leaf; what others append beside it (a label) is no reason not to. */
+  /** Appends while `leafId` is the leaf; entries that others append beside it (a label) do not prevent it. */
   async #appendAt(leafId: string | null, lines: readonly string[]): Promise<LogAppend> {
     for (;;) {
       await this.refresh();
@@ -260,28 +222,141 @@ export class SessionTree {
     }
   }
 
-  async #prepared(drafts: readonly NewEntry[]): Promise<PreparedAppend> {
-    if (drafts.length > 0) assertWritable(this.log);
-    const given = this.#prepare && drafts.length > 0 ? await this.#prepare(drafts) : drafts;
-    return withinReach(this.log, () =>
-      readDrafts(() => prepareAppend(given, appendSite(this), this.#ownKinds)),
-    );
+  /** The window of a leaf; a promise where the log is elsewhere, of which no more is fetched. */
+  #windowAt(leafId: string | null): PathWindow | Promise<PathWindow> {
+    if (leafId === null) return new PathWindowBuilder().finish(null);
+    return this.log.view ? pathWindowAt(this.tree, this.tree.row(leafId)) : this.log.readPath(leafId);
   }
 
-  async #write({ entries, lines, leafId }: PreparedAppend, ifLeaf?: string | null): Promise<void> {
-    if (entries.length === 0) return;
-    const at = ifLeaf === undefined ? await this.log.append(lines) : await this.#appendAt(ifLeaf, lines);
-    const previousLeafId = this.leafId;
-    // It learns of the new rows from the log, and keeps the bodies that are at hand anyway.
-    if (this.#tree) this.tree.remember(entries);
-    const isThere = this.#path.follow(entries, leafId);
-    const window = isThere ? this.window : windowAt(this.log, () => this.tree, leafId);
-    // No pause where there need not be one: nobody shall see the leaf on its way.
-    if (!isThere) this.#jump(window instanceof Promise ? await window : window);
-    // Told when everything is in its place: an observer may look at the session.
-    if (at.from < at.offset) this.#observers.tell({ type: "foreign", from: at.from, to: at.offset });
-    this.#observers.tell({ type: "appended", entries, leafId: this.leafId, previousLeafId });
+  /** Appends a compaction under the leaf; returns its id. */
+  async appendCompaction(
+    summary: string,
+    firstKeptEntryId: string,
+    tokensBefore: number,
+    details?: unknown,
+  ): Promise<string> {
+    const fields = { summary, firstKeptEntryId, tokensBefore, ...(details === undefined ? {} : { details }) };
+    return (await this.append(compaction.of(fields)))[0]!.id;
   }
+
+  /** Moves the leaf and appends the summary of the abandoned branch, in one write; returns the summary's id. */
+  async branchWithSummary(targetId: string | null, summary: string, details?: unknown): Promise<string> {
+    const draft = () => {
+      const place = { parentId: this.placeOf(targetId), fromId: this.leafId ?? "" };
+      return [branchSummary.of({ ...place, summary, ...(details === undefined ? {} : { details }) })];
+    };
+    return (await this.append(draft))[0]!.id;
+  }
+
+  /** Moves the leaf to an entry (for one that cannot be the leaf: its nearest ancestor that can), or before the first. */
+  async moveTo(id: string | null, options: { undoes?: string } = {}): Promise<void> {
+    await this.append(() => {
+      const targetId = this.placeOf(id);
+      return targetId === this.leafId ? [] : [leaf.of({ parentId: targetId, targetId, ...options })];
+    });
+  }
+
+  /** Entries kept for later because writing fails; see `onFailure` of an append. */
+  get queued(): { entries: number; bytes: number } {
+    return this.#queue.queued;
+  }
+
+  /** Resolves when everything appended so far survives the loss of power. Throws the error that keeps it from being written. */
+  async flush(): Promise<void> {
+    await this.#queue.drain();
+    await this.log.flush();
+  }
+
+  /** Notifies `observer` of every change from now on; returns the function that ends it. */
+  subscribe(observer: SessionObserver): () => void {
+    this.#observers.add(observer);
+    return () => this.#observers.delete(observer);
+  }
+
+  #notify(change: SessionChange): void {
+    for (const observer of this.#observers)
+      try {
+        observer(change);
+      } catch (error) {
+        // The append has succeeded, and the other observers are notified too.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+  }
+
+  /** Reads what others appended. Our leaf stays where it is. */
+  async refresh(): Promise<void> {
+    const grown = await this.log.takeIn();
+    if (grown) this.#notify({ type: "foreign", ...grown });
+  }
+
+  /** Waits for running appends and closes the log. What could not be written until then is rejected. */
+  async close(): Promise<void> {
+    await this.#queue.close();
+    await this.log.close();
+  }
+}
+
+/**
+ * Reads the end of the path at which a session opens: at the leaf of the log, or at `leafId`.
+ * @throws EspalierError `not-a-session` when no line of the log is usable, `unknown-entry`
+ */
+export async function openWindow(log: SessionLog, leafId?: string): Promise<PathWindow> {
+  const window = await log.readPath(leafId);
+  if (log.header || window.leafId !== null || new Tree(await log.load()).length > 0) return window;
+  throw new EspalierError(
+    "not-a-session",
+    `${log.ref} has no line that is a session header or an entry; is it a session file?`,
+  );
+}
+
+/** Change of a session, sent to its observers once it is in the log (and perhaps not yet synced). */
+export type SessionChange =
+  /** Own entries were appended; `leafId` is the leaf after that. */
+  | { type: "appended"; entries: readonly Entry[]; leafId: string | null; previousLeafId: string | null }
+  /** Another writer appended the bytes `[from, to)`: new branches, which the tree has. Our leaf stays. */
+  | { type: "foreign"; from: number; to: number }
+  /** Writing failed. `queued` is kept until it works again; nothing of it is in the tree. */
+  | { type: "persist_failed"; error: EspalierError; queued: { entries: number; bytes: number } }
+  /** Writing works again; `drained` entries that were kept are in the log. */
+  | { type: "persist_recovered"; drained: number };
+
+/**
+ * Receives every change of a session, in order, once the session shows it; the append waits until it returns. An error
+ * it throws is thrown again by itself, uncaught like the error of an event listener: the append has succeeded.
+ */
+export type SessionObserver = (change: SessionChange) => void;
+
+/** One entry to append, several, or a function that drafts them when the append's turn comes. */
+export type Drafts = NewEntry | readonly NewEntry[] | (() => readonly NewEntry[]);
+
+/** Options of an append. */
+export interface AppendOptions {
+  /** Durability once it is acknowledged. Default: the strictest that one of its entries asks for. */
+  durability?: Durability;
+  /**
+   * Behaviour when the log cannot be written. `throw` (default): the promise is rejected, nothing of it is in memory, and
+   * the caller has it still. `queue`: it is kept, in order, and the promise is settled when writing works again or the
+   * session is closed; beyond 1,000 entries or 64 MiB it is rejected with `queue-full`.
+   */
+  onFailure?: "throw" | "queue";
+  /**
+   * Appends only while this is the leaf, of this session and of its log as it is now: where another writer has moved it,
+   * nothing is written, and the error is `moved` with the `leafId` there is. So writers of one session make one line of
+   * messages, not two branches. PostgreSQL and memory compare and append in one step; files do among all that compare,
+   * while an append without comparison may come between. Never kept by `onFailure: "queue"`.
+   */
+  ifLeaf?: string | null;
+  /** Changes the drafts before they are checked and written. */
+  transform?: (drafts: readonly NewEntry[]) => Promise<readonly NewEntry[]>;
+  /** Refuses the append by throwing. Runs behind `transform`; no own append comes between it and the write. */
+  check?: () => void;
+}
+
+/** The durability that the most precious entry of a batch asks for. */
+function strictestDurability(entries: readonly Entry[]): Durability {
+  return entries.some((entry) => kindOf(entry).durability?.(entry) === "fsync") ? "fsync" : "flush";
 }
 
 const moved = (from: string | null, leafId: string | null): EspalierError =>

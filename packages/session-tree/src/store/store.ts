@@ -1,16 +1,14 @@
-import type { ByteView } from "@espalier/jsonl-stream";
-import { EspalierError } from "@espalier/jsonl-stream";
-import { type PathWindow, PathWindowBuilder, pathWindowAt } from "../context/window.ts";
-import type { SessionHeader } from "../entry/entry.ts";
-import type { Tree } from "../tree/tree.ts";
+import type { ByteView, EspalierError } from "@espalier/jsonl-stream";
+import type { PathWindow } from "../context/window.ts";
+import type { SessionHeader, SessionRef } from "../entry/entry.ts";
 import type { UpgradedLog } from "./upgrade.ts";
 
-/** What an acknowledged append survives: the end of the process, or also the loss of power. */
+/** Durability of an acknowledged append: it survives the end of the process, or also the loss of power. */
 export type Durability = "flush" | "fsync";
 
 /** Options of an append to a log. */
 export interface LineAppendOptions {
-  /** What it survives once it is acknowledged. Default `flush`. */
+  /** Durability once it is acknowledged. Default `flush`. */
   durability?: Durability;
   /**
    * True: only while nobody has appended since the last look (opening, {@link SessionLog.takeIn}, an own append). Of
@@ -19,9 +17,9 @@ export interface LineAppendOptions {
   ifUnchanged?: boolean;
 }
 
-/** What an append did to the log. */
+/** Result of an append to a log. */
 export interface LogAppend {
-  /** Where the first own line begins. */
+  /** Offset of the first own line. */
   offset: number;
   /** Bytes of the own lines, ends included. */
   length: number;
@@ -31,21 +29,14 @@ export interface LogAppend {
   to: number;
 }
 
-/**
- * Names a session: a string and `{ id }` are its exact id, the one in its header; `{ file }` is what it is kept under, as
- * `ref` of a log or of a listing says: the path of a file, or the name in another store. An id is never read as a path,
- * nor is the beginning of one an id.
- */
-export type SessionRef = string | { readonly id: string } | { readonly file: string };
-
-/** How to open a log. Reading takes no lease and changes nothing, whatever state the log is in. */
+/** Mode of opening a log. Reading takes no lease and changes nothing, whatever state the log is in. */
 export type OpenMode = "read" | "write";
 
 /**
  * One session's lines: a sequence of bytes that only ever grows. There is no call that changes or removes a line.
  */
 export interface SessionLog {
-  /** What it is kept under, which opens it again as `{ file: ref }`: an absolute path, or a name in another store. */
+  /** Storage name, which opens it again as `{ file: ref }`: an absolute path, or a name in another store. */
   readonly ref: string;
   /** The first line, when it is a header; its version is the one the log was written in. */
   readonly header: SessionHeader | undefined;
@@ -93,14 +84,14 @@ export interface SessionLog {
 /** A session as a list shows it, told from the first and last lines of its log. */
 export interface SessionListing {
   id: string;
-  /** What it is kept under: opens it as `{ file: ref }`. */
+  /** Storage name: opens it as `{ file: ref }`. */
   ref: string;
   cwd: string;
   /** The last name it was given. */
   name: string | null;
   /** The first user message, shortened. */
   firstMessage: string | null;
-  /** When the log was last written, ISO 8601. */
+  /** Last write of the log, ISO 8601. */
   modified: string;
   /** Timestamp of the last entry, ISO 8601. */
   updatedAt: string | null;
@@ -112,7 +103,7 @@ export interface SessionListing {
   parent: SessionHeader["parent"] | null;
 }
 
-/** How a store is listed. */
+/** Options of a list. */
 export interface StoreListOptions {
   /** Receives each place that cannot be read, such as a folder without rights; the list goes on without it. */
   onSkipped?: (place: string, error: EspalierError) => void;
@@ -130,7 +121,7 @@ export interface SessionLease {
   release(): Promise<void>;
 }
 
-/** Where sessions are kept. Every method is asynchronous; none changes or removes an entry. */
+/** A place for sessions. Every method is asynchronous; none changes or removes an entry. */
 export interface SessionStore {
   /**
    * Makes a session out of a header and whole lines (without ends), durable when it answers, and opens it for writing.
@@ -161,46 +152,4 @@ export interface SessionStore {
   lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
   /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while somebody has its lease. */
   delete(ref: SessionRef): Promise<string[]>;
-}
-
-/** The bytes of a log. Throws `not-loaded` where they are not within reach. */
-export function viewOf({ view }: SessionLog): ByteView {
-  if (view) return view;
-  throw new EspalierError("not-loaded", "The whole session is not loaded yet; await load() first.");
-}
-
-/** The window of a leaf of the log; a promise where the log lies elsewhere, of which no more is fetched. */
-export function windowAt(
-  log: SessionLog,
-  tree: () => Tree,
-  leafId: string | null,
-): PathWindow | Promise<PathWindow> {
-  if (leafId === null) return new PathWindowBuilder().finish(null);
-  return log.view ? pathWindowAt(tree(), tree().row(leafId)) : log.readPath(leafId);
-}
-
-/** What `act` answers; where it needs more of a log than is within reach, all of it is fetched, and it is asked again. */
-export async function withinReach<Result>(log: SessionLog, act: () => Result): Promise<Result> {
-  try {
-    return act();
-  } catch (error) {
-    if (!(error instanceof EspalierError && error.code === "not-loaded")) throw error;
-    await log.load();
-    return act();
-  }
-}
-
-/**
- * A {@link SessionRef} in one of its two shapes.
- * @throws EspalierError `not-found` for what names no session
- */
-export function sessionRef(ref: SessionRef): { id: string } | { file: string } {
-  if (typeof ref === "string") return { id: ref };
-  const { id, file } = (ref ?? {}) as { id?: unknown; file?: unknown };
-  if (typeof id === "string" && file === undefined) return { id };
-  if (typeof file === "string" && id === undefined) return { file };
-  throw new EspalierError(
-    "not-found",
-    "A session is named by its id or by { file }; give one of the two, as a text.",
-  );
 }

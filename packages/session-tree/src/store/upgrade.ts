@@ -44,17 +44,17 @@ const LINE_FEED = Uint8Array.of(10);
 /** Gives the next line of a log as format 3 has it: the bytes themselves, where nothing changes. */
 export type LineUpgrade = (bytes: Uint8Array, lineNumber: number) => Uint8Array;
 
-/** What upgrading a log of version 1 has to remember of its lines. */
+/** Memory of an upgrade of version 1: facts of its lines. */
 export interface UpgradeMemory {
   /** Lines that could be parsed, so far. */
   readonly length: number;
   /** Adds the next line that could be parsed, with the id of its entry; undefined where it is none. */
   add(id: string | undefined): void;
-  /** What was added at a place, from 0. */
+  /** The id that was added at a place, from 0. */
   idAt(place: number): string | undefined;
   /** Notes an id that a line brought with it. */
   take(id: string): void;
-  /** Whether a line brought this id with it. */
+  /** Returns whether a line brought this id with it. */
   isTaken(id: string): boolean;
 }
 

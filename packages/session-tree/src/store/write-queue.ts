@@ -1,7 +1,6 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import type { Entry } from "../entry/entry.ts";
 
-/** How much is kept for later while writing fails. */
+/** Limits of a queue while writing fails. */
 export interface QueueLimits {
   /** Entries. Default 1,000. */
   entries: number;
@@ -9,7 +8,7 @@ export interface QueueLimits {
   bytes: number;
 }
 
-/** What is kept where nobody says otherwise; reaching either limit is `queue-full`. */
+/** Default limits; reaching either is `queue-full`. */
 export const QUEUE_LIMITS: QueueLimits = { entries: 1_000, bytes: 64 * 1024 * 1024 };
 
 /** One thing to write. */
@@ -18,11 +17,11 @@ interface WriteJob<Result> {
   entries: number;
   /** Asked for only while writing fails. */
   measureBytes(): number;
-  /** Whether it is kept when writing fails, to be written when that works again; else its promise is rejected at once. */
+  /** True to keep it when writing fails, and to write it when that works again; else its promise is rejected at once. */
   keep: boolean;
 }
 
-/** What happens to a queue besides what its promises say. Neither may throw: the queue has nobody to tell. */
+/** Events of a queue besides its promises. Neither may throw: the queue has no caller for the error. */
 interface QueueEvents {
   failed(error: EspalierError, queued: { entries: number; bytes: number }): void;
   /** The first write that worked again; `drained` counts the kept entries that it and those behind it wrote. */
@@ -61,7 +60,7 @@ export class WriteQueue {
     this.#limits = { ...QUEUE_LIMITS, ...limits };
   }
 
-  /** What waits because writing failed. */
+  /** Jobs that wait because writing failed. */
   get queued(): { entries: number; bytes: number } {
     const queued = { entries: 0, bytes: 0 };
     if (!this.#failure) return queued;
@@ -184,48 +183,3 @@ const queueFull = (cause: EspalierError) =>
     "Writing fails, and no more entries can be kept for later; make writing possible again, then append.",
     { cause },
   );
-
-/** Those who hear of the changes of a session. */
-export class SessionObservers {
-  readonly #observers = new Set<SessionObserver>();
-
-  /** Tells `observer` of every change from now on; returns the function that ends it. */
-  add(observer: SessionObserver): () => void {
-    this.#observers.add(observer);
-    return () => this.#observers.delete(observer);
-  }
-
-  /** Tells all of them, whatever one of them does. */
-  tell(change: SessionChange): void {
-    for (const observer of this.#observers)
-      try {
-        observer(change);
-      } catch (error) {
-        // It is no failure of the append, which is in the log by now, and the others are to be told.
-        queueMicrotask(() => {
-          throw error;
-        });
-      }
-  }
-}
-
-/** What happened to a session, told to everyone who observes it, once it is in the log (and perhaps not yet synced). */
-export type SessionChange =
-  /** Entries of our own were appended; `leafId` is where that left the leaf. */
-  | { type: "appended"; entries: readonly Entry[]; leafId: string | null; previousLeafId: string | null }
-  /** Another writer appended the bytes `[from, to)`: new branches, which the tree has. Our leaf stays. */
-  | { type: "foreign"; from: number; to: number }
-  /** Writing failed. `queued` is what is kept until it works again; nothing of it is in the tree. */
-  | {
-      type: "persist_failed";
-      error: EspalierError;
-      queued: { entries: number; bytes: number };
-    }
-  /** Writing works again; `drained` entries that were kept are in the log. */
-  | { type: "persist_recovered"; drained: number };
-
-/**
- * Hears of every change of a session, in order, once the session shows it; whoever appends waits until it returns. What
- * it throws is thrown again by itself, uncaught like the error of an event listener: the append has succeeded.
- */
-export type SessionObserver = (change: SessionChange) => void;

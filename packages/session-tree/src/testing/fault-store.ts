@@ -8,7 +8,7 @@ export interface FaultPoint {
   number: number;
 }
 
-/** What goes wrong with one call. */
+/** Fault of one call. */
 export type Fault =
   /** Nothing is done. */
   | { fail: EspalierErrorCode }

@@ -6,11 +6,11 @@ import { memoryStore } from "../store/memory-store.ts";
 import { SessionTree } from "../store/session-tree.ts";
 import type { SessionStore } from "../store/store.ts";
 
-/** Where a session is grown, and under which header. */
+/** Options of a grown session: its store and its header. */
 export interface GrowOptions {
-  /** Where the session is kept; default: a new {@link memoryStore}. */
+  /** Store of the session; default: a new {@link memoryStore}. */
   store?: SessionStore;
-  /** What the header says beside its type and version. */
+  /** Fields of the header beside its type and version. */
   header?: Partial<SessionHeader>;
 }
 
@@ -18,11 +18,11 @@ export interface GrowOptions {
 export interface GrownTree {
   session: SessionTree;
   store: SessionStore;
-  /** What opens it again. */
+  /** Reference that opens it again. */
   ref: string;
 }
 
-/** When the first entry of a grown session was written; each one after is a second later. */
+/** Time of the first entry of a grown session; each one after is a second later. */
 const PLANTED = Date.UTC(2026, 0, 1);
 
 /**
@@ -111,7 +111,7 @@ function openCall(parent: string | null, grown: ReadonlyMap<string, Entry>) {
 interface Sprout {
   /** The entry's id; its first letter tells the kind. */
   name: string;
-  /** What stands in parentheses: words, and texts in quotes. */
+  /** Text in parentheses: words, and texts in quotes. */
   words: string[];
   /** The name before it in its chain; null for a root. */
   parent: string | null;
@@ -191,7 +191,7 @@ function unreadable(text: string, at: number, problem: string): EspalierError {
   );
 }
 
-/** What an entry can find out about those before it. */
+/** Facts about the entries before an entry. */
 interface Surroundings {
   /** The leaf as it is before the entry. */
   leafId: string | null;
@@ -215,7 +215,7 @@ const answer = (content: unknown[], stopReason: string, around: Surroundings) =>
   said({ role: "assistant", content, ...MODEL, stopReason }, around);
 const text = ({ name, words }: Sprout, at = 0): string => words[at] ?? name;
 
-/** What the first letter of a name makes of it; words in parentheses as told. */
+/** Kinds of entry by the first letter of a name; words in parentheses as told. */
 const grownKinds: Readonly<Record<string, Grow>> = {
   /** `u1("text")`: a user message. */
   u: (sprout, around) => said({ role: "user", content: text(sprout) }, around),

@@ -11,7 +11,7 @@ import type { StoreUnderTest, TestTools } from "./conformance/store-under-test.t
 import { writersConformance } from "./conformance/writers.ts";
 
 /**
- * What every store must do, as tests: `storeConformance({name: "memory", open}, {describe, test, expect})`, with the
+ * Tests of every store: `storeConformance({name: "memory", open}, {describe, test, expect})`, with the
  * functions of vitest or of anything that has the same three. Each test opens a fresh store and closes it.
  */
 export function storeConformance(store: StoreUnderTest, tools: TestTools): void {

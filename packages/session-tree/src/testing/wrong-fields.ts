@@ -8,7 +8,7 @@ export interface WrongField {
   entry: Entry;
 }
 
-/** Where a {@link WrongField} stands in its session. */
+/** Place of a {@link WrongField} in its session. */
 export interface WrongFieldPlace {
   id: string;
   parentId: string;

@@ -1,8 +1,8 @@
 import type { EspalierError } from "@espalier/jsonl-stream";
 import { custom } from "../../entry/kinds.ts";
+import type { SessionChange } from "../../store/session-tree.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import type { SessionStore } from "../../store/store.ts";
-import type { SessionChange } from "../../store/write-queue.ts";
 import { type Fault, type FaultPoint, faultStore } from "../fault-store.ts";
 import { header, type Trial } from "./store-under-test.ts";
 
@@ -21,7 +21,7 @@ async function sessionOn(store: SessionStore) {
   const heal = () => {
     state.plan = () => undefined;
   };
-  /** What the store has, for somebody who opens it now. */
+  /** State of the store, for a reader that opens it now. */
   const stored = async () => {
     const log = await store.open({ file: session.log.ref }, "read");
     const opened = await SessionTree.open(log);
@@ -38,7 +38,7 @@ const codeOf = (promise: Promise<unknown>) =>
     ({ code }: EspalierError) => code,
   );
 
-/** What a session on the store promises while calls to it fail. */
+/** Promises of a session while calls to its store fail. */
 export function faultConformance({ test, expect }: Trial): void {
   test("an append that fails says so, and nothing of it counts", async (store) => {
     const { session, changes, appendsGoWrong, heal, stored } = await sessionOn(store);

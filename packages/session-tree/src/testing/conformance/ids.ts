@@ -1,5 +1,6 @@
 import type { EspalierError } from "@espalier/jsonl-stream";
-import type { SessionRef, SessionStore } from "../../store/store.ts";
+import type { SessionRef } from "../../entry/entry.ts";
+import type { SessionStore } from "../../store/store.ts";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
 /** Ids and names: an id is an id, exactly, and nothing else. */

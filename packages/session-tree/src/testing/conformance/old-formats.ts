@@ -39,7 +39,7 @@ const OLD_FORMATS = [
 
 const next = custom.of({ customType: "test", data: "next" });
 
-/** What stands in a log. */
+/** Stored bytes of a log. */
 async function standsIn(log: SessionLog): Promise<string> {
   const read = await bytesOf(log);
   const { original } = log.upgraded ?? {};
