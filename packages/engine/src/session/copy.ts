@@ -218,14 +218,12 @@ export async function rescueSession(log: SessionLog): Promise<string> {
       createWhole(path, wholePieces(view));
       return path;
     } catch (cause) {
-      if (cause instanceof EspalierError && cause.code === "exists" && path === log.ref) continue;
-      if (!(cause instanceof EspalierError)) throw cause;
+      if (!(cause instanceof EspalierError) || cause.code === "shrunk") throw cause;
+      if (cause.code === "exists" && path === log.ref) continue;
       throw new EspalierError(
         "write-failed",
         `What is left of ${log.ref} could not be written; make room in its folder, or make it writable, and try again.`,
-        {
-          cause,
-        },
+        { cause },
       );
     }
   }

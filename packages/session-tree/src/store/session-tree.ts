@@ -167,11 +167,12 @@ export class SessionTree {
    */
   async append(drafts: Drafts, options: AppendOptions = {}): Promise<Entry[]> {
     const { transform, check, ifLeaf, onFailure } = options;
-    const drafted = typeof drafts === "function" ? drafts : () => [drafts].flat();
+    const list = Array.isArray(drafts) ? drafts : [drafts];
+    const drafted = typeof drafts === "function" ? drafts : () => list as readonly NewEntry[];
     let prepared: PreparedAppend | undefined;
     await this.#queue.add({
       keep: onFailure === "queue" && ifLeaf === undefined,
-      entries: Array.isArray(drafts) ? drafts.length : 1,
+      entries: list.length,
       measureBytes: () => jsonText(drafted()).length,
       write: async () => {
         // A retry writes the same lines: some of them may be in the log already.
