@@ -213,7 +213,7 @@ export class Agent {
     }
   }
 
-  /** Request, answer, tools, and again, until the model is done and nobody has said anything more. */
+  /** Request, answer, tools, and again, until the model is done and no prompt is queued. */
   async #loop({ maxIterations = 50 }: RunOptions, signal: AbortSignal): Promise<AssistantMessage> {
     for (let asked = 0, overflows = 0, turnIndex = 0; ; turnIndex++) {
       await this.session.tell(turnStart, { turnIndex, timestamp: Date.now() });
@@ -265,13 +265,13 @@ class TurnTaking {
 
   take<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#last.then(work);
-    // Whoever asked for the work hears of its failure; the next one only waits for its end.
+    // The caller receives a failure; the next piece of work only waits for its end.
     this.#last = turn.catch(() => undefined);
     return turn;
   }
 }
 
-/** Tells of offloads, pictures left out and compactions in the agent's terms, whoever brought them about: a policy, an overflow, a user. */
+/** Reports offloads, pictures left out and compactions as events of the agent, by whatever cause: a policy, an overflow, a user. */
 function tellSessionEvents(events: EventBus, tell: (event: AgentEvent) => void): void {
   events.subscribe(EventType.PROGRESS_UPDATE, ({ message }) => tell({ type: "compact_start", message }));
   events.subscribe(EventType.STATE_CHANGED, (change) => {

@@ -24,7 +24,7 @@ export interface Limits extends SummaryWriter {
 
 /**
  * The window is the model's, less where its provider has said so, and so are the summaries, unless the session names
- * somebody else for them.
+ * another summarizer.
  */
 export function limitsOf(
   { session, system = "", tools = [] }: Pick<AgentOptions, "session" | "system" | "tools">,
@@ -43,7 +43,7 @@ export function limitsOf(
 export const windowOf = ({ window }: Session, model: Model): number =>
   windowInForce(model.contextWindow, window.entries, model);
 
-/** The model, where the session names nobody. Nobody named it for that: the extractive summarizer steps in when it fails. */
+/** The model, where the session names no summarizer. The extractive summarizer is its fallback. */
 export function writerOf(session: Session, model: Model): SummaryWriter {
   const { options } = session;
   const { summarizer } = model;
@@ -122,5 +122,5 @@ export type AgentEvent =
   /** The run is over; null where it was aborted before there was an answer. `messages` are the context it left. */
   | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };
 
-/** Hears an agent's events, one after the other, while the run waits for it to return. */
+/** Receives an agent's events, one after the other, while the run waits for it to return. */
 export type AgentListener = (event: AgentEvent) => void;

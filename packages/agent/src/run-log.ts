@@ -59,7 +59,7 @@ export class RunLog {
     for (const entry of appended) this.#tell(entry);
     if (!isHere) {
       const message =
-        "Somebody went to another place of the session during the run; what came is where it was asked for. Go back there to go on.";
+        "The leaf was moved to another place of the session during the run. The answer is where it was asked for; navigate there to continue.";
       throw new EspalierError("moved", message);
     }
     if (this.#place !== undefined) this.#place = appended.at(-1)!.id;

@@ -25,7 +25,7 @@ export interface ToolOutput {
 export interface ToolContext {
   /** The folder the agent works in. */
   cwd: string;
-  /** Fires when the run is aborted; nobody waits for the tool from then on. */
+  /** Fires when the run is aborted; the tool is not awaited from then on. */
   signal: AbortSignal;
 }
 
@@ -52,7 +52,7 @@ export function definitionOf({ name, description, parameters }: Tool): ToolDefin
 
 /** Options of a tool call. */
 export interface RunToolsOptions extends ToolContext {
-  /** Those the model was told of; a call to any other is answered with their names. */
+  /** The tools of the request; a call to any other is answered with their names. */
   tools: readonly Tool[];
   /** Asked before a tool that writes or runs something; default: refused. */
   approve?: (call: ToolCallBlock) => Promise<boolean>;

@@ -242,7 +242,7 @@ async function streamAnswer(
       timestamp: Date.now(),
     };
   } finally {
-    // Nobody listens from here on. A model that hears of nothing is not waited for, and how it ends changes nothing.
+    // A model that ignores the signal is not awaited, and its end changes nothing.
     events?.return?.().catch(() => undefined);
   }
 }

@@ -159,7 +159,7 @@ export function reportLateSetup(owner: string, error: unknown): ExtensionReport 
   return { kind: "late-rejection", owners: [owner], hook: null, message, error };
 }
 
-/** For whoever loads extensions and goes on without the one that could not be loaded. */
+/** Report of an extension that could not be loaded and is left out. */
 export function reportRefusedLoad(owner: string, error: ExtensionError): ExtensionReport {
   return { kind: "refused-load", owners: [owner], hook: null, message: error.message, error };
 }

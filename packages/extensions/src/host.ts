@@ -33,7 +33,7 @@ export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
 export interface ExtensionHostOptions<Hooks extends HookSet> {
   /** The hooks there are, each under its own name. */
   hooks: Hooks;
-  /** Gets every report, as it happens. Default: nobody hears of them. */
+  /** Receives every report, as it happens. Default: none. */
   onReport?: (report: ExtensionReport) => void;
   /** Measures how long handlers take; tests pass their own. Default: the system's. */
   clock?: Clock;

@@ -25,7 +25,7 @@ import {
 import { fileTools } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
-import { policyInForce } from "../session/state.ts";
+import { currentPolicy } from "../session/state.ts";
 import { POLICY_NAMES, type PolicyName, resolvePolicy } from "./policies.ts";
 
 /** What a compaction is asked for. */
@@ -46,7 +46,7 @@ export function planOf(
   session: Session,
   request: CompactionRequest,
 ): { policy: Policy; situation: PolicySituation; plan: CompactionPlan } {
-  const policy = policyInForce(session, request);
+  const policy = currentPolicy(session, request);
   const situation = situationOf(session, request);
   const plan = policy.plan(situation, {
     pinned: pinnedTexts(session),

@@ -21,12 +21,12 @@ import { cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
 import {
-  type Asked,
-  accounted,
+  billUsage,
+  currentPolicy,
   ownerAsked,
-  policyInForce,
   recordBill,
   refuseReadOnly,
+  type SummaryAuthor,
   shapedContext,
 } from "../session/state.ts";
 import {
@@ -92,7 +92,7 @@ export async function runCompaction(
  * where extensions listen, which read the whole branch, as Pi's do, and where the plan asks for what is not within reach.
  */
 async function preparedRun(session: Session, options: CompactSessionOptions) {
-  const isWholeNeeded = policyInForce(session, options).record || session.host.has(sessionBeforeCompact);
+  const isWholeNeeded = currentPolicy(session, options).record || session.host.has(sessionBeforeCompact);
   if (isWholeNeeded && !session.log.view) await session.load();
   return session.withinReach(() => prepareRun(session, options));
 }
@@ -137,8 +137,8 @@ function refuseUnwanted(session: Session, options: CompactSessionOptions, reason
 /** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
-  let asked: Asked = EXTRACTIVE;
-  return accounted(session, { kind: "compaction", asked: () => asked }, async (bill) => {
+  let asked: SummaryAuthor = EXTRACTIVE;
+  return billUsage(session, { kind: "compaction", asked: () => asked }, async (bill) => {
     const { answer, owners, cancelled, aborted } = await askExtensions(run);
     if (aborted) throw summaryError("aborted", "The compaction was aborted.");
     if (cancelled) throw cancelledBy("compaction", cancelled);
@@ -226,7 +226,7 @@ export async function compactWhenDue(
   session: Session,
   options: CompactSessionOptions,
 ): Promise<CompactionResult | NothingToCompact | undefined> {
-  const policy = policyInForce(session, options);
+  const policy = currentPolicy(session, options);
   const situation = situationOf(session, options);
   if (!situation.settings.autoCompact) return undefined;
   const reason = policy.judge(situation) ?? withoutReserve(policy, situation);
@@ -250,7 +250,7 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
  * it was. Everything else is thrown: an abort, a refusal, a log that cannot be written.
  */
 export async function forceCompact(session: Session, options: CompactSessionOptions): Promise<CompactResult> {
-  const policy = policyInForce(session, options);
+  const policy = currentPolicy(session, options);
   const previousTokens = sizeIn(session, policy.estimate);
   let result: CompactionResult | NothingToCompact;
   let success = true;

@@ -186,7 +186,7 @@ export function missingMember(
   });
 }
 
-/** Asked of any value by promises, JSON, and by what prints and compares values. */
+/** SummaryAuthor of any value by promises, JSON, and by what prints and compares values. */
 const ASKED_OF_ANY: ReadonlySet<string> = new Set([
   "then",
   "toJSON",

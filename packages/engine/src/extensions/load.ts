@@ -42,9 +42,9 @@ export interface ExtensionOptions {
    * trusted; one that cannot be loaded is reported and left out. Default false.
    */
   discoverExtensions?: boolean;
-  /** Asked when the session's project changed since it was trusted. Default: its extensions do not count. */
+  /** SummaryAuthor when the session's project changed since it was trusted. Default: its extensions do not count. */
   confirmTrust?: ConfirmTrust;
-  /** Hears of everything that went wrong with extensions. */
+  /** Receives every report on extensions. */
   onReport?: (report: ExtensionReport) => void;
 }
 
@@ -61,14 +61,14 @@ export class ExtensionMembers {
   readonly #listeners = new Map<string, Set<(data: unknown) => unknown>>();
   #dialog: Promise<unknown> = Promise.resolve();
 
-  /** Hears a channel that extensions talk on; returns the function that ends it. */
+  /** Listens to a channel of the extensions; returns the function that ends it. */
   on(channel: string, listener: (data: unknown) => unknown): () => void {
     const listeners = this.#listeners.get(channel) ?? new Set();
     this.#listeners.set(channel, listeners.add(listener));
     return () => listeners.delete(listener);
   }
 
-  /** Those who hear a channel, in the order in which they asked for it. */
+  /** Listeners of a channel, in the order in which they were added. */
   listeners(channel: string): ((data: unknown) => unknown)[] {
     return [...(this.#listeners.get(channel) ?? [])];
   }

@@ -6,10 +6,10 @@ import {
   type SessionIssueKind,
   type SessionLease,
   type SessionLog,
-  type SessionRef,
   type SessionStore,
 } from "@espalier/session-tree";
 import { diagnose } from "../repair/diagnose.ts";
+import { leaseOf, openIfThere } from "./stores.ts";
 
 /** Result of copying a session. */
 export interface CopyResult {
@@ -57,7 +57,7 @@ export async function copySession(
     if (digestOf(await standing(copy.log)) !== sha256)
       throw new EspalierError(
         "changed",
-        `${copy.log.ref} was written by somebody else while it was copied; copy it to another place.`,
+        `${copy.log.ref} was written by another program while it was copied; copy it to another place.`,
       );
     return {
       file: copy.log.ref,
@@ -116,9 +116,13 @@ async function begunCopy(
   target: SessionStore,
   ref: string | undefined,
 ): Promise<BegunCopy> {
-  const there = await existing(target, ref === undefined ? { id: source.header!.id } : { file: ref });
+  const there = await openIfThere(
+    target,
+    ref === undefined ? { id: source.header!.id } : { file: ref },
+    "write",
+  );
   if (there && (there.header?.id === source.header!.id || there.ref === ref)) {
-    const lease = await leaseOf(target, there);
+    const lease = await leaseOf(there, target, { waitMs: WAIT_MS });
     try {
       await there.takeIn();
       assertBeginning(there, await standing(there), view);
@@ -134,25 +138,7 @@ async function begunCopy(
   // An append would bring an old format to the current one, so all of it has to be there at once.
   const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
   const log = await target.create(decoder.decode(header), lines, ref);
-  return { log, lease: await leaseOf(target, log), begun: (await standing(log)).size };
-}
-
-async function leaseOf(target: SessionStore, log: SessionLog): Promise<SessionLease> {
-  try {
-    return await target.lease({ file: log.ref }, { waitMs: WAIT_MS });
-  } catch (error) {
-    await log.close();
-    throw error;
-  }
-}
-
-async function existing(target: SessionStore, ref: SessionRef): Promise<SessionLog | undefined> {
-  try {
-    return await target.open(ref, "write");
-  } catch (error) {
-    if (error instanceof EspalierError && error.code === "not-found") return undefined;
-    throw error;
-  }
+  return { log, lease: await leaseOf(log, target, { waitMs: WAIT_MS }), begun: (await standing(log)).size };
 }
 
 /** @throws EspalierError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */

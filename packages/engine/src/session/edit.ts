@@ -199,7 +199,7 @@ function readDraft<Read>(read: () => Read): Read {
 
 /**
  * Makes a message entry out of a draft: content given as text becomes blocks where the format has blocks, a missing
- * provider and model are those in force, a tool's name is that of the call, an answer with calls ended in `toolUse`.
+ * provider and model are the current ones, a tool's name is that of the call, an answer with calls ended in `toolUse`.
  *
  * Refused is what no model would read as it was meant: a prompt that says nothing, roles and fields that no message has, and
  * blocks of a provider's own shape.

@@ -26,7 +26,7 @@ import {
   summarizeBranch,
 } from "./navigate.ts";
 import type { Session } from "./session.ts";
-import { accounted } from "./state.ts";
+import { billUsage } from "./state.ts";
 
 /** Options of a fork: its end, its place, and the summary of the rest. */
 export interface ForkOptions extends BranchSummaryRequest {
@@ -49,8 +49,8 @@ export interface ForkResult {
 }
 
 /**
- * Copies a path into a session of its own: the same lines, the same ids, and the labels and name in force; with
- * `summarize`, what it leaves out is told behind them.
+ * Copies a path into a session of its own: the same lines, the same ids, and the current labels and name; with
+ * `summarize`, a summary of the rest follows them.
  *
  * @throws EspalierError, and nothing is made; `cancelled`; `unknown-entry`, `exists`,
  *   and `version` or `no-header` for a session that is only read
@@ -90,7 +90,7 @@ export async function forkSession(
   if (decision.cancelled) throw cancelledBy("fork", decision.cancelled);
   reportUnusedSummary(session, decision, left, options);
   const work = branchWork(session, options, decision.owners.summary);
-  const result = await accounted(session, work, async (bill) => {
+  const result = await billUsage(session, work, async (bill) => {
     const summary = await summarizeBranch(session, left, decision.answer, { ...options, signal });
     bill(summary?.usage);
     const additions = await additionsTo(
@@ -107,7 +107,7 @@ export async function forkSession(
 }
 
 /**
- * The entries behind the copied lines: the summary first, under it what is in force and the label of the place. They
+ * The entries behind the copied lines: the summary first, under it the current labels and name and the label of the place. They
  * are new, so extensions see them before they are written.
  */
 async function additionsTo(

@@ -38,7 +38,7 @@ import { branchWentOn, cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { oneLine } from "./edit.ts";
 import type { Session } from "./session.ts";
-import { type ActOptions, accounted, type BilledWork, ownerAsked, refuseReadOnly } from "./state.ts";
+import { type ActOptions, type BilledWork, billUsage, ownerAsked, refuseReadOnly } from "./state.ts";
 
 /** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
@@ -94,7 +94,7 @@ export async function navigate(
   reportUnusedSummary(session, decision, plan, options);
   const labelText = oneLine(options.label ?? decision.answer.label ?? "");
   const arrival = { ...destination, targetId, oldLeafId, labelText, signal };
-  return accounted(session, branchWork(session, options, decision.owners.summary), async (bill) => {
+  return billUsage(session, branchWork(session, options, decision.owners.summary), async (bill) => {
     const summary = await summarizeBranch(session, plan, decision.answer, { ...options, signal });
     bill(summary?.usage);
     return arrive(session, arrival, summary);
@@ -200,7 +200,7 @@ const ACTS: ReadonlySet<string> = new Set([
   "message",
 ]);
 
-/** The last thing somebody did that can be taken back. */
+/** The last act of a user that can be undone. */
 export interface LastAct {
   /** The entry that stands for it. */
   entryId: string;
@@ -212,7 +212,7 @@ export interface LastAct {
 
 /**
  * Finds the newest navigation, or prompt, compaction or hiding on the leaf's path, that was not taken back yet.
- * Compactions and edits that were made because the context was long are nobody's act. Undoing twice goes back two steps:
+ * Automatic compactions and edits are no act of a user. Undoing twice goes back two steps:
  * an undo names what it undid, and is itself no act.
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
@@ -292,7 +292,7 @@ export async function mergeBranch(
   }
   refuseReadOnly(session);
   const { signal = new AbortController().signal } = options;
-  return accounted(session, branchWork(session, options), async (bill) => {
+  return billUsage(session, branchWork(session, options), async (bill) => {
     const asked = { ...options, summarize: true, signal, purpose: "merge" as const };
     const summary = await summarizeBranch(session, plan, {}, asked);
     bill(summary?.usage);
@@ -321,7 +321,7 @@ function hereAfter(session: Session, into: string | null): string | null {
   return session.leafId;
 }
 
-/** A merge that stands on a path: which leaf was brought here, and what was told of it. */
+/** A merge on a path: the leaf that was merged, and the entries that were summarized. */
 function mergeOf(entry: Entry): { entryId: string; fromId: string; entryIds: readonly string[] }[] {
   if (!branchSummary.is(entry)) return [];
   const { merge } = (entry.details ?? {}) as { merge?: Partial<MergeProvenance> };
@@ -345,8 +345,8 @@ export interface BranchSummaryRequest extends ActOptions {
 }
 
 /**
- * The plan for the branch that is left; an empty one where nobody reads what is on it: no summary is asked for, and no
- * extension either. A branch may be longer than what fits into memory.
+ * Plans the summary of the abandoned branch; an empty plan where the branch is not read: no summary is asked for, and no
+ * extension listens. A branch may be too long for memory.
  */
 export function planLeftBranch(
   session: Session,

@@ -22,7 +22,8 @@ import { contextForHandlers } from "../extensions/context.ts";
 import { type ExtensionOptions, loadExtensions } from "../extensions/load.ts";
 import { espalierHome } from "../settings/home.ts";
 import { Session } from "./session.ts";
-import { engineHooks, modelInForce, type SessionOptions, sessionStart } from "./state.ts";
+import { currentModel, engineHooks, type SessionOptions, sessionStart } from "./state.ts";
+import { leaseOf, openIfThere } from "./stores.ts";
 
 /** The store of sessions. */
 export interface StoreOptions {
@@ -41,9 +42,9 @@ export interface StoreOptions {
 /** Settings that depend on the session. */
 interface SettledOptions {
   /**
-   * Asked when the session's log is open, before anything else, and again when another model is in force; what it
-   * answers stands above the options given here. `modelOf` names the model of the session, as `provider/id`, and reads
-   * the path for it. When it throws later on, what was in force stays so, and `log` hears why.
+   * Called when the session's log is open, before anything else, and again when the model changes; what it
+   * returns overrides the options given here. `modelOf` names the model of the session, as `provider/id`, and reads
+   * the path for it. When it throws later on, the settings stay as they were, and `log` receives the error.
    */
   settle?: (
     modelOf: () => string | undefined,
@@ -65,7 +66,7 @@ export interface OpenOptions
 
 /**
  * Opens a session by its exact id (a string, or `{ id }`) or by its file (`{ file }`: a path, or the name in another
- * store), with its extensions. Where somebody else writes it, `onBusy` says what to do, and `heldBy` of what is opened who
+ * store), with its extensions. Where another program writes it, `onBusy` decides, and `heldBy` of the session names who
  * that is.
  * @throws EspalierError `not-found`, `ambiguous`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`,
  *   `unknown-entry`, `busy`; ExtensionError for an extension that was named and cannot be loaded
@@ -79,7 +80,7 @@ export async function openSession(ref: SessionRef, options: OpenOptions = {}): P
   return begin(await openHeld(store, ref, mode, hold), store, options, hold);
 }
 
-/** A session of our own out of one that somebody else writes, from its leaf. */
+/** Opens a fork of a session that another program writes, from its leaf. */
 async function openFork(ref: SessionRef, options: OpenOptions, { heldBy }: Hold): Promise<Session> {
   const source = await openSession(ref, { ...storeOptions(options), mode: "read" });
   const leafId = options.leafId ?? source.leafId;
@@ -127,7 +128,7 @@ export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOp
 
 /**
  * Makes a new session: a header, on disk before this answers.
- * @throws EspalierError `exists` for an id or a file that is taken; `busy` where somebody opened it first
+ * @throws EspalierError `exists` for an id or a file that is taken; `busy` where another program opened it first
  */
 export async function createSession(options: CreateOptions = {}): Promise<Session> {
   const store = storeOf(options);
@@ -165,7 +166,7 @@ export async function openOrCreate(
     try {
       return await createSession({ ...options, ...named });
     } catch (error) {
-      // Somebody else made it meanwhile.
+      // Another program made it meanwhile.
       if (!(error instanceof EspalierError && (error.code === "exists" || error.code === "busy")))
         throw error;
     }
@@ -173,27 +174,14 @@ export async function openOrCreate(
 }
 
 async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {
-  try {
-    await (await store.open(ref, "read")).close();
-    return true;
-  } catch (error) {
-    if (error instanceof EspalierError && error.code === "not-found") return false;
-    throw error;
-  }
-}
-
-async function leaseOf(log: SessionLog, store: SessionStore): Promise<SessionLease> {
-  try {
-    return await store.lease({ file: log.ref });
-  } catch (error) {
-    await log.close();
-    throw error;
-  }
+  const log = await openIfThere(store, ref, "read");
+  await log?.close();
+  return log !== undefined;
 }
 
 /**
  * Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed.
- * @throws EspalierError `not-found`, `ambiguous`; `busy` while somebody writes it
+ * @throws EspalierError `not-found`, `ambiguous`; `busy` while it is being written
  */
 export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
   return storeOf(options).delete(ref);
@@ -214,7 +202,7 @@ async function begin(
     const window = await openWindow(log, given.leafId);
     const session = new Session(log, window, store, given, given.onReport);
     const { settle } = given;
-    const settled = await settle?.(() => modelInForce(session));
+    const settled = await settle?.(() => currentModel(session));
     if (settle && settled) session.settleBy(settle, settled);
     const options = { ...given, ...settled };
     session.lease = hold.lease;
@@ -254,7 +242,7 @@ export interface HoldOptions {
   /** Default `error`. */
   onBusy?: OnBusy;
   /**
-   * Milliseconds to wait for the one who writes the session, whoever that is; then `onBusy` says what to do. Two servers
+   * Milliseconds to wait for the writer of the session; then `onBusy` decides. Two servers
    * that open, append and close with it take turns on one session. Default 0: it is told at once.
    */
   waitMs?: number;
@@ -289,12 +277,12 @@ async function holdSession(
 /** Milliseconds after which a last line that did not grow is taken for abandoned: one write takes far less. */
 const QUIET_MS = 100;
 
-/** So often the last line is looked at; who writes all the time has one under way at every second look. */
+/** Looks at the last line; a busy writer has one unfinished at every second look. */
 const LOOKS = 20;
 
 /**
- * Waits until the last line of a log has an end, or until nobody goes on with it: what a reader sees of a line that
- * somebody is busy writing is no damage. Costs nothing where the last line is whole.
+ * Waits until the last line of a log has an end, or does not grow any more: half a line that is being written is no
+ * damage. Costs nothing where the last line is whole.
  */
 export async function settleTail(session: Pick<SessionTree, "tree" | "refresh">): Promise<void> {
   for (let look = 0, size = -1; look < LOOKS && hasOpenEnd(session.tree); look += 1) {

@@ -30,11 +30,11 @@ import { bringFilesHome, type OffloadedResults, offloadResults } from "../compac
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
 import type { Session } from "./session.ts";
-import { policyInForce } from "./state.ts";
+import { currentPolicy } from "./state.ts";
 
 /** Options of a request besides its context, and of a compaction before it. */
 export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {
-  /** Pictures that the provider takes; by default what is known of the provider of the model in force. */
+  /** Pictures that the provider takes; by default the known limits of the current model's provider. */
   pictures?: Partial<PictureLimits>;
 }
 
@@ -71,7 +71,7 @@ export async function prepareRequest(
   options: RequestPreparation = {},
 ): Promise<PreparedRequest> {
   refuseEmptySchemas(options.tools);
-  const policy = policyInForce(session, options);
+  const policy = currentPolicy(session, options);
   const request = { ...options, policy, overheadTokens: overheadOf(policy, options) };
   const situation = () => situationOf(session, request);
   const { autoCompact, contextWindow, requestBytes } = situation().settings;
@@ -147,7 +147,7 @@ export async function prepareRequest(
       return await session.compact({ ...request, settings, policy: tokenBudget, reason: "threshold" });
     } catch (cause) {
       const isIrreducible = cause instanceof EspalierError && cause.code === "irreducible";
-      // A window that was made for the bytes is none that anybody knows.
+      // The caller does not know a window that was made for the bytes.
       throw isIrreducible && before.isOverBytes ? overBytes(before, limits, { cause }) : cause;
     }
   }
@@ -264,7 +264,7 @@ export interface PictureLimits {
 
 /**
  * Anthropic's: 8,000 px, 2,000 px where there are more than 20, and 100 pictures (its guide to vision; models with a window of
- * more than 200,000 tokens take more), 5 MiB of base64 each (its error message: "image exceeds 5 MB maximum"). Nobody's
+ * more than 200,000 tokens take more), 5 MiB of base64 each (its error message: "image exceeds 5 MB maximum"). No other
  * are stricter, so they hold for providers that are not known here.
  */
 const STRICTEST: PictureLimits = { side: 8_000, manyOver: 20, manySide: 2_000, count: 100, bytes: 5_242_880 };
@@ -423,7 +423,7 @@ interface Measured {
   isReadable: boolean;
   /** Characters of base64; 0 for one at an address. */
   bytes: number;
-  /** Pixels of the longer side; 0 where nobody can tell. */
+  /** Pixels of the longer side; 0 where it is unknown. */
   side: number;
 }
 

@@ -60,9 +60,9 @@ import { type PreparedRequest, prepareRequest, type RequestPreparation } from ".
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 import {
   context,
+  currentModel,
   type EngineHost,
   entryAppended,
-  modelInForce,
   type SessionOptions,
   type ShutdownReason,
   sessionShutdown,
@@ -129,7 +129,7 @@ export class Session extends SessionTree {
 
   /** Adopts `settled`, and calls `settle` again whenever the model changes; its answer overrides what held before. */
   settleBy(settle: Settle, settled: SessionOptions): void {
-    this.#settings.follow(settle, settled, modelInForce(this));
+    this.#settings.follow(settle, settled, currentModel(this));
   }
 
   /** Results that were moved out of the context; undefined for a session that is no file, where none was given. */
@@ -226,10 +226,10 @@ export class Session extends SessionTree {
     if (this.host.has(entryAppended))
       for (const entry of entries) void this.#untilClosed(this.tell(entryAppended, { entry }));
     this.#settings.pathHasGrown(
-      () => modelInForce(this),
+      () => currentModel(this),
       (error) => {
         const reason = error instanceof Error ? error.message : String(error);
-        this.logger.error(`The settings of the model before stay in force: ${reason}`, { error });
+        this.logger.error(`The settings of the model before stay current: ${reason}`, { error });
       },
     );
     const judge = () => {

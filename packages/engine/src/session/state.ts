@@ -83,7 +83,7 @@ export interface SessionOptions {
   summarizerForModel?: (model: string) => Summarizer | undefined;
   /** Tells of progress, changes and failures. Default: a bus of the session's own. */
   events?: EventBus;
-  /** Hears what went wrong without stopping anything. Default `console`, which writes to stderr. */
+  /** Receives warnings and errors that stop nothing. Default `console`, which writes to stderr. */
   log?: PolicyLog;
   /** The time, epoch milliseconds. Default: the system's. */
   now?: () => number;
@@ -95,7 +95,7 @@ export interface SessionOptions {
 export interface ActOptions {
   /** Ends it; nothing of it is then in the log. */
   signal?: AbortSignal;
-  /** Hears how far a summary is. */
+  /** Receives the progress of a summary. */
   onProgress?: (progress: SummaryProgress) => void;
 }
 
@@ -201,7 +201,7 @@ export const engineHooks = {
 export type EngineHooks = typeof engineHooks;
 
 /**
- * Refuses what could not be written in the end, before anybody is asked or billed for it and before a file is written.
+ * Refuses an act that could not be written, before a model is asked or billed for it and before a file is written.
  *
  * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read and must not be written
  */
@@ -212,7 +212,7 @@ export function refuseReadOnly({ isReadOnly, log }: Session): void {
 }
 
 /** The policy of one act: the one it names, else the session's. */
-export function policyInForce(
+export function currentPolicy(
   { policy, options }: Pick<Session, "policy" | "options">,
   { policy: named }: { policy?: Policy | PolicyName },
 ): Policy {
@@ -220,7 +220,7 @@ export function policyInForce(
 }
 
 /** The model at the leaf, as settings name it: `provider/id`; undefined where none has answered or been chosen. */
-export function modelInForce({ context: { model } }: Pick<SessionTree, "context">): string | undefined {
+export function currentModel({ context: { model } }: Pick<SessionTree, "context">): string | undefined {
   return model ? `${model.provider}/${model.modelId}` : undefined;
 }
 
@@ -247,18 +247,18 @@ export function shapedContext(context: SessionContext, messages: readonly Contex
 }
 
 /** Author of a summary; one without a model is billed by its own name. */
-export type Asked = Pick<Summarizer, "name" | "model">;
+export type SummaryAuthor = Pick<Summarizer, "name" | "model">;
 
-/** For what a provider is asked, and who asks it. */
+/** Billed work of a provider, and its author. */
 export interface BilledWork {
   /** The kind of the `usage` entry. */
   kind: "compaction" | "branch_summary";
   /** The author, read once something was billed for nothing. */
-  asked: () => Asked;
+  asked: () => SummaryAuthor;
 }
 
 /** The first of the extensions whose words a summary holds, as the one who was asked for it. */
-export const ownerAsked = ([name = "extension"]: readonly string[] = []): Asked => ({ name });
+export const ownerAsked = ([name = "extension"]: readonly string[] = []): SummaryAuthor => ({ name });
 
 /**
  * Does work that a provider may bill. What it bills stands in the entry that the work ends in; when there is none, in
@@ -266,7 +266,7 @@ export const ownerAsked = ([name = "extension"]: readonly string[] = []): Asked 
  *
  * @param work calls `bill` with what was billed once that is known, or throws an error that carries it
  */
-export async function accounted<Result>(
+export async function billUsage<Result>(
   session: Session,
   { kind, asked }: BilledWork,
   work: (bill: (usage: Usage | undefined) => void) => Promise<Result>,
@@ -292,7 +292,7 @@ function billOf(error: unknown): Usage | undefined {
 export async function recordBill(
   session: Session,
   kind: BilledWork["kind"],
-  { name, model = { provider: name, modelId: name } }: Asked,
+  { name, model = { provider: name, modelId: name } }: SummaryAuthor,
   billed: Usage,
 ): Promise<void> {
   await session.append(

@@ -1,11 +1,21 @@
 import { isAbsolute, resolve, sep } from "node:path";
-import type { SessionListing, SessionStore, StoreListOptions } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import type {
+  LeaseOptions,
+  OpenMode,
+  SessionLease,
+  SessionListing,
+  SessionLog,
+  SessionRef,
+  SessionStore,
+  StoreListOptions,
+} from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { espalierHome, piSessions, sessionFolders } from "../settings/home.ts";
 
 /** A store that was opened by its address. */
 export interface OpenStore extends SessionStore {
-  /** Lets go of connections; call it when nothing of the store is needed any more. */
+  /** Releases connections; call it when the store is no longer needed. */
   close(): Promise<void>;
 }
 
@@ -13,7 +23,7 @@ export interface OpenStore extends SessionStore {
 export interface StoreMigration {
   /** Its address for people, without password. */
   place: string;
-  /** The number of the newest step in force. */
+  /** The number of the newest step. */
   version: number;
   /** Steps that were taken by this call. */
   applied: string[];
@@ -93,8 +103,36 @@ export async function* listSessions(options: ListOptions = {}): AsyncGenerator<L
   }
 }
 
-/** Asked of every session of a list: only a path that is relative to where one stands has to be resolved for it. */
+/** SummaryAuthor of every session of a list: only a path that is relative to where one stands has to be resolved for it. */
 function withinFolder(folder: string): (file: string) => boolean {
   const beginning = resolve(folder) + sep;
   return (file) => (isAbsolute(file) ? file : resolve(file)).startsWith(beginning);
+}
+
+/** Opens a log; undefined where the store has no such session. */
+export async function openIfThere(
+  store: SessionStore,
+  ref: SessionRef,
+  mode: OpenMode,
+): Promise<SessionLog | undefined> {
+  try {
+    return await store.open(ref, mode);
+  } catch (error) {
+    if (error instanceof EspalierError && error.code === "not-found") return undefined;
+    throw error;
+  }
+}
+
+/** Takes the lease of an open log, which is closed where that fails. */
+export async function leaseOf(
+  log: SessionLog,
+  store: SessionStore,
+  options?: LeaseOptions,
+): Promise<SessionLease> {
+  try {
+    return await store.lease({ file: log.ref }, options);
+  } catch (error) {
+    await log.close();
+    throw error;
+  }
 }

@@ -4,7 +4,7 @@ import type { ContextMessage, UserContent } from "./message.ts";
 
 /**
  * An entry is one line of a session: never changed, never removed. What it carries beyond these four fields depends
- * on its `type`; an entry whose type nobody here knows is kept as it is.
+ * on its `type`; an entry of an unknown type is kept as it is.
  */
 export interface Entry {
   /** Kind of the entry, such as `message`. */
@@ -31,7 +31,7 @@ export interface ContextEdit {
   replacement: null | { content: UserContent };
 }
 
-/** The model and the thinking level that are in force somewhere on a path. */
+/** The model and the thinking level at a place of a path. */
 export interface Settings {
   /** Null where nothing on the path names one. */
   model: { provider: string; modelId: string } | null;

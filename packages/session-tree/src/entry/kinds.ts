@@ -151,7 +151,7 @@ export const leaf = defineEntry<LeafEntry>("leaf", {
 
 /**
  * Every kind of the format. A new kind is a file in `entries/` and one line here.
- * The position is the code by which an index remembers the kind; 0 stands for every type that nobody here knows.
+ * The position is the code by which an index remembers the kind; 0 stands for every unknown type.
  */
 export const entryKinds: readonly EntryKind[] = [
   defineEntry<Entry>("", { movesLeaf: true }),
@@ -313,7 +313,7 @@ const isSystemMessage = (value: unknown): value is SystemMessage =>
   typeof value === "object" && value !== null && (value as { role?: unknown }).role === "system";
 
 /**
- * Our compactions record the settings that were in force, so that a reader coming from the end of a long file need not
+ * Our compactions record the settings of their time, so that a reader coming from the end of a long file need not
  * look further back for them. They repeat what the path says; reading them again changes nothing.
  */
 function recordedSettings(details: unknown) {
@@ -357,7 +357,7 @@ export interface CustomMessageEntry extends Entry {
 /** Changes what an earlier entry of the path says to the model from here on. */
 export interface ContextEditEntry extends Entry, ContextEdit {
   type: "context_edit";
-  /** That somebody asked for it, so that an undo takes it back; absent on what a program did by itself. */
+  /** Set where a user asked for it, so that an undo takes it back; absent on acts of a program. */
   reason?: "manual";
 }
 

@@ -63,7 +63,7 @@ export interface Usage {
   cacheWrite: number;
   /** The sum of the four, where the provider gave one. */
   totalTokens?: number;
-  /** US dollars; absent where nobody knew the prices. */
+  /** US dollars; absent where the prices were unknown. */
   cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
 }
 
@@ -137,7 +137,7 @@ export interface SystemMessage {
   timestamp: number;
 }
 
-/** A tool as a model is told of it. */
+/** Definition of a tool for a model. */
 export interface ToolDefinition {
   name: string;
   description?: string;
@@ -247,6 +247,6 @@ export function parsedItem(signature: unknown): Record<string, unknown> | undefi
     const item: unknown = JSON.parse(signature);
     return isRecord(item) ? item : undefined;
   } catch {
-    return undefined; // no JSON, so no item: who asks leaves it out, or as it is
+    return undefined; // no JSON, so no item: the caller leaves it out, or as it is
   }
 }

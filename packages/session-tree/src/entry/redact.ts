@@ -262,7 +262,7 @@ export function redactFolder(folder: string, redact: Redact | false = redactText
   return redact && redactText(folder) !== folder ? redact(folder) : folder;
 }
 
-/** A header without what must not be seen: paths tell who somebody is. */
+/** A header without secrets: paths hold names of people. */
 export function redactHeader(header: SessionHeader, redactor: Redactor): SessionHeader {
   return redactor.fields(header, HEADER) as SessionHeader;
 }

@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, type Stats } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
 import {
@@ -22,11 +22,11 @@ import {
   sessionBelongings,
   sessionFiles,
   sessionPath,
+  writeDerived,
 } from "./files.ts";
 import { ForkLines } from "./fork.ts";
 import { leaseFiles, type Processes, systemProcesses, takeFileLease } from "./lease.ts";
 import { listingOf } from "./listing.ts";
-import { ListingCatalogue } from "./listing-catalogue.ts";
 import { SessionIds } from "./session-ids.ts";
 import { SessionTree } from "./session-tree.ts";
 import type {
@@ -166,6 +166,77 @@ async function listFile(
   }
 }
 
+/** Listing of a file, with facts that change with any write to it, and with any other file in its place. */
+interface Known {
+  size: number;
+  modified: number;
+  changed: number;
+  inode: number;
+  listing: SessionListing;
+}
+
+/** Version of the shape: a file of another one is not used, so listings are made anew. */
+const SHAPE = 2;
+
+/**
+ * Cache of listings, in `<home>/listings.json` (mode 0600), so that the next list opens only files that
+ * changed since: finding the last name and the last compaction of a session means reading all of it. Derived, and
+ * nothing but faster: without it, or with one that is damaged, a list is the same.
+ */
+class ListingCatalogue {
+  readonly #path: string;
+  readonly #known: Map<string, Known>;
+  #hasChanged = false;
+
+  constructor(home: string) {
+    this.#path = join(home, "listings.json");
+    this.#known = this.#read();
+  }
+
+  /** The listing of a file whose facts are the same. */
+  find(path: string, facts: Stats): SessionListing | undefined {
+    const known = this.#known.get(path);
+    return known?.listing?.ref === path && looksLike(known, facts) ? known.listing : undefined;
+  }
+
+  set(path: string, facts: Stats, listing: SessionListing): void {
+    const { size, mtimeMs: modified, ctimeMs: changed, ino: inode } = facts;
+    this.#known.set(path, { size, modified, changed, inode, listing });
+    this.#hasChanged = true;
+  }
+
+  /** Forgets the files for which `isGone` is true. */
+  forget(isGone: (path: string) => boolean): void {
+    for (const path of this.#known.keys())
+      if (isGone(path) && this.#known.delete(path)) this.#hasChanged = true;
+  }
+
+  /** Keeps new listings for the next list. Of two writers at once, one counts. */
+  save(): void {
+    if (!this.#hasChanged) return;
+    // Files in folders that are no longer listed are forgotten too.
+    this.forget((path) => !existsSync(path));
+    const sessions = Object.fromEntries(this.#known);
+    writeDerived(this.#path, JSON.stringify({ shape: SHAPE, sessions }));
+  }
+
+  #read(): Map<string, Known> {
+    try {
+      const { shape, sessions } = JSON.parse(readFileSync(this.#path, "utf8"));
+      return new Map(shape === SHAPE ? Object.entries<Known>(sessions) : []);
+    } catch {
+      // It is missing or unreadable: it is made again.
+      return new Map();
+    }
+  }
+}
+
+function looksLike(known: Known, { size, mtimeMs, ctimeMs, ino }: Stats): boolean {
+  return (
+    known.size === size && known.modified === mtimeMs && known.changed === ctimeMs && known.inode === ino
+  );
+}
+
 /** A session in a file. An old format is read as the current one, and becomes it on disk with the first append. */
 export class FileLog implements SessionLog {
   readonly ref: string;
@@ -300,14 +371,14 @@ export class FileLog implements SessionLog {
 
   async takeIn() {
     const came = this.#file.takeIn();
-    // What a program of that time appends meanwhile is read by who opens the file again.
+    // Lines that a program of that time appends meanwhile are read when the file is opened again.
     if (this.upgraded) return null;
     const from = this.#untold ?? came?.from;
     this.#untold = undefined;
     return from === undefined ? null : { from, to: came?.to ?? this.#file.view().size };
   }
 
-  /** Lets go of the file; nothing is written. */
+  /** Closes the file; nothing is written. */
   async close(): Promise<void> {
     this.#file.close();
   }

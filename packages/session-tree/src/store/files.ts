@@ -1,5 +1,16 @@
-import { createHash } from "node:crypto";
-import { type Dirent, lstatSync, mkdirSync, readdirSync, realpathSync, type Stats, statSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
+import {
+  type Dirent,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls, syncFolderOf } from "@espalier/jsonl-stream/node";
@@ -160,6 +171,18 @@ function makeFoldersTo(folder: string, calls: FileCalls): void {
   } catch (error) {
     // Another process may have made it since.
     if (codeOf(error) !== "EEXIST" || !statSync(folder).isDirectory()) throw error;
+  }
+}
+
+/** Replaces a file of derived data as a whole. Where that fails, the data is derived again, which is all that is lost. */
+export function writeDerived(path: string, text: string): void {
+  const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
+  try {
+    writeFileSync(draft, text, { mode: 0o600, flag: "wx" });
+    renameSync(draft, path);
+  } catch {
+    // No folder yet, no right to write, or no room.
+    rmSync(draft, { force: true });
   }
 }
 

@@ -127,7 +127,7 @@ export class ForkLines implements Iterable<string | Uint8Array> {
   }
 
   /**
-   * The same as bytes, a newline behind each line, in pieces as large as the path stands together in the log: for who
+   * The same as bytes, a newline behind each line, in pieces as large as the path is contiguous in the log: for a store that
    * writes bytes, a piece for each line costs more than copying it. Each is good until the next is asked for.
    */
   *pieces(): Generator<Uint8Array> {

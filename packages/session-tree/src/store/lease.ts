@@ -223,7 +223,7 @@ class LeaseFiles {
     try {
       const lease = JSON.parse(text) as Lease;
       if (!isProcessNumber(lease?.pid) || typeof lease.host !== "string") return undefined;
-      // Another version may have written less of it: who writes is known all the same.
+      // Another version may have written less of it: the writer is known all the same.
       return { ...lease, since: typeof lease.since === "string" ? lease.since : "" };
     } catch {
       // Never written by us like this while its owner lived: see `put`.

@@ -72,7 +72,7 @@ function readHead(usual: UsualLines, view: ByteView) {
     view,
     (block, start, end, offset) => {
       for (const part of readLineParts(block.subarray(start, end))) {
-        // As for who opens it: behind an entry there is none.
+        // As in opening: behind an entry there is no header.
         if (part.is === "header" && !hasEntries) header ??= part.header;
         else if (part.is === "entry") hasEntries = true;
         if (part.is === "entry" && isMessage(part.entry, "user")) {

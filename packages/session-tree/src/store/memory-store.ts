@@ -186,7 +186,7 @@ class MemoryLog implements SessionLog {
 
   #assertSame(): void {
     if (this.#place.bytes === this.#bytes) return;
-    const message = `${this.ref} was brought to the current format by somebody else; open it again.`;
+    const message = `${this.ref} was brought to the current format by another writer; open it again.`;
     throw new EspalierError("changed", message);
   }
 

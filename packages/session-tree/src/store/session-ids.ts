@@ -1,10 +1,9 @@
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import {
   appendFileSync,
   existsSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   statSync,
   utimesSync,
@@ -12,7 +11,7 @@ import {
 } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { makeFolder } from "./files.ts";
+import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
 
 /** Bytes of the list of known files up to which folders are read at every question: some thousand names, one millisecond. */
@@ -250,15 +249,13 @@ export class SessionIds {
   }
 
   #write(path: string, text: string): void {
-    const draft = `${path}.${randomBytes(6).toString("hex")}.tmp`;
     try {
       makeFolder(this.#claims);
-      writeFileSync(draft, text, { mode: 0o600, flag: "wx" });
-      renameSync(draft, path);
     } catch {
-      // No right to write, no room: the folders are read again, which is all that is lost.
-      rmSync(draft, { force: true });
+      // Nothing can be written: the folders are read again.
+      return;
     }
+    writeDerived(path, text);
   }
 }
 

@@ -11,7 +11,7 @@ export interface LineAppendOptions {
   /** Durability once it is acknowledged. Default `flush`. */
   durability?: Durability;
   /**
-   * True: only while nobody has appended since the last look (opening, {@link SessionLog.takeIn}, an own append). Of
+   * True: only while no other writer has appended since the last look (opening, {@link SessionLog.takeIn}, an own append). Of
    * several that append so at once, one does. Default false.
    */
   ifUnchanged?: boolean;
@@ -69,11 +69,11 @@ export interface SessionLog {
   append(lines: readonly string[], options?: LineAppendOptions): Promise<LogAppend>;
   /**
    * Takes in what others appended since the last look: the new bytes `[from, to)`, or null.
-   * @throws EspalierError `changed` where somebody else has brought an old format to the current one: open it again
+   * @throws EspalierError `changed` where another writer has brought an old format to the current one: open it again
    */
   takeIn(): Promise<{ from: number; to: number } | null>;
   /**
-   * Answers when everything appended so far survives the loss of power; who asks at the same time shares the work.
+   * Resolves when everything appended so far survives the loss of power; calls at the same time share the work.
    * @throws EspalierError `sync-failed`, which is final for this opening; `read-only`, `closed`
    */
   flush(): Promise<void>;
@@ -111,13 +111,13 @@ export interface StoreListOptions {
 
 /** For how long one waits for a lease. */
 export interface LeaseOptions {
-  /** Milliseconds to wait for the owner to give it back, whoever that is. Default 0: an owner is told at once. */
+  /** Milliseconds to wait for the owner to release it. Default 0: `busy` at once. */
   waitMs?: number;
 }
 
-/** The right to be told apart as the one who writes a session. */
+/** The lease of the one writer of a session. */
 export interface SessionLease {
-  /** Gives it back; a second call does nothing. */
+  /** Releases it; a second call does nothing. */
   release(): Promise<void>;
 }
 
@@ -145,11 +145,11 @@ export interface SessionStore {
   /** All sessions, newest first. */
   list(options?: StoreListOptions): AsyncIterable<SessionListing>;
   /**
-   * Takes the lease of a session: a courtesy among those who write it for a while, which keeps nobody from appending.
+   * Takes the lease of a session: an agreement among its writers, which prevents no append.
    * What a dead owner left behind counts for nothing.
    * @throws EspalierError `busy` with the `holder`; `not-found`; `write-failed`
    */
   lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
-  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while somebody has its lease. */
+  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while its lease is taken. */
   delete(ref: SessionRef): Promise<string[]>;
 }

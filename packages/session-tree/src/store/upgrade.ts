@@ -22,7 +22,7 @@ export interface UpgradedLog {
 
 /**
  * Reads a log of an old version as one of the current version, in memory, line for line. Lines that need no change, and
- * lines that cannot be read, stay as bytes; the latter are reported by who reads the log. Undefined for a log without a
+ * lines that cannot be read, stay as bytes; readers of the log report the latter. Undefined for a log without a
  * header, and for one that is not old.
  */
 export function upgradeLog(view: ByteView, header: SessionHeader | undefined): UpgradedLog | undefined {
@@ -33,7 +33,7 @@ export function upgradeLog(view: ByteView, header: SessionHeader | undefined): U
   forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
     originalOffsets.push(offset);
     parts.push(upgrade(block.slice(start, end), lineNumber));
-    // A last line without an end stays one: whoever looks for damage finds it there too.
+    // A last line without an end stays one: a search for damage finds it there too.
     if (terminated) parts.push(LINE_FEED);
   });
   return { view: bytesView(joined(parts)), original: view, from: header.version, originalOffsets };

@@ -129,7 +129,7 @@ export class WriteQueue {
     }
   }
 
-  /** Whoever does not want to wait is told now, behind a kept one too, since nothing may overtake it. */
+  /** Rejects the jobs that are not kept, also behind a kept one, since nothing may overtake it. */
   #fail(error: EspalierError): void {
     this.#failure = error;
     const kept = { entries: 0, bytes: 0 };
