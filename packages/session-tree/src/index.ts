@@ -47,7 +47,7 @@ export {
   sessionRef,
   WRITER,
 } from "./entry/entry.ts";
-export { isLogError } from "./entry/error.ts";
+export { busyError, closedError, idTakenError, isLogError, readOnlyError } from "./entry/error.ts";
 export {
   type BranchSummaryEntry,
   branchSummary,

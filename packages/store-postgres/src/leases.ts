@@ -1,7 +1,7 @@
 import { randomInt, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { EspalierError } from "@espalier/jsonl-stream";
-import type { LeaseOptions, SessionLease } from "@espalier/session-tree";
+import { busyError, type LeaseOptions, type SessionLease } from "@espalier/session-tree";
 import { type Database, persistently, type ReservedConnection } from "./database.ts";
 import type { SessionPlace } from "./lines.ts";
 
@@ -197,11 +197,8 @@ async function lockWith(connection: ReservedConnection, lock: string): Promise<n
   }
 }
 
-function busy(ref: string, { pid, host, since }: Holder): EspalierError {
-  const holder = { pid, host, since: new Date(since).toISOString() };
-  const message = `${ref} is being written by process ${pid} on ${host} since ${holder.since}; read it only, fork it, share it, or end that process.`;
-  return new EspalierError("busy", message, { holder });
-}
+const busy = (ref: string, { pid, host, since }: Holder): EspalierError =>
+  busyError(ref, { pid, host, since: new Date(since).toISOString() });
 
 /** Whether a lease could not be taken because there is no such session. */
 export function namesNoSession(error: unknown): boolean {

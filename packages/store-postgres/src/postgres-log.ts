@@ -1,6 +1,7 @@
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
+  closedError,
   type Entry,
   entryKinds,
   FORMAT_VERSION,
@@ -11,6 +12,7 @@ import {
   type OpenMode,
   type PathWindow,
   PathWindowBuilder,
+  readOnlyError,
   readPathWindow,
   readSessionLine,
   type SessionHeader,
@@ -137,7 +139,7 @@ export class PostgresLog implements SessionLog {
   /** Every append is on the server's disk when it is acknowledged: see `PINNED` of the connections. */
   async flush(): Promise<void> {
     await this.#turn;
-    if (this.#isClosed) throw closed();
+    if (this.#isClosed) throw closedError();
   }
 
   async close(): Promise<void> {
@@ -192,9 +194,8 @@ export class PostgresLog implements SessionLog {
   }
 
   #assertWritable(): void {
-    if (this.#isClosed) throw closed();
-    if (this.#mode === "read")
-      throw new EspalierError("read-only", "The session was opened for reading; open it for writing.");
+    if (this.#isClosed) throw closedError();
+    if (this.#mode === "read") throw readOnlyError();
   }
 
   #inTurn<Result>(act: () => Promise<Result>): Promise<Result> {
@@ -218,8 +219,6 @@ function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
     return { ...row, parent: null, isPlain: row.isPlain && isAbove };
   });
 }
-
-const closed = () => new EspalierError("closed", "The session was closed; open it again to write.");
 
 /** What an append did: where the lines begin that it wrote, or, where all were there already, those. */
 interface Appended extends Inserted {

@@ -3,6 +3,7 @@ import { EspalierError, type LeaseHolder } from "@espalier/jsonl-stream";
 import {
   createId,
   FORMAT_VERSION,
+  idTakenError,
   type OpenMode,
   openWindow,
   redactFolder,
@@ -133,11 +134,7 @@ export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOp
 export async function createSession(options: CreateOptions = {}): Promise<Session> {
   const store = storeOf(options);
   const { id, file } = options;
-  if (id !== undefined && file !== undefined && (await hasSession(store, { id })))
-    throw new EspalierError(
-      "exists",
-      `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
-    );
+  if (id !== undefined && file !== undefined && (await hasSession(store, { id }))) throw idTakenError(id);
   const header: SessionHeader = {
     type: "session",
     version: FORMAT_VERSION,

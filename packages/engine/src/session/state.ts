@@ -23,6 +23,7 @@ import {
   estimateTotal,
   type NewEntry,
   type Redact,
+  readOnlyError,
   type SessionContext,
   type SessionTree,
   type Usage,
@@ -206,8 +207,7 @@ export type EngineHooks = typeof engineHooks;
  * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read and must not be written
  */
 export function refuseReadOnly({ isReadOnly, log }: Session): void {
-  if (isReadOnly)
-    throw new EspalierError("read-only", `${log.ref} was opened for reading; open it for writing.`);
+  if (isReadOnly) throw readOnlyError(log.ref);
   assertWritable(log);
 }
 

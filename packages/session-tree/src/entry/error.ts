@@ -1,4 +1,4 @@
-import { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
+import { EspalierError, type EspalierErrorCode, type LeaseHolder } from "@espalier/jsonl-stream";
 
 /** The error of an append that was only for a log as it was seen. */
 export const grown = (ref: string): EspalierError =>
@@ -31,3 +31,30 @@ const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([
 /** Whether a value is an error of the log itself: it cannot be read or written, whatever the caller does next. */
 export const isLogError = (thrown: unknown): thrown is EspalierError =>
   thrown instanceof EspalierError && OF_THE_LOG.has(thrown.code);
+
+/** Error of a write to a log that was closed. */
+export const closedError = (): EspalierError =>
+  new EspalierError("closed", "The session was closed; open it again to write.");
+
+/** Error of a write to a log that was opened for reading. */
+export const readOnlyError = (what = "The session"): EspalierError =>
+  new EspalierError("read-only", `${what} was opened for reading; open it for writing.`);
+
+/** Error of a new session with an id that is taken; `place` says by which one. */
+export const idTakenError = (id: string, place = ""): EspalierError =>
+  new EspalierError(
+    "exists",
+    `There is a session with the id ${id} already${place && `, ${place}`}; open it, or leave the id out to get a fresh one.`,
+  );
+
+/** Error of a lease that is taken. A holder without a process number is in this process. */
+export function busyError(
+  ref: string,
+  holder: LeaseHolder,
+  { act = "written", cure = "or end that process" }: { act?: string; cure?: string } = {},
+): EspalierError {
+  const { pid, host, since } = holder;
+  const by = pid > 0 ? ` by process ${pid} on ${host}` : "";
+  const message = `${ref} is being ${act}${by}${since && ` since ${since}`}; read it only, fork it, ${pid > 0 ? `share it, ${cure}` : "or share it"}.`;
+  return new EspalierError("busy", message, { holder });
+}

@@ -12,6 +12,7 @@ import {
   systemCode,
   uninterrupted,
 } from "@espalier/jsonl-stream/node";
+import { busyError } from "../entry/error.ts";
 import type { LeaseOptions, SessionLease } from "./store.ts";
 
 /** Content of a lease file, as one JSON object. */
@@ -301,11 +302,15 @@ class LeaseFiles {
 const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
 function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): EspalierError {
-  const act = files.path.endsWith(".upgrade") ? "brought to the current format" : "written";
   const isHere = host === files.processes.own().host;
-  const cure = isHere ? "or end that process" : `or, if that machine has given it up, remove ${files.path}`;
-  const message = `${path} is being ${act} by process ${pid} on ${host}${since && ` since ${since}`}; read it only, fork it, share it, ${cure}.`;
-  return new EspalierError("busy", message, { holder: { pid, host, since } });
+  return busyError(
+    path,
+    { pid, host, since },
+    {
+      ...(files.path.endsWith(".upgrade") ? { act: "brought to the current format" } : {}),
+      ...(isHere ? {} : { cure: `or, if that machine has given it up, remove ${files.path}` }),
+    },
+  );
 }
 
 function leaseError(path: string, name: string, cause: unknown): EspalierError {

@@ -2,7 +2,7 @@ import type { LeaseHolder } from "@espalier/jsonl-stream";
 import { type ByteView, bytesView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
 import { readPathWindow } from "../context/window.ts";
 import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
-import { grown } from "../entry/error.ts";
+import { busyError, closedError, grown, idTakenError, readOnlyError } from "../entry/error.ts";
 import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
 import { listingOf } from "./listing.ts";
 import type {
@@ -61,11 +61,7 @@ export function memoryStore(): SessionStore {
         if (typeof line !== "string") bytes.add(LINE_FEED);
       }
       assertFree(ref);
-      if (name === undefined && refsOf(id).length > 0)
-        throw new EspalierError(
-          "exists",
-          `There is a session with the id ${id} already; open it, or leave the id out to get a fresh one.`,
-        );
+      if (name === undefined && refsOf(id).length > 0) throw idTakenError(id);
       sessions.set(ref, { bytes, id });
       return open(ref, "write");
     },
@@ -153,9 +149,8 @@ class MemoryLog implements SessionLog {
     lines: readonly string[],
     { ifUnchanged = false }: LineAppendOptions = {},
   ): Promise<LogAppend> {
-    if (this.#closed) throw new EspalierError("closed", "The session was closed; open it again to write.");
-    if (this.#mode === "read")
-      throw new EspalierError("read-only", "The session was opened for reading; open it for writing.");
+    if (this.#closed) throw closedError();
+    if (this.#mode === "read") throw readOnlyError();
     const own = encodeLines(lines);
     const { size: from } = this.view;
     if (own.length === 0) return { offset: from, length: 0, from, to: from };
@@ -177,7 +172,7 @@ class MemoryLog implements SessionLog {
   }
 
   async flush(): Promise<void> {
-    if (this.#closed) throw new EspalierError("closed", "The session was closed; open it again to write.");
+    if (this.#closed) throw closedError();
   }
 
   async close(): Promise<void> {
@@ -226,7 +221,7 @@ export class MemoryLeases {
     const deadline = Date.now() + waitMs;
     for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
       const left = deadline - Date.now();
-      if (left <= 0) throw busy(ref, held.holder);
+      if (left <= 0) throw busyError(ref, held.holder);
       await releasedWithin(held.released, left);
     }
     let settle: () => void = () => undefined;
@@ -253,11 +248,6 @@ async function releasedWithin(released: Promise<void>, milliseconds: number): Pr
   });
   await Promise.race([released, late]);
   clearTimeout(timer);
-}
-
-function busy(ref: string, holder: LeaseHolder): EspalierError {
-  const message = `${ref} is being written since ${holder.since}; read it only, fork it, or share it.`;
-  return new EspalierError("busy", message, { holder });
 }
 
 /** Bytes in memory that only grow: a view of them keeps what it had. */

@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { idTakenError } from "../entry/error.ts";
 import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
 
@@ -103,7 +104,7 @@ export class SessionIds {
     const text = `${JSON.stringify({ id, files: [path], by: this.#processes.own() })}\n`;
     for (;;) {
       const [taken] = this.#filesOf(id, false);
-      if (taken !== undefined) throw exists(id, `in ${taken}`);
+      if (taken !== undefined) throw idTakenError(id, `in ${taken}`);
       try {
         makeFolder(this.#claims);
         writeFileSync(claim, text, { flag: "wx", mode: 0o600 });
@@ -118,7 +119,7 @@ export class SessionIds {
             { cause },
           );
       }
-      if (this.#isBeingMade(claim)) throw exists(id, "which is being made");
+      if (this.#isBeingMade(claim)) throw idTakenError(id, "which is being made");
       await this.#removeStale(claim);
     }
   }
@@ -305,9 +306,3 @@ function filesBelow(folder: string) {
   }
   return { files, unreadable };
 }
-
-const exists = (id: string, which: string) =>
-  new EspalierError(
-    "exists",
-    `There is a session with the id ${id} already, ${which}; open it, or leave the id out to get a fresh one.`,
-  );
