@@ -45,14 +45,14 @@ export function summarizerChain(
   });
 }
 
-/** SummaryAuthor again when trouble passes, or, where a policy says how often, after every failure. */
+/** Retries when trouble passes, or, where a policy says how often, after every failure. */
 function asked(
   { logger: log, options: { sleep } }: Session,
   shown: Summarizer,
   style?: SummaryStyle,
 ): Summarizer {
   if (!style?.attempts) return withRetry(shown, sleep ? { sleep } : {});
-  // SummaryAuthor once, for the time that one request may take.
+  // One attempt, for the time that one request may take.
   const limited = withRetry(shown, { attempts: 1, stricter: false });
   return askRepeatedly(limited, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
 }

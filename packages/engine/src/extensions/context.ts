@@ -35,15 +35,15 @@ export function commandContext(
   return withMissingMembers("ctx", {
     ...membersOf(session, signal),
     navigateTree: (targetId, { customInstructions: instructions, ...options } = {}) =>
-      vetoed(session.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
+      reportVeto(session.navigate(targetId, { ...options, ...(instructions ? { instructions } : {}) })),
     fork: (entryId, options = {}) =>
-      vetoed(session.fork(entryId, { position: options.position ?? "before" })),
+      reportVeto(session.fork(entryId, { position: options.position ?? "before" })),
     waitForIdle: () => session.settle(),
   } satisfies ExtensionCommandContext);
 }
 
 /** Pi tells of a veto in the answer. */
-async function vetoed(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
+async function reportVeto(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
   try {
     await act;
     return { cancelled: false };
@@ -114,7 +114,7 @@ function uiOf({ options, extensionMembers }: Session, signal: AbortSignal): Hand
   const plain = (text: string) => text;
   const coloured = (_: string, text: string) => text;
   /** One dialog at a time; closed without an answer by an abort, by the end of its time, or by the end of the act. */
-  function asked<Answer>(
+  function askDialog<Answer>(
     without: Answer,
     { signal: own, timeout }: DialogOptions,
     ask: (dialogs: ExtensionDialogs, limits: DialogOptions) => Promise<Answer>,
@@ -131,11 +131,13 @@ function uiOf({ options, extensionMembers }: Session, signal: AbortSignal): Hand
     notify: (message, kind = "info") => ui?.notify(message, kind),
     setStatus: (key, text) => ui?.setStatus?.(key, text),
     confirm: (title, message, limits = {}) =>
-      asked(false, limits, (dialogs, ends) => dialogs.confirm(title, message, ends)),
+      askDialog(false, limits, (dialogs, ends) => dialogs.confirm(title, message, ends)),
     select: (title, choices, limits = {}) =>
-      asked<string | undefined>(undefined, limits, (dialogs, ends) => dialogs.select(title, choices, ends)),
+      askDialog<string | undefined>(undefined, limits, (dialogs, ends) =>
+        dialogs.select(title, choices, ends),
+      ),
     input: (title, placeholder, limits = {}) =>
-      asked<string | undefined>(undefined, limits, (dialogs, ends) =>
+      askDialog<string | undefined>(undefined, limits, (dialogs, ends) =>
         dialogs.input(title, placeholder, ends),
       ),
     theme: {
@@ -186,7 +188,7 @@ export function missingMember(
   });
 }
 
-/** SummaryAuthor of any value by promises, JSON, and by what prints and compares values. */
+/** Names that promises, JSON, printers and comparisons ask of any value. */
 const ASKED_OF_ANY: ReadonlySet<string> = new Set([
   "then",
   "toJSON",

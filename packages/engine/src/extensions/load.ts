@@ -42,7 +42,7 @@ export interface ExtensionOptions {
    * trusted; one that cannot be loaded is reported and left out. Default false.
    */
   discoverExtensions?: boolean;
-  /** SummaryAuthor when the session's project changed since it was trusted. Default: its extensions do not count. */
+  /** Confirms a project that changed since it was trusted. Default: its extensions do not count. */
   confirmTrust?: ConfirmTrust;
   /** Receives every report on extensions. */
   onReport?: (report: ExtensionReport) => void;

@@ -46,15 +46,15 @@ export async function copySession(
   ref?: string,
 ): Promise<CopyResult> {
   await assertSound(source);
-  const view = await standing(source);
-  const copy = await begunCopy(source, view, target, ref);
+  const view = await storedBytes(source);
+  const copy = await openCopy(source, view, target, ref);
   try {
-    const { size } = await standing(copy.log);
+    const { size } = await storedBytes(copy.log);
     const before = size - copy.begun;
     for (const lines of pieces(view, size)) await copy.log.append(lines);
     await copy.log.flush();
     const sha256 = digestOf(view);
-    if (digestOf(await standing(copy.log)) !== sha256)
+    if (digestOf(await storedBytes(copy.log)) !== sha256)
       throw new EspalierError(
         "changed",
         `${copy.log.ref} was written by another program while it was copied; copy it to another place.`,
@@ -67,12 +67,12 @@ export async function copySession(
       sha256,
     };
   } finally {
-    await letGo(copy);
+    await releaseCopy(copy);
   }
 }
 
 /** Stored bytes of a log: for an old format not those that it reads as. */
-async function standing(log: SessionLog): Promise<ByteView> {
+async function storedBytes(log: SessionLog): Promise<ByteView> {
   const view = await log.load();
   return log.upgraded?.original ?? view;
 }
@@ -94,14 +94,14 @@ async function assertSound(source: SessionLog): Promise<void> {
 /** Issues of lines that are right as they are. */
 const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]);
 
-interface BegunCopy {
+interface OpenedCopy {
   log: SessionLog;
   lease: SessionLease;
   /** Bytes that were written to begin it. */
   begun: number;
 }
 
-async function letGo({ log, lease }: Pick<BegunCopy, "log" | "lease">): Promise<void> {
+async function releaseCopy({ log, lease }: Pick<OpenedCopy, "log" | "lease">): Promise<void> {
   try {
     await log.close();
   } finally {
@@ -110,12 +110,12 @@ async function letGo({ log, lease }: Pick<BegunCopy, "log" | "lease">): Promise<
 }
 
 /** The copy as far as it is there, or a new one with the first lines. */
-async function begunCopy(
+async function openCopy(
   source: SessionLog,
   view: ByteView,
   target: SessionStore,
   ref: string | undefined,
-): Promise<BegunCopy> {
+): Promise<OpenedCopy> {
   const there = await openIfThere(
     target,
     ref === undefined ? { id: source.header!.id } : { file: ref },
@@ -125,10 +125,10 @@ async function begunCopy(
     const lease = await leaseOf(there, target, { waitMs: WAIT_MS });
     try {
       await there.takeIn();
-      assertBeginning(there, await standing(there), view);
+      assertBeginning(there, await storedBytes(there), view);
       return { log: there, lease, begun: 0 };
     } catch (error) {
-      await letGo({ log: there, lease });
+      await releaseCopy({ log: there, lease });
       throw error;
     }
   }
@@ -138,7 +138,11 @@ async function begunCopy(
   // An append would bring an old format to the current one, so all of it has to be there at once.
   const lines = source.upgraded ? flat(rest) : (rest.next().value ?? []);
   const log = await target.create(decoder.decode(header), lines, ref);
-  return { log, lease: await leaseOf(log, target, { waitMs: WAIT_MS }), begun: (await standing(log)).size };
+  return {
+    log,
+    lease: await leaseOf(log, target, { waitMs: WAIT_MS }),
+    begun: (await storedBytes(log)).size,
+  };
 }
 
 /** @throws EspalierError `exists` unless what is there is the beginning of `view`, in whole lines, and can grow */

@@ -41,14 +41,14 @@ import {
  * @throws EspalierError `unknown-entry`; `not-in-context`
  */
 export function planHiding(core: SessionTree, targetId: string, isHidden: boolean): NewEntry | undefined {
-  const { entry, isSaid } = placeInContext(core, targetId);
-  if (isSaid !== isHidden) return undefined;
-  const replacement = isHidden ? null : saidBefore(core, entry);
+  const { entry, isIncluded } = placeInContext(core, targetId);
+  if (isIncluded !== isHidden) return undefined;
+  const replacement = isHidden ? null : earlierContent(core, entry);
   return contextEdit.of({ targetId, replacement, reason: "manual" });
 }
 
 /** The entry, if the model reads it at the leaf, or would, had no edit left it out. */
-function placeInContext(core: SessionTree, id: string): { entry: Entry; isSaid: boolean } {
+function placeInContext(core: SessionTree, id: string): { entry: Entry; isIncluded: boolean } {
   const { tree, leafId, window } = core;
   const row = tree.row(id);
   const saysNothing = ({ type }: { type: string }) =>
@@ -63,13 +63,13 @@ function placeInContext(core: SessionTree, id: string): { entry: Entry; isSaid: 
       `the compaction ${compaction} stands for ${id} already: hide that one, or navigate to before it first`,
     );
   }
-  const isSaid = found.messages.length > 0;
-  if (!isSaid && editsOf(core, id).next().value?.replacement !== null) throw saysNothing(found.entry);
-  return { entry: found.entry, isSaid };
+  const isIncluded = found.messages.length > 0;
+  if (!isIncluded && editsOf(core, id).next().value?.replacement !== null) throw saysNothing(found.entry);
+  return { entry: found.entry, isIncluded };
 }
 
 /** Replacement that brings an entry back: its newest one, or its own content. */
-function saidBefore(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
+function earlierContent(core: SessionTree, entry: Entry): NonNullable<ContextEdit["replacement"]> {
   for (const { replacement } of editsOf(core, entry.id)) if (replacement !== null) return replacement;
   // Messages whose content no edit replaces (summaries, shell runs) are whole again with any.
   const said = (kindOf(entry).toMessages?.(entry) ?? []) as { content?: unknown }[];

@@ -147,7 +147,7 @@ async function arrive(
   if (entries.length > 0) await session.append(entries, { check });
   const summaryEntryId = summary ? id : null;
   const summaryEntry = summary && session.getEntry(id);
-  await arrived(session, {
+  await finishMove(session, {
     oldLeafId,
     summaryEntryId,
     ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
@@ -157,7 +157,7 @@ async function arrive(
 }
 
 /** Follows every move of the leaf: restores files of the new context, and tells extensions. */
-async function arrived(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
+async function finishMove(session: Session, event: Omit<NavigateEvent, "newLeafId">): Promise<void> {
   await restoreFiles(session);
   await session.tell(sessionNavigate, { ...event, newLeafId: session.leafId });
 }
@@ -188,7 +188,7 @@ export async function undo(session: Session): Promise<NavigateResult> {
   const oldLeafId = session.leafId;
   const targetId = session.placeOf(act.backTo);
   await session.append(leaf.of({ parentId: targetId, targetId, undoes: act.entryId }));
-  await arrived(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
+  await finishMove(session, { oldLeafId, summaryEntryId: null, fromExtension: false });
   return { leafId: session.leafId, summaryEntryId: null, editorText: act.editorText };
 }
 
@@ -300,7 +300,7 @@ export async function mergeBranch(
     const entryId = createId();
     const details = { ...summary!.details, merge };
     const { leafId } = session;
-    const parentId = options.into === undefined ? hereAfter(session, into) : into;
+    const parentId = options.into === undefined ? leafAfter(session, into) : into;
     const entries: NewEntry[] = [
       branchSummary.of({ id: entryId, parentId, fromId: from, ...summary!, details }),
     ];
@@ -316,7 +316,7 @@ export async function mergeBranch(
 }
 
 /** The leaf, if the path that a conclusion was made for only grew meanwhile. */
-function hereAfter(session: Session, into: string | null): string | null {
+function leafAfter(session: Session, into: string | null): string | null {
   if (into !== null && !session.isOnPath(into)) throw branchWentOn();
   return session.leafId;
 }
@@ -413,7 +413,7 @@ export async function summarizeBranch(
 ): Promise<BranchSummaryFields | undefined> {
   if (!options.summarize || !plan.hasSomethingToTell) return undefined;
   const covered = { firstEntryId: plan.entries[0]!.id, lastEntryId: plan.entries.at(-1)!.id };
-  if (proposal) return proposed(session, plan, proposal, covered);
+  if (proposal) return proposedSummary(session, plan, proposal, covered);
   const named = options.summarizer ?? session.options.summarizer;
   const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
   const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
@@ -457,7 +457,7 @@ export async function summarizeBranch(
 }
 
 /** Summary of an extension, with the files of the branch beside those that it recorded. */
-function proposed(
+function proposedSummary(
   session: Session,
   { entries }: BranchSummaryPlan,
   { summary, details, usage }: BranchSummaryProposal,

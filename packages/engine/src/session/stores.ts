@@ -103,7 +103,7 @@ export async function* listSessions(options: ListOptions = {}): AsyncGenerator<L
   }
 }
 
-/** SummaryAuthor of every session of a list: only a path that is relative to where one stands has to be resolved for it. */
+/** Runs for every session of a list: only a relative path is resolved. */
 function withinFolder(folder: string): (file: string) => boolean {
   const beginning = resolve(folder) + sep;
   return (file) => (isAbsolute(file) ? file : resolve(file)).startsWith(beginning);

@@ -41,7 +41,7 @@ export interface SettingsSources {
   flags?: Partial<Settings>;
   /** The model that is in force, whose own settings count; asked only where some model has settings of its own. */
   model?: string | (() => string | undefined);
-  /** SummaryAuthor when the project changed since it was trusted. Default: it does not count. */
+  /** Confirms a project that changed since it was trusted. Default: it does not count. */
   confirmTrust?: ConfirmTrust;
 }
 

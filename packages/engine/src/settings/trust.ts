@@ -51,7 +51,7 @@ export interface TrustStore {
   list(): string[];
 }
 
-/** SummaryAuthor about a project that changed since it was trusted; true trusts it as it is now. */
+/** Confirms a project that changed since it was trusted; true trusts it as it is now. */
 export type ConfirmTrust = (project: ProjectTrust) => boolean | Promise<boolean>;
 
 /** Bytes and files that are compared at most, each time that a command asks. */

@@ -29,7 +29,7 @@ export function prepareAppend(
   const lines: string[] = [];
   const entries: Entry[] = [];
   for (const draft of drafts) {
-    const given = filledIn(draft, site.leafId, now);
+    const given = fillIn(draft, site.leafId, now);
     kinds?.adopt(given);
     checkEntry(given, site, draft.id !== undefined, draft.parentId !== undefined);
     const line = lineOf(given);
@@ -44,7 +44,7 @@ export function prepareAppend(
 }
 
 /** The four fields of every entry come first in its line, whatever the draft's order: readers look for them there. */
-function filledIn(draft: NewEntry, leafId: string | null, now: string): Entry {
+function fillIn(draft: NewEntry, leafId: string | null, now: string): Entry {
   const entry = { type: "", id: "", parentId: leafId, timestamp: now, ...(draft as Partial<Entry>) };
   // A draft may say `undefined` where it leaves something out.
   if (draft.id === undefined) entry.id = createId();

@@ -129,7 +129,7 @@ export function refuseLinksBelow(path: string, folders: readonly string[]): void
   let place = root;
   for (const part of relative(root, dirname(path)).split(sep)) {
     place = join(place, part);
-    const facts = lookingAt(place, () => lstatSync(place, { throwIfNoEntry: false }));
+    const facts = readFacts(place, () => lstatSync(place, { throwIfNoEntry: false }));
     if (place === root || !facts?.isSymbolicLink()) continue;
     throw new EspalierError(
       "not-a-file",
@@ -203,19 +203,19 @@ function filesIn(folder: string): Dirent[] {
 
 /** Undefined for a file that was removed since its folder was read. */
 function factsOf(path: string): Stats | undefined {
-  return lookingAt(path, () => statSync(path, { throwIfNoEntry: false }));
+  return readFacts(path, () => statSync(path, { throwIfNoEntry: false }));
 }
 
 /** True the first time that a folder is met, under whatever name; false for one that is not there. */
 function isNew(folder: string, met: Set<string>): boolean {
-  const facts = lookingAt(folder, () => statSync(folder, { bigint: true, throwIfNoEntry: false }));
+  const facts = readFacts(folder, () => statSync(folder, { bigint: true, throwIfNoEntry: false }));
   const identity = `${facts?.dev}:${facts?.ino}`;
   if (!facts || met.has(identity)) return false;
   met.add(identity);
   return true;
 }
 
-function lookingAt<Facts>(path: string, look: () => Facts): Facts | undefined {
+function readFacts<Facts>(path: string, look: () => Facts): Facts | undefined {
   try {
     return look();
   } catch (cause) {

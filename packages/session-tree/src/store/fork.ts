@@ -59,7 +59,7 @@ export function forkHeader(
 function additionsTo(tree: Tree, rows: readonly number[], leafId: string | null): Entry[] {
   const copied = new Uint8Array(tree.length);
   for (const row of rows) copied[row] = 1;
-  const said = saidByCopies(tree, rows);
+  const said = copiedFacts(tree, rows);
   const additions: Entry[] = [];
   const add = (type: string, fields: Record<string, unknown>, timestamp: string) =>
     additions.push({ type, id: createId(), parentId: leafId, timestamp, ...fields } as Entry);
@@ -87,7 +87,7 @@ function isCopied(tree: Tree, id: string, copied: Uint8Array): boolean {
 }
 
 /** Labels and name that the copied lines say by themselves. */
-function saidByCopies(tree: Tree, rows: readonly number[]) {
+function copiedFacts(tree: Tree, rows: readonly number[]) {
   const labels = new Map<string, string>();
   let name: string | undefined;
   for (const row of rows) {

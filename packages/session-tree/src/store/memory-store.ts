@@ -222,7 +222,7 @@ export class MemoryLeases {
     for (let held = this.#held.get(ref); held; held = this.#held.get(ref)) {
       const left = deadline - Date.now();
       if (left <= 0) throw busyError(ref, held.holder);
-      await releasedWithin(held.released, left);
+      await waitAtMost(held.released, left);
     }
     let settle: () => void = () => undefined;
     const released = new Promise<void>((resolve) => {
@@ -241,7 +241,7 @@ export class MemoryLeases {
 }
 
 /** Returns when that is over, or so many milliseconds; no timer is left that would keep a program from its end. */
-async function releasedWithin(released: Promise<void>, milliseconds: number): Promise<void> {
+async function waitAtMost(released: Promise<void>, milliseconds: number): Promise<void> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise((resolve) => {
     timer = setTimeout(resolve, milliseconds);

@@ -36,7 +36,7 @@ export function upgradeLog(view: ByteView, header: SessionHeader | undefined): U
     // A last line without an end stays one: a search for damage finds it there too.
     if (terminated) parts.push(LINE_FEED);
   });
-  return { view: bytesView(joined(parts)), original: view, from: header.version, originalOffsets };
+  return { view: bytesView(joinBytes(parts)), original: view, from: header.version, originalOffsets };
 }
 
 const LINE_FEED = Uint8Array.of(10);
@@ -80,13 +80,13 @@ export function lineUpgrade(
     const pieces = parts.map(({ from }, at) =>
       upgraded(bytes.subarray(from, parts[at + 1]?.from), lineNumber),
     );
-    return joined(pieces);
+    return joinBytes(pieces);
   };
   return upgraded;
 }
 
 /** Pieces of bytes as one. */
-function joined(pieces: readonly Uint8Array[]): Uint8Array {
+function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {
@@ -147,7 +147,7 @@ function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
 function usualLine(value: OldEntry, id: string, parentId: string | null): string | undefined {
   const { type } = value;
   if (Object.keys(value)[0] !== "type" || "id" in value || "parentId" in value) return undefined;
-  if (type === "compaction" || withoutHooks(value) !== value) return undefined;
+  if (type === "compaction" || renameHooks(value) !== value) return undefined;
   const text = soundText(value);
   if (text === undefined) return undefined;
   const head = `{"type":${JSON.stringify(type)}`;
@@ -168,7 +168,7 @@ function soundText(value: OldEntry): string | undefined {
 
 function unusualLine(value: OldEntry, id: string, parentId: string | null, memory: UpgradeMemory) {
   const first = { type: value.type, id, parentId };
-  return lineOf({ ...first, ...withoutHooks(value), ...first, ...firstKeptOf(value, id, memory) });
+  return lineOf({ ...first, ...renameHooks(value), ...first, ...firstKeptOf(value, id, memory) });
 }
 
 /** @param ownId the id that the compaction itself gets: an index can name it, too */
@@ -193,7 +193,7 @@ const fromSecond: UpgradeValue = (value) => {
   const header = parseHeader(value);
   if (header) return lineOf({ ...header, version: FORMAT_VERSION });
   if (!isEntry(value)) return undefined;
-  const renamed = withoutHooks(value);
+  const renamed = renameHooks(value);
   return renamed === value ? undefined : lineOf(renamed);
 };
 
@@ -207,7 +207,7 @@ const hasIds = (entry: OldEntry): entry is OldEntry & { id: string } =>
 const isEntry = (value: unknown): value is OldEntry =>
   typeof value === "object" && value !== null && typeof (value as OldEntry).type === "string";
 
-function withoutHooks(entry: OldEntry): OldEntry {
+function renameHooks(entry: OldEntry): OldEntry {
   if (entry.type !== "message" || entry.message?.role !== "hookMessage") return entry;
   return { ...entry, message: { ...entry.message, role: "custom" } };
 }
