@@ -34,7 +34,7 @@ function chance(seed: number): (length: number, alphabet?: string) => string {
   };
 }
 
-/** Seventy formats, as their issuers document them. */
+/** Formats as their issuers document them. */
 export function secretSamples(seed: number): SecretSample[] {
   const some = chance(seed);
   const uuid = () => [8, 4, 4, 4, 12].map((length) => some(length, HEX)).join("-");
@@ -134,6 +134,23 @@ export function secretSamples(seed: number): SecretSample[] {
     ),
     inside("HubSpot", "", `pat-${"na1"}-${uuid()}`),
     inside("Plaid", "", `access-${"production"}-${uuid()}`),
+    plain("Anyscale", "ese", "cret_", some(26)),
+    plain("Cursor", "ke", "y_", some(64, HEX)),
+    plain("Zhipu", some(32, HEX), ".", some(16)),
+    plain("Yandex, access", "t", "1.", some(40, URL64), ".", some(86, URL64)),
+    plain("Salesforce", "0", "0D", some(12), "!", some(96, `${ALNUM}._`)),
+    plain("Adyen", "AQ", "E", some(100), "==-", some(43, BASE64), "=-", some(16)),
+    plain("Mollie", "li", "ve_", some(29), "7"),
+    inside("Azure, DevOps", `AZURE_DEVOPS_EXT_${"PAT"}=`, some(52, `${LOWER}234567`)),
+    inside("Segment", `SEGMENT_WRITE_${"KEY"}=`, some(32)),
+    inside("Rails", `SECRET_KEY_${"BASE"}=`, some(128, HEX)),
+    inside("Django", `SECRET_${"KEY"} = "`, `${some(20)}7!@#$^*(-_=+)${some(17)}`, '"'),
+    inside("PagerDuty", `Authorization: Token ${"token"}=`, `${some(8)}+_${some(10)}`),
+    inside("X", `Authorization: ${"Bearer"} `, `${some(46)}%3D${some(50)}`),
+    inside("Kubernetes, key", `client-${"key"}-data: `, `LS0tLS1CRUdJTiBSU0EgUFJJ${some(1600, BASE64)}==`),
+    inside(".netrc", "machine api.internal login a@b.org password ", uuid()),
+    inside("curl, user", "curl -s -u admin:", some(16), " https://api.internal/"),
+    inside("mysql, password", "mysql -u root -p", `${some(6)}7${some(8)}`, " app"),
   ];
 }
 
@@ -214,5 +231,11 @@ export function innocents(seed: number): string[] {
     "key: value; monkey-patching; primaryKey: userAccountIdentifier; keyboardShortcutHandlerForTheTree",
     "this.something.else.s.abcdefghijklmnopqrstuvwx, s.replaceAllOccurrencesOf(x)",
     "Grep for BEGIN PRIVATE KEY and for -----BEGIN PRIVATE KEY----- in the repository",
+    'curl -u "$USER:$PASS" https://x.org; curl -u username:password https://x.org; docker run -u 1000:1000 app2',
+    "mysql -u root -p app; mysql -P 3306 -h db2; mkdir -p packages/session-tree2",
+    `certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t${some(400, BASE64)}`,
+    'SECRET_KEY = os.environ.get("DJANGO_SECRET_KEY_2"), SECRET_KEY_BASE_DUMMY=1',
+    `live_reload_of_the_second_page_v2, test_that_a_token_2_is_refused_by_the_server, key_${some(12, HEX)}`,
+    `${some(32, HEX)}.jpg and assets/${some(32, HEX)}.chunk.js`,
   ];
 }

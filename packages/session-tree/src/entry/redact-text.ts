@@ -60,8 +60,9 @@ const BEFORE_RUN = 80;
 
 /** Secrets that have no such run, or far behind their beginning. */
 const WITHOUT_RUN =
-  /:\/\/[^\s/@]{0,256}@|[Bb]asic[\s+]|BASIC[\s+]|PRIVATE[ +]KEY|Private-Lines|ecret[_-]?[Aa]ccess|SECRET_ACCESS|assw|ASSW|assphrase|ASSPHRASE|pwd|PWD|\dQ~/;
-const WITHOUT_RUN_ESCAPED = /(?:\/|%2F)[^\s/@]{0,256}(?:@|%40)|[Bb]asic[%\\]|BASIC[%\\]|PRIVATE(?:%20|\+)KEY/;
+  /:\/\/[^\s/@]{0,256}@|[Bb]asic[\s+]|BASIC[\s+]|PRIVATE[ +]KEY|Private-Lines|ecret[_-]?(?:[Aa]ccess|[Kk]ey)|SECRET_(?:ACCESS|KEY)|[Tt]oken token=|assw|ASSW|assphrase|ASSPHRASE|pwd|PWD|\dQ~|curl\s|mysql/;
+const WITHOUT_RUN_ESCAPED =
+  /(?:\/|%2F)[^\s/@]{0,256}(?:@|%40)|[Bb]asic[%\\]|BASIC[%\\]|[Tt]oken%(?:25)?20token|PRIVATE(?:%20|\+)KEY/;
 
 /** Adds the secrets of a text; returns whether it has a run that can be one, whose meaning escapes could hide. */
 function addSecrets(text: string, found: Secret[]): boolean {

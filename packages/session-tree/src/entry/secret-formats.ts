@@ -57,6 +57,7 @@ const PREFIXED: readonly (readonly [name: string, prefixes: string, body: string
   ["tavily key", "tvly-", `${URL64}{20,80}`],
   ["e2b key", "e2b_", `${HEX}{40}`],
   ["runpod key", "rpa_", `${ALNUM}{40,60}`],
+  ["anyscale key", "esecret_", `${ALNUM}{24,40}`],
   ["apify token", "apify_api_", `${ALNUM}{30,60}`],
   // Clouds.
   ["google key", "AIza", `${URL64}{35}`],
@@ -167,6 +168,12 @@ const PREFIXED: readonly (readonly [name: string, prefixes: string, body: string
   // Vaults and networks.
   ["vault token", "hvs. hvb. hvr.", `${URL64}{20,400}`],
   ["doppler token", "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.", "[A-Za-z0-9_.-]{36,100}"],
+  [
+    "private key",
+    // A private key in base64, as Kubernetes keeps it.
+    "LS0tLS1CRUdJTiBSU0EgUFJJ LS0tLS1CRUdJTiBQUklW LS0tLS1CRUdJTiBFQyBQUklW LS0tLS1CRUdJTiBPUEVOU1NI LS0tLS1CRUdJTiBFTkNSWVBURUQg",
+    `${BASE64}{40,20000}={0,2}`,
+  ],
   ["1password token", "ops_eyJ", `${BASE64}{100,2000}={0,3}`],
   ["1password key", "A3-", "[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"],
   ["tailscale key", "tskey-", "[a-z]{3,12}-[A-Za-z0-9]{8,40}-[A-Za-z0-9]{16,64}"],
@@ -199,6 +206,14 @@ const APART_PREFIXED: readonly (readonly [name: string, prefixes: string, body: 
   ["adobe secret", "p8e-", `${ALNUM}{32}`],
   ["square token", "EAAA", `${URL64}{60}(?!${URL64})`],
   ["octopus key", "API-", "[A-Z0-9]{26}(?![A-Z0-9])"],
+  ["cursor key", "key_", `${HEX}{64}(?!${ALNUM})`],
+  ["yandex token", "t1.", `${URL64}{20,400}\\.${URL64}{86}(?!${URL64})`],
+  ["salesforce token", "00D", `${ALNUM}{12}!${ALNUM}[A-Za-z0-9._]{60,200}`],
+  [
+    "adyen key",
+    "AQE",
+    `${BASE64}{60,200}={0,2}-${BASE64}{40,48}={0,2}-[A-Za-z0-9+/!"#$%&()*,.:;=?@^_{|}~[\\]-]{10,40}`,
+  ],
   ["mfa token", "mfa.", `${URL64}{80,90}`],
 ];
 
@@ -213,7 +228,7 @@ const GIVES = `(?:${ASSIGNS}|(?<=--[\\w-]{1,40})[ \\t]{1,3}["']?)`;
 
 /** Names that say of whatever follows that it is a secret. */
 const NAMED_KEY =
-  "(?<=(?:api|access|secret|private|account|auth|app|application|master|signing|encryption|license|service|subscription|admin|consumer|client|storage|project|ingest|function|host)[_-]?)key";
+  "(?<=(?:api|access|secret|private|account|auth|app|application|master|signing|encryption|license|service|subscription|admin|consumer|client|storage|project|ingest|function|host|write|deploy|server)[_-]?)key";
 
 const NAMED_TOKEN =
   "(?<!(?:page|next|csrf|xsrf|continuation|sync|cursor|cancellation|cancel|resume|idempotency|client)[_-]?)token";
@@ -276,7 +291,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     evidence: "form",
   }),
   written("telegram token", ":aa", `(?<=(?<back>(?<!\\d)\\d{8,10})):AA${URL64}{32,35}`),
-  written("mailgun key", "key", `(?<![A-Za-z0-9-])key-${HEX}{32}(?!${HEX})`, { evidence: "random" }),
+  written("mailgun key", "key", `(?<!${ALNUM}-?)key-${HEX}{32}(?!${HEX})`, { evidence: "random" }),
   written("asana token", "/12 /11", `(?<=(?<back>[012]))/1[12]\\d{14}(?:/\\d{16})?:${HEX}{32}`),
   written(
     "sidekiq secret",
@@ -287,7 +302,7 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
   written(
     "password",
     "://",
-    "(?<keep>(?<=[A-Za-z][A-Za-z0-9+.-]{0,30})://[^\\s/?#:@\"'<>`]{0,128}:)(?!\\d{1,5}@)[^\\s/?#@\"'<>`]{3,256}(?=@[A-Za-z0-9[])",
+    "(?<keep>(?<=[A-Za-z][A-Za-z0-9+.-]{0,30})://[^\\s/?#:@\"'<>`]{0,128}(?:@[^\\s/?#:@\"'<>`]{1,128})?:)(?!\\d{1,5}@)[^\\s/?#@\"'<>`]{3,256}(?=@[A-Za-z0-9[])",
     { evidence: "password" },
   ),
   written(
@@ -299,13 +314,18 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
   written(
     "bearer token",
     "aut",
-    `(?<keep>authorization${ASSIGNS}(?:bearer|token|apikey|key|ssws|splunk|genie_?key)[\\s+]{1,3})[A-Za-z0-9._~+/|:-]{16,4000}={0,2}`,
+    `(?<keep>authorization${ASSIGNS}(?:bearer|token|apikey|key|ssws|splunk|genie_?key)[\\s+]{1,3}(?:token=["']?)?)(?:[A-Za-z0-9._~+/|:-]|%(?:2B|2F|3D)|=(?=[A-Za-z0-9]{20})){16,4000}={0,2}`,
     anyCase,
   ),
-  written("bearer token", "bea", "(?<keep>bearer[\\s+]{1,3})[A-Za-z0-9._~+/-]{24,4000}={0,2}", {
-    ...anyCase,
-    evidence: "random",
-  }),
+  written(
+    "bearer token",
+    "bea",
+    "(?<keep>bearer[\\s+]{1,3})(?:[A-Za-z0-9._~+/-]|%(?:2B|2F|3D)|=(?=[A-Za-z0-9]{20})){24,4000}={0,2}",
+    {
+      ...anyCase,
+      evidence: "random",
+    },
+  ),
   written(
     "aws secret",
     "sec",
@@ -333,10 +353,37 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     ...anyCase,
     evidence: "random",
   }),
-  written("secret", "sec", `(?<keep>secret${GIVES})[A-Za-z0-9+/_=.~-]{16,512}`, {
+  written("secret", "sec", `(?<keep>secret(?:[_-]?key[_-]?base)?${GIVES})[A-Za-z0-9+/_=.~-]{16,512}`, {
     ...anyCase,
     evidence: "random",
   }),
+  // Signs too, between quotes: Django's.
+  written(
+    "key",
+    "sec",
+    "(?<keep>secret[_-]?key[\"']?\\s{0,3}[:=]\\s{0,3}(?=[\"'])[\"'])[A-Za-z0-9+/_=.~!@#$%^&*()-]{32,128}(?=[\"'])",
+    { ...anyCase, evidence: "random" },
+  ),
+  written("token", "pat", `(?<keep>(?<=[_-])pat${GIVES})${ALNUM}{40,100}(?!${ALNUM})`, {
+    ...anyCase,
+    evidence: "random",
+  }),
+  written("private key", "key", `(?<keep>(?<=client-)key-data["']?:\\s{0,3}["']?)${BASE64}{40,20000}={0,2}`, {
+    evidence: "random",
+  }),
+  // A password among the arguments of a program.
+  written(
+    "password",
+    "cur",
+    "(?<keep>curl\\s(?:[^\\n]{0,200}?\\s)?(?:-u|--user)[\\s=]{0,2}[\"']?[^\\s:\"'$]{1,64}:)[^\\s\"'`<>&|;]{6,200}",
+    { evidence: "password" },
+  ),
+  written(
+    "password",
+    "mys",
+    "(?<keep>mysql(?:dump|admin)?\\s(?:[^\\n]{0,200}?\\s)?(?:-p|--password=)[\"']?)[^\\s\"'`<>&|;-][^\\s\"'`<>&|;]{7,100}",
+    { evidence: "random" },
+  ),
   written(
     "password",
     "pas pwd",
@@ -353,10 +400,16 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
     ...anyCase,
     evidence: "random",
   }),
-  written("password", "pas", "(?<keep>(?<=login\\s{1,4}\\S{1,64}\\s{1,4})password\\s{1,4})\\S{6,200}", {
-    evidence: "password",
-  }),
+  written(
+    "password",
+    "pas",
+    "(?<keep>(?<=login\\s{1,4}\\S{1,64}\\s{1,4})password\\s{1,4})[^\\s\"'`<>&|;,*()[\\]{}$]{6,200}",
+    {
+      evidence: "password",
+    },
+  ),
   ...APART_PREFIXED.flatMap((row) => prefixed(row, APART)),
+  written("key", "liv tes", `${APART}(?:live|test)_${ALNUM}{30,40}(?![A-Za-z0-9_])`, { evidence: "random" }),
   ...TYPED.split(" ").map((kind) => ({
     ...written(
       "key",
@@ -370,11 +423,12 @@ export const SECRET_FORMATS: readonly SecretFormat[] = [
 
 /** Formats without a literal, matched where a run of letters, digits, `_` and `-` ends. */
 export const RUN_FORMATS: readonly SecretFormat[] = [
+  written("zhipu key", "", `\\.(?<=(?<back>(?<!${ALNUM}-?)${HEX}{32})\\.)${ALNUM}{16}(?!${ALNUM})`),
   written("discord token", "", `\\.(?<=(?<back>[MNO]${URL64}{22,27})\\.)${URL64}{6}\\.${URL64}{27,40}`),
-  written("mailgun key", "", `(?<=(?<back>(?<![0-9A-Za-z-])${HEX}{32}-${HEX}{8}-${HEX}{8}))`, {
+  written("mailgun key", "", `(?<=(?<back>(?<!${ALNUM}-?)${HEX}{32}-${HEX}{8}-${HEX}{8}))`, {
     evidence: "form",
   }),
-  written("mailchimp key", "", `(?<=(?<back>(?<![0-9A-Za-z-])${HEX}{32}-us\\d{1,2}))`, { evidence: "form" }),
+  written("mailchimp key", "", `(?<=(?<back>(?<!${ALNUM}-?)${HEX}{32}-us\\d{1,2}))`, { evidence: "form" }),
 ];
 
 function literal(text: string): string {
