@@ -22,7 +22,7 @@ const LEAST: Record<string, Record<string, number>> = {
   lease: { rounds: 40 },
   room: { refused: 150, drained: 120, "removed and replaced": 20, "ulimit -f: refused": 10 },
   power: { cuts: 20, "acked at fsync": 100 },
-  calls: { "calls, v3": 150, "calls, v1": 150, scenarios: 150 },
+  calls: { "calls, v3": 150, "calls, v1": 150, "calls, ids": 300, scenarios: 300 },
   schedule: {
     "append by two: states": 5_000,
     "upgrade by two: states": 20_000,

@@ -149,6 +149,15 @@ test("an id whose session was removed by hand, or never came about, is free agai
   expect(existsSync(await made(home, "a"))).toBe(true);
 });
 
+test("an id whose file holds another session by now, or none, is free again, also while nobody knows the file", async () => {
+  for (const text of ["", "no session\n"]) {
+    const home = newHome();
+    writeFileSync(await made(home, "a"), text);
+    const again = await made(home, "a");
+    expect(await fileOf("a", home)).toBe(again);
+  }
+}, 20_000);
+
 test("a session that somebody puts there by hand is found, and its id taken", async () => {
   const home = newHome();
   const header = {

@@ -4,12 +4,15 @@ import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-strea
 import {
   type AppendFile,
   createWhole,
+  discard,
   encodeBriefly,
   type FileCalls,
   nodeFileCalls,
   openAppendFile,
   openView,
   replaceWhole,
+  systemCode,
+  uninterrupted,
 } from "@espalier/jsonl-stream/node";
 import { readPathWindow } from "../context/window.ts";
 import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
@@ -117,7 +120,8 @@ export function fileStore(options: FileStoreOptions): SessionStore {
       const lease = await takeFileLease(path, { calls, processes });
       try {
         const removed = sessionBelongings(path).filter((file) => existsSync(file));
-        for (const file of removed) rmSync(file, { recursive: true });
+        // The session last: while it is there, what failed can be done again.
+        for (const file of removed.toReversed()) removeWhole(file);
         if (id !== undefined) ids.forget(id);
         const catalogue = new ListingCatalogue(home);
         catalogue.forget((known) => known === path);
@@ -125,10 +129,29 @@ export function fileStore(options: FileStoreOptions): SessionStore {
         return removed;
       } finally {
         await lease.release();
-        for (const file of leaseFiles(path)) rmSync(file, { force: true });
+        sweepLeases(path, calls);
       }
     },
   };
+}
+
+/** Removes what dead processes left beside a session: where that fails, it says nothing of a session that is gone. */
+function sweepLeases(path: string, calls: FileCalls): void {
+  try {
+    discard(leaseFiles(path), calls);
+  } catch {
+    // The folder cannot be read, or is gone too.
+  }
+}
+
+/** Removes a file, or a folder with all in it. @throws EspalierError `write-failed` */
+function removeWhole(path: string): void {
+  try {
+    uninterrupted(() => rmSync(path, { recursive: true, force: true }));
+  } catch (cause) {
+    const message = `${path} could not be removed (${systemCode(cause) ?? "see cause"}); make its folder writable, and remove the session again.`;
+    throw new EspalierError("write-failed", message, { cause });
+  }
 }
 
 /** The id that a file says it has; undefined for one that is gone, or is no session. */

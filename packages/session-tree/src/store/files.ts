@@ -6,14 +6,13 @@ import {
   readdirSync,
   realpathSync,
   renameSync,
-  rmSync,
   type Stats,
   statSync,
   writeFileSync,
 } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type FileCalls, nodeFileCalls, syncFolderOf } from "@espalier/jsonl-stream/node";
+import { discard, type FileCalls, nodeFileCalls, syncFolderOf } from "@espalier/jsonl-stream/node";
 import { isSessionId, type SessionHeader } from "../entry/entry.ts";
 import type { StoreListOptions } from "./store.ts";
 
@@ -182,7 +181,7 @@ export function writeDerived(path: string, text: string): void {
     renameSync(draft, path);
   } catch {
     // No folder yet, no right to write, or no room.
-    rmSync(draft, { force: true });
+    discard([draft], nodeFileCalls);
   }
 }
 

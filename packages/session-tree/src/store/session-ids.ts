@@ -1,16 +1,18 @@
 import { createHash } from "node:crypto";
 import {
   appendFileSync,
-  existsSync,
+  closeSync,
+  openSync,
   readdirSync,
   readFileSync,
-  rmSync,
+  type Stats,
   statSync,
   utimesSync,
   writeFileSync,
 } from "node:fs";
 import { basename, join, relative, resolve, sep } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
+import { discard, nodeFileCalls, systemCode, uninterrupted } from "@espalier/jsonl-stream/node";
 import { idTakenError } from "../entry/error.ts";
 import { makeFolder, writeDerived } from "./files.ts";
 import { type Processes, type ProcessIdentity, takeFileLease } from "./lease.ts";
@@ -85,19 +87,25 @@ export class SessionIds {
   async create<Made>(id: string, path: string, make: () => Made): Promise<Made> {
     const claim = this.#claimOf(id);
     await this.#take(id, claim, path);
+    let made: Made;
     try {
-      const made = make();
-      appendFileSync(claim, "made\n");
-      return made;
+      made = make();
     } catch (error) {
-      rmSync(claim, { force: true });
+      remove(claim);
       throw error;
     }
+    try {
+      uninterrupted(() => appendFileSync(claim, "made\n"));
+    } catch {
+      // The session is there, and found by its file; the claim counts as being made for a minute.
+    }
+    return made;
   }
 
   /** Gives an id back whose file was removed. */
   forget(id: string): void {
-    if (this.#claimed(id).length === 0) rmSync(this.#claimOf(id), { force: true });
+    // A claim that stays names a file that is gone, which is no claim.
+    if (this.#claimed(id).length === 0) remove(this.#claimOf(id));
   }
 
   async #take(id: string, claim: string, path: string): Promise<void> {
@@ -107,11 +115,11 @@ export class SessionIds {
       if (taken !== undefined) throw idTakenError(id, `in ${taken}`);
       try {
         makeFolder(this.#claims);
-        writeFileSync(claim, text, { flag: "wx", mode: 0o600 });
+        putNew(claim, text);
         return;
       } catch (cause) {
         if (cause instanceof EspalierError) throw cause;
-        const { code } = cause as NodeJS.ErrnoException;
+        const code = systemCode(cause);
         if (code !== "EEXIST")
           throw new EspalierError(
             "write-failed",
@@ -128,16 +136,23 @@ export class SessionIds {
   async #removeStale(claim: string): Promise<void> {
     const lease = await takeFileLease(claim, { waitMs: CLAIM_MS, processes: this.#processes });
     try {
-      const files = readClaim(claim)?.files ?? [];
-      if (!this.#isBeingMade(claim) && !files.some((file) => existsSync(file)))
-        rmSync(claim, { force: true });
+      // A file that says something else by now, or nothing, is none of this id.
+      const said = readClaim(claim);
+      const isFree = !said?.files.some((file) => this.#idOf(file) === said.id);
+      if (isFree && !this.#isBeingMade(claim)) remove(claim);
     } finally {
       await lease.release();
     }
   }
 
   #isBeingMade(claim: string): boolean {
-    const facts = statSync(claim, { throwIfNoEntry: false });
+    let facts: Stats | undefined;
+    try {
+      facts = uninterrupted(() => statSync(claim, { throwIfNoEntry: false }));
+    } catch {
+      // One that nobody may look at is left to whoever makes it.
+      return true;
+    }
     if (!facts || Date.now() - facts.mtimeMs > CLAIM_MS) return false;
     const said = readClaim(claim);
     // Nothing is said yet by one that is being written.
@@ -158,7 +173,12 @@ export class SessionIds {
   /** @param isSure whether folders are read rather than to answer that there is none */
   #filesOf(id: string, isSure: boolean): string[] {
     if (id === "") return [];
-    const facts = statSync(this.#known, { throwIfNoEntry: false });
+    let facts: Stats | undefined;
+    try {
+      facts = statSync(this.#known, { throwIfNoEntry: false });
+    } catch {
+      // What nobody may look at counts for nothing: the folders are read.
+    }
     const isDue =
       !facts || facts.size <= SMALL || Math.abs(Date.now() - facts.mtimeMs) >= facts.size / BYTES_A_MS;
     if (!isDue) {
@@ -203,7 +223,7 @@ export class SessionIds {
     const sound = found.filter((file) => this.#idOf(file) === id);
     if (sound.length === 0 && unreadable) throw unreadable;
     // A file that says something else by now: what was known is known no more.
-    if (sound.length < found.length) rmSync(this.#known, { force: true });
+    if (sound.length < found.length) remove(this.#known);
     return sound;
   }
 
@@ -276,14 +296,31 @@ function readClaim(path: string): Claim | undefined {
 
 function readIfThere(path: string): Buffer {
   try {
-    return readFileSync(path);
+    return uninterrupted(() => readFileSync(path));
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return Buffer.alloc(0);
+    if (systemCode(error) === "ENOENT") return Buffer.alloc(0);
     throw new EspalierError("unreadable", `${path} cannot be read; check its rights, or remove it.`, {
       cause: error,
     });
   }
 }
+
+/** Makes a file that is not there yet. When it throws, the file is not this call's. */
+function putNew(path: string, text: string): void {
+  const fd = uninterrupted(() => openSync(path, "wx", 0o600));
+  try {
+    try {
+      writeFileSync(fd, text);
+    } finally {
+      closeSync(fd);
+    }
+  } catch (error) {
+    remove(path);
+    throw error;
+  }
+}
+
+const remove = (path: string): void => discard([path], nodeFileCalls);
 
 /** The names of session files below a folder, without a look at any of them; no link is followed. */
 function filesBelow(folder: string) {
@@ -293,12 +330,12 @@ function filesBelow(folder: string) {
   for (let at = waiting.pop(); at !== undefined; at = waiting.pop()) {
     try {
       const place = at === folder ? "" : relative(folder, at) + sep;
-      for (const entry of readdirSync(at, { withFileTypes: true })) {
+      for (const entry of uninterrupted(() => readdirSync(at, { withFileTypes: true }))) {
         if (entry.isDirectory()) waiting.push(join(at, entry.name));
         else if (entry.isFile() && entry.name.endsWith(".jsonl")) files.push(place + entry.name);
       }
     } catch (cause) {
-      const { code } = cause as NodeJS.ErrnoException;
+      const code = systemCode(cause);
       if (code === "ENOENT") continue;
       const message = `${at} cannot be read as a folder (${code ?? "see cause"}); check its rights.`;
       unreadable ??= new EspalierError("unreadable", message, { cause });
