@@ -232,21 +232,21 @@ function scenarios(name: StoreName): Scenario[] {
       start: old,
       scripts: [one, two, three],
       short: bound({ ...dying, deaths: 0 }, 1),
-      long: bound(dying, 2),
+      long: bound(dying, 1),
     },
     {
       name: "append by three",
       start: current,
       scripts: [one, two, three],
       short: bound(dying, 1),
-      long: bound(dying, 3),
+      long: bound(dying, 2),
     },
     {
       name: "lease by three",
       start: abandoned,
       scripts: [lease, lease, lease],
       short: bound({ ...dying, deaths: 0 }, 1),
-      long: bound(dying, 3),
+      long: bound(dying, 2),
     },
   ];
 }
