@@ -78,9 +78,10 @@ export async function bringFilesHome(session: Session): Promise<void> {
  * file of ours now.
  */
 async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
+  if (session.isReadOnly) return [];
   const offloaded = offloadedEntries(session.window.entries);
-  if (session.isReadOnly || offloaded.length === 0) return [];
-  const { offloadStorage } = session;
+  // The storage is made for the first file.
+  const offloadStorage = offloaded.length > 0 ? session.offloadStorage : undefined;
   if (!offloadStorage) return [];
   const lost: OffloadedEntry[] = [];
   for (const entry of offloaded) {
