@@ -129,7 +129,7 @@ export class Agent {
   }
 
   /**
-   * Says something to the model and goes on until it has answered. While a run is going on, the text is kept and
+   * Sends a prompt to the model and runs until it has answered. During a run, the text is queued and
    * delivered in order. Null for a text that was queued, and for a run that was aborted before there was an answer.
    *
    * @throws EspalierError `bad-input`, `overflow`, `moved`; MaxIterations; what `session.prepareRequest` throws
@@ -144,7 +144,7 @@ export class Agent {
     return null;
   }
 
-  /** Goes on from where the conversation stands, without saying anything. Null when the last word is an answer. */
+  /** Continues the conversation without a new prompt. Null when it ends in an answer. */
   async continue(options: RunOptions = {}): Promise<AssistantMessage | null> {
     if (!this.isRunning) return this.#work(options);
     throw new EspalierError("busy", "A run is going on; wait for it or abort it.");
@@ -195,7 +195,7 @@ export class Agent {
       this.#log.begin();
       // Calls that an earlier process left without a result get one: they are never run again by themselves.
       await this.#log.append(refusedResults(openCalls(this.session.context.messages), INTERRUPTED));
-      // What was said before this prompt stands before it, also when it is still on its way to the log.
+      // Earlier input comes before this prompt, also while it is being written.
       await this.#queue.settled();
       await this.#deliver(...prompt);
       if (isAnswered(this.session.context.messages)) return null;
@@ -237,7 +237,7 @@ export class Agent {
     }
   }
 
-  /** Puts what waits into the log as messages, and what is said now behind it. */
+  /** Appends waiting input as messages, then the prompt. */
   async #deliver(...prompt: NewEntry[]): Promise<Entry[]> {
     const appended = await this.#log.append([...this.#queue.toDeliver(), ...prompt]);
     this.#queue.delivered(appended);

@@ -145,8 +145,8 @@ export class InputQueue {
   }
 
   /**
-   * Waits for what is on its way to the log; where something waits in a log that lies elsewhere, until all of that is
-   * within reach, which alone can tell what was delivered on another branch.
+   * Waits for input that is being written. Where input waits in a remote log, loads all of the log,
+   * which alone shows input that was delivered on another branch.
    */
   async settled(): Promise<void> {
     await this.#added;

@@ -15,7 +15,7 @@ import { type FileTool, isSummaryError } from "@espalier/summarizer";
 export interface ToolOutput {
   /** Content for the model. */
   content: (TextBlock | ImageBlock)[];
-  /** True: the model is told that it failed. Default false. */
+  /** True where the tool failed, for the model. Default false. */
   isError?: boolean;
   /** Kept in the entry for people and extensions; the model never reads it. */
   details?: unknown;

@@ -155,7 +155,7 @@ const isWhole = ({ stopReason }: AssistantMessage): boolean =>
   stopReason === "stop" || stopReason === "toolUse";
 
 /**
- * Compacts after an answer that stands; nothing is sent again. A compaction that fails, or that an extension vetoes,
+ * Compacts after an answer that is kept; nothing is sent again. A compaction that fails, or that an extension vetoes,
  * costs no answer: the reason is logged and returned, and the next request tries again. Undefined where all went well,
  * or nothing is due.
  *

@@ -19,7 +19,7 @@ type MergeRulesByName = Readonly<Record<string, MergeRule>>;
 type FieldValues = Readonly<Record<string, unknown>>;
 
 /**
- * Judges one answer, alone. A cancellation stands whatever else the answer holds. The fields are a copy, so that what
+ * Judges one answer, alone. A cancellation counts whatever else the answer holds. The fields are a copy, so that what
  * was found valid is what is used, whatever the owner does to its objects later.
  */
 export function judgeAnswer(
@@ -192,7 +192,7 @@ const frozen = new WeakSet<object>();
 
 /**
  * Freezes plain objects and arrays, and what they hold, in place. Everything else stays as it is: an `AbortSignal`,
- * a `Map` or `Set`, a buffer, an instance of a class, and what stands behind a getter. Any depth will do.
+ * a `Map` or `Set`, a buffer, an instance of a class, and values of getters. Any depth will do.
  */
 export function deepFreeze<Value>(value: Value): Value {
   const walked = new Set<object>();

@@ -26,12 +26,12 @@ function hookTimeLimit(name: string, options: HookOptions): number {
   return timeoutMs;
 }
 
-/** Something happened: every handler is told, in order, and what they return is not looked at. */
+/** Something happened: every handler is called, in order, and its return value is ignored. */
 export interface NotifyHook<Payload extends object = object> extends Hook<Payload> {
   readonly mode: "notify";
 }
 
-/** A hook whose handlers are told something and asked nothing. */
+/** Makes a hook whose handlers are notified. */
 export function notifyHook<Payload extends object>(
   name: string,
   options: HookOptions = {},
@@ -89,7 +89,7 @@ export interface Cancellation {
   reason?: string;
 }
 
-/** All handlers are asked, in order; each answer is validated alone, and those that stand are merged. */
+/** All handlers are asked, in order; each answer is validated alone, and valid ones are merged. */
 export interface DecideHook<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "decide";
@@ -125,13 +125,13 @@ export function decideHook<Payload extends object, Answer extends object>(
 }
 
 /**
- * Another name under which handlers may register for a hook: they stand in one order with the hook's own handlers,
- * see the event in the shape the other name promises, and are passed over where `when` says no.
+ * Another name under which handlers may register for a hook: they are in one order with the hook's own handlers,
+ * receive the event in the shape of the other name, and are skipped where `when` returns false.
  */
 export interface HookAlias<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "alias";
-  /** The name of the hook it stands for. */
+  /** The name of its hook. */
   readonly of: string;
   /** Returns whether this event is for listeners of this name. */
   when(payload: object): boolean;
@@ -148,7 +148,7 @@ export interface HookAliasOptions<
   Payload extends object,
   Answer extends object,
 > {
-  /** The hook it stands for. */
+  /** Its hook. */
   of: NotifyHook<Source> | DecideHook<Source, SourceAnswer>;
   /** Selects the hook's events for this name; default all. Pure. */
   when?: (payload: Readonly<Source>) => boolean;
@@ -158,7 +158,7 @@ export interface HookAliasOptions<
   mapAnswer?: (answer: Partial<Answer> & Cancellation) => Partial<SourceAnswer> & Cancellation;
 }
 
-/** Another name for a hook, with an event and an answer of its own shape. Its listeners are those of the hook it stands for. */
+/** Another name for a hook, with an event and an answer of its own shape. Its listeners are those of its hook. */
 export function hookAlias<
   Source extends object,
   SourceAnswer extends object = object,
@@ -184,7 +184,7 @@ export function hookAlias<
 export type HookSet = Readonly<Record<string, Hook>>;
 
 /**
- * - `one`: the first stands, a second is a conflict;
+ * - `one`: the first is used, a second is a conflict;
  * - `join`: strings, one after the other with a blank line between;
  * - `any`: true if one of them is true.
  */

@@ -49,7 +49,7 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
   /** Returns whether a hook has handlers, so that a costly payload need not be built. An alias has its hook's handlers. */
   has(hook: Hook): boolean;
   /**
-   * Resolves when all handlers were told; `critical-handler-failed` if one failed that must not.
+   * Resolves when all handlers were called; `critical-handler-failed` if a critical one failed.
    * Freezes what the payload holds.
    */
   notify<Payload extends object>(
@@ -76,7 +76,7 @@ export interface ExtensionHost<Hooks extends HookSet, Context extends HandlerCon
   report(report: ExtensionReport): void;
 }
 
-/** Makes a host without extensions. Throws `ExtensionError` `bad-hook` for hooks that cannot stand together. */
+/** Makes a host without extensions. Throws `ExtensionError` `bad-hook` for hooks that do not fit together. */
 export function createExtensionHost<Hooks extends HookSet, Context extends HandlerContext = HandlerContext>(
   options: ExtensionHostOptions<Hooks>,
 ): ExtensionHost<Hooks, Context> {

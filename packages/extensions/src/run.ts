@@ -23,8 +23,8 @@ import {
 } from "./hook.ts";
 
 /**
- * Tells every handler, one after the other. An abort ends only the waiting: those that are left are still told, since
- * that something was aborted is often what they are told. Throws `critical-handler-failed` when all have been told.
+ * Calls every handler, one after the other. An abort ends only the waiting: the rest is still called, since the event
+ * is often that something was aborted. Throws `critical-handler-failed` when all have been called.
  */
 export async function runNotify(
   hook: NotifyHook,
@@ -251,7 +251,7 @@ interface CallLimits {
 
 /**
  * Makes a call and waits for it no longer than its limits allow. Never rejects. The call itself cannot be stopped:
- * it goes on unobserved, and one that blocks the thread blocks it.
+ * it runs unobserved, and one that blocks the thread blocks it.
  */
 export function callWithin(call: () => unknown, limits: CallLimits): Promise<Outcome> {
   const { timeoutMs, clock, signal, onLate } = limits;

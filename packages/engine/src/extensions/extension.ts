@@ -58,7 +58,7 @@ export interface ProgramResult {
  * what fails is reported. Members of Pi that are not in it throw a sentence with their name when they are called.
  */
 export interface PiApi {
-  /** A command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first of a name stands. */
+  /** A command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first of a name is used. */
   registerCommand(
     name: string,
     options: { description?: string; handler(args: string, ctx: ExtensionCommandContext): unknown },

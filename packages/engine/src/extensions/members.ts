@@ -167,6 +167,6 @@ export interface ExtensionCommand {
   description: string;
   /** The extension, by the name that reports use. */
   owner: string;
-  /** Runs the command; `args` is the text behind its name. */
+  /** Runs the command; `args` is the text after its name. */
   handler(args: string, ctx: ExtensionCommandContext): unknown;
 }

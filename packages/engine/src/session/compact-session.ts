@@ -15,7 +15,7 @@ export interface CompactSessionByCountOptions
 
 /**
  * Summarises a session's older messages (origins 000): the oldest `count − keepLast` active ones, `keepLast` being 10.
- * Null at or below that; else the summary that now stands for them.
+ * Null at or below that; else the summary that replaces them.
  *
  * @throws what `Session.compact` throws
  */

@@ -38,7 +38,7 @@ const WAIT_MS = 2_000;
  *
  * @param ref where to keep the copy; by default the store chooses by the session's id
  * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where
- *   something else stands, `busy`, and what the stores throw
+ *   something else is kept there, `busy`, and what the stores throw
  */
 export async function copySession(
   source: SessionLog,
@@ -195,8 +195,8 @@ const LINE_FEED = 10;
 
 /**
  * Writes what an open session still has into a file of its own, when its file was removed or replaced (`removed`,
- * `changed`): at its own path when nothing stands there, else beside it as `<file>.recovered-<time>.jsonl`. Nothing is
- * overwritten. Returns the path; open that to go on.
+ * `changed`): at its own path when that is free, else beside it as `<file>.recovered-<time>.jsonl`. Nothing is
+ * overwritten. Returns the path; open that to continue.
  *
  * @throws EspalierError `shrunk` when the lines themselves are gone; `write-failed`
  */

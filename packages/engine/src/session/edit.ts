@@ -204,7 +204,7 @@ function readDraft<Read>(read: () => Read): Read {
  * Refused is what no model would read as it was meant: a prompt that says nothing, roles and fields that no message has, and
  * blocks of a provider's own shape.
  *
- * @param batch messages that stand before it in the same append
+ * @param batch messages before it in the same append
  * @throws EspalierError `bad-input`
  */
 export function fillMessage(
@@ -296,7 +296,7 @@ function refuseBlock(role: string, block: unknown): void {
     throw refused(
       `A block of a ${role} message has no type; it is one of ${Object.keys(shapes).join(", ")}.`,
     );
-  // What a provider alone can say stands in a block of its own, under `native`.
+  // Content of one provider alone is in a block of its own, under `native`.
   if (isRecord(block["native"]) && !Object.hasOwn(shapes, type)) return;
   const shape = Object.hasOwn(shapes, type) ? shapes[type] : undefined;
   if (!shape)

@@ -107,7 +107,7 @@ export async function forkSession(
 }
 
 /**
- * The entries behind the copied lines: the summary first, under it the current labels and name and the label of the place. They
+ * The entries after the copied lines: the summary first, under it the current labels and name and the label of the place. They
  * are new, so extensions see them before they are written.
  */
 async function additionsTo(

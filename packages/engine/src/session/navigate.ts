@@ -56,7 +56,7 @@ export interface NavigateResult {
 }
 
 /**
- * Moves the leaf: where to, what is left behind, what extensions say to it, the summary, and one append that holds all
+ * Moves the leaf: the target, the abandoned branch, the extensions' answer, the summary, and one append that holds all
  * of it. A summary that fails or is aborted leaves everything as it was.
  *
  * @throws EspalierError; `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
@@ -202,7 +202,7 @@ const ACTS: ReadonlySet<string> = new Set([
 
 /** The last act of a user that can be undone. */
 export interface LastAct {
-  /** The entry that stands for it. */
+  /** The entry of the act. */
   entryId: string;
   /** The leaf before it; null before the first entry. */
   backTo: string | null;
@@ -265,7 +265,7 @@ interface MergeProvenance {
 
 /**
  * Brings the conclusion of another branch here: a branch summary that says where it is from. What was merged here
- * before is not told again; merging the same leaf again writes nothing.
+ * before is not summarized again; merging the same leaf again writes nothing.
  *
  * @throws EspalierError `nothing-to-merge`; EspalierError
  */
@@ -336,7 +336,7 @@ export interface BranchSummaryRequest extends ActOptions {
   summarize?: boolean;
   /** Instructions for the summary. */
   instructions?: string;
-  /** True: `instructions` stand in place of the prompt. Default false: they are added to it. */
+  /** True: `instructions` replace the prompt. Default false: they are added to it. */
   replaceInstructions?: boolean;
   /** Writes this summary. Default: the session's. */
   summarizer?: Summarizer;
@@ -369,7 +369,7 @@ export function reportUnusedSummary(
   const hook = sessionBeforeFork.name;
   const by = owners.summary ?? [];
   const why = summarize
-    ? "what is left behind says nothing to summarize"
+    ? "the abandoned branch has nothing to summarize"
     : "no summary was asked for (`summarize`, on the command line `--summarize`)";
   const message = `The summary that ${by.join(", ")} gave in ${hook} was not written: ${why}.`;
   host.report({ kind: "unused-answer", owners: by, hook, message });
@@ -400,7 +400,7 @@ export function branchWork(
 export const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
- * The summary of what is left behind: an extension's, or the core's; undefined when none was asked for, or there is
+ * Summarizes the abandoned branch: an extension's summary, or the core's; undefined when none was asked for, or there is
  * nothing to tell. Writes nothing.
  *
  * @throws EspalierError with all that was billed

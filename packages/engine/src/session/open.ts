@@ -28,7 +28,7 @@ import { leaseOf, openIfThere } from "./stores.ts";
 
 /** The store of sessions. */
 export interface StoreOptions {
-  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** The folder used as `~/.espalier`; default: `ESPALIER_HOME`, or that. */
   home?: string;
   /** Another store than files below `home`. */
   store?: SessionStore;
@@ -177,7 +177,7 @@ async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean
 }
 
 /**
- * Removes a session and all that lies beside it; never called by the engine itself. Returns what was removed.
+ * Removes a session and its files beside it; never called by the engine itself. Returns what was removed.
  * @throws EspalierError `not-found`, `ambiguous`; `busy` while it is being written
  */
 export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
@@ -240,7 +240,7 @@ export interface HoldOptions {
   onBusy?: OnBusy;
   /**
    * Milliseconds to wait for the writer of the session; then `onBusy` decides. Two servers
-   * that open, append and close with it take turns on one session. Default 0: it is told at once.
+   * that open, append and close with it take turns on one session. Default 0: no wait.
    */
   waitMs?: number;
   /** False: write without taking the lease, as a label, a name or a pin does. Default true. */

@@ -284,7 +284,7 @@ const pictureLimitsOf = (model: SessionContext["model"]): PictureLimits =>
 
 /** A picture that was left out of the context before a request. The log has it. */
 export interface LeftOutPicture {
-  /** The entry that it stands in. */
+  /** The entry that holds it. */
   entryId: string;
   /** As `9000 pixels wide or high, of 8000 at most`. */
   reason: string;
@@ -392,7 +392,7 @@ function reasonAlone(block: ContentBlock, limits: PictureLimits): string | undef
   return side > limits.side ? `${side} pixels wide or high, of ${limits.side} at most` : undefined;
 }
 
-/** Pictures that stand behind the last answer: no model has seen them. */
+/** Pictures after the last answer: no model has seen them. */
 function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> {
   const answered = messages.findLastIndex(
     (message) => message?.role === "assistant" && !isFailedAnswer(message),
@@ -441,7 +441,7 @@ function measured(block: ContentBlock): Measured {
   return measure;
 }
 
-/** Characters of base64 in which the size of a picture nearly always stands; with a large profile before it, it does not. */
+/** Characters of base64 that nearly always hold the size of a picture; a large profile may come before it. */
 const HEAD = 262_144;
 
 function longerSide(data: string): number {

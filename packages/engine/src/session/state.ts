@@ -261,7 +261,7 @@ export interface BilledWork {
 export const ownerAsked = ([name = "extension"]: readonly string[] = []): SummaryAuthor => ({ name });
 
 /**
- * Does work that a provider may bill. What it bills stands in the entry that the work ends in; when there is none, in
+ * Does work that a provider may bill. The bill is in the entry that the work ends in; when there is none, in
  * a `usage` entry, which is then the only trace of the work (T9, T12).
  *
  * @param work calls `bill` with what was billed once that is known, or throws an error that carries it

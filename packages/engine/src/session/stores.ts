@@ -33,7 +33,7 @@ export interface StoreMigration {
 
 /**
  * The store of an address: `postgres://user@host/database?namespace=team` for a database, anything else is a folder
- * that stands for `~/.espalier`. What a database needs is loaded only here.
+ * used as `~/.espalier`. The parts for a database are loaded only here.
  *
  * @throws EspalierError `address`
  */
@@ -58,7 +58,7 @@ const isDatabase = (address: string): boolean => /^postgres(ql)?:\/\//i.test(add
 
 /** A session in a list, and whose it is. */
 export interface ListedSession extends SessionListing {
-  /** The agent whose folder it lies in. */
+  /** The agent whose folder it is in. */
   agent: "espalier" | "pi";
 }
 
@@ -66,7 +66,7 @@ export interface ListedSession extends SessionListing {
 export interface ListOptions extends StoreListOptions {
   /** One folder and all below it; default: the engine's own home and, when it exists, the Pi coding agent's. */
   folder?: string;
-  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** The folder used as `~/.espalier`; default: `ESPALIER_HOME`, or that. */
   home?: string;
   /** Another store than files. */
   store?: SessionStore;

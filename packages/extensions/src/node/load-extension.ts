@@ -9,7 +9,7 @@ export interface LoadExtensionOptions {
   /** Modules that the extension gets as the host has them, by the name it imports: `{"@espalier/engine": namespace}`. */
   virtualModules?: Record<string, unknown>;
   /**
-   * A folder for translated files: 0.1 s in place of 0.3 s for the first TypeScript file. What lies in it is run, so it must
+   * A folder for translated files: 0.1 s in place of 0.3 s for the first TypeScript file. Its content is run, so it must
    * be writable for its owner alone. Default: nothing is kept.
    */
   cacheDir?: string;
@@ -25,7 +25,7 @@ export interface LoadedExtension {
 }
 
 /**
- * Loads a TypeScript or JavaScript module, wherever it lies, and what it imports, as it stands now on disk.
+ * Loads a TypeScript or JavaScript module and its imports, as they are on disk now.
  * Loading runs code: whether the file may be trusted is decided before. Throws `ExtensionError` with the file as owner:
  * `not-found`, `syntax-error`, `foreign-package`, `load-failed`, `load-timed-out`, `no-default-export`.
  */

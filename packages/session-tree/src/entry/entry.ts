@@ -27,7 +27,7 @@ export type NewEntry<E extends Entry = Entry> = Omit<E, FilledIn> & Partial<Pick
 export interface ContextEdit {
   /** The entry whose say changes, above the edit on its path. */
   targetId: string;
-  /** Null leaves it out; else the content that stands in the place of its own, under the same role. */
+  /** Null leaves it out; else the content that replaces its own, under the same role. */
   replacement: null | { content: UserContent };
 }
 
@@ -41,11 +41,11 @@ export interface Settings {
 
 /** Behaviour of a kind of entry; everything but `movesLeaf` is optional. */
 export interface EntryBehaviour<E extends Entry> {
-  /** False for entries that stand beside the conversation (labels, names, usage): appending one leaves the leaf. */
+  /** False for entries beside the conversation (labels, names, usage): appending one leaves the leaf. */
   movesLeaf: boolean;
   /** Messages of the entry for a model, before edits. None by default. */
   toMessages?(entry: E): ContextMessage[];
-  /** The first entry that stays visible: what stands before it on the path is hidden. The own id keeps nothing. */
+  /** The first entry that stays visible: what comes before it on the path is hidden. The own id keeps nothing. */
   firstKept?(entry: E): string;
   /** Edit of another entry that this one makes. */
   edit?(entry: E): ContextEdit;
@@ -60,7 +60,7 @@ export interface EntryBehaviour<E extends Entry> {
    * provider cannot give again is `fsync`.
    */
   durability?(entry: E): "flush" | "fsync";
-  /** One line that stands for an entry where entries are listed. Default: its fields. */
+  /** One line for a list of entries. Default: its fields. */
   draw?(entry: E): string;
   /** Problem of an entry of this type, in one clause ("`summary` is not text"); undefined when it is sound. */
   problem?(entry: E): string | undefined;
@@ -228,7 +228,7 @@ export const WRITER = "espalier/0.1.0";
  * - `glued`: an entry on the line of a whole header or entry, without a newline between them; both count
  * - `duplicate-id`: a second entry with an id that is taken
  * - `identical-duplicate`: the same line again; it counts once
- * - `orphan`: the parent is missing, below, or the entry itself; it stands as a root of its own
+ * - `orphan`: the parent is missing, below, or the entry itself; it is a root of its own
  * - `bad-reference`: a first kept entry, edit, label or leaf that names nothing above it (or, for the first two, not on its path)
  * - `invalid-entry`: a known type that lacks what its type needs
  * - `duplicate-header`: a second header line

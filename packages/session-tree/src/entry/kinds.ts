@@ -24,7 +24,7 @@ export const message = defineEntry<MessageEntry>("message", {
       : undefined,
 });
 
-/** The kind of {@link CompactionEntry}: says its summary and hides what stands before `firstKeptEntryId`. */
+/** The kind of {@link CompactionEntry}: gives its summary and hides everything before `firstKeptEntryId`. */
 export const compaction = defineEntry<CompactionEntry>("compaction", {
   movesLeaf: true,
   toMessages: ({ summary, tokensBefore, timestamp, systemMessage }) => [

@@ -20,13 +20,13 @@ import { entryKinds } from "./kinds.ts";
 export type SessionLine =
   | { is: "blank"; from: number }
   | { is: "header"; header: SessionHeader; from: number }
-  /** `from` is where it begins within the line, here as in the others: not 0 when something stands before it. */
+  /** `from` is where it begins within the line, here as in the others: not 0 when something comes before it. */
   | { is: "entry"; entry: Entry; from: number }
-  /** `message` is a sentence without its full stop: what is lost is said behind it. */
+  /** `message` is a sentence without its full stop: the loss is named after it. */
   | { is: "corrupt"; message: string; from: number };
 
 /**
- * Parses and judges one line: the last thing that stands on it, where there are several (see {@link readLineParts}). Its
+ * Parses and judges one line: its last part, where there are several (see {@link readLineParts}). Its
  * bytes are the line without the newline.
  */
 export function readSessionLine(bytes: Uint8Array): SessionLine {
@@ -35,7 +35,7 @@ export function readSessionLine(bytes: Uint8Array): SessionLine {
 }
 
 /**
- * Parses and judges all that stands on a line, in its order: nearly always one thing, and never none. Where newlines were
+ * Parses and judges all parts of a line, in order: nearly always one thing, and never none. Where newlines were
  * lost there are several, one up to the next: whole entries at the line's end, a header or
  * entries at its beginning, and between them what is no whole one.
  */
@@ -67,7 +67,7 @@ function entryAtEnd(bytes: Uint8Array): SessionLine | undefined {
   return found && entryBehind(found.value, bytes, found.start, bytes.length);
 }
 
-/** A value that stands behind others, if it is an entry that is found there without parsing, so that all readers see the same ones. */
+/** A value after others, if it is an entry that is found there without parsing, so that all readers see the same ones. */
 function entryBehind(
   value: unknown,
   bytes: Uint8Array,
@@ -230,7 +230,7 @@ function plainEnd(bytes: Uint8Array, start: number, end: number): number {
   return at;
 }
 
-/** 1 for every byte that stands for itself in a text: one look instead of four comparisons. */
+/** 1 for every byte without a meaning of its own in a text: one look instead of four comparisons. */
 const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) =>
   byte >= 32 && byte <= 126 && byte !== QUOTE && byte !== BACKSLASH ? 1 : 0,
 );
@@ -284,7 +284,7 @@ function keyOf(bytes: Uint8Array, start: number, end: number): number {
   return OTHER;
 }
 
-/** Notes where the value of one of the three stands; returns the position behind it, -1 for one that the parser has to judge. */
+/** Notes the place of the value of one of the three; returns the position after it, -1 for one that the parser has to judge. */
 function takeValue(key: number, bytes: Uint8Array, at: number, end: number, found: EntryScan): number {
   if (key === PARENT && at + NULL.length <= end && stands(NULL, bytes, at)) {
     found.parentStart = -1;
@@ -311,7 +311,7 @@ function takeValue(key: number, bytes: Uint8Array, at: number, end: number, foun
 }
 
 /**
- * Finds lines on which a second entry may stand, behind a write that was cut or a newline that was lost. Every entry has one
+ * Finds lines that may hold a second entry, after a write that was cut or a newline that was lost. Every entry has one
  * `"parentId":` (inside a text its quotes are escaped, so it reads otherwise); a second one on the same line means
  * the line has to be parsed to know. The searches are native and cover each byte once, however many lines a block has.
  */
@@ -323,7 +323,7 @@ export class GlueMarks {
   #finder = finderOf(this.#block);
 
   /**
-   * True when `"parentId":` stands in `block[from, end)`. `base` is the offset of the block's first byte in the log: a
+   * True when `"parentId":` is in `block[from, end)`. `base` is the offset of the block's first byte in the log: a
    * block buffer is used again and again, and the last answer helps only within the same bytes.
    */
   between(block: Uint8Array, base: number, from: number, end: number): boolean {
@@ -341,7 +341,7 @@ export class GlueMarks {
   }
 }
 
-/** True when bytes have the mark: what stands behind something else on a line must, to be taken for an entry. */
+/** True when bytes have the mark: a part after another one on a line must have it to be taken for an entry. */
 function hasMark(bytes: Uint8Array): boolean {
   return find(finderOf(bytes), 0) < bytes.length;
 }
@@ -440,7 +440,7 @@ export function firstHeader(view: ByteView): SessionHeader | undefined {
   return header;
 }
 
-/** The type of what stands in for an entry whose line can no longer be read. */
+/** The type of the placeholder for an entry whose line can no longer be read. */
 export const DAMAGED = "damaged";
 
 /** Holds the place of an entry that was scanned and cannot be parsed: it has its id and its parent, and says nothing. */

@@ -165,7 +165,7 @@ export interface CustomMessage {
 export interface CompactionSummaryMessage {
   role: "compactionSummary";
   summary: string;
-  /** Size of the context that the summary stands for a part of. */
+  /** Size of the context of which the summary covers a part. */
   tokensBefore: number;
   /** Epoch milliseconds. */
   timestamp: number;
@@ -181,7 +181,7 @@ export interface BranchSummaryMessage {
   timestamp: number;
 }
 
-/** A message as it stands in a `message` entry. */
+/** A message of a `message` entry. */
 export type StoredMessage =
   | UserMessage
   | AssistantMessage

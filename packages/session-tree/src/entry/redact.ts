@@ -14,7 +14,7 @@ export type FieldRule = "keep" | "name" | ((value: unknown, redactor: Redactor) 
 
 /** Options of a redactor: fields to keep, and placeholders for values it cannot look into. */
 export interface RedactorOptions {
-  /** Tells the ids of entries, which are kept wherever they stand. Default: nothing is one. */
+  /** Recognizes ids of entries, which are kept everywhere. Default: none. */
   isId?: (text: string) => boolean;
   /**
    * Placeholder for a value that is nested deeper than anything that can be written. Default: itself where its JSON has

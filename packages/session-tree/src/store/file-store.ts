@@ -86,7 +86,7 @@ export function fileStore(options: FileStoreOptions): SessionStore {
     },
     async open(ref, mode): Promise<SessionLog> {
       const path = find(ref);
-      // What is the store's is its owner's alone; a file that lies elsewhere may be shared on purpose.
+      // Files of the store are its owner's alone; a file elsewhere may be shared on purpose.
       return FileLog.open(path, mode, calls, { tighten: isBelow(path, [own]), processes });
     },
     async *list(how): AsyncGenerator<SessionListing> {

@@ -61,7 +61,7 @@ export function offloadFolder(path: string): string {
   return `${path.replace(/\.jsonl$/, "")}.offloaded`;
 }
 
-/** Everything that belongs to a session: its file, and what may lie beside it; the lease aside, which comes and goes. */
+/** Paths of a session: its file and those beside it, but for the lease, which comes and goes. */
 export function sessionBelongings(path: string): string[] {
   return [path, offloadFolder(path), `${path}.v1`, `${path}.v2`];
 }

@@ -341,7 +341,7 @@ export interface Processes {
   own(): ProcessIdentity;
   /**
    * Returns whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
-   * from here: it counts as running. What cannot be told at all counts so too.
+   * from here: it counts as running. So does an unknown state.
    * @throws EspalierError `unreadable`
    */
   mayBeRunning(other: ProcessIdentity): boolean;
@@ -399,7 +399,7 @@ function exists(pid: number): boolean {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "EPERM") return true;
     if (code === "ESRCH") return false;
-    throw new EspalierError("unreadable", `It cannot be told whether process ${pid} runs.`, {
+    throw new EspalierError("unreadable", `The state of process ${pid} cannot be read; try again.`, {
       cause: error,
     });
   }

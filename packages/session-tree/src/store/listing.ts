@@ -24,7 +24,7 @@ export interface ListedAt {
   ref: string;
   /** Last write of the log, ISO 8601. */
   modified: string;
-  /** Bytes that stand there, where that is not what is read. */
+  /** Stored bytes, where they differ from those that are read. */
   bytes?: number | undefined;
 }
 
@@ -124,5 +124,5 @@ function readTail(
   return { ...found, name: found.name || null };
 }
 
-/** The types of which the newest is told. */
+/** The types of which the newest is listed. */
 const SOUGHT = [sessionInfo.type, compaction.type].map((type) => new TextEncoder().encode(type));

@@ -69,7 +69,7 @@ export function memoryStore(): SessionStore {
       return open(find(ref), mode);
     },
     async *list(): AsyncGenerator<SessionListing> {
-      // Where the clock tells no difference, what was created later stands first.
+      // Of sessions of one millisecond, the later one comes first.
       const newestFirst = [...sessions]
         .filter(([, { originalOf }]) => originalOf === undefined)
         .reverse()

@@ -43,7 +43,7 @@ export interface SessionLog {
   /** The bytes, when they can be read without waiting; {@link load} makes it so. Grows with the log. */
   readonly view: ByteView | undefined;
   /**
-   * Set while the log stands in an old format: {@link view} is what it reads as, `upgraded.original` what stands there.
+   * Set while the log is in an old format: {@link view} has the upgraded bytes, `upgraded.original` the stored ones.
    * Undefined for the current format, and where {@link load} has not been awaited and the log is not within reach.
    *
    * The first append brings the log to the current format. What stood there is kept under the name `<ref>.v1` or
@@ -59,7 +59,7 @@ export interface SessionLog {
    * part of it.
    *
    * The newline rule: a line comes without its end, and holds none. The log puts one `\n` behind each line, and one
-   * before the first where what stands there does not end in one (a writer died within its line), so that a torn line
+   * before the first where the log does not end in one (a writer died within its line), so that a torn line
    * costs itself alone. An own line begins at `offset`, behind such a newline.
    *
    * @throws EspalierError `write-failed`, `changed`, `closed`; nothing of the batch counts then. With `ifUnchanged`
@@ -81,7 +81,7 @@ export interface SessionLog {
   close(): Promise<void>;
 }
 
-/** A session as a list shows it, told from the first and last lines of its log. */
+/** A session in a list, read from the first and last lines of its log. */
 export interface SessionListing {
   id: string;
   /** Storage name: opens it as `{ file: ref }`. */
@@ -105,7 +105,7 @@ export interface SessionListing {
 
 /** Options of a list. */
 export interface StoreListOptions {
-  /** Receives each place that cannot be read, such as a folder without rights; the list goes on without it. */
+  /** Receives each place that cannot be read, such as a folder without rights; the list continues without it. */
   onSkipped?: (place: string, error: EspalierError) => void;
 }
 
@@ -146,10 +146,10 @@ export interface SessionStore {
   list(options?: StoreListOptions): AsyncIterable<SessionListing>;
   /**
    * Takes the lease of a session: an agreement among its writers, which prevents no append.
-   * What a dead owner left behind counts for nothing.
+   * A lease of a dead owner does not count.
    * @throws EspalierError `busy` with the `holder`; `not-found`; `write-failed`
    */
   lease(ref: SessionRef, options?: LeaseOptions): Promise<SessionLease>;
-  /** Removes a session and all that lies beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while its lease is taken. */
+  /** Removes a session and its files beside it; returns what was removed. Throws `not-found`, `ambiguous`; `busy` while its lease is taken. */
   delete(ref: SessionRef): Promise<string[]>;
 }

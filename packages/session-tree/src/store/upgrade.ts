@@ -16,7 +16,7 @@ export interface UpgradedLog {
   original: ByteView;
   /** The version it had. */
   from: number;
-  /** For each line of the upgraded log, where the line begins in the original: issues are told by that. */
+  /** For each line of the upgraded log, the start of the line in the original, for issues. */
   originalOffsets: number[];
 }
 
@@ -76,7 +76,7 @@ export function lineUpgrade(
     if (text !== undefined) return encoder.encode(text);
     const parts = parsed.ok ? [] : readLineParts(bytes);
     if (parts.length < 2) return bytes;
-    // What stands on one line goes on standing there: lines are told by their number.
+    // The parts of one line stay on one line: lines are counted.
     const pieces = parts.map(({ from }, at) =>
       upgraded(bytes.subarray(from, parts[at + 1]?.from), lineNumber),
     );
