@@ -222,7 +222,6 @@ export {
   type UpgradeMemory,
   upgradeLog,
 } from "./store/upgrade.ts";
-export { QUEUE_LIMITS, type QueueLimits } from "./store/write-queue.ts";
 export type { IdHashes } from "./tree/columns.ts";
 export { IdHash } from "./tree/columns.ts";
 export {

@@ -1,21 +1,13 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 
-/** Limits of a queue while writing fails. */
-export interface QueueLimits {
-  /** Entries. Default 1,000. */
-  entries: number;
-  /** Bytes of their JSON text, about. Default 64 MiB. */
-  bytes: number;
-}
-
-/** Default limits; reaching either is `queue-full`. */
-export const QUEUE_LIMITS: QueueLimits = { entries: 1_000, bytes: 64 * 1024 * 1024 };
+/** Limits of a queue while writing fails: entries, and bytes of their JSON text, about. Reaching either is `queue-full`. */
+const LIMITS = { entries: 1_000, bytes: 64 * 1024 * 1024 };
 
 /** One thing to write. */
-interface WriteJob<Result> {
-  write(): Promise<Result>;
+interface WriteJob {
+  write(): Promise<void>;
   entries: number;
-  /** Asked for only while writing fails. */
+  /** Called only while writing fails. */
   measureBytes(): number;
   /** True to keep it when writing fails, and to write it when that works again; else its promise is rejected at once. */
   keep: boolean;
@@ -35,19 +27,18 @@ const PASSING: ReadonlySet<string> = new Set(["write-failed", "short-write", "un
 const FIRST_PAUSE = 250;
 const LONGEST_PAUSE = 10_000;
 
-interface Waiting extends WriteJob<unknown> {
+interface Waiting extends WriteJob {
   bytes?: number;
-  resolve(result: unknown): void;
+  resolve(): void;
   reject(error: unknown): void;
 }
 
 /**
- * Writes one after the other, in the order in which they were asked for. When writing fails, what wants to be kept
- * stays at the front, nothing overtakes it, and it is tried again at the next write, at a flush, and after a pause.
+ * Runs writes one after the other, in the order of their calls. When writing fails, jobs to keep stay at the front,
+ * nothing overtakes them, and they are tried again at the next write, at a flush, and after a pause.
  */
 export class WriteQueue {
   readonly #events: QueueEvents;
-  readonly #limits: QueueLimits;
   readonly #waiting: Waiting[] = [];
   #running: Promise<void> | undefined;
   #failure: EspalierError | undefined;
@@ -55,9 +46,8 @@ export class WriteQueue {
   #pause = FIRST_PAUSE;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(events: QueueEvents, limits: Partial<QueueLimits> = {}) {
+  constructor(events: QueueEvents) {
     this.#events = events;
-    this.#limits = { ...QUEUE_LIMITS, ...limits };
   }
 
   /** Jobs that wait because writing failed. */
@@ -72,23 +62,23 @@ export class WriteQueue {
   }
 
   /** @throws EspalierError what `write` throws; `queue-full` when it would have to be kept and there is no room */
-  add<Result>(job: WriteJob<Result>): Promise<Result> {
-    const promise = new Promise<Result>((resolve, reject) => {
-      this.#waiting.push({ ...job, resolve: resolve as (result: unknown) => void, reject });
+  add(job: WriteJob): Promise<void> {
+    const promise = new Promise<void>((resolve, reject) => {
+      this.#waiting.push({ ...job, resolve, reject });
     });
     void this.#run();
     return promise;
   }
 
-  /** Answers when nothing waits any more. Throws what keeps it from being written; it stays queued then. */
+  /** Resolves when nothing waits. Throws the error that keeps it from being written; it stays queued then. */
   async drain(): Promise<void> {
     await this.#run();
     if (this.#failure && this.#waiting.length > 0) throw this.#failure;
   }
 
-  /** Tries once more; what still cannot be written is given up, and its promises say why. */
+  /** Tries once more, and rejects what still cannot be written. */
   async close(): Promise<void> {
-    // What was added at the last moment has begun work of its own.
+    // A job that was added at the last moment has begun work of its own.
     do await this.#run();
     while (this.#running);
     clearTimeout(this.#timer);
@@ -101,14 +91,13 @@ export class WriteQueue {
   }
 
   async #work(): Promise<void> {
-    // Not before `#running` is set, which the end of the work takes back.
+    // `#running` is set first; the end of the work clears it.
     await undefined;
     clearTimeout(this.#timer);
     try {
       for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
-        let result: unknown;
         try {
-          result = await job.write();
+          await job.write();
         } catch (error) {
           if (error instanceof EspalierError && PASSING.has(error.code)) {
             this.#fail(error);
@@ -120,11 +109,11 @@ export class WriteQueue {
           continue;
         }
         this.#waiting.shift();
-        job.resolve(result);
+        job.resolve();
         if (this.#failure) this.#goOn(job);
       }
     } finally {
-      // In one step with the look that found nothing more: what is added from now on begins work of its own.
+      // In one step with the last look at the queue: a job that is added now begins work of its own.
       this.#running = undefined;
     }
   }
@@ -137,7 +126,7 @@ export class WriteQueue {
       const entries = kept.entries + job.entries;
       const bytes = kept.bytes + (job.keep ? sizeOf(job) : 0);
       if (!job.keep) job.reject(error);
-      else if (entries > this.#limits.entries || bytes > this.#limits.bytes) job.reject(queueFull(error));
+      else if (entries > LIMITS.entries || bytes > LIMITS.bytes) job.reject(queueFull(error));
       else {
         kept.entries = entries;
         kept.bytes = bytes;
