@@ -1,21 +1,23 @@
 import { EspalierError } from "@espalier/jsonl-stream";
 /** A statement that is sent; with a name it is planned once for each connection. */
 export interface Statement {
-  /** What the database remembers its plan by; absent: planned each time. */
+  /** Name under which the database caches its plan; absent: planned each time. */
   name?: string;
   /** SQL with `$1`, `$2`, … for its values. */
   text: string;
 }
 
-/** What statements are sent through. */
+/** Sends statements. */
 export interface Connection {
   /** Rows as objects. @throws EspalierError `refused`, `unreachable`, `timeout`, `not-migrated`, `closed` */
   query<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/** A connection that is nobody else's until it is given back: for locks and notifications, which belong to one. */
+/**
+ * A connection with one user until it is released: for locks and notifications, which belong to a connection.
+ */
 export interface ReservedConnection extends Connection {
-  /** Hears what is notified on the channels that this connection listens to. */
+  /** Calls the listener for each notification on the channels that this connection listens to. */
   hear(listener: () => void): void;
   /** Resolves when the connection is gone, or was given back. */
   readonly over: Promise<void>;
@@ -25,9 +27,9 @@ export interface ReservedConnection extends Connection {
 
 /** A PostgreSQL database, as the store needs it. */
 export interface Database extends Connection {
-  /** Where it is, for people; no user, no password. */
+  /** Address for people; no user, no password. */
   readonly place: string;
-  /** Milliseconds for which what may be done twice is tried again while the connection is lost. */
+  /** Milliseconds for which idempotent operations are retried while the connection is lost. */
   readonly reconnectMs: number;
   /** All statements of `act` count, or none. */
   transaction<Result>(act: (connection: Connection) => Promise<Result>): Promise<Result>;
@@ -42,10 +44,10 @@ const FIRST_PAUSE = 50;
 const LONGEST_PAUSE = 1_000;
 
 /**
- * Does what may be done twice again while the connection is lost, for the database's `reconnectMs` at the most.
+ * Retries an idempotent operation while the connection is lost, for at most the database's `reconnectMs`.
  * @throws what the last attempt threw
  */
-export async function persistently<Result>(
+export async function retryIdempotent<Result>(
   { reconnectMs }: Pick<Database, "reconnectMs">,
   act: (attempt: number) => Promise<Result>,
 ): Promise<Result> {
@@ -63,14 +65,14 @@ export async function persistently<Result>(
   }
 }
 
-/** What no second attempt changes: a name that nobody knows, trouble with TLS. */
+/** True for errors that a retry cannot cure: an unknown host, trouble with TLS. */
 function isFinal({ cause }: EspalierError): boolean {
   return (
     cause instanceof Error && ((cause as NodeJS.ErrnoException).code === "ENOTFOUND" || isTlsTrouble(cause))
   );
 }
 
-/** What the client throws: an answer of the server has a severity, anything else is trouble on the way to it. */
+/** Error of the client: an answer of the server has a severity, anything else is trouble on the way to it. */
 interface ClientError extends Error {
   severity?: string;
   code?: string;
@@ -83,17 +85,17 @@ const COMING_AND_GOING = /^(08...|57P0[123]|53300)$/;
 /** A table or schema that is not there; a column that an older table has not. */
 const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 
-/** What the client says where it was to answer with a password and has none. */
+/** Message of the client when the server asks for a password and there is none. */
 const NO_PASSWORD = /client password must be a/;
 const TIMED_OUT = "57014";
 
 /** A lock that was not to be had within `lock_timeout`. */
 const LOCKED = "55P03";
 
-/** What a pooler says of a setting that it does not pass on when a connection begins. */
+/** Message of a pooler about a setting that it does not pass on when a connection begins. */
 const STARTUP_PARAMETER = /unsupported startup parameter/;
 
-/** What a client of PostgreSQL threw, as this package's error: how a `Database` has to tell of its failures. */
+/** Turns an error of a PostgreSQL client into the error that a `Database` throws. */
 export function asStoreError(cause: unknown, place: string): unknown {
   if (cause instanceof EspalierError || !(cause instanceof Error)) return cause;
   const { severity, code, constraint, message } = cause as ClientError;
@@ -140,7 +142,9 @@ export function asStoreError(cause: unknown, place: string): unknown {
   );
 }
 
-/** What no second attempt changes: a certificate that is not trusted, or is for another host; a server without TLS. */
+/**
+ * True for trouble with TLS: a certificate that is not trusted or is for another host; a server without TLS.
+ */
 function isTlsTrouble({ code, message }: NodeJS.ErrnoException): boolean {
   return /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO/.test(code ?? "") || /\bSSL\b/.test(message);
 }

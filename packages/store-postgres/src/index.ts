@@ -1,6 +1,5 @@
 export type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
 export { asStoreError } from "./database.ts";
-export type { FollowedLine, FollowOptions } from "./follow-session.ts";
 export { type MigrationReport, migrate } from "./migrate.ts";
 export {
   type ConnectionOptions,
@@ -8,4 +7,11 @@ export {
   isPostgresAddress,
   poolDatabase,
 } from "./pool-database.ts";
-export { migratePostgres, openPostgresStore, type PostgresStore, postgresStore } from "./postgres-store.ts";
+export {
+  type FollowedLine,
+  type FollowOptions,
+  migratePostgres,
+  openPostgresStore,
+  type PostgresStore,
+  postgresStore,
+} from "./postgres-store.ts";

@@ -2,7 +2,7 @@ import { randomInt, randomUUID } from "node:crypto";
 import { hostname } from "node:os";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { busyError, type LeaseOptions, type SessionLease } from "@espalier/session-tree";
-import { type Database, persistently, type ReservedConnection } from "./database.ts";
+import { type Database, type ReservedConnection, retryIdempotent } from "./database.ts";
 import type { SessionPlace } from "./lines.ts";
 
 /** Milliseconds between two signs of life of an owner. */
@@ -94,7 +94,7 @@ export class PostgresLeases {
     const { lock, backend } = await this.#alive();
     const { pid } = process;
     const values = [key, owner, lock, backend, pid, hostname(), isBrief, LAPSE_MS / 1_000];
-    const rows = await persistently(this.#database, () => this.#database.query(TAKE, values));
+    const rows = await retryIdempotent(this.#database, () => this.#database.query(TAKE, values));
     return rows.length > 0;
   }
 
@@ -102,20 +102,16 @@ export class PostgresLeases {
     if (!this.#held.has(held)) return;
     const { key, owner } = held;
     try {
-      await persistently(this.#database, () =>
+      await retryIdempotent(this.#database, () =>
         this.#database.query({ text: "DELETE FROM espalier.lease WHERE session = $1 AND owner = $2" }, [
           key,
           owner,
         ]),
       );
     } finally {
-      await this.#letGo(held);
+      this.#held.delete(held);
+      if (this.#held.size === 0) await this.#end();
     }
-  }
-
-  async #letGo(held: Held): Promise<void> {
-    this.#held.delete(held);
-    if (this.#held.size === 0) await this.#end();
   }
 
   #alive(): Promise<Life> {
@@ -200,7 +196,7 @@ async function lockWith(connection: ReservedConnection, lock: string): Promise<n
 const busy = (ref: string, { pid, host, since }: Holder): EspalierError =>
   busyError(ref, { pid, host, since: new Date(since).toISOString() });
 
-/** Whether a lease could not be taken because there is no such session. */
+/** Returns whether a lease was refused because there is no such session. */
 export function namesNoSession(error: unknown): boolean {
   return error instanceof EspalierError && error.constraint === "lease_session";
 }

@@ -11,7 +11,7 @@ import {
   type SessionHeader,
   sessionInfo,
 } from "@espalier/session-tree";
-import { type Connection, type Database, persistently } from "./database.ts";
+import { type Connection, type Database, retryIdempotent } from "./database.ts";
 
 /** A line as the table has it. */
 export interface LineRow {
@@ -26,7 +26,7 @@ export interface LineRow {
   raw: Uint8Array | null;
   /** Without its end. */
   bytes: Uint8Array;
-  /** What stands on the line: several where newlines were lost. */
+  /** Entries on the line: several where newlines were lost. */
   entries: readonly Entry[];
   /** False for what only reading the whole session can judge. */
   isPlain: boolean;
@@ -72,7 +72,7 @@ export function rowOfHeader(line: string): LineRow {
   return { ...rowOfLine(line), isPlain: true };
 }
 
-/** What a column of text keeps as it is; ids are compared byte by byte, and are short. */
+/** True for text that a column keeps as it is; ids are compared byte by byte, and are short. */
 function isKeyable(text: string | null): boolean {
   return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
 }
@@ -106,7 +106,7 @@ async function* fetchLines(
   const at = { ...from };
   while (at.lines < to.lines) {
     const end = Math.min(to.lines, at.lines + PAGE_LINES);
-    const rows = await persistently(database, () =>
+    const rows = await retryIdempotent(database, () =>
       database.query<FetchedLine>(FETCH, [key, at.lines, end, at.bytes + PAGE_BYTES]),
     );
     if (rows.length === 0) throw gone(ref);
@@ -157,11 +157,11 @@ const INSERT = {
   SELECT first_line, first_byte FROM counter`,
 };
 
-/** Where lines were put. */
+/** Range of inserted lines. */
 export interface Inserted {
-  /** What the session had before them. */
+  /** Extent of the session before them. */
   start: Extent;
-  /** What it has with them. */
+  /** Extent of the session with them. */
   end: Extent;
 }
 
@@ -240,7 +240,7 @@ export function addLine(bytes: GrowingBytes, line: Uint8Array): void {
  * Runs a call on a session; trouble with the database becomes the session's, as `code`, with the same sentence. What
  * concerns the database as a whole (it is not set up, it does not let us in) stays what it is.
  */
-export async function asTroubleOfSession<Result>(
+export async function withSessionError<Result>(
   code: Extract<EspalierErrorCode, "write-failed" | "unreadable">,
   run: () => Promise<Result>,
 ): Promise<Result> {
@@ -254,9 +254,9 @@ export async function asTroubleOfSession<Result>(
   }
 }
 
-/** Which session is meant. */
+/** Identity of a session in the database. */
 export interface SessionPlace {
-  /** What every key and every statement begins with; see {@link sessionKey}. */
+  /** First part of every key; see {@link sessionKey}. */
   key: string;
   /** The session's name in its namespace. */
   ref: string;
@@ -273,7 +273,7 @@ export const sessionKey = (namespace: string, ref: string): string => `${namespa
 /** The namespace that a session is in. */
 export const namespaceOf = ({ key }: SessionPlace): string => key.slice(0, key.indexOf("/"));
 
-/** How much of a session there is, or was seen of it. */
+/** Size of a session, or of the part that was read. */
 export interface Extent {
   lines: number;
   bytes: number;
@@ -290,7 +290,7 @@ export const extentOf = ({ lines, bytes }: ExtentRow): Extent => ({
   bytes: Number(bytes),
 });
 
-/** What a batch of lines changes of what a list shows of their session; null for what it does not. */
+/** Changes of a session's listing by a batch of lines; null for fields that stay. */
 interface SessionFacts {
   /** Empty when the name was taken away. */
   name: string | null;

@@ -1,15 +1,15 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type Connection, type Database, notMigrated, persistently } from "./database.ts";
+import { type Connection, type Database, notMigrated, retryIdempotent } from "./database.ts";
 
-/** What bringing the tables up to date came to. */
+/** Report of a migration. */
 export interface MigrationReport {
-  /** Where, for people. */
+  /** Address for people. */
   place: string;
   /** The number of the newest step that is in force now. */
   version: number;
   /** Steps that were taken by this call, `number name`. */
   applied: string[];
-  /** What an operator should know of this server, one sentence each. */
+  /** Warnings for the operator of this server, one sentence each. */
   warnings: string[];
 }
 
@@ -49,7 +49,7 @@ export async function migrate(database: Database): Promise<MigrationReport> {
 
 /** @throws EspalierError `not-migrated`, `newer`, and what keeps us from asking */
 export async function checkVersion(database: Database): Promise<void> {
-  const current = await persistently(database, () => versionOf(database));
+  const current = await retryIdempotent(database, () => versionOf(database));
   if (current < newest()) throw notMigrated(database.place);
   if (current > newest()) throw newer(database.place, current);
 }
@@ -242,8 +242,8 @@ CREATE OR REPLACE VIEW espalier.token_stats AS
 };
 
 /**
- * What a session was in an old format, kept beside it once it was brought to the current one: a session of its own, which
- * names the one it belongs to, goes with it, and is in no list and no view.
+ * Originals of sessions in an old format, kept beside them after an upgrade: a session of its own, which names the
+ * one it belongs to, goes with it, and is in no list and no view.
  */
 const originals: Migration = {
   number: 3,

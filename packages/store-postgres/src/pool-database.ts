@@ -39,9 +39,9 @@ const KEEPALIVES =
   "SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3";
 
 /**
- * What holds for every connection whatever the server, the database or the role says: text is UTF-8, and a commit that
- * was acknowledged is on disk. A setting that is stricter than `on` stays. Every statement finds its rows by a key: a
- * plan made while the tables were small must not read them whole when they have grown.
+ * Settings of every connection, whatever those of the server, the database or the role: text is UTF-8, and a commit
+ * that was acknowledged is on disk. A setting that is stricter than `on` stays. Every statement finds its rows by a
+ * key: a plan made while the tables were small must not read them whole when they have grown.
  */
 const PINNED = `SET client_encoding = 'UTF8'; SET default_transaction_isolation = 'read committed';
   SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
@@ -272,7 +272,7 @@ async function refuseSharedSessions(
 interface StoreAddress {
   /** For the client: without what is ours. Holds the password. */
   connectionString: string;
-  /** Whose sessions these are. Default `default`. */
+  /** Namespace of the sessions. Default `default`. */
   namespace: string;
   /** For people: without user, password and parameters. */
   place: string;
@@ -284,7 +284,7 @@ export const DEFAULT_NAMESPACE = "default";
 /** Longest name of a namespace, in characters. */
 const LONGEST_NAMESPACE = 128;
 
-/** Whether a text is the address of a database. */
+/** Returns whether a text is the address of a database. */
 export function isPostgresAddress(text: string): boolean {
   return /^postgres(ql)?:\/\//i.test(text);
 }
@@ -318,7 +318,7 @@ export function parseStoreAddress(text: string): StoreAddress {
   };
 }
 
-/** What an address may say behind `?`: ours, the client's, and limits of a connection. */
+/** Known parameters of an address: ours, the client's, and limits of a connection. */
 const PARAMETERS = [
   "namespace",
   ...["statement_timeout", "lock_timeout", "connect_timeout", "application_name", "options"],
@@ -339,7 +339,7 @@ function checkParameters({ searchParams, search }: URL): void {
   );
 }
 
-/** What stands behind `%`; undefined where that is nothing. */
+/** Decodes `%` escapes; undefined where that is impossible. */
 function decoded(text: string): string | undefined {
   try {
     return decodeURIComponent(text);

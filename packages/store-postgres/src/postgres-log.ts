@@ -20,10 +20,9 @@ import {
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, persistently } from "./database.ts";
+import { type Connection, type Database, retryIdempotent } from "./database.ts";
 import {
   addLine,
-  asTroubleOfSession,
   bytesOfLine,
   type Extent,
   type ExtentRow,
@@ -37,6 +36,7 @@ import {
   type LineRow,
   rowOfLine,
   type SessionPlace,
+  withSessionError,
 } from "./lines.ts";
 import { replaced, upgradeSession } from "./sessions.ts";
 
@@ -58,7 +58,7 @@ export class PostgresLog implements SessionLog {
   upgraded: UpgradedLog | undefined;
   #place: SessionPlace;
   #seen: Extent;
-  /** Whether what stands there is of an old format: it is read as a whole, and grows only by becoming current. */
+  /** True for a session of an old format: it is read as a whole, and upgraded before it grows. */
   #isOld: boolean;
   #isPlain: boolean;
   #bytes: GrowingBytes | undefined;
@@ -83,12 +83,12 @@ export class PostgresLog implements SessionLog {
   }
 
   load(): Promise<ByteView> {
-    return this.#inTurn(() => asTroubleOfSession("unreadable", () => this.#loaded()));
+    return this.#inTurn(() => withSessionError("unreadable", () => this.#loaded()));
   }
 
   readPath(leafId?: string): Promise<PathWindow> {
     return this.#inTurn(() =>
-      asTroubleOfSession("unreadable", async () => {
+      withSessionError("unreadable", async () => {
         const isCheap = this.#isPlain && !this.#bytes;
         const path = isCheap
           ? await readPath(this.#database, this.#place, this.#seen.lines, leafId)
@@ -105,14 +105,14 @@ export class PostgresLog implements SessionLog {
       const from = await this.#size();
       if (lines.length === 0) return { offset: from, length: 0, from, to: from };
       const given = lines.map((line) => rowOfLine(line));
-      if (this.#isOld) await asTroubleOfSession("write-failed", () => this.#makeCurrent());
+      if (this.#isOld) await withSessionError("write-failed", () => this.#makeCurrent());
       const rows = settled(given, this.#isPlain);
-      const { start, end, isWhole } = await asTroubleOfSession("write-failed", () =>
+      const { start, end, isWhole } = await withSessionError("write-failed", () =>
         appendLines(this.#database, this.#place, rows, ifUnchanged ? this.#seen.lines : undefined),
       );
       this.#isPlain &&= rows.every(({ isPlain }) => isPlain);
       const isOnlyOwn = isWhole && start.lines === this.#seen.lines;
-      await asTroubleOfSession("unreadable", () => this.#see(end, isOnlyOwn ? rows : undefined));
+      await withSessionError("unreadable", () => this.#see(end, isOnlyOwn ? rows : undefined));
       this.#appended();
       const offset = Math.max(start.bytes, from);
       return { offset, length: end.bytes - offset, from, to: end.bytes };
@@ -121,9 +121,9 @@ export class PostgresLog implements SessionLog {
 
   takeIn(): Promise<{ from: number; to: number } | null> {
     return this.#inTurn(() =>
-      asTroubleOfSession("unreadable", async () => {
+      withSessionError("unreadable", async () => {
         const { key, ref, made } = this.#place;
-        const [row] = await persistently(this.#database, () =>
+        const [row] = await retryIdempotent(this.#database, () =>
           this.#database.query<ExtentRow & { plain: boolean }>(EXTENT, [key, made]),
         );
         if (!row) throw this.#isOld ? replaced(ref) : gone(ref);
@@ -163,7 +163,7 @@ export class PostgresLog implements SessionLog {
   /** Bytes of what is read. */
   async #size(): Promise<number> {
     if (!this.#isOld) return this.#seen.bytes;
-    return (await asTroubleOfSession("unreadable", () => this.#loaded())).size;
+    return (await withSessionError("unreadable", () => this.#loaded())).size;
   }
 
   async #makeCurrent(): Promise<void> {
@@ -220,9 +220,9 @@ function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
   });
 }
 
-/** What an append did: where the lines begin that it wrote, or, where all were there already, those. */
+/** Result of an append: the range of the lines that it wrote, or that were there already. */
 interface Appended extends Inserted {
-  /** Whether this call wrote all of the lines, and nothing was there already. */
+  /** True when this call wrote all of the lines, and none was there already. */
   isWhole: boolean;
 }
 
@@ -241,7 +241,7 @@ async function appendLines(
   onlyBehind?: number,
 ): Promise<Appended> {
   try {
-    return await persistently(database, async (attempt) => {
+    return await retryIdempotent(database, async (attempt) => {
       try {
         return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
@@ -258,7 +258,7 @@ async function appendLines(
   }
 }
 
-/** Whether all lines that have an id are there: they were written together, or not at all. */
+/** Returns whether all lines that have an id are there: they were written together, or not at all. */
 async function isWritten(
   connection: Connection,
   { key }: SessionPlace,
@@ -385,7 +385,7 @@ async function readPath(
   const start = leafId ?? (await lastPlace(database, [key, lines]));
   const builder = new PathWindowBuilder();
   if (start === null) return builder.finish(null);
-  const steps = await persistently(database, () => database.query<Step>(WALK, [key, start, lines]));
+  const steps = await retryIdempotent(database, () => database.query<Step>(WALK, [key, start, lines]));
   if (steps.length === 0) return undefined;
   let leaf: string | null = null;
   for (const step of steps) {
@@ -398,7 +398,7 @@ async function readPath(
   for (let length = FIRST_STRETCH; next !== null && leaf !== null && !builder.done; length *= 2) {
     const wanted = entryKinds.map(({ type }) => type).filter((type) => builder.needs(type));
     const values = [key, next, length, wanted];
-    const further = await persistently(database, () => database.query<Step>(STRETCH, values));
+    const further = await retryIdempotent(database, () => database.query<Step>(STRETCH, values));
     for (const step of further)
       if (!builder.done && (step.line !== null || step.raw !== null)) builder.take(entryOf(step));
     next = further.at(-1)?.parent ?? null;
@@ -407,7 +407,7 @@ async function readPath(
 }
 
 async function lastPlace(database: Database, values: readonly unknown[]): Promise<string | null> {
-  const [last] = await persistently(database, () => database.query<{ id: string | null }>(LAST, values));
+  const [last] = await retryIdempotent(database, () => database.query<{ id: string | null }>(LAST, values));
   return last?.id ?? null;
 }
 

@@ -13,10 +13,9 @@ import {
   type UpgradedLog,
   upgradeLog,
 } from "@espalier/session-tree";
-import { type Connection, type Database, persistently } from "./database.ts";
+import { type Connection, type Database, retryIdempotent } from "./database.ts";
 import {
   addLine,
-  asTroubleOfSession,
   bytesOfLine,
   type Extent,
   type ExtentRow,
@@ -30,6 +29,7 @@ import {
   rowOfLine,
   type SessionPlace,
   sessionKey,
+  withSessionError,
 } from "./lines.ts";
 
 /** Lines and bytes of one statement while a session is made. */
@@ -61,7 +61,6 @@ export async function createSession(
   return { place, header: parsedHeader(header), ...made };
 }
 
-/** What a session is when it has been made. */
 type Made = Pick<FoundSession, "extent" | "isPlain">;
 
 /** Makes a session in one transaction, once however often the connection is lost over it. */
@@ -70,7 +69,7 @@ export function madeOnce(
   place: SessionPlace,
   make: (connection: Connection) => Promise<Made>,
 ): Promise<Made> {
-  return persistently(database, async (attempt) => {
+  return retryIdempotent(database, async (attempt) => {
     try {
       return await database.transaction(make);
     } catch (error) {
@@ -83,7 +82,7 @@ export function madeOnce(
   });
 }
 
-/** What an attempt whose end nobody heard of has made. */
+/** Returns the session of an attempt whose answer was lost. */
 async function ownSession(database: Database, { key, made }: SessionPlace): Promise<Made | undefined> {
   const [row] = await database.query<ExtentRow & { plain: boolean }>(
     {
@@ -182,7 +181,7 @@ function checkRef(ref: string): void {
   );
 }
 
-/** Whether a text can be a key: an id that cannot is in the header alone, and finds nothing. */
+/** True for a text that can be a key: any other id is in the header alone, and finds nothing. */
 const isRef = (text: string): boolean =>
   text !== "" && text.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(text);
 
@@ -231,7 +230,7 @@ export async function findSession(
 }
 
 async function sessionWith(database: Database, namespace: string, id: string) {
-  const rows = await persistently(database, () => database.query<FoundRow>(BY_ID, [namespace, id]));
+  const rows = await retryIdempotent(database, () => database.query<FoundRow>(BY_ID, [namespace, id]));
   const [row] = rows;
   if (rows.length <= 1 || row!.ref === id) return row && found(namespace, row);
   const names = rows.slice(0, NAMED).map(({ ref }) => ref);
@@ -246,7 +245,7 @@ export async function sessionNamed(
   namespace: string,
   ref: string,
 ): Promise<FoundSession | undefined> {
-  const [row] = await persistently(database, () =>
+  const [row] = await retryIdempotent(database, () =>
     database.query<FoundRow>(BY_NAME, [sessionKey(namespace, ref)]),
   );
   return row && found(namespace, row);
@@ -279,7 +278,7 @@ function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[]
   return stored.map(({ text, raw, bytes }, at) => ({ ...current[at]!, text, raw, bytes, isPlain: false }));
 }
 
-/** What lines of an old format read as, line for line. */
+/** Upgrades lines of an old format, line for line. */
 function upgraded(stored: readonly LineRow[], header: SessionHeader): ByteView {
   const bytes = new GrowingBytes(new Uint8Array());
   for (const row of stored) addLine(bytes, row.bytes);
@@ -358,8 +357,8 @@ export async function* listSessions(database: Database, namespace: string): Asyn
   let before: [string, string] = ["infinity", ""];
   for (;;) {
     const values = [namespace, ...before];
-    const rows = await asTroubleOfSession("unreadable", () =>
-      persistently(database, () => database.query<ListedRow>(LIST, values)),
+    const rows = await withSessionError("unreadable", () =>
+      retryIdempotent(database, () => database.query<ListedRow>(LIST, values)),
     );
     for (const row of rows) yield listing(row);
     const last = rows.at(-1);
@@ -391,7 +390,7 @@ interface UpgradedSession {
   isPlain: boolean;
 }
 
-/** What the session row of an original says of itself; what is not named here is as in the session. */
+/** Fills the session row of an original; columns that are not named here are as in the session. */
 const MARK = {
   text: `UPDATE espalier.session AS original SET original_of = own.key, lines = own.lines, bytes = own.bytes,
       plain = false, created = own.created, modified = own.modified, name = own.name,
@@ -418,7 +417,7 @@ export function upgradeSession(
   const original = { key: sessionKey(namespaceOf(place), name), ref: name, made: place.made };
   const rows = currentRows(view);
   const isPlain = rows.every((row) => row.isPlain);
-  return persistently(database, () =>
+  return retryIdempotent(database, () =>
     database.transaction(async (connection) => {
       const now = await held(connection, key);
       // An attempt whose end nobody heard of has done it.

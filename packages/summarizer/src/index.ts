@@ -1,4 +1,3 @@
-export { type AnthropicAccess, anthropicClient, type ReportedUsage, toUsage } from "./anthropic/answer.ts";
 export {
   type AnthropicModel,
   type AnthropicPrices,
@@ -11,10 +10,14 @@ export {
   thinkingBudget,
 } from "./anthropic/request.ts";
 export {
+  type AnthropicAccess,
   type AnthropicSummarizer,
   type AnthropicSummarizerOptions,
+  anthropicClient,
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
+  type ReportedUsage,
+  toUsage,
 } from "./anthropic/summarizer.ts";
 export {
   type ChainOptions,

@@ -18,7 +18,7 @@ export interface PrivateServer {
   remove(): Promise<void>;
 }
 
-/** What differs from a server's defaults. */
+/** Differences from a server's defaults. */
 export interface PrivateServerOptions {
   /** Settings by name, as in `postgresql.conf`. `fsync` is off unless it stands here. */
   settings?: Record<string, string>;
@@ -26,7 +26,7 @@ export interface PrivateServerOptions {
 
 const USER = "espalier";
 
-/** Where systems keep the programs of a server. */
+/** Folders in which systems keep the programs of a server. */
 const FOLDERS = ["/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt/postgresql/bin", "/usr/local/bin"];
 
 /** The folder with `postgres` and `initdb`; undefined where there is none. */

@@ -56,8 +56,7 @@ export function extendingInstruction(request: SummaryRequest): string {
 }
 
 /**
- * Which part of the conversation is meant, by the beginnings of its first and last message: the conversation may hold
- * more than the messages to summarise.
+ * Names the part to summarise by the beginnings of its first and last message: the conversation may hold more.
  */
 function partToSummarize(request: SummaryRequest): string[] {
   const shown = request.messages.map(
@@ -75,8 +74,8 @@ function partToSummarize(request: SummaryRequest): string[] {
 }
 
 /**
- * Whether a last request can be extended. An answer with open tool calls at its end must be followed by their results,
- * and a request to another model finds nothing in the cache.
+ * Returns whether a last request can be extended. An answer with open tool calls at its end must be followed by their
+ * results, and a request to another model finds nothing in the cache.
  */
 export function canExtend(last: LastRequest, model: string): boolean {
   const { messages } = last.body;
@@ -89,8 +88,8 @@ export function canExtend(last: LastRequest, model: string): boolean {
 }
 
 /**
- * Whether a last request holds the messages to summarise, by their ends and by what users and tools said, in this
- * order: the answer to it is not in it, and neither is what was said on another branch.
+ * Returns whether a last request holds the messages to summarise, by their ends and by what users and tools said, in
+ * this order: the answer to it is not in it, and neither is what was said on another branch.
  */
 export function holdsMessages({ body }: LastRequest, { messages }: SummaryRequest): boolean {
   const sent = JSON.stringify(body.messages);
@@ -110,7 +109,7 @@ export function holdsMessages({ body }: LastRequest, { messages }: SummaryReques
 /** Characters of a message that it is recognised by. */
 const MARK = 200;
 
-/** How a message's text, or else its first call, begins in JSON; empty for one of pictures alone. */
+/** Returns the beginning in JSON of a message's text, or else of its first call; empty for pictures alone. */
 function markOf(message: ContextMessage): string {
   const text = messageText(message).trim() || (toolCalls(message)[0]?.id ?? "");
   // Half a character would be written as an escape.
@@ -137,13 +136,13 @@ export interface AnthropicPrices {
   cacheWrite: number;
 }
 
-/** What has to be known of a model before it is asked. Sizes in tokens. */
+/** Facts of a model. Sizes in tokens. */
 export interface AnthropicModel {
   /** Tokens of a request and its answer together. */
   contextWindow: number;
   /** The most that `max_tokens` may be. */
   maxOutputTokens: number;
-  /** Absent where nobody knows them. */
+  /** Absent where unknown. */
   prices?: AnthropicPrices;
   /** Prices of requests with more than `above` tokens of prompt, where they differ. */
   longPrompt?: { above: number; prices: AnthropicPrices };
@@ -204,10 +203,10 @@ export const anthropicModels: Readonly<Record<string, AnthropicModel>> = {
   "claude-3-5-haiku": small(prices(0.8, 4), 8_192),
 };
 
-/** What is assumed of a model that nobody here knows: the smallest sizes among those in use. */
+/** Facts assumed of an unknown model: the smallest sizes among those in use. */
 const UNKNOWN_ANTHROPIC_MODEL: AnthropicModel = { contextWindow: 200_000, maxOutputTokens: 8_192 };
 
-/** What is known of a model; a date or `-latest` at the end of its id does not matter. */
+/** Returns the facts of a model; a date or `-latest` at the end of its id does not matter. */
 export function anthropicModel(id: string): AnthropicModel {
   return knownModel(id) ?? UNKNOWN_ANTHROPIC_MODEL;
 }

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 
-/** What the server does. */
+/** Options of the server. */
 export interface MessagesServerOptions {
   /** One reply for all requests, or one by request and its number (from 1). */
   reply: Reply | ((request: ReceivedRequest, n: number) => Reply | Promise<Reply>);
@@ -12,7 +12,7 @@ export interface MessagesServerOptions {
   contextWindow?: number;
   /** Tokens of a request; a quarter of its bytes by default. */
   countTokens?: CountTokens;
-  /** Whether a request that breaks the rules of the API gets 400 and no reply. True by default. */
+  /** Answers a request that breaks the rules of the API with 400. True by default. */
   check?: boolean;
   /** The key that requests must carry; any, or none, by default. */
   apiKey?: string;
@@ -43,13 +43,13 @@ export interface ReceivedRequest {
 
 /** A running server. */
 export interface MessagesServer {
-  /** What clients take as base address. */
+  /** Base address for clients. */
   url: string;
   /** Requests for messages, in the order they came. */
   requests: ReceivedRequest[];
   /** Requests to count tokens. */
   counted: ReceivedRequest[];
-  /** What a `reply` function threw; such a request is answered with 500. */
+  /** Errors thrown by a `reply` function; such a request is answered with 500. */
   failures: unknown[];
   /** Ends all connections and the server. */
   close: () => Promise<void>;
@@ -265,7 +265,7 @@ export type ReplyBlock =
   | { type: "redacted_thinking"; data: string }
   | { type: "tool_use"; id?: string; name: string; input: Record<string, unknown> };
 
-/** What happens instead of the rest of a streamed answer, after that many deltas. */
+/** Failure in the middle of a streamed answer. */
 export interface ReplyBreak {
   /** Pieces of the text that come before it. */
   afterDeltas: number;
@@ -303,10 +303,10 @@ export interface ErrorReply {
   delayMs?: number;
 }
 
-/** What the server does with one request. `hang`: it takes the request and never answers. */
+/** Reply to one request. `hang`: it takes the request and never answers. */
 export type Reply = MessageReply | ErrorReply | { kind: "hang" };
 
-/** What may be said of an answer beside its content. */
+/** Fields of an answer beside its content. */
 export type MessageOptions = Omit<Partial<MessageReply>, "kind" | "content">;
 
 /** An answer of one text. */
@@ -480,8 +480,8 @@ const quarterOfBytes: CountTokens = (body) =>
   Math.ceil(Buffer.byteLength(JSON.stringify([body["system"], body["tools"], body["messages"]])) / 4);
 
 /**
- * What a provider's cache would have served: the longest prefix of tools, system and messages that an earlier request with
- * a cache marker had too, to the byte. A cache knows one model, and is of no use once thinking or the choice of tools differ.
+ * Simulates a provider's cache: the longest prefix of tools, system and messages that an earlier request with a cache
+ * marker had too, to the byte. A cache knows one model, and is of no use once thinking or the choice of tools differ.
  */
 class PromptCache {
   readonly #prefixes = new Set<string>();

@@ -11,7 +11,7 @@ import {
 } from "../summarizer.ts";
 import { charsEstimator } from "../tokens.ts";
 
-/** What a scripted summarizer does with one request; a string is a text that ended well. */
+/** Response of a scripted summarizer to one request; a string is a text that ended well. */
 export interface ScriptedAnswer {
   text?: string;
   /** `stop` by default. */
@@ -32,7 +32,7 @@ export type Script =
   | readonly (string | ScriptedAnswer)[]
   | ((request: SummaryRequest, n: number) => string | ScriptedAnswer | Promise<string | ScriptedAnswer>);
 
-/** What a scripted summarizer says of itself. */
+/** Options of a scripted summarizer. */
 export interface ScriptedSummarizerOptions {
   /** Default `scripted`. */
   name?: string;
@@ -48,7 +48,7 @@ export interface ScriptedSummarizerOptions {
 
 /** A summarizer that does what a test says, and remembers what it was asked. */
 export interface ScriptedSummarizer extends Summarizer {
-  /** What it was asked, oldest first. */
+  /** Requests received, oldest first. */
   readonly requests: SummaryRequest[];
   /** `request 1`, `request 2`, `answer 2`, `failure 1`: what happened, in order. */
   readonly events: string[];
