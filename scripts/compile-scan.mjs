@@ -1,12 +1,12 @@
-// Compiles packages/session-tree/src/tree/compiled-scan.wat and writes compiled-scan-code.ts beside it.
+// Compiles packages/session-tree/src/tree/compiled-scan.wat and writes it into compiled-scan.ts beside it.
 //
-//     node scripts/compile-usual-lines.mjs            write it
-//     node scripts/compile-usual-lines.mjs --check    exit 1 when the file is not what the source gives
+//     node scripts/compile-scan.mjs            write it
+//     node scripts/compile-scan.mjs --check    exit 1 when the file is not what the source gives
 import { readFileSync, writeFileSync } from "node:fs";
 import wabt from "wabt";
 
 const SOURCE = new URL("../packages/session-tree/src/tree/compiled-scan.wat", import.meta.url);
-const TARGET = new URL("../packages/session-tree/src/tree/compiled-scan-code.ts", import.meta.url);
+const TARGET = new URL("../packages/session-tree/src/tree/compiled-scan.ts", import.meta.url);
 const LONGEST = 110;
 
 const { parseWat } = await wabt();
@@ -16,18 +16,12 @@ const { buffer } = compiled.toBinary({});
 const base64 = Buffer.from(buffer).toString("base64");
 const lines = [];
 for (let at = 0; at < base64.length; at += LONGEST) lines.push(`  "${base64.slice(at, at + LONGEST)}",`);
-const text = `// Made of compiled-scan.wat by \`node scripts/compile-usual-lines.mjs\`; a test holds the two together.
-
-/** The compiled compiled-scan.wat, as base64. */
-export const USUAL_LINES_CODE = [
-${lines.join("\n")}
-].join("");
-`;
+const source = readFileSync(TARGET, "utf8");
+const code = `const COMPILED_SCAN_CODE = [\n${lines.join("\n")}\n].join("");\n`;
+const text = source.replace(/const COMPILED_SCAN_CODE = \[[\s\S]*$/, () => code);
 
 if (!process.argv.includes("--check")) writeFileSync(TARGET, text);
-else if (readFileSync(TARGET, "utf8") !== text) {
-  console.error(
-    "compiled-scan-code.ts is not what compiled-scan.wat gives: run `node scripts/compile-usual-lines.mjs`.",
-  );
+else if (source !== text) {
+  console.error("compiled-scan.ts is not what compiled-scan.wat gives: run `node scripts/compile-scan.mjs`.");
   process.exitCode = 1;
 }

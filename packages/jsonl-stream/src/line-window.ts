@@ -1,7 +1,7 @@
 import { EspalierError } from "./error.ts";
 import { contentEnd, contentStart } from "./lines.ts";
 
-/** Which lines to walk forward. */
+/** Range of a walk forward. */
 export interface ForwardOptions extends ScanOptions {
   /** Byte offset to begin at, the first byte of a line. Default 0. */
   from?: number;
@@ -12,7 +12,7 @@ export interface ForwardOptions extends ScanOptions {
 }
 
 /**
- * Told of one line; returns false to stop. `block` is reused: what is to outlast the call must be copied.
+ * Receives one line; returns false to stop. `block` is reused: copy what is to outlast the call.
  *
  * @param block - holds the line's content in `[start, end)`: without newline, one CR before it, and the file's BOM
  * @param offset - where the line as stored begins in the view: at `block[start]`, or at the BOM before that
@@ -60,7 +60,7 @@ export class ForwardWindow {
   block: Uint8Array;
   /** The window is `[0, end)` of the block; only its last line may lack a newline. */
   end = 0;
-  /** Where the block begins in the view. */
+  /** Offset of the block in the view. */
   offset: number;
   #cutTerminated = false;
   /** The block, as it is searched fastest. */
@@ -113,17 +113,20 @@ export class ForwardWindow {
     return this.end > 0;
   }
 
-  /** Where the line that begins at `start` stops: at its newline, or at the window's end. */
+  /** Returns the stop of the line that begins at `start`: its newline, or the window's end. */
   lineStop(start: number): number {
     return this.#finder.stopOf(start);
   }
 
-  /** Whether the line that stops at `stop` has its newline. */
+  /** Returns whether the line that stops at `stop` has its newline. */
   isTerminated(stop: number): boolean {
     return stop < this.end || this.#cutTerminated;
   }
 
-  /** Takes what was read beyond the window to the front: of the first block again, where a larger one is needed no more. */
+  /**
+   * Moves what was read beyond the window to the front: of the first block again when a larger one is no longer
+   * needed.
+   */
   #carry(): void {
     const carried = this.#filled - this.end;
     if (this.block !== this.#firstBlock && carried <= this.#firstBlock.length / 2) {
@@ -148,7 +151,7 @@ export class ForwardWindow {
     this.#bytes = searchable(block);
   }
 
-  /** Hands out the line's `longest` bytes in the block, which may be all of it, and moves behind its newline. */
+  /** Returns the line's first `longest` bytes in the block, perhaps all of it, and moves behind its newline. */
   #cut(): boolean {
     const { high, blockSize, longest } = this.#range;
     const scratch = searchable(new Uint8Array(blockSize));
@@ -171,7 +174,7 @@ export const LINE_FEED = 10;
 /** A block too small for a line becomes so many times larger: copying and touching memory anew is what a huge line costs. */
 export const GROWTH = 4;
 
-/** How to read while walking lines. */
+/** Limits of reading while lines are walked. */
 export interface ScanOptions {
   /** Bytes read at a time. Default 1 MiB; between 64 KiB and 4 MiB measured no difference. */
   blockSize?: number;
@@ -180,7 +183,7 @@ export interface ScanOptions {
    * memory. Default 1 GiB, twice what can be parsed; at least `blockSize`.
    */
   longest?: number;
-  /** What finds the lines in the blocks that are read. Default a {@link NewlineFinder}; for one walk at a time. */
+  /** Finds the lines in the blocks that are read. Default a {@link NewlineFinder}; for one walk at a time. */
   finder?: LineFinder;
 }
 
@@ -237,9 +240,12 @@ export interface LineFinder {
   readonly memory?: Uint8Array | undefined;
   /** Told of each window before its lines are asked for: whole lines in `block[start, end)`; only the last may lack its newline. */
   look(block: Uint8Array, start: number, end: number): void;
-  /** Where the line that begins at `start` stops: at its newline, or at the window's end. Asked line by line, going forward. */
+  /**
+   * Returns the stop of the line that begins at `start`: its newline, or the window's end. Called line by line, going
+   * forward.
+   */
   stopOf(start: number): number;
-  /** Where the line begins whose content stops at `stop`. Asked line by line, going backward. */
+  /** Returns the beginning of the line whose content stops at `stop`. Called line by line, going backward. */
   startOf(stop: number): number;
 }
 
@@ -271,9 +277,10 @@ export class NewlineFinder implements LineFinder {
 }
 
 /**
- * How far into its memory a buffer begins. Large pieces of memory begin 16 bytes into a page; a system that copies there
- * from the start of a page (where its cache has the beginning of a file) waits for its own writes at each line of the
- * processor's cache: 2 GB took 280 ms, and 155 ms to any place that is 32 bytes or more into a page.
+ * Bytes between the beginning of the memory and of the buffer in it. Large pieces of memory begin 16 bytes into a
+ * page; a system that copies there from the start of a page (where its cache has the beginning of a file) waits for
+ * its own writes at each line of the processor's cache: 2 GB took 280 ms, and 155 ms to any place that is 32 bytes or
+ * more into a page.
  */
 const SHIFT = 48;
 

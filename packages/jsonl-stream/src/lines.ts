@@ -54,7 +54,7 @@ function deepJsonText(whole: unknown): string {
   return text;
 }
 
-/** Why a line is no JSON value. Says nothing of what the line holds. */
+/** Reason why a line is no JSON value. Never quotes the line. */
 export interface LineProblem {
   /**
    * - `blank`: empty, or spaces and tabs only
@@ -104,14 +104,14 @@ function problem(kind: LineProblem["kind"], { length }: Uint8Array): ParsedLine 
 
 const CARRIAGE_RETURN = 13;
 
-/** Where the content of a line begins: after a byte order mark, if one stands there. */
+/** Returns the beginning of a line's content: after a byte order mark, if there is one. */
 export function contentStart(bytes: Uint8Array, start: number, end: number): number {
   const marked =
     end - start >= 3 && bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf;
   return marked ? start + 3 : start;
 }
 
-/** Where the content of a line ends: before one CR, if one stands there. */
+/** Returns the end of a line's content: before one CR, if there is one. */
 export function contentEnd(bytes: Uint8Array, start: number, end: number): number {
   return end > start && bytes[end - 1] === CARRIAGE_RETURN ? end - 1 : end;
 }
@@ -147,7 +147,7 @@ const SPACE = 0x20;
 
 /** A whole value found at the end of a bad line. */
 export interface Salvaged {
-  /** Where it begins in the bytes of the line. */
+  /** Offset of its first byte in the line. */
   start: number;
   value: unknown;
 }
@@ -165,7 +165,7 @@ export function salvageLine(bytes: Uint8Array, marker = '{"type":'): Salvaged | 
   return parsed.ok ? { start, value: parsed.value } : undefined;
 }
 
-/** Where the object or array that ends the bytes begins, if they end in one; -1 when they cannot. */
+/** Returns the beginning of the object or array that ends the bytes; -1 when they cannot end in one. */
 function startOfLastValue(bytes: Uint8Array): number {
   let depth = 0;
   let inString = false;
@@ -209,7 +209,9 @@ const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
-/** How far a text is walked byte by byte before its end is searched for: a search that ends soon costs more than a walk. */
+/**
+ * Bytes of a text that are walked one by one before its end is searched for: a search that ends soon costs more.
+ */
 const NEAR = 48;
 
 /** True for what JSON takes for space: blank, tab, and the two that end lines. */
@@ -235,7 +237,7 @@ export function skipValue(bytes: Uint8Array, at: number, end: number): number {
   return at < end ? at : -1;
 }
 
-/** What numbers and the three words are made of: letters, digits, `+`, `-` and `.`. */
+/** True for bytes of numbers and of the three words: letters, digits, `+`, `-` and `.`. */
 function isScalarByte(byte: number): boolean {
   return (
     (byte >= 97 && byte <= 122) ||
@@ -280,7 +282,7 @@ function skipNested(bytes: Uint8Array, at: number, end: number): number {
   return -1;
 }
 
-/** Where an object or array stands in a value, for errors that name it. */
+/** Place of an object or array in a value, for errors that name it. */
 interface Place {
   readonly container: object;
   readonly parent: Place | null;
@@ -382,7 +384,7 @@ export function wellFormedJson(text: string): string {
   return healed === text ? text : jsonText(JSON.parse(healed));
 }
 
-/** What a line to write may be. */
+/** Limits of a line to write. */
 export interface LineLimits {
   /** Arrays and objects inside each other. Default 256: `JSON.stringify` itself fails at about 4,000. */
   depth?: number;

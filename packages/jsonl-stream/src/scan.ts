@@ -17,7 +17,7 @@ import { contentEnd, contentStart } from "./lines.ts";
 
 /** One line of a view. */
 export interface Line {
-  /** Where the line as stored begins in the view. */
+  /** Offset in the view of the line as stored. */
   offset: number;
   /**
    * Bytes of the line as stored, with BOM and CR, without its newline: `view.read(offset, length)` gives them again.
@@ -70,7 +70,7 @@ function lineAt(block: Uint8Array, start: number, stop: number, offset: number, 
   return { offset, length: stop - start, bytes, terminated };
 }
 
-/** Which lines to walk backward. */
+/** Range of a walk backward. */
 export interface BackwardOptions extends ScanOptions {
   /** Byte offset to begin at: the end of a line, its newline included. Default: the view's size. */
   from?: number;
@@ -78,7 +78,7 @@ export interface BackwardOptions extends ScanOptions {
   to?: number;
 }
 
-/** Told of one line as a {@link LineVisitor} is; the number of a line is not known from this side. */
+/** Receives one line as a {@link LineVisitor} does; from this side the number of a line is unknown. */
 export type BackwardLineVisitor = (
   block: Uint8Array,
   start: number,
@@ -125,7 +125,7 @@ class BackwardWindow {
   /** The window is `[start, end)` of the block; only its last line may lack a newline. */
   start: number;
   end: number;
-  /** Where `block[start]` stands in the view. */
+  /** Offset of `block[start]` in the view. */
   offset: number;
   #cutTerminated = false;
   /** The block, as it is searched fastest. */
@@ -134,9 +134,9 @@ class BackwardWindow {
   /** A larger block that was needed once, for the next line that needs one. */
   #spare: Uint8Array | undefined;
   readonly #finder: LineFinder;
-  /** Where the bytes in use begin: what was read before the window, then the window. */
+  /** Beginning of the bytes in use: what was read before the window, then the window. */
   #low: number;
-  /** Where `block[#low]` stands in the view: everything before is still to be read. */
+  /** Offset of `block[#low]` in the view: everything before is still to be read. */
   #position: number;
   readonly #view: ByteView;
   readonly #range: WindowRange;
@@ -178,17 +178,17 @@ class BackwardWindow {
     return this.#handOut(this.#low);
   }
 
-  /** Where the content of the line that stops at `stop` (exclusive, its newline included) ends. */
+  /** Returns the end of the content of the line that stops at `stop` (exclusive, its newline included). */
   lineEnd(stop: number): number {
     return this.block[stop - 1] === LINE_FEED ? stop - 1 : stop;
   }
 
-  /** Where the line begins whose content ends at `end`. */
+  /** Returns the beginning of the line whose content ends at `end`. */
   lineStart(end: number): number {
     return this.#finder.startOf(end);
   }
 
-  /** Whether the line whose content ends at `end` has its newline. */
+  /** Returns whether the line whose content ends at `end` has its newline. */
   isTerminated(end: number): boolean {
     return end < this.end || this.#cutTerminated;
   }

@@ -44,7 +44,7 @@ const message = (id: string, parentId: string, text: string) =>
   `${JSON.stringify({ type: "message", id, parentId, timestamp: "2026-01-05T09:00:00.000Z", message: { role: "user", content: text } })}\n`;
 
 test("the code that is run is what its source says", () => {
-  const script = fileURLToPath(new URL("../../../scripts/compile-usual-lines.mjs", import.meta.url));
+  const script = fileURLToPath(new URL("../../../scripts/compile-scan.mjs", import.meta.url));
   expect(() => execFileSync(process.execPath, [script, "--check"], { stdio: "pipe" })).not.toThrow();
 });
 
@@ -59,7 +59,7 @@ test.each([
   ["where a program's address space is limited", "ulimit -v 6000000 && node", ""],
   ["where there is no Buffer, as in a browser", "node", "globalThis.Buffer = undefined;"],
 ])("a log is read %s", async (_where, command, before) => {
-  const folder = mkdtempSync(join(tmpdir(), "usual-lines-"));
+  const folder = mkdtempSync(join(tmpdir(), "compiled-scan-"));
   const bundle = join(folder, "read.mjs");
   await build({
     stdin: {

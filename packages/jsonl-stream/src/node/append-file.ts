@@ -17,7 +17,7 @@ import {
   unreadable,
 } from "./files.ts";
 
-/** How a file is opened. */
+/** Options of opening a file. */
 export interface AppendFileOptions {
   /** `write` appends and makes whole what a crash left; `read` changes nothing, whatever state the file is in. */
   mode: OpenMode;
@@ -165,15 +165,15 @@ function firstLook<T>(descriptor: Descriptor, look: () => T): T {
   }
 }
 
-/** Where appended lines stand. */
+/** Range of appended lines in the file. */
 export interface Appended extends Span {
-  /** Where the first own line begins. */
+  /** Offset of the first own line. */
   offset: number;
   /** Bytes of the own lines, the last newline included. */
   length: number;
 }
 
-/** How often lines that were not found are written again. Each time another writer must have torn its line. */
+/** Most repeats of writing lines that were not found. Each time another writer must have torn its line. */
 const REPEATS = 4;
 
 /**
@@ -193,11 +193,11 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
     tail.writes();
     writeOnce(descriptor, clean ? own : behindNewline(own));
     // Once more where a call failed: they are in the file, and to know it now is to count what is there.
-    if (persistently(() => holdsLines(descriptor, expected, own))) {
+    if (retryRead(() => holdsLines(descriptor, expected, own))) {
       tail.advanceTo(expected + length, own);
       return { offset: expected, length, from, to: tail.size };
     }
-    const offset = persistently(() => {
+    const offset = retryRead(() => {
       tail.look();
       return findLines(descriptor, { from: before, to: tail.size }, own);
     });
@@ -207,8 +207,8 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
   throw new EspalierError("write-failed", message);
 }
 
-/** Reads again what could not be read. */
-function persistently<Result>(read: () => Result): Result {
+/** Retries a read that failed. */
+function retryRead<Result>(read: () => Result): Result {
   try {
     return read();
   } catch (error) {
@@ -267,7 +267,7 @@ function holdsLines(descriptor: Descriptor, position: number, lines: Uint8Array)
   return true;
 }
 
-/** Where `lines` begin in a span of whole lines; -1 when they do not stand there by themselves. */
+/** Returns the offset of `lines` in a span of whole lines; -1 when they are not there as lines of their own. */
 function findLines(descriptor: Descriptor, { from, to }: Span, lines: Uint8Array): number {
   const first = lines.subarray(0, contentEnd(lines, 0, lines.indexOf(LINE_FEED)));
   let found = -1;

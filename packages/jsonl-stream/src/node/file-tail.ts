@@ -28,18 +28,18 @@ interface Sample {
   bytes: Uint8Array;
 }
 
-/** What is known of the end of a growing file: where its whole lines end, and where the file does. */
+/** End of a growing file: of its whole lines, and of the file itself. */
 export class FileTail {
-  /** Where the whole lines end that were taken in. */
+  /** End of the whole lines that were taken in. */
   size = 0;
-  /** Where the file ended at the last look; from `size` to here stands an unterminated line. */
+  /** End of the file at the last look; from `size` to here is an unterminated line. */
   end = 0;
   readonly #descriptor: Descriptor;
   readonly #identity: FileFacts;
   /** The last bytes before `size`, as they were when it was set. */
   #mark: Uint8Array = new Uint8Array();
   readonly #samples: readonly Sample[];
-  /** When the file was last written, as long as only others can have written since; undefined after an own write. */
+  /** Time of the last write, as long as only others can have written since; undefined after an own write. */
   #time: bigint | undefined;
   /** Of the process, in milliseconds. */
   #wroteAt = 0;

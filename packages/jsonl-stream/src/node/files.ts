@@ -5,7 +5,7 @@ import { promisify } from "node:util";
 import { EspalierError } from "../error.ts";
 import type { ByteView } from "../line-window.ts";
 
-/** How a file is opened. `write` means to append, and to read. */
+/** Access to a file. `write` means to append, and to read. */
 export type OpenMode = "read" | "write";
 
 interface OpenedFile {
@@ -125,7 +125,7 @@ export class Descriptor {
   readonly fd: number;
   readonly calls: FileCalls;
   #open = true;
-  /** How many still need the descriptor although the file was closed. */
+  /** Calls that still need the descriptor although the file was closed. */
   #holds = 0;
 
   constructor(path: string, fd: number, calls: FileCalls) {
@@ -209,7 +209,7 @@ export function unreadable(path: string, what: string, cause: unknown): Espalier
   return new EspalierError("unreadable", `${path} ${what} (${code}).`, { cause });
 }
 
-/** What is asked of a file's facts: identity and size as big integers, since inode numbers exceed 2^53. */
+/** Facts of a file: identity and size are big integers, since inode numbers exceed 2^53. */
 export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode" | "mtimeNs">;
 
 /**
@@ -223,7 +223,7 @@ export interface FileCalls {
   closeSync(fd: number): void;
   /** `position` null: where the descriptor stands, which for one opened to append is the end. */
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null): number;
-  /** How many bytes were read, from `position` into `target` at `offset`; 0 at the end. */
+  /** Reads from `position` into `target` at `offset`; returns the bytes read, 0 at the end. */
   readSync(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
   /** Of what the descriptor is open for, whatever its path leads to by now. */
   fstatSync(fd: number): FileFacts;
@@ -299,7 +299,7 @@ function alreadyThere(path: string, cause?: unknown): EspalierError {
   });
 }
 
-/** What systems answer that cannot sync a folder (Windows; some network and user-space file systems). */
+/** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */
 const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EBADF"]);
 
 /** Makes durable that a file stands under this path: a power cut otherwise takes the young name away with its bytes. */
@@ -369,7 +369,7 @@ function isNoFolder(error: unknown): boolean {
   return code === "ENOENT" || code === "ENOTDIR";
 }
 
-/** How often an interrupted call is made again: enough for any burst of signals, and no endless loop. */
+/** Attempts at an interrupted call: enough for any burst of signals, and no endless loop. */
 const ATTEMPTS = 100;
 
 /** True for a call that did nothing and may be made again. */

@@ -48,7 +48,10 @@ export function createWhole(
   }
 }
 
-/** Where there are no hard links, an empty file takes the name, so that the rename over it overwrites nobody's. */
+/**
+ * Takes the name with an empty file, for systems without hard links: the rename over it then overwrites no other
+ * file.
+ */
 function claim(path: string, mode: number, calls: FileCalls): void {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL;
   closeFile(
@@ -58,7 +61,7 @@ function claim(path: string, mode: number, calls: FileCalls): void {
   );
 }
 
-/** What is known of the file that is replaced, and how its successor is written. */
+/** Options of replacing a file. */
 export interface ReplaceWholeOptions extends WholeFileOptions {
   /** The name under which the original stays. It may already be there, as its second name or with its bytes. */
   keepAs: string;
@@ -155,7 +158,7 @@ function* pieces(view: ByteView): Generator<Uint8Array, void> {
   for (let offset = 0; offset < view.size; offset += PIECE) yield view.read(offset, PIECE);
 }
 
-/** How a whole file is written. */
+/** Options of writing a whole file. */
 export interface WholeFileOptions {
   /** Default 0600. */
   mode?: number;
@@ -269,7 +272,7 @@ function writeAll(path: string, fd: number, chunk: Uint8Array, calls: FileCalls)
   }
 }
 
-/** What systems answer that have no hard links: FAT, some network and user-space file systems. */
+/** Error codes of systems without hard links: FAT, some network and user-space file systems. */
 const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
 /**

@@ -3,7 +3,7 @@ import type { ContextEdit, Entry, EntryKind, Settings } from "../entry/entry.ts"
 import { kindOf } from "../entry/kinds.ts";
 import { type ContextMessage, contentBlocks } from "../entry/message.ts";
 
-/** What one visible entry of a path says to the model. */
+/** Messages of one visible entry of a path. */
 export interface ProjectedEntry {
   entry: Entry;
   /** Empty for entries that say nothing or were edited out. */
@@ -13,8 +13,8 @@ export interface ProjectedEntry {
 }
 
 /**
- * What the entries of a path say, in the order in which the model reads it: the newest compaction that holds, then
- * what it keeps, then what came after it. Entries that a compaction hides are not in it.
+ * Projects the entries of a path into messages, in the order in which the model reads them: the newest compaction
+ * that holds, then what it keeps, then what came after it. Entries that a compaction hides are not in it.
  */
 export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   const facts = readPathFacts(path);
@@ -31,7 +31,9 @@ export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   return projected;
 }
 
-/** The context at the end of a path; `before` is what was in force above it, when the path is only a window. */
+/**
+ * Returns the context at the end of a path; `before` has the settings above it when the path is only a window.
+ */
 export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETTINGS): SessionContext {
   const context: SessionContext = {
     messages: [],
@@ -102,7 +104,9 @@ function replaceContent(
   return { ...message, content: asBlocks ? contentBlocks({ content }) : content } as ContextMessage;
 }
 
-/** What a path's compactions and edits come to. References that name nothing above them on the path count for nothing. */
+/**
+ * Effect of a path's compactions and edits. References that name nothing above them on the path count for nothing.
+ */
 interface PathFacts {
   /** Position of the newest compaction that holds; -1 when there is none. */
   compactedAt: number;
@@ -150,7 +154,7 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
   return { compactedAt, keptFrom, edits, editReaches: reaches.filter(visible) };
 }
 
-/** Whether an entry says something of one above it. */
+/** True for kinds whose entries refer to one above them. */
 const refersBack = (kind: EntryKind): boolean => kind.firstKept !== undefined || kind.edit !== undefined;
 const NO_FACTS: PathFacts = { compactedAt: -1, keptFrom: 0, edits: new Map(), editReaches: [] };
 
@@ -172,7 +176,7 @@ function changedPositions({ compactedAt, editReaches }: PathFacts, length: numbe
   return changed;
 }
 
-/** What the tree says to a model at a leaf: a pure function of the leaf's path. */
+/** Context that a model reads at a leaf: a pure function of the leaf's path. */
 export interface SessionContext extends Settings {
   /** Neutral messages, oldest first; failed, aborted and excluded ones are among them. */
   messages: ContextMessage[];
@@ -187,7 +191,7 @@ export interface SessionContext extends Settings {
   tokens: number;
 }
 
-/** What is in force where nothing was ever said (the thinking level as in Pi). */
+/** Settings of a path on which no entry names any (the thinking level as in Pi). */
 export const NO_SETTINGS: Settings = { model: null, thinkingLevel: "off" };
 
 /** The settings that an entry names; an entry that is not sound names none. */

@@ -8,15 +8,15 @@ import type { Entry, EntryKind, Settings } from "../entry/entry.ts";
 import { entryKinds, kindOf } from "../entry/kinds.ts";
 import {
   EntryScan,
-  GlueMarks,
+  equalsText,
+  JoinedEntryFinder,
   kindIn,
   placeholder,
   readLineParts,
   type SessionLine,
   scanEntry,
-  spellsText,
 } from "../entry/line.ts";
-import { UsualLines } from "../tree/compiled-scan.ts";
+import { FastLineScanner } from "../tree/compiled-scan.ts";
 import { type EntryRows, leafRowAt, movingRow } from "../tree/queries.ts";
 import { ORPHAN, ROOT } from "../tree/rows.ts";
 import { Tree } from "../tree/tree.ts";
@@ -31,7 +31,7 @@ import {
 } from "./context.ts";
 
 /**
- * What a session says to a model at a leaf: the one function behind every request, count and display.
+ * Builds the context that a model reads at a leaf: the one function behind every request, count and display.
  *
  * @param source a tree, something that has one (a session), or entries in file order
  * @param leafId the leaf; by default where opening the log would stand. null is before the first entry. For an entry
@@ -86,12 +86,12 @@ function leafAmong(entries: readonly Entry[], rows: ArrayRows, leafId: string | 
  * @throws EspalierError `unknown-entry`
  */
 export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
-  const usual = new UsualLines();
+  const scanner = new FastLineScanner();
   let reader: PathReader;
   try {
-    reader = readBackward(view, new PathReader(usual, leafId), usual);
+    reader = readBackward(view, new PathReader(scanner, leafId), scanner);
   } finally {
-    usual.release();
+    scanner.release();
   }
   if (!reader.leafWasMissing) return reader.finish();
   // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
@@ -103,7 +103,7 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
 /** Bytes read at a time: a window is some hundred kilobytes, and what is read beyond it is read for nothing. */
 const BLOCK = 1 << 18;
 
-function readBackward(view: ByteView, reader: PathReader, finder: UsualLines): PathReader {
+function readBackward(view: ByteView, reader: PathReader, finder: FastLineScanner): PathReader {
   const visit: BackwardLineVisitor = (block, start, end, offset, terminated) =>
     reader.take(block, start, end, offset, terminated) ? undefined : false;
   forEachLineBackward(view, visit, { blockSize: BLOCK, finder });
@@ -111,9 +111,9 @@ function readBackward(view: ByteView, reader: PathReader, finder: UsualLines): P
 }
 
 class PathReader {
-  readonly #usual: UsualLines;
+  readonly #scanner: FastLineScanner;
   readonly #scan = new EntryScan();
-  readonly #marks = new GlueMarks();
+  readonly #marks = new JoinedEntryFinder();
   readonly #builder = new PathWindowBuilder();
   readonly #wanted = new WantedId();
   #started = false;
@@ -121,9 +121,9 @@ class PathReader {
   #leafId: string | null = null;
   #readFrom = 0;
 
-  /** @param usual finds the lines that are taken */
-  constructor(usual: UsualLines, leafId: string | undefined) {
-    this.#usual = usual;
+  /** @param scanner finds the lines that are taken */
+  constructor(scanner: FastLineScanner, leafId: string | undefined) {
+    this.#scanner = scanner;
     this.#wanted.set(leafId ?? null);
     this.#started = leafId !== undefined;
   }
@@ -138,8 +138,8 @@ class PathReader {
     this.#readFrom = offset;
     if (start === end) return true;
     const scan = this.#scan;
-    const { isUsual } = this.#usual;
-    if (isUsual) this.#usual.scanInto(scan, start);
+    const { isUsual } = this.#scanner;
+    if (isUsual) this.#scanner.scanInto(scan, start);
     const isLegible = isUsual || (terminated && scanEntry(block, start, end, scan));
     const isSure = isUsual || (isLegible && !this.#marks.between(block, offset - start, scan.stop, end));
     const isOnPath = isSure && this.#started;
@@ -153,8 +153,8 @@ class PathReader {
     if (line.is === "header" || line.is === "blank") return true;
     // Parsing finds something else than scanning where a key stands twice.
     const isSame = ({ type, id }: Entry) =>
-      spellsText(block, scan.typeStart, scan.typeEnd, type) &&
-      spellsText(block, scan.idStart, scan.idEnd, id);
+      equalsText(block, scan.typeStart, scan.typeEnd, type) &&
+      equalsText(block, scan.idStart, scan.idEnd, id);
     if (line.is === "entry" && (!isSure || isSame(line.entry)))
       return this.#takeEntry(line.entry, kindOf(line.entry));
     // A line whose beginning can be read keeps its place on the path and says nothing.
@@ -203,7 +203,7 @@ class PathReader {
   }
 }
 
-/** What `kindIn` says of the type of a header; of a line that cannot be read, too. */
+/** Answer of `kindIn` for the type of a header and for a line that cannot be read. */
 const NO_ENTRY = -1;
 
 /** The end of a path: as much of it as a context needs. */
@@ -214,7 +214,7 @@ export interface PathWindow {
   entries: Entry[];
   /** True when the window begins at a root, so that it is the whole path. */
   complete: boolean;
-  /** What was in force before the window's first entry. */
+  /** Settings before the window's first entry. */
   before: Settings;
   /**
    * For a window that was read backwards out of a log's bytes: where the last line begins that was looked at. Nothing
@@ -259,7 +259,9 @@ export class PathWindowBuilder {
     return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
   }
 
-  /** Whether the next entry up the path has to be read, given its type; passing over one changes nothing. */
+  /**
+   * Returns whether the next entry up the path has to be read, given its type; passing over one changes nothing.
+   */
   needs(type: string): boolean {
     if (!this.#closed) return true;
     if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;
@@ -281,7 +283,7 @@ export class PathWindowBuilder {
   }
 }
 
-/** Whether an entry with this id is among those of a window: looked for from its end, where most that are asked for stand. */
+/** Returns whether a window has an entry with this id. Searches from its end, where most wanted entries are. */
 export function isInWindow({ entries }: PathWindow, id: string): boolean {
   return entries.findLastIndex((entry) => entry.id === id) >= 0;
 }
@@ -321,7 +323,7 @@ const decoder = new TextDecoder();
 /** An id that is compared with bytes line after line, and made a text of only when somebody asks for that. */
 class WantedId {
   #bytes = new Uint8Array(64);
-  /** How many of the bytes are the id; -1 when none is wanted. */
+  /** Bytes of the id; -1 when none is wanted. */
   #length = -1;
   /** The id as it was given: bytes do not tell two halves of a character from each other. */
   #text: string | undefined;

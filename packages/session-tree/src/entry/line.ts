@@ -315,7 +315,7 @@ function takeValue(key: number, bytes: Uint8Array, at: number, end: number, foun
  * `"parentId":` (inside a text its quotes are escaped, so it reads otherwise); a second one on the same line means
  * the line has to be parsed to know. The searches are native and cover each byte once, however many lines a block has.
  */
-export class GlueMarks {
+export class JoinedEntryFinder {
   #base = -1;
   #from = 0;
   #next = -1;
@@ -397,7 +397,7 @@ export function spells(bytes: Uint8Array, start: number, end: number, word: Uint
 }
 
 /** Returns whether `bytes[start, end)`, which are plain ASCII, spell a text. Runs for every line, so it does not decode. */
-export function spellsText(bytes: Uint8Array, start: number, end: number, text: string): boolean {
+export function equalsText(bytes: Uint8Array, start: number, end: number, text: string): boolean {
   if (end - start !== text.length) return false;
   for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;
   return true;

@@ -24,7 +24,7 @@ export type AnthropicMessage =
   | { role: "user"; content: (AnthropicToolResult | AnthropicContent)[] }
   | { role: "assistant"; content: AnthropicAnswerBlock[] };
 
-/** What a user says or a result shows; `data` is base64 without a `data:` prefix. */
+/** Content of a user or of a result; `data` is base64 without a `data:` prefix. */
 export type AnthropicContent =
   | { type: "text"; text: string }
   | { type: "image"; source: { type: "base64"; media_type: PictureType; data: string } };

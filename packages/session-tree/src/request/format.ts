@@ -37,8 +37,8 @@ export interface RequestFormat<Request> {
   /** Most characters of a tool's name, of the same alphabet. */
   readonly toolNameLength: number;
   /**
-   * Whether the provider can read this block of an answer of the same model. False leaves the block out.
-   * Whether the answer's prefix is still the same has been asked before.
+   * Returns whether the provider can read this block of an answer of the same model; false leaves the block out.
+   * Called only where the answer's prefix is unchanged.
    */
   acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
   /** Writes the request. Pure, and turn by turn: a turn is written the same whatever follows it, but for the last one. */
@@ -153,7 +153,7 @@ export interface ObjectSchema {
   [keyword: string]: unknown;
 }
 
-/** What the caller adds to what the session says. */
+/** System prompt and tools of the caller, beside those of the session. */
 interface CallerPrompt {
   /** Goes before the session's own. */
   system?: string | undefined;
@@ -163,10 +163,10 @@ interface CallerPrompt {
 }
 
 /**
- * The system prompt and the tools in force after all system messages of a context, in order: the text of each is added,
- * a section replaces the earlier one of its name (null removes it), tools are removed, then added. The prompt is the
- * caller's, the texts, then the sections, with a blank line between; undefined when all are blank. Two tools whose
- * names become equal when healed cannot both be sent: the first stands.
+ * Returns the current system prompt and tools after all system messages of a context, in order: the text of each is
+ * added, a section replaces the earlier one of its name (null removes it), tools are removed, then added. The prompt
+ * is the caller's, the texts, then the sections, with a blank line between; undefined when all are blank. Two tools
+ * whose names become equal when healed cannot both be sent: the first stands.
  */
 export function foldSystem(
   messages: readonly ContextMessage[],
@@ -212,7 +212,10 @@ export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined)
   }
 }
 
-/** Why the schema of a tool would be sent empty; undefined where it is not, or where the tool has no arguments. */
+/**
+ * Returns the reason why a tool's schema would be sent empty; undefined where it would not, or for a tool without
+ * arguments.
+ */
 function schemaProblem(tool: unknown): string | undefined {
   if (!isRecord(tool)) return "it is no object";
   const { parameters } = tool;

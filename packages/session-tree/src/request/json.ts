@@ -19,10 +19,13 @@ export function wellFormed<Value>(value: Value): Value | undefined {
   return healed === json ? value : JSON.parse(healed);
 }
 
-/** How deep a value is looked at without writing it: deeper than any that a tool is called with. */
+/** Depth to which a value is checked without writing it: deeper than any arguments of a tool. */
 const NEAR = 100;
 
-/** Whether every text of a value is well-formed, keys too: a third of what writing it takes. False where that is not sure. */
+/**
+ * Returns whether every text of a value is well-formed, keys too, in a third of the time of writing it. False where
+ * unsure.
+ */
 function isWellFormed(value: unknown, depth: number): boolean {
   if (typeof value === "string") return value.isWellFormed();
   if (typeof value !== "object" || value === null) return true;
@@ -39,8 +42,9 @@ const RECORD = Symbol("record");
 const END = Symbol("end");
 
 /**
- * What decides a value's JSON text, as primitives in order: two values with the same tokens have the same text. They stay
- * what they are when the value is changed later. What is no plain JSON gives a token that is like no other.
+ * Returns the primitives that decide a value's JSON text, in order: two values with the same tokens have the same
+ * text. They stay what they are when the value is changed later. What is no plain JSON gives a token that is like no
+ * other.
  */
 function jsonTokens(value: unknown): unknown[] {
   const tokens: unknown[] = [];
@@ -48,7 +52,7 @@ function jsonTokens(value: unknown): unknown[] {
   return tokens;
 }
 
-/** Whether a value has the tokens that another one had. Makes nothing, since most of what is asked about has not changed. */
+/** Returns whether a value has these tokens. Allocates nothing, since most values have not changed. */
 function hasTokens(value: unknown, tokens: readonly unknown[]): boolean {
   return endOf(value, tokens, 0) === tokens.length;
 }
@@ -71,7 +75,7 @@ function addTokens(value: unknown, tokens: unknown[]): void {
   } else tokens.push(value);
 }
 
-/** Where the tokens of a value end that begin at `at`; -1 when those of another one stand there. */
+/** Returns the end of a value's tokens that begin at `at`; -1 when the tokens there are of another value. */
 function endOf(value: unknown, tokens: readonly unknown[], at: number): number {
   const shape = shapeOf(value);
   if (shape === undefined) return -1;

@@ -172,7 +172,10 @@ export const openaiResponsesFormat: RequestFormat<OpenaiResponsesRequest> = {
 const isResponsesAnswer = ({ api }: AssistantMessage): boolean =>
   typeof api === "string" && /^openai.*responses/.test(api);
 
-/** What a signature of this API is: the reasoning item as JSON. Undefined for any other, and for one that cannot go back. */
+/**
+ * Returns the reasoning item that a signature of this API is as JSON; undefined for any other, and for one that
+ * cannot be sent back.
+ */
 function reasoningItem({ thinkingSignature }: ThinkingBlock): OpenaiResponsesItem | undefined {
   const item = parsedItem(thinkingSignature);
   if (item?.["type"] !== "reasoning" || !thinkingSignature?.isWellFormed()) return undefined;

@@ -32,7 +32,7 @@ import {
 import { wellFormed } from "./json.ts";
 import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
 
-/** How a context becomes a request. */
+/** Options of building a request. */
 export interface RequestOptions<Request> {
   format: RequestFormat<Request>;
   /** The model that will read it; the context's own by default. Thinking of any other model is left out. */
@@ -76,13 +76,13 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
   return carried ? carried.restore(request) : request;
 }
 
-/** What a tool call is answered with when the session holds no result of it. */
+/** Result of a tool call for which the session has none. */
 export const NO_RESULT = "No result was recorded.";
 
-/** What a result says that says nothing: providers refuse an error without text. */
+/** Text of an empty result: providers refuse an error without text. */
 export const NO_OUTPUT = "(no output)";
 
-/** What the user says where a conversation begins with an answer. */
+/** User's text before an answer that begins a conversation. */
 export const OPENING = "(start of the conversation)";
 
 /** The model of a request and the rules of its format. */
@@ -141,10 +141,10 @@ export function heal(
 }
 
 /**
- * Index behind which the answers of a loop of tools stand that still runs: behind the last words of the user that do not
- * stand among results. The end of the list where the last answer calls nothing. A provider that thinks asks for the thinking
- * of these answers, whatever was compacted or edited before them ("a final `assistant` message must start with a thinking
- * block").
+ * Returns the index of the first answer of a tool loop that still runs: after the last words of the user that are not
+ * among results. The end of the list where the last answer calls nothing. A provider that thinks asks for the
+ * thinking of these answers, whatever was compacted or edited before them ("a final `assistant` message must start
+ * with a thinking block").
  */
 function runningLoop(messages: readonly ContextMessage[]): number {
   let words = -1;
@@ -281,7 +281,7 @@ function toolInput(stored: unknown): Record<string, unknown> {
   return isRecord(input) ? input : { value: input ?? "[Arguments left out: nested too deeply]" };
 }
 
-/** Which result belongs to which call. */
+/** Results matched with their calls. */
 interface ToolPairs {
   /** For the index of each answer that counts and has calls: their results, in the order of the calls. */
   results: Map<number, (ToolResultMessage | undefined)[]>;
@@ -294,14 +294,14 @@ interface ToolPairs {
 
 interface OpenCall {
   answer: number;
-  /** Where the result goes; none when the answer failed and is out with the results of its calls. */
+  /** Receives the result; undefined when the answer failed and is left out with the results of its calls. */
   slots: (ToolResultMessage | undefined)[] | undefined;
   position: number;
 }
 
 /**
  * Matches each result with the nearest call before it that has its id and no result yet; within one answer the first.
- * Results that find no call, and results of failed answers, belong to nobody.
+ * Results without a call, and results of failed answers, are left out.
  */
 function pairTools(messages: readonly ContextMessage[]): ToolPairs {
   const open = new Map<string, OpenCall[]>();
@@ -329,7 +329,7 @@ function pairTools(messages: readonly ContextMessage[]): ToolPairs {
   return { results, overtaken: covered(changes) };
 }
 
-/** Marks what lies in at least one of the ranges, given by +1 where each begins and -1 where it has ended. */
+/** Marks the indexes in at least one of the ranges, given by +1 at the beginning and -1 at the end of each. */
 function covered(changes: Int32Array): Uint8Array {
   const marks = new Uint8Array(changes.length - 1);
   let depth = 0;
@@ -350,8 +350,9 @@ function pushTo(lists: Map<string, OpenCall[]>, key: string, call: OpenCall): vo
 }
 
 /**
- * What a message says in the user's name. Nothing for answers, tool results and system messages, which a request
- * carries elsewhere, for runs that were kept out of the context, and for roles that nobody here knows.
+ * Returns the content that a message has in the user's name. Empty for answers, tool results and system messages,
+ * which a request carries elsewhere, for runs that were kept out of the context, and for roles that nobody here
+ * knows.
  */
 function saidByUser(message: ContextMessage, options?: HealOptions): UserBlock[] {
   switch (message.role) {
@@ -400,7 +401,7 @@ const READABLE: ReadonlySet<string> = new Set<PictureType>([
 ]);
 const isReadable = (mediaType: string): mediaType is PictureType => READABLE.has(mediaType);
 
-/** How the base64 of each kind begins. WebP is `RIFF`, four bytes of length, `WEBP`. */
+/** Beginnings of the base64 of each type. WebP is `RIFF`, four bytes of length, `WEBP`. */
 const BEGINNINGS: [RegExp, PictureType][] = [
   [/^iVBORw0KGgo/, "image/png"],
   [/^\/9j\//, "image/jpeg"],

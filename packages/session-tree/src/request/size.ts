@@ -8,7 +8,7 @@ import {
 } from "../entry/message.ts";
 import { bashExecutionText, branchSummaryText, compactionSummaryText } from "./wording.ts";
 
-/** What a format puts around a message and around a block: names of fields, quotes, a picture's media type. */
+/** Bytes that a format puts around a message or a block: names of fields, quotes, a picture's media type. */
 const FRAME = 128;
 const encoder = new TextEncoder();
 

@@ -1,9 +1,9 @@
 import { type ByteView, forEachLine, forEachLineBackward } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "../entry/entry.ts";
 import { compaction, isMessage, type MessageEntry, sessionInfo } from "../entry/kinds.ts";
-import { EntryScan, GlueMarks, readLineParts, scanEntry, spells } from "../entry/line.ts";
+import { EntryScan, JoinedEntryFinder, readLineParts, scanEntry, spells } from "../entry/line.ts";
 import { messageText } from "../entry/message.ts";
-import { UsualLines } from "../tree/compiled-scan.ts";
+import { FastLineScanner } from "../tree/compiled-scan.ts";
 import type { SessionListing } from "./store.ts";
 
 /** Characters of the first message that a list shows. */
@@ -34,7 +34,7 @@ export interface ListedAt {
  * what `SessionStore.list` yields.
  */
 export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefined {
-  const usual = new UsualLines();
+  const usual = new FastLineScanner();
   try {
     return listingBy(usual, view, at);
   } finally {
@@ -42,7 +42,7 @@ export function listingOf(view: ByteView, at: ListedAt): SessionListing | undefi
   }
 }
 
-function listingBy(usual: UsualLines, view: ByteView, at: ListedAt): SessionListing | undefined {
+function listingBy(usual: FastLineScanner, view: ByteView, at: ListedAt): SessionListing | undefined {
   const head = readHead(usual, view);
   if (!head.header && !head.hasEntries) return undefined;
   return {
@@ -64,7 +64,7 @@ export function listedMessage({ message }: MessageEntry): string {
   return Array.from(beginning).slice(0, FIRST_MESSAGE_LENGTH).join("");
 }
 
-function readHead(usual: UsualLines, view: ByteView) {
+function readHead(usual: FastLineScanner, view: ByteView) {
   let header: SessionHeader | undefined;
   let firstMessage: string | null = null;
   let hasEntries = false;
@@ -88,7 +88,7 @@ function readHead(usual: UsualLines, view: ByteView) {
 }
 
 function readTail(
-  usual: UsualLines,
+  usual: FastLineScanner,
   view: ByteView,
 ): Pick<SessionListing, "name" | "updatedAt" | "lastCompaction"> {
   const found = {
@@ -97,7 +97,7 @@ function readTail(
     lastCompaction: null as string | null,
   };
   const scan = new EntryScan();
-  const marks = new GlueMarks();
+  const marks = new JoinedEntryFinder();
   forEachLineBackward(
     view,
     (block, start, end, offset) => {

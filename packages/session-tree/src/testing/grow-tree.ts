@@ -192,7 +192,7 @@ function unreadable(text: string, at: number, problem: string): EspalierError {
 }
 
 /** Facts about the entries before an entry. */
-interface Surroundings {
+interface TreeState {
   /** The leaf as it is before the entry. */
   leafId: string | null;
   /** The first call above the entry that has no result yet. */
@@ -201,17 +201,17 @@ interface Surroundings {
   time: number;
 }
 
-type Grow = (sprout: Sprout, around: Surroundings) => { type: string; [field: string]: unknown };
+type Grow = (sprout: Sprout, around: TreeState) => { type: string; [field: string]: unknown };
 
 const USAGE = { input: 10, output: 5, cacheRead: 0, cacheWrite: 0, totalTokens: 15, cost: { total: 0.001 } };
 const MODEL = { api: "test", provider: "anthropic", model: "claude-test", usage: USAGE };
 
-const said = (message: Record<string, unknown>, { time }: Surroundings) => ({
+const said = (message: Record<string, unknown>, { time }: TreeState) => ({
   type: "message",
   message: { ...message, timestamp: time },
 });
 
-const answer = (content: unknown[], stopReason: string, around: Surroundings) =>
+const answer = (content: unknown[], stopReason: string, around: TreeState) =>
   said({ role: "assistant", content, ...MODEL, stopReason }, around);
 const text = ({ name, words }: Sprout, at = 0): string => words[at] ?? name;
 

@@ -1,6 +1,6 @@
 /** 64 bits of hash of an id, seeded at random, so that a file cannot be made to collide. */
 export class IdHash {
-  /** What all hashes of this one begin with. */
+  /** Initial value of all hashes. */
   readonly seed = (Math.random() * 0x1_0000_0000) | 0;
   /** The lower 32 bits of the hash of the last id handed to {@link hash} or {@link hashText}: signed, as fields hold integers best. */
   low = 0;
@@ -54,9 +54,9 @@ export class IdTable extends IdHash {
   readonly #hashes = new IdHashes(64);
   #slots = new Int32Array(128).fill(-1);
   #rows = 0;
-  /** Where the last {@link find} ended: the slot of the id that was sought, or the free one for it. */
+  /** Slot where the last {@link find} ended: that of the id, or the free one for it. */
   #slot = 0;
-  /** Says nothing. Without it, nobody would need what {@link bringNear} looks at, and it would be optimised away. */
+  /** Sink that keeps the loop of {@link prefetch} from being eliminated. */
   seen = 0;
 
   /** Hashes the id in `bytes[start, end)` and keeps that, for {@link recall}. */
@@ -87,17 +87,20 @@ export class IdTable extends IdHash {
     }
   }
 
-  /** As {@link find}, for an id that is likely that of the last row: no look at a table that no cache holds, then. */
-  findNear(): number {
+  /**
+   * As {@link find}, for an id that is probably that of the last row: then the table, which no cache holds, is not
+   * read.
+   */
+  findLast(): number {
     const last = this.#rows - 1;
     return last >= 0 && this.isOf(last) ? last : this.find();
   }
 
   /**
-   * To be told of ids that will be looked for. A table of a million ids is in no cache, and looks into it that come one
-   * by one wait for memory one by one; those here do not wait for each other, and what they saw is near afterwards.
+   * Loads the slots of ids that are looked up next. A table of a million ids is in no cache, and lookups one by one
+   * wait for memory one by one; these loads do not wait for each other, and the slots are in the cache afterwards.
    */
-  bringNear({ low }: IdHashes, count: number): void {
+  prefetch({ low }: IdHashes, count: number): void {
     const slots = this.#slots;
     const mask = slots.length - 1;
     let seen = 0;
@@ -132,13 +135,13 @@ export class IdTable extends IdHash {
     this.#slots[this.#slot] = row | tagOf(this.high, (this.#slots.length - 1) >>> 1);
   }
 
-  /** Bytes held, for whoever measures. */
+  /** Bytes held, for measurements. */
   get byteLength(): number {
     return this.#hashes.byteLength + this.#slots.byteLength;
   }
 }
 
-/** What stands in a slot above the number of its row: bits of the hash, so that few rows of other ids are looked at. */
+/** Bits of the hash in a slot above the row number, so that few rows of other ids are compared. */
 const tagOf = (high: number, rowMask: number): number => high & 0x7fffffff & ~rowMask;
 
 const encoder = new TextEncoder();
@@ -169,8 +172,8 @@ export class IdHashes {
 const TURN = 2 ** 32;
 
 /**
- * Where the lines of a log begin, by row and in file order. Offsets only grow, so the low half of each is enough, and the
- * rows at which the high half grows: four bytes a row instead of eight.
+ * Offsets of the lines of a log, by row and in file order. Offsets only grow, so the low half of each is enough, and
+ * the rows at which the high half grows: four bytes a row instead of eight.
  */
 export class OffsetColumn {
   #low: Uint32Array;

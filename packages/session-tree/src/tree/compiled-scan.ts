@@ -1,20 +1,19 @@
 import { type LineFinder, NewlineFinder } from "@espalier/jsonl-stream";
 import { BEFORE_ID, BEFORE_PARENT, BEFORE_TYPE, type EntryScan } from "../entry/line.ts";
 import type { IdHashes } from "./columns.ts";
-import { USUAL_LINES_CODE } from "./compiled-scan-code.ts";
 
 /**
  * Finds the lines of a log, and which of them are entries in the usual form: `type`, `id` and `parentId` first, as Pi and
  * we write them, and no mark of a second entry behind. Compiled code (compiled-scan.wat) looks at a window at once, in
  * the memory that it was read into; whatever is not usual, or not in that memory, is for others to look at.
  */
-export class UsualLines implements LineFinder {
-  readonly #memory: UsualLinesMemory | undefined;
+export class FastLineScanner implements LineFinder {
+  readonly #memory: ScannerMemory | undefined;
   readonly #seed: number;
   readonly #plain = new NewlineFinder();
-  /** Where the window's block begins in the memory. */
+  /** Offset of the window's block in the memory. */
   #base = 0;
-  /** Where the window begins in the block. */
+  /** Offset of the window in the block. */
   #start = 0;
   /** Lines of the window that were found. */
   #count = 0;
@@ -25,13 +24,13 @@ export class UsualLines implements LineFinder {
 
   /** @param seed of the hashes */
   constructor(seed = 0) {
-    this.#memory = takeUsualLinesMemory();
+    this.#memory = acquireMemory();
     this.#seed = seed;
   }
 
-  /** Lets the next walk have the memory; to be called when the walk is through, however it ends. */
+  /** Releases the memory for the next walk; call it when the walk is over, however it ends. */
   release(): void {
-    if (this.#memory) returnUsualLinesMemory();
+    if (this.#memory) releaseMemory();
   }
 
   get memory(): Uint8Array | undefined {
@@ -70,13 +69,13 @@ export class UsualLines implements LineFinder {
     return line === 0 ? this.#start : this.#memory!.stops[line - 1]! - this.#base + 1;
   }
 
-  /** Whether the line that was found last is an entry in the usual form. */
+  /** True when the line found last is an entry in the usual form. */
   get isUsual(): boolean {
     const line = this.#line;
     return line >= 0 && line < this.#count && this.#memory!.typeEnds[line] !== 0;
   }
 
-  /** Tells where things stand in the line that was found last, which is a usual one and begins at `start`. */
+  /** Fills in the positions of the line found last, which is a usual one and begins at `start`. */
   scanInto(found: EntryScan, start: number): void {
     const { typeEnds, idEnds, parentEnds } = this.#memory!;
     const line = this.#line;
@@ -100,15 +99,15 @@ export class UsualLines implements LineFinder {
   }
 }
 
-/** How many lines have room in the columns. Usual lines are longer than 64 bytes: a block has no more of them. */
+/** Lines that the columns have room for. Usual lines are longer than 64 bytes: a block has no more of them. */
 const MOST_LINES = 16_384;
 const BLOCK_AT = 64;
 const BLOCK_BYTES = 1 << 20;
 const COLUMNS_AT = BLOCK_AT + BLOCK_BYTES + 64;
 
 /** The memory that compiled-scan.wat works in, and what it found there last. Positions count from the memory's beginning. */
-interface UsualLinesMemory {
-  /** What blocks are read into. */
+interface ScannerMemory {
+  /** Memory that blocks are read into. */
   block: Uint8Array;
   /** Finds lines in `[from, to)`; returns how many. */
   find(from: number, to: number, seed: number): number;
@@ -123,12 +122,14 @@ interface UsualLinesMemory {
   parents: { low: Int32Array; high: Int32Array };
 }
 
-/** One for all walks, as most of them follow each other; undefined while nobody asked, null where there can be none. */
-let memory: UsualLinesMemory | null | undefined;
+/**
+ * One for all walks, since most follow each other; undefined before the first, null where there can be none.
+ */
+let memory: ScannerMemory | null | undefined;
 let isTaken = false;
 
 /** The memory, for one walk at a time; undefined while another has it, and where there can be none. */
-function takeUsualLinesMemory(): UsualLinesMemory | undefined {
+function acquireMemory(): ScannerMemory | undefined {
   if (memory === undefined) memory = instantiate();
   if (isTaken || memory === null) return undefined;
   isTaken = true;
@@ -136,7 +137,7 @@ function takeUsualLinesMemory(): UsualLinesMemory | undefined {
 }
 
 /** Gives the memory back; to be called once by whoever took it. */
-function returnUsualLinesMemory(): void {
+function releaseMemory(): void {
   isTaken = false;
 }
 
@@ -152,9 +153,9 @@ declare const WebAssembly: {
  * or on a processor or under a policy for which such code is not compiled; and where its address space is limited to less
  * than the runtime sets aside for such a memory, 10 GB. The same lines are read without it, so nobody has to be told.
  */
-function instantiate(): UsualLinesMemory | null {
+function instantiate(): ScannerMemory | null {
   if (globalThis.Buffer === undefined) return null;
-  const code = Uint8Array.from(atob(USUAL_LINES_CODE), (character) => character.charCodeAt(0));
+  const code = Uint8Array.from(atob(COMPILED_SCAN_CODE), (character) => character.charCodeAt(0));
   try {
     return memoryOf(new WebAssembly.Instance(new WebAssembly.Module(code)).exports);
   } catch (problem) {
@@ -169,8 +170,8 @@ function isOfTheMachine(problem: unknown): boolean {
   return problem instanceof WebAssembly.CompileError;
 }
 
-function memoryOf(exports: object): UsualLinesMemory {
-  const { memory, find } = exports as { memory: { buffer: ArrayBuffer }; find: UsualLinesMemory["find"] };
+function memoryOf(exports: object): ScannerMemory {
+  const { memory, find } = exports as { memory: { buffer: ArrayBuffer }; find: ScannerMemory["find"] };
   const column = (at: number) => new Int32Array(memory.buffer, COLUMNS_AT + at * MOST_LINES * 4, MOST_LINES);
   return {
     block: new Uint8Array(memory.buffer, BLOCK_AT, BLOCK_BYTES),
@@ -183,3 +184,20 @@ function memoryOf(exports: object): UsualLinesMemory {
     parents: { low: column(6), high: column(7) },
   };
 }
+
+/** compiled-scan.wat as base64: written by `node scripts/compile-scan.mjs`; a test compares the two. */
+const COMPILED_SCAN_CODE = [
+  "AGFzbQEAAAABHQVgA39/fwF/YAN/f38AYAF/AX9gAX8AYAJ/fwF/AwcGAAECAwQBBQMBABkGFQR/AUEAC38BQQALfwFBAAt/AUEACwcRAgZtZW",
+  "1vcnkCAARmaW5kAAAKjQcGpAICAX8HeyAAJABBACQBQYCBwAAkAiACJANBCv0PIQRB9JIB/RAhBUHJyAH9ECEGIABBQHEhAwJAA0AgAyABTw0B",
+  "IAP9AAQAIQcgA/0ABBAhCCAD/QAEICEJIAP9AAQwIQogByAE/SMgByAF/S0gByAG/S39UP1QIQcgCCAE/SMgCCAF/S0gCCAG/S39UP1QIQggCS",
+  "AE/SMgCSAF/S0gCSAG/S39UP1QIQkgCiAE/SMgCiAF/S0gCiAG/S39UP1QIQogByAI/VAgCSAK/VD9UP1TBEAgAyAH/WQgARABIANBEGogCP1k",
+  "IAEQASADQSBqIAn9ZCABEAEgA0EwaiAK/WQgARABCyADQcAAaiEDIwJBgIHEAEkNAAsLIwJBgIHAAGtBAnYLbwECfwJAA0AgAUUNASAAIAFoai",
+  "EDIAEgAUEBa3EhASADLQAAIQQgBEHJAEYEQCADEAIEQCADJAELCyAEQQpHDQAgAyMASQ0AIAMgAk8NASMCQYCBxABPDQEgAxADIANBAWokACMC",
+  "QQRqJAIMAAsLCyUAIABBBGspAwBC8sq5o5eJmZE6USAAQQdrKAIAQaLghZMHRnELgAIBBX8jACEBIwIhAiACIAA2AgAgAkEANgKAgAQgASkDAE",
+  "L7xNDLh66ZkTpSDQAgAS0ACEEiRw0AIABBAWstAABB/QBHDQAgAUEJaiAAEAQhAyADKQMAQqLYiMnGzIidIlINACADQQhqIAAQBCEEIAQgA0EI",
+  "akYNACAEKQMAQqLYiIGXzNyy7gBSDQAgBCkDBkLl3NHLxMyInSJSDQAgBEEOaiAAEAQhBSAFQQFqIABPDQAgBS8BAEGi2ABHDQAjASAFSw0AIA",
+  "IgAzYCgIAEIAIgBDYCgIAIIAIgBTYCgIAMIANBCGogBCACQYCAEGoQBSAEQQ5qIAUgAkGAgBhqEAULPQEBfwJAA0AgACABTw0BIAAtAAAhAiAC",
+  "QSBrQd4ASw0BIAJBIkYNASACQdwARg0BIABBAWohAAwACwsgAAuOAQEDfyMDIAEgAGtzIQMgA0F/cyEEAkADQCAAIAFPDQEgAEEBaiABSQR/IA",
+  "AvAQAFIAAtAAALIQUgAyAFc0GTg4AIbCEDIAQgBXMgBEEPdmpB65Svr3hsIQQgAEECaiEADAALCyACIAMgA0EPdnNB7fjs4AJsNgIAIAIgBCAE",
+  "QQ12c0G13MqVfGw2AoCABAs=",
+].join("");

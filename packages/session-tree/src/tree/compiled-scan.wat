@@ -6,7 +6,7 @@
 ;; (with one, another entry may be glued behind the first thing on the line). Every other line is only told where it ends:
 ;; usual-lines.ts has it looked at in TypeScript.
 ;;
-;; `node scripts/compile-usual-lines.mjs` makes usual-lines-code.ts of this file; a test holds the two together.
+;; `node scripts/compile-scan.mjs` writes this file, compiled, into compiled-scan.ts; a test holds the two together.
 (module
   ;; 64 bytes that nobody uses, so that one may look a few bytes before the block; a block of 1 MiB; 64 bytes more, as 64
   ;; are read at a time; from 1,048,704 on, eight columns of 16,384 numbers of 32 bits, one number for each line:

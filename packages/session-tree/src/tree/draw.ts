@@ -5,12 +5,12 @@ import { labelsInForce, leafOf, movingRow, roleAt } from "./queries.ts";
 import { Tree } from "./tree.ts";
 
 /**
- * What a piece of a drawing is, for whoever colours it: `active` entries are on the path of the leaf, `dim` is all else
- * (other entries, rails, folded runs), `summary` are compactions and branch summaries wherever they stand.
+ * Role of a piece of a drawing, for colouring: `active` entries are on the path of the leaf, `dim` is all else (other
+ * entries, rails, folded runs), `summary` are compactions and branch summaries wherever they stand.
  */
 export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
 
-/** What of a tree is drawn, and how. Without any: every entry, one line each, without colours. */
+/** Options of a drawing. Default: every entry, one line each, without colours. */
 export interface DrawOptions {
   /** The leaf that is marked; by default that of the session, or the one the log says. */
   leafId?: string | null;
@@ -21,8 +21,8 @@ export interface DrawOptions {
   /** Runs of more than so many entries in which nothing stands out become one line. Default: every entry has a line. */
   fold?: number;
   /**
-   * Whether an entry stands out of a run; labels, partings and ends always do. Default: user messages, compactions,
-   * branch summaries, for which no more of a line is read than its beginning.
+   * Returns whether an entry is shown outside a folded run; labels, partings and ends always are. Default: user
+   * messages, compactions, branch summaries, for which no more of a line is read than its beginning.
    */
   standsOut?: (entry: Entry) => boolean;
   /** Columns; what an entry says is cut to them. Default: as wide as it gets. */
@@ -178,7 +178,7 @@ export interface TreeShape {
     /** The row of the parent; negative for a root. */
     parent(row: number): number;
   };
-  /** Whether the entry of a row is part of the conversation, or stands beside it (a label, a bill). */
+  /** Tells entries of the conversation from those beside it (a label, a bill). */
   kindAt(row: number): { readonly movesLeaf: boolean };
 }
 
@@ -301,8 +301,8 @@ function cutToWidth(text: string, width: number): string {
 const PIECE_LENGTH = 1_000;
 
 /**
- * What a reader sees as characters, one after the other, in time by the length of what is taken of them. One of more than
- * 1,000 code units, which only marks upon marks make, counts as several.
+ * Yields the characters that a reader sees, one after the other, in time linear in what is taken of them. One of more
+ * than 1,000 code units, which only marks upon marks make, counts as several.
  */
 export function* graphemes(text: string): Generator<string> {
   for (let at = 0; at < text.length; ) {
@@ -322,7 +322,7 @@ export function* graphemes(text: string): Generator<string> {
   }
 }
 
-/** Whether a place is between the two halves of a character. */
+/** True for a position between the two halves of a character. */
 const isInPair = (text: string, at: number): boolean =>
   /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
 const ASCII = /^[\u0020-\u007e]*$/;

@@ -9,16 +9,16 @@ import {
 import { entryKinds, kindCode } from "../entry/kinds.ts";
 import {
   EntryScan,
-  GlueMarks,
   idIn,
+  JoinedEntryFinder,
   kindIn,
   readLineParts,
   readSessionLine,
   type SessionLine,
   scanEntry,
 } from "../entry/line.ts";
-import { UsualLines } from "./compiled-scan.ts";
-import { ORPHAN, ROOT, type RowIndex, WaitingRows } from "./rows.ts";
+import { FastLineScanner } from "./compiled-scan.ts";
+import { ORPHAN, ROOT, RowBuffer, type RowIndex } from "./rows.ts";
 
 const encoder = new TextEncoder();
 
@@ -30,10 +30,10 @@ export class LineIntake {
   readonly issues: SessionIssue[] = [];
   readonly #index: RowIndex;
   readonly #scan = new EntryScan();
-  readonly #marks = new GlueMarks();
-  readonly #waiting = new WaitingRows();
+  readonly #marks = new JoinedEntryFinder();
+  readonly #buffer = new RowBuffer();
   #lines: LineSource;
-  #usual: UsualLines | undefined;
+  #scanner: FastLineScanner | undefined;
   /** The number of the line that is being taken. */
   #line = 1;
   /** Lines taken that are a header or an entry. */
@@ -55,10 +55,10 @@ export class LineIntake {
     let tail = -1;
     let nextLine = this.#nextLine;
     this.#index.expect(view.size);
-    const usual = new UsualLines(this.#index.hashSeed);
+    const scanner = new FastLineScanner(this.#index.hashSeed);
     this.#lines = view;
-    this.#usual = usual;
-    this.#waiting.count = 0;
+    this.#scanner = scanner;
+    this.#buffer.count = 0;
     // A tail without an end is looked at again when the log has grown: it may be whole by now.
     if (this.issues.length > 0 && isTail(this.issues.at(-1)!)) this.issues.pop();
     const visit: LineVisitor = (block, start, end, offset, line, terminated) => {
@@ -67,9 +67,9 @@ export class LineIntake {
       this.take(block, start, end, offset, line, terminated);
     };
     try {
-      forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: usual });
+      forEachLine(view, visit, { from: this.#end, lineNumber: this.#nextLine, finder: scanner });
     } finally {
-      usual.release();
+      scanner.release();
     }
     this.settle();
     this.#nextLine = nextLine;
@@ -86,27 +86,27 @@ export class LineIntake {
     terminated: boolean,
   ): void {
     if (terminated && this.#takeFast(block, start, end, offset, line)) return;
-    this.#addWaiting();
+    this.#addBuffered();
     this.#line = line;
     // The byte order mark that a log may begin with is no part of its first line.
     if (end > start) this.#takeSlowly(block.subarray(start, end), offset === 0 ? start : offset, terminated);
   }
 
-  /** When all lines there are were taken: what is told of them is complete then. */
+  /** Completes the rows and issues after the last line. */
   settle(): void {
-    this.#addWaiting();
+    this.#addBuffered();
     this.#index.settle();
   }
 
-  /** The way of nearly every line: no decoding, no parsing. False when the line has to be looked at closely. */
+  /** Takes nearly every line: no decoding, no parsing. False when the line needs {@link #takeSlowly}. */
   #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
     if (this.#usable === 0) return false;
-    const rows = this.#waiting;
+    const rows = this.#buffer;
     // Rows wait line by line: not where two stand on one line and are given one by one.
-    if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addWaiting();
+    if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addBuffered();
     const scan = this.#scan;
-    const usual = this.#usual?.isUsual ? this.#usual : undefined;
-    if (usual) usual.scanInto(scan, start);
+    const scanner = this.#scanner?.isUsual ? this.#scanner : undefined;
+    if (scanner) scanner.scanInto(scan, start);
     else if (!scanEntry(block, start, end, scan)) return false;
     else if (this.#marks.between(block, offset - start, scan.stop, end)) return false;
     const kind = kindIn(block, scan.typeStart, scan.typeEnd);
@@ -117,21 +117,21 @@ export class LineIntake {
     rows.length[at] = end - start;
     rows.kind[at] = kind;
     rows.isRoot[at] = scan.parentStart < 0 ? 1 : 0;
-    if (usual) usual.hashesInto(rows.ids, rows.parents, at);
+    if (scanner) scanner.hashesInto(rows.ids, rows.parents, at);
     else this.#hashIds(rows, at, block);
-    if (rows.isFull) this.#addWaiting();
+    if (rows.isFull) this.#addBuffered();
     return true;
   }
 
-  #hashIds(rows: WaitingRows, at: number, block: Uint8Array): void {
+  #hashIds(rows: RowBuffer, at: number, block: Uint8Array): void {
     const { idStart, idEnd, parentStart, parentEnd } = this.#scan;
     this.#index.hashInto(rows.ids, at, block, idStart, idEnd);
     if (parentStart >= 0) this.#index.hashInto(rows.parents, at, block, parentStart, parentEnd);
   }
 
   /** Adds the buffered rows; to be called before another row is added. */
-  #addWaiting(): void {
-    const rows = this.#waiting;
+  #addBuffered(): void {
+    const rows = this.#buffer;
     const index = this.#index;
     index.prefetch?.(rows.ids, rows.count);
     for (let at = 0; at < rows.count; at++) {
@@ -221,7 +221,10 @@ export class LineIntake {
     this.#add(older, parent, kind, offset, bytes.length, id);
   }
 
-  /** Whether what begins at `offset` is a row already: a whole line without an end is met again when the log has grown. */
+  /**
+   * Returns whether a row begins at `offset` already: a whole line without an end is read again when the log has
+   * grown.
+   */
   #isTaken(offset: number): boolean {
     const { length } = this.#index;
     return length > 0 && offset <= this.#index.offset(length - 1);
@@ -256,7 +259,10 @@ export class LineIntake {
     return idIn(bytes, this.#scan);
   }
 
-  /** Whether the line at `offset` is that of a row again, and means the same: not where its parent is another one by now. */
+  /**
+   * Returns whether the line at `offset` repeats that of a row with the same meaning: not where its parent is another
+   * one now.
+   */
   #isRepeated(row: number, parent: number, kind: number, offset: number, length: number): boolean {
     if (this.#index.lineLength(row) !== length || this.#index.parent(row) !== parent) return false;
     const before = this.#lines.read(this.#index.offset(row), length);

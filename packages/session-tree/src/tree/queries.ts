@@ -5,13 +5,13 @@ import { messageText } from "../entry/message.ts";
 import { ORPHAN, ROOT } from "./rows.ts";
 import type { Tree } from "./tree.ts";
 
-/** An end of the tree, and how a person would recognise it. */
+/** An end of the tree, and what a person recognises it by. */
 export interface Branch {
   /** The last entry of the branch. */
   leafId: string;
   /** Text of the newest user message on the branch's path; empty when nobody said anything. */
   lastUserText: string;
-  /** When its last entry was written, ISO 8601. */
+  /** Timestamp of its last entry, ISO 8601. */
   timestamp: string;
 }
 
@@ -76,11 +76,11 @@ class AskedRows {
 
 /** Entries in file order, as the rules of the leaf need them: a `Tree` is one. */
 export interface EntryRows {
-  /** What answers for the entry of a row. */
+  /** Returns the kind of a row's entry. */
   kindAt(row: number): EntryKind;
   /** The entry of a row, parsed. */
   entryAt(row: number): Entry;
-  /** How rows hang together. */
+  /** Parents and ids of the rows. */
   readonly index: {
     /** The row of the parent, `ROOT` or `ORPHAN`. */
     parent(row: number): number;
@@ -139,16 +139,18 @@ export function leafOf(tree: Tree): string | null {
   return row < 0 ? null : tree.idAt(row);
 }
 
-/** A label in force. */
+/** A current label. */
 export interface LabelInForce {
   label: string;
   /** The row of the `label` entry that set it. */
   row: number;
-  /** When it was set, ISO 8601. */
+  /** Timestamp of that entry, ISO 8601. */
   timestamp: string;
 }
 
-/** Labels in force, by the id they name: the last one in file order wins, over all branches; one without text clears. */
+/**
+ * Current labels, by the id they name: the last one in file order wins, over all branches; one without text clears.
+ */
 export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
   const labels = new Map<string, LabelInForce>();
   for (const [row, entry] of rowsOf(tree, label.type)) {
@@ -204,8 +206,8 @@ export function roleAt(tree: Tree, row: number): string | undefined {
 }
 
 /**
- * What is wrong with what entries say of one another: first kept entries and edits off their path, labels and leaves
- * of nothing, known types that lack what their type needs. Reads every entry; linear in their number.
+ * Finds wrong references between entries: first kept entries and edits off their path, labels and leaves of nothing,
+ * known types that lack what their type needs. Reads every entry; linear in their number.
  */
 export function referenceIssues(tree: Tree): SessionIssue[] {
   const issues: SessionIssue[] = [];

@@ -1,9 +1,9 @@
 import { IdHashes, IdTable, OffsetColumn, resized } from "./columns.ts";
 
-/** How much longer full columns become at most while a log is read, where its size says how many rows may follow. */
+/** Largest growth of full columns while a log is read whose size tells how many rows may follow. */
 const MOST_GROWTH = 32;
 
-/** How much longer they become at least: with the table of ids, a row then holds less than 44 bytes. */
+/** Smallest growth: with the table of ids, a row then takes less than 44 bytes. */
 const LEAST_GROWTH = 1.25;
 
 /** Rows that there is room for from the beginning, as in the table of ids. */
@@ -18,7 +18,7 @@ export class EntryIndex implements RowIndex {
   #length = new Uint32Array(FEWEST);
   #parent = new Int32Array(FEWEST);
   #kind = new Uint8Array(FEWEST);
-  /** How many rows there are of each kind. */
+  /** Rows of each kind. */
   readonly #ofKind = new Uint32Array(256);
   #rows = 0;
   #logSize = 0;
@@ -26,23 +26,23 @@ export class EntryIndex implements RowIndex {
   /** For rows whose id other rows have too: all of them, in order. Rare, so a map and not a column. */
   readonly #namesakes = new Map<number, number[]>();
 
-  /** To be told before a log of so many bytes is read. */
+  /** Call before a log of so many bytes is read. */
   expect(logSize: number): void {
     this.#logSize = logSize;
   }
 
-  /** To be told when it was read: gives back room for rows that did not come. */
+  /** Call when it was read: releases room for rows that did not come. */
   settle(): void {
     if (this.#offset.room > Math.max(this.#rows, FEWEST) * 1.5)
       this.#resize(Math.ceil(Math.max(this.#rows, FEWEST) * LEAST_GROWTH));
   }
 
-  /** How many entries there are. */
+  /** Number of entries. */
   get length(): number {
     return this.#rows;
   }
 
-  /** Where the entry of a row begins in the log. */
+  /** Offset of a row's entry in the log. */
   offset(row: number): number {
     return this.#offset.at(row);
   }
@@ -98,7 +98,7 @@ export class EntryIndex implements RowIndex {
     return rows[low - 1] ?? -1;
   }
 
-  /** Whether a row has this id. */
+  /** Returns whether a row has this id. */
   hasId(row: number, id: string): boolean {
     this.#ids.hashText(id);
     return this.#ids.isOf(row);
@@ -110,10 +110,6 @@ export class EntryIndex implements RowIndex {
     return this.#ids.find();
   }
 
-  /**
-   * What a hash of an id has to begin with to be one of this index.
-   * @internal
-   */
   get hashSeed(): number {
     return this.#ids.seed;
   }
@@ -141,7 +137,7 @@ export class EntryIndex implements RowIndex {
    */
   parentOfHash(hashes: IdHashes, at: number): number {
     this.#ids.recall(hashes, at);
-    return this.#ids.findNear();
+    return this.#ids.findLast();
   }
 
   /**
@@ -163,10 +159,10 @@ export class EntryIndex implements RowIndex {
   }
 
   prefetch(ids: IdHashes, count: number): void {
-    this.#ids.bringNear(ids, count);
+    this.#ids.prefetch(ids, count);
   }
 
-  /** Bytes held by the columns, for whoever measures. */
+  /** Bytes held by the columns, for measurements. */
   get byteLength(): number {
     return (
       this.#offset.byteLength +
@@ -200,14 +196,14 @@ export class EntryIndex implements RowIndex {
 }
 
 /**
- * Where every entry of a log is and what it follows. Rows are in file order and only ever added; a parent's row is always
+ * Position and parent of every entry of a log. Rows are in file order and only ever added; a parent's row is always
  * below its child's, so no walk can loop. `EntryIndex` keeps it in memory; who reads logs that are too long for that
  * brings an index that keeps it elsewhere.
  */
 export interface RowIndex {
-  /** How many entries there are. */
+  /** Number of entries. */
   readonly length: number;
-  /** Where the entry of a row begins in the log: with its line, or within it where a newline was lost. */
+  /** Offset of a row's entry in the log: of its line, or within it where a newline was lost. */
   offset(row: number): number;
   /** Bytes of the row's line without its end, or of its part of it. */
   lineLength(row: number): number;
@@ -224,11 +220,11 @@ export interface RowIndex {
   rowOf(id: string): number;
   /** The newest row above `row` with this id; -1 when there is none. */
   rowAbove(id: string, row: number): number;
-  /** Whether a row has this id. */
+  /** Returns whether a row has this id. */
   hasId(row: number, id: string): boolean;
   /** As {@link rowOf}, for an id that stands in bytes. */
   rowOfBytes(bytes: Uint8Array, start: number, end: number): number;
-  /** What a hash of an id begins with, see `IdHash`. */
+  /** Initial value of hashes of ids, see `IdHash`. */
   readonly hashSeed: number;
   /** Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
   hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void;
@@ -243,9 +239,9 @@ export interface RowIndex {
   add(older: number, parent: number, kind: number, offset: number, length: number): number;
   /** Loads the hash table's slots of ids that are looked up next into the processor's cache. */
   prefetch?(ids: IdHashes, count: number): void;
-  /** To be told before a log of so many bytes is read. */
+  /** Call before a log of so many bytes is read. */
   expect(logSize: number): void;
-  /** To be told when it was read. */
+  /** Call when it was read. */
   settle(): void;
 }
 
@@ -255,23 +251,25 @@ export const ROOT = -1;
 /** The parent of an entry whose parent is not above it: a root too, and reported. */
 export const ORPHAN = -2;
 
-/** How many rows wait at most: enough that looks into the table of ids overlap, few enough to stay in the cache. */
-const MOST_WAITING = 256;
+/**
+ * Most rows in the buffer: enough that lookups in the table of ids overlap, few enough to stay in the cache.
+ */
+const MOST_BUFFERED = 256;
 
-/** Rows that were found in the bytes and are not in the index yet: their ids are looked up many at once. */
-export class WaitingRows {
+/** Rows found in the bytes that are not in the index yet: their ids are looked up many at once. */
+export class RowBuffer {
   count = 0;
   /** The number of the first one's line; the others follow line by line. */
   firstLine = 1;
-  readonly ids = new IdHashes(MOST_WAITING);
-  readonly parents = new IdHashes(MOST_WAITING);
-  readonly isRoot = new Uint8Array(MOST_WAITING);
-  readonly kind = new Uint8Array(MOST_WAITING);
-  readonly offset = new Float64Array(MOST_WAITING);
-  readonly length = new Uint32Array(MOST_WAITING);
+  readonly ids = new IdHashes(MOST_BUFFERED);
+  readonly parents = new IdHashes(MOST_BUFFERED);
+  readonly isRoot = new Uint8Array(MOST_BUFFERED);
+  readonly kind = new Uint8Array(MOST_BUFFERED);
+  readonly offset = new Float64Array(MOST_BUFFERED);
+  readonly length = new Uint32Array(MOST_BUFFERED);
 
-  /** Whether there is no room for another one. */
+  /** True when there is no room for another one. */
   get isFull(): boolean {
-    return this.count === MOST_WAITING;
+    return this.count === MOST_BUFFERED;
   }
 }

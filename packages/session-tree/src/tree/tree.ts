@@ -6,24 +6,22 @@ import { DAMAGED, EntryScan, idIn, placeholder, readSessionLine, scanEntry } fro
 import { LineIntake } from "./intake.ts";
 import { EntryIndex, ORPHAN, ROOT, type RowIndex } from "./rows.ts";
 
-/** How many parsed entries are kept at hand at least, and up to twice as many; those read first go first. */
+/** Parsed entries in the cache: at least this many, up to twice as many; the oldest are dropped first. */
 const BODIES_KEPT = 2_048;
 
-/** How many bytes of lines these are at the most, and up to twice as many: 8 MiB, what so many lines of 4 kB have. */
+/** Bytes of their lines, up to twice as many: 8 MiB, as so many lines of 4 kB have. */
 const BODY_BYTES_KEPT = 1 << 23;
 
-/** How much of a line is read to find its id or its role, which stand near the beginning; the whole line is there if not. */
+/** Bytes of a line that are read for its id or its role, which are near the beginning in nearly every line. */
 const HEAD_BYTES = 400;
 
 /**
- * All entries of a log: where they are and how they hang together. Built by one pass over the bytes that parses next
- * to nothing; what an entry says is read from the view when somebody asks. It grows when the log does, and nothing in
- * it ever changes.
- *
- * Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
+ * All entries of a log, their positions and their parents. Built by one pass over the bytes that parses next to
+ * nothing; what an entry says is read from the view when somebody asks. It grows when the log does, and nothing in it
+ * ever changes.  Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
  */
 export class Tree {
-  /** Where each entry is and how they hang together, in columns of numbers by row. */
+  /** Position and parent of each entry, in columns of numbers by row. */
   readonly index: RowIndex;
   readonly #intake: LineIntake;
   /** Two generations: taking the oldest entry out of one map, time and again, costs a walk over what was taken out. */
@@ -33,7 +31,7 @@ export class Tree {
   #bodyBytes = 0;
   readonly #scan = new EntryScan();
   #view: ByteView;
-  #reader: NearReader;
+  #reader: BlockReader;
   /** Undefined where the session has no kinds of its own. */
   #ownKinds: OwnKinds | undefined;
 
@@ -42,7 +40,7 @@ export class Tree {
     this.index = index;
     this.#intake = new LineIntake(index);
     this.#view = view;
-    this.#reader = new NearReader(view);
+    this.#reader = new BlockReader(view);
     this.#intake.takeLog(view);
   }
 
@@ -56,7 +54,7 @@ export class Tree {
     return this.#intake.header;
   }
 
-  /** What is wrong with the lines, in file order. References are judged by `referenceIssues`. */
+  /** Problems of the lines, in file order. References are judged by `referenceIssues`. */
   get issues(): readonly SessionIssue[] {
     return this.#intake.issues;
   }
@@ -77,11 +75,11 @@ export class Tree {
     // Should reading fail in between, the shorter view says that there is more to take in.
     this.#intake.takeLog(view);
     this.#view = view;
-    this.#reader = new NearReader(view);
+    this.#reader = new BlockReader(view);
     return firstNew;
   }
 
-  /** Whether an entry has this id. */
+  /** Returns whether an entry has this id. */
   has(id: string): boolean {
     return this.index.rowOf(id) >= 0;
   }
@@ -93,7 +91,7 @@ export class Tree {
   row(id: string): number {
     const row = this.index.rowOf(id);
     if (row >= 0) return row;
-    const near = findNear(id, this.ids());
+    const near = similarIds(id, this.ids());
     const hint =
       near.length > 0 ? `Near it: ${near.join(", ")}.` : "`espalier tree` lists the ids there are.";
     throw new EspalierError(
@@ -129,7 +127,7 @@ export class Tree {
     return entry;
   }
 
-  /** Whether parsing a line finds what scanning it found: not where a key stands twice. */
+  /** Returns whether parsing a line found what scanning it found: not where a key is in it twice. */
   #isOfRow({ id, type }: Entry, row: number): boolean {
     return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
   }
@@ -215,18 +213,18 @@ function idInHead(head: Uint8Array, scan: EntryScan): string | undefined {
   return scanEntry(head, 0, head.length, scan, true) ? idIn(head, scan) : undefined;
 }
 
-/** Bytes that are read at once for a piece that stands near the one before. Twice as much measured no faster. */
+/** Bytes that are read at once for a piece near the one before. Twice as much measured no faster. */
 const BLOCK = 1 << 18;
 
 /**
- * Reads pieces of a view. Who reads one piece after the other, forwards or backwards, reads in blocks, since a call for
- * each line costs more than its bytes; who jumps reads what was asked for and nothing else. No block is written to
- * again: a piece of it may be kept.
+ * Reads pieces of a view. Pieces near each other, forwards or backwards, are read in blocks, since a call for each
+ * line costs more than its bytes; any other piece is read alone. No block is written to again: the caller may keep a
+ * piece of it.
  */
-class NearReader {
+class BlockReader {
   readonly #view: ByteView;
   #block: Uint8Array = new Uint8Array();
-  /** Where the block begins in the view. */
+  /** Offset of the block in the view. */
   #start = 0;
   /** The piece that was read last; nothing is near it before the first. */
   #from = Number.NaN;
@@ -261,14 +259,16 @@ class NearReader {
 
 const isNear = (distance: number): boolean => distance >= 0 && distance < BLOCK;
 
-/** How many near ids an error names. */
+/** Most similar ids that an error names. */
 const MOST = 3;
 
-/** How many ids are compared at the most, so that a wrong id costs little in a very long session. */
+/** Most ids that are compared, so that a wrong id costs little in a very long session. */
 const COMPARED = 100_000;
 
-/** Ids that somebody may have meant: those that begin with what was given, or differ from it in one or two letters. */
-function findNear(wanted: string, ids: Iterable<string>): string[] {
+/**
+ * Ids that the caller may have meant: those that begin with what was given, or differ from it in one or two letters.
+ */
+function similarIds(wanted: string, ids: Iterable<string>): string[] {
   const beginning: string[] = [];
   const similar: { id: string; distance: number }[] = [];
   let compared = 0;
@@ -345,7 +345,7 @@ export function isOnPath(tree: Tree, ancestor: number, row: number): boolean {
   return row === ancestor;
 }
 
-/** Who follows whom: two columns of row numbers, made in one pass when somebody asks for children. */
+/** Children of rows: two columns of row numbers, made in one pass when children are first needed. */
 export class ChildIndex {
   readonly #first: Int32Array;
   readonly #next: Int32Array;
