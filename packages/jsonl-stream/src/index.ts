@@ -38,7 +38,5 @@ export {
   type BackwardOptions,
   forEachLineBackward,
   type Line,
-  type NumberedLine,
   scanLines,
-  scanLinesBackward,
 } from "./scan.ts";

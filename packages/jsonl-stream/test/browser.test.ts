@@ -5,11 +5,12 @@ import { expect, test } from "vitest";
 
 test("the root entry is bundled for a browser, and works without anything of Node's", () => {
   const program = `
-    import { bytesView, encodeLines, formatLine, parseLine, scanLines, scanLinesBackward } from "@espalier/jsonl-stream";
+    import { bytesView, encodeLines, formatLine, forEachLineBackward, parseLine, scanLines } from "@espalier/jsonl-stream";
     const view = bytesView(encodeLines([formatLine({ id: 1 }), formatLine({ id: "é" })]));
     const options = { blockSize: 3 };
     globalThis.ahead = [...scanLines(view, options)].map(({ offset }) => parseLine(view.read(offset, 8)).ok);
-    globalThis.back = [...scanLinesBackward(view, options)].map(({ offset, length }) => [offset, length]);
+    const back = globalThis.back = [];
+    forEachLineBackward(view, (block, start, end, offset) => void back.push([offset, end - start]), options);
   `;
   const built = buildSync({
     stdin: { contents: program, resolveDir: fileURLToPath(new URL("..", import.meta.url)) },

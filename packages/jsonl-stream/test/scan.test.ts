@@ -4,7 +4,6 @@ import {
   forEachLine,
   forEachLineBackward,
   scanLines,
-  scanLinesBackward,
 } from "@espalier/jsonl-stream";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -89,15 +88,13 @@ describe("walking lines", () => {
     );
   });
 
-  test("the generators find the same, with the length that reads a line again", () => {
+  test("the generator finds the same, with the length that reads a line again", () => {
     fc.assert(
       fc.property(file, blockSize, (bytes, size) => {
         const view = bytesView(bytes);
         const wanted = naiveLines(bytes);
         const ahead = [...mapped(scanLines(view, { blockSize: size }))];
         expect(ahead).toEqual(wanted);
-        const back = [...mapped(scanLinesBackward(view, { blockSize: size }))];
-        expect(back).toEqual(wanted.map(({ lineNumber: _, ...line }) => line).reverse());
         for (const { offset, length } of ahead) {
           const stored = latin1(view.read(offset, length));
           expect(latin1(bytes).slice(offset).startsWith(stored)).toBe(true);

@@ -26,48 +26,37 @@ export class EntryIndex implements RowIndex {
   /** For rows whose id other rows have too: all of them, in order. Rare, so a map and not a column. */
   readonly #namesakes = new Map<number, number[]>();
 
-  /** Call before a log of so many bytes is read. */
   expect(logSize: number): void {
     this.#logSize = logSize;
   }
 
-  /** Call when it was read: releases room for rows that did not come. */
   settle(): void {
     if (this.#offset.room > Math.max(this.#rows, FEWEST) * 1.5)
       this.#resize(Math.ceil(Math.max(this.#rows, FEWEST) * LEAST_GROWTH));
   }
 
-  /** Number of entries. */
   get length(): number {
     return this.#rows;
   }
 
-  /** Offset of a row's entry in the log. */
   offset(row: number): number {
     return this.#offset.at(row);
   }
 
-  /** Bytes of the row's line without its end, or of its part of it. */
   lineLength(row: number): number {
     return this.#length[row]!;
   }
 
-  /** The row of the parent, {@link ROOT} or {@link ORPHAN}. */
   parent(row: number): number {
     return this.#parent[row]!;
   }
 
-  /** The code of the row's kind (see `kindOf`). */
   kind(row: number): number {
     return this.#kind[row]!;
   }
 
-  /**
-   * Rows of the path that ends in `row`, root first, of the kinds whose code is true in `wanted`; no step is walked for
-   * kinds that the log has none of. Numbers in one piece, filled from its end: a growing array and its reversal take
-   * six times as long as the walk itself.
-   */
   pathRows(row: number, wanted: readonly boolean[]): Int32Array {
+    // One piece, filled from its end: a growing array and its reversal take six times as long as the walk itself.
     let most = 0;
     for (const [kind, isWanted] of wanted.entries()) if (isWanted) most += this.#ofKind[kind]!;
     const rows = new Int32Array(Math.min(most, row + 1));
@@ -77,13 +66,11 @@ export class EntryIndex implements RowIndex {
     return rows.subarray(first);
   }
 
-  /** The newest row with this id; -1 when there is none. */
   rowOf(id: string): number {
     this.#ids.hashText(id);
     return this.#ids.find();
   }
 
-  /** The newest row above `row` with this id; -1 when there is none. */
   rowAbove(id: string, row: number): number {
     const newest = this.rowOf(id);
     if (newest < row) return newest;
@@ -98,13 +85,11 @@ export class EntryIndex implements RowIndex {
     return rows[low - 1] ?? -1;
   }
 
-  /** Returns whether a row has this id. */
   hasId(row: number, id: string): boolean {
     this.#ids.hashText(id);
     return this.#ids.isOf(row);
   }
 
-  /** As {@link rowOf}, for an id that stands in bytes. */
   rowOfBytes(bytes: Uint8Array, start: number, end: number): number {
     this.#ids.hash(bytes, start, end);
     return this.#ids.find();
@@ -114,36 +99,20 @@ export class EntryIndex implements RowIndex {
     return this.#ids.seed;
   }
 
-  /**
-   * Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}.
-   * @internal
-   */
   hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void {
     this.#ids.hashInto(hashes, at, bytes, start, end);
   }
 
-  /**
-   * As {@link rowOf}, for an id that was hashed.
-   * @internal
-   */
   rowOfHash(hashes: IdHashes, at: number): number {
     this.#ids.recall(hashes, at);
     return this.#ids.find();
   }
 
-  /**
-   * As {@link rowOfHash}, fastest where it is the id of the last row: that of a parent nearly always is.
-   * @internal
-   */
   parentOfHash(hashes: IdHashes, at: number): number {
     this.#ids.recall(hashes, at);
     return this.#ids.findLast();
   }
 
-  /**
-   * Adds a row under the id that {@link rowOfBytes} or `rowOfHash` was asked for last, so that no id is hashed
-   * twice; returns its number. `older` is what that call gave.
-   */
   add(older: number, parent: number, kind: number, offset: number, length: number): number {
     const row = this.#rows++;
     this.#offset.set(row, offset);
