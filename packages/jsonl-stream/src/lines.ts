@@ -209,9 +209,7 @@ const CLOSE_BRACKET = 93;
 const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
-/**
- * Bytes of a text that are walked one by one before its end is searched for: a search that ends soon costs more.
- */
+/** Bytes of a text that are walked one by one before its end is searched for: a search that ends soon costs more. */
 const NEAR = 48;
 
 /** True for what JSON takes for space: blank, tab, and the two that end lines. */

@@ -13,9 +13,7 @@ export interface Connection {
   query<Row extends object>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>;
 }
 
-/**
- * A connection with one user until it is released: for locks and notifications, which belong to a connection.
- */
+/** A connection with one user until it is released: for locks and notifications, which belong to a connection. */
 export interface ReservedConnection extends Connection {
   /** Calls the listener for each notification on the channels that this connection listens to. */
   hear(listener: () => void): void;
@@ -142,9 +140,7 @@ export function asStoreError(cause: unknown, place: string): unknown {
   );
 }
 
-/**
- * True for trouble with TLS: a certificate that is not trusted or is for another host; a server without TLS.
- */
+/** True for trouble with TLS: a certificate that is not trusted or is for another host; a server without TLS. */
 function isTlsTrouble({ code, message }: NodeJS.ErrnoException): boolean {
   return /CERT|SELF_SIGNED|ERR_TLS|ERR_SSL|UNABLE_TO/.test(code ?? "") || /\bSSL\b/.test(message);
 }

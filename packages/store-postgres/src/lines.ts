@@ -73,12 +73,12 @@ export function rowOfHeader(line: string): LineRow {
 }
 
 /** True for text that a column keeps as it is; ids are compared byte by byte, and are short. */
-function isKeyable(text: string | null): boolean {
+export function isKeyable(text: string | null): boolean {
   return text === null || (text.length <= LONGEST_KEY && !/\0|\p{Surrogate}/u.test(text));
 }
 
-/** Characters of an id that an index entry has room for, with the other parts of its key. */
-const LONGEST_KEY = 256;
+/** Characters of an id or a name that an index entry has room for, with the other parts of its key. */
+export const LONGEST_KEY = 256;
 
 /** Bytes and lines that one statement fetches at the most; a line that is longer comes alone. */
 const PAGE_BYTES = 4 * 1024 * 1024;

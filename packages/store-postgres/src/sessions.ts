@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { type ByteView, EspalierError, forEachLine } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError, scanLines } from "@espalier/jsonl-stream";
 import {
   FORMAT_VERSION,
   GrowingBytes,
@@ -23,7 +23,9 @@ import {
   type FetchedLine,
   type FoundSession,
   insertLines,
+  isKeyable,
   type LineRow,
+  LONGEST_KEY,
   namespaceOf,
   rowOfHeader,
   rowOfLine,
@@ -35,9 +37,6 @@ import {
 /** Lines and bytes of one statement while a session is made. */
 const BATCH_LINES = 1_000;
 const BATCH_BYTES = 4 * 1024 * 1024;
-
-/** Longest name of a session, in characters: it is part of every key. */
-const LONGEST_REF = 256;
 
 /**
  * Makes a session of a header and lines, all of it or nothing.
@@ -177,13 +176,12 @@ function checkRef(ref: string): void {
   if (isRef(ref)) return;
   throw new EspalierError(
     "invalid-entry",
-    `The name of a session in a database has 1 to ${LONGEST_REF} characters; give it another one.`,
+    `The name of a session in a database has 1 to ${LONGEST_KEY} characters; give it another one.`,
   );
 }
 
 /** True for a text that can be a key: any other id is in the header alone, and finds nothing. */
-const isRef = (text: string): boolean =>
-  text !== "" && text.length <= LONGEST_REF && !/\0|\p{Surrogate}/u.test(text);
+const isRef = (text: string): boolean => text !== "" && isKeyable(text);
 
 interface FoundRow extends FetchedLine, ExtentRow {
   ref: string;
@@ -287,15 +285,8 @@ function upgraded(stored: readonly LineRow[], header: SessionHeader): ByteView {
 
 /** The rows of a session of an old format as it reads. */
 function currentRows(view: ByteView): LineRow[] {
-  const [header, ...lines] = linesOf(view);
+  const [header, ...lines] = Array.from(scanLines(view), ({ bytes }) => bytes.slice());
   return [rowOfHeader(decoder.decode(header)), ...plainRows(lines)];
-}
-
-/** Lines of a view, without their ends. */
-function linesOf(view: ByteView): Uint8Array[] {
-  const lines: Uint8Array[] = [];
-  forEachLine(view, (block, start, end) => void lines.push(block.slice(start, end)));
-  return lines;
 }
 
 /**

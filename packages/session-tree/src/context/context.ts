@@ -31,9 +31,7 @@ export function projectPath(path: readonly Entry[]): ProjectedEntry[] {
   return projected;
 }
 
-/**
- * Returns the context at the end of a path; `before` has the settings above it when the path is only a window.
- */
+/** Returns the context at the end of a path; `before` has the settings above it when the path is only a window. */
 export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETTINGS): SessionContext {
   const context: SessionContext = {
     messages: [],
@@ -104,9 +102,7 @@ function replaceContent(
   return { ...message, content: asBlocks ? contentBlocks({ content }) : content } as ContextMessage;
 }
 
-/**
- * Effect of a path's compactions and edits. References that name nothing above them on the path count for nothing.
- */
+/** Effect of a path's compactions and edits. References that name nothing above them on the path count for nothing. */
 interface PathFacts {
   /** Position of the newest compaction that holds; -1 when there is none. */
   compactedAt: number;

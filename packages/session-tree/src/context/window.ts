@@ -259,9 +259,7 @@ export class PathWindowBuilder {
     return this.#closed && this.#modelKnown && this.#thinkingLevelKnown;
   }
 
-  /**
-   * Returns whether the next entry up the path has to be read, given its type; passing over one changes nothing.
-   */
+  /** Returns whether the next entry up the path has to be read, given its type; passing over one changes nothing. */
   needs(type: string): boolean {
     if (!this.#closed) return true;
     if (!this.#thinkingLevelKnown && THINKING_TYPES.has(type)) return true;

@@ -122,9 +122,7 @@ interface ScannerMemory {
   parents: { low: Int32Array; high: Int32Array };
 }
 
-/**
- * One for all walks, since most follow each other; undefined before the first, null where there can be none.
- */
+/** One for all walks, since most follow each other; undefined before the first, null where there can be none. */
 let memory: ScannerMemory | null | undefined;
 let isTaken = false;
 

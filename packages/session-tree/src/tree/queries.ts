@@ -148,9 +148,7 @@ export interface LabelInForce {
   timestamp: string;
 }
 
-/**
- * Current labels, by the id they name: the last one in file order wins, over all branches; one without text clears.
- */
+/** Current labels, by the id they name: the last one in file order wins, over all branches; one without text clears. */
 export function labelsInForce(tree: Tree): Map<string, LabelInForce> {
   const labels = new Map<string, LabelInForce>();
   for (const [row, entry] of rowsOf(tree, label.type)) {

@@ -220,9 +220,7 @@ export const ROOT = -1;
 /** The parent of an entry whose parent is not above it: a root too, and reported. */
 export const ORPHAN = -2;
 
-/**
- * Most rows in the buffer: enough that lookups in the table of ids overlap, few enough to stay in the cache.
- */
+/** Most rows in the buffer: enough that lookups in the table of ids overlap, few enough to stay in the cache. */
 const MOST_BUFFERED = 256;
 
 /** Rows found in the bytes that are not in the index yet: their ids are looked up many at once. */

@@ -265,9 +265,7 @@ const MOST = 3;
 /** Most ids that are compared, so that a wrong id costs little in a very long session. */
 const COMPARED = 100_000;
 
-/**
- * Ids that the caller may have meant: those that begin with what was given, or differ from it in one or two letters.
- */
+/** Ids that the caller may have meant: those that begin with what was given, or differ from it in one or two letters. */
 function similarIds(wanted: string, ids: Iterable<string>): string[] {
   const beginning: string[] = [];
   const similar: { id: string; distance: number }[] = [];

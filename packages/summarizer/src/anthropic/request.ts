@@ -55,9 +55,7 @@ export function extendingInstruction(request: SummaryRequest): string {
   ].join("\n\n");
 }
 
-/**
- * Names the part to summarise by the beginnings of its first and last message: the conversation may hold more.
- */
+/** Names the part to summarise by the beginnings of its first and last message: the conversation may hold more. */
 function partToSummarize(request: SummaryRequest): string[] {
   const shown = request.messages.map(
     (message) => renderMessage(message, { toolResultLimit: 200, textLimit: 200 }).text,
