@@ -53,7 +53,7 @@ export function forEachLine(view: ByteView, visit: LineVisitor, options: Forward
 
 /**
  * Whole lines in a reused block, moved from the beginning of a range to its end. Each byte is read once (twice what
- * lies beyond the cut of a line longer than `longest`). The bytes after a block's last newline are carried to the
+ * is beyond the cut of a line longer than `longest`). The bytes after a block's last newline are carried to the
  * front; a line longer than the block makes it grow until that line is through.
  */
 export class ForwardWindow {

@@ -4,7 +4,7 @@ import { EspalierError } from "./error.ts";
  * JSON text as `JSON.stringify` writes it, also of a value that is nested too deep for it: reading a line works at any depth,
  * and what was read can be printed. Too deep a value is written without spaces. Empty for a value that JSON does not have.
  *
- * @param space spaces of an indent; without it all stands on one line
+ * @param space spaces of an indent; without it all is on one line
  */
 export function jsonText(value: unknown, space?: number): string {
   try {
@@ -142,7 +142,7 @@ function decodeText(bytes: Uint8Array): string | undefined {
 const QUOTE_BYTE = 0x22;
 const BACKSLASH_BYTE = 0x5c;
 
-/** Bytes below this stand in no string, and outside of one only where they are white space. */
+/** Bytes below this are in no string, and outside of one only as white space. */
 const SPACE = 0x20;
 
 /** A whole value found at the end of a bad line. */
@@ -173,7 +173,7 @@ function startOfLastValue(bytes: Uint8Array): number {
     const byte = bytes[at]!;
     if (byte === QUOTE_BYTE) {
       const slashes = backslashesBefore(bytes, at);
-      // A quote after an odd number of them is escaped: it stands inside a string.
+      // A quote after an odd number of them is escaped: it is inside a string.
       if (slashes % 2 === 0) inString = !inString;
       at -= slashes;
     } else if (!inString) {
@@ -297,7 +297,7 @@ function childOf(parent: Place | null, key: string | number, container: object):
 /** At most so many characters of a key path are shown, half of them from its end. */
 const SHOWN = 160;
 
-/** The key path of what stands under `key` of `parent`, as JavaScript would write it: `message.content[0].text`. */
+/** The key path of the value under `key` of `parent`, as JavaScript would write it: `message.content[0].text`. */
 function showPlace(parent: Place | null, key: string | number): string {
   if (parent === null) return "The value";
   const steps = [step(key)];

@@ -11,11 +11,11 @@ const BEAT_MS = 5_000;
 /** Milliseconds without a sign of life, by the database's clock, after which an owner counts as gone. */
 const LAPSE_MS = 20_000;
 
-/** Milliseconds until somebody who waits looks again. */
+/** Milliseconds between two attempts of a waiting caller. */
 const LOOK_MS = 25;
 
 /**
- * Takes a lease that nobody has: none is there, its owner's connection is gone (the lock that lives with the connection
+ * Takes a free lease: none is there, its owner's connection is gone (the lock that lives with the connection
  * can be had), or the owner gave no sign of life for {@link LAPSE_MS}. One that this very attempt took, whose answer was
  * lost, is taken.
  */
@@ -51,7 +51,7 @@ interface Held {
 
 /**
  * The leases of one process. All of them live with one connection of its own, which holds a lock that others can try:
- * when the process ends, the server notices and whoever wants a session has it at once.
+ * when the process ends, the server notices, and the next caller gets the session at once.
  */
 export class PostgresLeases {
   readonly #database: Database;
@@ -173,7 +173,7 @@ async function beginLife(database: Database, ended: () => Promise<void>): Promis
   let isOver = false;
   void connection.over.then(() => {
     isOver = true;
-    // At once: whoever looks meanwhile takes the owner for gone. Where it fails, the next beat makes up for it.
+    // At once: another process that looks meanwhile counts the owner as gone. Where it fails, the next beat repairs it.
     void ended().catch(() => undefined);
   });
   return { lock, backend, isOver: () => isOver, end: () => connection.release() };

@@ -15,7 +15,7 @@ import { type Connection, type Database, retryIdempotent } from "./database.ts";
 
 /** A line as the table has it. */
 export interface LineRow {
-  /** Null for a line that is no entry, or whose id cannot stand in a key. */
+  /** Null for a line that is no entry, or whose id cannot be a key. */
   id: string | null;
   parent: string | null;
   type: string | null;
@@ -279,7 +279,7 @@ export interface Extent {
   bytes: number;
 }
 
-/** An extent as the database tells of it, where numbers of 64 bits are texts. */
+/** An extent as the database returns it: numbers of 64 bits are texts. */
 export interface ExtentRow {
   lines: string;
   bytes: string;

@@ -5,7 +5,7 @@ import { type Connection, type Database, notMigrated, retryIdempotent } from "./
 export interface MigrationReport {
   /** Address for people. */
   place: string;
-  /** The number of the newest step that is in force now. */
+  /** Number of the newest step that was applied. */
   version: number;
   /** Steps that were taken by this call, `number name`. */
   applied: string[];

@@ -18,7 +18,7 @@ const pg = await import("pg").catch((cause: unknown) => {
 export interface ConnectionOptions {
   /** Connections at the same time. Default 10. */
   connections?: number;
-  /** Milliseconds a connection may take to come about. Default 10,000. */
+  /** Milliseconds until a connection must be made. Default 10,000. */
   connectMs?: number;
   /** Milliseconds a statement may take; it is taken back then. Default 60,000. 0: all the time it takes. */
   statementMs?: number;
@@ -91,7 +91,7 @@ export function poolDatabase(
       }),
     place,
   );
-  // A connection that breaks while nobody uses it is taken out of the pool; the next one is made when it is needed.
+  // A connection that breaks while unused is taken out of the pool; the next one is made when it is needed.
   pool.on("error", () => undefined);
   return new PoolDatabase(pool, () => new pg.Client(config), pinned, place, reconnectMs);
 }
@@ -179,7 +179,7 @@ class PoolDatabase implements Database {
     use: (connection: Connection, client: PoolClient) => Promise<Result>,
   ): Promise<Result> {
     const client = await this.#connect();
-    // Told to whoever waits for a statement; without a listener it would end the process.
+    // The caller of the statement gets it; without a listener it would end the process.
     const ignore = () => undefined;
     client.on("error", ignore);
     let isBroken = false;

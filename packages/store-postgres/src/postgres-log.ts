@@ -182,10 +182,10 @@ export class PostgresLog implements SessionLog {
     this.upgraded = undefined;
   }
 
-  /** Goes on to `end`; `own` are the lines in between where they are at hand. */
+  /** Goes on to `end`; `own` are the lines in between, where known. */
   async #see(end: Extent, own?: readonly LineRow[]): Promise<void> {
     const bytes = this.#bytes;
-    // What a failed call had fetched already stands behind what counts as seen.
+    // A failed call had fetched more than counts as seen.
     if (bytes && bytes.size > this.#seen.bytes) this.#bytes = undefined;
     else if (bytes && own) {
       for (const row of own) addLine(bytes, row.bytes);
@@ -207,7 +207,7 @@ export class PostgresLog implements SessionLog {
 
 /**
  * Rows whose parents the table can check: those of a session that is not plain have none, since what they name may be
- * something that is in no key. A parent has to stand above its children, also within a batch.
+ * something that is in no key. A parent has to be above its children, also within a batch.
  */
 function settled(rows: readonly LineRow[], isPlain: boolean): LineRow[] {
   const below = new Map<string, number>();
@@ -246,7 +246,7 @@ async function appendLines(
         return { ...(await insertLines(database, place, rows, onlyBehind)), isWhole: true };
       } catch (error) {
         const hasMoved = error instanceof EspalierError && error.code === "moved";
-        // They may be what an attempt wrote whose end nobody heard of.
+        // They may be from an attempt whose answer was lost.
         if (hasMoved ? attempt === 1 || !(await isWritten(database, place, rows)) : !breaks(error, "line_id"))
           throw error;
         return await database.transaction((connection) => appendMissing(connection, place, rows));

@@ -256,7 +256,7 @@ async function tell(connection: Connection, { key }: SessionPlace): Promise<void
 
 /** Options of following a session. */
 export interface FollowOptions {
-  /** The first position to tell of; 0 is the header. Default: the end, so that only what is new is told. */
+  /** The first position; 0 is the header. Default: the end, for new lines only. */
   from?: number;
   /** Ends it. */
   signal?: AbortSignal;
@@ -283,7 +283,7 @@ const LOOK = {
 
 /**
  * The lines of a session as they come, in order, each once. A hint of the writer ends the wait; a look every `pollMs`
- * finds what no hint told of.
+ * finds lines whose hint was lost.
  *
  * @throws EspalierError `unreadable`
  */
@@ -313,7 +313,7 @@ async function* followSession(
   }
 }
 
-/** Wakes whoever waits for a hint. */
+/** Waits for a hint. */
 class Bell {
   #connection: ReservedConnection | undefined;
   #hasRung = false;
@@ -339,7 +339,7 @@ class Bell {
       // No hint comes any more: a look, and a new connection.
       void connection.over.then(this.#rings);
     } catch {
-      // A hint only saves time. What really keeps us from the database is told by the look that follows.
+      // A hint only saves time. Real trouble with the database is thrown by the query that follows.
       await this.#connection?.release();
     }
   }
@@ -369,7 +369,7 @@ class Bell {
   };
 }
 
-/** The channel on which appends to a session are hinted at; it tells nobody whose session it is. */
+/** The channel on which appends to a session are hinted at; its name does not reveal the session. */
 function channelOf(key: string): string {
   return `espalier_${createHash("sha256").update(key).digest("hex").slice(0, 32)}`;
 }

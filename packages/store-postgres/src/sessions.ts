@@ -72,7 +72,7 @@ export function madeOnce(
     try {
       return await database.transaction(make);
     } catch (error) {
-      // The name may be taken by an attempt before, whose end nobody heard of.
+      // The name may be taken by an earlier attempt whose answer was lost.
       const isTaken = error instanceof EspalierError && error.code === "exists";
       const own = isTaken && attempt > 1 ? await ownSession(database, place) : undefined;
       if (!own) throw error;
@@ -290,7 +290,7 @@ function currentRows(view: ByteView): LineRow[] {
 }
 
 /**
- * Rows whose ids are their own and whose parents stand above them, as the keys of the table want it. Another one keeps
+ * Rows whose ids are their own and whose parents are above them, as the keys of the table want it. Another one keeps
  * its line, without a place in the keys, and makes the session one that is read as a whole.
  */
 function plainRows(lines: Iterable<string | Uint8Array>): LineRow[] {
@@ -411,7 +411,7 @@ export function upgradeSession(
   return retryIdempotent(database, () =>
     database.transaction(async (connection) => {
       const now = await held(connection, key);
-      // An attempt whose end nobody heard of has done it.
+      // An attempt whose answer was lost has done it.
       if (now?.made === made) return { place: { key, ref, made }, extent: now.extent, isPlain };
       if (now?.made !== place.made || now.extent.lines !== seen.lines) throw replaced(ref);
       await insertSession(connection, namespaceOf(place), original, name);
@@ -430,7 +430,7 @@ export function upgradeSession(
   );
 }
 
-/** The session's row, which nobody else changes until the commit. */
+/** Returns the session's row, locked until the commit. */
 async function held(connection: Connection, key: string) {
   const [row] = await connection.query<ExtentRow & { made: string }>(
     { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },

@@ -50,7 +50,7 @@ export interface AppendFile {
   /**
    * Appends lines by one write and finds them in the file before it returns; a newline is written before them when
    * the last line is torn. `[from, to)` in the result is all that was taken in by this call, own lines included.
-   * On an error they do not count as appended, but a first part of them may stand in the file.
+   * On an error they do not count as appended, but a first part of them may be in the file.
    *
    * @param lines - lines as `encodeLines` gives them; with no bytes at all this is `takeIn`
    * @throws EspalierError `short-write`, `write-failed`, `read-only`, `sync-failed`, `closed`, `unreadable`
@@ -67,7 +67,7 @@ export interface AppendFile {
   sync(): void;
   /**
    * As `sync`, without stopping the process meanwhile: one fdatasync on another thread serves everybody who waits.
-   * Appends may go on; a promise stands for what was appended before it was asked for.
+   * Appends may go on; a promise covers the appends before the call.
    */
   synced(): Promise<void>;
   /** Everything else fails with `closed` from then on; who waits for `synced` is still served. */
@@ -177,7 +177,7 @@ export interface Appended extends Span {
 const REPEATS = 4;
 
 /**
- * One append: look, write once, find the lines. They stand where the file ended, or behind what another writer
+ * One append: look, write once, find the lines. They are where the file ended, or behind what another writer
  * appended since the look; glued to a line which that writer tore, they are written again behind a newline.
  */
 function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
@@ -250,10 +250,10 @@ function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
   throw new EspalierError("short-write", message);
 }
 
-/** Read into at each append, and by nobody in between: a buffer each time would cost more than the reading. */
+/** Read into at each append and not kept: a buffer each time would cost more than the reading. */
 const readBuffer = Buffer.allocUnsafeSlow(1 << 16);
 
-/** True when `lines` stand at `position`, and before them a newline or nothing. */
+/** True when `lines` are at `position`, and before them a newline or nothing. */
 function holdsLines(descriptor: Descriptor, position: number, lines: Uint8Array): boolean {
   // Begins one byte early, at the newline before.
   for (let done = -Math.min(position, 1); done < lines.length; ) {
@@ -327,7 +327,7 @@ class GroupSync {
 const writeBuffer = Buffer.allocUnsafeSlow(1 << 18);
 
 /**
- * As `encodeLines`, for lines that are written at once: the bytes stand in memory that the next call uses again.
+ * As `encodeLines`, for lines that are written at once: the bytes are in memory that the next call reuses.
  *
  * @throws EspalierError `invalid-entry` when a line holds a newline
  */

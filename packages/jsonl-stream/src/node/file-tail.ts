@@ -128,7 +128,7 @@ export class FileTail {
     );
   }
 
-  /** One call tells who stands at the path and how long it is: a look is half of what a small append costs. */
+  /** One call returns the identity and the length of the file at the path: a look is half of what a small append costs. */
   #facts(): FileFacts {
     const { path, calls } = this.#descriptor;
     let there: FileFacts | undefined;

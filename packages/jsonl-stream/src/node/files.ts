@@ -221,7 +221,7 @@ export interface FileCalls {
   openSync(path: string, flags: number, mode?: number): number;
   /** Never repeated, whatever it threw: the number may be another file's by then. */
   closeSync(fd: number): void;
-  /** `position` null: where the descriptor stands, which for one opened to append is the end. */
+  /** `position` null: the descriptor's own, which for one opened to append is the end. */
   writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null): number;
   /** Reads from `position` into `target` at `offset`; returns the bytes read, 0 at the end. */
   readSync(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
@@ -302,7 +302,7 @@ function alreadyThere(path: string, cause?: unknown): EspalierError {
 /** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */
 const UNSUPPORTED = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EISDIR", "EBADF"]);
 
-/** Makes durable that a file stands under this path: a power cut otherwise takes the young name away with its bytes. */
+/** Makes the name of a file durable: a power cut otherwise takes a new name away with its bytes. */
 export function syncFolderOf(path: string, calls: FileCalls): void {
   // Windows opens no folder and journals names by itself.
   if (process.platform === "win32") return;

@@ -48,7 +48,7 @@ export function contextOfPath(path: readonly Entry[], before: Settings = NO_SETT
 
 /**
  * Takes a context one entry further, in place and without looking back: what a running agent does at each step. False
- * for entries that change what stands before them (compactions and edits): the context has to be built anew.
+ * for entries that change what is before them (compactions and edits): the context has to be built again.
  */
 export function extendContext(context: SessionContext, entry: Entry): boolean {
   const kind = kindOf(entry);
@@ -197,14 +197,14 @@ export function settingsIn(entry: Entry): Partial<Settings> {
   return kind.settings(entry);
 }
 
-/** The settings in force behind an entry: what held before, changed by what the entry says. */
+/** Returns the settings after an entry: those before it, changed by those it names. */
 export function applySettings(before: Settings, entry: Entry): Settings {
   const change = settingsIn(entry);
   if (change.model === undefined && change.thinkingLevel === undefined) return before;
   return { ...before, ...change };
 }
 
-/** The settings in force at the end of a path. */
+/** Returns the settings at the end of a path. */
 export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTINGS): Settings {
   let settings = before;
   for (const entry of path) settings = applySettings(settings, entry);
@@ -214,7 +214,7 @@ export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTI
 /** A picture counts as this many tokens whatever its size (origins 002: "estimate 1200 per image"). */
 export const IMAGE_TOKENS = 1_200;
 
-/** Characters a token stands for in the rough estimate (origins 002: "chars / 4"). */
+/** Characters of a token in the rough estimate (origins 002: "chars / 4"). */
 export const CHARS_PER_TOKEN = 4;
 const IMAGE_CHARS = IMAGE_TOKENS * CHARS_PER_TOKEN;
 

@@ -34,7 +34,7 @@ import {
  * Builds the context that a model reads at a leaf: the one function behind every request, count and display.
  *
  * @param source a tree, something that has one (a session), or entries in file order
- * @param leafId the leaf; by default where opening the log would stand. null is before the first entry. For an entry
+ * @param leafId the leaf; by default that of the log when it is opened. null is before the first entry. For an entry
  *   that cannot be the leaf (a label), its nearest ancestor that can
  * @throws EspalierError `unknown-entry`
  */
@@ -94,7 +94,7 @@ export function readPathWindow(view: ByteView, leafId?: string): PathWindow {
     scanner.release();
   }
   if (!reader.leafWasMissing) return reader.finish();
-  // A last line that names nothing above it, or an id that is not there: both are told by who knows all entries.
+  // A last line that names nothing above it, or an id that is not there: both need an index of all entries.
   const tree = new Tree(view);
   const row = leafId === undefined ? leafRowAt(tree, tree.lastRow) : movingRow(tree, tree.row(leafId));
   return pathWindowAt(tree, row);
@@ -151,7 +151,7 @@ class PathReader {
     if (parts.length > 1) return this.#takeParts(parts);
     const line = parts[0]!;
     if (line.is === "header" || line.is === "blank") return true;
-    // Parsing finds something else than scanning where a key stands twice.
+    // Parsing finds something else than scanning where a line has a key twice.
     const isSame = ({ type, id }: Entry) =>
       equalsText(block, scan.typeStart, scan.typeEnd, type) &&
       equalsText(block, scan.idStart, scan.idEnd, id);
@@ -161,7 +161,7 @@ class PathReader {
     return kind === NO_ENTRY || this.#takeEntry(placeholder(block, scan), entryKinds[kind]!);
   }
 
-  /** Takes what stands on one line, the last first; what is no entry is of no path. */
+  /** Takes the parts of one line, the last first; only entries are on a path. */
   #takeParts(parts: readonly SessionLine[]): boolean {
     return parts.every((_, at) => {
       const part = parts.at(-1 - at)!;
@@ -243,7 +243,7 @@ export class PathWindowBuilder {
     if (!this.needs(entry.type)) return;
     const kind = kindOf(entry);
     const settings = settingsIn(entry);
-    // What is nearer stands: a later one is further up.
+    // The nearer one counts: a later one is further up.
     if (this.#closed) Object.assign(this.#before, { ...settings, ...this.#before });
     if (settings.model) this.#modelKnown = true;
     if (settings.thinkingLevel !== undefined) this.#thinkingLevelKnown = true;
@@ -318,7 +318,7 @@ export function pathWindowAt(tree: Tree, row: number): PathWindow {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** An id that is compared with bytes line after line, and made a text of only when somebody asks for that. */
+/** An id that is compared with bytes line after line, and decoded only when needed. */
 class WantedId {
   #bytes = new Uint8Array(64);
   /** Bytes of the id; -1 when none is wanted. */
@@ -398,7 +398,7 @@ export class LeafPath {
   /** False when the window cannot be extended by an entry. */
   #follow(entry: Entry): boolean {
     const firstKept = kindOf(entry).firstKept?.(entry);
-    // What lies above the window cannot be told from what is not there.
+    // An entry above the window cannot be distinguished from one that is not there.
     const isWithin = firstKept === undefined || firstKept === entry.id || isInWindow(this.#window, firstKept);
     if (entry.parentId !== this.#window.leafId || !isWithin) return false;
     this.#window.entries.push(entry);
@@ -409,7 +409,7 @@ export class LeafPath {
   }
 }
 
-/** Entries at hand, in file order, as rows. A reference means the nearest entry above the one that refers. */
+/** Entries in an array, in file order, as rows. A reference means the nearest entry above the one that refers. */
 class ArrayRows implements EntryRows {
   readonly index: EntryRows["index"];
   readonly #entries: readonly Entry[];

@@ -19,7 +19,7 @@ export interface AnthropicRequest {
   tools?: { name: string; description?: string; input_schema: ObjectSchema }[];
 }
 
-/** One turn: roles alternate, the first is the user's, and results stand before whatever else the user says. */
+/** One turn: roles alternate, the first is the user's, and results are before other content. */
 export type AnthropicMessage =
   | { role: "user"; content: (AnthropicToolResult | AnthropicContent)[] }
   | { role: "assistant"; content: AnthropicAnswerBlock[] };

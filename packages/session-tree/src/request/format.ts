@@ -13,9 +13,9 @@ import {
 } from "../entry/message.ts";
 import { wellFormed } from "./json.ts";
 
-/** A healed conversation and what stands beside it: all that a format needs. */
+/** A healed conversation with its system prompt and tools: all that a format needs. */
 export interface Conversation {
-  /** Undefined when nobody said anything. */
+  /** Undefined when there is none. */
   system: string | undefined;
   tools: HealedTool[];
   /** At least one. */
@@ -139,7 +139,7 @@ export interface AssistantTurn {
 /** A step of a healed conversation: the first is the user's, roles alternate, none is empty. */
 export type Turn = UserTurn | AssistantTurn;
 
-/** A tool as every provider can be told of it. */
+/** A tool as every provider accepts it. */
 export interface HealedTool {
   name: string;
   description?: string;
@@ -166,7 +166,7 @@ interface CallerPrompt {
  * Returns the current system prompt and tools after all system messages of a context, in order: the text of each is
  * added, a section replaces the earlier one of its name (null removes it), tools are removed, then added. The prompt
  * is the caller's, the texts, then the sections, with a blank line between; undefined when all are blank. Two tools
- * whose names become equal when healed cannot both be sent: the first stands.
+ * whose names become equal when healed cannot both be sent: the first is.
  */
 export function foldSystem(
   messages: readonly ContextMessage[],
@@ -196,7 +196,7 @@ const OTHER_SCHEMAS = ["input_schema", "inputSchema", "schema", "args", "argumen
 const SAYING_MORE = ["properties", "$ref", "anyOf", "oneOf", "allOf", "additionalProperties"];
 
 /**
- * Refuses tools that a model would be told of without their arguments.
+ * Refuses tools that would be sent without their arguments.
  *
  * @throws EspalierError `bad-tool`
  */

@@ -9,7 +9,7 @@ export interface OpenaiChatRequest {
   tools?: OpenaiChatTool[];
 }
 
-/** One message. Behind an answer stands a `tool` message for each of its calls; `content` is null where it only calls. */
+/** One message. After an answer comes a `tool` message for each of its calls; `content` is null where it only calls. */
 export type OpenaiChatMessage =
   | { role: "system"; content: string }
   | { role: "user"; content: string | OpenaiChatPart[] }

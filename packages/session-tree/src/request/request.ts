@@ -235,8 +235,8 @@ interface AnswerOptions {
 
 /**
  * The blocks of an answer as a request can carry them; none when nothing is left of it.
- * Calls stand last, since nothing may come between a call and its result: text after a call moves before the first one.
- * Thinking is sent whole or not at all: all of it, where each block of it may go, stands where it stood, and is not the
+ * Calls are last, since nothing may come between a call and its result: text after a call moves before the first one.
+ * Thinking is sent whole or not at all: all of it, where each block of it may go, stays in its place, and is not the
  * last block ("The final block in an assistant message cannot be `thinking`"). A provider refuses a part of what it signed.
  * Blocks that no answer has are left out.
  */
@@ -438,11 +438,11 @@ function mediaTypeOf(data: string): PictureType | undefined {
   return BEGINNINGS.find(([beginning]) => beginning.test(data))?.[1];
 }
 
-/** Says in a result that its pictures stand after the results. */
+/** Note in a result that its pictures are after the results. */
 const IMAGES_FOLLOW = "(see the images that follow)";
 
 /**
- * A result without its pictures, for where a provider reads only text in results, and what then stands after all
+ * A result without its pictures, for where a provider reads only text in results, and the blocks that follow all
  * results instead: the pictures, named by their call.
  */
 export function detachImages(result: HealedResult): {

@@ -231,7 +231,7 @@ const grownKinds: Readonly<Record<string, Grow>> = {
     }));
     return answer(calls, "toolUse", around);
   },
-  /** `t1("text")`: the result of the first call above that has none; without one, of a call that nobody made. */
+  /** `t1("text")`: the result of the first call above that has none; without one, of a call that does not exist. */
   t: (sprout, around) => {
     const { id, name } = around.openCall() ?? { id: `${sprout.name}-orphan`, name: "read" };
     const content = [{ type: "text", text: text(sprout) }];
@@ -296,6 +296,6 @@ const grownKinds: Readonly<Record<string, Grow>> = {
   i: (sprout) => ({ type: "custom_message", customType: "test", content: text(sprout), display: true }),
   /** `g1`: what a call was billed whose answer is no message. */
   g: () => ({ type: "usage", kind: "test", provider: "anthropic", model: "claude-test", usage: USAGE }),
-  /** `z1`: an entry of a type that nobody knows. */
+  /** `z1`: an entry of an unknown type. */
   z: ({ name }) => ({ type: "unheard_of", says: name }),
 };

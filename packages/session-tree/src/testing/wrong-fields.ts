@@ -42,7 +42,7 @@ const IDENTITY: ReadonlySet<string> = new Set(["id", "parentId", "type"]);
 
 /**
  * Every field of every kind of entry, and of what it holds, replaced by every wrong value, one at a time. Programs that read
- * sessions are tested with them: a line like these may say nothing, and must stop nobody.
+ * sessions are tested with them: a line like these may say nothing, and must stop no reader.
  */
 export function* wrongFields(place: WrongFieldPlace): Generator<WrongField> {
   for (const sound of soundEntries(place)) {

@@ -201,7 +201,7 @@ export class OffsetColumn {
     return passed * TURN + this.#low[row]!;
   }
 
-  /** Sets the offset of the next row, which lies behind those of all rows before it. */
+  /** Sets the offset of the next row, which is larger than those of all rows before it. */
   set(row: number, offset: number): void {
     while (offset >= (this.#turns.length + 1) * TURN) this.#turns.push(row);
     this.#low[row] = offset;

@@ -117,7 +117,7 @@ interface ScannerMemory {
   typeEnds: Int32Array;
   idEnds: Int32Array;
   parentEnds: Int32Array;
-  /** By line: the hash of its id, seeded as `find` was told, and that of its parent's. */
+  /** By line: the hash of its id, with the seed of `find`, and that of its parent's. */
   ids: { low: Int32Array; high: Int32Array };
   parents: { low: Int32Array; high: Int32Array };
 }
@@ -134,7 +134,7 @@ function acquireMemory(): ScannerMemory | undefined {
   return memory;
 }
 
-/** Gives the memory back; to be called once by whoever took it. */
+/** Releases the memory; call it once for each {@link acquireMemory}. */
 function releaseMemory(): void {
   isTaken = false;
 }
@@ -149,7 +149,7 @@ declare const WebAssembly: {
 /**
  * Null in a browser, whose page need not allow code that is compiled on the way; where a program runs without WebAssembly,
  * or on a processor or under a policy for which such code is not compiled; and where its address space is limited to less
- * than the runtime sets aside for such a memory, 10 GB. The same lines are read without it, so nobody has to be told.
+ * than the runtime sets aside for such a memory, 10 GB. The same lines are read without it, so there is no message.
  */
 function instantiate(): ScannerMemory | null {
   if (globalThis.Buffer === undefined) return null;

@@ -6,7 +6,7 @@ import { Tree } from "./tree.ts";
 
 /**
  * Role of a piece of a drawing, for colouring: `active` entries are on the path of the leaf, `dim` is all else (other
- * entries, rails, folded runs), `summary` are compactions and branch summaries wherever they stand.
+ * entries, rails, folded runs), `summary` are compactions and branch summaries anywhere.
  */
 export type DrawnPart = "active" | "dim" | "summary" | "label" | "leaf";
 
@@ -52,7 +52,7 @@ export function* drawTreeLines(
   yield* new Drawing(tree, leafId, options).lines();
 }
 
-/** A branch that is still to be drawn: what stands before its first line and before the others. */
+/** A branch that is still to be drawn: the beginnings of its first line and of the others. */
 interface Waiting {
   row: number;
   first: string;
@@ -84,7 +84,7 @@ class Drawing {
     const rootRow = rootId === undefined ? -1 : drawnLeaf(this.#tree, rootId);
     const roots = rootRow < 0 ? this.#shape.roots : [rootRow];
     const startsAtLeaf = rootRow < 0 && this.#leafRow < 0;
-    // Several roots part from a line that stands for the place before the first entry.
+    // Several roots part from a line for the place before the first entry.
     if (roots.length !== 1 || startsAtLeaf)
       yield this.#paint("dim", START) + (startsAtLeaf ? this.#leafMark() : "");
     const straight = roots.find((row) => this.#shape.isActive(row)) ?? roots.at(-1);
@@ -171,7 +171,7 @@ function isLandmark(tree: Tree, row: number): boolean {
   return type === compaction.type || type === branchSummary.type || roleAt(tree, row) === "user";
 }
 
-/** As much of a tree as its shape is made of: a `Tree` is one, and so is what somebody was told of a tree elsewhere. */
+/** As much of a tree as its shape is made of: a `Tree` is one, and so is the description of a remote one. */
 export interface TreeShape {
   readonly index: {
     readonly length: number;
@@ -184,7 +184,7 @@ export interface TreeShape {
 
 /**
  * The shape of a drawing: entries that move the leaf, each under the nearest one above it that does. Of the children of
- * an entry one goes straight on (the one towards the leaf, else the one with most below it) and the others stand aside,
+ * an entry one goes straight on (the one towards the leaf, else the one with most below it) and the others branch off,
  * so that a drawing is never indented deeper than the logarithm of what it shows.
  */
 export class DrawnTree {
@@ -242,7 +242,7 @@ export class DrawnTree {
     return first >= 0 && this.#next[first]! >= 0;
   }
 
-  /** The children that stand aside, file order. */
+  /** The children that branch off, in file order. */
   aside(row: number): number[] {
     const rows: number[] = [];
     for (let child = this.#first[row]!; child >= 0; child = this.#next[child]!)
@@ -267,7 +267,7 @@ function drawnLeaf(tree: Tree, leafId: string | null): number {
   return leafId === null ? -1 : movingRow(tree, tree.row(leafId));
 }
 
-/** Text on one line that does nothing but show; its spaces stay, they may align what stands there. */
+/** Text on one line that does nothing but show; its spaces stay, they may align the text. */
 function printable(text: string): string {
   return plainText(text).replace(/[\t\n]+/g, " ");
 }

@@ -102,7 +102,7 @@ export class LineIntake {
   #takeFast(block: Uint8Array, start: number, end: number, offset: number, line: number): boolean {
     if (this.#usable === 0) return false;
     const rows = this.#buffer;
-    // Rows wait line by line: not where two stand on one line and are given one by one.
+    // The buffer has one row a line: not two entries of one line, which are passed one by one.
     if (rows.count > 0 && line !== rows.firstLine + rows.count) this.#addBuffered();
     const scan = this.#scan;
     const scanner = this.#scanner?.isUsual ? this.#scanner : undefined;
@@ -189,7 +189,7 @@ export class LineIntake {
     );
   }
 
-  /** @param before what stands before it on its line */
+  /** @param before the part before it on its line */
   #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
     if (this.#isTaken(offset)) return;
     if (this.#usable === 0)
@@ -276,7 +276,7 @@ export class LineIntake {
   }
 
   #note(kind: SessionIssueKind, offset: number, id: string | null, message: string): void {
-    // A line that is met again when the log has grown is not told of twice.
+    // A line that is read again when the log has grown is noted once.
     for (let at = this.issues.length - 1; at >= 0 && this.issues[at]!.offset >= offset; at--)
       if (this.issues[at]!.kind === kind && this.issues[at]!.offset === offset) return;
     this.issues.push({ kind, line: this.#line, offset, id, message });

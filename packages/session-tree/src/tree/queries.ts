@@ -9,7 +9,7 @@ import type { Tree } from "./tree.ts";
 export interface Branch {
   /** The last entry of the branch. */
   leafId: string;
-  /** Text of the newest user message on the branch's path; empty when nobody said anything. */
+  /** Text of the newest user message on the branch's path; empty when there is none. */
   lastUserText: string;
   /** Timestamp of its last entry, ISO 8601. */
   timestamp: string;
@@ -55,7 +55,7 @@ class AskedRows {
     this.#asked = new Int32Array(tree.length).fill(UNKNOWN);
   }
 
-  /** The row of the message; -1 when nobody said anything. */
+  /** The row of the message; -1 when there is none. */
   of(row: number): number {
     const climbed: number[] = [];
     let at = row;
@@ -192,7 +192,7 @@ const decoder = new TextDecoder("latin1");
 
 /**
  * The role of the message in a row; undefined for an entry that is none. Reads no more than the line's beginning, where
- * the role stands in nearly every line; the others are parsed.
+ * the role is in nearly every line; the others are parsed.
  */
 export function roleAt(tree: Tree, row: number): string | undefined {
   if (tree.kindAt(row).type !== message.type) return undefined;

@@ -191,11 +191,11 @@ export interface RowIndex {
   rowAbove(id: string, row: number): number;
   /** Returns whether a row has this id. */
   hasId(row: number, id: string): boolean;
-  /** As {@link rowOf}, for an id that stands in bytes. */
+  /** As {@link rowOf}, for an id in bytes. */
   rowOfBytes(bytes: Uint8Array, start: number, end: number): number;
   /** Initial value of hashes of ids, see `IdHash`. */
   readonly hashSeed: number;
-  /** Hashes an id that stands in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
+  /** Hashes an id in bytes, for {@link rowOfHash} and {@link parentOfHash}. */
   hashInto(hashes: IdHashes, at: number, bytes: Uint8Array, start: number, end: number): void;
   /** As {@link rowOf}, for an id that was hashed. */
   rowOfHash(hashes: IdHashes, at: number): number;

@@ -17,7 +17,7 @@ const HEAD_BYTES = 400;
 
 /**
  * All entries of a log, their positions and their parents. Built by one pass over the bytes that parses next to
- * nothing; what an entry says is read from the view when somebody asks. It grows when the log does, and nothing in it
+ * nothing; what an entry says is read from the view when it is needed. It grows when the log does, and nothing in it
  * ever changes.  Rows are numbers in file order, for code that walks many entries; ids are for everyone else.
  */
 export class Tree {
@@ -132,7 +132,7 @@ export class Tree {
     return this.index.hasId(row, id) && this.index.kind(row) === kindCode(type);
   }
 
-  /** Keeps entries at hand that were just appended, so that their lines need not be read. */
+  /** Caches entries that were just appended, so that their lines need not be read. */
   remember(entries: readonly Entry[]): void {
     for (const entry of entries) this.#keepAtHand(this.index.rowOf(entry.id), entry);
   }
@@ -153,7 +153,7 @@ export class Tree {
     return this.#bodies.get(row) ?? this.#olderBodies.get(row);
   }
 
-  /** The line of a row as it is in the log, without its end; of a line with several entries, its part. Lines that stand near each other are read at once. */
+  /** The line of a row as it is in the log, without its end; of a line with several entries, its part. Lines near each other are read at once. */
   bytesAt(row: number): Uint8Array {
     return this.#reader.read(this.index.offset(row), this.index.lineLength(row));
   }

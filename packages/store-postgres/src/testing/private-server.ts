@@ -20,7 +20,7 @@ export interface PrivateServer {
 
 /** Differences from a server's defaults. */
 export interface PrivateServerOptions {
-  /** Settings by name, as in `postgresql.conf`. `fsync` is off unless it stands here. */
+  /** Settings by name, as in `postgresql.conf`. `fsync` is off unless given here. */
   settings?: Record<string, string>;
 }
 

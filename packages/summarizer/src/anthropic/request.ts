@@ -26,7 +26,7 @@ export interface LastRequest {
   inputTokens?: number;
 }
 
-/** A request that stands alone: the transcript, then what to do with it. Nothing of it is worth a cache. */
+/** A standalone request: the transcript, then the task. Nothing of it is worth a cache. */
 export function standaloneBody(request: SummaryRequest, model: string, maxTokens: number): MessagesBody {
   const { system, user } = summaryPrompt(request);
   return { model, max_tokens: maxTokens, system, messages: [{ role: "user", content: user }] };
@@ -144,7 +144,7 @@ export interface AnthropicModel {
   prices?: AnthropicPrices;
   /** Prices of requests with more than `above` tokens of prompt, where they differ. */
   longPrompt?: { above: number; prices: AnthropicPrices };
-  /** True for models that think unless told otherwise: thinking counts against `max_tokens` too. */
+  /** True for models that think by default: thinking counts against `max_tokens` too. */
   thinksByDefault?: boolean;
 }
 

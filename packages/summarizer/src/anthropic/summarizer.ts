@@ -73,7 +73,7 @@ export interface AnthropicSummarizerOptions extends AnthropicAccess {
   /**
    * `extend`: the last request plus one instruction, served by the provider's cache. `standalone`: the transcript.
    * `auto`: extend where there is a last request to this model and it fits, for whole summaries. Parts of a history and
-   * their combination always stand alone.
+   * their combination always go alone.
    */
   ask?: "auto" | "extend" | "standalone";
   /** Allows asking the provider for the exact size of a request where an upper bound does not settle it. */
@@ -103,7 +103,8 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
     contextWindow: options.contextWindow ?? known.contextWindow,
     maxOutputTokens: options.maxOutputTokens ?? known.maxOutputTokens,
     thinkingTokens:
-      options.thinkingTokens ?? (thinkingBudget(options.parameters ?? {}) || thinkingRoom(known)),
+      options.thinkingTokens ??
+      (thinkingBudget(options.parameters ?? {}) || (known.thinksByDefault ? DEFAULT_THINKING : 0)),
     ask: options.ask ?? "auto",
     parameters: options.parameters ?? {},
     ...(options.lastRequest && { lastRequest: options.lastRequest }),
@@ -194,9 +195,10 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
   return { name: "anthropic", model, contextWindow, maxOutputTokens, summarize, countTokens, promptTokens };
 }
 
-const thinkingRoom = ({ thinksByDefault }: AnthropicModel) => (thinksByDefault ? 16_000 : 0);
+/** Tokens for the thinking of models that think by default. */
+const DEFAULT_THINKING = 16_000;
 
-/** Bytes of a request body beyond which nobody is asked to count it; the API takes 32 MB. */
+/** Bytes of a request body beyond which it is not counted; the API takes 32 MB. */
 const LARGEST_COUNTED = 24_000_000;
 
 /** Fields that the counting endpoint accepts; it refuses all others. */
@@ -230,16 +232,9 @@ function callSettings(request: SummaryRequest, options: AnthropicSummarizerOptio
 }
 
 /** Options of planning a request. Sizes in tokens. */
-interface PlanOptions {
-  model: string;
-  contextWindow: number;
-  maxOutputTokens: number;
-  /** On top of the answer in `max_tokens`. */
-  thinkingTokens: number;
-  ask: "auto" | "extend" | "standalone";
-  lastRequest?: () => LastRequest | undefined;
-  parameters: Readonly<Record<string, unknown>>;
-}
+type PlanOptions = Required<Omit<AnthropicSummarizerOptions, keyof AnthropicAccess | Unplanned>> &
+  Pick<AnthropicSummarizerOptions, "lastRequest">;
+type Unplanned = "lastRequest" | "countTokens" | "maxRetries" | "timeoutMs";
 
 /** A request ready to send. */
 interface PlannedRequest {
@@ -256,7 +251,7 @@ const LEAST_ANSWER = 256;
 /** Least answer to an extended request: a good summary must fit, for there is another way to ask. */
 const LEAST_EXTENDING_ANSWER = 4_096;
 
-/** Purposes whose messages stand in the session's last request. */
+/** Purposes whose messages are in the session's last request. */
 const EXTENDING = new Set(["history", "turn-prefix", "branch"]);
 
 /**

@@ -271,7 +271,7 @@ export interface ReplyBreak {
   afterDeltas: number;
   /**
    * `cut`: the connection is torn. `overloaded`: an error event. `end`: the stream ends without its last events.
-   * `hang`: nothing more comes until somebody gives up.
+   * `hang`: nothing more comes until one side closes the connection.
    */
   how: "cut" | "overloaded" | "end" | "hang";
 }

@@ -1,7 +1,7 @@
 import type { EspalierError } from "@espalier/jsonl-stream";
 import { header, line, linesOf, type Trial } from "./store-under-test.ts";
 
-/** Being told apart as the one who writes, and waiting for the disk. */
+/** Leases of writers, and waiting for the disk. */
 export function leaseConformance({ test, expect }: Trial): void {
   test("a session is held by one at a time, who is named to the next", async (store) => {
     const { ref } = await store.create(header("s1"));

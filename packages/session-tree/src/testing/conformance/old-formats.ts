@@ -11,7 +11,7 @@ const said = (role: string, text: string, place = "") =>
   `{"type":"message",${place}"timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"${role}", "content":"${text}","timestamp":1}}`;
 const at = (id: string, parentId: string | null) => `"id":"${id}","parentId":${JSON.stringify(parentId)},`;
 
-/** The same story in both old formats: spaces, a blank line and a carriage return are part of what stands there. */
+/** The same story in both old formats: spaces, a blank line and a carriage return are part of the content. */
 const OLD_FORMATS = [
   {
     version: 1,

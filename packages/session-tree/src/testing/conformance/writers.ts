@@ -98,7 +98,7 @@ export function writersConformance({ test, expect }: Trial): void {
         expect(end.reason).toMatchObject({ code: "moved" });
         expect(end.reason.leafId === "a").toBe(false);
       }
-    // Each until it has its turn, from the leaf that it is told of.
+    // Each until it has its turn, from the leaf that the session has.
     await Promise.all(
       [1, 2, 3].map(async () => {
         for (let said = 0; said < 5; ) {
