@@ -1,5 +1,5 @@
-import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, windowInForce } from "@espalier/compaction";
-import type { CompactSessionOptions, Session } from "@espalier/engine";
+import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, effectiveWindow } from "@espalier/compaction";
+import type { CompactionRequest, Session } from "@espalier/engine";
 import {
   type AssistantMessage,
   type ContextMessage,
@@ -13,7 +13,7 @@ import type { Model } from "./model.ts";
 import { definitionOf, type RunToolsOptions, type Tool } from "./tool.ts";
 
 /** The summarizer of an agent. Absent: the session's own. */
-export type SummaryWriter = Pick<CompactSessionOptions, "summarizer" | "fallback">;
+export type SummaryWriter = Pick<CompactionRequest, "summarizer" | "fallback">;
 
 /** Limits for compactions of an agent's session. */
 export interface Limits extends SummaryWriter {
@@ -41,7 +41,7 @@ export function limitsOf(
 
 /** Tokens that a model reads: what it says of itself, or less, where its provider said so in this session. */
 export const windowOf = ({ window }: Session, model: Model): number =>
-  windowInForce(model.contextWindow, window.entries, model);
+  effectiveWindow(model.contextWindow, window.entries, model);
 
 /** The model, where the session names no summarizer. The extractive summarizer is its fallback. */
 export function writerOf(session: Session, model: Model): SummaryWriter {

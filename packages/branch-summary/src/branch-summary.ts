@@ -12,7 +12,7 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import {
-  addUsage,
+  billOf,
   collectFileOps,
   DEFAULT_LIMITS,
   type FileOps,
@@ -30,7 +30,7 @@ import {
   type SummaryOmission,
 } from "@espalier/summarizer";
 
-/** Who summarises a branch, with which instructions, and into how much room; sizes are tokens. */
+/** Summarizer, instructions and room of a branch summary; sizes are tokens. */
 export interface GenerateBranchSummaryOptions
   extends Pick<
     RequestSummaryOptions,
@@ -38,9 +38,9 @@ export interface GenerateBranchSummaryOptions
   > {
   /** `merge` for a conclusion that is brought to another branch. Default `branch`. */
   purpose?: "branch" | "merge";
-  /** Stands in place of {@link BRANCH_SUMMARY_PROMPT}; no headings are asked for then. */
+  /** Replaces {@link BRANCH_SUMMARY_PROMPT}; no headings are asked for then. */
   replaceInstructions?: string;
-  /** What tools declare about files. Default: those of common agents. */
+  /** File arguments declared by tools. Default: those of common agents. */
   tools?: readonly FileTool[];
   /** The window of the model that reads the summary. Default 200,000. */
   contextWindow?: number;
@@ -60,7 +60,7 @@ export interface BranchSummaryResult {
   model: SummaryAnswer["model"];
   /** Headings that were asked for and are not in the prose; absent where none is missing. */
   missingSections?: readonly string[];
-  /** What the request had to shorten or drop of its messages. */
+  /** Messages that the request shortened or dropped. */
   omitted?: SummaryOmission;
   /** The entry of each of the request's messages. */
   sources: string[];
@@ -71,7 +71,7 @@ export interface BranchSummaryResult {
 /** The share of the reserve that a branch summary may take; never more than a quarter of the window. */
 const SUMMARY_SHARE = 0.5;
 
-/** What a branch summary may take whatever the reserve, in tokens: what the extractive summarizer writes at the most. */
+/** Least output limit of a branch summary, in tokens: the most that the extractive summarizer writes. */
 const SMALLEST_LIMIT = 2_000;
 
 /**
@@ -102,8 +102,7 @@ export async function generateBranchSummary(
   });
   const lists = fileLists(prepared.fileOps);
   const files = formatFileLists(lists, Math.floor(contextWindow / 8));
-  const bills = [answer, ...(answer.attempts ?? [])];
-  const usage = bills.reduce<Usage | undefined>((sum, bill) => addUsage(sum, bill.usage), undefined);
+  const usage = billOf(answer);
   return {
     summary: [answer.text.replace(FILE_TAG, "&lt;"), files].filter((part) => part !== "").join("\n\n"),
     ...lists,
@@ -120,11 +119,11 @@ export async function generateBranchSummary(
 /** The lists at the end are the ones that count: prose cannot write any. */
 const FILE_TAG = /<(?=\/?(?:read-files|modified-files)\b)/gi;
 
-/** What is left for a branch; half of a window that is smaller than the reserve. */
+/** Budget of a branch; half of a window that is smaller than the reserve. */
 const budgetOf = (contextWindow: number, reserveTokens: number): number =>
   reserveTokens < contextWindow ? contextWindow - reserveTokens : Math.floor(contextWindow / 2);
 
-/** What a summary of a branch would tell of. */
+/** Plan of a branch summary. */
 export interface BranchSummaryPlan {
   /** Entries of the branch below the common ancestor, oldest first. */
   entries: Entry[];
@@ -143,12 +142,12 @@ export function planBranchSummary(
   return { entries, commonAncestorId, hasSomethingToTell: hasSomethingToTell(entries) };
 }
 
-/** Whether entries of a branch say anything of their own. */
+/** Returns whether entries of a branch have content of their own. */
 export function hasSomethingToTell(entries: readonly Entry[]): boolean {
-  return toldOn(entries).some(isTelling);
+  return originalMessages(entries).some(hasText);
 }
 
-/** What a branch had that the place one goes to has not. */
+/** Entries of a branch that the target does not have. */
 export interface BranchEntries {
   /** From below the common ancestor to the leaf that is left, oldest first. */
   entries: Entry[];
@@ -198,7 +197,7 @@ export interface PreparedBranch {
 
 /**
  * Takes the messages of a branch, newest first, until the budget is used; the newest one whatever its size. What a
- * compaction on the branch covers is told once: by the messages themselves, or, where they do not fit, by its summary.
+ * compaction on the branch covers is included once: by the messages themselves, or, where they do not fit, by its summary.
  *
  * @param tokenBudget the window less what is reserved for the answer; default no limit
  */
@@ -207,12 +206,14 @@ export function prepareBranchEntries(
   tokenBudget: number = Number.POSITIVE_INFINITY,
   tools: readonly FileTool[] = fileTools,
 ): PreparedBranch {
-  const whole = toldOn(entries);
+  const whole = originalMessages(entries);
   const fileOps = filesOf(entries, whole, tools);
   const taken = newestWithin(whole, tokenBudget);
-  // The newest compaction on the branch tells of what does not fit, and of what it took out of the middle.
+  // The newest compaction on the branch covers the messages that do not fit, and those it took out of the middle.
   const told =
-    taken.dropped.length === 0 && !hasTakenOut(entries) ? taken : newestWithin(saidOn(entries), tokenBudget);
+    taken.dropped.length === 0 && !hasRemovals(entries)
+      ? taken
+      : newestWithin(messagesRead(entries), tokenBudget);
   return {
     messages: told.taken.map(({ message }) => message),
     sources: told.taken.map(({ entryId }) => entryId),
@@ -223,10 +224,10 @@ export function prepareBranchEntries(
 }
 
 /**
- * Whether a compaction is followed by edits that leave entries out: what those said stands in its summary alone. What
- * somebody hid by hand stands in none.
+ * Returns whether edits behind a compaction leave entries out: only its summary has their content. Entries hidden by
+ * hand are in no summary.
  */
-function hasTakenOut(entries: readonly Entry[]): boolean {
+function hasRemovals(entries: readonly Entry[]): boolean {
   return entries.some((entry, at) => {
     const next = entries[at + 1];
     if (!compaction.is(entry) || next === undefined || !contextEdit.is(next)) return false;
@@ -234,13 +235,13 @@ function hasTakenOut(entries: readonly Entry[]): boolean {
   });
 }
 
-interface Taken {
-  taken: SaidMessage[];
-  dropped: SaidMessage[];
+interface MessageSelection {
+  taken: EntryMessage[];
+  dropped: EntryMessage[];
   tokens: number;
 }
 
-function newestWithin(said: readonly SaidMessage[], budget: number): Taken {
+function newestWithin(said: readonly EntryMessage[], budget: number): MessageSelection {
   // A summary in front is worth more than the oldest message behind it.
   const front = said[0]?.message.role === "compactionSummary" ? [said[0]] : [];
   let tokens = front.reduce((sum, { message }) => sum + shownTokens(message), 0);
@@ -254,7 +255,7 @@ function newestWithin(said: readonly SaidMessage[], budget: number): Taken {
   return { taken: [...front, ...said.slice(from)], dropped: said.slice(front.length, from), tokens };
 }
 
-/** What a message takes of a budget: its size, and of what a transcript cuts no more than is shown. */
+/** Share of a message in the budget: its size, or the part that a transcript shows of it. */
 function shownTokens(message: ContextMessage): number {
   const whole = estimateTokens(message);
   if (whole * CHARS_PER_TOKEN <= DEFAULT_LIMITS.toolResultLimit) return whole;
@@ -263,7 +264,7 @@ function shownTokens(message: ContextMessage): number {
 
 function filesOf(
   entries: readonly Entry[],
-  said: readonly SaidMessage[],
+  said: readonly EntryMessage[],
   tools: readonly FileTool[],
 ): FileOps {
   const fileOps = newFileOps();
@@ -278,30 +279,29 @@ function filesOf(
   );
 }
 
-/** A message and the entry that says it. */
-interface SaidMessage {
+interface EntryMessage {
   message: ContextMessage;
   entryId: string;
 }
 
-/** What a model would read of these entries: a compaction among them hides what it covers. */
-function saidOn(entries: readonly Entry[]): SaidMessage[] {
+/** Messages that a model reads of these entries: a compaction among them hides those it covers. */
+function messagesRead(entries: readonly Entry[]): EntryMessage[] {
   return projectPath(entries).flatMap(({ entry, messages }) =>
     messages.map((message) => ({ message, entryId: entry.id })),
   );
 }
 
-/** What was said by these entries, as if nothing had been compacted, edits applied. */
-function toldOn(entries: readonly Entry[]): SaidMessage[] {
-  return saidOn(entries.filter((entry) => !compaction.is(entry)));
+/** Messages of these entries as if nothing had been compacted, edits applied. */
+function originalMessages(entries: readonly Entry[]): EntryMessage[] {
+  return messagesRead(entries.filter((entry) => !compaction.is(entry)));
 }
 
-/** Whether a message tells anything: the system's words and shell runs kept from the model do not. */
-function isTelling({ message }: SaidMessage): boolean {
+/** Returns whether a message has content: system messages and shell runs kept from the model do not. */
+function hasText({ message }: EntryMessage): boolean {
   return message.role !== "system" && estimateTokens(message) > 0;
 }
 
-/** What is asked about a branch that the user leaves. */
+/** Prompt for the summary of a branch that the user leaves. */
 export const BRANCH_SUMMARY_PROMPT = `The transcript is a branch of a conversation between a user and an AI assistant. The user goes back to an earlier point and takes another way; your summary tells the assistant there what the branch had learnt.
 
 Write these sections, with exactly these headings:

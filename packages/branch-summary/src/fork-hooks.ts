@@ -1,22 +1,22 @@
 import { decideHook, hookAlias, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
 import type { BranchSummaryEntry, Entry, Usage } from "@espalier/session-tree";
 
-/** What an extension is shown when a branch is about to be left. */
+/** Event before a branch is left. */
 export interface BeforeForkEvent {
   /** Inside the session, or to a new one. */
   kind: "navigate" | "fork";
   targetId: string | null;
   oldLeafId: string | null;
   commonAncestorId: string | null;
-  /** What is left behind, oldest first. */
+  /** Entries left behind, oldest first. */
   entriesToSummarize: readonly Entry[];
-  /** Whether a summary was asked for; a `summary` in the answer counts only then. */
+  /** True if a summary was requested; a `summary` in the answer counts only then. */
   userWantsSummary: boolean;
   /** The entry that was named; before the first entry that entry, and empty in a session without any. */
   entryId: string;
-  /** The side of it on which the fork ends, or the leaf comes to be. */
+  /** Side of it on which the fork ends, or the leaf will be. */
   position: "at" | "before";
-  /** What the caller asks of the summary; with `replaceInstructions`, in place of the prompt. */
+  /** Focus of the summary; with `replaceInstructions`, in place of the prompt. */
   customInstructions?: string;
   replaceInstructions?: boolean;
   /** The label that the caller gives the place arrived at. */
@@ -31,10 +31,10 @@ export interface BranchSummaryProposal {
   usage?: Usage;
 }
 
-/** What extensions may say before a branch is left; nothing in it has to be given. */
+/** Answer of extensions before a branch is left; every field is optional. */
 export interface BeforeForkAnswer {
   summary?: BranchSummaryProposal;
-  /** What the summary shall attend to; with `replaceInstructions`, in place of the prompt. */
+  /** Focus of the summary; with `replaceInstructions`, in place of the prompt. */
   instructions?: string;
   replaceInstructions?: boolean;
   /** A label for the place arrived at. */
@@ -56,7 +56,7 @@ export const sessionBeforeFork = decideHook<BeforeForkEvent, BeforeForkAnswer>("
   },
 });
 
-/** Told of a fork that was made. */
+/** Event after a fork. */
 export interface ForkEvent {
   entryId: string;
   file: string;
@@ -65,10 +65,10 @@ export interface ForkEvent {
   summaryEntryId: string | null;
 }
 
-/** Told when a path has become a session of its own. */
+/** Notifies of a path that became a session of its own. */
 export const sessionFork = notifyHook<ForkEvent>("session_fork");
 
-/** Told of a navigation that happened. */
+/** Event after a navigation. */
 export interface NavigateEvent {
   oldLeafId: string | null;
   newLeafId: string | null;
@@ -78,7 +78,7 @@ export interface NavigateEvent {
   fromExtension: boolean;
 }
 
-/** Told when the leaf has moved inside a session, also by a navigation without a summary. */
+/** Notifies of a leaf that moved inside a session, also by a navigation without a summary. */
 export const sessionNavigate = notifyHook<NavigateEvent>("session_navigate");
 
 /** Pi's name for leaving a branch in place; the event is also under `preparation`, where Pi's extensions look. */

@@ -21,11 +21,11 @@ import {
 import { withoutAgentLines } from "@espalier/summarizer";
 import { goalIn, latestUserMessageIn, proseOf } from "./summary-text.ts";
 
-/** Where a path is cut. Indexes into the entries that were given. */
+/** Cut of a path. Indexes into the entries that were given. */
 export interface CutPoint {
   /** The first entry that stays; `start` when nothing is to be cut. */
   firstKeptIndex: number;
-  /** Where the turn begins whose end stays; -1 when the cut is between turns. */
+  /** First index of the turn whose end stays; -1 when the cut is between turns. */
   turnStartIndex: number;
   isSplitTurn: boolean;
 }
@@ -38,9 +38,9 @@ export interface CutItem {
 }
 
 /**
- * Where to cut so that about `keepRecentTokens` of the newest conversation stay: from the newest entry backwards until
- * the budget is reached, then the nearest legal point at or after that entry, or the last legal one before it. When
- * the budget is not reached, or nothing is legal, the answer keeps everything.
+ * Finds the cut with which about `keepRecentTokens` of the newest conversation stay: from the newest entry backwards
+ * until the budget is reached, then the nearest legal point at or after that entry, or the last legal one before it.
+ * When the budget is not reached, or nothing is legal, the answer keeps everything.
  *
  * @param entries a path, root first; edits on it are applied
  * @param start the first entry that may be cut away
@@ -52,7 +52,7 @@ export function findCutPoint(
   end: number,
   keepRecentTokens: number,
 ): CutPoint {
-  // A compaction's summary stands in front of all: it is no part of what may be cut.
+  // A compaction's summary is in front of all messages: it cannot be cut.
   const said = new Map(
     projectPath(entries).map(({ entry, messages }) => [entry, kindOf(entry).firstKept ? [] : messages]),
   );
@@ -81,7 +81,7 @@ export function cutItems(
 /** The cut at a legal item: what says nothing before it stays with it, the turn is judged by what speaks. */
 export function cutAt(items: readonly CutItem[], at: number): CutPoint {
   let firstKeptIndex = at;
-  while (firstKeptIndex > 0 && clings(items[firstKeptIndex - 1]!)) firstKeptIndex--;
+  while (firstKeptIndex > 0 && staysWithNext(items[firstKeptIndex - 1]!)) firstKeptIndex--;
   const turnStartIndex = items[at]!.messages.some(beginsTurn)
     ? -1
     : items.findLastIndex((item, index) => index < at && item.messages.some(beginsTurn));
@@ -142,30 +142,30 @@ const isExcluded = (message: ContextMessage): boolean =>
   message.role === "bashExecution" && message.excludeFromContext === true;
 
 /** Entries of kinds that say nothing to the model stay with what follows them; so does an excluded shell run. */
-function clings({ entry, messages }: CutItem): boolean {
+function staysWithNext({ entry, messages }: CutItem): boolean {
   if (messages.length > 0) return messages.every(isExcluded);
   const kind = kindOf(entry);
   return !kind.toMessages && !kind.firstKept && !kind.edit;
 }
 
 /**
- * Why a path cannot be kept from this entry on, as a clause; undefined when it can. What an extension proposes is
- * held to the rule of the core: on the path, not before what the last compaction kept, and not inside a pair.
+ * Reason why a path cannot be kept from this entry on, as a clause; undefined when it can. Proposals of extensions
+ * obey the rule of the core: on the path, not before what the last compaction kept, and not inside a pair.
  */
 export function firstKeptProblem(path: readonly Entry[], firstKeptEntryId: string): string | undefined {
   if (!path.some(({ id }) => id === firstKeptEntryId)) return "is not on the path";
   const { items } = readSpan(path);
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
-  if (from < 0) return "stands before what the last compaction kept";
+  if (from < 0) return "is before what the last compaction kept";
   // Entries that say nothing stay with what follows them; what follows has to be where a path may be cut.
-  const speaks = items.findIndex((item, at) => at >= from && !clings(item));
+  const speaks = items.findIndex((item, at) => at >= from && !staysWithNext(item));
   if (speaks < 0) return undefined;
   return legalCuts(items)[speaks] === 1
     ? undefined
     : "is not where a path may be cut (a call and its results stay together)";
 }
 
-/** Whether a summary and what a path keeps from this entry on (null: nothing) are no smaller than the path is now. */
+/** Returns whether a summary and the path from this entry on (null: nothing) are no smaller than the path. */
 export function isNoSmaller(
   path: readonly Entry[],
   summary: string,
@@ -220,7 +220,7 @@ export interface CompactionSpan {
   goal: string | undefined;
   /** The user's newest message: among the items, from the summary in front, or from the path. */
   latest: UserWords | undefined;
-  /** Whether the newest message waits for its answer. */
+  /** True if the newest message has no answer yet. */
   isUnanswered: boolean;
   /** The compaction in front. */
   previous: CompactionEntry | undefined;
@@ -250,7 +250,7 @@ export function readSpan(entries: readonly Entry[]): CompactionSpan {
   };
 }
 
-/** The item with the newest user message, when nobody has answered it. */
+/** The item with the newest user message, if it has no answer. */
 export const waitingItem = ({
   items,
   latest,
@@ -268,10 +268,10 @@ const answers = ({ messages }: ProjectedEntry): boolean =>
   messages.some((message) => message.role === "assistant" && !isFailedAnswer(message));
 
 /**
- * System prompt and tools in force after all system messages of a context, as one message; undefined where it has
+ * Current system prompt and tools after all system messages of a context, as one message; undefined where it has
  * none. A compaction carries it, since system messages before a compaction say nothing any more.
  */
-export function systemInForce(messages: readonly ContextMessage[]): SystemMessage | undefined {
+export function currentSystemMessage(messages: readonly ContextMessage[]): SystemMessage | undefined {
   const found = messages.filter((message) => message.role === "system");
   const newest = found.at(-1);
   if (!newest) return undefined;
@@ -301,8 +301,9 @@ const listOf = <Item>(value: readonly Item[] | undefined): readonly Item[] =>
   Array.isArray(value) ? value : [];
 
 /**
- * What the user said along a path (root first), oldest first, with the edits on it applied, also where a compaction
- * hides it from the model. Messages without text are not among it, nor lines that an agent wrote (an interruption, `/mode`).
+ * Texts of the user along a path (root first), oldest first, with the edits on it applied, also where a compaction
+ * hides it from the model. Messages without text are not among it, nor lines that an agent wrote (an interruption,
+ * `/mode`).
  */
 export function userTexts(path: readonly Entry[]): string[] {
   const edits = new Map<string, ContextEdit["replacement"]>();

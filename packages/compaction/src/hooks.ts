@@ -1,11 +1,11 @@
 import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
 import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/session-tree";
 import type { FileOps } from "@espalier/summarizer";
-import type { CompactionReason } from "./compaction-plan.ts";
 import { firstKeptProblem, isNoSmaller } from "./cut.ts";
+import type { CompactionReason } from "./plan.ts";
 import type { CompactionSettings } from "./settings.ts";
 
-/** What an extension is shown of a compaction that is about to be made. */
+/** Event before a compaction. */
 export interface BeforeCompactEvent {
   preparation: {
     messagesToSummarize: readonly ContextMessage[];
@@ -32,7 +32,7 @@ export interface BeforeCompactEvent {
 }
 
 /**
- * A compaction of an extension's own making; what is left out is the core's. It stands for everything before what it
+ * An extension's own compaction; the core fills in absent fields. It replaces everything before the entries that it
  * keeps: the messages to summarize, and every earlier summary.
  */
 export interface CompactionProposal {
@@ -47,10 +47,10 @@ export interface CompactionProposal {
   usage?: Usage;
 }
 
-/** What extensions may say before a compaction; nothing in it has to be given. */
+/** Answer of extensions before a compaction; every field is optional. */
 export interface BeforeCompactAnswer {
   compaction?: CompactionProposal;
-  /** What the core's summary shall attend to besides. */
+  /** Further focus of the core's summary. */
   instructions?: string;
 }
 
@@ -83,7 +83,7 @@ function proposalProblem(
   return "`compaction` leaves the context no smaller";
 }
 
-/** Told of a compaction that is in the log. */
+/** Event after a compaction. */
 export interface CompactEvent {
   entry: CompactionEntry;
   /** The same entry, under Pi's name. */
@@ -93,20 +93,20 @@ export interface CompactEvent {
   willRetry: boolean;
 }
 
-/** Told when a compaction is in the log. */
+/** Notifies of a compaction that is in the log. */
 export const sessionCompact = notifyHook<CompactEvent>("session_compact");
 
-/** How a compaction that did not come about ended. */
+/** End of a compaction that is not in the log. */
 export type CompactionOutcome = "failed" | "aborted" | "cancelled" | "skipped";
 
-/** Told of a compaction that was begun and is not in the log. Exactly one of the two follows each `session_before_compact`. */
+/** Event after a compaction that is not in the log. Exactly one of the two follows each `session_before_compact`. */
 export interface CompactFailedEvent {
   reason: CompactionReason;
   outcome: CompactionOutcome;
   /** The extension that cancelled. */
   by?: string;
   error?: { code: string; message: string };
-  /** What went wrong, where it was neither cancelled nor aborted. */
+  /** Error message, unless it was cancelled or aborted. */
   errorMessage?: string;
   /** True where it was cancelled or aborted. */
   aborted: boolean;
@@ -115,5 +115,5 @@ export interface CompactFailedEvent {
   willRetry: boolean;
 }
 
-/** Told when a compaction was begun and is not in the log. */
+/** Notifies of a compaction that was begun and is not in the log. */
 export const sessionCompactFailed = notifyHook<CompactFailedEvent>("session_compact_failed");

@@ -1,33 +1,25 @@
-export type { AskOptions } from "./compact.ts";
 export {
-  type CompactOptions,
-  type CompactResult,
+  type CompactionDetails,
+  type CompactionSummary,
   compact,
-  type GenerateSummaryOptions,
+  type EntryRange,
   generateSummary,
   HISTORY_SECTIONS,
+  type HistorySummaryOptions,
+  type OmittedEntries,
+  omittedEntries,
+  rangeOf,
   SUMMARIZATION_PROMPT,
+  type SummaryOptions,
   TURN_PREFIX_SECTIONS,
   TURN_PREFIX_SUMMARIZATION_PROMPT,
   UPDATE_SUMMARIZATION_PROMPT,
 } from "./compact.ts";
-export type {
-  CompactionPlan,
-  CompactionPreparation,
-  CompactionReason,
-  NothingToCompact,
-} from "./compaction-plan.ts";
-export {
-  type CompactionDetails,
-  type EntryRange,
-  type OmittedEntries,
-  omittedEntries,
-  rangeOf,
-} from "./compaction-plan.ts";
 export {
   type CompactionSpan,
   type CutItem,
   type CutPoint,
+  currentSystemMessage,
   cutAt,
   cutItems,
   findCutPoint,
@@ -36,11 +28,11 @@ export {
   legalCuts,
   openPairs,
   readSpan,
-  systemInForce,
   type UserWords,
   userTexts,
   waitingItem,
 } from "./cut.ts";
+export { editsWithout, excessBytes, excessPictures, isPicture, pictureEdits, shrinkEdits } from "./edits.ts";
 export {
   type BeforeCompactAnswer,
   type BeforeCompactEvent,
@@ -52,30 +44,33 @@ export {
   sessionCompact,
   sessionCompactFailed,
 } from "./hooks.ts";
+export type {
+  CompactionPlan,
+  CompactionPreparation,
+  CompactionReason,
+  NothingToCompact,
+  PlanConditions,
+} from "./plan.ts";
 export {
+  type FittedPlan,
+  type PrepareOptions,
+  planAt,
+  planSelection,
+  prepareCompaction,
+  type Selection,
+} from "./plan.ts";
+export type { CompactionInTheMaking, OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
+export {
+  effectiveWindow,
   isByteOverflow,
   isContextOverflow,
   type LearntWindows,
   learntWindows,
-  windowInForce,
-  windowTold,
-} from "./overflow.ts";
-export { type PrepareOptions, prepareCompaction } from "./plan.ts";
-export type { PlanConditions } from "./plan-at.ts";
-export {
-  editsWithout,
-  excessBytes,
-  excessPictures,
-  type FittedPlan,
-  isPicture,
-  pictureEdits,
-  planAt,
-  planSelection,
-  type Selection,
-  shrinkEdits,
-} from "./plan-at.ts";
-export type { CompactionInTheMaking, OffloadPlan, Policy, PolicyMoment, PolicySituation } from "./policy.ts";
-export { shouldCompact, tokenBudget, trustedTokens } from "./policy.ts";
+  namedWindow,
+  shouldCompact,
+  tokenBudget,
+  trustedTokens,
+} from "./policy.ts";
 export {
   type CompactionSettings,
   DEFAULT_COMPACTION_SETTINGS,

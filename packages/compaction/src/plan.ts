@@ -1,20 +1,44 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type Entry, estimateTokens } from "@espalier/session-tree";
-import type { CompactionPlan, CompactionPreparation } from "./compaction-plan.ts";
+import {
+  branchSummary,
+  CHARS_PER_TOKEN,
+  type ContextEdit,
+  type ContextMessage,
+  type Entry,
+  estimateTokens,
+  type ProjectedEntry,
+} from "@espalier/session-tree";
+import {
+  collectFileOps,
+  type FileOps,
+  type FileTool,
+  fileLists,
+  fileTools,
+  recordedFiles,
+  upperBoundEstimator,
+} from "@espalier/summarizer";
 import {
   type CompactionSpan,
   type CutPoint,
+  currentSystemMessage,
   cutAt,
   cutItems,
   legalCuts,
   readSpan,
-  systemInForce,
 } from "./cut.ts";
-import { messagesOf, type PlanConditions, planAt, sizesUnder, total } from "./plan-at.ts";
+import { shrinkEdits } from "./edits.ts";
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
-import { plannedSummary } from "./summary-text.ts";
+import {
+  blockLimit,
+  frameSummary,
+  joinSummary,
+  plannedSummary,
+  type SummaryBlocks,
+  type SummaryStyle,
+  summaryLimit,
+} from "./summary-text.ts";
 
-/** What a plan can be told besides path and settings; see {@link PlanConditions}. */
+/** Options of a plan besides path and settings; see {@link PlanConditions}. */
 export type PrepareOptions = Partial<Omit<PlanConditions, "settings">>;
 
 /**
@@ -40,7 +64,7 @@ export function prepareCompaction(
   const cut = cutItems(span.items, conditions.settings.keepRecentTokens, conditions.estimate);
   const { plan, fits } = planAt(span, cut, conditions);
   if (fits && hasWork(plan)) return plan;
-  if (!hasWork(plan) && isSmall(span, conditions)) return nothing(span, conditions);
+  if (!hasWork(plan) && isSmall(span, conditions)) return nothingToCompact(span, conditions);
   for (const { cut: smaller, most, isBounded } of smallerAttempts(span, cut, conditions)) {
     const attempt = planAt(span, smaller, { ...conditions, isOverflow: isBounded }, most);
     if (attempt.fits && hasWork(attempt.plan)) return attempt.plan;
@@ -48,22 +72,22 @@ export function prepareCompaction(
   throw irreducible(span, conditions);
 }
 
-/** Whether there is something to summarise: the system's words and shell runs kept from the model are not. */
+/** Returns whether there is content to summarise: system messages and shell runs kept from the model are none. */
 const hasWork = ({ messagesToSummarize, turnPrefixMessages }: CompactionPreparation): boolean =>
   [...messagesToSummarize, ...turnPrefixMessages].some(
     (message) => message.role !== "system" && estimateTokens(message) > 0,
   );
 
-/** Whether the context can be sent as it is; after an overflow nobody believes that. */
+/** Returns whether the context can be sent as it is; never after an overflow. */
 function isSmall({ visible }: CompactionSpan, conditions: PlanConditions): boolean {
   const { settings, estimate, overheadTokens, isOverflow } = conditions;
-  return !isOverflow && total(visible, estimate) + overheadTokens <= thresholdOf(settings);
+  return !isOverflow && sumSizes(visible, estimate) + overheadTokens <= thresholdOf(settings);
 }
 
-function nothing({ items }: CompactionSpan, { settings, estimate }: PlanConditions): CompactionPlan {
+function nothingToCompact({ items }: CompactionSpan, { settings, estimate }: PlanConditions): CompactionPlan {
   const said = messagesOf(items);
   if (said.length === 0) return { eligible: false, reason: "Nothing to compact: there are no messages yet." };
-  const size = total(said, estimate);
+  const size = sumSizes(said, estimate);
   return {
     eligible: false,
     reason: `Nothing to compact: the messages have ${size} tokens, and the newest ${settings.keepRecentTokens} stay as they are.`,
@@ -71,11 +95,11 @@ function nothing({ items }: CompactionSpan, { settings, estimate }: PlanConditio
 }
 
 function irreducible(span: CompactionSpan, { settings, overheadTokens, estimate }: PlanConditions) {
-  const system = systemInForce(span.visible);
+  const system = currentSystemMessage(span.visible);
   const newest = span.items[span.latest?.at ?? -1];
   const breakdown = {
     systemAndTools: overheadTokens + (system ? estimate(system) : 0),
-    newestUserMessage: total(newest?.messages ?? [], estimate),
+    newestUserMessage: sumSizes(newest?.messages ?? [], estimate),
     contextWindow: settings.contextWindow,
   };
   return new EspalierError(
@@ -90,14 +114,14 @@ interface SmallerAttempt {
   cut: CutPoint;
   /** Tokens. */
   most: number;
-  /** Whether what stays is measured by an upper bound. */
+  /** True if an upper bound measures the part that stays. */
   isBounded: boolean;
 }
 
 /**
- * What is tried, in this order, where the next request would not fit: to keep less and less below the threshold; the
- * same in the whole window; where an upper bound finds no room anywhere, the least by estimate. A user message that
- * waits for its answer is cut only when that message is not what is too large.
+ * Yields attempts for a request that would not fit, in this order: keep less and less below the threshold; the same
+ * in the whole window; where an upper bound finds no room anywhere, the least by estimate. A user message that waits
+ * for its answer is cut only when that message is not what is too large.
  */
 function* smallerAttempts(
   span: CompactionSpan,
@@ -112,7 +136,7 @@ function* smallerAttempts(
   for (const cut of all) yield { cut, most: window, isBounded };
   if (isBounded) for (const cut of all.toReversed()) yield { cut, most: window, isBounded: false };
   if (waitingAt(span) < 0 || !fitsAlone(span, conditions)) return;
-  yield { cut: keepNothing(span), most: threshold, isBounded };
+  yield { cut: keepingNothing(span), most: threshold, isBounded };
 }
 
 /** Cuts that keep less than one that begins at `keptFrom`, each less than the one before: half the budget each time. */
@@ -129,29 +153,331 @@ function smallerCuts(
     if (isSmaller && (waiting < 0 || cut.firstKeptIndex <= waiting)) cuts.push(cut);
   };
   for (let budget = budgetOf(settings) / 2; budget >= 1; budget /= 2) add(cutItems(items, budget, estimate));
-  add(waiting < 0 ? keepNothing(span) : cutAt(items, Math.max(0, legalCuts(items).lastIndexOf(1, waiting))));
+  add(
+    waiting < 0 ? keepingNothing(span) : cutAt(items, Math.max(0, legalCuts(items).lastIndexOf(1, waiting))),
+  );
   return cuts;
 }
 
-/** What was to be kept, as far as it can be kept in this window at all. */
+/** Budget of the kept part, as far as this window can hold it. */
 const budgetOf = (settings: CompactionSettings): number =>
   Math.min(settings.keepRecentTokens, 2 * settings.contextWindow);
 
-const keepNothing = ({ items }: CompactionSpan): CutPoint => ({
+const keepingNothing = ({ items }: CompactionSpan): CutPoint => ({
   firstKeptIndex: items.length,
   turnStartIndex: -1,
   isSplitTurn: false,
 });
 
-/** The newest user message, when nobody has answered it; -1 otherwise. */
+/** Index of the newest user message if it has no answer; -1 otherwise. */
 const waitingAt = ({ latest, isUnanswered }: CompactionSpan): number => (isUnanswered ? latest!.at : -1);
 
-/** Whether system prompt, tools, the waiting message and a summary fit the window. */
+/** Returns whether system prompt, tools, the waiting message and a summary fit the window. */
 function fitsAlone(span: CompactionSpan, conditions: PlanConditions): boolean {
   const { settings, overheadTokens, estimate } = conditions;
   const waiting = span.items[waitingAt(span)]?.messages ?? [];
   const sizes = sizesUnder(conditions);
   const system = span.visible.filter(({ role }) => role === "system");
-  const alone = total([...waiting, ...system], sizes.message) + overheadTokens;
-  return alone + plannedSummary(settings, total(span.visible, estimate)) <= settings.contextWindow;
+  const alone = sumSizes([...waiting, ...system], sizes.message) + overheadTokens;
+  return alone + plannedSummary(settings, sumSizes(span.visible, estimate)) <= settings.contextWindow;
+}
+
+/** Cause of a compaction. */
+export type CompactionReason = "manual" | "threshold" | "overflow" | "policy";
+
+/** Plan of a compaction: data that can be printed, changed by a hook, refused, or carried out. */
+export interface CompactionPreparation {
+  eligible: true;
+  /** The leaf the plan was made for. */
+  leafId: string;
+  /** The first entry that stays; null when nothing does (the compaction then names itself). */
+  firstKeptEntryId: string | null;
+  /** The entry with which the cut turn begins; null when no turn is cut. */
+  turnStartEntryId: string | null;
+  isSplitTurn: boolean;
+  /** Messages summarised as history, oldest first. */
+  messagesToSummarize: ContextMessage[];
+  /** The beginning of the cut turn. */
+  turnPrefixMessages: ContextMessage[];
+  /** Messages that stay, before edits. */
+  keptMessages: ContextMessage[];
+  /** The entry of each of these messages. */
+  historyIds: string[];
+  turnPrefixIds: string[];
+  keptIds: string[];
+  /** The prose of the summary that this one brings up to date. */
+  previousSummary?: string;
+  /** Earlier summaries that stay letter by letter, in front of the new one. */
+  stackedOn?: string;
+  /** Form of the summary and of its request. */
+  style?: SummaryStyle;
+  /** Files whose content is read back into `messagesToSummarize` before a summary is asked for. */
+  readBack?: string[];
+  /** Blocks of the summary beside the prose. */
+  blocks: SummaryBlocks;
+  /** Files touched up to the cut, over all earlier summaries. */
+  fileOps: FileOps;
+  /** Size of the context at the leaf. */
+  tokensBefore: number;
+  /** Size of what stays, after edits, with a summary of the planned size. */
+  tokensAfter: number;
+  /** The part of `tokensAfter` that is planned for the summary. */
+  summaryTokens: number;
+  /** The most tokens the prose may have, so that the next request fits. */
+  maxSummaryTokens: number;
+  /** Edits appended behind the compaction: entries that leave the kept part (`null`), and shortened content. */
+  edits: ContextEdit[];
+  settings: CompactionSettings;
+}
+
+/** Reason why there is nothing to compact. */
+export interface NothingToCompact {
+  eligible: false;
+  reason: string;
+}
+
+/** Plan of a compaction, or the reason why there is none; `eligible` distinguishes them. */
+export type CompactionPlan = CompactionPreparation | NothingToCompact;
+
+/** Division of a span. The kept part need not be a tail: edits remove the items between. */
+export interface Selection {
+  history: ProjectedEntry[];
+  turnPrefix: ProjectedEntry[];
+  kept: ProjectedEntry[];
+  isSplitTurn: boolean;
+}
+
+/** A plan, and whether the next request fits with it. */
+export interface FittedPlan {
+  plan: CompactionPreparation;
+  fits: boolean;
+}
+
+/**
+ * The plan for one cut.
+ *
+ * @param most tokens that the next request may have; by default the threshold
+ */
+export function planAt(
+  span: CompactionSpan,
+  cut: CutPoint,
+  conditions: PlanConditions,
+  most?: number,
+): FittedPlan {
+  const historyEnd = cut.isSplitTurn ? cut.turnStartIndex : cut.firstKeptIndex;
+  const selection: Selection = {
+    history: span.items.slice(0, historyEnd),
+    turnPrefix: cut.isSplitTurn ? span.items.slice(historyEnd, cut.firstKeptIndex) : [],
+    kept: span.items.slice(cut.firstKeptIndex),
+    isSplitTurn: cut.isSplitTurn,
+  };
+  return planSelection(span, selection, conditions, most);
+}
+
+/** The plan for any selection. */
+export function planSelection(
+  span: CompactionSpan,
+  selection: Selection,
+  conditions: PlanConditions,
+  most: number = thresholdOf(conditions.settings),
+): FittedPlan {
+  const { settings, estimate, style, stackedOn } = conditions;
+  const { history, turnPrefix, kept } = selection;
+  const covered = [...history, ...turnPrefix];
+  const fileOps = filesOf(span, covered, conditions.tools);
+  const summaryOf = (blocks: SummaryBlocks, prose = "") =>
+    summaryMessage(joinSummary(frameSummary(prose, { style, stackedOn }), blocks, settings.contextWindow));
+
+  const sizes = sizesUnder(conditions);
+  const system = sumSizes(systemOf(span), sizes.message);
+  const previous = stackedOn ? undefined : span.previousSummary;
+  const replaced =
+    sumSizes(messagesOf(covered), estimate) + (previous ? estimate(summaryMessage(previous)) : 0);
+  const planned = plannedSummary(settings, replaced);
+  const plannedSize = Math.min(sizes.planned(planned), Math.floor(most / 4));
+  const room = most - conditions.overheadTokens - system - plannedSize;
+  const words = conversationOf(kept).filter(({ role }) => role !== "toolResult");
+  const blocks = fittingBlocks(
+    blocksOf(span, kept, fileLists(fileOps), conditions),
+    settings.contextWindow,
+    Math.min(room / 2, room - sumSizes(words, sizes.message)),
+    (tried) => sizes.message(summaryOf(tried)),
+  );
+  const keptRoom = room - sizes.message(summaryOf(blocks));
+  const edits = shrinkEdits(kept, sumSizes(conversationOf(kept), sizes.message) - keptRoom, sizes.message);
+  const remaining = withEdits(kept, edits);
+  const left = keptRoom - sumSizes(remaining, sizes.message);
+  const summaryTokens = estimate(summaryOf(blocks)) + planned;
+  const roomForProse = Math.floor((left + plannedSize) / sizes.planned(1));
+  const plan: CompactionPreparation = {
+    eligible: true,
+    leafId: span.leafId,
+    firstKeptEntryId: kept[0]?.entry.id ?? null,
+    turnStartEntryId: turnPrefix[0]?.entry.id ?? null,
+    isSplitTurn: selection.isSplitTurn,
+    messagesToSummarize: messagesOf(history),
+    turnPrefixMessages: messagesOf(turnPrefix),
+    keptMessages: messagesOf(kept),
+    historyIds: messageEntryIds(history),
+    turnPrefixIds: messageEntryIds(turnPrefix),
+    keptIds: messageEntryIds(kept),
+    ...(stackedOn ? { stackedOn } : previous ? { previousSummary: previous } : {}),
+    ...(style ? { style } : {}),
+    blocks,
+    fileOps,
+    tokensBefore: sumSizes(span.visible, estimate),
+    tokensAfter: sumSizes([...remaining, ...systemOf(span)], estimate) + summaryTokens,
+    summaryTokens,
+    maxSummaryTokens: summaryLimit(settings, roomForProse, replaced, style?.maxOutputTokens),
+    edits: [...removalEdits(span, selection), ...edits],
+    settings,
+  };
+  return { plan, fits: left >= 0 };
+}
+
+function filesOf(
+  { previous }: CompactionSpan,
+  covered: readonly ProjectedEntry[],
+  tools: readonly FileTool[] = fileTools,
+): FileOps {
+  const fileOps = recordedFiles(previous);
+  for (const { entry } of covered) if (branchSummary.is(entry)) recordedFiles(entry, fileOps);
+  return collectFileOps(messagesOf(covered), tools, fileOps);
+}
+
+/** Edits that remove the items behind the first kept one that are not kept. */
+function removalEdits({ items }: CompactionSpan, { kept }: Selection): ContextEdit[] {
+  const first = kept[0];
+  if (!first) return [];
+  const stays = new Set(kept);
+  return items
+    .slice(items.indexOf(first))
+    .filter((item) => !stays.has(item) && item.messages.length > 0)
+    .map(({ entry }) => ({ targetId: entry.id, replacement: null }));
+}
+
+function blocksOf(
+  { items, latest, goal: told }: CompactionSpan,
+  kept: readonly ProjectedEntry[],
+  files: SummaryBlocks["files"],
+  conditions: PlanConditions,
+): SummaryBlocks {
+  const goal = conditions.goal ?? told;
+  const keptIds = new Set(kept.map(({ entry }) => entry.id));
+  const latestItem = items[latest?.at ?? -1];
+  const latestText = latestItem ? latest?.text : (conditions.latestUserMessage ?? latest?.text);
+  const isLatestKept = latestItem !== undefined && keptIds.has(latestItem.entry.id);
+  // Where the user said one thing only it stands once: in the context as it was, else as the goal.
+  const isSole = latestText !== undefined && goal?.trim() === latestText.trim();
+  return {
+    pinned: conditions.pinned.filter(({ id }) => !keptIds.has(id)),
+    ...(goal && !(isSole && isLatestKept) ? { goal } : {}),
+    ...(latestText && !isLatestKept && !isSole ? { latestUserMessage: latestText } : {}),
+    files,
+  };
+}
+
+function sumSizes(
+  messages: readonly ContextMessage[],
+  estimate: (message: ContextMessage) => number,
+): number {
+  let sum = 0;
+  for (const message of messages) sum += estimate(message);
+  return sum;
+}
+
+const summaryMessage = (summary: string): ContextMessage => ({
+  role: "compactionSummary",
+  summary,
+  tokensBefore: 0,
+  timestamp: 0,
+});
+
+/** The system's words that the compaction will carry. */
+const systemOf = ({ visible }: CompactionSpan): ContextMessage[] => {
+  const system = currentSystemMessage(visible);
+  return system ? [system] : [];
+};
+
+const messagesOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
+  items.flatMap(({ messages }) => messages);
+
+/** Messages behind the compaction, which carries the system message itself. */
+const conversationOf = (items: readonly ProjectedEntry[]): ContextMessage[] =>
+  messagesOf(items).filter(({ role }) => role !== "system");
+
+const messageEntryIds = (items: readonly ProjectedEntry[]): string[] =>
+  items.flatMap(({ entry, messages }) => messages.map(() => entry.id));
+
+function withEdits(items: readonly ProjectedEntry[], edits: readonly ContextEdit[]): ContextMessage[] {
+  const contents = new Map(edits.map(({ targetId, replacement }) => [targetId, replacement]));
+  return items.flatMap((item) => {
+    const replacement = contents.get(item.entry.id);
+    const staying = conversationOf([item]);
+    return replacement
+      ? staying.map((message) => ({ ...message, content: replacement.content }) as ContextMessage)
+      : staying;
+  });
+}
+
+/** Inputs of a plan besides the path. */
+export interface PlanConditions {
+  settings: CompactionSettings;
+  /** Size of one message; the policy's estimator. */
+  estimate: (message: ContextMessage) => number;
+  /** File arguments declared by tools. Default: those of common agents. */
+  tools?: readonly FileTool[];
+  /** Tokens of system prompt and tools, which are sent besides the context. */
+  overheadTokens: number;
+  /** True after a provider said that the request was too long: what stays must then fit by an upper bound. */
+  isOverflow: boolean;
+  /** Entries that the user pinned; those that stay as they are need not be repeated. */
+  pinned: readonly { id: string; text: string }[];
+  /** The user's first message, where only the end of the path is at hand. */
+  goal?: string;
+  /** The user's newest message, where only the end of the path is at hand and none is in it. */
+  latestUserMessage?: string;
+  /** Form of the summary and of its request. */
+  style?: SummaryStyle;
+  /** Earlier summaries that stay in front of the new one. */
+  stackedOn?: string;
+}
+
+/** Size functions for content that has to fit. */
+interface Sizes {
+  message(message: ContextMessage): number;
+  /** The size of a text that is still to be written, of so many tokens. */
+  planned(tokens: number): number;
+}
+
+/** After an overflow no estimate can be trusted: an upper bound measures the part that stays. */
+function sizesUnder({ isOverflow, estimate }: Pick<PlanConditions, "isOverflow" | "estimate">): Sizes {
+  return isOverflow
+    ? { message: upperBoundEstimator.estimate, planned: (tokens) => tokens * CHARS_PER_TOKEN }
+    : { message: estimate, planned: (tokens) => tokens };
+}
+
+/** Below this, in tokens, a block says nothing but that something was left out. */
+const SMALLEST_LIMIT = 16;
+
+/**
+ * The blocks, with a limit for each where all together would not fit.
+ *
+ * @param sizeOf the size of all together, in the unit of `room`
+ */
+function fittingBlocks(
+  blocks: SummaryBlocks,
+  contextWindow: number,
+  room: number,
+  sizeOf: (blocks: SummaryBlocks) => number,
+): SummaryBlocks {
+  const most = Math.max(0, room);
+  let fitting = blocks;
+  for (let limitTokens = blockLimit(contextWindow); limitTokens > SMALLEST_LIMIT; ) {
+    const size = sizeOf(fitting);
+    if (size <= most) break;
+    limitTokens = Math.max(SMALLEST_LIMIT, Math.floor(limitTokens * Math.min(0.8, most / size)));
+    fitting = { ...blocks, limitTokens };
+  }
+  return fitting;
 }

@@ -1,21 +1,26 @@
 import {
+  type CompactionEntry,
   type ContextEdit,
   type ContextMessage,
+  compaction,
   type Entry,
   estimateTokens,
+  isMessage,
   type SessionContext,
+  type Usage,
 } from "@espalier/session-tree";
-import { charsEstimator, type TokenEstimator, usageMeter } from "@espalier/summarizer";
-import type {
-  CompactionPlan,
-  CompactionPreparation,
-  CompactionReason,
-  EntryRange,
-} from "./compaction-plan.ts";
-import { type PrepareOptions, prepareCompaction } from "./plan.ts";
+import { charsEstimator, contextTokens, type TokenEstimator } from "@espalier/summarizer";
+import type { EntryRange } from "./compact.ts";
+import {
+  type CompactionPlan,
+  type CompactionPreparation,
+  type CompactionReason,
+  type PrepareOptions,
+  prepareCompaction,
+} from "./plan.ts";
 import { type CompactionSettings, thresholdOf } from "./settings.ts";
 
-/** What a policy judges by. */
+/** Situation that a policy evaluates. */
 export interface PolicySituation {
   /** The context at the leaf. */
   context: SessionContext;
@@ -26,11 +31,11 @@ export interface PolicySituation {
   overheadTokens: number;
   /** Epoch milliseconds. */
   now: number;
-  /** When the session began, ISO 8601; absent where nobody knows. */
+  /** Start of the session, ISO 8601; absent where it is unknown. */
   startedAt?: string;
-  /** How many messages the whole path has above `path`, for who counts from the root; absent: none. */
+  /** Counts the messages of the whole path above `path`, for policies that count from the root; absent: none. */
   messagesAbove?: () => number;
-  /** What was moved to files right before this judgement; absent where nothing was tried. */
+  /** Results moved to files right before; absent where nothing was tried. */
   offloaded?: Pick<OffloadPlan, "freedTokens" | "stillExceedsThreshold">;
 }
 
@@ -42,38 +47,38 @@ export interface CompactionInTheMaking {
   /** The whole text. */
   summary: string;
   fromExtension: boolean;
-  /** What the summary replaces. */
+  /** Range that the summary replaces. */
   covered: EntryRange;
   /** ISO 8601. */
   at: string;
 }
 
-/** When a policy is judged: before a request goes out and after its answer, or after every append. */
+/** Time of a policy's evaluation: before a request goes out and after its answer, or after every append. */
 export type PolicyMoment = "request" | "append";
 
 /**
- * When to compact, and what to keep: a value, chosen by configuration. Its functions are pure. The first three answer
- * for every policy; what follows is for those that do more than put a summary in front of what they keep.
+ * Decides when to compact and what to keep: a value, chosen by configuration. Its functions are pure. Every policy
+ * has the first three; the others are for policies that do more than put a summary in front of the kept messages.
  */
 export interface Policy {
   readonly name: string;
   readonly judgedAt: PolicyMoment;
   /** Size of one message as this policy counts. */
   estimate(message: ContextMessage): number;
-  /** Why a compaction is due; undefined when none is. */
+  /** Returns the cause if a compaction is due, else undefined. */
   judge(situation: PolicySituation): CompactionReason | undefined;
-  /** What a compaction would do. */
+  /** Plans a compaction. */
   plan(situation: PolicySituation, options: Omit<PrepareOptions, "estimate">): CompactionPlan;
-  /** How full the context is, 1 being full. Default: its share of the model's window. */
+  /** Fill of the context, 1 being full. Default: its share of the model's window. */
   fill?(situation: PolicySituation): number;
-  /** What of a context goes into a request. Default: all of it. */
+  /** Returns the messages of a context that go into a request. Default: all of them. */
   shape?(context: SessionContext): readonly ContextMessage[];
   /**
-   * What is moved to files before a request goes out; undefined for nothing.
+   * Plans the results to move to files before a request; undefined for nothing.
    * @param pathFor where a text is kept; the same text, the same path
    */
   offload?(situation: PolicySituation, pathFor: (text: string) => string): OffloadPlan | undefined;
-  /** What the policy records of a compaction in its `details`, beside what every compaction records. */
+  /** Record of a compaction for its `details`, beside the fields of every compaction. */
   record?(
     plan: CompactionPreparation,
     made: CompactionInTheMaking,
@@ -94,7 +99,9 @@ export const tokenBudget: Policy = {
     prepareCompaction(path, settings, { overheadTokens, ...options }),
 };
 
-/** Whether a context of this size is due for compaction by itself: strictly above the window less the reserve. */
+/**
+ * Returns whether a context of this size is due for automatic compaction: strictly above the window less the reserve.
+ */
 export function shouldCompact(
   contextTokens: number,
   contextWindow: number,
@@ -120,19 +127,164 @@ export function trustedTokens(
   estimator: TokenEstimator = charsEstimator,
 ): number {
   const isTrusted = (index: number) => !context.prefixChanged[index];
-  const { tokens, usageIndex } = usageMeter(estimator).measure(context.messages, isTrusted);
+  const { tokens, usageIndex } = contextTokens(context.messages, estimator, isTrusted);
   return usageIndex === null ? tokens + overheadTokens : tokens;
 }
 
-/** What would be moved out of a context into files. Data: nothing is written yet. */
+/** Plan of results to move into files. Data: nothing is written yet. */
 export interface OffloadPlan {
   /** Texts that go to files, each with the path that the context then names. */
   files: { path: string; text: string }[];
-  /** What the entries say instead. */
+  /** Edits that put references in their place. */
   edits: ContextEdit[];
   offloadedCount: number;
   /** Tokens that the context has less. */
   freedTokens: number;
-  /** Whether the context is above the threshold all the same. */
+  /** True if the context is still above the threshold. */
   stillExceedsThreshold: boolean;
+}
+
+/** Options of a policy's plan besides the situation. */
+export type PlanOptions = Parameters<Policy["plan"]>[1];
+
+/** Words of providers and proxies for a request body of too many bytes, whatever its tokens. */
+const TOO_MANY_BYTES = /request_too_large|request entity too large|payload too large/i;
+
+/**
+ * Words of providers for a request longer than the model's window. Each has its own and none has a code for it; the
+ * list is from their documented and observed messages.
+ */
+const OVERFLOW_WORDS = [
+  /prompt is too long/i,
+  /input is too long/i,
+  TOO_MANY_BYTES,
+  /exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context (?:length|window|size)/i,
+  /maximum context length/i,
+  /context[_ ]length[_ ]exceeded/i,
+  /context[_ ]window[_ ]exceeded|exceeds? the (?:available )?context/i,
+  /input token count.*exceeds/i,
+  /maximum prompt length/i,
+  /reduce the length of the (?:messages|prompt|input)/i,
+  /too many (?:input )?tokens/i,
+  /token limit exceeded/i,
+  /too large for model with \d+ maximum context/i,
+  /input length and `?max_tokens`? exceed/i,
+];
+
+/** Words that look like an overflow and are something else: another limit, another cure. */
+const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
+
+/**
+ * Returns whether the answer shows that a request was too long for the model: by the words of the error, with which
+ * the status comes; by a usage above the window, whatever the answer says, since some servers cut what does not fit
+ * and go on; or by an answer of no tokens that ended at the limit, where the request left no room for one. An aborted
+ * answer says nothing of the kind. What follows from it is `afterAnswer` of the agent; see `docs/decisions/0013`.
+ *
+ * @param contextWindow of the model, in tokens
+ */
+export function isContextOverflow(message: ContextMessage, contextWindow: number): boolean {
+  if (message.role !== "assistant" || message.stopReason === "aborted") return false;
+  const { usage, stopReason, errorMessage = "" } = message;
+  const sent = usage ? inputTokens(usage) : 0;
+  if (sent > contextWindow) return true;
+  if (stopReason === "length") return usage?.output === 0 && sent === contextWindow;
+  return stopReason === "error" && namesOverflow(errorMessage);
+}
+
+/** Returns whether the answer shows that a request was refused for its bytes. */
+export const isByteOverflow = (message: ContextMessage): boolean =>
+  message.role === "assistant" &&
+  message.stopReason === "error" &&
+  TOO_MANY_BYTES.test(message.errorMessage ?? "");
+
+const namesOverflow = (words: string): boolean =>
+  OVERFLOW_WORDS.some((pattern) => pattern.test(words)) &&
+  !OTHER_WORDS.some((pattern) => pattern.test(words));
+
+function inputTokens(usage: Usage): number {
+  const count = (value: unknown) => (typeof value === "number" ? value : 0);
+  return count(usage.input) + count(usage.cacheRead) + count(usage.cacheWrite);
+}
+
+/**
+ * Words of refusals in front of the size of the window. The list is from their documented and observed messages; each
+ * takes the limit, never the size of the request beside it.
+ */
+const WINDOW_WORDS = [
+  /tokens? > (\d[\d,]*) maximum/i,
+  /maximum context (?:length|window|size)(?: of this model)? (?:is|of) (\d[\d,]*)/i,
+  /maximum prompt length is (\d[\d,]*)/i,
+  /maximum number of tokens allowed \(?(\d[\d,]*)/i,
+  /model with (\d[\d,]*) maximum context/i,
+  /context limit: \d[\d,]* \+ \d[\d,]* > (\d[\d,]*)/i,
+  /available context size \(?(\d[\d,]*)/i,
+  /token count of \d[\d,]* exceeds the limit of (\d[\d,]*)/i,
+];
+
+/** A window below this is none: it is the smallest that settings take. */
+const SMALLEST = 1_000;
+
+/**
+ * The window that a provider named when it refused a request as too long, in tokens; undefined for every other answer,
+ * and where it named none.
+ */
+export function namedWindow(message: ContextMessage): number | undefined {
+  if (message.role !== "assistant" || message.stopReason !== "error") return undefined;
+  // By its words alone: a usage names no window.
+  if (!isContextOverflow(message, Number.POSITIVE_INFINITY)) return undefined;
+  for (const pattern of WINDOW_WORDS) {
+    const [, digits] = pattern.exec(message.errorMessage ?? "") ?? [];
+    const tokens = Number(digits?.replaceAll(",", ""));
+    if (Number.isSafeInteger(tokens) && tokens >= SMALLEST) return tokens;
+  }
+  return undefined;
+}
+
+/** Windows in tokens, by `provider/model`. */
+export type LearntWindows = Readonly<Record<string, number>>;
+
+/** A path that was looked at, as far as it went then. Paths grow at their end, and are asked about at every step. */
+interface Seen {
+  entries: number;
+  learnt: LearntWindows;
+}
+
+const seen = new WeakMap<readonly Entry[], Seen>();
+
+/**
+ * Collects the windows that providers named on a path when they refused requests as too long. Each compaction records
+ * what is known by then, so the newest one and what follows it know all of it. A path that has grown costs what it
+ * has grown by.
+ */
+export function learntWindows(path: readonly Entry[]): LearntWindows {
+  let { entries, learnt } = seen.get(path) ?? { entries: 0, learnt: {} };
+  if (entries > path.length) [entries, learnt] = [0, {}];
+  for (; entries < path.length; entries++) learnt = windowsAfter(learnt, path[entries]!);
+  seen.set(path, { entries, learnt });
+  return learnt;
+}
+
+/** The window that counts: what was configured, or less, where the provider said so. In tokens. */
+export function effectiveWindow(
+  contextWindow: number,
+  path: readonly Entry[],
+  model: { provider: string; modelId: string } | null,
+): number {
+  const learnt = model && learntWindows(path)[`${model.provider}/${model.modelId}`];
+  return learnt ? Math.min(contextWindow, learnt) : contextWindow;
+}
+
+function windowsAfter(before: LearntWindows, entry: Entry): LearntWindows {
+  if (compaction.is(entry)) return recordedWindows(entry);
+  if (!isMessage(entry, "assistant")) return before;
+  const { provider, model } = entry.message;
+  const told = namedWindow(entry.message);
+  return told === undefined ? before : { ...before, [`${provider}/${model}`]: told };
+}
+
+function recordedWindows({ details }: CompactionEntry): LearntWindows {
+  const recorded = (details as { learntWindows?: LearntWindows | null } | null | undefined)?.learntWindows;
+  return Object.fromEntries(
+    Object.entries(recorded ?? {}).filter(([, tokens]) => Number.isSafeInteger(tokens) && tokens > 0),
+  );
 }

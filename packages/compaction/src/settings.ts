@@ -1,10 +1,12 @@
-/** How a session is compacted. All sizes but `requestBytes` are tokens. */
+import { EspalierError } from "@espalier/jsonl-stream";
+
+/** Settings of compaction. All sizes but `requestBytes` are tokens. */
 export interface CompactionSettings {
   /** False: nothing compacts by itself; commands still do, and an overflow is a typed error. Default true. */
   autoCompact: boolean;
   /** Kept free for the answer: compaction is due above `contextWindow − reserveTokens`. Default 16,384. */
   reserveTokens: number;
-  /** How much of the newest conversation stays as it is. Default 20,000 (origins 002). */
+  /** Size of the newest part of the conversation that stays. Default 20,000 (origins 002). */
   keepRecentTokens: number;
   /** The model's window. Default 200,000, where nothing knows it. */
   contextWindow: number;
@@ -24,7 +26,7 @@ export const DEFAULT_COMPACTION_SETTINGS: CompactionSettings = {
   requestBytes: 32_000_000,
 };
 
-/** What of a window is left for the context where a reserve that was made for a larger model exceeds it. */
+/** Share of a window for the context where the reserve, made for a larger model, exceeds it. */
 const SHARE_WITHOUT_RESERVE = 0.5;
 
 /**
@@ -54,4 +56,37 @@ export function commonLimit(sizes: readonly number[], excess: number): number {
     freed += step;
   }
   return 0;
+}
+
+interface SettingsRange {
+  least: number;
+  most?: number;
+}
+
+/** Returns the settings. Throws for the first one that is no whole number or out of its range; undefined passes. */
+export function checkRanges<Settings extends object>(
+  settings: Settings,
+  ranges: Partial<Record<keyof Settings & string, SettingsRange>>,
+): Settings {
+  for (const [key, range] of Object.entries(ranges) as [keyof Settings & string, SettingsRange][]) {
+    const value: unknown = settings[key];
+    const { least, most = Number.POSITIVE_INFINITY } = range;
+    if (value === undefined) continue;
+    if (typeof value === "number" && Number.isInteger(value) && value >= least && value <= most) continue;
+    const allowed = Number.isFinite(most) ? `from ${least} to ${most}` : `from ${least} on`;
+    const message = `The setting ${key} is ${JSON.stringify(value) ?? String(value)}; give it a whole number ${allowed}.`;
+    throw new EspalierError("settings", message, { keys: [key] });
+  }
+  return settings;
+}
+
+/** Throws unless the setting `smaller` is below `larger`; the message names both. */
+export function checkBelow<Settings extends object>(
+  settings: Settings,
+  smaller: keyof Settings & string,
+  larger: keyof Settings & string,
+): void {
+  if (Number(settings[smaller]) < Number(settings[larger])) return;
+  const message = `The setting ${smaller} (${settings[smaller]}) must be below ${larger} (${settings[larger]}); lower the first or raise the second.`;
+  throw new EspalierError("settings", message, { keys: [smaller, larger] });
 }

@@ -1,12 +1,12 @@
 import {
   DEFAULT_COMPACTION_SETTINGS,
+  effectiveWindow,
   isContextOverflow,
   learntWindows,
+  namedWindow,
   shouldCompact,
   tokenBudget,
   trustedTokens,
-  windowInForce,
-  windowTold,
 } from "@espalier/compaction";
 import { type ContextMessage, contextOfPath } from "@espalier/session-tree";
 import { describe, expect, test } from "vitest";
@@ -155,10 +155,10 @@ describe("an overflow", () => {
       // No overflow at all.
       ["429 rate limit: 300000 tokens > 200000 maximum per minute", undefined],
     ] as const)
-      expect([words, windowTold(failed(words))]).toEqual([words, tokens]);
+      expect([words, namedWindow(failed(words))]).toEqual([words, tokens]);
     const words = "prompt is too long: 213462 tokens > 200000 maximum";
-    expect(windowTold(failed(words, { stopReason: "aborted" }))).toBe(undefined);
-    expect(windowTold(failed(words, { stopReason: "stop" }))).toBe(undefined);
+    expect(namedWindow(failed(words, { stopReason: "aborted" }))).toBe(undefined);
+    expect(namedWindow(failed(words, { stopReason: "stop" }))).toBe(undefined);
   });
 
   test("is told by a usage above the window, whatever the answer says, unless it was aborted", () => {
@@ -200,10 +200,10 @@ describe("the windows that a path has learnt", () => {
     refused(path, "b", 90_000);
     refused(path, "a", 40_000);
     expect(learntOf(path)).toEqual({ "p/a": 40_000, "p/b": 90_000 });
-    expect(windowInForce(200_000, path.entries, { provider: "p", modelId: "a" })).toBe(40_000);
-    expect(windowInForce(30_000, path.entries, { provider: "p", modelId: "a" })).toBe(30_000);
-    expect(windowInForce(200_000, path.entries, { provider: "p", modelId: "c" })).toBe(200_000);
-    expect(windowInForce(200_000, path.entries, null)).toBe(200_000);
+    expect(effectiveWindow(200_000, path.entries, { provider: "p", modelId: "a" })).toBe(40_000);
+    expect(effectiveWindow(30_000, path.entries, { provider: "p", modelId: "a" })).toBe(30_000);
+    expect(effectiveWindow(200_000, path.entries, { provider: "p", modelId: "c" })).toBe(200_000);
+    expect(effectiveWindow(200_000, path.entries, null)).toBe(200_000);
   });
 
   test("are what the newest compaction recorded, and what was told since", () => {

@@ -3,7 +3,7 @@ export {
   type EventPayloads,
   EventType,
 } from "@espalier/compaction/policies";
-export type { CompactionResult, CompactSessionOptions } from "./compaction/draft.ts";
+export type { CommittedCompaction, CompactionRequest } from "./compaction/draft.ts";
 export { automaticInARow } from "./compaction/draft.ts";
 export type { OffloadedResults } from "./compaction/offload.ts";
 export {
@@ -13,7 +13,7 @@ export {
   type PolicySettings,
   resolvePolicy,
 } from "./compaction/policies.ts";
-export type { CompactionRequest, PolicyComparison, RequestExtras } from "./compaction/request.ts";
+export type { PolicyComparison, RequestExtras } from "./compaction/request.ts";
 export { resolveSummarizer } from "./compaction/summarizers.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {

@@ -3,8 +3,8 @@
 export { findCutPoint, tokenBudget } from "@espalier/compaction";
 export { messageCount, offload, pressure, slidingWindow } from "@espalier/compaction/policies";
 export {
-  type CompactionResult,
-  type CompactSessionOptions,
+  type CommittedCompaction,
+  type CompactionRequest,
   type CreateOptions,
   compareBranches,
   copySession,

@@ -1,24 +1,22 @@
 import type { ContextMessage } from "@espalier/session-tree";
-import { linkedAbort } from "./retry.ts";
+import { linkedSignal } from "./retry.ts";
 import {
   describeOmission,
   type PlacedMessage,
   type SummaryOmission,
-  type SummaryProgress,
   type SummaryRequest,
   summaryError,
   summaryPrompt,
 } from "./summarizer.ts";
-import { type Cut, cut, escapeText } from "./text.ts";
 import { type TokenEstimator, upperBoundEstimator } from "./tokens.ts";
-import { joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
+import { type Cut, cut, escapeText, joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
 
 /** The least that a note must be able to say, in tokens. */
 const LEAST_NOTE = 50;
 
 /** The next step from notes on parts to one summary. */
 interface CombineStep {
-  /** What to ask; one request with `isLast`, else one for each group of notes. */
+  /** Requests to send; one with `isLast`, else one for each group of notes. */
   requests: SummaryRequest[];
   /** Notes that need no request because they are alone in their group; they follow the answers. */
   carried: string[];
@@ -77,7 +75,7 @@ export function roomForNote(request: SummaryRequest, options: FullFitOptions): n
   if (most >= LEAST_NOTE) return most;
   throw summaryError(
     "too-long",
-    `A window of ${options.contextWindow} tokens leaves no room for notes beside the instructions; take a summarizer with a larger window.`,
+    `A window of ${options.contextWindow} tokens leaves no room for notes beside the instructions; choose a summarizer with a larger window.`,
   );
 }
 
@@ -111,7 +109,7 @@ function combineRequest(
   };
 }
 
-/** Notes on a part, in the shape in which a summary stands in a context. */
+/** Notes on a part, in the form of a summary in a context. */
 const asMessage = (summary: string): ContextMessage => ({
   role: "compactionSummary",
   summary,
@@ -141,7 +139,7 @@ export function splitRequest(
   if (shown.length === 0) {
     throw summaryError(
       "too-long",
-      `No message can be shortened to the ${Math.floor(room)} tokens that a window of ${options.contextWindow} leaves for the transcript; take a summarizer with a larger window.`,
+      `No message can be shortened to the ${Math.floor(room)} tokens that a window of ${options.contextWindow} leaves for the transcript; choose a summarizer with a larger window.`,
     );
   }
   const packed = pack(steps(shown, room), room);
@@ -164,7 +162,7 @@ function partRoom(request: SummaryRequest, options: FullFitOptions): number {
   if (room >= LEAST_ROOM) return room;
   throw summaryError(
     "too-long",
-    `A window of ${options.contextWindow} tokens leaves no room for a transcript beside the instructions; take a summarizer with a larger window.`,
+    `A window of ${options.contextWindow} tokens leaves no room for a transcript beside the instructions; choose a summarizer with a larger window.`,
   );
 }
 
@@ -252,7 +250,7 @@ function ranges(parts: readonly PlacedMessage[][], messages: number): { first: n
   return firsts.map((first, at) => ({ first, last: (firsts[at + 1] ?? messages) - 1 }));
 }
 
-/** What a model is asked about one part of a conversation that is too long for one request. */
+/** Prompt for one part of a conversation that is too long for one request. */
 function chunkInstructions(part: number, parts: number): string {
   return [
     `The transcript above is part ${part} of ${parts} of one conversation. Write notes on this part, for somebody who will write one summary from the notes on all parts and will not see the transcript.`,
@@ -261,13 +259,13 @@ function chunkInstructions(part: number, parts: number): string {
   ].join("\n");
 }
 
-/** What a model is asked about notes that together are still too long to become the summary at once. */
+/** Prompt for notes that together are still too long to become the summary at once. */
 const MERGE_INSTRUCTIONS = [
   "The transcript above holds notes on consecutive parts of one conversation, oldest first. Merge them into one set of notes: later facts replace earlier ones, nothing is said twice.",
   "Keep the user's wishes in their words, and exact paths, identifiers, commands, numbers and error messages.",
 ].join("\n");
 
-/** What stands before the instructions when the summary itself is written from notes. */
+/** Text before the instructions when the summary itself is written from notes. */
 const COMBINE_PREAMBLE =
   "The transcript above holds notes on consecutive parts of one conversation, oldest first. Take them for the conversation itself and do the following with it.";
 
@@ -282,64 +280,54 @@ export async function runPool<T, R>(
   work: (item: T, signal: AbortSignal) => Promise<R>,
 ): Promise<R[]> {
   const results: R[] = new Array(items.length);
-  const { signal, abort, dispose } = linkedAbort(parent);
-  let failure: { error: unknown } | undefined;
-  let next = 0;
+  const failure = new AbortController();
+  const signal = linkedSignal(parent, failure);
+  const waiting = items.entries();
   const lane = async () => {
-    while (next < items.length && !failure) {
-      const index = next++;
-      try {
-        results[index] = await work(items[index]!, signal);
-      } catch (error) {
-        failure ??= { error };
-        abort(error);
-      }
+    for (const [index, item] of waiting) {
+      if (failure.signal.aborted) return;
+      results[index] = await work(item, signal);
     }
   };
   const lanes = Math.max(1, Math.min(Math.floor(concurrency), items.length));
-  await Promise.all(Array.from({ length: lanes }, lane));
-  dispose();
-  if (failure) throw failure.error;
+  const stop = (error: unknown) => failure.abort(error);
+  await Promise.all(Array.from({ length: lanes }, () => lane().catch(stop)));
+  if (failure.signal.aborted) throw failure.signal.reason;
   return results;
 }
 
-/** Adds up the progress of several calls, so that a reader sees one number grow. */
-export interface SharedProgress {
-  /** The part of the next call's request that reports its progress. */
-  next(): Pick<SummaryRequest, "onProgress">;
-}
-
-export function sharedProgress(report: ((progress: SummaryProgress) => void) | undefined): SharedProgress {
-  if (!report) return { next: () => ({}) };
+/** Adds up the progress of several calls; returns the part of the next call's request that reports it. */
+export function sharedProgress(
+  report: SummaryRequest["onProgress"],
+): () => Pick<SummaryRequest, "onProgress"> {
   const startedAt = Date.now();
   const tokens: number[] = [];
-  return {
-    next() {
-      const call = tokens.push(0) - 1;
-      return {
-        onProgress({ outputTokens }) {
-          tokens[call] = outputTokens;
-          report({
-            outputTokens: tokens.reduce((sum, count) => sum + count, 0),
-            elapsedMs: Date.now() - startedAt,
-          });
-        },
-      };
-    },
+  return () => {
+    if (!report) return {};
+    const call = tokens.push(0) - 1;
+    return {
+      onProgress(progress) {
+        tokens[call] = progress.outputTokens;
+        const outputTokens = tokens.reduce((sum, count) => sum + count, 0);
+        report({ outputTokens, elapsedMs: Date.now() - startedAt });
+      },
+    };
   };
 }
 
-/** Into what a request must fit, and how it may be made smaller. */
+/** Window of a request, and the ways to make it smaller. */
 export interface FitOptions {
   /** Tokens of one request and its answer together. */
   contextWindow: number;
   /** The most tokens one answer can have; the request's own limit where absent. */
   maxOutputTokens?: number;
-  /** How the size of a prompt is judged; {@link upperBoundEstimator} by default, so that what fits here does fit. */
+  /**
+   * Estimator of a prompt's size; {@link upperBoundEstimator} by default, so that a request that fits here does fit.
+   */
   estimator?: TokenEstimator;
   /** Tokens kept free for what frames a prompt. 64 by default. */
   reserveTokens?: number;
-  /** To how many characters tool results are cut, one after the other, before a request is split. */
+  /** Limits, in characters, to which tool results are cut, one after the other, before a request is split. */
   toolResultLimits?: readonly number[];
   /** The most parts; the oldest messages beyond them are dropped. 24 by default: what a person may wait for. */
   maxChunks?: number;
@@ -373,7 +361,7 @@ export function fillFitOptions(options: FitOptions): FullFitOptions {
   };
 }
 
-/** How a window is shared: an answer has at most a quarter of it, so that a small model still sees something. */
+/** Divides a window: an answer has at most a quarter of it, so that a small model still sees something. */
 export function roomFor(request: SummaryRequest, options: FullFitOptions): Room {
   const { contextWindow, maxOutputTokens, reserveTokens } = options;
   const output = Math.max(

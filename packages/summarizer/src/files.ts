@@ -6,12 +6,12 @@ import {
   type ToolCallBlock,
   toolCalls,
 } from "@espalier/session-tree";
-import { escapeAttribute, unescapeText } from "./text.ts";
+import { escapeAttribute, unescapeText } from "./transcript.ts";
 
 /**
  * Adds what the calls in `messages` did to files, by what their tools declare, to `into`, which is returned. Calls of
  * failed answers never ran, and a call whose result is an error did nothing. Summaries among the messages bring the
- * lists that stand in them, so that lists are cumulative.
+ * lists in them, so that lists are cumulative.
  */
 export function collectFileOps(
   messages: readonly ContextMessage[],
@@ -143,7 +143,7 @@ function parseBlock(summary: string, tag: string): string[] {
 }
 
 /**
- * Adds the files that a summary tells of: those listed in its text, and those that whoever wrote it (an extension, Pi)
+ * Adds the files of a summary: those listed in its text, and those that its author (an extension, Pi)
  * recorded in `details.readFiles` and `details.modifiedFiles`. Returns `into`.
  */
 export function recordedFiles(
@@ -194,13 +194,12 @@ function paths(args: Arguments): string[] {
   return values.filter((value): value is string => typeof value === "string" && value !== "");
 }
 
-/** An item of a list: a path, or an object with one. */
 function pathOf(item: unknown): unknown {
   if (typeof item !== "object" || item === null) return item;
   return PATH_FIELDS.map((field) => (item as Arguments)[field]).find((value) => typeof value === "string");
 }
 
-const moved = (args: Arguments): TouchedFiles => {
+const movedFiles = (args: Arguments): TouchedFiles => {
   const named = (fields: string[]) =>
     fields.map((field) => args[field]).filter((value): value is string => typeof value === "string");
   return {
@@ -209,14 +208,14 @@ const moved = (args: Arguments): TouchedFiles => {
   };
 };
 
-/** Text editors with one tool for everything, told apart by `command`. */
+/** Text editors with one tool for everything, distinguished by `command`. */
 function editorFiles(args: Arguments): TouchedFiles {
   const touched = paths(args);
   if (args["command"] === "view") return { read: touched };
   return args["command"] === "create" ? { written: touched } : { edited: touched };
 }
 
-/** A patch stands in a field of its own, or in a command line that applies it. */
+/** A patch is in a field of its own, or in a command line that applies it. */
 function patchFiles(args: Arguments): TouchedFiles {
   const texts = ["input", "patch", "patchText", "diff", "arguments", "command", "cmd"].flatMap((field) => {
     const value = args[field];
@@ -250,10 +249,10 @@ export const fileTools: readonly FileTool[] = [
   ...["str_replace_based_edit_tool", "str_replace_editor"].map((name) => using(name, editorFiles)),
   ...["apply_patch", "patch"].map((name) => using(name, patchFiles)),
   ...["bash", "shell", "exec_command", "local_shell"].map((name) => using(name, commandFiles)),
-  ...["move_file", "rename_file"].map((name) => using(name, moved)),
+  ...["move_file", "rename_file"].map((name) => using(name, movedFiles)),
 ];
 
-/** What one call does to files: paths as the call names them. */
+/** Files of one call: paths as the call names them. */
 export interface TouchedFiles {
   read?: string[];
   /** Made, or replaced whole. */
@@ -262,9 +261,7 @@ export interface TouchedFiles {
   edited?: string[];
 }
 
-/**
- * What a tool declares about its arguments. A tool without such a value touches no files as far as anybody can tell.
- */
+/** File arguments declared by a tool. A tool without such a value is taken to touch no files. */
 export interface FileTool {
   /** The name that calls carry, in any case. */
   name: string;
@@ -276,7 +273,7 @@ export interface FileTool {
  * The tool that a call names: in any case, and behind the prefix of a tool server (`mcp__disk__read_file`). Of several
  * with one name the last one counts, so that a list can be extended by overriding.
  */
-export function findFileTool(tools: readonly FileTool[], callName: string): FileTool | undefined {
+function findFileTool(tools: readonly FileTool[], callName: string): FileTool | undefined {
   const wanted = callName.toLowerCase();
   return byName(tools, wanted) ?? byName(tools, wanted.slice(wanted.lastIndexOf("__") + 1).replace(/^_/, ""));
 }
@@ -304,7 +301,6 @@ export const PATH_FIELDS = [
 /** Name of the call that carries a program instead of arguments, in any case. */
 const CODE_TOOL = "exec";
 
-/** Fields that the program can be in. */
 const CODE_FIELDS = ["input", "code"];
 
 /** A call of a tool inside a program, up to its first argument: `await tools.exec_command(`, `tools["apply_patch"](`. */
@@ -320,9 +316,9 @@ const DEEPEST = 12;
 const MOST_CALLS = 200;
 
 /**
- * The calls that a call stands for. One of `exec` whose text is JavaScript stands for the tools that it calls
+ * The calls that a call contains. One of `exec` whose text is JavaScript contains the tools that it calls
  * (`await tools.exec_command({"cmd": "make"})`), with arguments as they are written: literals, and names of literals.
- * Nothing is run. Any other call stands for itself.
+ * Nothing is run. Any other call is its own content.
  */
 export function callsWithin(call: ToolCallBlock): readonly ToolCallBlock[] {
   const program = programOf(call);

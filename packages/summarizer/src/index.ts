@@ -19,14 +19,7 @@ export {
   type ReportedUsage,
   toUsage,
 } from "./anthropic/summarizer.ts";
-export {
-  type ChainOptions,
-  chainOf,
-  isExtractive,
-  type RequestSummaryOptions,
-  requestSummary,
-} from "./chain.ts";
-export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
+export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions, runPool } from "./chunks.ts";
 export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
@@ -39,28 +32,27 @@ export {
   type FileTool,
   fileLists,
   fileTools,
-  findFileTool,
   formatFileLists,
   newFileOps,
   parseFileLists,
   patchedFiles,
   recordedFiles,
-  type TouchedFiles,
 } from "./files.ts";
 export {
-  type FittedAnswer,
+  type ChainOptions,
+  chainOf,
   type FittedRequest,
-  type FittingOptions,
   fitRequest,
+  isExtractive,
+  type RequestSummaryOptions,
+  requestSummary,
   summarizeFitting,
   withFitting,
-} from "./fitting.ts";
+} from "./request-summary.ts";
 export {
-  attemptsOf,
   exponentialDelay,
   type RetryOptions,
-  toSummarizerError,
-  withAttempts,
+  type Sleep,
   withFallback,
   withFallbackFor,
   withRetry,
@@ -78,46 +70,38 @@ export type {
 } from "./summarizer.ts";
 export {
   addUsage,
-  isInvalidAnswer,
-  isPassing,
+  billOf,
   isSummaryError,
+  missingSections,
   SUMMARIZER_SYSTEM_PROMPT,
+  SUMMARY_SECTIONS,
   type SummaryError,
-  type SummaryPrompt,
   soundUsage,
   summaryError,
   summaryPrompt,
+  sumUsage,
+  toSummarizerError,
   usageTokens,
+  validateSummary,
 } from "./summarizer.ts";
 export {
-  type Cut,
-  type CutShape,
-  cut,
-  cutMark,
-  cutText,
-  escapeAttribute,
-  escapeText,
-  unescapeText,
-} from "./text.ts";
-export {
-  type ContextMeasure,
-  type ContextMeter,
   charsEstimator,
-  countMeter,
-  estimateMessages,
-  estimateMeter,
+  contextTokens,
   IMAGE_UPPER_BOUND,
-  lastTrustedUsage,
   type TokenEstimator,
   upperBoundEstimator,
-  usageMeter,
   wordEstimator,
 } from "./tokens.ts";
 export {
+  type Cut,
+  cut,
+  cutText,
   DEFAULT_LIMITS,
+  escapeAttribute,
+  escapeText,
   type RenderedMessage,
   type RenderLimits,
   renderMessage,
   renderTranscript,
+  unescapeText,
 } from "./transcript.ts";
-export { missingSections, SUMMARY_SECTIONS, validateSummary } from "./validate-summary.ts";

@@ -1,41 +1,50 @@
-import type { EspalierErrorOptions, FailedAttempt, SummaryErrorCode } from "@espalier/jsonl-stream";
-import { EspalierError } from "@espalier/jsonl-stream";
-import type { Usage } from "@espalier/session-tree";
+import type { FailedAttempt, SummaryErrorCode } from "@espalier/jsonl-stream";
 import type { SummaryError } from "./summarizer.ts";
 import {
-  addUsage,
+  abortError,
+  afterAttempts,
+  attemptsOf,
   isInvalidAnswer,
   isPassing,
-  isSummaryCode,
   isSummaryError,
   type Summarizer,
   type SummaryAnswer,
   type SummaryRequest,
+  stricterRequest,
   summaryError,
+  toSummarizerError,
+  validAnswer,
+  withAttempts,
 } from "./summarizer.ts";
-import { stricterRequest, validateSummary } from "./validate-summary.ts";
 
+/** Time that an aborted attempt has to report its bill, in milliseconds; wrappers further out grant more. */
 const ABORT_GRACE_MS = 25;
 
 /** About 25 days. Timers take 32 bits; a larger number would fire at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** When a failed request is sent again. */
+/** Longest wait that a provider may ask for; beyond it the error is thrown at once. */
+const LONGEST_RETRY_AFTER_MS = 60_000;
+
+/** Waits that many milliseconds; rejects as soon as the signal fires. */
+export type Sleep = (milliseconds: number, signal?: AbortSignal) => Promise<void>;
+
+/** Conditions for sending a failed request again. */
 export interface RetryOptions {
-  /** Attempts in all, where trouble passes by itself: 3. */
+  /** Attempts in all, counting those that are retried as they are: 3. */
   attempts?: number;
+  /** True: every failure but an abort is retried. Default: temporary ones (`isPassing`), at the time the provider names. */
+  every?: boolean;
   /** Milliseconds to wait after the n-th failure (from 1); {@link exponentialDelay} by default. */
   delayMs?: (failure: number) => number;
-  /** The longest wait that a provider may ask for; beyond it the error is thrown at once. 60,000. */
-  longestRetryAfterMs?: number;
   /** Milliseconds after which one attempt counts as failed: 600,000, as in the Anthropic SDK. Infinity: never. */
   timeoutMs?: number;
-  /** Whether an invalid answer is asked for once more, with a stricter sentence. True by default. */
+  /** True if an invalid answer is retried once with a stricter instruction. Default true. */
   stricter?: boolean;
   /** Waits; tests give their own. */
-  sleep?: (milliseconds: number, signal?: AbortSignal) => Promise<void>;
-  /** Told before every wait. */
-  onRetry?: (event: { attempt: number; delayMs: number; error: SummaryError }) => void;
+  sleep?: Sleep;
+  /** Called after each failure that counts as an attempt, with its number (from 1). */
+  onFailure?: (failure: number, error: SummaryError) => void;
 }
 
 /**
@@ -48,9 +57,9 @@ export function exponentialDelay(failure: number, random: () => number = Math.ra
 }
 
 /**
- * A summarizer that tries again: after trouble that passes (`overloaded`, `rate-limited`, `connection`, `timeout`), with
- * waits in between, and once, more strictly, after an answer that must not be kept. What it answers is valid. The error
- * it gives up with is the last one, with everything that was billed.
+ * Retries temporary failures (`overloaded`, `rate-limited`, `connection`, `timeout`) after a wait, and an invalid answer
+ * once, with a stricter instruction. Its answers are valid. The error after the last attempt is that of this attempt,
+ * with everything that was billed.
  */
 export function withRetry(summarizer: Summarizer, options: RetryOptions = {}): Summarizer {
   return withSummarize(summarizer, (request) => retry(summarizer, request, options));
@@ -61,55 +70,54 @@ async function retry(
   request: SummaryRequest,
   options: RetryOptions,
 ): Promise<SummaryAnswer> {
-  const { attempts = 3, stricter = true, longestRetryAfterMs = 60_000 } = options;
+  const { attempts = 3, every = false, stricter = true, timeoutMs = 600_000 } = options;
+  const { delayMs = exponentialDelay, sleep: wait = sleep, onFailure } = options;
+  const { name } = summarizer;
   const failed: FailedAttempt[] = [];
   let asked = request;
-  let passing = 0;
+  let failures = 0;
   for (;;) {
     let error: SummaryError;
     try {
-      const timeoutMs = options.timeoutMs ?? 600_000;
-      const answer = validAnswer(summarizer.name, await attempt(summarizer, asked, timeoutMs), request);
+      const answer = validAnswer(name, await attempt(summarizer, asked, timeoutMs), request);
       const before = [...failed, ...(answer.attempts ?? [])];
       return before.length > 0 ? { ...answer, attempts: before } : answer;
     } catch (thrown) {
-      error = toSummarizerError(thrown, summarizer.name, request.signal);
+      error = toSummarizerError(thrown, name, request.signal);
     }
-    failed.push(...attemptsOf(summarizer.name, error));
-    const giveUp = () => withAttempts(error, failed);
+    failed.push(...attemptsOf(name, error));
     if (isInvalidAnswer(error.code) && stricter && asked === request) {
       asked = stricterRequest(request, error.code);
       continue;
     }
-    if (!isPassing(error.code) || ++passing >= attempts) throw giveUp();
-    if ((error.retryAfterMs ?? 0) > longestRetryAfterMs) throw giveUp();
-    const delayMs = Math.max((options.delayMs ?? exponentialDelay)(passing), error.retryAfterMs ?? 0);
-    options.onRetry?.({ attempt: passing, delayMs, error });
+    const retryAfterMs = every ? 0 : (error.retryAfterMs ?? 0);
+    const canRetry = every ? error.code !== "aborted" : isPassing(error.code);
+    if (canRetry) failures++;
+    if (canRetry) onFailure?.(failures, error);
+    if (!canRetry || failures >= attempts || retryAfterMs > LONGEST_RETRY_AFTER_MS)
+      throw withAttempts(error, failed);
     try {
-      await raceAbort((options.sleep ?? sleep)(delayMs, request.signal), request.signal);
+      const waiting = wait(Math.max(delayMs(failures), retryAfterMs), request.signal);
+      await raceAbort(waiting, request.signal);
     } catch (thrown) {
-      throw withAttempts(toSummarizerError(thrown, summarizer.name, request.signal), failed);
+      throw withAttempts(toSummarizerError(thrown, name, request.signal), failed);
     }
   }
 }
 
-/** One request, ended by the caller's signal or by time, whether the summarizer listens to signals or not. */
+/** One request, ended by the caller's signal or by time, whether or not the summarizer listens to signals. */
 async function attempt(
   summarizer: Summarizer,
   request: SummaryRequest,
   timeoutMs: number,
 ): Promise<SummaryAnswer> {
-  const { signal, abort, dispose } = linkedAbort(request.signal);
-  let isLate = false;
-  const giveUp = () => {
-    isLate = true;
-    abort();
-  };
-  const timer = timeoutMs <= LONGEST_TIMER_MS ? setTimeout(giveUp, timeoutMs) : undefined;
+  const late = new AbortController();
+  const timer = timeoutMs <= LONGEST_TIMER_MS ? setTimeout(() => late.abort(), timeoutMs) : undefined;
+  const signal = linkedSignal(request.signal, late);
   try {
     return await awaitAnswer(summarizer, { ...request, signal }, ABORT_GRACE_MS);
   } catch (thrown) {
-    if (!isLate) throw thrown;
+    if (!late.signal.aborted) throw thrown;
     const usage = isSummaryError(thrown) ? thrown.usage : undefined;
     throw summaryError("timeout", `No summary after ${timeoutMs} ms; allow more time.`, {
       cause: thrown,
@@ -117,19 +125,22 @@ async function attempt(
     });
   } finally {
     clearTimeout(timer);
-    dispose();
   }
 }
+
+/** Signal that fires with the caller's, if there is one, and with `own`. */
+export const linkedSignal = (parent: AbortSignal | undefined, own: AbortController): AbortSignal =>
+  parent ? AbortSignal.any([parent, own.signal]) : own.signal;
 
 const FALLBACK_GRACE_MS = 100;
 
 /**
- * A chain: the first summarizer whose answer is valid. `source` of the answer says which it was, `attempts` what the
- * ones before it failed with and cost. An abort ends the chain at once. When all fail, the last error is thrown with
- * every attempt before it.
+ * Answers with the first summarizer whose answer is valid. `source` of the answer names it, `attempts` has the failures
+ * and costs of those before it. An abort ends the chain at once. If all fail, the last error is thrown with every
+ * attempt before it.
  */
 export function withFallback(first: Summarizer, ...rest: Summarizer[]): Summarizer {
-  return chain([first, ...rest], () => true);
+  return withSummarize(first, (request) => askInOrder([first, ...rest], () => true, request));
 }
 
 /** {@link withFallback} for these errors alone; any other one is thrown as it is. */
@@ -138,142 +149,68 @@ export function withFallbackFor(
   first: Summarizer,
   ...rest: Summarizer[]
 ): Summarizer {
-  return chain([first, ...rest], (code) => codes.includes(code));
-}
-
-function chain(
-  summarizers: readonly [Summarizer, ...Summarizer[]],
-  goesOn: (code: SummaryErrorCode) => boolean,
-): Summarizer {
-  return withSummarize(summarizers[0], (request) => askInOrder(summarizers, goesOn, request));
+  return withSummarize(first, (request) =>
+    askInOrder([first, ...rest], (code) => codes.includes(code), request),
+  );
 }
 
 async function askInOrder(
-  summarizers: readonly [Summarizer, ...Summarizer[]],
+  summarizers: readonly Summarizer[],
   goesOn: (code: SummaryErrorCode) => boolean,
   request: SummaryRequest,
 ): Promise<SummaryAnswer> {
   const failed: FailedAttempt[] = [];
   let last: SummaryError | undefined;
   for (const summarizer of summarizers) {
+    const { name } = summarizer;
     try {
-      const answer = validAnswer(
-        summarizer.name,
-        await awaitAnswer(summarizer, request, FALLBACK_GRACE_MS),
-        request,
-      );
+      const answer = validAnswer(name, await awaitAnswer(summarizer, request, FALLBACK_GRACE_MS), request);
       const attempts = [...failed, ...(answer.attempts ?? [])];
-      return {
-        ...answer,
-        source: answer.source ?? summarizer.name,
-        ...(attempts.length > 0 && { attempts }),
-      };
+      return { ...answer, source: answer.source ?? name, ...(attempts.length > 0 && { attempts }) };
     } catch (thrown) {
-      last = toSummarizerError(thrown, summarizer.name, request.signal);
-      failed.push(...attemptsOf(summarizer.name, last));
+      last = toSummarizerError(thrown, name, request.signal);
+      failed.push(...attemptsOf(name, last));
       if (last.code === "aborted" || !goesOn(last.code)) break;
     }
   }
   throw withAttempts(last!, failed);
 }
 
-/** The same summarizer with requests that are sized for this window, in tokens, where its own is larger. */
+/** Sizes requests for this window, in tokens, where the summarizer's own is larger. */
 export function withWindow(summarizer: Summarizer, contextWindow: number): Summarizer {
   if (summarizer.contextWindow <= contextWindow) return summarizer;
   return { ...withSummarize(summarizer, (request) => summarizer.summarize(request)), contextWindow };
 }
 
-/** Whatever was thrown as an error of this package; `aborted` when the signal says so. */
-export function toSummarizerError(thrown: unknown, name: string, signal?: AbortSignal): SummaryError {
-  if (isSummaryError(thrown)) return thrown;
-  if (thrown instanceof EspalierError && isSummaryCode(thrown.code)) {
-    const { code, message, usage, retryAfterMs } = thrown;
-    return summaryError(code, message, { cause: thrown.cause, usage, retryAfterMs });
-  }
-  if (signal?.aborted) return abortError(signal, { cause: thrown });
-  const reason = thrown instanceof Error ? thrown.message : String(thrown);
-  return summaryError("failed", `The summarizer "${name}" failed: ${reason}`, { cause: thrown });
-}
-
-/** The calls behind an error: those it lists, else itself as one. */
-export function attemptsOf(name: string, error: SummaryError): readonly FailedAttempt[] {
-  if (error.attempts.length > 0) return error.attempts;
-  const { code, message, usage } = error;
-  return [{ name, code, message, ...(usage && { usage }) }];
-}
-
-/** The error again, with every failed call before it and the sum of what they were billed. */
-export function withAttempts(error: SummaryError, attempts: readonly FailedAttempt[]): SummaryError {
-  let usage: Usage | undefined;
-  for (const attempt of attempts) usage = addUsage(usage, attempt.usage);
-  const { code, message, cause, retryAfterMs } = error;
-  return summaryError(code, message, { cause: cause ?? error, attempts, usage, retryAfterMs });
-}
-
 /**
- * Asks, and ends with `aborted` soon after the request's signal fires, whether the summarizer listens to it or not.
- * One that does listen has `graceMs` to say what was billed; whatever comes later is nobody's business any more.
- * Wrappers further out grant more, so that the innermost one reports first.
+ * Asks, and ends with `aborted` soon after the request's signal fires, whether or not the summarizer listens to it. A
+ * summarizer that listens has `graceMs` to report its bill; anything later is ignored.
  */
-export function awaitAnswer(
+export async function awaitAnswer(
   summarizer: Summarizer,
   request: SummaryRequest,
   graceMs: number,
 ): Promise<SummaryAnswer> {
+  const { name } = summarizer;
   const { signal } = request;
-  return new Promise((resolve, reject) => {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    const onAbort = () => {
-      timer = setTimeout(() => settle(() => reject(abortError(signal))), graceMs);
-    };
-    const settle = (end: () => void) => {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
-      end();
-    };
-    if (signal?.aborted) return reject(abortError(signal));
-    signal?.addEventListener("abort", onAbort, { once: true });
-    // Inside a promise, one that throws at once and one that rejects are the same.
-    new Promise<SummaryAnswer>((answered) => answered(summarizer.summarize(request))).then(
-      (answer) =>
-        settle(() => (signal?.aborted ? reject(unwanted(answer, summarizer, signal)) : resolve(answer))),
-      (thrown: unknown) => settle(() => reject(failure(thrown, summarizer, signal))),
-    );
-  });
-}
-
-/** The answer, if it may become a summary; else an error with all that it and what came before it was billed. */
-export function validAnswer(
-  name: string,
-  answer: SummaryAnswer,
-  request: Pick<SummaryRequest, "sections">,
-): SummaryAnswer {
+  if (signal?.aborted) throw abortError(signal);
+  let answer: SummaryAnswer;
   try {
-    validateSummary(answer, request);
-    return answer;
+    // Inside a promise, a summarizer that throws at once and one that rejects are the same.
+    const asked = new Promise<SummaryAnswer>((answered) => answered(summarizer.summarize(request)));
+    answer = await raceAbort(asked, signal, graceMs);
   } catch (thrown) {
-    const error = toSummarizerError(thrown, name);
-    if (!answer.attempts?.length) throw error;
-    throw withAttempts(error, [...answer.attempts, ...attemptsOf(name, error)]);
+    const error = toSummarizerError(thrown, name, signal);
+    if (!signal?.aborted || error.code === "aborted") throw error;
+    const { usage, attempts } = error;
+    throw abortError(signal, { cause: error, usage, attempts });
   }
+  // An answer after the abort: only its bill counts.
+  if (signal?.aborted) throw afterAttempts(answer, name, abortError(signal, { usage: answer.usage }));
+  return answer;
 }
 
-/** An answer that came after the abort: only its bill counts. */
-function unwanted(answer: SummaryAnswer, { name }: Summarizer, signal: AbortSignal): SummaryError {
-  const error = abortError(signal, { usage: answer.usage });
-  return answer.attempts?.length
-    ? withAttempts(error, [...answer.attempts, ...attemptsOf(name, error)])
-    : error;
-}
-
-function failure(thrown: unknown, { name }: Summarizer, signal: AbortSignal | undefined): SummaryError {
-  const error = toSummarizerError(thrown, name, signal);
-  if (!signal?.aborted || error.code === "aborted") return error;
-  const { usage, attempts } = error;
-  return abortError(signal, { cause: error, usage, attempts });
-}
-
-/** The same summarizer with another way to answer. */
+/** Replaces the `summarize` of a summarizer. */
 export function withSummarize(
   summarizer: Summarizer,
   summarize: (request: SummaryRequest) => Promise<SummaryAnswer>,
@@ -284,61 +221,40 @@ export function withSummarize(
   return same;
 }
 
-/** What is thrown when the caller's signal fires. */
-const abortError = (signal: AbortSignal | undefined, options: EspalierErrorOptions = {}) =>
-  summaryError("aborted", "The summary was aborted.", { cause: signal?.reason, ...options });
-
-/** Throws `aborted` when the signal has fired. */
-export function throwIfAborted(signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw abortError(signal);
-}
-
 /**
- * The outcome of `work`, or `aborted` as soon as the signal fires, whether the work listens to it or not. What
- * the work does after that is nobody's business any more: a late rejection is not reported.
+ * Outcome of `work`, or `aborted` `graceMs` after the signal fires, whether or not the work listens to it. A later
+ * rejection of the work is not reported.
  */
-export function raceAbort<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+export async function raceAbort<T>(
+  work: Promise<T>,
+  signal: AbortSignal | undefined,
+  graceMs = 0,
+): Promise<T> {
   if (!signal) return work;
-  return new Promise<T>((resolve, reject) => {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let onAbort = () => {};
+  const aborted = new Promise<never>((_, reject) => {
     const stop = () => reject(abortError(signal));
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
-    const settle = () => signal.removeEventListener("abort", stop);
-    work.then(
-      (value) => {
-        settle();
-        resolve(value);
-      },
-      (error: unknown) => {
-        settle();
-        reject(error);
-      },
-    );
+    onAbort = () => {
+      if (graceMs > 0) timer = setTimeout(stop, graceMs);
+      else stop();
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener("abort", onAbort, { once: true });
   });
-}
-
-/** A signal of its own that fires with `parent`; `dispose` lets go of the parent. */
-export function linkedAbort(parent: AbortSignal | undefined): {
-  signal: AbortSignal;
-  abort: (reason?: unknown) => void;
-  dispose: () => void;
-} {
-  const controller = new AbortController();
-  const follow = () => controller.abort(parent?.reason);
-  if (parent?.aborted) follow();
-  else parent?.addEventListener("abort", follow, { once: true });
-  return {
-    signal: controller.signal,
-    abort: (reason) => controller.abort(reason),
-    dispose: () => parent?.removeEventListener("abort", follow),
-  };
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", onAbort);
+  }
 }
 
 /** Waits; ends at once with `aborted` when the signal fires. */
-export function sleep(milliseconds: number, signal?: AbortSignal): Promise<void> {
+export const sleep: Sleep = async (milliseconds, signal) => {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, milliseconds);
   });
-  return raceAbort(wait, signal).finally(() => clearTimeout(timer));
-}
+  await raceAbort(wait, signal).finally(() => clearTimeout(timer));
+};

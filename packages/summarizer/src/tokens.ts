@@ -9,11 +9,11 @@ import {
   type Usage,
 } from "@espalier/session-tree";
 import { usageTokens } from "./summarizer.ts";
-import { isHighSurrogate, isLowSurrogate } from "./text.ts";
+import { isHighSurrogate, isLowSurrogate } from "./transcript.ts";
 
 /** A way to guess how many tokens something takes, without asking a provider. */
 export interface TokenEstimator {
-  /** How settings name it. */
+  /** Name in settings. */
   readonly name: string;
   /** Tokens that come on top of every total, whatever is in it. */
   readonly overhead: number;
@@ -21,13 +21,6 @@ export interface TokenEstimator {
   estimate(message: ContextMessage): number;
   /** Tokens of a text. */
   text(text: string): number;
-}
-
-/** Tokens of a whole list: each message, and the estimator's overhead once. */
-export function estimateMessages(estimator: TokenEstimator, messages: readonly ContextMessage[]): number {
-  let total = estimator.overhead;
-  for (const message of messages) total += estimator.estimate(message);
-  return total;
 }
 
 /** Characters / 4, rounded up per message: quick, and right within a quarter for English prose and code. */
@@ -146,84 +139,28 @@ function utf8Length(text: string): number {
   return bytes;
 }
 
-/** How large a context is, and what of the number a provider vouches for. */
-export interface ContextMeasure {
-  /** All of it. */
-  tokens: number;
-  /** Tokens the provider reported; 0 where all is estimated. */
-  reportedTokens: number;
-  /** The message whose usage was taken, as an index; null where none could be. */
-  usageIndex: number | null;
-}
-
-/** A way to measure a whole context. */
-export interface ContextMeter {
-  /** How settings name it. */
-  readonly name: string;
-  /**
-   * `isTrusted` says of a message's index whether its usage still describes what stands before it: false for all that
-   * lies before the last compaction or edit. Everything is trusted where it is absent.
-   */
-  measure(
-    messages: readonly ContextMessage[],
-    isTrusted?: (index: number) => boolean,
-  ): ContextMeasure | Promise<ContextMeasure>;
-}
-
-/** The last usage that can be trusted, as `{index, tokens}`; undefined where there is none. */
-export function lastTrustedUsage(
+/**
+ * Size of a whole context: the last trusted usage that a provider reported plus an estimate of what follows it; all
+ * estimated where there is none. `usageIndex` is the message whose usage was taken, null for none.
+ *
+ * @param isTrusted whether the usage of the message at an index still describes the messages before it: false before the
+ *   last compaction or edit. Default: always
+ */
+export function contextTokens(
   messages: readonly ContextMessage[],
+  estimator: TokenEstimator = charsEstimator,
   isTrusted: (index: number) => boolean = () => true,
-): { index: number; tokens: number } | undefined {
+): { tokens: number; usageIndex: number | null } {
+  let following = 0;
   for (let index = messages.length - 1; index >= 0; index--) {
     const message = messages[index]!;
-    if (message.role !== "assistant" || isFailedAnswer(message) || !isTrusted(index)) continue;
-    const tokens = isUsage(message.usage) ? usageTokens(message.usage) : 0;
-    if (tokens > 0) return { index, tokens };
+    if (message.role === "assistant" && !isFailedAnswer(message) && isTrusted(index)) {
+      const tokens = isUsage(message.usage) ? usageTokens(message.usage) : 0;
+      if (tokens > 0) return { tokens: tokens + following, usageIndex: index };
+    }
+    following += estimator.estimate(message);
   }
-  return undefined;
-}
-
-/** Measures by estimating every message. */
-export function estimateMeter(estimator: TokenEstimator = charsEstimator) {
-  return {
-    name: estimator.name,
-    /** Without waiting; nothing is taken from usage. */
-    measure: (messages: readonly ContextMessage[]): ContextMeasure => ({
-      tokens: estimateMessages(estimator, messages),
-      reportedTokens: 0,
-      usageIndex: null,
-    }),
-  } satisfies ContextMeter;
-}
-
-/** Measures by the last trusted usage plus an estimate of what follows it; all estimated where there is none. */
-export function usageMeter(estimator: TokenEstimator = charsEstimator) {
-  return {
-    name: "usage",
-    /** Without waiting. */
-    measure(messages: readonly ContextMessage[], isTrusted?: (index: number) => boolean): ContextMeasure {
-      const usage = lastTrustedUsage(messages, isTrusted);
-      if (!usage) return estimateMeter(estimator).measure(messages);
-      let tokens = usage.tokens;
-      for (const message of messages.slice(usage.index + 1)) tokens += estimator.estimate(message);
-      return { tokens, reportedTokens: usage.tokens, usageIndex: usage.index };
-    },
-  } satisfies ContextMeter;
-}
-
-/**
- * Measures by asking a provider (`count` is, for example, a call of `count_tokens` with the request these messages
- * become). Its errors are the caller's: who wants an estimate instead takes another meter.
- */
-export function countMeter(count: (messages: readonly ContextMessage[]) => Promise<number>): ContextMeter {
-  return {
-    name: "count",
-    async measure(messages) {
-      const tokens = await count(messages);
-      return { tokens, reportedTokens: tokens, usageIndex: null };
-    },
-  };
+  return { tokens: following + estimator.overhead, usageIndex: null };
 }
 
 /** Session files are read without trust: a usage may be missing, or no object. */
@@ -231,7 +168,7 @@ function isUsage(usage: Usage | undefined): usage is Usage {
   return typeof usage === "object" && usage !== null;
 }
 
-/** What of a message is prose, what is code (calls, results, commands), and how many pictures it has. */
+/** Parts of a message: prose, code (calls, results, commands), and the number of pictures. */
 interface MessageParts {
   prose: string[];
   code: string[];

@@ -48,10 +48,10 @@ const calls = (count: number, size: number): ContextMessage[] =>
   ]).flat();
 
 describe("fitRequest", () => {
-  it("leaves a request that fits as it is, and lists what its transcript already left out", () => {
+  it("leaves a request that fits as it is, and lists what its transcript already left out", async () => {
     const messages = [user("hi"), result("1", "r".repeat(2_500)), picture()];
     const asked = request(messages);
-    const { requests, omitted } = fitRequest(asked, { contextWindow: 20_000 });
+    const { requests, omitted } = await fitRequest(asked, { contextWindow: 20_000 });
     expect(requests).toEqual([asked]);
     expect(omitted).toEqual({
       toolResultLimit: 2_000,
@@ -63,25 +63,25 @@ describe("fitRequest", () => {
     });
   });
 
-  it("shortens tool results, to 500 and then to 120 characters, before it splits", () => {
+  it("shortens tool results, to 500 and then to 120 characters, before it splits", async () => {
     const messages = calls(20, 3_000);
     const at = (contextWindow: number) => fitRequest(request(messages), { contextWindow });
-    expect(at(60_000).omitted.toolResultLimit).toBe(2_000);
-    expect(at(20_000).omitted).toMatchObject({ toolResultLimit: 500, chunks: [] });
-    expect(at(9_000).omitted).toMatchObject({ toolResultLimit: 120, chunks: [] });
-    const split = at(5_000);
+    expect((await at(60_000)).omitted.toolResultLimit).toBe(2_000);
+    expect((await at(20_000)).omitted).toMatchObject({ toolResultLimit: 500, chunks: [] });
+    expect((await at(9_000)).omitted).toMatchObject({ toolResultLimit: 120, chunks: [] });
+    const split = await at(5_000);
     expect(split.omitted.chunks.length).toBeGreaterThan(1);
     expectFit(messages, split, 5_000);
   });
 
-  it("asks for notes on each part, with the user's wishes and without the previous summary", () => {
+  it("asks for notes on each part, with the user's wishes and without the previous summary", async () => {
     const messages = calls(30, 1_000);
     const asked = request(messages, {
       sections: ["Goal"],
       previousSummary: "OLD",
       customInstructions: "Mind the tests",
     });
-    const { requests } = fitRequest(asked, { contextWindow: 6_000 });
+    const { requests } = await fitRequest(asked, { contextWindow: 6_000 });
     for (const [index, part] of requests.entries()) {
       expect(part).toMatchObject({ purpose: "chunk", sections: [], customInstructions: "Mind the tests" });
       expect(part.previousSummary).toBeUndefined();
@@ -91,9 +91,9 @@ describe("fitRequest", () => {
     expect(requests.every(({ messages: [first] }) => first?.role === "assistant")).toBe(true);
   });
 
-  it("drops the oldest messages when there would be too many parts, and says so where they stood", () => {
+  it("drops the oldest messages when there would be too many parts, and says so where they stood", async () => {
     const messages = Array.from({ length: 100 }, (_, index) => user(`message ${index} ${"w".repeat(900)}`));
-    const fitted = fitRequest(request(messages), { contextWindow: 6_000, maxChunks: 3 });
+    const fitted = await fitRequest(request(messages), { contextWindow: 6_000, maxChunks: 3 });
     expect(fitted.requests).toHaveLength(3);
     const { dropped } = fitted.omitted;
     expect(dropped).toEqual(Array.from({ length: dropped.length }, (_, index) => index));
@@ -102,19 +102,19 @@ describe("fitRequest", () => {
     expectFit(messages, fitted, 6_000);
   });
 
-  it("cuts one message that is larger than a part, at both ends of it the text is there", () => {
+  it("cuts one message that is larger than a part, at both ends of it the text is there", async () => {
     const messages = [user(`BEGIN${"m".repeat(5_000_000)}END`), assistant("done")];
-    const fitted = fitRequest(request(messages), { contextWindow: 30_000 });
+    const fitted = await fitRequest(request(messages), { contextWindow: 30_000 });
     expect(fitted.requests[0]!.transcript).toMatch(/BEGINm+\n\[… \d+ characters left out\]\nm+END/);
     expectFit(messages, fitted, 30_000);
   });
 
-  it("cuts a previous summary and wishes that take more than their share", () => {
+  it("cuts a previous summary and wishes that take more than their share", async () => {
     const asked = request([user("hi")], {
       previousSummary: "s".repeat(90_000),
       customInstructions: "c".repeat(90_000),
     });
-    const { requests, omitted } = fitRequest(asked, { contextWindow: 40_000 });
+    const { requests, omitted } = await fitRequest(asked, { contextWindow: 40_000 });
     expect(requests[0]!.previousSummary).toMatch(/^s+\n\[… \d+ characters left out\]\ns+$/);
     const kept = `${requests[0]!.previousSummary}${requests[0]!.customInstructions}`.replace(
       /[^sc]/g,
@@ -124,13 +124,14 @@ describe("fitRequest", () => {
     expect(mostTokens(requests[0]!)).toBeLessThanOrEqual(40_000);
   });
 
-  it("says that a window is too small for the instructions alone", () => {
-    expect(() => fitRequest(request([user("hi")]), { contextWindow: 900 })).toThrow(
-      expect.objectContaining({ code: "too-long", message: expect.stringContaining("larger window") }),
-    );
+  it("says that a window is too small for the instructions alone", async () => {
+    await expect(fitRequest(request([user("hi")]), { contextWindow: 900 })).rejects.toMatchObject({
+      code: "too-long",
+      message: expect.stringContaining("larger window"),
+    });
   });
 
-  it("makes any history fit into any window that holds the instructions", () => {
+  it("makes any history fit into any window that holds the instructions", async () => {
     const text = fc.oneof(
       fc.string({ maxLength: 200 }),
       fc
@@ -154,9 +155,9 @@ describe("fitRequest", () => {
       contextWindow: fc.integer({ min: 4_000, max: 40_000 }),
       maxChunks: fc.integer({ min: 1, max: 5 }),
     });
-    fc.assert(
-      fc.property(fc.array(message, { maxLength: 25 }), options, (messages, fit) => {
-        expectFit(messages, fitRequest(request(messages), fit), fit.contextWindow);
+    await fc.assert(
+      fc.asyncProperty(fc.array(message, { maxLength: 25 }), options, async (messages, fit) => {
+        expectFit(messages, await fitRequest(request(messages), fit), fit.contextWindow);
       }),
       { numRuns: 150 },
     );

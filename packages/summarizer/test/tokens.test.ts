@@ -1,13 +1,9 @@
 import { estimateTotal } from "@espalier/session-tree";
 import {
   charsEstimator,
-  countMeter,
-  estimateMessages,
-  estimateMeter,
+  contextTokens,
   IMAGE_UPPER_BOUND,
-  lastTrustedUsage,
   upperBoundEstimator,
-  usageMeter,
   wordEstimator,
 } from "@espalier/summarizer";
 import fc from "fast-check";
@@ -72,7 +68,7 @@ describe("upperBoundEstimator", () => {
 describe("charsEstimator", () => {
   it("agrees with the size of a context", () => {
     const messages = [user("hello"), assistant("abc", [{ id: "1", name: "ls", arguments: {} }]), picture()];
-    expect(estimateMessages(charsEstimator, messages)).toBe(estimateTotal(messages));
+    expect(contextTokens(messages).tokens).toBe(estimateTotal(messages));
   });
 });
 
@@ -98,8 +94,8 @@ describe("wordEstimator", () => {
     // read_file, path and a1; braces, colon and four quotation marks.
     expect(wordEstimator.estimate(call)).toBe(Math.ceil(3 * 0.75 + 7 * 0.25));
     expect(wordEstimator.estimate(result("1", "x9 = 5"))).toBe(Math.ceil(2 * 0.75 + 0.25));
-    expect(estimateMessages(wordEstimator, [user("a"), user("b")])).toBe(1 + 1 + 50);
-    expect(estimateMessages(wordEstimator, [])).toBe(50);
+    expect(contextTokens([user("a"), user("b")], wordEstimator).tokens).toBe(1 + 1 + 50);
+    expect(contextTokens([], wordEstimator).tokens).toBe(50);
   });
 });
 
@@ -116,24 +112,22 @@ describe("every estimator", () => {
   });
 });
 
-describe("meters", () => {
+describe("the size of a context", () => {
   const messages = [
     user("x".repeat(40)),
     assistant("a", [], { usage: usage(900, 100) }),
     user("y".repeat(40)),
   ];
 
-  it("trust the last usage and estimate what follows", () => {
-    expect(usageMeter().measure(messages)).toEqual({ tokens: 1_010, reportedTokens: 1_000, usageIndex: 1 });
+  it("trusts the last usage and estimates what follows", () => {
+    expect(contextTokens(messages)).toEqual({ tokens: 1_010, usageIndex: 1 });
   });
 
-  it("estimate everything where no usage can be trusted", () => {
-    const measured = usageMeter().measure(messages, () => false);
-    expect(measured).toEqual(estimateMeter(charsEstimator).measure(messages));
-    expect(measured.tokens).toBe(21);
+  it("is estimated where no usage can be trusted", () => {
+    expect(contextTokens(messages, charsEstimator, () => false)).toEqual({ tokens: 21, usageIndex: null });
   });
 
-  it("pass over usages that are zero, of failed answers, or not there", () => {
+  it("passes over usages that are zero, of failed answers, or not there", () => {
     const passedOver = [
       assistant("ok", [], { usage: usage(5, 5) }),
       assistant("zero", [], { usage: usage(0, 0) }),
@@ -141,12 +135,6 @@ describe("meters", () => {
       assistant("old file", [], { usage: {} as never }),
       assistant("none"),
     ];
-    expect(lastTrustedUsage(passedOver)).toEqual({ index: 0, tokens: 10 });
-  });
-
-  it("can ask a provider", async () => {
-    expect(await countMeter(async (counted) => counted.length * 7).measure(messages)).toMatchObject({
-      tokens: 21,
-    });
+    expect(contextTokens(passedOver)).toMatchObject({ usageIndex: 0 });
   });
 });

@@ -1,7 +1,7 @@
 import { type CompactionPlan, type CompactionPreparation, generateSummary } from "@espalier/compaction";
 import {
+  type CommittedCompaction,
   type CompactionRequest,
-  type CompactionResult,
   POLICY_NAMES,
   type PolicyName,
   type Session,
@@ -134,7 +134,7 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
 
 /** What a compaction did, for people, and the summary itself. `tokens` is what the model reads now, as trees tell it. */
 function* viewCompaction(
-  result: CompactionResult,
+  result: CommittedCompaction,
   tokens: number,
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {

@@ -13,7 +13,7 @@ const LEFTOVER = /^[0-9a-f]{64}\.txt\.[0-9A-Za-z]+\.tmp$/;
 
 /**
  * Results in files of mode 0600 in a folder of mode 0700, named by the SHA-256 of their text. A file appears under its
- * name only when it is whole and on disk. A session may come from somebody else, with such a folder beside it: links are
+ * name only when it is whole and on disk. A session may come from another user, with such a folder beside it: links are
  * not followed, and a file counts only when it holds the text whose digest is its name.
  */
 export function fileOffloadStorage(folder: string): OffloadStorage {
@@ -84,7 +84,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** The text of a regular file; undefined for what is gone, not readable, or a link: whoever asks says so in its place. */
+/** The text of a regular file; undefined for what is gone, not readable, or a link: the caller reports it. */
 async function textIn(path: string): Promise<string | undefined> {
   if (!(await factsOf(path))?.isFile()) return undefined;
   try {
@@ -102,7 +102,7 @@ async function textIn(path: string): Promise<string | undefined> {
 
 const isFolder = async (path: string): Promise<boolean> => (await factsOf(path))?.isDirectory() === true;
 
-/** What stands at a path itself, not where it leads. */
+/** Facts of a path itself; links are not followed. */
 async function factsOf(path: string) {
   try {
     return await lstat(path);

@@ -3,17 +3,20 @@ import {
   type CompactionEntry,
   type ContextMessage,
   compaction,
+  contentBlocks,
   contextEdit,
   type Entry,
+  fieldText,
+  isFailedAnswer,
   pathRows,
   pathRowsOf,
   type SessionContext,
   type Tree,
 } from "@espalier/session-tree";
+import { cutText, escapeText } from "@espalier/summarizer";
 import { proseOf } from "../summary-text.ts";
-import { formatMessages, rowAbove } from "./shared.ts";
 
-/** How much of a session is read, and from where. */
+/** Part of a session to read. */
 export interface HistoryOptions {
   /** The newest messages, at most. Default 10. */
   limit?: number;
@@ -41,7 +44,7 @@ export function getHistoryContext(session: ReadableSession, options: HistoryOpti
 }
 
 /**
- * The messages of a context that no summary stands for: all of them but what the newest compaction says. Results,
+ * The messages of a context that no summary replaces: all of them but those of the newest compaction. Results,
  * failed answers and commands excluded from requests count like any other message.
  */
 export function activeMessages(context: Pick<SessionContext, "messages" | "sources">): ContextMessage[] {
@@ -50,7 +53,7 @@ export function activeMessages(context: Pick<SessionContext, "messages" | "sourc
   return context.messages.filter((_, at) => context.sources[at] !== compactionId);
 }
 
-/** How many messages of a context are active. */
+/** Counts the active messages of a context. */
 export function countActive(context: Pick<SessionContext, "messages" | "sources">): number {
   const compactionId = compactionIn(context);
   let count = context.messages.length;
@@ -69,9 +72,9 @@ export function compactionIn({
 }
 
 /**
- * Whether an entry is on the path of a leaf (default: the session's) and only a summary speaks for it there (origins 000's
- * `is_archived`): it stands before what the newest compaction keeps, or an edit took it out of that. False for entries
- * of other branches.
+ * Returns whether an entry is on the path of a leaf (default: the session's) and only a summary has its content there
+ * (origins 000's `is_archived`): it is before the entries that the newest compaction keeps, or an edit took it out of
+ * that. False for entries of other branches.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -94,7 +97,7 @@ export function archivedRows(
   const leafRow = leafId === null ? -1 : tree.row(leafId);
   const path = new Path(tree, leafRow);
   const { compactionRow, firstKeptRow } = newestCompaction(path);
-  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, isNobodysAct);
+  const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, isAutomaticEdit);
   const archived = new Uint8Array(compactionRow + 1);
   let count = 0;
   for (let row = compactionRow; row >= 0; row = tree.index.parent(row)) {
@@ -118,13 +121,13 @@ export function rowsHidden(
   return rowsLeftOut(new Path(tree, leafId === null ? -1 : tree.row(leafId)), 0, tree.length, () => true);
 }
 
-/** What only a summary speaks for, at one leaf. */
+/** Archived entries of one leaf. */
 export interface ArchivedRows {
   /** The compaction that counts there; -1 when none does. */
   readonly compactionRow: number;
-  /** How many entries are archived. */
+  /** Number of archived entries. */
   readonly count: number;
-  /** Whether the entry of this row is archived. */
+  /** Returns whether the entry of this row is archived. */
   has(row: number): boolean;
 }
 
@@ -162,8 +165,8 @@ function newestCompaction(path: Path): { compactionRow: number; firstKeptRow: nu
   return { compactionRow: -1, firstKeptRow: -1 };
 }
 
-/** What somebody hid by hand is in no summary. */
-const isNobodysAct = (edit: Entry): boolean => !(contextEdit.is(edit) && edit.reason === "manual");
+/** Entries hidden by hand are in no summary. */
+const isAutomaticEdit = (edit: Entry): boolean => !(contextEdit.is(edit) && edit.reason === "manual");
 
 /** Rows between two that would speak, had the newest edit of them, one that counts, not left them out. */
 function rowsLeftOut(
@@ -175,7 +178,7 @@ function rowsLeftOut(
   const leftOut = new Set<number>();
   const edited = new Set<number>();
   for (const row of path.changing) {
-    // Nobody edits what comes later.
+    // An edit never targets a later entry.
     if (row <= from || to < 0) break;
     const kind = path.tree.kindAt(row);
     if (!kind.edit) continue;
@@ -185,7 +188,7 @@ function rowsLeftOut(
     const target = path.rowAbove(targetId, row);
     if (target < from || target >= to || edited.has(target)) continue;
     edited.add(target);
-    if (replacement === null && counts(entry) && saysSomething(path.tree, target)) leftOut.add(target);
+    if (replacement === null && counts(entry) && hasMessages(path.tree, target)) leftOut.add(target);
   }
   return leftOut;
 }
@@ -196,7 +199,7 @@ export interface SessionSummary {
   id: string;
   sessionId: string;
   summary: string;
-  /** Entries: the first and the last message that it stands for. */
+  /** Entries: the first and the last message that it replaces. */
   startMsgId: string | null;
   endMsgId: string | null;
   msgCount: number;
@@ -210,10 +213,10 @@ export interface ReadableSession {
   readonly leafId: string | null;
 }
 
-/** What the stacked summaries of a path begin with. */
+/** First line of the stacked summaries of a path. */
 export const SUMMARY_HEADING = "## PREVIOUS CONTEXT SUMMARY\n";
 
-/** The summaries that a compaction holds, without heading and what stands beside them: what the next one is stacked on. */
+/** The summaries in a compaction, without heading and blocks: the next one is stacked on them. */
 export function stackIn({ summary }: Pick<CompactionEntry, "summary">): string {
   const prose = proseOf(summary);
   return prose.startsWith(SUMMARY_HEADING) ? prose.slice(SUMMARY_HEADING.length) : prose;
@@ -227,8 +230,8 @@ export function recordedSummary({ details, fromHook }: CompactionEntry): Session
 }
 
 /**
- * The summaries in force at a leaf (default: the session's), oldest first: joined by newlines they are what the model
- * reads. One that another policy, an extension or another program wrote stands for everything before it.
+ * The current summaries at a leaf (default: the session's), oldest first: joined by newlines they are what the model
+ * reads. One that another policy, an extension or another program wrote replaces everything before it.
  *
  * @throws EspalierError `unknown-entry`
  */
@@ -264,7 +267,7 @@ function summaryOfAll(
   entry: CompactionEntry,
   firstKept: number,
 ): SessionSummary {
-  const covered = rows.filter((at) => at < firstKept && saysSomething(tree, at));
+  const covered = rows.filter((at) => at < firstKept && hasMessages(tree, at));
   return {
     id: entry.id,
     sessionId: tree.header?.id ?? "",
@@ -276,8 +279,69 @@ function summaryOfAll(
   };
 }
 
-/** Whether the entry of a row is of a kind that speaks to a model, and no compaction. */
-export function saysSomething(tree: Tree, row: number): boolean {
+/** Returns whether the entry of a row is of a kind with messages for the model, and no compaction. */
+export function hasMessages(tree: Tree, row: number): boolean {
   const kind = tree.kindAt(row);
   return kind.toMessages !== undefined && kind.firstKept === undefined;
+}
+
+/** Characters of a tool result or a command's output that a summarizer is shown. */
+const RESULT_LIMIT = 2_000;
+
+/** Messages as lines `role: content` (origins 000). Calls and media are in brackets, thinking is left out. */
+export function formatMessages(messages: readonly ContextMessage[]): string {
+  return visibleMessages(messages)
+    .map((message) => `${message.role}: ${contentOf(message, Number.POSITIVE_INFINITY)}`)
+    .join("\n");
+}
+
+/**
+ * The same lines as data for a summarizer: between tags, escaped, results cut to 2,000 characters. Further lines of one
+ * message are indented, so that none of them reads as another message.
+ */
+export function renderLines(messages: readonly ContextMessage[]): string {
+  const lines = visibleMessages(messages).map(
+    (message) => `${message.role}: ${contentOf(message, RESULT_LIMIT).replace(LINE_END, "\n  ")}`,
+  );
+  return `<transcript>\n${escapeText(lines.join("\n"))}\n</transcript>`;
+}
+
+/** Whatever a reader may take for the end of a line. */
+const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
+
+const visibleMessages = (messages: readonly ContextMessage[]): ContextMessage[] =>
+  messages.filter((message) => message.role !== "bashExecution" || !message.excludeFromContext);
+
+function contentOf(message: ContextMessage, resultLimit: number): string {
+  if (message.role === "compactionSummary" || message.role === "branchSummary")
+    return fieldText(message.summary);
+  if (message.role === "bashExecution")
+    return `$ ${fieldText(message.command)}\n${cutText(fieldText(message.output), resultLimit)}`;
+  const parts = contentBlocks(message).flatMap((block) => {
+    if (block.type === "thinking") return [];
+    if (block.type === "text") {
+      // A file says what it says: not always text.
+      const text = fieldText(block.text);
+      return [message.role === "toolResult" ? cutText(text, resultLimit) : text];
+    }
+    if (block.type === "toolCall") return [`[${fieldText(block.name)} ${fieldText(block.arguments ?? {})}]`];
+    return [`[${block.type}]`];
+  });
+  if (isFailedAnswer(message)) parts.push("[failed]");
+  return parts.join("\n");
+}
+
+/**
+ * The nearest row above `row` that has this id and is on the path in question; -1 when there is none. A damaged log may
+ * have an id twice, on other branches too.
+ */
+function rowAbove(
+  { index }: Pick<Tree, "index">,
+  id: string,
+  row: number,
+  isOnPath: (row: number) => boolean,
+): number {
+  let above = index.rowAbove(id, row);
+  while (above >= 0 && !isOnPath(above)) above = index.rowAbove(id, above);
+  return above;
 }

@@ -1,11 +1,11 @@
-export type { Sleep } from "./context-compactor.ts";
+export type { PlanOptions } from "../policy.ts";
 export {
-  type AskingOptions,
-  askRepeatedly,
   buildCompressedHistory,
   COMPACT_SUMMARY_PROMPT,
   COMPACT_SUMMARY_SECTIONS,
   COMPRESSED_HISTORY_HEADING,
+  type CompactOptions,
+  type CompactResult,
   ContextCompactor,
   type ContextCompactorOptions,
   compactSummaryPrompt,
@@ -14,12 +14,23 @@ export {
   type SplitMessages,
   type SummarizerForModel,
   splitMessages,
+  withRetries,
 } from "./context-compactor.ts";
+export type { PolicyLog } from "./events.ts";
+export {
+  type CompactionCounts,
+  EventBus,
+  type EventPayloads,
+  EventType,
+  type Listener,
+  progressMessage,
+} from "./events.ts";
 export {
   type ArchivedRows,
   activeMessages,
   archivedRows,
   countActive,
+  formatMessages,
   getHistory,
   getHistoryContext,
   type HistoryOptions,
@@ -36,6 +47,7 @@ export {
   type MessageCountSettings,
   messageCount,
   planKeepingNewest,
+  RANGE_SUMMARY_PROMPT,
 } from "./message-count.ts";
 export {
   type OffloadedEntry,
@@ -89,17 +101,6 @@ export {
   SUMMARIES_ARE_FOR_REFERENCE,
   summaryNote,
 } from "./query-history.ts";
-export type { CompactOptions, CompactResult, PlanOptions, PolicyLog } from "./shared.ts";
-export {
-  type CompactionCounts,
-  EventBus,
-  type EventPayloads,
-  EventType,
-  formatMessages,
-  type Listener,
-  progressMessage,
-  RANGE_SUMMARY_PROMPT,
-} from "./shared.ts";
 export {
   type ConsolidatedSession,
   checkSlidingWindowSettings,

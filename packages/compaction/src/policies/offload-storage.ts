@@ -1,19 +1,23 @@
 import { type ContextMessage, contentBlocks, type ToolResultMessage } from "@espalier/session-tree";
-import { checkRanges, type PolicyLog } from "./shared.ts";
+import { checkRanges } from "../settings.ts";
+import type { PolicyLog } from "./events.ts";
 
-/** Where results lie that were moved out of a context. What it holds is a copy: the log keeps every original. */
+/** Storage of results moved out of a context. It holds copies: the log keeps every original. */
 export interface OffloadStorage {
-  /** Where a text is kept, or would be; the same text, the same path. */
+  /** Path of a text, stored or not; the same text, the same path. */
   pathFor(text: string): string;
-  /** Whether a path is one that {@link pathFor} gives, whether or not there is a file. Other paths are never read. */
+  /**
+   * Returns whether a path is one that {@link pathFor} gives, whether or not there is a file. Other paths are never
+   * read.
+   */
   owns(path: string): boolean;
-  /** Whether there is a file at a path. */
+  /** Returns whether there is a file at a path. */
   has(path: string): Promise<boolean>;
   /** Keeps a text, whole before this answers; returns its path. */
   write(text: string): Promise<string>;
   /** The text at a path; undefined when it is gone or cannot be read. */
   read(path: string): Promise<string | undefined>;
-  /** Removes one of the paths that {@link list} told of; throws when that cannot be done. */
+  /** Removes one of the paths of {@link list}; throws when that cannot be done. */
   remove(path: string): Promise<void>;
   /** Paths of everything kept, and of what a writer that died left behind. */
   list(): Promise<string[]>;
@@ -68,7 +72,7 @@ export function offloadedPaths(messages: readonly ContextMessage[]): string[] {
 
 /**
  * Removes every file of a storage that nothing refers to; returns the removed ones. One that cannot be removed, or all
- * where nobody can say which there are, is a warning and stays: what was compacted is compacted all the same.
+ * if they cannot be listed, is a warning and stays: what was compacted is compacted all the same.
  */
 export async function cleanupOffloadedFiles(
   storage: OffloadStorage,
@@ -101,10 +105,10 @@ async function listed(storage: OffloadStorage, log: PolicyLog): Promise<string[]
 
 const REFERENCE = "Tool result is at: ";
 
-/** What the context says instead of a result that lies in a file. */
+/** Reference in the context to a result that is in a file. */
 export const offloadReference = (path: string): string => `${REFERENCE}${path}`;
 
-/** What a summarizer is shown of a result whose file is gone. */
+/** Text for a summarizer in place of a result whose file is gone. */
 export const contentUnavailable = (path: string): string => `[Content unavailable: ${path}]`;
 
 /** The path that a result names instead of its content; undefined for any other message. */
@@ -126,7 +130,7 @@ export function withText(message: ToolResultMessage, text: string): ToolResultMe
   return { ...message, content: [{ type: "text", text }] };
 }
 
-/** When results move to files, and what follows where that is not enough (origins 003). All sizes are tokens. */
+/** Limits for moving results to files, and for the compaction that follows (origins 003). All sizes are tokens. */
 export interface OffloadSettings {
   /** A context above this has results moved out. Default, and the most: the size above which the model's window leaves no reserve. */
   offloadThreshold?: number;
@@ -136,11 +140,11 @@ export interface OffloadSettings {
   triggerTokens: number;
   /** The newest messages, which a compaction keeps. Default 5. */
   preserveCount: number;
-  /** How long the summary shall be; it may have 1.2 times as many. Default 8,000. */
+  /** Target length of the summary; the limit is 1.2 times this. Default 8,000. */
   targetTokens: number;
   /** The model that summarises; default: the session's. */
   model?: string;
-  /** How often a summary is asked for in all. Default 3. */
+  /** Attempts at a summary in all. Default 3. */
   retryCount: number;
 }
 
@@ -153,7 +157,7 @@ export const DEFAULT_OFFLOAD_SETTINGS: OffloadSettings = {
   retryCount: 3,
 };
 
-/** How much longer than its target a summary may be before it is cut off (origins 003: 20 % of room). */
+/** Limit of a summary as a multiple of its target (origins 003: 20 % of room). */
 export const OUTPUT_MARGIN = 1.2;
 
 /**
@@ -161,14 +165,15 @@ export const OUTPUT_MARGIN = 1.2;
  * @throws EspalierError `settings`, naming the key
  */
 export function checkOffloadSettings(settings: Partial<OffloadSettings> = {}): OffloadSettings {
-  const all = { ...DEFAULT_OFFLOAD_SETTINGS, ...settings };
-  checkRanges(all, {
-    offloadThreshold: { least: 1 },
-    offloadMinTokens: { least: 1 },
-    triggerTokens: { least: 0 },
-    preserveCount: { least: 1 },
-    targetTokens: { least: 256 },
-    retryCount: { least: 1, most: 10 },
-  });
-  return all;
+  return checkRanges(
+    { ...DEFAULT_OFFLOAD_SETTINGS, ...settings },
+    {
+      offloadThreshold: { least: 1 },
+      offloadMinTokens: { least: 1 },
+      triggerTokens: { least: 0 },
+      preserveCount: { least: 1 },
+      targetTokens: { least: 256 },
+      retryCount: { least: 1, most: 10 },
+    },
+  );
 }

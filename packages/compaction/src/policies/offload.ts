@@ -10,7 +10,7 @@ import {
   messageText,
   type ToolResultMessage,
 } from "@espalier/session-tree";
-import type { CompactionPlan } from "../compaction-plan.ts";
+import type { CompactionPlan } from "../plan.ts";
 import { type OffloadPlan, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
 import { DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "../settings.ts";
 import type { SummaryStyle } from "../summary-text.ts";
@@ -75,7 +75,6 @@ export function offload(settings: Partial<OffloadSettings> = {}): Policy {
   };
 }
 
-/** What would be moved out of a context as it is now. */
 function planOffload(
   { context, path, settings, overheadTokens }: PolicySituation,
   { offloadThreshold, offloadMinTokens }: OffloadSettings,
@@ -116,10 +115,10 @@ function withFilesToRead(plan: CompactionPlan & { eligible: true }): CompactionP
   };
 }
 
-/** When results move out, and where to. Sizes are tokens; defaults as in `OffloadSettings`. */
+/** Limits and paths for moving results out. Sizes are tokens; defaults as in `OffloadSettings`. */
 export interface OffloadOptions
   extends Partial<Pick<OffloadSettings, "offloadThreshold" | "offloadMinTokens">> {
-  /** Where a text will be kept. Default: numbered paths in a folder `offloaded`. */
+  /** Path of a text. Default: numbered paths in a folder `offloaded`. */
   pathFor?: (text: string) => string;
   /** Tokens of one message. Default: characters / 4. */
   estimate?: (message: ContextMessage) => number;
@@ -143,7 +142,7 @@ export interface OffloadResult {
   offloadedCount: number;
   freedTokens: number;
   stillExceedsThreshold: boolean;
-  /** What has to be written before the messages are used. */
+  /** Files that have to be written before the messages are used. */
   files: OffloadedResult[];
 }
 
@@ -200,13 +199,13 @@ function canMove(message: ContextMessage): message is ToolResultMessage {
   );
 }
 
-/** An entry whose content lies in a file, as the newest edit of it says. */
+/** An entry whose content is in a file, by its newest edit. */
 export interface OffloadedEntry {
   targetId: string;
   path: string;
 }
 
-/** What the end of a path has in files. Entries that a newer edit gave another content are not among it. */
+/** Lists the entries of a path's end whose content is in files. Entries with a newer edit are not among them. */
 export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
   const found = new Map<string, string>();
   for (const entry of path) {
@@ -222,17 +221,17 @@ export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
     .map(([targetId, at]) => ({ targetId, path: at }));
 }
 
-/** What makes the files of a path whole again. */
+/** Repair of the files of a path. */
 export interface OffloadRepair {
   /** Texts whose file may be missing, from the log. */
   texts: { path: string; text: string }[];
-  /** For entries whose file lies elsewhere, as after a fork or a move: what names the own file instead. */
+  /** For entries whose file is elsewhere, as after a fork or a move: edits that name the own file. */
   edits: ContextEdit[];
 }
 
 /**
- * How files that a path refers to (default: all of them) are had again from the log. A reference whose name is not the
- * one its original would get was not written by us, and is left alone.
+ * Plans the repair, from the log, of files that a path refers to (default: all of them). A reference whose name is not
+ * the one its original would get was not written by us, and is left alone.
  */
 export function planOffloadRepair(
   path: readonly Entry[],
@@ -252,12 +251,10 @@ export function planOffloadRepair(
   return repair;
 }
 
-/** The content of a result that lies at a path. */
 const contentFor = (path: string): { type: "text"; text: string }[] => [
   { type: "text", text: offloadReference(path) },
 ];
 
-/** The whole text of a result as the log has it. */
 function originalText(entry: Entry | undefined): string | undefined {
   return entry && isMessage(entry, "toolResult") ? messageText(entry.message as ContextMessage) : undefined;
 }

@@ -1,22 +1,13 @@
 import { type ContextMessage, isFailedAnswer, toolCalls } from "@espalier/session-tree";
 import { isSummaryError, type Summarizer, withFitting, withRetry, wordEstimator } from "@espalier/summarizer";
 import { generateSummary as askForSummary } from "../compact.ts";
-import type { CompactionPlan } from "../compaction-plan.ts";
 import { type CompactionSpan, readSpan } from "../cut.ts";
-import { prepareCompaction } from "../plan.ts";
-import { type PlanConditions, planSelection, type Selection } from "../plan-at.ts";
-import { type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
-import { thresholdOf } from "../settings.ts";
+import type { CompactionPlan } from "../plan.ts";
+import { type PlanConditions, planSelection, prepareCompaction, type Selection } from "../plan.ts";
+import { type PlanOptions, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
+import { checkRanges, thresholdOf } from "../settings.ts";
 import { PLANNED_SUMMARY_TOKENS } from "../summary-text.ts";
-import {
-  type CompactionCounts,
-  checkRanges,
-  EventBus,
-  EventType,
-  type PlanOptions,
-  type PolicyLog,
-  progressMessage,
-} from "./shared.ts";
+import { type CompactionCounts, EventBus, EventType, type PolicyLog, progressMessage } from "./events.ts";
 
 /**
  * Prunes by priority when the context presses against a size of its own (origins 004), before a request goes out. What is
@@ -75,19 +66,19 @@ export const TokenCounter = {
     return TokenCounter.messages(history) + TokenCounter.text(systemPrompt) + wordEstimator.overhead;
   },
 
-  /** What comes on top of every total. */
+  /** Tokens added to every total. */
   overhead: wordEstimator.overhead,
 } as const;
 
 /** The word rule, each message weighed once. */
 const ESTIMATOR = { ...wordEstimator, estimate: TokenCounter.estimate };
 
-/** What counts as full is never more than the model can read beside the reserve for its answer. */
+/** Lowers `maxContextTokens` to the window less the reserve for the answer. */
 function limitsIn({ settings }: PolicySituation, checked: PressureSettings): PressureSettings {
   return { ...checked, maxContextTokens: Math.min(checked.maxContextTokens, thresholdOf(settings)) };
 }
 
-/** How often the room for messages is corrected by what stands beside the summary. */
+/** Corrections of the room for messages by the size of the summary's blocks. */
 const CORRECTIONS = 4;
 
 /** Share of the context that stays where it is compacted below every level: by hand. As much as CRITICAL leaves of its 90 %. */
@@ -106,7 +97,7 @@ function planPruning(
   const counted = TokenCounter.messages(situation.context.messages) + overheadTokens;
   // Where the provider counts more than words do, a size of so many of its tokens is fewer of ours.
   const target = Math.floor(pruneTarget(level, limits) * Math.min(1, counted / pressing));
-  // Nobody plans below the levels but by hand: then something goes, however much there is room for.
+  // Only a manual compaction is planned below the levels: then something goes, however much room there is.
   const isByHand = level === "NONE" && !options.isOverflow;
   const wanted = isByHand ? Math.min(target, Math.floor(counted * SHARE_BY_HAND)) : target;
   const conditions: PlanConditions = {
@@ -115,7 +106,7 @@ function planPruning(
     ...options,
     estimate: TokenCounter.estimate,
     overheadTokens,
-    // A plan made for the target: what stands beside the summary is sized by the small window, not by the model's.
+    // A plan made for the target: blocks are sized by the small window, not by the model's.
     settings: {
       ...situation.settings,
       contextWindow: limits.maxContextTokens,
@@ -124,7 +115,7 @@ function planPruning(
   };
   let budget = wanted - overheadTokens - Math.min(PLANNED_SUMMARY_TOKENS, Math.floor(wanted / 4));
   for (let correction = 1; ; correction++) {
-    const selection = select(span, budget);
+    const selection = selectByPriority(span, budget);
     if (!hasWork(selection)) break;
     const { plan, fits } = planSelection(span, selection, conditions);
     const excess = plan.tokensAfter + overheadTokens - wanted;
@@ -138,8 +129,8 @@ function planPruning(
   return prepareCompaction(path, { ...conditions.settings, keepRecentTokens: target / 2 }, conditions);
 }
 
-/** What stays and what is summarised, with so many tokens for the messages. */
-function select({ items }: CompactionSpan, budget: number): Selection {
+/** Divides a span, with so many tokens for the messages that stay. */
+function selectByPriority({ items }: CompactionSpan, budget: number): Selection {
   const said = items.flatMap((item) => item.messages.map((message) => ({ item, message })));
   const { keptIndexes } = HistoryPruner.prune(
     said.map(({ message }) => message),
@@ -168,7 +159,7 @@ function nothingReason({ items }: CompactionSpan): string {
   return `Nothing to compact: all ${messages} messages are among those that always stay (the newest question, answer and tool messages).`;
 }
 
-/** When a context is pruned (origins 004). */
+/** Limits of a context's size (origins 004). */
 export interface PressureSettings {
   /** The size that counts as full, in tokens; never more than the model's window less `reserveTokens`. Default 8,000. */
   maxContextTokens: number;
@@ -188,10 +179,9 @@ export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
 /** To how many percent a context is pruned, by level (origins 004). */
 const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
 
-/** How far below its threshold a context is pruned at least, in percent, so that the next message is not due again. */
+/** Least distance of a pruned context below its threshold, in percent, so that the next message is not due again. */
 const LEAST_RELIEF = 5;
 
-/** To how many tokens a context is pruned. */
 function pruneTarget(
   level: keyof typeof TARGET_PERCENT,
   { maxContextTokens, compactionThreshold }: PressureSettings,
@@ -205,13 +195,14 @@ function pruneTarget(
  * @throws EspalierError `settings`, naming the key
  */
 export function checkPressureSettings(settings: Partial<PressureSettings> = {}): PressureSettings {
-  const all = { ...DEFAULT_PRESSURE_SETTINGS, ...settings };
-  checkRanges(all, {
-    maxContextTokens: { least: 100 },
-    compactionThreshold: { least: 1, most: 100 },
-    criticalThreshold: { least: 1, most: 100 },
-  });
-  return all;
+  return checkRanges(
+    { ...DEFAULT_PRESSURE_SETTINGS, ...settings },
+    {
+      maxContextTokens: { least: 100 },
+      compactionThreshold: { least: 1, most: 100 },
+      criticalThreshold: { least: 1, most: 100 },
+    },
+  );
 }
 
 /** Messages that stay or go together: an answer with the results of its calls, or any other message by itself. */
@@ -252,7 +243,7 @@ function kindOf(message: ContextMessage): MessageUnit["kind"] {
 
 const known = new WeakMap<ContextMessage, number>();
 
-/** How much a context presses. */
+/** Level of pressure of a context. */
 export type PressureLevel = "NONE" | "WARNING" | "CRITICAL";
 
 /** Detects thresholds (origins 004). */
@@ -330,7 +321,7 @@ function requiredUnits(units: readonly MessageUnit[], messages: readonly Context
   return required;
 }
 
-/** What came of one look at a history (origins 004). */
+/** Result of one check of a history (origins 004). */
 export interface CompactionResult extends CompactionCounts {
   /** False: `messages` is the history as it was. */
   performed: boolean;
@@ -349,15 +340,15 @@ export interface SessionManager {
   ): void | Promise<void>;
 }
 
-/** When a history is compacted, and who hears of it. */
+/** Options of a `SessionCompactor`. */
 export interface SessionCompactorOptions {
-  /** What differs from `DEFAULT_PRESSURE_SETTINGS`. */
+  /** Differences from `DEFAULT_PRESSURE_SETTINGS`. */
   settings?: Partial<PressureSettings>;
   /** False: nothing is done. Default true. */
   autoCompact?: boolean;
-  /** Where progress and results are published. Default: a bus of its own, at `events`. */
+  /** Bus for progress and results. Default: a bus of its own, at `events`. */
   events?: EventBus;
-  /** Where a failure is said, which stops nothing. Default `console`. */
+  /** Log of failures, which stop nothing. Default `console`. */
   log?: PolicyLog;
   /** An abort ends the request for a summary. */
   signal?: AbortSignal;
@@ -369,7 +360,7 @@ const LARGEST_SUMMARY = 2_000;
 
 /** Looks at a plain history before each request, and prunes and summarises it when it presses (origins 004). */
 export class SessionCompactor {
-  /** Where progress and results are published. */
+  /** Bus for progress and results. */
   readonly events: EventBus;
   readonly #summarizer: Summarizer;
   readonly #sessionManager: SessionManager | undefined;
@@ -452,7 +443,7 @@ function withSummary(
   return [...kept.slice(0, at), said, ...kept.slice(at)];
 }
 
-/** Who summarises, and what it may cost. */
+/** Summarizer and limits of a summary. */
 export interface SummaryGeneratorOptions {
   summarizer: Summarizer;
   /** The most tokens of the summary. */

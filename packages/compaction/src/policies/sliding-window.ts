@@ -11,13 +11,13 @@ import {
 } from "@espalier/session-tree";
 import { readSpan } from "../cut.ts";
 import type { Policy, PolicySituation } from "../policy.ts";
+import { checkBelow, checkRanges } from "../settings.ts";
 import { compactionIn, countActive } from "./history.ts";
 import { newestWhole, planKeepingNewest } from "./message-count.ts";
-import { checkBelow, checkRanges } from "./shared.ts";
 
 /**
  * Summarises in batches what slides out of a window (origins 001): judged after each append, it runs when enough messages
- * stand before the tail, or any and the cooldown has passed. Each run brings the previous summary up to date. A request
+ * are before the tail, or any and the cooldown has passed. Each run brings the previous summary up to date. A request
  * carries at most `contextSize` messages, however far the runs lag behind.
  *
  * @throws EspalierError `settings`
@@ -33,7 +33,7 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
       const delta = countActive(context) - tailKeepSize;
       if (delta <= 0) return undefined;
       if (delta >= compressionWindowSize || delta >= compressionHardLimit) return "policy";
-      // Before the first run the cooldown counts from the session's beginning; where nobody knows it, it never passes.
+      // Before the first run the cooldown counts from the session's beginning; where that is unknown, it never passes.
       const since = Date.parse(lastConsolidatedAt(context, path) ?? startedAt ?? "");
       return now - since >= compressionCooldownSec * 1_000 ? "policy" : undefined;
     },
@@ -46,14 +46,14 @@ export function slidingWindow(settings: Partial<SlidingWindowSettings> = {}): Po
   };
 }
 
-/** Where a sliding window stands. The first two are in the log, the other two live in the process. */
+/** State of a sliding window. The first two are in the log, the other two in the process. */
 export interface SlidingWindowState {
   /** Messages of the path that are summarised, counted from the root; also the index of the first that is not. */
   lastConsolidated: number;
-  /** When the last run ended, ISO 8601; null before the first. */
+  /** End of the last run, ISO 8601; null before the first. */
   lastConsolidatedAt: string | null;
   isConsolidating: boolean;
-  /** Whether a run was asked for while one was going on. */
+  /** True if a run became due while one was running. */
   pendingConsolidation: boolean;
 }
 
@@ -83,7 +83,7 @@ export function slidingWindowState(session: ConsolidatedSession): SlidingWindowS
   };
 }
 
-/** How many messages of a path are summarised. */
+/** Counts the summarised messages of a path. */
 function consolidatedMessages({
   path,
   messagesAbove,
@@ -96,7 +96,7 @@ function consolidatedMessages({
   return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
 }
 
-/** When the compaction that speaks in a context was made, ISO 8601; undefined when none does. */
+/** Time of the context's compaction, ISO 8601; undefined where there is none. */
 function lastConsolidatedAt(
   context: Pick<SessionContext, "messages" | "sources">,
   path: readonly Entry[],
@@ -108,8 +108,9 @@ function lastConsolidatedAt(
 }
 
 /**
- * How many messages a path has up to one of its entries, which counts too, and so do messages that edits hide. Counted
- * from what the compaction in front recorded, so that the path above need not be read; null adds nothing to that.
+ * Counts the messages of a path up to one of its entries, which counts too, and so do messages that edits hide.
+ * Counted from what the compaction in front recorded, so that the path above need not be read; null adds nothing to
+ * that.
  */
 function messagesUpTo(situation: Pick<PolicySituation, "path" | "messagesAbove">, id: string | null): number {
   const { path } = situation;
@@ -133,12 +134,11 @@ function consolidatedAt({ details, timestamp }: CompactionEntry): string {
   return typeof recorded === "string" ? recorded : timestamp;
 }
 
-/** How many messages entries say, but for compactions. */
+/** Counts the messages of entries, without those of compactions. */
 export function countMessages(entries: readonly Entry[]): number {
   return entries.filter(countsAsMessage).length;
 }
 
-/** Entries that say something to a model, but for compactions. */
 function countsAsMessage(entry: Entry): boolean {
   const kind = kindOf(entry);
   return kind.toMessages !== undefined && kind.firstKept === undefined && !kind.problem?.(entry);

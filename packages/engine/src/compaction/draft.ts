@@ -3,7 +3,9 @@ import {
   type CompactionPreparation,
   type CompactionProposal,
   type CompactionReason,
+  type CompactionSettings,
   compact,
+  currentSystemMessage,
   excessBytes,
   firstKeptProblem,
   isByteOverflow,
@@ -16,7 +18,6 @@ import {
   readSpan,
   sessionBeforeCompact,
   shrinkEdits,
-  systemInForce,
   thresholdOf,
   waitingItem,
 } from "@espalier/compaction";
@@ -53,16 +54,17 @@ import { pinnedTexts } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import type { ActOptions } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
-import { type CompactionRequest, toolsOf } from "./request.ts";
+import type { PolicyName } from "./policies.ts";
+import { toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
 
-/** What would be appended for a candidate, on the path as it is now. */
+/** Entries that would be appended for a candidate, on the current path. */
 interface CompactionDraft {
   /** The compaction, then what shortens what it keeps. */
   entries: NewEntry[];
   details: CompactionDetails;
   tokensAfter: number;
-  /** Why it must not be appended; undefined when it may. */
+  /** Reason why it must not be appended; undefined when it may. */
   problem: string | undefined;
 }
 
@@ -71,7 +73,7 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   const { session, policy, compactionId } = run;
   const { summary, tokensBefore, usage, fromHook } = candidate;
   const firstKeptEntryId = firstKeptOf(run, candidate);
-  const system = systemInForce(session.context.messages);
+  const system = currentSystemMessage(session.context.messages);
   const isIdNamed =
     firstKeptEntryId === compactionId ||
     session.host.has(sessionBeforeCompact) ||
@@ -155,7 +157,7 @@ function fittingEdits(
   return { edits, tokensAfter: edits === planned ? size : sizeWith(edits) };
 }
 
-/** Edits of which the later ones stand in place of the earlier ones of the same entries. */
+/** Edits in which the later ones replace the earlier ones of the same entries. */
 function replacing(edits: ContextEdit[], later: readonly ContextEdit[]): ContextEdit[] {
   if (later.length === 0) return edits;
   const replaced = new Set(later.map(({ targetId }) => targetId));
@@ -172,14 +174,14 @@ function picturesToLose(
   const bytes = totalBytes(messages) + situation.overheadTokens * CHARS_PER_TOKEN;
   const newest = window.entries.findLast((entry) => isMessage(entry, "assistant"));
   const isRefused = reason === "overflow" && newest !== undefined && isByteOverflow(newest.message);
-  // What a proxy takes nobody has said: only without them is the request sure to go through.
+  // The limit of a proxy is unknown: only without pictures is the request sure to go through.
   const excess = isRefused ? Number.POSITIVE_INFINITY : excessBytes(bytes, situation.settings.requestBytes);
   if (excess === 0) return [];
   const span = readSpan(path);
   return pictureEdits(span.items, excess, waitingItem(span));
 }
 
-/** What the compaction records of itself. */
+/** Record of the compaction. */
 function detailsOf(
   run: CompactionRun,
   { details, source, model, tokensBefore, summary, fromHook }: CompactionCandidate,
@@ -227,7 +229,7 @@ function inARowAfter({ session, reason }: CompactionRun): number {
   return automaticInARow(session) + (reason === "policy" ? 0 : 1);
 }
 
-/** What is covered and what is kept, by messages. */
+/** Covered and kept ranges, by messages. */
 function rangesOf({ session, plan }: CompactionRun, firstKeptEntryId: string) {
   const path = session.window.entries;
   const places = placesOf(path);
@@ -252,8 +254,8 @@ const placesOf = (path: readonly Entry[]): Map<string, number> =>
   new Map(path.map(({ id }, place) => [id, place]));
 
 /**
- * What an extension wrote. Files of the span join those it recorded, and pins that its summary takes out of the
- * context are added to it, so that both survive it.
+ * Candidate of an extension's proposal. Files of the span join those it recorded, and pins that its summary takes out
+ * of the context are added to it, so that both survive it.
  */
 export function proposedCandidate(run: CompactionRun, proposal: CompactionProposal): CompactionCandidate {
   const { plan, compactionId, session } = run;
@@ -296,10 +298,10 @@ function filesOf(
 }
 
 /**
- * What the summarizer wrote; where that is too large to be of use, the extractive one is tried before giving up.
+ * Candidate of the summarizer; if it is too large to be of use, that of the extractive one.
  *
- * @param named who was chosen; undefined where nobody was, and the extractive one writes it
- * @param bill told what was billed as soon as it is known
+ * @param named the chosen summarizer; undefined for none, then the extractive one writes it
+ * @param bill receives the bill as soon as it is known
  */
 export async function summarizedCandidate(
   run: CompactionRun,
@@ -352,21 +354,21 @@ async function summarizedBy(
   };
 }
 
-/** How much longer than it was asked to be a summary may become, in characters / 4: tokens of prose are longer. */
+/** Largest size of a summary relative to its limit, in characters / 4: tokens of prose are longer. */
 const LARGEST_EXCESS = 2;
 
-/** Why a summary is too large to be of use; undefined when it is not. */
+/** Reason why a summary is too large to be of use; undefined when it is not. */
 function sizeProblem(run: CompactionRun, candidate: CompactionCandidate): string | undefined {
   const { plan } = run;
   const most = LARGEST_EXCESS * plan.maxSummaryTokens + plan.summaryTokens;
   const tokens = charsEstimator.text(candidate.summary);
   if (tokens > most)
-    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} of prose were asked for; nothing was written. Try again, or take another summarizer.`;
+    return `The summary of ${candidate.source} has ${tokens} tokens, where at most ${plan.maxSummaryTokens} of prose were asked for; nothing was written. Retry, or choose another summarizer.`;
   return draftCompaction(run, candidate).problem;
 }
 
 /**
- * Refuses to go on with a compaction that nobody wants any more, or whose plan is no longer that of the path. A path
+ * Refuses to continue a compaction that was aborted, or whose plan is no longer that of the path. A path
  * that only grew is fine.
  *
  * @throws EspalierError `aborted`; `stale`
@@ -419,27 +421,36 @@ export function refuseAfterTwo(
   throw new EspalierError("exhausted", message, { breakdown });
 }
 
-/** What one compaction differs in from what the session was opened with. */
-export interface CompactSessionOptions extends CompactionRequest, ActOptions {
+/** Request for a compaction. */
+export interface CompactionRequest extends ActOptions {
+  /** A policy, or the name of one. Default: the session's. */
+  policy?: Policy | PolicyName;
+  settings?: Partial<CompactionSettings>;
+  /** Cause. Default `manual`. */
+  reason?: CompactionReason;
+  /** Tokens of system prompt and tools, which are sent besides the context. Default 0. */
+  overheadTokens?: number;
+  /** Results moved to files right before. */
+  offloaded?: PolicySituation["offloaded"];
   /** Instructions for the summary. */
   instructions?: string;
   /** Writes this summary. Default: the session's. */
   summarizer?: Summarizer;
   /** Allows the extractive summarizer as a fallback; see `SessionOptions.fallback`. */
   fallback?: boolean;
-  /** Whether a request that was too long is sent again afterwards; extensions are told. Default: after an `overflow`. */
+  /** True if a request that was too long is sent again afterwards; extensions are notified. Default: after an `overflow`. */
   willRetry?: boolean;
 }
 
 /** A compaction that is in the log. */
-export interface CompactionResult {
+export interface CommittedCompaction {
   eligible: true;
   entryId: string;
   summary: string;
   tokensBefore: number;
   tokensAfter: number;
   firstKeptEntryId: string;
-  /** Who wrote the summary: a summarizer's name, or `extension`. */
+  /** Author of the summary: the name of a summarizer, or `extension`. */
   source: string;
   /** Headings that the summary was asked for and does not have; absent where none is missing. */
   missingSections?: string[];
@@ -456,18 +467,18 @@ export interface CompactionResult {
 /** A compaction that is going on: what was asked for and what is planned. */
 export interface CompactionRun {
   session: Session;
-  options: CompactSessionOptions;
+  options: CompactionRequest;
   policy: Policy;
   situation: PolicySituation;
   plan: CompactionPreparation;
   reason: CompactionReason;
   willRetry: boolean;
   signal: AbortSignal;
-  /** The id that the compaction's entry will have, where somebody may name it. */
+  /** Id that the compaction's entry will have, where an extension may name it. */
   compactionId: string;
   /** Epoch milliseconds. */
   started: number;
-  /** Whether what is about to be committed was made by an extension. */
+  /** True if the compaction about to be committed is an extension's. */
   isProposed: boolean;
 }
 
@@ -475,7 +486,7 @@ export interface CompactionRun {
 export interface CompactionCandidate {
   summary: string;
   firstKeptEntryId: string;
-  /** Who wrote it: a summarizer's name, or `extension`. */
+  /** Author: a summarizer's name, or `extension`. */
   source: string;
   model: { provider: string; modelId: string } | null;
   usage: Usage | undefined;

@@ -14,7 +14,7 @@ import { FileLog, offloadFolder } from "@espalier/session-tree/node";
 import type { Session } from "../session/session.ts";
 import { refuseReadOnly } from "../session/state.ts";
 
-/** What was moved to files before a request. */
+/** Results moved to files before a request. */
 export type OffloadedResults = Pick<OffloadPlan, "offloadedCount" | "freedTokens" | "stillExceedsThreshold">;
 
 /**
@@ -74,7 +74,7 @@ export async function bringFilesHome(session: Session): Promise<void> {
 
 /**
  * Writes again, from the log, every file that the context at the leaf refers to and that is gone; none for who only
- * reads. Returns edits for references to files that lie elsewhere, as after a fork or a move: their content lies in a
+ * reads. Returns edits for references to files that are elsewhere, as after a fork or a move: their content is in a
  * file of ours now.
  */
 async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
@@ -93,7 +93,7 @@ async function writeMissingFiles(session: Session): Promise<NewEntry[]> {
   return repair.edits.map((edit) => contextEdit.of(edit));
 }
 
-/** {@link writeMissingFiles} where nobody waits for the files: one that cannot be written is a warning. */
+/** {@link writeMissingFiles} where no caller waits for the files: one that cannot be written is a warning. */
 export async function restoreFiles(session: Session): Promise<void> {
   try {
     await inTurn(session, () => writeMissingFiles(session));

@@ -12,7 +12,7 @@ import {
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 
-/** What the policies can be told, all in one: no two of them have a setting of the same name. */
+/** Settings of all policies in one: no two of them have a setting of the same name. */
 export interface PolicySettings
   extends Partial<SlidingWindowSettings>,
     Partial<MessageCountSettings>,
@@ -21,7 +21,7 @@ export interface PolicySettings
 
 /** Every policy, by the name under which it is chosen. */
 export const POLICIES = {
-  /** By tokens, to the newest `keepRecentTokens`; the one that holds where nobody chooses. */
+  /** By tokens, to the newest `keepRecentTokens`; the default. */
   "token-budget": () => tokenBudget,
   /** Consolidates what leaves a tail of messages, in the rhythm of the appends. */
   "sliding-window": slidingWindow,
@@ -48,7 +48,7 @@ export function resolvePolicy(policy: Policy | string = tokenBudget, settings: P
   if (typeof policy !== "string") return policy;
   const make = Object.hasOwn(POLICIES, policy) ? POLICIES[policy as PolicyName] : undefined;
   if (!make) {
-    const message = `There is no policy ${redactText(JSON.stringify(policy))}; take one of ${POLICY_NAMES.join(", ")}.`;
+    const message = `There is no policy ${redactText(JSON.stringify(policy))}; choose one of ${POLICY_NAMES.join(", ")}.`;
     throw new EspalierError("bad-input", message);
   }
   return make(settings);

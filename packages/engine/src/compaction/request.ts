@@ -1,14 +1,12 @@
 import {
   type CompactionPlan,
-  type CompactionReason,
-  type CompactionSettings,
   DEFAULT_COMPACTION_SETTINGS,
+  effectiveWindow,
   goalIn,
   latestUserMessageIn,
   type Policy,
   type PolicySituation,
   userTexts,
-  windowInForce,
 } from "@espalier/compaction";
 import { countMessages } from "@espalier/compaction/policies";
 import {
@@ -26,20 +24,8 @@ import { fileTools } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import { currentPolicy } from "../session/state.ts";
-import { POLICY_NAMES, type PolicyName, resolvePolicy } from "./policies.ts";
-
-/** What a compaction is asked for. */
-export interface CompactionRequest {
-  /** A policy, or the name of one. Default: the session's. */
-  policy?: Policy | PolicyName;
-  settings?: Partial<CompactionSettings>;
-  /** Why. Default `manual`. */
-  reason?: CompactionReason;
-  /** Tokens of system prompt and tools, which are sent besides the context. Default 0. */
-  overheadTokens?: number;
-  /** What was moved to files right before. */
-  offloaded?: PolicySituation["offloaded"];
-}
+import type { CompactionRequest } from "./draft.ts";
+import { POLICY_NAMES, resolvePolicy } from "./policies.ts";
 
 /** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
 export function planOf(
@@ -57,12 +43,12 @@ export function planOf(
   return { policy, situation, plan };
 }
 
-/** What a policy judges by, at the leaf. */
+/** Situation at the leaf that a policy evaluates. */
 export function situationOf(session: Session, request: CompactionRequest): PolicySituation {
   const { options } = session;
   const path = session.window.entries;
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings };
-  const contextWindow = windowInForce(settings.contextWindow, path, session.context.model);
+  const contextWindow = effectiveWindow(settings.contextWindow, path, session.context.model);
   return {
     context: session.context,
     path,
@@ -76,7 +62,7 @@ export function situationOf(session: Session, request: CompactionRequest): Polic
   };
 }
 
-/** What tools declare about files: the common ones, and those of the session. */
+/** File arguments declared by tools: the common ones, and those of the session. */
 export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools, ...(options.tools ?? [])];
 
 /**
@@ -106,7 +92,7 @@ function untoldWords(session: Session): { goal?: string; latestUserMessage?: str
   };
 }
 
-/** What the user said in the first of these rows in which there is something; no row behind it is read. */
+/** First text of the user in these rows; no row behind it is read. */
 function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]): string | undefined {
   for (const row of rows) {
     const [text] = userTexts([tree.entryAt(row), ...edits]);
@@ -115,17 +101,17 @@ function firstText(tree: Tree, rows: Iterable<number>, edits: readonly Entry[]):
   return undefined;
 }
 
-/** What a policy would do with a session as it is now. Sizes are tokens as that policy counts. */
+/** Effect of a policy on the current session. Sizes are tokens as that policy counts. */
 export interface PolicyComparison {
   policy: string;
   eligible: boolean;
-  /** Why there is nothing to compact; null where there is. */
+  /** Reason why there is nothing to compact; null where there is. */
   reason: string | null;
   messagesBefore: number;
   messagesAfter: number;
   tokensBefore: number;
   tokensAfter: number;
-  /** Messages that a summary would stand for. */
+  /** Messages that a summary would replace. */
   summarised: number;
   /** Requests that it would cost, as long as each fits the summarizer's window. */
   calls: number;
@@ -176,7 +162,7 @@ function planned(session: Session, policy: Policy, overheadTokens: number) {
   }
 }
 
-/** What goes out with every request besides the context. */
+/** Content of every request besides the context. */
 export interface RequestExtras {
   system?: string | undefined;
   tools?: readonly ToolDefinition[] | undefined;

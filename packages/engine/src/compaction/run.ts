@@ -30,10 +30,10 @@ import {
   shapedContext,
 } from "../session/state.ts";
 import {
+  type CommittedCompaction,
   type CompactionCandidate,
-  type CompactionResult,
+  type CompactionRequest,
   type CompactionRun,
-  type CompactSessionOptions,
   draftCompaction,
   proposedCandidate,
   refuseAfterTwo,
@@ -50,19 +50,19 @@ import { EXTRACTIVE, summarizerOf } from "./summarizers.ts";
  * Nothing to compact is an answer; everything else that keeps it from the log is an error, and leaves no trace but
  * what a provider billed.
  *
- * @param onEnded called when the session can be compacted again, before extensions are told how it ended
+ * @param onEnded called when the session can be compacted again, before extensions are notified of its end
  * @throws EspalierError of the compaction or its summary; `cancelled`
  */
 export async function runCompaction(
   session: Session,
-  options: CompactSessionOptions,
+  options: CompactionRequest,
   onEnded: () => void = () => {},
-): Promise<CompactionResult | NothingToCompact> {
-  let ended: { run: CompactionRun } & ({ committed: CommittedCompaction } | { error: unknown });
+): Promise<CommittedCompaction | NothingToCompact> {
+  let ended: { run: CompactionRun } & ({ committed: Commit } | { error: unknown });
   try {
     const run = await preparedRun(session, options);
     if ("eligible" in run) return run;
-    // One that nobody wants any more is not begun, and nobody is told of it.
+    // One that is already aborted is not begun, and extensions are not notified.
     refuseStale(run);
     announceCompaction(run);
     ended = await carriedOut(run).then(
@@ -91,14 +91,14 @@ export async function runCompaction(
  * {@link prepareRun}, at once; the whole log is fetched first where the policy records what it counts from the root,
  * where extensions listen, which read the whole branch, as Pi's do, and where the plan asks for what is not within reach.
  */
-async function preparedRun(session: Session, options: CompactSessionOptions) {
+async function preparedRun(session: Session, options: CompactionRequest) {
   const isWholeNeeded = currentPolicy(session, options).record || session.host.has(sessionBeforeCompact);
   if (isWholeNeeded && !session.log.view) await session.load();
   return session.withinReach(() => prepareRun(session, options));
 }
 
 /** The plan, and all that stays the same until the end. */
-function prepareRun(session: Session, options: CompactSessionOptions): CompactionRun | NothingToCompact {
+function prepareRun(session: Session, options: CompactionRequest): CompactionRun | NothingToCompact {
   const { reason = "manual", signal = new AbortController().signal } = options;
   const started = Date.now();
   refuseUnwanted(session, options, reason);
@@ -126,7 +126,7 @@ function prepareRun(session: Session, options: CompactSessionOptions): Compactio
   };
 }
 
-function refuseUnwanted(session: Session, options: CompactSessionOptions, reason: CompactionReason): void {
+function refuseUnwanted(session: Session, options: CompactionRequest, reason: CompactionReason): void {
   if (reason === "manual" || situationOf(session, options).settings.autoCompact) return;
   throw new EspalierError(
     "auto-off",
@@ -135,7 +135,7 @@ function refuseUnwanted(session: Session, options: CompactSessionOptions, reason
 }
 
 /** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
-async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
+async function carriedOut(run: CompactionRun): Promise<Commit> {
   const { session, options } = run;
   let asked: SummaryAuthor = EXTRACTIVE;
   return billUsage(session, { kind: "compaction", asked: () => asked }, async (bill) => {
@@ -163,11 +163,11 @@ async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   });
 }
 
-/** What the extensions say to the plan. */
+/** Asks the extensions about the plan. */
 async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompactAnswer>> {
   const { session, options, plan, reason, willRetry, signal, compactionId } = run;
   const { host } = session;
-  if (!host.has(sessionBeforeCompact)) return NOBODY;
+  if (!host.has(sessionBeforeCompact)) return NO_ANSWER;
   const { read, written, edited } = plan.fileOps;
   // Results that were moved to files are read back: the files may be gone after the compaction.
   const { messagesToSummarize, turnPrefixMessages } = await withFilesRead(session, plan);
@@ -195,7 +195,7 @@ async function askExtensions(run: CompactionRun): Promise<Decision<BeforeCompact
   );
 }
 
-/** Why an extension's details cannot be recorded; undefined when they can. */
+/** Reason why an extension's details cannot be recorded; undefined when they can. */
 function jsonProblem(details: object): string | undefined {
   try {
     checkJson({ details });
@@ -206,7 +206,7 @@ function jsonProblem(details: object): string | undefined {
   }
 }
 
-const NOBODY: Decision<BeforeCompactAnswer> = {
+const NO_ANSWER: Decision<BeforeCompactAnswer> = {
   answer: {},
   owners: {},
   cancelled: null,
@@ -224,8 +224,8 @@ function reportRefused({ host }: Session, owners: readonly string[], problem: st
 /** Judges the policy at the leaf and compacts when it says so, or when the next answer has no reserve left. */
 export async function compactWhenDue(
   session: Session,
-  options: CompactSessionOptions,
-): Promise<CompactionResult | NothingToCompact | undefined> {
+  options: CompactionRequest,
+): Promise<CommittedCompaction | NothingToCompact | undefined> {
   const policy = currentPolicy(session, options);
   const situation = situationOf(session, options);
   if (!situation.settings.autoCompact) return undefined;
@@ -249,10 +249,10 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
  * a success that freed nothing; a summary that could not be had is `success: false`, logged, and the conversation is as
  * it was. Everything else is thrown: an abort, a refusal, a log that cannot be written.
  */
-export async function forceCompact(session: Session, options: CompactSessionOptions): Promise<CompactResult> {
+export async function forceCompact(session: Session, options: CompactionRequest): Promise<CompactResult> {
   const policy = currentPolicy(session, options);
   const previousTokens = sizeIn(session, policy.estimate);
-  let result: CompactionResult | NothingToCompact;
+  let result: CommittedCompaction | NothingToCompact;
   let success = true;
   try {
     result = await session.compact({ ...options, policy, reason: "manual" });
@@ -289,7 +289,7 @@ function announceCompaction({ session, policy, situation }: CompactionRun): void
 }
 
 /** Publishes what a compaction came to. */
-function announceResult(session: Session, result: CompactionResult): void {
+function announceResult(session: Session, result: CommittedCompaction): void {
   const { tokensBefore, tokensAfter, messagesRemoved } = result;
   session.events.publish(EventType.STATE_CHANGED, {
     name: "session.compaction",
@@ -305,7 +305,7 @@ export function reportFailure(session: Session, error: unknown): void {
   session.events.publish(EventType.ERROR, { name: "session.compaction", message });
 }
 
-/** What extensions are told of a compaction that is not in the log. */
+/** Event for a compaction that is not in the log. */
 function failureEvent({ reason, willRetry, isProposed }: CompactionRun, error: unknown): CompactFailedEvent {
   const { code } = error as { code?: unknown };
   const outcome = OUTCOMES[String(code)] ?? "failed";
@@ -331,9 +331,9 @@ const OUTCOMES: Readonly<Record<string, CompactionOutcome>> = {
 };
 
 /** A compaction that was committed. */
-interface CommittedCompaction {
+interface Commit {
   entry: CompactionEntry;
-  result: CompactionResult;
+  result: CommittedCompaction;
 }
 
 /**
@@ -343,10 +343,7 @@ interface CommittedCompaction {
  *
  * @throws EspalierError `no-smaller`, `stale`; `aborted`
  */
-async function commitCompaction(
-  run: CompactionRun,
-  candidate: CompactionCandidate,
-): Promise<CommittedCompaction> {
+async function commitCompaction(run: CompactionRun, candidate: CompactionCandidate): Promise<Commit> {
   const { source } = candidate;
   const check = () => refuseStale(run);
   let draft: ReturnType<typeof draftCompaction> | undefined;

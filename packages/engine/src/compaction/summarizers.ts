@@ -1,5 +1,5 @@
 import type { SummaryStyle } from "@espalier/compaction";
-import { askRepeatedly } from "@espalier/compaction/policies";
+import { withRetries } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
 import {
@@ -14,14 +14,16 @@ import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 
-/** What a summarizer is made ready for. */
+/** Use of a summarizer. */
 interface ChainOptions {
-  /** Whether the extractive summarizer steps in whatever happens; else for what is too long for the model alone. */
+  /**
+   * True if the extractive summarizer replaces any failed answer; else only for what is too long for the model alone.
+   */
   fallback: boolean;
   /** Requests that one summary may have under way at the same time. */
   concurrency: number;
   signal: AbortSignal;
-  /** How a policy wants it asked. */
+  /** Form of the request, by the policy. */
   style?: SummaryStyle | undefined;
 }
 
@@ -37,7 +39,7 @@ export function summarizerChain(
   return chainOf(shownToExtensions(session, summarizer, signal), {
     fallback,
     last: shownToExtensions(session, EXTRACTIVE, signal),
-    repeated: (shown) => asked(session, shown, style),
+    repeated: (shown) => withSessionRetries(session, shown, style),
     fitting: {
       concurrency,
       ...(style?.toolResultLimits ? { toolResultLimits: style.toolResultLimits } : {}),
@@ -46,15 +48,14 @@ export function summarizerChain(
 }
 
 /** Retries when trouble passes, or, where a policy says how often, after every failure. */
-function asked(
+function withSessionRetries(
   { logger: log, options: { sleep } }: Session,
   shown: Summarizer,
   style?: SummaryStyle,
 ): Summarizer {
-  if (!style?.attempts) return withRetry(shown, sleep ? { sleep } : {});
-  // One attempt, for the time that one request may take.
-  const limited = withRetry(shown, { attempts: 1, stricter: false });
-  return askRepeatedly(limited, { attempts: style.attempts, log, ...(sleep ? { sleep } : {}) });
+  const waiting = sleep ? { sleep } : {};
+  if (!style?.attempts) return withRetry(shown, waiting);
+  return withRetries(shown, { attempts: style.attempts, log, ...waiting });
 }
 
 /** The summarizer that needs no network. */
@@ -64,14 +65,14 @@ export const EXTRACTIVE = extractiveSummarizer();
 export const DEFAULT_CONCURRENCY = 2;
 
 /**
- * Who writes a session's summaries: the summarizer of the model that a policy names, where it can be reached, else the
+ * Returns the summarizer of a session: that of the model that a policy names, where it can be reached, else the
  * session's own, with a notice; undefined where the session has none.
  */
 export function summarizerOf({ options, logger }: Session, model?: string): Summarizer | undefined {
   if (!model) return options.summarizer;
   const named = options.summarizerForModel?.(model) ?? sameProvider(options.summarizer, model);
   if (!named)
-    logger.warn(`Nobody here can ask the model ${model} for summaries; the session's own writes them.`);
+    logger.warn(`No summarizer is available for the model ${model}; the session's own writes the summaries.`);
   return named ?? options.summarizer;
 }
 
@@ -95,13 +96,13 @@ export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv 
   if (provider !== "anthropic") {
     throw new EspalierError(
       "bad-input",
-      `There is no summarizer ${redactText(JSON.stringify(name))}; take extractive, anthropic or anthropic:MODEL.`,
+      `There is no summarizer ${redactText(JSON.stringify(name))}; choose extractive, anthropic or anthropic:MODEL.`,
     );
   }
   if (!apiKey)
     throw new EspalierError(
       "bad-input",
-      "Summaries by Claude need a key: set ANTHROPIC_API_KEY, or take --summarizer extractive.",
+      "Summaries by Claude need a key: set ANTHROPIC_API_KEY, or pass --summarizer extractive.",
     );
   return anthropicSummarizer({ apiKey, ...(baseURL ? { baseURL } : {}), ...(model ? { model } : {}) });
 }

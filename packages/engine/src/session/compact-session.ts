@@ -5,12 +5,12 @@ import {
   type SessionSummary,
   sessionSummaries,
 } from "@espalier/compaction/policies";
-import type { CompactSessionOptions } from "../compaction/draft.ts";
+import type { CompactionRequest } from "../compaction/draft.ts";
 import type { Session } from "./session.ts";
 
 /** As for `Session.compact`; the policy is `message-count`, and `keepLast` is how many messages it keeps (default 10). */
 export interface CompactSessionByCountOptions
-  extends Omit<CompactSessionOptions, "policy">,
+  extends Omit<CompactionRequest, "policy">,
     Partial<Pick<MessageCountSettings, "keepLast">> {}
 
 /**

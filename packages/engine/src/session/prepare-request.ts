@@ -25,7 +25,7 @@ import {
   totalBytes,
 } from "@espalier/session-tree";
 import { imageSize } from "image-size";
-import type { CompactionResult, CompactSessionOptions } from "../compaction/draft.ts";
+import type { CommittedCompaction, CompactionRequest } from "../compaction/draft.ts";
 import { bringFilesHome, type OffloadedResults, offloadResults } from "../compaction/offload.ts";
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
@@ -33,7 +33,7 @@ import type { Session } from "./session.ts";
 import { currentPolicy } from "./state.ts";
 
 /** Options of a request besides its context, and of a compaction before it. */
-export interface RequestPreparation extends Omit<CompactSessionOptions, "reason">, RequestExtras {
+export interface RequestPreparation extends Omit<CompactionRequest, "reason">, RequestExtras {
   /** Pictures that the provider takes; by default the known limits of the current model's provider. */
   pictures?: Partial<PictureLimits>;
 }
@@ -47,7 +47,7 @@ export interface PreparedRequest {
   /** Results moved to files; null for none. */
   offloaded: OffloadedResults | null;
   /** The compaction that came before; null for none. */
-  compaction: CompactionResult | null;
+  compaction: CommittedCompaction | null;
   /** Pictures that were left out of the context, since the provider would have refused them; empty for none. */
   picturesLeftOut: LeftOutPicture[];
   /** Error for which files or a compaction failed although the request can go out; null otherwise. */

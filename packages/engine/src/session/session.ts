@@ -28,15 +28,9 @@ import {
   sessionInfo,
   sessionName,
 } from "@espalier/session-tree";
-import type { CompactionResult, CompactSessionOptions } from "../compaction/draft.ts";
+import type { CommittedCompaction, CompactionRequest } from "../compaction/draft.ts";
 import { offloadStorageOf } from "../compaction/offload.ts";
-import {
-  type CompactionRequest,
-  comparePolicies,
-  type PolicyComparison,
-  planOf,
-  type RequestExtras,
-} from "../compaction/request.ts";
+import { comparePolicies, type PolicyComparison, planOf, type RequestExtras } from "../compaction/request.ts";
 import { BackgroundPolicy, compactWhenDue, forceCompact, runCompaction } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { runCommand } from "../extensions/extension.ts";
@@ -97,7 +91,7 @@ export class Session extends SessionTree {
   /** True where nothing is written, whatever is called. */
   isReadOnly = false;
   #closing: Promise<void> | undefined;
-  #compaction: Promise<CompactionResult | NothingToCompact> | undefined;
+  #compaction: Promise<CommittedCompaction | NothingToCompact> | undefined;
   /** Closing waits for these: compactions to their last event, mirrors to their last entry. */
   readonly #endings = new Set<Promise<unknown>>();
 
@@ -262,7 +256,7 @@ export class Session extends SessionTree {
    *
    * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`; EspalierError; `cancelled`
    */
-  compact(options: CompactSessionOptions = {}): Promise<CompactionResult | NothingToCompact> {
+  compact(options: CompactionRequest = {}): Promise<CommittedCompaction | NothingToCompact> {
     if (this.#settings.pending) return this.#settings.pending.then(() => this.compact(options));
     if (this.#compaction) {
       if ((options.reason ?? "manual") !== "manual") return this.#compaction;
@@ -289,7 +283,7 @@ export class Session extends SessionTree {
    *
    * @throws as {@link compact}, but for EspalierError
    */
-  forceCompact(options: CompactSessionOptions = {}): Promise<CompactResult> {
+  forceCompact(options: CompactionRequest = {}): Promise<CompactResult> {
     return forceCompact(this, options);
   }
 
@@ -323,8 +317,8 @@ export class Session extends SessionTree {
    * @throws EspalierError `exhausted` after two in a row without an answer of the model, and as {@link compact}
    */
   async compactWhenDue(
-    options: CompactSessionOptions = {},
-  ): Promise<CompactionResult | NothingToCompact | undefined> {
+    options: CompactionRequest = {},
+  ): Promise<CommittedCompaction | NothingToCompact | undefined> {
     await this.#settings.pending;
     return compactWhenDue(this, options);
   }

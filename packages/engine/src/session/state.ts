@@ -12,7 +12,7 @@ import {
   sessionCompact,
   sessionCompactFailed,
 } from "@espalier/compaction";
-import type { EventBus, OffloadStorage, PolicyLog, Sleep } from "@espalier/compaction/policies";
+import type { EventBus, OffloadStorage, PolicyLog } from "@espalier/compaction/policies";
 import { type ExtensionHost, notifyHook, transformHook } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -31,6 +31,7 @@ import {
 } from "@espalier/session-tree";
 import {
   type FileTool,
+  type Sleep,
   type Summarizer,
   type SummaryProgress,
   type SummaryRequest,

@@ -2,7 +2,6 @@ import type Anthropic from "@anthropic-ai/sdk";
 import type { SummaryErrorCode } from "@espalier/jsonl-stream";
 import { CHARS_PER_TOKEN, type Usage } from "@espalier/session-tree";
 import { DEFAULT_RESERVE, promptSize } from "../chunks.ts";
-import { throwIfAborted } from "../retry.ts";
 import {
   isSummaryError,
   type Summarizer,
@@ -12,6 +11,7 @@ import {
   type SummaryStopReason,
   summaryError,
   summaryPrompt,
+  throwIfAborted,
 } from "../summarizer.ts";
 import { upperBoundEstimator } from "../tokens.ts";
 import {

@@ -7,9 +7,8 @@ import {
 } from "@espalier/session-tree";
 import { callsWithin } from "../files.ts";
 import type { SummaryPurpose } from "../summarizer.ts";
-import { stringCount } from "./exact-string.ts";
+import { createStringIndex, type StringIndex, stringCount } from "./exact-string.ts";
 import type { PreviousSummary } from "./previous-summary.ts";
-import { createStringIndex, type StringIndex } from "./strings.ts";
 import {
   createRanking,
   decisionStrength,
@@ -30,7 +29,7 @@ import {
 } from "./tool-calls.ts";
 import { createWorkLog, type WorkLog } from "./work-log.ts";
 
-/** What a session's messages come to: everything that a summary is written from. */
+/** Digest of a session's messages: everything that a summary is written from. */
 export interface SessionDigest {
   messageCount: number;
   /** The first request, and the newest words of the user even when they only say "continue". */
@@ -197,11 +196,11 @@ function argumentText(value: unknown, depth = 8): string {
 
 /** One request and what was done about it. */
 export interface Turn {
-  /** The user's words; undefined for work whose request stands before the messages. */
+  /** Text of the user; undefined for work whose request is before the messages. */
   request: string | undefined;
   /** The message it began at. */
   at: number;
-  /** How often each file was changed. */
+  /** Number of changes of each file. */
   changes: Map<string, number>;
   /** Commands that report their own success, and whether their last run failed. */
   runs: Map<string, { line: string; failed: boolean }>;
@@ -236,7 +235,7 @@ function recordInTurn(turn: Turn, call: CallDescription, outcome: Outcome): void
     turn.runs.set(command.key, { line: command.line, failed: outcome.failed });
 }
 
-/** How much there is to tell of a turn. */
+/** Weight of a turn in a summary. */
 export function turnWeight(turn: Turn): number {
   let edits = 0;
   for (const count of turn.changes.values()) edits += count;
@@ -258,19 +257,19 @@ export function conclusionOf(text: string): string | undefined {
   return best?.sentence;
 }
 
-/** Something that was said, the message it stands in, and how much it is worth repeating. */
+/** A sentence, its message, and its worth in a summary. */
 interface Saying {
   text: string;
   at: number;
   score: number;
 }
 
-/** What users and the agent said that is worth repeating in their own words. */
+/** Sentences of users and the agent worth repeating word for word. */
 interface Sayings {
   request(words: string, at: number): void;
   answer(text: string, at: number): void;
   requests(): Saying[];
-  /** Sentences of the user that stay in force. */
+  /** Lasting rules of the user. */
   rules(): Saying[];
   /** Sentences of the agent that say what was chosen, or why something is as it is. */
   decisions(): Saying[];
@@ -330,13 +329,13 @@ function isRepeatable(sentence: string): boolean {
   return letters / sentence.length > 0.6 && !/[{};]\s*$/.test(sentence);
 }
 
-/** What the parts of a summary are written from. */
+/** Source of the parts of a summary. */
 export interface Facts {
   purpose: SummaryPurpose;
   digest: SessionDigest;
-  /** What earlier summaries said; empty lists where there are none. */
+  /** Earlier summaries; empty lists where there are none. */
   previous: PreviousSummary;
-  /** What branches that are not on the path had come to. */
+  /** Conclusions of branches that are not on the path. */
   branches: PreviousSummary;
   /** True for a text that the user asked to attend to. */
   focus: (text: string) => boolean;

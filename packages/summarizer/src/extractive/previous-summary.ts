@@ -1,7 +1,7 @@
 import type { SummaryPurpose } from "../summarizer.ts";
-import { SUMMARY_SECTIONS } from "../validate-summary.ts";
+import { SUMMARY_SECTIONS } from "../summarizer.ts";
+import type { Inherited } from "./exact-string.ts";
 import { eachExactString, LABELS, type StringKind } from "./exact-string.ts";
-import type { Inherited } from "./strings.ts";
 import { headingOf, oneLine, proseLines, wholeCodePoints } from "./text.ts";
 
 /** An earlier summary, taken apart. Its lines stand without list marks, in the order they were written. */
@@ -96,7 +96,7 @@ function inheritStrings(
   }
 }
 
-/** What this summarizer can say; a section of a summary consists of one or more of these. */
+/** Contents that this summarizer can write; a section of a summary consists of one or more of these. */
 export type Part =
   | "goal"
   | "constraints"
@@ -114,7 +114,7 @@ export interface Section {
   subheadings: boolean;
 }
 
-/** Which words in a heading ask for what; the first line that fits decides. */
+/** Contents requested by words in a heading; the first line that fits decides. */
 const MEANINGS: [RegExp, Part[]][] = [
   [/constraint|preference|rules?\b|requirement/i, ["constraints"]],
   [/in progress|current(?:ly| work| state)/i, ["inProgress"]],

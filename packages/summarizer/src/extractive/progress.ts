@@ -14,7 +14,7 @@ const RECENT_SHARE = 0.75;
 /** After this many finished requests an open item of an earlier summary that nothing touched is dropped. */
 const STALE_AFTER = 3;
 
-/** What was done, one line a request: the request, what changed, what was run, what the agent said of it. */
+/** Finished work, one line a request: the request, what changed, what was run, what the agent said of it. */
 export function doneLines(facts: Facts): Line[] {
   const { digest, previous, branches } = facts;
   const lines = inheritedLines(previous.lines.done, 1);
@@ -32,7 +32,7 @@ export function doneLines(facts: Facts): Line[] {
   return lines;
 }
 
-/** What was being done when the messages end. */
+/** Work in progress when the messages end. */
 export function inProgressLines(facts: Facts): Line[] {
   const { digest } = facts;
   const lines: Line[] = openItems(facts).open.map((text, index) => ({
@@ -128,7 +128,7 @@ function openItems(facts: Facts): { done: string[]; open: string[] } {
   const changed = digest.work.files().filter((file) => file.edits > 0 && file.last >= 0);
   const result = { done: [] as string[], open: [] as string[] };
   for (const text of previous.lines.inProgress) {
-    // The turn that goes on in the messages tells of itself.
+    // The turn that continues in the messages has its own line.
     if (begun !== "" && sameness(text).startsWith(begun)) continue;
     const touched = changed.some((file) => text.includes(file.path) || text.includes(basename(file.path)));
     if (finished > 0 && touched) result.done.push(text);
@@ -184,15 +184,13 @@ function basename(path: string): string {
 const REQUEST_SHARE = 0.48;
 const EARLIER_SHARE = 0.22;
 
-/** What the labels of both take. */
 const LABEL_ROOM = 50;
 
-/** Where the first request is the only one. */
 const ONLY_SHARE = 1;
 
 /**
- * What the user asked for, in the user's words: the first request, the newest, and some between. The first request of
- * the first generation survives every update, since its line is taken over as it stands.
+ * Requests of the user, word for word: the first request, the newest, and some between. The first request of the
+ * first generation survives every update, since its line is taken over as it stands.
  */
 export function goalLines(facts: Facts, room: number): Line[] {
   const { purpose, digest, previous } = facts;
@@ -247,7 +245,7 @@ function inheritedRequest({ previous }: Facts): string | undefined {
   return line === undefined ? undefined : withoutLabel(line);
 }
 
-/** What stands between the quotation marks of a line of the goal. */
+/** Text between the quotation marks of a line of the goal. */
 export function withoutLabel(line: string): string {
   const label = [LABELS.firstRequest, LABELS.earlierRequest, LABELS.newestRequest].find((start) =>
     line.startsWith(start),

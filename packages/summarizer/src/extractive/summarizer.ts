@@ -1,6 +1,6 @@
 import { CHARS_PER_TOKEN, estimateTokens } from "@espalier/session-tree";
-import { throwIfAborted } from "../retry.ts";
 import type { Summarizer, SummaryAnswer, SummaryRequest } from "../summarizer.ts";
+import { throwIfAborted } from "../summarizer.ts";
 import { createDigestBuilder, type Facts, type SessionDigest } from "./digest.ts";
 import { constraintLines, criticalLines, decisionLines, nextStepLines } from "./parts.ts";
 import { type Part, parseSummaries, planSections, type Section, SUBHEADINGS } from "./previous-summary.ts";
@@ -14,7 +14,7 @@ import {
   wholeCodePoints,
 } from "./text.ts";
 
-/** How long its summaries may get. */
+/** Limits of its summaries. */
 export interface ExtractiveSummarizerOptions {
   /** The most tokens of a summary, of 4 characters each. Default 2,000. */
   maxTokens?: number;
@@ -29,7 +29,7 @@ const SMALLEST_ROOM = 2_000;
 /** Characters read before others get their turn on the thread and the signal is looked at: about 0.1 s. */
 const CHARACTERS_AT_ONCE = 1_000_000;
 
-/** What a message without text counts for in the time it takes. */
+/** Cost of a message without text, in characters. */
 const MESSAGE_OVERHEAD = 100;
 
 /**
@@ -150,7 +150,6 @@ function writeWords(
   return written;
 }
 
-/** Characters of lines as list items. */
 function needOf(lines: readonly Line[]): number {
   return lines.reduce((sum, line) => sum + line.text.length + 4, 0);
 }
@@ -172,7 +171,7 @@ function render(sections: readonly Section[], written: ReadonlyMap<Part, readonl
 /** The parts that are made of words; what is critical is made of strings and takes what they leave. */
 type WordPart = Exclude<Part, "critical">;
 
-/** How the room for words is divided where all parts have more to say than fits. */
+/** Shares of the room for words where all parts have more to say than fits. */
 const WEIGHTS: Record<WordPart, number> = {
   goal: 9,
   constraints: 7,

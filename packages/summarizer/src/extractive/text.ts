@@ -1,7 +1,7 @@
 import { contentBlocks, type UserMessage } from "@espalier/session-tree";
-import { splitsPair } from "../text.ts";
+import { splitsPair } from "../transcript.ts";
 
-/** A line that could stand in a part of the summary. */
+/** A candidate line of a part of the summary. */
 export interface Line {
   text: string;
   /** Higher is chosen first. */
@@ -10,7 +10,7 @@ export interface Line {
   order: number;
 }
 
-/** Chooses lines for the summary's parts and sees to it that none of them stands in it twice. */
+/** Chooses lines for the summary's parts, none of them twice. */
 export interface LineChooser {
   /** Of `lines`, as many as fit into `room` characters by priority, in their order, as list items. */
   choose(lines: readonly Line[], room: number): string[];
@@ -63,7 +63,7 @@ export function inheritedLines(texts: readonly string[], worth: number): Line[] 
   }));
 }
 
-/** What the engine writes after a summary's prose; it writes it anew each time. */
+/** Blocks that the engine writes after a summary's prose, anew each time. */
 const APPENDED_TAGS = ["goal", "pinned", "latest-user-message", "read-files", "modified-files"];
 
 /** A summary is far shorter; what is beyond is none. */
@@ -246,7 +246,7 @@ const WEAK_RULE_WORDS = words(
 );
 const WEAK_RULE_CHARACTERS = /应该|需要|使用|请用|べき|使って|해야|사용/u;
 
-/** How much a sentence of the user reads like a rule that stays in force: 2 clearly, 1 perhaps, 0 not. */
+/** Degree to which a sentence of the user is a lasting rule: 2 clearly, 1 perhaps, 0 not. */
 export function ruleStrength(sentence: string): 0 | 1 | 2 {
   if (STRONG_RULE_WORDS.test(sentence) || STRONG_RULE_CHARACTERS.test(sentence)) return 2;
   return WEAK_RULE_WORDS.test(sentence) || WEAK_RULE_CHARACTERS.test(sentence) ? 1 : 0;
@@ -265,7 +265,7 @@ const REASON_WORDS = words(
 );
 const REASON_CHARACTERS = /因为|原因|问题是|ため|問題は|때문|문제는/u;
 
-/** How much a sentence reads like a decision or the cause of a problem. */
+/** Degree to which a sentence is a decision or the cause of a problem. */
 export function decisionStrength(sentence: string): 0 | 1 | 2 {
   if (DECISION_WORDS.test(sentence) || DECISION_CHARACTERS.test(sentence)) return 2;
   return REASON_WORDS.test(sentence) || REASON_CHARACTERS.test(sentence) ? 1 : 0;
@@ -317,7 +317,7 @@ export function withoutAgentLines(text: string): string {
   return text.replace(AGENT_LINES, "");
 }
 
-/** What the user wrote, without what programs put around it; empty when nothing of it is the user's. */
+/** Text of the user, without what programs added to it; empty when nothing of it is the user's. */
 export function userWords(message: UserMessage | { content?: unknown }): string {
   let text = "";
   for (const block of contentBlocks(message)) {

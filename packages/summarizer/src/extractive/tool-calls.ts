@@ -1,7 +1,7 @@
 import { isRecord, type ToolCallBlock } from "@espalier/session-tree";
 import { PATH_FIELDS, patchedFiles } from "../files.ts";
 
-/** What a call was made for. Read from the arguments first, from the tool's name where they leave it open. */
+/** Purpose of a call. Read from the arguments first, from the tool's name where they leave it open. */
 type CallPurpose = "read" | "edit" | "write" | "run" | "plan" | "other";
 
 /** One item of a task list that the agent keeps. */
@@ -181,7 +181,7 @@ function withoutFilters(row: string): string {
   return isOpen ? row : cut;
 }
 
-/** How a call or command ended. */
+/** End of a call or command. */
 export interface Outcome {
   failed: boolean;
   /** The line that says why, where there is one. */
@@ -229,7 +229,6 @@ function findErrorLine(output: string): { line: string; rank: number } | undefin
   return best;
 }
 
-/** The last line that says anything but the exit code. */
 function lastLine(output: string): string | undefined {
   const lines = output
     .slice(-2_000)

@@ -1,33 +1,33 @@
 import type { CallDescription, Command, Outcome } from "./tool-calls.ts";
 
-/** What was done to one file. */
+/** Changes of one file. */
 export interface FileWork {
   path: string;
   reads: number;
-  /** With those that an earlier summary tells of. */
+  /** Includes those of an earlier summary. */
   edits: number;
-  /** True where the messages made it; what an earlier summary tells of was there before. */
+  /** True where the messages made it; a file of an earlier summary was there before. */
   created: boolean;
-  /** The newest message that has to do with it; -1 where only an earlier summary tells of it. */
+  /** The newest message about it; -1 where only an earlier summary has it. */
   last: number;
-  /** Why the last attempt to change it failed; undefined once one succeeded. */
+  /** Error of the last attempt to change it; undefined once one succeeded. */
   failure: string | undefined;
 }
 
-/** What came of one command. */
+/** Runs of one command. */
 export interface CommandWork extends Command {
   runs: number;
   /** The message of the newest run. */
   last: number;
-  /** How the last run ended, which is what counts: a later success settles an earlier failure. */
+  /** End of the last run, which decides: a later success settles an earlier failure. */
   failed: boolean;
   errorLine: string | undefined;
 }
 
-/** What calls did to files and which commands they ran, with the state each was left in. */
+/** Changes of files and runs of commands by calls, with the state each was left in. */
 export interface WorkLog {
   record(call: CallDescription, outcome: Outcome, message: number): void;
-  /** A file that an earlier summary tells of, and how often it had been changed by then. */
+  /** A file of an earlier summary, and its number of changes by then. */
   inherit(path: string, edits: number): void;
   files(): FileWork[];
   commands(): CommandWork[];

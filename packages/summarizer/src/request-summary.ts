@@ -1,4 +1,5 @@
 import type { FailedAttempt } from "@espalier/jsonl-stream";
+import type { ContextMessage } from "@espalier/session-tree";
 import {
   combineNotes,
   cutToTokens,
@@ -9,46 +10,127 @@ import {
   roomFor,
   roomForNote,
   runPool,
-  type SharedProgress,
   sharedProgress,
   splitRequest,
 } from "./chunks.ts";
-import { attemptsOf, awaitAnswer, raceAbort, toSummarizerError, validAnswer, withAttempts } from "./retry.ts";
-import type { SummaryError } from "./summarizer.ts";
+import { extractiveSummarizer } from "./extractive/summarizer.ts";
+import { awaitAnswer, raceAbort, withFallback, withFallbackFor, withRetry } from "./retry.ts";
 import {
   addUsage,
+  attemptsOf,
   describeOmission,
+  missingSections,
   type PlacedMessage,
   type Summarizer,
   type SummaryAnswer,
+  type SummaryError,
   type SummaryOmission,
+  type SummaryProgress,
+  type SummaryPurpose,
   type SummaryRequest,
   summaryError,
+  toSummarizerError,
+  validAnswer,
+  withAttempts,
 } from "./summarizer.ts";
 import type { TokenEstimator } from "./tokens.ts";
-import { DEFAULT_LIMITS, joinTranscript, renderMessage } from "./transcript.ts";
+import { DEFAULT_LIMITS, joinTranscript, renderMessage, renderTranscript } from "./transcript.ts";
+
+/** Request for a summary by any feature. */
+export interface RequestSummaryOptions {
+  summarizer: Summarizer;
+  /** Passed to hooks; decides the layout of an extractive summary. */
+  purpose: SummaryPurpose;
+  /** Prompt. */
+  instructions: string;
+  /** Headings that are asked for. What is missing is in the answer's `missingSections`. */
+  sections: readonly string[];
+  /** The most tokens of the summary. */
+  maxOutputTokens: number;
+  /** The system prompt of the request, for a feature with one of its own. */
+  systemPrompt?: string;
+  /** The summary to bring up to date. Default: a new one is written. */
+  previousSummary?: string;
+  /** Focus that the user asks for. */
+  customInstructions?: string;
+  /** Parts of one summary asked for at the same time, where it takes several. Default 2. */
+  concurrency?: number;
+  /** Ends all requests; the error is then `aborted`. */
+  signal?: AbortSignal;
+  /** Receives the length of the answer while it streams in. */
+  onProgress?: (progress: SummaryProgress) => void;
+  /** Sees the request before it goes out, and may change it. */
+  onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
+}
+
+/** Asks for a summary of messages, whatever their size; the answer is valid, or this throws a `SummaryError`. */
+export async function requestSummary(
+  messages: readonly ContextMessage[],
+  { summarizer, onRequest, concurrency, ...fields }: RequestSummaryOptions,
+): Promise<SummaryAnswer> {
+  const draft: SummaryRequest = { ...fields, messages, transcript: renderTranscript(messages) };
+  const request = onRequest ? await onRequest(draft) : draft;
+  // A chain sizes for each of its members; a bare model has to be asked for what it can take.
+  const answer = Number.isFinite(summarizer.contextWindow)
+    ? await summarizeFitting(summarizer, request, concurrency === undefined ? {} : { concurrency })
+    : await summarizer.summarize(request);
+  const text = answer.text.trim();
+  const missing = missingSections(text, request.sections);
+  return {
+    ...validAnswer(summarizer.name, answer, request),
+    text,
+    ...(missing.length > 0 ? { missingSections: missing } : {}),
+  };
+}
+
+/** Options of a chain. */
+export interface ChainOptions {
+  /** True if `last` replaces any failed answer. Default false: it takes what is too long for the model alone. */
+  fallback?: boolean;
+  /** Last summarizer. Default: the extractive one, which needs no network and takes any size. */
+  last?: Summarizer;
+  /** Adds retries to the summarizer. Default `withRetry`. */
+  repeated?: (summarizer: Summarizer) => Summarizer;
+  /** Sizing of its requests. */
+  fitting?: FittingOptions;
+}
+
+/** The extractive summarizer, by the name that it gives itself. */
+export const isExtractive = ({ name }: Pick<Summarizer, "name">): boolean => name === EXTRACTIVE.name;
+const EXTRACTIVE = extractiveSummarizer();
+
+/**
+ * Prepares a summarizer for any history: temporary failures are retried, its requests are sized to fit, another one is
+ * behind it. The extractive one needs nothing of that, and is answered as it is.
+ */
+export function chainOf(summarizer: Summarizer, options: ChainOptions = {}): Summarizer {
+  if (isExtractive(summarizer)) return summarizer;
+  const { fallback = false, last = EXTRACTIVE, repeated = withRetry, fitting = {} } = options;
+  const sized = withFitting(repeated(summarizer), fitting);
+  return fallback ? withFallback(sized, last) : withFallbackFor(["too-long"], sized, last);
+}
 
 const ABORT_GRACE_MS = 50;
 
-/** How a request is made to fit; the window and the output limit are the summarizer's unless given. */
-export interface FittingOptions extends Partial<FitOptions> {
+/** Sizing of a request; the window and the output limit are the summarizer's unless given. */
+interface FittingOptions extends Partial<FitOptions> {
   /** Parts asked about at the same time: 2; 1 for servers that take one request at a time. */
   concurrency?: number;
 }
 
 /** An answer to a request that was made to fit. `usage` is the sum over all calls that answered. */
-export interface FittedAnswer extends SummaryAnswer {
+interface FittedAnswer extends SummaryAnswer {
   omitted: SummaryOmission;
   calls: number;
 }
 
-/** How often a window that turns out smaller than announced is taken for less. */
+/** Times that a window, if smaller than announced, is halved. */
 const SMALLER_WINDOWS = 4;
 
 /**
  * Asks for a summary of any history, whatever its size: the request is sized first and, where it does not fit,
  * shortened, split into parts whose notes are combined, or rid of its oldest messages. A provider that calls a request
- * too long although it should fit is believed, and asked again as if its window were smaller.
+ * too long although it should fit is believed, and the request is retried as if its window were smaller.
  *
  * Throws what the summarizer throws, with everything that was billed until then.
  */
@@ -59,11 +141,12 @@ export async function summarizeFitting(
 ): Promise<FittedAnswer> {
   const run = new FittingRun(summarizer, request, options.concurrency ?? 2);
   const { contextWindow, maxOutputTokens } = summarizer;
+  const count = summarizer.promptTokens && ((asked: SummaryRequest) => summarizer.promptTokens!(asked));
   let full = fillFitOptions({ contextWindow, maxOutputTokens, ...options });
   for (let smaller = 0; ; smaller++) {
     let sent = Number.POSITIVE_INFINITY;
     try {
-      const plan = await raceAbort(chooseFit(summarizer, request, full), request.signal);
+      const plan = await raceAbort(fitRequest(request, full, count), request.signal);
       sent = Math.max(...plan.requests.map((asked) => promptSize(asked, full.estimator)));
       return await run.carryOut(plan);
     } catch (thrown) {
@@ -94,7 +177,7 @@ class FittingRun {
   readonly #summarizer: Summarizer;
   readonly #request: SummaryRequest;
   readonly #concurrency: number;
-  readonly #progress: SharedProgress;
+  readonly #progress: ReturnType<typeof sharedProgress>;
   #usage: SummaryAnswer["usage"];
   #calls = 0;
 
@@ -105,7 +188,11 @@ class FittingRun {
     this.#progress = sharedProgress(request.onProgress);
   }
 
-  async carryOut({ requests, omitted, options }: ChosenFit): Promise<FittedAnswer> {
+  async carryOut({
+    requests,
+    omitted,
+    options,
+  }: Awaited<ReturnType<typeof fitRequest>>): Promise<FittedAnswer> {
     if (omitted.chunks.length === 0) return this.#finish(await this.#ask(requests[0]!), omitted);
     let notes = await this.#askForNotes(requests);
     const { request } = trimTask(this.#request, options);
@@ -146,7 +233,7 @@ class FittingRun {
   async #ask(request: SummaryRequest, isNote = false): Promise<SummaryAnswer> {
     const { name } = this.#summarizer;
     try {
-      const asked = { ...request, ...this.#progress.next() };
+      const asked = { ...request, ...this.#progress() };
       const answer = await awaitAnswer(this.#summarizer, asked, ABORT_GRACE_MS);
       if (isNote) validAnswer(name, answer, { sections: [] });
       this.#calls += answer.calls ?? 1;
@@ -177,20 +264,26 @@ const MOST_BYTES_PER_TOKEN = 8;
 /** Room for the difference between one part of a history and the whole whose size was counted. */
 const DENSITY_MARGIN = 1.25;
 
-/** Requests that fit, and the options they were judged by. */
-interface ChosenFit extends FittedRequest {
-  options: FullFitOptions;
+/** Requests that fit: one that asks for the summary itself, or parts (`chunk`), oldest first, to be combined. */
+export interface FittedRequest {
+  requests: SummaryRequest[];
+  omitted: SummaryOmission;
 }
 
 /**
- * What `fitRequest` does, and where a bound does not settle it, the summarizer is asked for the exact size: a bound is
- * up to four times too much for prose. The options returned judge sizes by what was learnt on the way.
+ * Makes a request fit into a window, without sending it: as it is; with shorter tool results; in parts; with the
+ * oldest messages left out. Media are words in a transcript already. All omissions are listed. If a bound is not
+ * conclusive, `promptTokens` gives the exact size: a bound is up to four times too much for prose. The options of the
+ * result estimate sizes by these counts.
+ *
+ * Throws `too-long` where the instructions alone leave no room.
  */
-async function chooseFit(
-  summarizer: Summarizer,
+export async function fitRequest(
   request: SummaryRequest,
-  options: FullFitOptions,
-): Promise<ChosenFit> {
+  given: FitOptions,
+  promptTokens: Summarizer["promptTokens"] = async () => undefined,
+): Promise<FittedRequest & { options: FullFitOptions }> {
+  const options = fillFitOptions(given);
   const room = roomFor(request, options).prompt;
   let estimator = options.estimator;
   let candidatesLeft = options.toolResultLimits.length;
@@ -201,7 +294,7 @@ async function chooseFit(
     if (bound <= room) return { ...candidate, options };
     // The last one is counted all the same: how dense the text is decides how many parts there will be.
     if (bound > room * MOST_BYTES_PER_TOKEN && candidatesLeft > 0) continue;
-    const tokens = await summarizer.promptTokens?.(asked);
+    const tokens = await promptTokens(asked);
     if (tokens === undefined) continue;
     if (tokens <= room) return { ...candidate, options };
     estimator = scaled(options.estimator, (tokens / bound) * DENSITY_MARGIN);
@@ -218,27 +311,6 @@ function scaled(estimator: TokenEstimator, factor: number): TokenEstimator {
     text: (text) => Math.ceil(estimator.text(text) * by),
     estimate: (message) => Math.ceil(estimator.estimate(message) * by),
   };
-}
-
-/** Requests that fit: one that asks for the summary itself, or parts (`chunk`), oldest first, to be combined. */
-export interface FittedRequest {
-  requests: SummaryRequest[];
-  omitted: SummaryOmission;
-}
-
-/**
- * Makes a request fit into a window, without sending anything: as it is; with shorter tool results; in parts; with the
- * oldest messages left out. Media are words in a transcript already. What that cost is listed.
- *
- * Throws `too-long` where the instructions alone leave no room.
- */
-export function fitRequest(request: SummaryRequest, options: FitOptions): FittedRequest {
-  const full = fillFitOptions(options);
-  const room = roomFor(request, full).prompt;
-  for (const candidate of wholeCandidates(request, full)) {
-    if (promptSize(candidate.requests[0]!, full.estimator) <= room) return candidate;
-  }
-  return splitFitting(request, full);
 }
 
 /** The request in parts, for which there is room, and for whose notes there is. */
@@ -264,7 +336,6 @@ function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Gen
   }
 }
 
-/** Every message with its place, rendered with its results cut to `limit`. */
 function placeMessages({ messages }: SummaryRequest, limit: number): PlacedMessage[] {
   const limits = { ...DEFAULT_LIMITS, toolResultLimit: limit };
   return messages.map((message, index) => ({ index, message, ...renderMessage(message, limits) }));
@@ -295,7 +366,7 @@ function trimTask(
   if (bare > prompt) {
     throw summaryError(
       "too-long",
-      `The instructions take up to ${bare} tokens and the window leaves ${Math.max(0, Math.floor(prompt))} for the whole prompt; take a summarizer with a larger window than ${options.contextWindow}.`,
+      `The instructions take up to ${bare} tokens and the window leaves ${Math.max(0, Math.floor(prompt))} for the whole prompt; choose a summarizer with a larger window than ${options.contextWindow}.`,
     );
   }
   return { request: trimmed, characters };

@@ -1,0 +1,166 @@
+import {
+  blockBytes,
+  type ContentBlock,
+  type ContextEdit,
+  type ContextMessage,
+  contentBlocks,
+  type ProjectedEntry,
+} from "@espalier/session-tree";
+import { cutText } from "@espalier/summarizer";
+import type { CutItem } from "./cut.ts";
+import { commonLimit } from "./settings.ts";
+
+/** Below this many tokens a result is not shortened further: head and tail would say nothing any more. */
+const SMALLEST_RESULT = 100;
+
+/**
+ * Edits that bring what is kept down by at least `excess` tokens, if that can be done: the largest tool results are cut
+ * to head and tail, all to about the same size, and pictures are replaced by a word. The log keeps the originals.
+ * Empty when nothing has to shrink; what can be done, when it is not enough.
+ */
+export function shrinkEdits(
+  kept: readonly CutItem[],
+  excess: number,
+  estimate: (message: ContextMessage) => number,
+): ContextEdit[] {
+  if (excess <= 0) return [];
+  const candidates = kept.flatMap(({ entry, messages }) => {
+    const [message] = messages;
+    return messages.length === 1 && message && canShrink(message)
+      ? [{ id: entry.id, message, tokens: estimate(message) }]
+      : [];
+  });
+  const sizes = candidates.map(({ tokens }) => tokens);
+  let wanted = excess;
+  let limit = Math.max(SMALLEST_RESULT, commonLimit(sizes, wanted));
+  // A cut leaves its mark, and an estimator need not be linear: look again until it fits or nothing more can be had.
+  for (;;) {
+    const edits = candidates
+      .filter(({ tokens }) => tokens > limit)
+      .map(({ id, message }) => ({ targetId: id, ...shrunk(message, limit, estimate) }));
+    const freed = edits.reduce((sum, { freed }) => sum + freed, 0);
+    if (freed >= excess || limit <= SMALLEST_RESULT) {
+      return edits
+        .filter((edit) => edit.freed > 0)
+        .map(({ targetId, replacement }) => ({ targetId, replacement }));
+    }
+    wanted += excess - freed;
+    limit = Math.max(SMALLEST_RESULT, Math.floor(Math.min(limit * 0.95, commonLimit(sizes, wanted))));
+  }
+}
+
+/** Results and pictures shrink; what people and models said does not. */
+function canShrink(message: ContextMessage): boolean {
+  if (message.role === "toolResult") return true;
+  return (
+    (message.role === "user" || message.role === "custom") &&
+    contentBlocks(message).some(({ type }) => type === "image")
+  );
+}
+
+function shrunk(message: ContextMessage, limit: number, estimate: (message: ContextMessage) => number) {
+  const words = withContent(message, contentBlocks(message as { content?: unknown }).map(withoutImage));
+  // A share of the characters, whatever the estimator counts: it is about as large a share of the size.
+  const share = message.role === "toolResult" ? Math.min(1, limit / Math.max(1, estimate(words))) : 1;
+  const content = contentBlocks(words as { content?: unknown }).map((block) => shortened(block, share));
+  return {
+    replacement: { content } as NonNullable<ContextEdit["replacement"]>,
+    freed: estimate(message) - estimate(withContent(message, content)),
+  };
+}
+
+const withContent = (message: ContextMessage, content: ContentBlock[]) =>
+  ({ ...message, content }) as ContextMessage;
+
+const shortened = (block: ContentBlock, share: number): ContentBlock =>
+  block.type === "text" && share < 1
+    ? { ...block, text: cutText(block.text, Math.floor(block.text.length * share), "head-tail") }
+    : block;
+
+const LEFT_OUT_IMAGE = "[image left out]";
+
+/** A picture, in the message itself or (`imageUrl`, as `@espalier/interop` keeps it) at an address. */
+export const isPicture = ({ type }: { type: string }): boolean => type === "image" || type === "imageUrl";
+
+const withoutImage = (block: ContentBlock): ContentBlock =>
+  isPicture(block) ? { type: "text", text: LEFT_OUT_IMAGE } : block;
+
+/**
+ * Share of a request's bytes that stays when pictures are left out. Less than all of them: each picture that goes
+ * changes what the provider has cached, and one or two new ones must not make the next ones go with every request.
+ */
+const SHARE_KEPT = 0.75;
+
+/** Bytes of pictures that have to go from a request of this size; 0 when it is not too large. */
+export const excessBytes = (bytes: number, requestBytes: number): number =>
+  bytes > requestBytes ? Math.ceil(bytes - SHARE_KEPT * requestBytes) : 0;
+
+/**
+ * Pictures of at least `excess` bytes, if there are as many: the newest stay, as far as they fit, and those of a message that
+ * waits for its answer stay in any case.
+ *
+ * @param items what a request is made of, oldest first, edits applied
+ * @param excess bytes; infinite for all pictures
+ * @param waiting the item whose message waits
+ */
+export function excessPictures(
+  items: readonly ProjectedEntry[],
+  excess: number,
+  waiting?: ProjectedEntry,
+): ContentBlock[] {
+  if (excess <= 0) return [];
+  const candidates = items.filter((item) => item !== waiting && canLose(item));
+  const pictures = candidates.flatMap(({ messages }) => picturesOf(messages[0]!));
+  let room = pictures.reduce((sum, picture) => sum + freedBy(picture), 0) - excess;
+  const staying = new Set<ContentBlock>();
+  for (const picture of pictures.toReversed()) {
+    const bytes = freedBy(picture);
+    if (bytes > room) continue;
+    staying.add(picture);
+    room -= bytes;
+  }
+  return pictures.filter((picture) => !staying.has(picture));
+}
+
+/** Edits that leave out {@link excessPictures}. The log keeps the originals. */
+export function pictureEdits(
+  items: readonly ProjectedEntry[],
+  excess: number,
+  waiting?: ProjectedEntry,
+): ContextEdit[] {
+  const out = excessPictures(items, excess, waiting);
+  return editsWithout(items, new Map(out.map((picture) => [picture, ""])));
+}
+
+/**
+ * Edits that leave out some pictures of what a request is made of.
+ *
+ * @param out each with a word on why, which the model reads in its place; none where it is empty
+ */
+export function editsWithout(
+  items: readonly ProjectedEntry[],
+  out: ReadonlyMap<ContentBlock, string>,
+): ContextEdit[] {
+  return items
+    .filter((item) => canLose(item) && picturesOf(item.messages[0]!).some((picture) => out.has(picture)))
+    .map(({ entry, messages }) => {
+      const content = contentOf(messages[0]!).map((block) => {
+        const why = out.get(block);
+        if (why === undefined) return block;
+        return why === "" ? withoutImage(block) : { type: "text", text: `[image left out: ${why}]` };
+      });
+      return { targetId: entry.id, replacement: { content } as NonNullable<ContextEdit["replacement"]> };
+    });
+}
+
+/** Roles that carry pictures and whose content an edit replaces. */
+const WITH_PICTURES: ReadonlySet<string> = new Set(["user", "custom", "toolResult"]);
+
+const canLose = ({ messages }: ProjectedEntry): boolean =>
+  messages.length === 1 && WITH_PICTURES.has(messages[0]!.role);
+const contentOf = (message: ContextMessage): ContentBlock[] =>
+  contentBlocks(message as { content?: unknown });
+const picturesOf = (message: ContextMessage): ContentBlock[] => contentOf(message).filter(isPicture);
+
+const freedBy = (picture: ContentBlock): number =>
+  Math.max(0, blockBytes(picture) - blockBytes(withoutImage(picture)));

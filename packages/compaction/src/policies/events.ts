@@ -1,0 +1,72 @@
+/** Types of published events (origins 004). */
+export const EventType = {
+  /** Something is going on: `{message}`. */
+  PROGRESS_UPDATE: "PROGRESS_UPDATE",
+  /** Something has changed: `{name, data}`. */
+  STATE_CHANGED: "STATE_CHANGED",
+  /** Something did not come about, and one goes on without: `{name, message}`. */
+  ERROR: "ERROR",
+} as const;
+
+/** Payload of each type of event. */
+export interface EventPayloads {
+  PROGRESS_UPDATE: { message: string };
+  STATE_CHANGED:
+    | { name: "session.compaction"; data: CompactionCounts }
+    | { name: "session.offload"; data: { offloadedCount: number; freedTokens: number } }
+    /** Pictures were left out of so many messages; `reasons` says why, each reason once. */
+    | { name: "session.pictures"; data: { messages: number; reasons: readonly string[] } };
+  ERROR: { name: string; message: string };
+}
+
+/** Sizes before and after a compaction. */
+export interface CompactionCounts {
+  tokensBefore: number;
+  tokensAfter: number;
+  messagesRemoved: number;
+}
+
+/** Receives the events of one type; an error that it throws goes to the bus's `onError`. */
+export type Listener<Type extends keyof EventPayloads> = (payload: EventPayloads[Type]) => void;
+
+/** Notifies its listeners. An error that a listener throws goes to `onError` alone. */
+export class EventBus {
+  readonly #listeners = new Map<string, Set<Listener<keyof EventPayloads>>>();
+  readonly #onError: (error: unknown) => void;
+
+  constructor(onError: (error: unknown) => void = (error) => console.error("A listener failed.", error)) {
+    this.#onError = onError;
+  }
+
+  /** Notifies the listeners of a type, in the order of their subscription. */
+  publish<Type extends keyof EventPayloads>(type: Type, payload: EventPayloads[Type]): void {
+    for (const listener of this.#listeners.get(type) ?? []) {
+      try {
+        listener(payload);
+      } catch (error) {
+        this.#onError(error);
+      }
+    }
+  }
+
+  /** Subscribes to the events of a type; returns the function that ends it. */
+  subscribe<Type extends keyof EventPayloads>(type: Type, listener: Listener<Type>): () => void {
+    const listeners = this.#listeners.get(type) ?? new Set();
+    this.#listeners.set(type, listeners);
+    listeners.add(listener as Listener<keyof EventPayloads>);
+    return () => listeners.delete(listener as Listener<keyof EventPayloads>);
+  }
+}
+
+/** `Context at 85% - compacting`. */
+export function progressMessage(fill: number): string {
+  return `Context at ${Math.round(fill * 100)}% - compacting`;
+}
+
+/** Log of failures that stop nothing; `console` is one, and writes to stderr. */
+export interface PolicyLog {
+  /** Something is tried again, or done without. */
+  warn(message: string, details?: { error: unknown }): void;
+  /** Something was given up. */
+  error(message: string, details?: { error: unknown }): void;
+}
