@@ -40,7 +40,7 @@ describe("the contract", () => {
       expectTitles(titles, sourceOf("conformance"));
     const [, trials = ""] = /`harness` ([a-z, ]+)/.exec(cell) ?? [];
     for (const trial of trials.split(",").map((one) => one.trim()))
-      if (trial) expect(existsSync(join(ROOT, `harness/src/${trial}.ts`)), trial).toBe(true);
+      if (trial) expect(existsSync(join(ROOT, `harness/src/trials/${trial}.ts`)), trial).toBe(true);
   });
 });
 

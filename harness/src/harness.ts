@@ -1,11 +1,14 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { writeSync } from "node:fs";
 import type { StoreName } from "./stores.ts";
 
-/** How a trial is run. The same seed makes the same choices; what the system does in between is its own. */
+/** Options of a run. The same seed makes the same choices; the timing of the system is its own. */
 export interface HarnessOptions {
   seed: number;
   /** A form that takes seconds. */
   isShort: boolean;
-  /** How many rounds; each trial has its own default, short and long. */
+  /** Rounds; each trial has its own default, short and long. */
   count?: number;
   /** The store on trial. */
   store: StoreName;
@@ -15,23 +18,28 @@ export interface HarnessOptions {
   program: string;
 }
 
-/** What a trial found. */
-interface HarnessResult {
-  /** Counts, for the table in the documentation. */
-  figures: Record<string, number>;
-  /** One sentence each for what broke the contract; a trial with none has passed. */
-  faults: string[];
-  /** One sentence each for what could not be run here, and why. */
-  skipped: string[];
+/** A trial of the durability contract. */
+export interface Harness {
+  /** Does its rounds and notes what it finds. Throws only for a fault of its own. */
+  run(options: HarnessOptions, findings: Findings): Promise<void>;
+  /** Program of the processes that it starts, and perhaps kills. */
+  child?(parameters: string[]): Promise<void>;
 }
 
-/** A trial: does its rounds and says what it found. It throws only for what is wrong with itself. */
-export type Harness = (options: HarnessOptions) => Promise<HarnessResult>;
+/** Runs a trial. */
+export async function findingsOf(harness: Harness, options: HarnessOptions): Promise<Findings> {
+  const findings = new Findings();
+  await harness.run(options, findings);
+  return findings;
+}
 
-/** Collects what a trial finds; the first faults are told in words, all are counted. */
-export class Findings implements HarnessResult {
+/** Findings of a trial: it has passed without faults. */
+export class Findings {
+  /** Counts, for the table in the documentation. */
   readonly figures: Record<string, number> = {};
+  /** One sentence for each of the first breaches of the contract; all are counted. */
   readonly faults: string[] = [];
+  /** One sentence with the reason for each part that could not be run here. */
   readonly skipped: string[] = [];
 
   count(figure: string, by = 1): void {
@@ -73,5 +81,69 @@ export class SeededRandom {
 
   pick<Item>(items: readonly Item[]): Item {
     return items[this.below(items.length)]!;
+  }
+}
+
+/** Writes a line of a child to its trial; the line has left the process when this returns. */
+export function say(line: string | number | object): void {
+  writeSync(1, `${typeof line === "object" ? JSON.stringify(line) : line}\n`);
+}
+
+/** A process of the trial's own program, with the lines it says. */
+export class Child {
+  readonly process: ChildProcess;
+  readonly lines: string[] = [];
+  /** Resolves when it is over and all its output has been read. */
+  readonly over: Promise<unknown>;
+  #rest = "";
+  #waiting: (() => void)[] = [];
+
+  /** `isMute`: ignores its stderr, for a process that is meant to fail. */
+  constructor(
+    { program }: Pick<HarnessOptions, "program">,
+    parameters: readonly (string | number)[],
+    { shell, isMute }: { shell?: string; isMute?: boolean } = {},
+  ) {
+    const own = [program, "child", ...parameters.map(String)];
+    const stdio: ["pipe", "pipe", "ignore" | "inherit"] = ["pipe", "pipe", isMute ? "ignore" : "inherit"];
+    this.process = shell
+      ? spawn("sh", ["-c", `${shell}; exec "$0" "$@"`, process.execPath, ...own], { stdio })
+      : spawn(process.execPath, own, { stdio });
+    this.process.stdout!.setEncoding("utf8").on("data", (text: string) => this.#read(text));
+    // A child that was killed reads nothing any more.
+    this.process.stdin!.on("error", () => undefined);
+    this.over = once(this.process, "close");
+  }
+
+  get wasKilled(): boolean {
+    return this.process.signalCode !== null;
+  }
+
+  async kill(): Promise<void> {
+    this.process.kill("SIGKILL");
+    await this.over;
+  }
+
+  /** Sends it a line. */
+  tell(line: string): void {
+    this.process.stdin!.write(`${line}\n`);
+  }
+
+  /** Returns the line at a position as soon as it is there; undefined when the child is over before. */
+  async line(at: number): Promise<string | undefined> {
+    let isOver = false;
+    const over = this.over.then(() => {
+      isOver = true;
+    });
+    while (this.lines.length <= at && !isOver)
+      await Promise.race([over, new Promise<void>((resolve) => this.#waiting.push(resolve))]);
+    return this.lines[at];
+  }
+
+  #read(text: string): void {
+    const lines = (this.#rest + text).split("\n");
+    this.#rest = lines.pop()!;
+    this.lines.push(...lines);
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 }

@@ -2,38 +2,23 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { broken, cut, flip } from "./broken.ts";
-import { calls } from "./calls.ts";
-import { act } from "./children/acting.ts";
-import { converseUntilKilled } from "./children/conversing.ts";
-import { append, fillUp, shareLines, take } from "./children.ts";
-import { conversation } from "./conversation.ts";
-import { fuzz } from "./fuzz.ts";
-import type { Harness, HarnessOptions } from "./harness.ts";
-import { kill } from "./kill.ts";
-import { lease } from "./lease.ts";
-import { lives } from "./lives.ts";
-import { outage } from "./outage.ts";
-import { postgres } from "./postgres.ts";
-import { power } from "./power.ts";
-import { room } from "./room.ts";
-import { schedule } from "./schedule.ts";
-import { share } from "./share.ts";
+import { findingsOf, type Harness, type HarnessOptions } from "./harness.ts";
 import { storeNames } from "./stores.ts";
+import { broken, cut, flip } from "./trials/broken.ts";
+import { calls } from "./trials/calls.ts";
+import { conversation } from "./trials/conversation.ts";
+import { fuzz } from "./trials/fuzz.ts";
+import { kill } from "./trials/kill.ts";
+import { lease } from "./trials/lease.ts";
+import { lives } from "./trials/lives.ts";
+import { outage } from "./trials/outage.ts";
+import { postgres } from "./trials/postgres.ts";
+import { power } from "./trials/power.ts";
+import { room } from "./trials/room.ts";
+import { schedule } from "./trials/schedule.ts";
+import { share } from "./trials/share.ts";
 
-const [first, ...rest] = process.argv.slice(2);
-
-/** What the program does when a trial starts it as a child, by the name it is given. */
-const children: Record<string, (args: string[]) => Promise<void>> = {
-  acting: act,
-  appending: append,
-  conversing: converseUntilKilled,
-  filling: fillUp,
-  sharing: shareLines,
-  taking: take,
-};
-
-/** Every trial, by the name the command line knows it by. */
+/** Every trial, by its name on the command line. */
 export const harnesses: Record<string, Harness> = {
   kill,
   conversation,
@@ -52,22 +37,23 @@ export const harnesses: Record<string, Harness> = {
   postgres,
 };
 
-if (first === "child") await children[rest[0]!]!(rest.slice(1));
+const [first, name = "", ...rest] = process.argv.slice(2);
+if (first === "child") await harnesses[name]!.child!(rest);
 else await main();
 
 async function main(): Promise<void> {
-  const asked = whatIsAsked();
-  if (!asked) {
+  const request = readRequest();
+  if (!request) {
     const usage = `Usage: npm run harness -- <${Object.keys(harnesses).join("|")}> [--short] [--seed N] [--count N] [--store ${storeNames.join("|")}]`;
     process.stderr.write(`${usage}\n`);
     process.exitCode = 2;
     return;
   }
-  const { name, ...options } = asked;
+  const { name, ...options } = request;
   const folder = mkdtempSync(join(tmpdir(), "espalier-harness-"));
   const began = performance.now();
   try {
-    const result = await harnesses[name]!({ ...options, folder, program: process.argv[1]! });
+    const result = await findingsOf(harnesses[name]!, { ...options, folder, program: process.argv[1]! });
     const seconds = Math.round((performance.now() - began) / 100) / 10;
     const { store, seed, isShort } = options;
     process.stdout.write(
@@ -79,14 +65,14 @@ async function main(): Promise<void> {
   }
 }
 
-/** The trial that the command line names, and how it is run; undefined where that cannot be understood. */
-function whatIsAsked(): ({ name: string } & Omit<HarnessOptions, "folder" | "program">) | undefined {
-  const { values, positionals } = parsed() ?? {};
+/** Reads the command line; undefined where it cannot be understood. */
+function readRequest(): ({ name: string } & Omit<HarnessOptions, "folder" | "program">) | undefined {
+  const { values, positionals } = readParameters() ?? {};
   const [name, ...more] = positionals ?? [];
   if (!values || name === undefined || more.length > 0 || !Object.hasOwn(harnesses, name)) return undefined;
   const { short: isShort, seed, count } = values;
   const store = storeNames.find((known) => known === values.store);
-  // A number that is none would make a trial of no rounds, which passes.
+  // A count that is no number would make a trial of no rounds, which passes.
   const areNumbers = [seed, count ?? "1"].every((given) => /^\d{1,9}$/.test(given));
   if (!store || !areNumbers) return undefined;
   return {
@@ -98,7 +84,7 @@ function whatIsAsked(): ({ name: string } & Omit<HarnessOptions, "folder" | "pro
   };
 }
 
-function parsed() {
+function readParameters() {
   try {
     return parseArgs({
       allowPositionals: true,
@@ -110,7 +96,7 @@ function parsed() {
       },
     });
   } catch {
-    // An option that nobody knows: the usage says which there are.
+    // The usage names the options.
     return undefined;
   }
 }

@@ -1,18 +1,20 @@
 import { constants, writeFileSync } from "node:fs";
-import { EspalierError, encodeLines, formatLine } from "@espalier/jsonl-stream";
+import { encodeLines, formatLine, JsonlError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls, openView, replaceWhole } from "@espalier/jsonl-stream/node";
 import {
-  type Durability,
+  custom,
   type Entry,
-  type LogAppend,
   message,
+  type NewEntry,
   type SessionHeader,
   type SessionLog,
   type SessionStore,
+  SessionTree,
+  SessionTreeError,
 } from "@espalier/session-tree";
 import { fileStore, type Processes, systemProcesses } from "@espalier/session-tree/node";
 
-/** The store of files, and seven that each leave out one part of the protocol. */
+/** The store of files, and seven that each omit one part of the protocol. */
 export const storeNames = [
   "file",
   "no-healing",
@@ -26,17 +28,17 @@ export const storeNames = [
 
 export type StoreName = (typeof storeNames)[number];
 
-/** The machine a store is on; a simulated one says all of it. */
+/** The machine of a store; a simulated one sets all of it. */
 interface StoreMachine {
   calls?: FileCalls;
   processes?: Processes;
   /** Bytes that the store that writes in pieces writes at once. Default 512 KiB, as Node does. */
   piece?: number;
-  /** Does something a little later. Default: after 20 ms. */
+  /** Runs an act a little later. Default: after 20 ms. */
   later?: (act: () => void) => void;
 }
 
-/** A store on trial, keeping its sessions below `home`. */
+/** Opens a store on trial, with its sessions below `home`. */
 export function storeNamed(name: StoreName, home: string, machine: StoreMachine = {}): SessionStore {
   const { calls = nodeFileCalls, processes = systemProcesses } = machine;
   const good = fileStore({ home, calls, processes });
@@ -48,7 +50,7 @@ export function storeNamed(name: StoreName, home: string, machine: StoreMachine 
       ...good,
       open: async (ref, mode) => {
         const log = await good.open(ref, mode);
-        return mode === "write" && log.upgraded ? new UnguardedUpgrade(log, good, calls) : log;
+        return mode === "write" && log.upgraded ? unguardedUpgrade(log, good, calls) : log;
       },
     };
   const write = brokenWrites({ ...machine, calls })[name];
@@ -57,16 +59,16 @@ export function storeNamed(name: StoreName, home: string, machine: StoreMachine 
     async create(header, lines, ref) {
       const log = await good.create(header, lines, ref);
       await log.close();
-      return new BrokenLog(await good.open({ file: log.ref }, "read"), write);
+      return brokenLog(await good.open({ file: log.ref }, "read"), write);
     },
     async open(ref, mode) {
       const log = await good.open(ref, "read");
-      return mode === "read" ? log : new BrokenLog(log, write);
+      return mode === "read" ? log : brokenLog(log, write);
     },
   };
 }
 
-/** A lease that is read and removed once, whatever becomes of it. */
+/** A lease that is read and removed once, whatever the result. */
 async function leaseReleasedOnce(
   store: SessionStore,
   calls: FileCalls,
@@ -108,9 +110,9 @@ function brokenWrites({
     if (count < bytes.length) throw new Error("A short write.");
   };
   return {
-    /** Whole and counted, but glued to whatever torn line stands at the end. */
+    /** Whole and counted, but glued to a torn line at the end. */
     "no-healing": (path, bytes) => withFile(path, (fd) => whole(fd, bytes)),
-    /** On a line of its own, but what did not fit is forgotten. */
+    /** On a line of its own, but bytes that did not fit are forgotten. */
     "short-counts-ignored": (path, bytes) =>
       withFile(path, (fd) => {
         const healed = Buffer.concat([Buffer.from("\n"), bytes]);
@@ -124,12 +126,12 @@ function brokenWrites({
           whole(fd, bytes.subarray(at, at + piece));
         }
       }),
-    /** Told before it is true. */
+    /** Acknowledged before it is written. */
     "ack-before-write": async (path, bytes) => {
-      // Whatever comes of it: the caller was told already.
+      // The result is ignored: the caller has its answer already.
       later(() => void withFile(path, (fd) => whole(fd, bytes)).catch(() => undefined));
     },
-    /** What others appended since it was read is gone. */
+    /** Lines that others appended since the file was read are gone. */
     "rewrite-in-place": async (path, bytes) => {
       const view = openView(path, { calls });
       const before = view.read(0, view.size);
@@ -139,161 +141,133 @@ function brokenWrites({
   };
 }
 
-/** Puts bytes at the end of a file in some way that is not good enough. */
+/** Writes bytes at the end of a file in a way that is not safe. */
 type BrokenWrite = (path: string, bytes: Uint8Array) => Promise<void>;
 
-/** Does everything as another log does. */
-class PassingLog implements SessionLog {
-  protected log: SessionLog;
-
-  constructor(log: SessionLog) {
-    this.log = log;
-  }
-
-  get ref() {
-    return this.log.ref;
-  }
-
-  get header() {
-    return this.log.header;
-  }
-
-  get view() {
-    return this.log.view;
-  }
-
-  get upgraded() {
-    return this.log.upgraded;
-  }
-
-  load() {
-    return this.log.load();
-  }
-
-  readPath(leafId?: string) {
-    return this.log.readPath(leafId);
-  }
-
-  append(lines: readonly string[], options?: { durability?: Durability }): Promise<LogAppend> {
-    return this.log.append(lines, options);
-  }
-
-  takeIn() {
-    return this.log.takeIn();
-  }
-
-  flush(): Promise<void> {
-    return this.log.flush();
-  }
-
-  close() {
-    return this.log.close();
-  }
+/** A log with some members replaced. */
+function withMembers(log: SessionLog, members: Partial<SessionLog>): SessionLog {
+  return new Proxy(log, {
+    get(target, name) {
+      if (name in members) return members[name as keyof SessionLog];
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
 }
 
-/** A log that reads as it should and writes as it should not: to see whether a trial notices. */
-class BrokenLog extends PassingLog {
-  readonly #write: BrokenWrite;
-
-  constructor(log: SessionLog, write: BrokenWrite) {
-    super(log);
-    this.#write = write;
-  }
-
-  override async append(
-    lines: readonly string[],
-    _options?: { durability?: Durability },
-  ): Promise<LogAppend> {
-    const from = this.view!.size;
-    const bytes = encodeLines(lines);
-    if (bytes.length === 0) return { offset: from, length: 0, from, to: from };
-    await coded(() => this.#write(this.ref, bytes));
-    const to = (await this.log.takeIn())?.to ?? from;
-    return { offset: Math.max(from, to - bytes.length), length: bytes.length, from, to };
-  }
-
-  override async flush(): Promise<void> {
-    // Says that it is done: the write was hardly more honest.
-  }
+/** A log that reads as it should and writes as it should not, to see whether a trial detects it. */
+function brokenLog(log: SessionLog, write: BrokenWrite): SessionLog {
+  return withMembers(log, {
+    async append(lines) {
+      const from = log.view!.size;
+      const bytes = encodeLines(lines);
+      if (bytes.length === 0) return { offset: from, length: 0, from, to: from };
+      await withCode(() => write(log.ref, bytes));
+      const to = (await log.takeIn())?.to ?? from;
+      return { offset: Math.max(from, to - bytes.length), length: bytes.length, from, to };
+    },
+    // Reports success: the write was hardly more honest.
+    flush: async () => undefined,
+  });
 }
 
-/** A log of an old format that becomes current as it did before two processes were kept from doing it at once. */
-class UnguardedUpgrade extends PassingLog {
-  readonly #store: SessionStore;
-  readonly #calls: FileCalls;
-
-  constructor(log: SessionLog, store: SessionStore, calls: FileCalls) {
-    super(log);
-    this.#store = store;
-    this.#calls = calls;
-  }
-
-  override async append(lines: readonly string[], options?: { durability?: Durability }): Promise<LogAppend> {
-    const { upgraded, ref } = this.log;
-    if (upgraded && lines.length > 0) {
-      await this.log.takeIn();
-      await coded(async () =>
-        replaceWhole(ref, [upgraded.view.read(0, upgraded.view.size)], {
-          keepAs: `${ref}.v${upgraded.from}`,
-          expectedSize: upgraded.original.size,
-          calls: this.#calls,
-        }),
-      );
-      const log = await this.#store.open({ file: ref }, "write");
-      await this.log.close();
-      this.log = log;
-    }
-    return this.log.append(lines, options);
-  }
+/** A log of an old format that is upgraded as it was before two processes were kept from doing it at once. */
+function unguardedUpgrade(old: SessionLog, store: SessionStore, calls: FileCalls): SessionLog {
+  let log = old;
+  const members: Partial<SessionLog> = {
+    async append(lines, options) {
+      const { upgraded, ref } = log;
+      if (upgraded && lines.length > 0) {
+        await log.takeIn();
+        await withCode(async () =>
+          replaceWhole(ref, [upgraded.view.read(0, upgraded.view.size)], {
+            keepAs: `${ref}.v${upgraded.from}`,
+            expectedSize: upgraded.original.size,
+            calls,
+          }),
+        );
+        const current = await store.open({ file: ref }, "write");
+        await log.close();
+        log = current;
+      }
+      return log.append(lines, options);
+    },
+  };
+  // Its other members are those of the log that is current.
+  return new Proxy(old, { get: (_, name) => Reflect.get(withMembers(log, members), name) });
 }
 
-/** An error without a code would be caught for that, and not for what is broken. */
-async function coded(act: () => Promise<void>): Promise<void> {
+/** Gives errors a code: a store is to be detected by its fault and not by an error without one. */
+async function withCode(act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (cause) {
-    const code = cause instanceof EspalierError ? (cause.code as "write-failed") : "write-failed";
-    throw new EspalierError(code, "The file could not be written.", { cause });
+    const code = cause instanceof JsonlError ? (cause.code as "write-failed") : "write-failed";
+    throw new SessionTreeError(code, "The file could not be written.", { cause });
   }
 }
+
+/** Opens a session as a tree of its own. */
+export const openTree = async (
+  store: SessionStore,
+  file: string,
+  mode: "read" | "write" = "read",
+): Promise<SessionTree> => SessionTree.open(await store.open({ file }, mode));
+
+/** An entry that says nothing to a model. */
+export const note = (data?: unknown): NewEntry =>
+  custom.of({ customType: "trial", ...(data === undefined ? {} : { data }) });
+
+const timestamp = "2026-01-01T00:00:00.000Z";
+
+/** The line of an entry, the same each time. */
+export const noteLine = (id: string, parentId: string | null = null, data = ""): string =>
+  JSON.stringify({ type: "custom", id, parentId, timestamp, customType: "trial", data });
 
 /** A header for a session of a trial. */
 export const headerOf = (id: string): SessionHeader => ({
   type: "session",
   version: 3,
   id,
-  timestamp: "2026-01-01T00:00:00.000Z",
+  timestamp,
   cwd: "/garden",
 });
 
+const bytesOf = (lines: readonly object[]): Buffer =>
+  Buffer.from(lines.map((line) => `${formatLine(line)}\n`).join(""));
+
+const { version: _, ...oldHeader } = headerOf("trial");
+
+/** A session of the first format, whose entries have no ids. */
+export const oldLines: readonly object[] = [
+  oldHeader,
+  ...["one", "two"].map((content) => ({
+    type: "message",
+    timestamp,
+    message: { role: "user", content, timestamp: 1 },
+  })),
+];
+export const oldSession = bytesOf(oldLines);
+
 /** So many entries, one under the other: by turns a question, and a shell run. */
 export function chainOf(count: number): Entry[] {
-  return Array.from({ length: count }, (_, at) => {
-    const isUser = at % 2 === 0;
-    const said = isUser
-      ? { role: "user" as const, content: `Question ${at}: "why" \\ ü 😀?`, timestamp: at }
-      : {
-          role: "bashExecution" as const,
-          command: `echo ${at}`,
-          output: `${at}`,
-          exitCode: 0,
-          timestamp: at,
-        };
+  return Array.from({ length: count }, (_, timestamp) => {
+    const question = { role: "user", content: `Question ${timestamp}: "why" \\ ü 😀?`, timestamp };
+    const run = { role: "bashExecution", command: `echo ${timestamp}`, output: `${timestamp}`, exitCode: 0 };
     return {
-      ...message.of({ message: said as never }),
-      id: `entry${at}`,
-      parentId: at === 0 ? null : `entry${at - 1}`,
-      timestamp: new Date(Date.UTC(2026, 0, 1) + at * 1_000).toISOString(),
+      ...message.of({ message: (timestamp % 2 === 0 ? question : { ...run, timestamp }) as never }),
+      id: `entry${timestamp}`,
+      parentId: timestamp === 0 ? null : `entry${timestamp - 1}`,
+      timestamp: new Date(Date.UTC(2026, 0, 1) + timestamp * 1_000).toISOString(),
     } as Entry;
   });
 }
 
 /** The bytes of a session with these entries. */
-export function sessionBytes(entries: readonly Entry[], id = "trial"): Buffer {
-  return Buffer.from([headerOf(id), ...entries].map((line) => `${formatLine(line)}\n`).join(""));
-}
+export const sessionBytes = (entries: readonly Entry[], id = "trial"): Buffer =>
+  bytesOf([headerOf(id), ...entries]);
 
-/** Puts a session where a trial wants it. */
+/** Writes a session to a file. */
 export function writeSession(path: string, entries: readonly Entry[] = []): string {
   writeFileSync(path, sessionBytes(entries), { mode: 0o600 });
   return path;

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { Findings } from "../src/harness.ts";
+import { Findings, findingsOf } from "../src/harness.ts";
 import { harnesses } from "../src/main.ts";
-import { scheduleStatements } from "../src/schedule-statements.ts";
 import { storeNames } from "../src/stores.ts";
+import { scheduleStatements } from "../src/trials/schedule/statements.ts";
 import { bundledProgram } from "./bundled-program.ts";
 
 const { program, folder } = bundledProgram();
@@ -49,7 +49,7 @@ describe("the short form of each trial finds nothing that breaks the contract", 
       name,
       async () => {
         const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
-        const { faults, figures } = await harnesses[name]!(run);
+        const { faults, figures } = await findingsOf(harnesses[name]!, run);
         expect(faults).toEqual([]);
         for (const [figure, count] of Object.entries(least))
           expect(figures[figure], figure).toBeGreaterThanOrEqual(count);
@@ -62,7 +62,7 @@ test(
   "outage: what was synced survives the power of a real file system (skipped where none can be mounted)",
   async (context) => {
     const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
-    const { faults, figures, skipped } = await harnesses["outage"]!(run);
+    const { faults, figures, skipped } = await findingsOf(harnesses["outage"]!, run);
     context.skip(skipped.length > 0, skipped.join(" "));
     expect(faults).toEqual([]);
     expect(figures["cuts"]).toBe(6);
@@ -75,7 +75,7 @@ test(
   "postgres: nothing is lost or twice when servers crash and clients are killed (skipped where there is no server)",
   async (context) => {
     const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
-    const { faults, figures, skipped } = await harnesses["postgres"]!(run);
+    const { faults, figures, skipped } = await findingsOf(harnesses["postgres"]!, run);
     context.skip(skipped.length > 0, skipped.join(" "));
     expect(faults).toEqual([]);
     expect(figures).toMatchObject({
@@ -109,7 +109,7 @@ test(
   "each of seven broken stores is caught, and each by searching for an order of steps",
   async () => {
     const run = { seed, isShort: true, store: "file", folder: folder(), program } as const;
-    const { faults, figures } = await harnesses["broken"]!(run);
+    const { faults, figures } = await findingsOf(harnesses["broken"]!, run);
     expect(faults).toEqual([]);
     expect(Object.keys(figures).length).toBe(5 + storeNames.length - 1);
   },

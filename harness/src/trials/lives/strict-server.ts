@@ -1,7 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
-import type { SeededRandom } from "../harness.ts";
+import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
+import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import type { SeededRandom } from "../../harness.ts";
 import {
   type Answer,
   type Asked,
@@ -82,11 +83,11 @@ function problemsOf(
   given: readonly Given[],
 ): Problems {
   const problems: Problems = [];
-  if (protocol === "anthropic") problems.push(...checkAnthropicRequest(body, { strict: true }));
+  if (protocol === "anthropic") problems.push(...checkAnthropicRequest(body), ...messagesProblems(body));
   else if (protocol === "chat") problems.push(...chatProblems(body));
   else if (protocol === "responses") problems.push(...responsesProblems(body));
   else problems.push(...pairProblems(asked.turns));
-  if (JSON.stringify(body).includes(KEY)) problems.push("A key stands in the request.");
+  if (JSON.stringify(body).includes(KEY)) problems.push("A key is in the request.");
   const isOpenai = protocol === "chat" || protocol === "responses";
   problems.push(...pictureProblems(asked.turns, isOpenai ? PICTURES.openai : PICTURES.anthropic));
   if (protocol !== "chat") problems.push(...thoughtProblems(asked, given));

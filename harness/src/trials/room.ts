@@ -1,27 +1,38 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { EspalierError } from "@espalier/jsonl-stream";
 import { nodeFileCalls } from "@espalier/jsonl-stream/node";
-import { custom, type Entry, type NewEntry, type SessionStore, SessionTree } from "@espalier/session-tree";
+import { type Entry, type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
-import { Child } from "./children.ts";
-import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { storeNamed, writeSession } from "./stores.ts";
+import { Child, type Findings, type Harness, type HarnessOptions, say } from "../harness.ts";
+import { note, openTree, storeNamed, writeSession } from "../stores.ts";
 
-const note = (data: unknown): NewEntry => custom.of({ customType: "trial", data });
-
-/** What a write may be refused with; nothing else, and nothing without a code. */
+/** Codes of a write that is refused; no other, and none without a code. */
 const REFUSALS: ReadonlySet<string> = new Set(["short-write", "write-failed", "read-only", "sync-failed"]);
 
-/** No room, no right, no file: a typed error each time, what was kept drains in order, nothing is glued or there twice. */
-export const room: Harness = async (options) => {
-  const findings = new Findings();
-  await failingWrites(options, findings);
-  await removedAndReplaced(options, findings);
-  await fileSizeLimit(options, findings);
-  await smallDisk(options, findings);
-  return findings;
+/** No room, no right, no file: a typed error each time, kept entries drain in order, nothing is glued or there twice. */
+export const room: Harness = {
+  async run(options, findings) {
+    await failingWrites(options, findings);
+    await removedAndReplaced(options, findings);
+    await fileSizeLimit(options, findings);
+    await smallDisk(options, findings);
+  },
+
+  /** `<home> <file> <count> <size>`: appends until nothing fits, says each id or the code of the failure. */
+  async child([home, file, count, size]) {
+    const session = await openTree(storeNamed("file", home!), file!, "write");
+    for (let n = 0; n < Number(count); n += 1) {
+      try {
+        const [written] = await session.append(note("x".repeat(Number(size))));
+        say({ id: written!.id });
+      } catch (error) {
+        if (!(error instanceof SessionTreeError)) throw error;
+        say({ code: error.code });
+      }
+    }
+    await session.close();
+  },
 };
 
 /** Each append of a session of 500 entries fails first, by an error or by half a line. */
@@ -35,15 +46,12 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
     },
   };
   const file = writeSession(join(folder, "failing.jsonl"));
-  const session = await SessionTree.open(await storeNamed(store, folder, { calls }).open({ file }, "write"));
+  const session = await openTree(storeNamed(store, folder, { calls }), file, "write");
   const total = isShort ? 60 : 500;
   for (let n = 0; n < total; n += 1) {
     failing = (["EIO", "short", "EROFS"] as const)[n % 3];
     await refused(findings, session.append(note("not kept")), `append ${n}`);
-    const kept = [
-      session.append(note(2 * n), { onFailure: "queue" }),
-      session.append(note(2 * n + 1), { onFailure: "queue" }),
-    ];
+    const kept = [2 * n, 2 * n + 1].map((data) => session.append(note(data), { onFailure: "queue" }));
     await refused(findings, session.append(note("not kept")), `append ${n}, behind kept ones`);
     failing = undefined;
     await session.flush();
@@ -51,19 +59,14 @@ async function failingWrites({ folder, store, isShort }: HarnessOptions, finding
     findings.count("drained", 2);
   }
   await session.close();
-  const said = await saidIn(fileStore({ home: folder }), file);
   const wanted = Array.from({ length: 2 * total }, (_, n) => n);
-  const isOrdered = JSON.stringify(said) === JSON.stringify(wanted);
-  findings.expect(
-    isOrdered,
-    () => `After failing writes the file says ${said.length} things in place of ${wanted.length}.`,
-  );
+  await judgeNotes(findings, fileStore({ home: folder }), file, wanted, "After failing writes");
 }
 
 async function removedAndReplaced({ folder }: HarnessOptions, findings: Findings): Promise<void> {
   const store = fileStore({ home: folder });
   const file = writeSession(join(folder, "removed.jsonl"));
-  const session = await SessionTree.open(await store.open({ file }, "write"));
+  const session = await openTree(store, file, "write");
   await session.append(note(0));
   const aside = `${file}.aside`;
   for (let n = 1; n <= 20; n += 1) {
@@ -78,27 +81,23 @@ async function removedAndReplaced({ folder }: HarnessOptions, findings: Findings
     findings.count("removed and replaced");
   }
   await session.close();
-  const said = await saidIn(store, file);
-  findings.expect(
-    said.length === 21,
-    () => `After removals the file says ${said.length} things in place of 21.`,
-  );
+  const wanted = Array.from({ length: 21 }, (_, n) => n);
+  await judgeNotes(findings, store, file, wanted, "After removals");
 }
 
 /** A process that may not write more than 64 KiB to a file, whether that is told by a signal or by a short count. */
-async function fileSizeLimit({ folder, program }: HarnessOptions, findings: Findings): Promise<void> {
+async function fileSizeLimit(options: HarnessOptions, findings: Findings): Promise<void> {
+  const { folder } = options;
   const file = writeSession(join(folder, "limit.jsonl"));
   // POSIX counts 512 bytes; a shell that counts 1,024 gives twice the room.
-  const child = new Child(program, ["filling", folder, file, "200", "997"], {
-    shell: "trap '' XFSZ; ulimit -f 128",
-  });
-  await child.over;
+  const shell = "trap '' XFSZ; ulimit -f 128";
+  const child = new Child(options, ["room", folder, file, 200, 997], { shell });
   await judgeFilling(findings, child, fileStore({ home: folder }), file, "ulimit -f");
 }
 
-/** A disk of 256 KiB that fills up, has room again, and may not be written to for a while. */
-async function smallDisk({ folder, program }: HarnessOptions, findings: Findings): Promise<void> {
-  const disk = join(folder, "disk");
+/** A disk of 256 KiB that fills up, has room again, and is read-only for a while. */
+async function smallDisk(options: HarnessOptions, findings: Findings): Promise<void> {
+  const disk = join(options.folder, "disk");
   mkdirSync(disk);
   try {
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], { stdio: "ignore" });
@@ -109,25 +108,31 @@ async function smallDisk({ folder, program }: HarnessOptions, findings: Findings
   try {
     const store = fileStore({ home: disk });
     const file = writeSession(join(disk, "full.jsonl"));
-    const child = new Child(program, ["filling", disk, file, "400", "997"]);
-    await child.over;
-    await judgeFilling(findings, child, store, file, "a full disk");
+    await judgeFilling(
+      findings,
+      new Child(options, ["room", disk, file, 400, 997]),
+      store,
+      file,
+      "a full disk",
+    );
     rmSync(file);
-    await drainOnDisk(findings, store, disk);
+    const drained = await drainOnDisk(findings, store, disk);
+    await readOnlyDisk(findings, store, drained, disk);
   } finally {
     execFileSync("umount", ["-l", disk], { stdio: "ignore" });
   }
 }
 
-async function drainOnDisk(findings: Findings, store: SessionStore, disk: string): Promise<void> {
+async function drainOnDisk(findings: Findings, store: SessionStore, disk: string): Promise<string> {
   const file = writeSession(join(disk, "drained.jsonl"));
-  const session = await SessionTree.open(await store.open({ file }, "write"));
+  const session = await openTree(store, file, "write");
   const ballast = join(disk, "ballast");
+  const wanted: string[] = [];
   for (let n = 0; n < 40; n += 1) {
     fill(ballast);
-    const kept: Promise<Entry[]>[] = [];
-    for (let each = 0; each < 3; each += 1)
-      kept.push(session.append(note(`${n}-${each} ${"x".repeat(1_000)}`), { onFailure: "queue" }));
+    const texts = [0, 1, 2].map((each) => `${n}-${each} ${"x".repeat(1_000)}`);
+    const kept = texts.map((text) => session.append(note(text), { onFailure: "queue" }));
+    wanted.push(...texts);
     await refused(findings, session.append(note("x".repeat(5_000))), "a full disk");
     rmSync(ballast);
     await session.flush();
@@ -135,17 +140,11 @@ async function drainOnDisk(findings: Findings, store: SessionStore, disk: string
     findings.count("full disk drained", 3);
   }
   await session.close();
-  const said = (await saidIn(store, file)) as string[];
-  const wanted = Array.from({ length: 120 }, (_, at) => `${Math.floor(at / 3)}-${at % 3}`);
-  const found = said.map((text) => text.split(" ")[0]);
-  findings.expect(
-    JSON.stringify(found) === JSON.stringify(wanted),
-    () => "A disk that was full did not drain in order.",
-  );
-  await readOnlyDisk(findings, store, file, disk);
+  await judgeNotes(findings, store, file, wanted, "After a full disk");
+  return file;
 }
 
-/** The system mounts no disk read-only that a file is open on for writing, so the session is opened anew. */
+/** The system mounts no disk read-only on which a file is open for writing, so the session is opened anew. */
 async function readOnlyDisk(
   findings: Findings,
   store: SessionStore,
@@ -155,13 +154,12 @@ async function readOnlyDisk(
   execFileSync("mount", ["-o", "remount,ro", disk]);
   await refused(findings, store.open({ file }, "write"), "a read-only disk");
   await refused(findings, store.lease({ file }), "the lease on a read-only disk");
-  const before = (await saidIn(store, file)).length;
+  const before = await notesIn(store, file);
   execFileSync("mount", ["-o", "remount,rw", disk]);
-  const session = await SessionTree.open(await store.open({ file }, "write"));
+  const session = await openTree(store, file, "write");
   await session.append(note("again"));
   await session.close();
-  const after = (await saidIn(store, file)).length;
-  findings.expect(after === before + 1, () => "A disk that was read-only cannot be written again.");
+  await judgeNotes(findings, store, file, [...before, "again"], "After a read-only mount");
 }
 
 /** Takes all the room there is. */
@@ -182,14 +180,16 @@ async function judgeFilling(
   file: string,
   what: string,
 ): Promise<void> {
-  const said = child.lines.map((line) => JSON.parse(line) as { id?: string; code?: string });
-  const session = await SessionTree.open(await store.open({ file }, "read"));
-  const codes = new Set(said.flatMap(({ code }) => code ?? []));
-  findings.count(`${what}: acked`, said.filter(({ id }) => id).length);
-  findings.count(`${what}: refused`, said.filter(({ code }) => code).length);
-  findings.expect(codes.size > 0, () => `${what}: nothing was refused, so nothing was tried.`);
-  for (const code of codes) findings.expect(REFUSALS.has(code), () => `${what}: the code ${code}.`);
-  for (const { id } of said)
+  await child.over;
+  const answers = child.lines.map((line) => JSON.parse(line) as { id?: string; code?: string });
+  const session = await openTree(store, file);
+  const refusals = answers.flatMap(({ code }) => code ?? []);
+  findings.count(`${what}: acked`, answers.length - refusals.length);
+  findings.count(`${what}: refused`, refusals.length);
+  findings.expect(refusals.length > 0, () => `${what}: nothing was refused, so nothing was tried.`);
+  for (const code of new Set(refusals))
+    findings.expect(REFUSALS.has(code), () => `${what}: the code ${code}.`);
+  for (const { id } of answers)
     findings.expect(!id || session.tree.has(id), () => `${what}: an acknowledged entry is lost.`);
   const glued = session.tree.issues.filter(({ kind }) => kind === "salvaged" || kind === "duplicate-id");
   findings.expect(glued.length === 0, () => `${what}: ${glued.length} entries are glued or there twice.`);
@@ -207,14 +207,27 @@ async function refused(
     findings.fault(`${what}: an append was acknowledged.`);
   } catch (error) {
     findings.count("refused");
-    const isTyped = error instanceof EspalierError && (code ? error.code === code : REFUSALS.has(error.code));
+    const isTyped =
+      error instanceof SessionTreeError && (code ? error.code === code : REFUSALS.has(error.code));
     findings.expect(isTyped, () => `${what}: ${(error as Error).message}`);
   }
 }
 
-async function saidIn(store: SessionStore, file: string): Promise<unknown[]> {
-  const session = await SessionTree.open(await store.open({ file }, "read"));
-  const said = [...session.tree.entries()].map((entry) => (entry as Entry & { data?: unknown }).data);
+async function judgeNotes(
+  findings: Findings,
+  store: SessionStore,
+  file: string,
+  wanted: readonly unknown[],
+  when: string,
+): Promise<void> {
+  const found = await notesIn(store, file);
+  const isSame = JSON.stringify(found) === JSON.stringify(wanted);
+  findings.expect(isSame, () => `${when} the file has ${found.length} notes in place of ${wanted.length}.`);
+}
+
+async function notesIn(store: SessionStore, file: string): Promise<unknown[]> {
+  const session = await openTree(store, file);
+  const found = [...session.tree.entries()].map((entry) => (entry as Entry & { data?: unknown }).data);
   await session.close();
-  return said;
+  return found;
 }

@@ -10,9 +10,9 @@ import {
   textReply,
   tooLongReply,
 } from "@espalier/summarizer/testing";
-import { type StoreName, storeNamed } from "./stores.ts";
+import { type StoreName, storeNamed } from "../../stores.ts";
 
-/** Where a gardener's session is, and who answers in it. */
+/** Session of a gardener, and its model. */
 interface GardenerPlace {
   store: StoreName;
   home: string;
@@ -27,10 +27,10 @@ export interface Gardener {
   agent: Agent;
 }
 
-/** What happens in a process: an event of the agent, or a tool that has done its work and whose result nobody knows yet. */
+/** A moment of a process: an event of the agent, or a tool that has done its work and not yet returned. */
 export type Moment = AgentEvent | { type: "tool_ran" };
 
-/** Opens a session and puts an agent on it; `tell` hears of every moment from then on. */
+/** Opens a session and puts an agent on it; `tell` receives every moment from then on. */
 export async function openGardener(
   { store, home, file, url }: GardenerPlace,
   tell: (moment: Moment) => void = () => {},
@@ -73,7 +73,7 @@ export function looksIn(file: string): number[] {
   return readFileSync(looksOf(file), "utf8").trimEnd().split("\n").map(Number);
 }
 
-/** Goes on from where the session stands, until the day is answered; `onDay` is called before each new one. */
+/** Continues the session until the day is answered; `onDay` is called before each new one. */
 export async function converse(
   { session, agent }: Gardener,
   until: number,
@@ -95,36 +95,36 @@ function daysAsked(session: Session): number {
 
 const SILENT = { warn() {}, error() {} };
 
-/** Days that a gardener asks about, a turn each. */
+/** Days of the conversation, a turn each. */
 export const DAYS = 60;
 
-/** Tokens that the model of the garden reads. With the usual reserve, about every thirteenth turn is one too many. */
+/** Window of the garden's model, in tokens. With the default reserve, about every thirteenth turn overfills it. */
 const WINDOW = 60_000;
 
-/** The day on which the model finds a request too long that fits its window by all that is known of it. */
+/** The day on which the model refuses a request as too long although it fits the known window. */
 const FULL_DAY = 35;
 
-/** Bytes of a request that the model takes on that day: less than the context has then, and more than a compaction leaves. */
+/** Bytes of a request that the model accepts on that day: less than the context has then, more than a compaction leaves. */
 const FULL_BYTES = 80_000;
 
-/** What every request of the gardener says first; those for summaries that stand alone do not. */
+/** System prompt of every request of the gardener; requests for summaries have another one. */
 const SYSTEM = "You tend a garden.";
 
-/** What is asked on a day. */
+/** Prompt of a day. */
 const promptOf = (day: number): string => `Day ${day}: how are the pears? ${"Look well. ".repeat(160)}`;
 
-/** The day that a text of the conversation is about; 0 for another text. */
+/** Day of a text of the conversation; 0 for another text. */
 export const dayOf = (text: string): number => Number(/^Day (\d+)\b/.exec(text)?.[1] ?? 0);
 
 /** The id of the one call that a day's first answer makes. */
 export const callOf = (day: number): string => `toolu_${day}`;
 
-/** A server whose model looks at the garden once a day, and then tells of it at length. It keeps nothing in mind. */
+/** Starts a server whose model looks at the garden once a day and then answers at length. It has no state. */
 export function openGarden(): Promise<MessagesServer> {
   return startMessagesServer({ contextWindow: WINDOW, reply });
 }
 
-/** What a request asks for: the call of a day, its answer, or (0) a summary. */
+/** Reads what a request asks for: the call of a day, its answer, or (0) a summary. */
 export function askedBy({ body }: ReceivedRequest): { day: number; isAnswer: boolean } {
   const messages = body["messages"] as {
     role: string;
@@ -145,7 +145,7 @@ export function askedBy({ body }: ReceivedRequest): { day: number; isAnswer: boo
   return { day: texts.at(-1) ?? 0, isAnswer: last[0]?.type === "tool_result" };
 }
 
-/** Whether the model finds a request too long. */
+/** True for a request that the model refuses as too long. */
 export function isRefused(request: ReceivedRequest): boolean {
   const { day, isAnswer } = askedBy(request);
   return day === FULL_DAY && !isAnswer && request.raw.length > FULL_BYTES;
@@ -166,7 +166,7 @@ function reply(request: ReceivedRequest): Reply {
   return { kind: "message", content: [thinking, content], deltaLength: 3_000 };
 }
 
-/** A summary that stands. */
+/** A complete summary. */
 const SUMMARY = [
   "## Goal\nTend the garden.",
   "## Constraints & Preferences\n- none",

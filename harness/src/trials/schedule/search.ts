@@ -1,14 +1,6 @@
-import { createHash } from "node:crypto";
-import {
-  type Call,
-  type Moment,
-  type Outcome,
-  type Progress,
-  replay,
-  type Script,
-} from "./simulated-machine.ts";
+import { type Call, type Moment, type Outcome, type Progress, replay, type Script } from "./machine.ts";
 
-/** How far a search goes. */
+/** Bounds of a search. */
 export interface Bounds {
   /** Processes that may die, each before any of its calls or in the middle of a write. */
   deaths: number;
@@ -16,7 +8,7 @@ export interface Bounds {
   failures: number;
   /** Errors that a failing call may end with; `short` for one that does half. */
   errors: readonly string[];
-  /** Times that a process which could go on has to wait for another; undefined: no limit, every order there is. */
+  /** Switches away from a process that could continue; undefined: no limit, every order there is. */
   switches?: number;
 }
 
@@ -30,16 +22,16 @@ export interface End {
   trace: () => string;
 }
 
-/** What a search is told of. */
+/** Receives the results of a search. */
 export interface Visitor {
   end(end: End): Promise<void>;
-  /** Something that must never be: two that hold at once, or processes that wait for each other for ever. */
+  /** Two processes hold at once, or wait for each other for ever. */
   fault(sentence: string, trace: () => string): void;
-  /** Asked before each step; true ends the search. */
+  /** Called before each step; true ends the search. */
   isOver(): boolean;
 }
 
-/** A process after some calls: what it knows, and what it does next. Two with the same past are one. */
+/** A process after some calls: its past and its next call. Two with the same past are one. */
 class Node {
   static made = 0;
   readonly id: number;
@@ -66,9 +58,9 @@ class Node {
 interface Process {
   node: Node;
   isDead: boolean;
-  /** While it waits: what the world was when it began to. Nothing changes for it until that does. */
+  /** While it waits: the world when it began to wait. Nothing changes for it until that does. */
   since: string;
-  /** How often it has looked again although nothing had changed. */
+  /** Looks since then, although nothing had changed. */
   looks: number;
 }
 
@@ -86,22 +78,6 @@ interface Choice {
   act: "step" | "die" | "die in the middle" | string;
 }
 
-/** States that were met, as digests: millions of them are within reach, of which a set can hold some and a heap few. */
-class Met {
-  readonly #parts = Array.from({ length: 256 }, () => new Set<string>());
-  size = 0;
-
-  /** True the first time that a state is met. */
-  isNew(key: string): boolean {
-    const digest = createHash("sha1").update(key).digest("binary").slice(0, 12);
-    const part = this.#parts[digest.charCodeAt(0)]!;
-    if (part.has(digest)) return false;
-    part.add(digest);
-    this.size += 1;
-    return true;
-  }
-}
-
 /** Every order of the steps of some processes, up to the bounds; a state that was met before is not followed again. */
 export async function searchSchedules(
   start: Moment,
@@ -109,7 +85,7 @@ export async function searchSchedules(
   bounds: Bounds,
   visitor: Visitor,
 ): Promise<number> {
-  const met = new Met();
+  const met = new Set<string>();
   const roots = await Promise.all(
     scripts.map(async (script, at) => new Node([], await replay(script, at + 1, []), "", undefined)),
   );
@@ -123,8 +99,10 @@ export async function searchSchedules(
   };
   const frames: { state: State; choices: Choice[]; label: string }[] = [];
   const enter = async (state: State, label: string) => {
-    if (!met.isNew(keyOf(state, bounds))) return;
-    const trace = () => told([...frames.map((frame) => frame.label), label]);
+    const key = keyOf(state, bounds);
+    if (met.has(key)) return;
+    met.add(key);
+    const trace = () => traceOf([...frames.map((frame) => frame.label), label]);
     const holding = state.processes.filter(({ node, isDead }) => !isDead && node.progress.isHolding);
     if (holding.length > 1) return visitor.fault("Two processes hold what only one may hold.", () => trace());
     const choices = choicesOf(state, bounds);
@@ -153,7 +131,7 @@ export async function searchSchedules(
       continue;
     }
     const call = frame.state.processes[choice.process]!.node.progress.next!;
-    await enter(await chosen(frame.state, choice, scripts), labelOf(choice, call));
+    await enter(await after(frame.state, choice, scripts), labelOf(choice, call));
   }
   return met.size;
 }
@@ -190,7 +168,7 @@ function choicesOf({ moment, processes, last, deaths, failures, switches }: Stat
   });
 }
 
-async function chosen(state: State, { process, act }: Choice, scripts: readonly Script[]): Promise<State> {
+async function after(state: State, { process, act }: Choice, scripts: readonly Script[]): Promise<State> {
   const before = state.processes[process]!;
   const isSwitch = state.last >= 0 && state.last !== process && isAble(state, state.last);
   const next = { ...state, last: process, switches: state.switches - (isSwitch ? 1 : 0) };
@@ -277,7 +255,7 @@ const labelOf = ({ process, act }: Choice, { name, args }: Call): string => {
 };
 
 /** The steps, those of one process in a row behind its number. */
-function told(labels: readonly string[]): string {
+function traceOf(labels: readonly string[]): string {
   const parts: string[] = [];
   let last = "";
   for (const label of labels.filter((each) => each !== "")) {

@@ -11,7 +11,7 @@ export interface Call {
   args: readonly unknown[];
 }
 
-/** What a call came to: a value, or the code of an error. */
+/** Result of a call: a value, or the code of an error. */
 export type Outcome = { value: unknown } | { error: string };
 
 interface Inode {
@@ -24,11 +24,11 @@ interface Inode {
 interface Opened {
   inode: number;
   flags: number;
-  /** Where the next write of a file goes that was not opened to append. */
+  /** Offset of the next write, for a file that was not opened to append. */
   position: number;
 }
 
-/** Inode numbers and process numbers: each process takes those of its own hundred, so that no order of steps shows. */
+/** Numbers of each process for its inodes and descriptors, so that they do not depend on the order of steps. */
 const HUNDRED = 100;
 
 /** A system's error. */
@@ -40,42 +40,39 @@ class Refusal extends Error {
   }
 }
 
-/** Thrown by every call of a process that was stopped: nothing it does from there on counts. */
+/** Thrown by every call of a process that was stopped; its results are ignored from there on. */
 class Stopped extends Error {}
 
-/** A disk and the processes that use it, at one moment. A step gives another one and leaves this as it is. */
+/** A disk and the processes that use it, at one moment. Immutable: a step returns another one. */
 export class Moment {
-  readonly #names: ReadonlyMap<string, number>;
-  readonly #inodes: ReadonlyMap<number, Inode>;
-  readonly #open: ReadonlyMap<number, Opened>;
+  readonly #names = new Map<string, number>();
+  readonly #inodes = new Map<number, Inode>();
+  readonly #open = new Map<number, Opened>();
   /** Processes that have died. */
-  readonly #dead: ReadonlySet<number>;
+  readonly #dead = new Set<number>();
   #world: string | undefined;
   #key: string | undefined;
 
-  constructor(
-    names: ReadonlyMap<string, number> = new Map(),
-    inodes: ReadonlyMap<number, Inode> = new Map(),
-    open: ReadonlyMap<number, Opened> = new Map(),
-    dead: ReadonlySet<number> = new Set(),
-  ) {
-    this.#names = names;
-    this.#inodes = inodes;
-    this.#open = open;
-    this.#dead = dead;
+  #copy(): Moment {
+    const copy = new Moment();
+    for (const [name, inode] of this.#names) copy.#names.set(name, inode);
+    for (const [number, inode] of this.#inodes) copy.#inodes.set(number, inode);
+    for (const [fd, opened] of this.#open) copy.#open.set(fd, opened);
+    for (const process of this.#dead) copy.#dead.add(process);
+    return copy;
   }
 
-  /** A disk that holds these files. */
+  /** A disk with these files. */
   static of(files: Readonly<Record<string, Uint8Array>>): Moment {
-    const names = Object.keys(files).map((name, at): [string, number] => [`${FOLDER}/${name}`, at]);
-    const inodes = Object.values(files).map((bytes, at): [number, Inode] => [
-      at,
-      { bytes, mode: 0o600, writes: 0 },
-    ]);
-    return new Moment(new Map(names), new Map(inodes));
+    const moment = new Moment();
+    for (const [at, [name, bytes]] of Object.entries(files).entries()) {
+      moment.#names.set(`${FOLDER}/${name}`, at);
+      moment.#inodes.set(at, { bytes, mode: 0o600, writes: 0 });
+    }
+    return moment;
   }
 
-  /** All that processes can see of each other. */
+  /** Names the state that processes can see of each other. */
   get world(): string {
     if (this.#world === undefined) {
       const files = [...this.#names].sort(([a], [b]) => (a < b ? -1 : 1));
@@ -86,16 +83,13 @@ export class Moment {
     return this.#world;
   }
 
+  /** Names the whole state. */
   get key(): string {
     if (this.#key === undefined) {
       const open = [...this.#open].sort(([a], [b]) => a - b);
       this.#key = `${this.world}|${open.map(([fd, { inode, position }]) => `${fd}:${inode}:${position}`).join()}`;
     }
     return this.#key;
-  }
-
-  isDead(process: number): boolean {
-    return this.#dead.has(process);
   }
 
   /** Names in the folder. */
@@ -108,79 +102,32 @@ export class Moment {
     return inode === undefined ? undefined : this.#inodes.get(inode)!.bytes;
   }
 
-  /** The moment after a process has died. */
+  /** Returns the moment after a process has died. */
   without(process: number): Moment {
-    const open = new Map([...this.#open].filter(([fd]) => Math.floor(fd / HUNDRED) !== process));
-    return new Moment(this.#names, this.#inodes, open, new Set(this.#dead).add(process));
+    const next = this.#copy();
+    for (const fd of next.#open.keys()) if (Math.floor(fd / HUNDRED) === process) next.#open.delete(fd);
+    next.#dead.add(process);
+    return next;
   }
 
-  /** The moment after a call, and what the call came to. */
+  /** Returns the moment after a call, and the call's outcome. Inodes that nothing leads to any more are free then. */
   after(process: number, call: Call): { moment: Moment; outcome: Outcome } {
-    const next = new Change(
-      process,
-      new Map(this.#names),
-      new Map(this.#inodes),
-      new Map(this.#open),
-      this.#dead,
-    );
+    const next = this.#copy();
     try {
-      const value = next.make(call);
-      return { moment: next.moment(), outcome: { value } };
+      const value = next.#make(process, call);
+      const used = new Set([...next.#names.values(), ...[...next.#open.values()].map(({ inode }) => inode)]);
+      for (const inode of next.#inodes.keys()) if (!used.has(inode)) next.#inodes.delete(inode);
+      return { moment: next, outcome: { value } };
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
       return { moment: this, outcome: { error: error.code } };
     }
   }
-}
 
-const contents = new Map<string, number>();
-const named = new WeakMap<Inode, string>();
-
-/** A short name for what a file holds. */
-function nameOf(inode: Inode): string {
-  let name = named.get(inode);
-  if (name === undefined) {
-    const text = Buffer.from(inode.bytes).toString("latin1");
-    if (!contents.has(text)) contents.set(text, contents.size);
-    name = `${contents.get(text)}/${inode.mode}/${inode.writes}`;
-    named.set(inode, name);
-  }
-  return name;
-}
-
-/** One call, carried out on copies. */
-class Change {
-  readonly #process: number;
-  readonly #names: Map<string, number>;
-  readonly #inodes: Map<number, Inode>;
-  readonly #open: Map<number, Opened>;
-  readonly #dead: ReadonlySet<number>;
-
-  constructor(
-    process: number,
-    names: Map<string, number>,
-    inodes: Map<number, Inode>,
-    open: Map<number, Opened>,
-    dead: ReadonlySet<number>,
-  ) {
-    this.#process = process;
-    this.#names = names;
-    this.#inodes = inodes;
-    this.#open = open;
-    this.#dead = dead;
-  }
-
-  /** What nothing leads to any more is gone, and its number free. */
-  moment(): Moment {
-    const used = new Set([...this.#names.values(), ...[...this.#open.values()].map(({ inode }) => inode)]);
-    for (const inode of this.#inodes.keys()) if (!used.has(inode)) this.#inodes.delete(inode);
-    return new Moment(this.#names, this.#inodes, this.#open, this.#dead);
-  }
-
-  make({ name, args }: Call): unknown {
+  #make(process: number, { name, args }: Call): unknown {
     switch (name) {
       case "openSync":
-        return this.#openFile(args[0] as string, args[1] as number, (args[2] as number) ?? 0o600);
+        return this.#openFile(process, args[0] as string, args[1] as number, (args[2] as number) ?? 0o600);
       case "closeSync":
         this.#open.delete(args[0] as number);
         return undefined;
@@ -210,7 +157,7 @@ class Change {
         if (!this.#names.delete(args[0] as string)) throw new Refusal("ENOENT");
         return undefined;
       case "readdirSync":
-        return [...this.#names.keys()].map((path) => path.slice(FOLDER.length + 1)).sort();
+        return this.files;
       case "mayBeRunning":
         return !this.#dead.has(args[0] as number);
       default:
@@ -219,17 +166,17 @@ class Change {
     }
   }
 
-  #openFile(path: string, flags: number, mode: number): number {
+  #openFile(process: number, path: string, flags: number, mode: number): number {
     let inode = path === FOLDER ? -1 : this.#names.get(path);
     if (inode !== undefined && flags & constants.O_CREAT && flags & constants.O_EXCL)
       throw new Refusal("EEXIST");
     if (inode === undefined) {
       if (!(flags & constants.O_CREAT)) throw new Refusal("ENOENT");
-      inode = this.#free(this.#inodes);
+      inode = free(process, this.#inodes);
       this.#inodes.set(inode, { bytes: new Uint8Array(), mode, writes: 0 });
       this.#names.set(path, inode);
     } else if (flags & constants.O_TRUNC) this.#change(inode, { bytes: new Uint8Array() });
-    const fd = this.#free(this.#open);
+    const fd = free(process, this.#open);
     this.#open.set(fd, { inode, flags, position: 0 });
     return fd;
   }
@@ -265,13 +212,6 @@ class Change {
     return opened;
   }
 
-  /** The lowest number of this process that is free, as systems give them out: a number is used again. */
-  #free(taken: ReadonlyMap<number, unknown>): number {
-    let number = this.#process * HUNDRED;
-    while (taken.has(number)) number += 1;
-    return number;
-  }
-
   #facts(inode: number): FileFacts {
     const { bytes, mode, writes } = this.#inodes.get(inode)!;
     return {
@@ -285,14 +225,36 @@ class Change {
   }
 }
 
-/** What a process works with: calls that pass through `step`, one after the other. */
-export interface Surroundings {
+/** Returns the lowest number of a process that is free, as systems give them out: a number is used again. */
+function free(process: number, taken: ReadonlyMap<number, unknown>): number {
+  let number = process * HUNDRED;
+  while (taken.has(number)) number += 1;
+  return number;
+}
+
+const contents = new Map<string, number>();
+const named = new WeakMap<Inode, string>();
+
+/** A short name for what a file holds. */
+function nameOf(inode: Inode): string {
+  let name = named.get(inode);
+  if (name === undefined) {
+    const text = Buffer.from(inode.bytes).toString("latin1");
+    if (!contents.has(text)) contents.set(text, contents.size);
+    name = `${contents.get(text)}/${inode.mode}/${inode.writes}`;
+    named.set(inode, name);
+  }
+  return name;
+}
+
+/** Machine of a process: calls that pass through `step`, one after the other. */
+export interface Machine {
   calls: FileCalls;
   processes: Processes;
 }
 
-/** The surroundings of process `number`, each of whose calls is answered by `step`. */
-function surroundings(number: number, step: (call: Call) => unknown): Surroundings {
+/** The machine of process `number`, each of whose calls is answered by `step`. */
+function machineOf(number: number, step: (call: Call) => unknown): Machine {
   let names = 0;
   const passing =
     (name: keyof FileCalls) =>
@@ -331,27 +293,27 @@ function surroundings(number: number, step: (call: Call) => unknown): Surroundin
   };
 }
 
-/** What a process does; it says what is acknowledged, and whether it holds what only one may hold. */
-export type Script = (work: Surroundings & Say) => Promise<void>;
+/** Program of a process; it reports what is acknowledged, and whether it holds the lease. */
+export type Script = (work: Machine & Say) => Promise<void>;
 
 interface Say {
   acknowledge(id: string): void;
   hold(isHeld: boolean): void;
 }
 
-/** How far a process has come. */
+/** Progress of a process. */
 export interface Progress {
   acknowledged: readonly string[];
   isHolding: boolean;
   /** The call it is about to make; none when it has ended. */
   next?: Call;
-  /** What it ended with, where that was an error. */
+  /** The error that it ended with. */
   failure?: unknown;
 }
 
 /**
- * Runs a process again from its beginning, its calls answered with what they came to before, up to the first one that
- * was not made yet. A process knows nothing but these answers, so it does the same each time.
+ * Runs a process again from its beginning, its calls answered with their earlier outcomes, up to the first one that was
+ * not made yet. A process knows nothing but these answers, so it does the same each time.
  */
 export async function replay(script: Script, number: number, past: readonly Outcome[]): Promise<Progress> {
   const acknowledged: string[] = [];
@@ -378,11 +340,11 @@ export async function replay(script: Script, number: number, past: readonly Outc
     },
   };
   let failure: unknown;
-  const ended = script({ ...surroundings(number, step), ...say })
+  const ended = script({ ...machineOf(number, step), ...say })
     .catch((error: unknown) => {
       failure = error;
     })
-    // What it left behind to be done later may still make calls.
+    // Work that it left for later may still make calls.
     .then(() => new Promise<undefined>((resolve) => setImmediate(resolve, undefined)));
   const next = await Promise.race([stopped, ended]);
   const progress = { acknowledged: [...acknowledged], isHolding };
@@ -390,15 +352,15 @@ export async function replay(script: Script, number: number, past: readonly Outc
   return failure === undefined ? progress : { ...progress, failure };
 }
 
-/** Runs a process to its end with nobody beside it; gives what its script gives. */
+/** Runs a process to its end without another beside it; returns its result. */
 export async function alone<Result>(
   from: Moment,
   number: number,
-  script: (work: Surroundings) => Promise<Result>,
+  script: (work: Machine) => Promise<Result>,
 ): Promise<Result> {
   let moment = from;
   return script(
-    surroundings(number, (call) => {
+    machineOf(number, (call) => {
       const { moment: next, outcome } = moment.after(number, call);
       moment = next;
       if ("error" in outcome) throw new Refusal(outcome.error);

@@ -1,10 +1,9 @@
 import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { buildRequest, type Entry, isMessage, toolCalls } from "@espalier/session-tree";
-import { checkAnthropicRequest } from "@espalier/session-tree/testing";
-import type { MessagesServer } from "@espalier/summarizer/testing";
-import type { Told } from "./children/conversing.ts";
-import { Child } from "./children.ts";
+import { checkAnthropicRequest, type MessagesServer } from "@espalier/summarizer/testing";
+import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
+import { type StoreName, writeSession } from "../stores.ts";
 import {
   askedBy,
   callOf,
@@ -15,16 +14,24 @@ import {
   isRefused,
   looksIn,
   looksOf,
+  type Moment,
   openGarden,
   openGardener,
-} from "./gardener.ts";
-import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
-import { writeSession } from "./stores.ts";
+} from "./conversation/gardener.ts";
 
 /** Trials at the same time. */
 const LANES = 2;
 
-/** A turn of the conversation that nobody was killed in, by its moments in order. */
+/** A line of a conversing process for each of its moments, before the moment has consequences. */
+interface Told {
+  type: Moment["type"] | "day";
+  /** Of an entry. */
+  id?: string;
+  /** The day of the next prompt; such a line is no moment. */
+  day?: number;
+}
+
+/** A turn of the undisturbed conversation, by its moments in order. */
 interface Turn {
   day: number;
   moments: Told["type"][];
@@ -32,31 +39,53 @@ interface Turn {
 
 /**
  * `kill -9` at each moment of an agent's conversation of sixty turns with tools, which is compacted by its size and by
- * an overflow: another process goes on, nothing is lost, nothing is said, answered or run twice, and every request is
- * valid. The killed process begins with the file as the conversation had it before that turn; some go on to its end.
+ * an overflow: another process continues, nothing is lost, nothing is said, answered or run twice, and every request is
+ * valid. The killed process begins with the file as it was before that turn; some conversations continue to the end.
  * Then one conversation has its processes killed over and over.
  */
-export const conversation: Harness = async (options) => {
-  const findings = new Findings();
-  const whole = join(options.folder, "whole.jsonl");
-  const { turns, before } = await converseWhole(options, findings, whole);
-  const kills = killsIn(turns, options).map((kill) => ({ ...kill, nth: before + kill.moment }));
-  const lane = async () => {
-    for (let next = kills.pop(); next; next = kills.pop()) await killOnce(options, findings, whole, next);
-  };
-  await Promise.all(Array.from({ length: LANES }, lane));
-  if (options.count === undefined)
-    for (const kind of new Set(turns.flatMap(({ moments }) => moments)))
-      findings.expect(`killed at ${kind}` in findings.figures, () => `Nobody was killed at ${kind}.`);
-  await killOverAndOver(options, findings);
-  return findings;
+export const conversation: Harness = {
+  async run(options, findings) {
+    const whole = join(options.folder, "whole.jsonl");
+    const { turns, before } = await converseWhole(options, findings, whole);
+    const kills = killsIn(turns, options).map((kill) => ({ ...kill, nth: before + kill.moment }));
+    const lane = async () => {
+      for (let next = kills.pop(); next; next = kills.pop()) await killOnce(options, findings, whole, next);
+    };
+    await Promise.all(Array.from({ length: LANES }, lane));
+    if (options.count === undefined)
+      for (const kind of new Set(turns.flatMap(({ moments }) => moments)))
+        findings.expect(`killed at ${kind}` in findings.figures, () => `No process was killed at ${kind}.`);
+    await killOverAndOver(options, findings);
+  },
+
+  /**
+   * `<store> <home> <file> <url> <until> <moment>`: has the conversation until that day, and kills itself at that moment
+   * of its life (from 1; 0: never). One that is never killed copies the file, and the tool's, to `<name>.<day>` before
+   * each day.
+   */
+  async child([store, home = "", file = "", url = "", until, moment]) {
+    const last = Number(moment);
+    const tell = (told: Told) => say(told);
+    let moments = 0;
+    const gardener = await openGardener({ store: store as StoreName, home, file, url }, (event) => {
+      tell({ type: event.type, ...(event.type === "entry" ? { id: event.entry.id } : {}) });
+      moments += 1;
+      if (moments === last) process.kill(process.pid, "SIGKILL");
+    });
+    await converse(gardener, Number(until), (day) => {
+      if (last === 0)
+        for (const one of [file, looksOf(file)]) if (existsSync(one)) copyFileSync(one, `${one}.${day}`);
+      tell({ type: "day", day });
+    });
+    await gardener.session.close();
+  },
 };
 
-/** The conversation as it is when nothing happens to it; keeps a copy of the file before each turn. */
+/** Has the conversation without a kill; keeps a copy of the file before each turn. */
 async function converseWhole(options: HarnessOptions, findings: Findings, file: string) {
   writeSession(file);
   const turns: Turn[] = [];
-  /** Moments before the first turn, and before that of any process: it finds that there is nothing to go on with. */
+  /** Moments of any process before its first turn, in which it finds nothing to continue. */
   let before = 0;
   await Conversed.in(options, file, async (conversed) => {
     const { told } = await conversed.process(DAYS, 0);
@@ -65,7 +94,7 @@ async function converseWhole(options: HarnessOptions, findings: Findings, file: 
       else if (turns.length === 0) before += 1;
       else turns.at(-1)!.moments.push(type);
     }
-    await conversed.goOn(findings, 1, DAYS, "nobody was killed");
+    await conversed.goOn(findings, 1, DAYS, "no kill");
   });
   for (const { moments } of turns) {
     findings.count("moments", moments.length);
@@ -139,7 +168,7 @@ async function killOverAndOver(options: HarnessOptions, findings: Findings): Pro
 class Conversed {
   readonly file: string;
   readonly garden: MessagesServer;
-  /** What the processes left that were killed in it. */
+  /** Remains of the killed processes. */
   readonly kills: Remains[] = [];
   readonly #options: HarnessOptions;
 
@@ -165,48 +194,48 @@ class Conversed {
 
   /** Lets a process have the conversation until a day, or until it is killed at its moment number `moment` (0: never). */
   async process(until: number, moment: number): Promise<{ told: Told[]; wasKilled: boolean }> {
-    const { store, folder, program } = this.#options;
-    const args = ["conversing", store, folder, this.file, this.garden.url, `${until}`, `${moment}`];
-    const child = new Child(program, args, { isMute: store !== "file" });
+    const { store, folder } = this.#options;
+    const parameters = ["conversation", store, folder, this.file, this.garden.url, until, moment];
+    const child = new Child(this.#options, parameters, { isMute: store !== "file" });
     await child.over;
     const told = child.lines.map((line) => JSON.parse(line) as Told);
-    const wasKilled = child.process.signalCode === "SIGKILL";
+    const { wasKilled } = child;
     if (wasKilled) this.kills.push({ bytes: readFileSync(this.file), told });
     return { told, wasKilled };
   }
 
-  /** Goes on in this process until a day, and says what is wrong then; `from` is the first day that the model was asked about. */
+  /** Continues in this process until a day, and judges the result; `from` is the first day that the model was asked about. */
   async goOn(findings: Findings, from: number, until: number, when: string): Promise<void> {
     const { store, folder: home } = this.#options;
     const gardener = await openGardener({ store, home, file: this.file, url: this.garden.url });
     const { agent, session } = gardener;
     const { kills, garden } = this;
     const last = kills.at(-1);
-    // Unless another process has gone on since.
+    // Unless another process has continued since.
     if (last && wasWaiting(last) && last.bytes.equals(readFileSync(this.file))) {
       const { state } = agent.state;
-      findings.expect(state === "outcome-unknown", () => `${when}: it says of itself: ${state}.`);
+      findings.expect(state === "outcome-unknown", () => `${when}: its state is ${state}.`);
     }
     try {
       await converse(gardener, until);
       judgeConversation(findings, { gardener, garden, from, until, kills }, when);
     } catch (error) {
-      findings.fault(`${when}: it does not go on: ${(error as Error).message}`);
+      findings.fault(`${when}: it does not continue: ${(error as Error).message}`);
     } finally {
       await session.close();
     }
   }
 }
 
-/** What a killed process left behind. */
+/** Remains of a killed process. */
 interface Remains {
   /** The file. */
   bytes: Buffer;
-  /** What the process had told of itself. */
+  /** Its moments. */
   told: readonly Told[];
 }
 
-/** A conversation that processes were killed in, when it has come to the end of a day. */
+/** A conversation with killed processes, at the end of a day. */
 interface Conversation {
   gardener: Gardener;
   /** The server that was asked from the day `from` on. */
@@ -217,26 +246,21 @@ interface Conversation {
   kills: readonly Remains[];
 }
 
-/** Whether a process was killed between a request and the entry of its answer. */
+/** True for a process that was killed between a request and the entry of its answer. */
 const wasWaiting = ({ told }: Remains): boolean => WAITING.has(told.at(-1)?.type ?? "");
 const WAITING: ReadonlySet<string> = new Set(["request", "thinking", "text"]);
 
-/** Says of a conversation what was lost in it, and what was done twice; `when` names it. */
+/** Judges a conversation; `when` names it. */
 function judgeConversation(findings: Findings, conversation: Conversation, when: string): void {
-  const problems = [
-    ...lostIn(conversation),
-    ...twiceIn(conversation),
-    ...askedAgain(conversation),
-    ...invalidIn(conversation),
-  ];
-  for (const problem of problems) findings.fault(`${when}: ${problem}`);
+  for (const judge of [lostIn, twiceIn, askedAgain, invalidIn])
+    for (const problem of judge(conversation)) findings.fault(`${when}: ${problem}`);
 }
 
-/** What was acknowledged is there, and nothing that was written has changed. */
+/** Acknowledged entries are there, and nothing that was written has changed. */
 function* lostIn({ gardener: { session }, kills }: Conversation): Generator<string> {
   const now = readFileSync(session.file);
   for (const { bytes, told } of kills) {
-    if (!now.subarray(0, bytes.length).equals(bytes)) yield "what the killed process wrote has changed.";
+    if (!now.subarray(0, bytes.length).equals(bytes)) yield "bytes of the killed process have changed.";
     for (const { type, id } of told)
       if (id !== undefined && !session.getEntry(id)) yield `the ${type} ${id} is lost.`;
   }
@@ -264,10 +288,10 @@ function* twiceIn({ gardener: { session }, until, kills }: Conversation): Genera
     if (!isInterrupted) shown += 1;
   }
   const ended = kills.flatMap(({ told }) => told.filter(({ type }) => type === "tool_end")).length;
-  if (shown < ended) yield "a result that was told of is not there.";
+  if (shown < ended) yield "an acknowledged result is not there.";
 }
 
-/** How often a day's call was made, whether its results say that something went wrong, and how often it was answered. */
+/** Counts a day's calls and answers, and lists whether each result is an error. */
 function saidOn(entries: readonly Entry[], day: number) {
   const said = { calls: 0, results: [] as boolean[], answers: 0 };
   for (const entry of entries) {
@@ -281,7 +305,7 @@ function saidOn(entries: readonly Entry[], day: number) {
   return said;
 }
 
-/** What was asked for once more than was needed, where nobody was killed while waiting for it. */
+/** Requests beyond those that the answers needed, and those of processes that were killed while they waited. */
 function* askedAgain({ garden, from, until, kills }: Conversation): Generator<string> {
   const asked = garden.requests.filter((request) => askedBy(request).day > 0 && !isRefused(request)).length;
   const answers = 2 * (until - from + 1);
@@ -295,5 +319,5 @@ function* invalidIn({ gardener: { session, agent }, garden }: Conversation): Gen
   for (const { problems } of garden.requests) yield* problems;
   const request = buildRequest(session.context, { format: agent.model.format }) as object;
   yield* checkAnthropicRequest({ model: "m", max_tokens: 1, ...request });
-  if (agent.state.state !== "answered") yield `it says of itself: ${agent.state.state}.`;
+  if (agent.state.state !== "answered") yield `its state is ${agent.state.state}.`;
 }

@@ -1,22 +1,23 @@
 import { setTimeout } from "node:timers/promises";
-import { EspalierError, formatLine } from "@espalier/jsonl-stream";
-import type { SessionStore } from "@espalier/session-tree";
+import { formatLine } from "@espalier/jsonl-stream";
+import { type SessionStore, SessionTreeError } from "@espalier/session-tree";
 import {
   type Connection,
   type Database,
   migratePostgres,
   type PostgresStore,
+  PostgresStoreError,
   poolDatabase,
   postgresStore,
   type ReservedConnection,
   type Statement,
 } from "@espalier/store-postgres";
 import { serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
-import type { Findings } from "./harness.ts";
-import { headerOf } from "./stores.ts";
+import type { Findings } from "../../harness.ts";
+import { headerOf, noteLine, oldLines } from "../../stores.ts";
 
-/** The steps a client can take: its statement, its death before it, or a statement whose answer it never gets. */
-type Act = "step" | "die" | "unheard";
+/** Steps of a client: its statement, its death before it, or a statement whose answer is lost. */
+type Act = "step" | "die" | "unanswered";
 
 interface Choice {
   client: number;
@@ -68,7 +69,7 @@ class Client {
   }
 
   /** Resolves when it waits for its turn, or has ended. */
-  changed(): Promise<void> {
+  nextChange(): Promise<void> {
     return new Promise((resolve) => {
       this.#tell = resolve;
     });
@@ -92,7 +93,7 @@ class Client {
   async #step<Result>(label: string, run: () => Promise<Result>): Promise<Result> {
     const act = await this.#turn(label);
     const result = await run();
-    if (act === "unheard") throw new EspalierError("unreachable", "The connection was lost.");
+    if (act === "unanswered") throw new PostgresStoreError("unreachable", "The connection was lost.");
     return result;
   }
 
@@ -117,7 +118,8 @@ class Client {
           end = await this.#turn("COMMIT");
           return done;
         });
-        if ((end as Act) === "unheard") throw new EspalierError("unreachable", "The connection was lost.");
+        if ((end as Act) === "unanswered")
+          throw new PostgresStoreError("unreachable", "The connection was lost.");
         return result;
       },
       reserve: async () => {
@@ -134,18 +136,14 @@ class Client {
 
 interface Scenario {
   name: string;
-  lines: unknown[];
+  lines: readonly unknown[];
   script: (ref: string) => (client: Client) => Promise<void>;
 }
-
-const { version: _, ...oldHeader } = headerOf("trial");
-const timestamp = "2026-01-01T00:00:00.000Z";
-const message = { role: "user", content: "one", timestamp: 1 };
 
 let entries = 0;
 const appending = (ref: string) => async (client: Client) => {
   const id = `entry${entries++}`;
-  const line = formatLine({ type: "custom", id, parentId: null, timestamp, customType: "trial" });
+  const line = noteLine(id);
   for (let attempt = 1; ; attempt += 1) {
     const log = await client.store.open({ file: ref }, "write");
     try {
@@ -153,7 +151,7 @@ const appending = (ref: string) => async (client: Client) => {
       client.acknowledged.push(id);
       return;
     } catch (error) {
-      if (!(error instanceof EspalierError) || error.code !== "changed" || attempt === 3) throw error;
+      if (!(error instanceof SessionTreeError) || error.code !== "changed" || attempt === 3) throw error;
     }
   }
 };
@@ -167,11 +165,11 @@ const holding = (ref: string) => async (client: Client) => {
 
 const SCENARIOS: readonly Scenario[] = [
   { name: "append", lines: [headerOf("trial")], script: appending },
-  { name: "upgrade", lines: [oldHeader, { type: "message", timestamp, message }], script: appending },
+  { name: "upgrade", lines: oldLines, script: appending },
   { name: "lease", lines: [headerOf("trial")], script: holding },
 ];
 
-/** How far a search goes: switches away from a client that could go on, and deaths and lost answers together. */
+/** Bounds of a search: switches away from a client that could continue, and deaths and lost answers together. */
 interface Bounds {
   switches: number;
   losses: number;
@@ -184,12 +182,12 @@ const LONG: readonly Bounds[] = [
   { switches: 1, losses: 1 },
 ];
 
-/** Faults of one scenario after which no more are looked for. */
+/** Faults after which a scenario ends. */
 const ENOUGH = 3;
 
 /**
  * Every order of the statements of two clients of one session, up to a bound, with deaths and lost answers: of appends,
- * of bringing an old session up to date, and of the lease. `change` makes other statements of them, to see it notice.
+ * of bringing an old session up to date, and of the lease. `change` replaces statements, to see whether it detects that.
  */
 export async function scheduleStatements(
   isShort: boolean,
@@ -219,12 +217,12 @@ export async function scheduleStatements(
 }
 
 interface Parts {
-  /** One that died is replaced by another. */
+  /** A dead one is replaced by another. */
   clients: Client[];
   create: () => Client;
-  /** Looks at what the clients left. */
+  /** Reads the end. */
   store: PostgresStore;
-  /** Tells what waits for a lock. */
+  /** Counts the statements that wait for a lock. */
   control: Database;
 }
 
@@ -249,7 +247,7 @@ async function search(
       control,
     );
     prefixes.push(...alternatives);
-    const isLossy = trace.some((step) => step.includes("(unheard)"));
+    const isLossy = trace.some((step) => step.includes("(unanswered)"));
     problems.push(...(await judge(store, ref, scenario, clients, isLossy)));
     for (const [at, client] of clients.entries()) {
       if (!client.isDead) continue;
@@ -262,7 +260,7 @@ async function search(
   }
 }
 
-/** One order: the choices given, then whoever is at work goes on. What else could have been chosen is given back. */
+/** Runs one order: the choices given, then the client at work continues. Returns the other choices that were possible. */
 async function runOnce(
   prefix: readonly Choice[],
   bounds: Bounds,
@@ -285,7 +283,7 @@ async function runOnce(
     if (made.length >= prefix.length) {
       const others = able.filter((at) => at !== usual && (last !== usual || switches > 0));
       const acts: Choice[] = others.map((client) => ({ client, act: "step" }));
-      if (losses > 0) for (const act of ["die", "unheard"] as const) acts.push({ client: usual, act });
+      if (losses > 0) for (const act of ["die", "unanswered"] as const) acts.push({ client: usual, act });
       for (const act of acts) alternatives.push([...made, act]);
     }
     // An order that was possible before and is not now would mean that clients do not do the same each time.
@@ -304,7 +302,7 @@ async function runOnce(
   return { trace, alternatives, problems };
 }
 
-/** Milliseconds after which a statement without an answer is looked for among those that wait for a lock. */
+/** Milliseconds after which a statement without an answer is taken to wait for a lock, and the server is asked. */
 const LOOK_MS = 10;
 
 /** Waits until every client waits for its turn, has ended, or waits for another one's lock. */
@@ -314,7 +312,7 @@ async function settled(clients: readonly Client[], control: Database): Promise<v
     if (running.length === 0) return;
     const timer = new AbortController();
     const look = setTimeout(LOOK_MS, "look", { signal: timer.signal }).catch(() => undefined);
-    const what = await Promise.race([...running.map((client) => client.changed()), look]);
+    const what = await Promise.race([...running.map((client) => client.nextChange()), look]);
     timer.abort();
     if (what !== "look" || running.length === clients.length) continue;
     const [row] = await control.query<{ blocked: string }>({
@@ -334,7 +332,7 @@ async function judge(
   const problems: string[] = [];
   for (const { failure } of clients) {
     if (failure === undefined) continue;
-    const code = failure instanceof EspalierError ? failure.code : undefined;
+    const code = failure instanceof SessionTreeError ? failure.code : undefined;
     // A reading whose answer is lost may fail, by its code.
     const isAllowed = code === "busy" || (isLossy && code !== undefined);
     if (!isAllowed) problems.push(`A client failed: ${(failure as Error).stack}`);

@@ -1,43 +1,42 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { diagnose } from "@espalier/engine";
-import { EspalierError } from "@espalier/jsonl-stream";
-import { memoryLog, SessionTree } from "@espalier/session-tree";
-import { Findings, type Harness, SeededRandom } from "./harness.ts";
-import { chainOf, sessionBytes } from "./stores.ts";
+import { memoryLog, SessionTree, SessionTreeError } from "@espalier/session-tree";
+import { Findings, type Harness, SeededRandom } from "../harness.ts";
+import { chainOf, sessionBytes } from "../stores.ts";
 
 /** Milliseconds a file of 100 KB may take. */
 const SLOW_MS = 50;
 
-/** So often one that took longer is looked at again, since the machine has other work: the quickest time is its own. */
+/** Repetitions for a file that took longer: the machine has other work, and the quickest time is the file's own. */
 const LOOKS = 10;
 
-/** Bytes of a real session that one file is made of. */
+/** Bytes of a real session in one file. */
 const PIECE = 4_000;
 
-/** Mutated sessions: each opens or is refused by name, quickly, and no good line is dropped without a word. */
-export const fuzz: Harness = async ({ seed, isShort, count }) => {
-  const findings = new Findings();
-  // Taken apart once: that costs far more than a file that is made of it.
-  const sources = realSessions(findings).map((source) => source.toString("utf8").split("\n").slice(0, -1));
-  const total = count ?? (isShort ? 250 : 1_000_000);
-  for (let n = 0; n < total; n += 1) {
-    const random = new SeededRandom(seed * 1_000_003 + n);
-    const bytes = mutate(pieceOf(random.pick(sources), random), random);
-    const name = `File ${n} of seed ${seed}`;
-    let took = await look(bytes, findings, name);
-    const limit = SLOW_MS * Math.max(1, bytes.length / 100_000);
-    for (let again = 0; took > limit && again < LOOKS; again += 1)
-      took = Math.min(took, await look(bytes, new Findings(), name));
-    findings.expect(took <= limit, () => `${name} took ${took.toFixed(0)} ms.`);
-    findings.count("files");
-    findings.count("bytes", bytes.length);
-  }
-  return findings;
+/** Mutated sessions: each opens or is refused by its code, quickly, and no good line is dropped silently. */
+export const fuzz: Harness = {
+  async run({ seed, isShort, count }, findings) {
+    // Taken apart once: that costs far more than a file that is made of it.
+    const sources = realSessions(findings).map((source) => source.toString("utf8").split("\n").slice(0, -1));
+    const total = count ?? (isShort ? 250 : 1_000_000);
+    for (let n = 0; n < total; n += 1) {
+      const random = new SeededRandom(seed * 1_000_003 + n);
+      const bytes = mutate(pieceOf(random.pick(sources), random), random);
+      const name = `File ${n} of seed ${seed}`;
+      let took = await read(bytes, findings, name);
+      const limit = SLOW_MS * Math.max(1, bytes.length / 100_000);
+      for (let again = 0; took > limit && again < LOOKS; again += 1)
+        took = Math.min(took, await read(bytes, new Findings(), name));
+      findings.expect(took <= limit, () => `${name} took ${took.toFixed(0)} ms.`);
+      findings.count("files");
+      findings.count("bytes", bytes.length);
+    }
+  },
 };
 
-/** Reads one file in every way there is; returns the milliseconds. */
-async function look(bytes: Uint8Array, findings: Findings, name: string): Promise<number> {
+/** Reads one file in every way; returns the milliseconds. */
+async function read(bytes: Uint8Array, findings: Findings, name: string): Promise<number> {
   const began = performance.now();
   try {
     const log = memoryLog(bytes);
@@ -46,18 +45,18 @@ async function look(bytes: Uint8Array, findings: Findings, name: string): Promis
     const { issues } = await diagnose(log);
     const took = performance.now() - began;
     const lost = silentlyLost(bytes, session, new Set(issues.map(({ line }) => line)));
-    findings.expect(lost === 0, () => `${name}: ${lost} good lines are dropped without a word.`);
+    findings.expect(lost === 0, () => `${name}: ${lost} good lines are dropped silently.`);
     findings.count(issues.length > 0 ? "with issues" : "without issues");
     return took;
   } catch (error) {
-    const code = error instanceof EspalierError ? error.code : "";
+    const code = error instanceof SessionTreeError ? error.code : "";
     findings.expect(code === "not-a-session", () => `${name}: ${(error as Error).stack}`);
     findings.count("refused");
     return performance.now() - began;
   }
 }
 
-/** Lines that parse to an entry, are no entry of the tree, and are not named in any issue. */
+/** Counts the lines that parse to an entry, are no entry of the tree, and are named in no issue. */
 function silentlyLost(
   bytes: Uint8Array,
   { tree, header }: SessionTree,
@@ -65,32 +64,22 @@ function silentlyLost(
 ): number {
   // Old formats get ids while they are read.
   if (header && header.version < 3) return 0;
-  let lost = 0;
   const lines = Buffer.from(bytes).toString("latin1").split("\n");
-  for (const [at, line] of lines.entries()) {
-    if (named.has(at + 1)) continue;
-    const entry = parsed(Buffer.from(line.replace(/\r$/, ""), "latin1"));
-    if (entry && !tree.has(entry.id)) lost += 1;
-  }
-  return lost;
+  return lines.filter((line, at) => {
+    const id = named.has(at + 1) ? undefined : entryIdOf(Buffer.from(line.replace(/\r$/, ""), "latin1"));
+    return id !== undefined && !tree.has(id);
+  }).length;
 }
 
-function parsed(bytes: Buffer): { id: string } | undefined {
+function entryIdOf(bytes: Buffer): string | undefined {
   try {
-    const value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Record<
-      string,
-      unknown
-    >;
-    const { id, type, parentId = null } = value ?? {};
-    const isEntry =
-      typeof id === "string" &&
-      id !== "" &&
-      typeof type === "string" &&
-      type !== "session" &&
-      (parentId === null || typeof parentId === "string");
-    return isEntry ? { id } : undefined;
+    const value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) ?? {};
+    const { id, type, parentId = null } = value as Record<string, unknown>;
+    const isEntry = typeof type === "string" && type !== "session" && id !== "";
+    const hasParent = parentId === null || typeof parentId === "string";
+    return typeof id === "string" && isEntry && hasParent ? id : undefined;
   } catch {
-    // No line that anybody could read.
+    // Not a readable line.
     return undefined;
   }
 }
@@ -105,7 +94,7 @@ function pieceOf(lines: readonly string[], random: SeededRandom): string[] {
   return piece;
 }
 
-/** Real sessions where the corpus lies beside the repository; else made ones. */
+/** Real sessions of the corpus beside the repository; where there is none, a made one. */
 function realSessions(findings: Findings): Buffer[] {
   const made = [sessionBytes(chainOf(60))];
   const corpus = ["../shared/corpus/pi", "../../shared/corpus/pi"]
@@ -125,10 +114,10 @@ function realSessions(findings: Findings): Buffer[] {
   return [...made, ...files.map((file) => readFileSync(file))];
 }
 
-/** One way of damaging lines. */
+/** Damages lines in one way. */
 type Mutation = (lines: string[], random: SeededRandom) => string[];
 
-const idIn = (line: string): string => /"id":"([^"]*)"/.exec(line)?.[1] ?? "nobody";
+const idIn = (line: string): string => /"id":"([^"]*)"/.exec(line)?.[1] ?? "no-entry";
 
 const changeOne =
   (change: (line: string, random: SeededRandom, lines: readonly string[]) => string): Mutation =>
@@ -141,12 +130,12 @@ const mutations: readonly Mutation[] = [
   changeOne((line, random) => line.slice(0, random.below(line.length + 1))),
   changeOne((line, random) => line.slice(random.below(line.length + 1))),
   changeOne((line, random, lines) => line + random.pick(lines)),
-  // Ids rewired: to any other, to itself, to nobody.
+  // Ids rewired: to any other, to itself, to none.
   changeOne((line, random, lines) =>
     line.replace(/"parentId":("[^"]*"|null)/, `"parentId":"${idIn(random.pick(lines))}"`),
   ),
   changeOne((line) => line.replace(/"parentId":("[^"]*"|null)/, `"parentId":"${idIn(line)}"`)),
-  changeOne((line) => line.replace(/"parentId":("[^"]*"|null)/, '"parentId":"nobody"')),
+  changeOne((line) => line.replace(/"parentId":("[^"]*"|null)/, '"parentId":"no-entry"')),
   changeOne((line, random, lines) => line.replace(/"id":"[^"]*"/, `"id":"${idIn(random.pick(lines))}"`)),
   changeOne((line, random, lines) =>
     line.replace(/"(firstKeptEntryId|targetId|fromId)":"[^"]*"/, `"$1":"${idIn(random.pick(lines))}"`),

@@ -6,49 +6,64 @@ import {
   poolDatabase,
 } from "@espalier/store-postgres";
 import { type PrivateServer, serverPrograms, startPrivateServer } from "@espalier/store-postgres/testing";
-import { Child } from "./children.ts";
-import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
+import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
+import { headerOf, noteLine } from "../stores.ts";
 
 const WRITERS = 8;
 
 /**
  * A database instead of a disk: its server crashes, its clients are killed between the commit and the answer, and many
- * write one session and many. What was acknowledged is there once, and positions have no gaps.
+ * write one session and many. Acknowledged entries are there once, and positions have no gaps.
  */
-export const postgres: Harness = async (options) => {
-  const findings = new Findings();
-  if (!serverPrograms()) {
-    findings.skipped.push("There is no PostgreSQL server on this machine.");
-    return findings;
-  }
-  const server = await startPrivateServer();
-  try {
-    await migratePostgres(server.url);
-    const store = openPostgresStore(server.url, { reconnectMs: 60_000 });
-    await crashes(server, store, options, findings);
-    await manyWriters(server, store, options, findings);
+export const postgres: Harness = {
+  async run(options, findings) {
+    if (!serverPrograms()) {
+      findings.skipped.push("There is no PostgreSQL server on this machine.");
+      return;
+    }
+    const server = await startPrivateServer();
+    try {
+      await migratePostgres(server.url);
+      const store = openPostgresStore(server.url, { reconnectMs: 60_000 });
+      await crashes(server, store, options, findings);
+      await manyWriters(server, store, options, findings);
+      await store.close();
+    } finally {
+      await server.remove();
+    }
+  },
+
+  /** `<address> <session> <name> <from> <count>`: appends the entries `<name>-<n>`, one under the other, and says each number. */
+  async child([address, ref, name, from, count]) {
+    const store = openPostgresStore(address!, { reconnectMs: 60_000 });
+    const log = await store.open({ file: ref! }, "write");
+    say("ready");
+    for (let n = Number(from); n < Number(count); n += 1) {
+      const parentId = n === 0 ? null : `${name}-${n - 1}`;
+      await log.append([noteLine(`${name}-${n}`, parentId, "x".repeat(200 + ((n * 7919) % 2_000)))]);
+      say(n);
+    }
     await store.close();
-  } finally {
-    await server.remove();
-  }
-  return findings;
+  },
 };
 
 /** Two processes on one session; by turns the server crashes and a process is killed, and is begun again. */
 async function crashes(
   server: PrivateServer,
   store: PostgresStore,
-  { program, seed, isShort, count }: HarnessOptions,
+  options: HarnessOptions,
   findings: Findings,
 ): Promise<void> {
+  const { seed, isShort, count } = options;
   const { ref } = await create(store, "crashes");
   const random = new SeededRandom(seed);
   const total = count ?? (isShort ? 4 : 100);
   const acked = { a: -1, b: -1 };
   const start = (name: "a" | "b") =>
-    new Child(program, ["appending", server.url, ref, name, `${acked[name] + 1}`, "1000000"]);
+    new Child(options, ["postgres", server.url, ref, name, acked[name] + 1, 1_000_000]);
   const running = { a: start("a"), b: start("b") };
-  const hear = (name: "a" | "b") => {
+  const end = async (name: "a" | "b") => {
+    await running[name].kill();
     const last = running[name].lines.at(-1);
     if (last !== undefined && last !== "ready") acked[name] = Math.max(acked[name], Number(last));
   };
@@ -62,17 +77,13 @@ async function crashes(
       findings.count("crashes of the server");
     } else {
       const name = random.next() < 0.5 ? "a" : "b";
-      running[name].process.kill("SIGKILL");
-      await running[name].over;
-      hear(name);
+      await end(name);
       running[name] = start(name);
       findings.count("killed clients");
     }
   }
   for (const name of ["a", "b"] as const) {
-    running[name].process.kill("SIGKILL");
-    await running[name].over;
-    hear(name);
+    await end(name);
     findings.count("acknowledged", acked[name] + 1);
   }
   const ids = await idsOf(store, ref);
@@ -95,10 +106,10 @@ async function crashes(
 async function manyWriters(
   server: PrivateServer,
   store: PostgresStore,
-  { program, isShort }: HarnessOptions,
+  options: HarnessOptions,
   findings: Findings,
 ): Promise<void> {
-  const each = isShort ? 20 : 2_000;
+  const each = options.isShort ? 20 : 2_000;
   for (const isShared of [true, false]) {
     const refs: string[] = [];
     for (let writer = 0; writer < (isShared ? 1 : WRITERS); writer += 1)
@@ -106,11 +117,11 @@ async function manyWriters(
     const began = performance.now();
     const children = Array.from({ length: WRITERS }, (_, writer) => {
       const ref = refs[isShared ? 0 : writer]!;
-      return new Child(program, ["appending", server.url, ref, `w${writer}`, "0", `${each}`]);
+      return new Child(options, ["postgres", server.url, ref, `w${writer}`, 0, each]);
     });
     for (const child of children) {
       await child.over;
-      findings.expect(child.lines.length === each + 1, () => "A writer did not come to its end.");
+      findings.expect(child.lines.length === each + 1, () => "A writer did not finish.");
     }
     const what = isShared ? "on one session" : "on eight sessions";
     findings.count(
@@ -129,8 +140,7 @@ async function manyWriters(
   }
 }
 
-const create = (store: PostgresStore, id: string) =>
-  store.create({ type: "session", version: 3, id, timestamp: "2026-01-01T00:00:00.000Z", cwd: "/trial" });
+const create = (store: PostgresStore, id: string) => store.create(headerOf(id));
 
 async function idsOf(store: PostgresStore, ref: string): Promise<string[]> {
   const view = await (await store.open({ file: ref }, "read")).load();

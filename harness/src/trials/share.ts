@@ -3,9 +3,8 @@ import { setTimeout } from "node:timers/promises";
 import { scanLines } from "@espalier/jsonl-stream";
 import { openView } from "@espalier/jsonl-stream/node";
 import { readLineParts } from "@espalier/session-tree";
-import { Child } from "./children.ts";
-import { Findings, type Harness, type HarnessOptions, SeededRandom } from "./harness.ts";
-import { writeSession } from "./stores.ts";
+import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
+import { note, openTree, type StoreName, storeNamed, writeSession } from "../stores.ts";
 
 interface Form {
   name: string;
@@ -26,10 +25,31 @@ const SHORT: readonly Form[] = [
 ];
 
 /** Several processes append to one session, and one of them is killed every second and begins again. */
-export const share: Harness = async (options) => {
-  const findings = new Findings();
-  for (const form of options.isShort ? SHORT : LONG) await shareOne(options, form, findings);
-  return findings;
+export const share: Harness = {
+  async run(options, findings) {
+    for (const form of options.isShort ? SHORT : LONG) await shareOne(options, form, findings);
+  },
+
+  /** `<store> <home> <file> <seed> <from> <count> <smallest> <largest>`: appends entries, and says the number of each. */
+  async child([store, home, file, ...numbers]) {
+    const [seed, from, count, smallest, largest] = numbers.map(Number) as [
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    const random = new SeededRandom(seed);
+    const session = await openTree(storeNamed(store as StoreName, home!), file!, "write");
+    say("ready");
+    for (let n = from; n < count; n += 1) {
+      const size = Math.round(smallest * (largest / smallest) ** random.next());
+      const entry = { ...note("x".repeat(size)), id: `w${seed}x${n}`, parentId: session.leafId };
+      await session.append(entry, { durability: "flush" });
+      say(n);
+    }
+    await session.close();
+  },
 };
 
 async function shareOne(options: HarnessOptions, form: Form, findings: Findings): Promise<void> {
@@ -41,21 +61,24 @@ async function shareOne(options: HarnessOptions, form: Form, findings: Findings)
   const writer = async (number: number) => {
     for (let from = 0; from < form.entries; ) {
       const { entries, smallest, largest } = form;
-      const args = [options.store, options.folder, file, number, from, entries, smallest, largest];
-      const isMute = options.store !== "file";
-      const child = new Child(options.program, ["sharing", ...args.map(String)], { isMute });
+      const { store, folder } = options;
+      const child = new Child(
+        options,
+        ["share", store, folder, file, number, from, entries, smallest, largest],
+        { isMute: store !== "file" },
+      );
       running.set(number, child);
       await child.over;
       running.delete(number);
-      const said = child.lines.slice(1).map(Number);
-      for (const n of said) acked.add(`w${number}x${n}`);
-      // What was not acknowledged may be there: it is left, and the next number is taken.
-      const next = said.length > 0 ? said.at(-1)! + 1 : from;
-      if (child.process.signalCode === null && next < form.entries) {
-        findings.fault(`A writer of ${form.name} gave up at ${next}.`);
+      const numbers = child.lines.slice(1).map(Number);
+      for (const n of numbers) acked.add(`w${number}x${n}`);
+      const next = numbers.length > 0 ? numbers.at(-1)! + 1 : from;
+      if (!child.wasKilled && next < entries) {
+        findings.fault(`A writer of ${form.name} ended at ${next}.`);
         return;
       }
-      from = child.process.signalCode === null ? next : next + 1;
+      // The entry in progress may be in the file: it is left, and the next number is used.
+      from = child.wasKilled ? next + 1 : next;
     }
   };
   const writers = Array.from({ length: form.processes }, (_, number) => writer(number));
@@ -79,7 +102,7 @@ async function shareOne(options: HarnessOptions, form: Form, findings: Findings)
 
 function judge(
   findings: Findings,
-  form: Form,
+  { name }: Form,
   file: string,
   acked: ReadonlySet<string>,
   kills: number,
@@ -92,20 +115,18 @@ function judge(
       if (part.is === "corrupt") torn += 1;
       if (part.is !== "entry") continue;
       const { id } = part.entry;
-      if (part.from > 0)
-        findings.expect(!acked.has(id), () => `${form.name}: an acknowledged entry is glued.`);
+      if (part.from > 0) findings.expect(!acked.has(id), () => `${name}: an acknowledged entry is glued.`);
       found.set(id, (found.get(id) ?? 0) + 1);
     }
   }
-  findings.count(`bytes, ${form.name}`, view.size);
+  findings.count(`bytes, ${name}`, view.size);
   view.close();
-  let lost = 0;
-  for (const id of acked) if (!found.has(id)) lost += 1;
-  findings.count(`lost, ${form.name}`, lost);
-  // Each killed writer may leave one line that was cut, of an entry that nobody was told is there.
-  findings.count(`cut by a kill, ${form.name}`, torn);
-  findings.expect(lost === 0, () => `${form.name}: ${lost} acknowledged entries are lost.`);
-  findings.expect(torn <= kills, () => `${form.name}: ${torn} lines are torn, of ${kills} kills.`);
+  const lost = [...acked].filter((id) => !found.has(id)).length;
+  findings.count(`lost, ${name}`, lost);
+  // Each killed writer may leave one line that was cut, of an entry that was not acknowledged.
+  findings.count(`cut by a kill, ${name}`, torn);
+  findings.expect(lost === 0, () => `${name}: ${lost} acknowledged entries are lost.`);
+  findings.expect(torn <= kills, () => `${name}: ${torn} lines are torn, of ${kills} kills.`);
   for (const [id, times] of found)
-    findings.expect(times === 1, () => `${form.name}: ${id} is there ${times} times.`);
+    findings.expect(times === 1, () => `${name}: ${id} is there ${times} times.`);
 }

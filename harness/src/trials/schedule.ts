@@ -1,12 +1,12 @@
-import { bytesView, EspalierError, formatLine, scanLines } from "@espalier/jsonl-stream";
-import { readLineParts, type SessionStore } from "@espalier/session-tree";
-import { Findings, type Harness, type HarnessOptions } from "./harness.ts";
-import { type Bounds, type End, searchSchedules } from "./schedule-search.ts";
-import { scheduleStatements } from "./schedule-statements.ts";
-import { alone, FOLDER, Moment, type Script, type Surroundings } from "./simulated-machine.ts";
-import { headerOf, type StoreName, storeNamed } from "./stores.ts";
+import { bytesView, scanLines } from "@espalier/jsonl-stream";
+import { readLineParts, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import type { Findings, Harness, HarnessOptions } from "../harness.ts";
+import { noteLine, oldSession, type StoreName, sessionBytes, storeNamed } from "../stores.ts";
+import { alone, FOLDER, type Machine, Moment, type Script } from "./schedule/machine.ts";
+import { type Bounds, type End, searchSchedules } from "./schedule/search.ts";
+import { scheduleStatements } from "./schedule/statements.ts";
 
-/** What some processes do at the same time, and how far the search for an order in which it goes wrong is taken. */
+/** Programs of some processes, and the bounds of the search for an order in which they fail. */
 interface Scenario {
   name: string;
   start: Moment;
@@ -18,33 +18,32 @@ interface Scenario {
 const NAME = "session.jsonl";
 const FILE = `${FOLDER}/${NAME}`;
 
-/** A process that is dead from the beginning, and left things. */
+/** A process that is dead from the beginning and left files. */
 const GHOST = 50;
 
-/** The process that looks at what is left in the end. */
+/** The process that judges the end. */
 const JUDGE = 60;
 
-/** Bytes that the store that writes in pieces writes at once: less than the longer entries have. */
+/** Bytes of one write of the store that writes in pieces: fewer than the longer entries have. */
 const PIECE = 200;
 
-/** Faults of one scenario after which no more are looked for. */
+/** Faults after which a scenario ends. */
 const ENOUGH = 3;
 
 /**
- * Every order in which two or three processes can make their calls to the file system, up to a bound, with deaths and
- * calls that fail, for appending, the lease and bringing an old file up to date; and every order of statements of two
- * clients of a database.
+ * Every order of the calls of two or three processes to the file system, up to a bound, with deaths and failed calls, for
+ * appending, the lease and bringing an old file up to date; and every order of statements of two clients of a database.
  */
-export const schedule: Harness = async (options) => {
-  const findings = new Findings();
-  for (const scenario of scenarios(options.store)) {
-    await search(scenario, options, findings);
-    // A broken store is caught.
-    if (options.store !== "file" && findings.faults.length > 0) return findings;
-  }
-  // The other stores are broken files.
-  if (options.store === "file") await scheduleStatements(options.isShort, findings);
-  return findings;
+export const schedule: Harness = {
+  async run(options, findings) {
+    for (const scenario of scenarios(options.store)) {
+      await search(scenario, options, findings);
+      // A broken store is detected.
+      if (options.store !== "file" && findings.faults.length > 0) return;
+    }
+    // The other stores are broken files.
+    if (options.store === "file") await scheduleStatements(options.isShort, findings);
+  },
 };
 
 async function search(scenario: Scenario, { isShort }: HarnessOptions, findings: Findings): Promise<void> {
@@ -72,7 +71,7 @@ async function search(scenario: Scenario, { isShort }: HarnessOptions, findings:
 }
 
 const codeOf = (failure: unknown): string =>
-  failure === undefined ? "" : failure instanceof EspalierError ? failure.code : `raw ${failure}`;
+  failure === undefined ? "" : failure instanceof SessionTreeError ? failure.code : `raw ${failure}`;
 
 /** Sentences for what is wrong with an end. */
 async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Promise<string[]> {
@@ -81,7 +80,7 @@ async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Pro
   const expected = failures > 0 ? undefined : ["busy", "changed"];
   for (const { failure } of end.processes) {
     if (failure === undefined) continue;
-    const isTyped = failure instanceof EspalierError;
+    const isTyped = failure instanceof SessionTreeError;
     if (!isTyped) faults.push(`An error has no code: ${(failure as Error).stack}.`);
     else if (expected && !expected.includes(failure.code))
       faults.push(`A process failed with ${failure.code} although no call did: ${failure.message}`);
@@ -92,7 +91,7 @@ async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Pro
     const whole = times.filter(({ from }) => from === 0);
     if (times.length === 0) faults.push(`The acknowledged entry ${id} is lost.`);
     else if (whole.length === 0) faults.push(`The acknowledged entry ${id} is glued to another line.`);
-    // What was glued to another's line is written once more.
+    // An entry that was glued to another's line is written once more.
     if (whole.length > 1) faults.push(`The entry ${id} is there ${whole.length} times.`);
   }
   const [before, kept] = [start.bytesOf(NAME)!, moment.bytesOf(`${NAME}.v1`)];
@@ -106,12 +105,12 @@ async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Pro
   return faults;
 }
 
-/** The processes have ended or died, or gave up: another one can write and hold the session. */
-async function goesOn(work: Surroundings): Promise<string[]> {
+/** All processes have ended or died: another one can write and hold the session. */
+async function goesOn(work: Machine): Promise<string[]> {
   const store = storeNamed("file", FOLDER, work);
   try {
     const log = await store.open({ file: FILE }, "write");
-    const from = (await log.append([entry("last")])).offset;
+    const from = (await log.append([noteLine("last")])).offset;
     await log.close();
     const lease = await store.lease({ file: FILE });
     await lease.release();
@@ -134,42 +133,25 @@ function entriesIn(bytes: Uint8Array): { id: string; from: number }[] {
 const isPrefix = (one: Uint8Array, other: Uint8Array): boolean =>
   Buffer.compare(one, other.subarray(0, one.length)) === 0;
 
-const entry = (id: string, size = 10): string =>
-  JSON.stringify({
-    type: "custom",
-    id,
-    parentId: null,
-    timestamp: "2026-01-01T00:00:00.000Z",
-    customType: "trial",
-    data: "x".repeat(size),
-  });
-
-const bytes = (lines: readonly unknown[]): Uint8Array =>
-  Buffer.from(lines.map((line) => `${formatLine(line)}\n`).join(""));
-
-const current = Moment.of({ [NAME]: bytes([headerOf("trial")]) });
-const { version: _, ...oldHeader } = headerOf("trial");
-const message = { role: "user", content: "one", timestamp: 1 };
-const old = Moment.of({
-  [NAME]: bytes([oldHeader, { type: "message", timestamp: "2026-01-01T00:00:00.000Z", message }]),
-});
-/** A session whose lease, and a candidate for it, a process left that is dead. */
+const current = Moment.of({ [NAME]: sessionBytes([]) });
+const old = Moment.of({ [NAME]: oldSession });
+/** A session with a lease, and a candidate for one, of a process that is dead. */
 const abandoned = Moment.of({
-  [NAME]: bytes([headerOf("trial")]),
+  [NAME]: sessionBytes([]),
   [`${NAME}.lease`]: leaseOf(GHOST),
   [`${NAME}.lease-00000000050f`]: leaseOf(GHOST),
 }).without(GHOST);
 
 function leaseOf(number: number): Uint8Array {
   const identity = { pid: number + 1, processStart: "1", boot: "1", host: "simulated", pidSpace: "1" };
-  return bytes([{ ...identity, since: "2026-01-01T00:00:00.000Z", owner: "00000000050e", isBrief: false }]);
+  const lease = { ...identity, since: "2026-01-01T00:00:00.000Z", owner: "00000000050e", isBrief: false };
+  return Buffer.from(`${JSON.stringify(lease)}\n`);
 }
 
 const FAILING = ["EIO", "EINTR", "EMFILE", "short"];
 
 function scenarios(name: StoreName): Scenario[] {
-  const storeOn = (work: Surroundings) =>
-    storeNamed(name, FOLDER, { ...work, piece: PIECE, later: setImmediate });
+  const storeOn = (work: Machine) => storeNamed(name, FOLDER, { ...work, piece: PIECE, later: setImmediate });
   const append =
     (...entries: [string, number][]): Script =>
     async (work) => {
@@ -261,13 +243,13 @@ async function appended(
   for (let attempt = 1; ; attempt += 1) {
     const log = await store.open({ file: FILE }, "write");
     try {
-      await log.append([entry(id, size)]);
+      await log.append([noteLine(id, null, "x".repeat(size))]);
       acknowledge(id);
       await log.close();
       return;
     } catch (error) {
       await log.close();
-      if (!(error instanceof EspalierError) || error.code !== "changed" || attempt === 3) throw error;
+      if (!(error instanceof SessionTreeError) || error.code !== "changed" || attempt === 3) throw error;
     }
   }
 }

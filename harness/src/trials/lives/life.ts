@@ -11,8 +11,8 @@ import {
 import { fromAiSdk } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { compaction, isMessage, modelChange, type StoredMessage, toolCalls } from "@espalier/session-tree";
-import type { Findings } from "../harness.ts";
-import { SeededRandom } from "../harness.ts";
+import type { Findings } from "../../harness.ts";
+import { SeededRandom } from "../../harness.ts";
 import { picture, prose, randomAnswer, type StrictServer, startStrictServer } from "./strict-server.ts";
 import type { Protocol } from "./wire.ts";
 import { type AskedModel, type Client, clientOf, providerOf, tools } from "./wire.ts";

@@ -1,0 +1,230 @@
+import { readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import {
+  branchSummary,
+  type Entry,
+  label,
+  message,
+  type SessionStore,
+  type SessionTree,
+  SessionTreeError,
+} from "@espalier/session-tree";
+import { type Findings, type Harness, type HarnessOptions, SeededRandom } from "../harness.ts";
+import { digestOfContext } from "../judge.ts";
+import { headerOf, note, oldSession, openTree, storeNamed } from "../stores.ts";
+
+/** Acts of the scenario. */
+const ACTS = 50;
+
+/** Milliseconds after which a scenario counts as hung; it takes about ten, and a busy disk seconds. */
+const HANGS_MS = 60_000;
+
+/** A session of the current format, or of the first one, which its first append brings up to date. */
+type Format = "v3" | "v1";
+
+/**
+ * Every call of the file layer fails once, in turn, by every error, over fifty acts between taking and releasing the
+ * lease: nothing acknowledged is lost, memory equals the file, the session is free, and no file of a lease stays.
+ */
+export const calls: Harness = {
+  async run(options, findings) {
+    for (const format of ["v3", "v1"] as const) await sweep(options, format, findings);
+  },
+};
+
+async function sweep(options: HarnessOptions, format: Format, findings: Findings): Promise<void> {
+  const none = new FaultyCalls(0, "EIO");
+  await scenario(options, none, findings, `${format}-none`, format);
+  const total = none.made;
+  findings.count(`calls, ${format}`, total);
+  for (const [which, kind] of faultKinds.entries()) {
+    const first = options.isShort ? 1 + ((options.seed + which * 7) % 23) : 1;
+    for (let at = first; at <= total; at += options.isShort ? 23 : 1) {
+      const faulty = new FaultyCalls(at, kind);
+      const name = `${format}-${kind}-${at}`;
+      let timer: ReturnType<typeof setTimeout> | undefined;
+      const hung = new Promise<"hung">((resolve) => {
+        timer = setTimeout(() => resolve("hung"), HANGS_MS);
+      });
+      const end = await Promise.race([scenario(options, faulty, findings, name, format), hung]);
+      clearTimeout(timer);
+      findings.expect(end !== "hung", () => `${name} (${faulty.failed}): the scenario hung.`);
+      findings.count("scenarios");
+    }
+  }
+}
+
+async function scenario(
+  { folder, seed, store: storeName }: HarnessOptions,
+  faulty: FaultyCalls,
+  findings: Findings,
+  name: string,
+  format: Format,
+): Promise<void> {
+  const random = new SeededRandom(seed);
+  const store = storeNamed(storeName, folder, { calls: faulty.calls });
+  const file = join(folder, `${name}.jsonl`);
+  const acked: string[] = [];
+  const expect = (holds: boolean, problem: string) =>
+    findings.expect(holds, () => `${name} (${faulty.failed}): ${problem}`);
+  const codeOf = (error: unknown) => {
+    const isTyped = error instanceof SessionTreeError;
+    expect(isTyped, `${(error as Error)?.message ?? error} has no code.`);
+    return isTyped ? error.code : "";
+  };
+  if (format === "v1") writeFileSync(file, oldSession, { mode: 0o600 });
+  else
+    await (await atFirstSuccess(() => store.create(headerOf("s1"), [], file), codeOf))?.close().catch(codeOf);
+  // As `openSession` does: held for as long as it is open.
+  const lease = await atFirstSuccess(() => store.lease({ file }), codeOf);
+  let session = await openAgain(store, file, codeOf);
+  for (let n = 0; n < ACTS; n += 1) {
+    try {
+      acked.push(...(await act(session, random, n)).map(({ id }) => id));
+    } catch (error) {
+      // Final for this opening, as the contract says. `changed`: the file is current now, and no sync of it failed since.
+      if (!["sync-failed", "changed"].includes(codeOf(error))) continue;
+      await session.close().catch(codeOf);
+      session = await openAgain(store, file, codeOf);
+    }
+  }
+  await session.close().catch(codeOf);
+  await lease?.release().catch(codeOf);
+  faulty.at = 0;
+  const sound = storeNamed("file", folder);
+  await (await sound.lease({ file })).release();
+  const left = readdirSync(folder).filter(
+    (each) => each.startsWith(`${name}.jsonl.`) && !each.endsWith(".v1"),
+  );
+  expect(left.length === 0, `${left.join(", ")} stayed.`);
+  session = await openAgain(store, file, codeOf);
+  acked.push(...(await session.append(note("last"))).map(({ id }) => id));
+  const fresh = await openTree(sound, file);
+  for (const id of acked) expect(fresh.tree.has(id), "an acknowledged entry is lost.");
+  expect(fresh.leafId === session.leafId, "memory has another leaf than the file.");
+  const ids = ({ tree }: SessionTree) => [...tree.ids()].join();
+  expect(ids(fresh) === ids(session), "memory has other entries than the file.");
+  const isSame = digestOfContext(fresh.context) === digestOfContext(session.context);
+  expect(isSame, "memory has another context than the file.");
+  const isTwice = fresh.tree.issues.some(({ kind }) => kind === "duplicate-id" || kind === "salvaged");
+  expect(!isTwice, "something is in the file twice, or glued.");
+  await fresh.close();
+  await session.close().catch(codeOf);
+}
+
+/** Opens a session, of whose calls one may still fail. */
+async function openAgain(
+  store: SessionStore,
+  file: string,
+  codeOf: (error: unknown) => string,
+): Promise<SessionTree> {
+  const session = await atFirstSuccess(() => openTree(store, file, "write"), codeOf, 3);
+  if (!session) throw new Error(`${file}: the session could not be opened after one failure.`);
+  return session;
+}
+
+/** Returns the result of the first attempt that does not fail: only one call fails. */
+async function atFirstSuccess<Result>(
+  act: () => Promise<Result>,
+  codeOf: (error: unknown) => string,
+  attempts = 2,
+): Promise<Result | undefined> {
+  for (let attempt = 0; attempt < attempts; attempt += 1) {
+    try {
+      return await act();
+    } catch (error) {
+      // Only the last sync failed: it is there.
+      if (codeOf(error) === "exists") return undefined;
+    }
+  }
+  return undefined;
+}
+
+/** Does one act; the entries that it returns are acknowledged. */
+async function act(session: SessionTree, random: SeededRandom, n: number): Promise<Entry[]> {
+  const { leafId } = session;
+  const choice = random.below(8);
+  const onFailure = n % 2 === 0 ? "queue" : "throw";
+  if (choice === 0) return session.append([note(n), note("x".repeat(3_000)), note(n)], { onFailure });
+  if (choice === 1) {
+    const question = { role: "user" as const, content: `Question ${n}`, timestamp: 0 };
+    return session.append(message.of({ message: question }), { onFailure });
+  }
+  if (choice === 2 && leafId !== null) return session.append(label.of({ targetId: leafId, label: `${n}` }));
+  if (choice === 6 && leafId !== null)
+    return session.append(branchSummary.of({ fromId: leafId, summary: "So far." }));
+  if (choice < 3 || choice > 5) return session.append(note(n), { onFailure });
+  const ids = [...session.tree.ids()];
+  if (choice === 3 && ids.length > 0) await session.moveTo(random.pick(ids));
+  if (choice === 4) await session.flush();
+  if (choice === 5) await session.refresh();
+  return [];
+}
+
+/** Failures of a call: an error of the system, or less done than asked. */
+const faultKinds = [
+  "short",
+  "EINTR",
+  "EIO",
+  "ENOSPC",
+  "EDQUOT",
+  "EMFILE",
+  "ENFILE",
+  "EACCES",
+  "EPERM",
+  "EROFS",
+  "ESTALE",
+  "EBUSY",
+  "ENOMEM",
+] as const;
+
+type FaultKind = (typeof faultKinds)[number];
+
+/** Calls to the file system, of which one fails: the `at`-th, counted from 1, or none. */
+class FaultyCalls {
+  /** Calls made so far. */
+  made = 0;
+  /** The name of the call that failed. */
+  failed: string | undefined;
+  /** The call that fails next; 0 for none. */
+  at: number;
+  readonly kind: FaultKind;
+  readonly calls: FileCalls;
+
+  constructor(at: number, kind: FaultKind) {
+    this.at = at;
+    this.kind = kind;
+    const node = nodeFileCalls;
+    const passing = Object.entries(node).map(([name, call]: [string, (...args: never[]) => unknown]) => [
+      name,
+      (...args: never[]) => this.#call(name, () => call(...args)),
+    ]);
+    this.calls = {
+      ...(Object.fromEntries(passing) as FileCalls),
+      // A descriptor is gone after its close, whatever the close returns.
+      closeSync: (fd) => {
+        node.closeSync(fd);
+        this.#call("closeSync", () => undefined);
+      },
+      writeSync: (fd, bytes, offset, length, position) =>
+        this.#call("writeSync", (isShort) =>
+          node.writeSync(fd, bytes, offset, isShort ? length >> 1 : length, position),
+        ),
+      readSync: (fd, target, offset, length, position) =>
+        this.#call("readSync", (isShort) =>
+          node.readSync(fd, target, offset, isShort ? Math.max(1, length >> 1) : length, position),
+        ),
+      fdatasync: async (fd) => this.#call("fdatasync", () => node.fdatasync(fd)),
+      randomName: () => node.randomName(),
+    };
+  }
+
+  #call<Result>(name: string, call: (isShort: boolean) => Result): Result {
+    this.made += 1;
+    if (this.made !== this.at) return call(false);
+    this.failed = name;
+    if (this.kind === "short") return call(true);
+    throw Object.assign(new Error(this.kind), { code: this.kind });
+  }
+}

@@ -1,0 +1,157 @@
+import { fstatSync, lstatSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
+import { message, SessionTree } from "@espalier/session-tree";
+import { fileStore } from "@espalier/session-tree/node";
+import { type Harness, SeededRandom } from "../harness.ts";
+import { judgeAfterOutage } from "../judge.ts";
+import { headerOf, note } from "../stores.ts";
+
+/** The power goes at a random call of a simulated disk; what was not synced may be there, in part, as NUL bytes, or not at all. */
+export const power: Harness = {
+  async run({ folder, seed, isShort, count }, findings) {
+    for (let round = 0; round < (count ?? (isShort ? 20 : 200)); round += 1) {
+      const random = new SeededRandom(seed * 7919 + round);
+      const [before, after] = ["before", "after"].map((name) => join(folder, `${name}${round}`)) as [
+        string,
+        string,
+      ];
+      mkdirSync(before);
+      mkdirSync(after);
+      const disk = new ForgetfulDisk(before, 5 + random.below(220));
+      const durable: string[] = [];
+      let isCreated = false;
+      try {
+        const store = fileStore({ home: before, calls: disk.calls });
+        const file = join(before, "s.jsonl");
+        const session = await SessionTree.open(await store.create(headerOf("s1"), [], file));
+        isCreated = true;
+        await Promise.all([write(session, random, durable), write(session, random, durable)]);
+      } catch (error) {
+        // Nothing is acknowledged once the power is gone.
+        if (!disk.isCut) throw error;
+      }
+      disk.restore(after, random);
+      findings.count("cuts");
+      if (!isCreated) {
+        findings.count("before the session was made");
+        continue;
+      }
+      findings.count("acked at fsync", durable.length);
+      const when = `Cut ${round}`;
+      await judgeAfterOutage(findings, join(after, "s.jsonl"), when, ({ tree }) => {
+        const lost = durable.filter((id) => !tree.has(id)).length;
+        findings.expect(lost === 0, () => `${when}: ${lost} entries acknowledged at fsync are lost.`);
+      });
+    }
+  },
+};
+
+async function write(session: SessionTree, random: SeededRandom, durable: string[]): Promise<void> {
+  for (let n = 0; n < 200; n += 1) {
+    const content = "x".repeat(random.below(6_000));
+    if (random.below(2) === 0) await session.append(note(content));
+    else {
+      const [entry] = await session.append(message.of({ message: { role: "user", content, timestamp: n } }));
+      durable.push(entry!.id);
+    }
+  }
+  throw new PowerCut();
+}
+
+/** Bytes that reach a disk together. */
+const PAGE = 4_096;
+
+/** Error of every call once the power is gone. */
+class PowerCut extends Error {
+  override readonly name = "PowerCut";
+  readonly code = "EIO";
+  constructor() {
+    super("The power is gone.");
+  }
+}
+
+/**
+ * A disk that remembers what was synced and may forget the rest: for each file the synced length, for the folder the
+ * names at its last sync. Files are only appended to, or written before they get their name.
+ */
+class ForgetfulDisk {
+  readonly calls: FileCalls;
+  readonly #folder: string;
+  readonly #cutAt: number;
+  #made = 0;
+  /** Safe bytes, by inode. */
+  readonly #synced = new Map<number, number>();
+  /** Safe names, with the inodes they lead to. */
+  #names = new Map<string, number>();
+
+  /** @param cutAt calls before the power goes */
+  constructor(folder: string, cutAt: number) {
+    this.#folder = folder;
+    this.#cutAt = cutAt;
+    const node = nodeFileCalls;
+    this.calls = {
+      ...node,
+      writeSync: (...args) => this.#powered(() => node.writeSync(...args)),
+      openSync: (...args) => this.#powered(() => node.openSync(...args)),
+      linkSync: (...args) => this.#powered(() => node.linkSync(...args)),
+      renameSync: (...args) => this.#powered(() => node.renameSync(...args)),
+      unlinkSync: (...args) => this.#powered(() => node.unlinkSync(...args)),
+      lstatSync: (...args) => this.#powered(() => node.lstatSync(...args)),
+      fsyncSync: (fd) => this.#powered(() => this.#sync(fd)),
+      fdatasyncSync: (fd) => this.#powered(() => this.#sync(fd)),
+      // Takes its time, during which others write: only what was there when it began is safe.
+      fdatasync: async (fd) => {
+        const { ino, size } = this.#powered(() => fstatSync(fd));
+        await new Promise((resolve) => setTimeout(resolve, 1));
+        this.#powered(() => this.#synced.set(ino, Math.max(size, this.#synced.get(ino) ?? 0)));
+      },
+    };
+  }
+
+  get isCut(): boolean {
+    return this.#made > this.#cutAt;
+  }
+
+  /** Fills an empty folder with what a restart finds. */
+  restore(folder: string, random: SeededRandom): void {
+    const current = this.#currentNames();
+    const contents = new Map(
+      [...current].map(([name, inode]) => [inode, readFileSync(join(this.#folder, name))]),
+    );
+    // Names that were not synced may have been written all the same.
+    const names = random.below(2) === 0 ? this.#names : new Map([...current, ...this.#names]);
+    for (const [name, inode] of names) {
+      const bytes = contents.get(inode) ?? new Uint8Array();
+      const kept = partlyWritten(bytes, this.#synced.get(inode) ?? 0, random);
+      writeFileSync(join(folder, name), kept, { mode: 0o600 });
+    }
+  }
+
+  #sync(fd: number): void {
+    const facts = fstatSync(fd);
+    if (facts.isDirectory()) this.#names = this.#currentNames();
+    else this.#synced.set(facts.ino, facts.size);
+  }
+
+  #currentNames(): Map<string, number> {
+    const files = readdirSync(this.#folder, { withFileTypes: true }).filter((entry) => entry.isFile());
+    return new Map(files.map(({ name }) => [name, lstatSync(join(this.#folder, name)).ino]));
+  }
+
+  #powered<Result>(call: () => Result): Result {
+    this.#made += 1;
+    if (this.isCut) throw new PowerCut();
+    return call();
+  }
+}
+
+/** Synced bytes, and a random beginning of the rest, in which pages may have stayed NUL. */
+function partlyWritten(bytes: Uint8Array, synced: number, random: SeededRandom): Uint8Array {
+  const kept = Uint8Array.from(bytes.subarray(0, synced + random.below(bytes.length - synced + 1)));
+  for (let page = Math.floor(synced / PAGE); page * PAGE < kept.length; page += 1) {
+    if (random.below(3) > 0) continue;
+    kept.fill(0, Math.max(synced, page * PAGE), Math.min(kept.length, (page + 1) * PAGE));
+  }
+  return kept;
+}
