@@ -13,8 +13,8 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { Bench } from "./lib/bench.mjs";
 import { benchNodeVersion, bundleProject, fetchNode, installContenders } from "./lib/contender.mjs";
-import { allLines } from "./lib/line.mjs";
 import { readResults, resultsPath, tableOf, verdictOf } from "./lib/results.mjs";
+import { lines } from "./lines.mjs";
 
 const SIZES = [1_000, 10_000, 100_000, 1_000_000];
 const SMOKE_SIZES = [100, 300];
@@ -30,7 +30,12 @@ const { values: given } = parseArgs({
     folder: { type: "string", default: join(tmpdir(), "espalier-bench") },
   },
 });
-const lines = await allLines(given.only?.split(","));
+const only = given.only?.split(",") ?? lines.map(({ name }) => name);
+const unknown = only.filter((name) => !lines.some((line) => line.name === name));
+if (unknown.length > 0) {
+  console.error(`There is no line ${unknown}; there are ${lines.map(({ name }) => name).join(", ")}.`);
+  process.exit(2);
+}
 const installsNothing = given.smoke || given["as-is"];
 if (!installsNothing) installContenders(here("."));
 fetchNode({ offline: installsNothing });
@@ -41,7 +46,7 @@ const folder = given.smoke ? join(given.folder, "smoke") : given.folder;
 const bench = new Bench({ folder, sizes, isSmoke: given.smoke });
 const started = performance.now();
 const results = [];
-for (const { name, title, run } of lines) {
+for (const { name, title, run } of lines.filter((line) => only.includes(line.name))) {
   const began = performance.now();
   console.error(`… ${title}`);
   try {

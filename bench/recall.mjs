@@ -1,7 +1,7 @@
-// How much of what a session needs later is in a summary that was written without a model: node bench/recall.mjs [SESSION …]
+// Recall of a summary that was written without a model: node bench/recall.mjs [SESSION …]
 //
-// A session is cut at six points. What stands before the kept tail is summarised; the targets are exact strings (paths,
-// names, flags, constants, addresses) that the user or the assistant use again after the cut, that stood before it, and
+// A session is cut at six points, and everything before the kept tail is summarized. The targets are exact strings (paths,
+// names, flags, constants, addresses) that the user or the assistant use again after the cut, that were said before it, and
 // that the kept tail does not have. Recall is the share of targets that the summary has, letter by letter.
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -12,11 +12,15 @@ const KEPT_TOKENS = 20_000;
 const POINTS = 6;
 const root = new URL("../", import.meta.url);
 const espalier = fileURLToPath(new URL("scripts/espalier.mjs", root));
-const usual = ["apps/cli/assets/demo-session.jsonl", "../shared/corpus/pi/large-session.jsonl"]
+/** The demo session, and a long one of the corpus where that is beside the repository. */
+export const sessionsToRecall = [
+  "apps/cli/assets/demo-session.jsonl",
+  "../shared/corpus/pi/large-session.jsonl",
+]
   .map((path) => fileURLToPath(new URL(path, root)))
   .filter((path) => existsSync(path));
 
-/** What counts as an exact string: something that nobody can guess from its meaning. */
+/** Exact strings: those that cannot be guessed from their meaning. */
 const EXACT = [
   /https?:\/\/[^\s"')\]]+/g,
   /(?:[\w@.-]+\/)+[\w@.-]+\.[A-Za-z]{1,5}\b/g,
@@ -51,7 +55,7 @@ function* cutsOf(messages, keptTokens) {
     let from = now;
     for (let kept = 0; from > 0 && kept < keptTokens; ) kept += tokensOf(messages[--from]);
     while (from < now && messages[from].role === "toolResult") from++;
-    // Too little to summarise says nothing of a summary.
+    // A shorter history is no measure of a summary.
     if (from >= 20)
       yield { history: messages.slice(0, from), kept: messages.slice(from, now), later: messages.slice(now) };
   }
@@ -77,8 +81,8 @@ function summarize(history) {
   return stdout;
 }
 
-const files = process.argv.slice(2);
-for (const file of files.length > 0 ? files : usual) {
+/** Measures the summaries of one session: the mean recall, and the mean size in tokens. */
+export function recallOf(file) {
   const entries = readFileSync(file, "utf8")
     .split("\n")
     .filter(Boolean)
@@ -95,8 +99,18 @@ for (const file of files.length > 0 ? files : usual) {
     rows.push({ recall: found / targets.length, tokens: Math.ceil(summary.length / 4) });
   }
   const mean = (field) => rows.reduce((sum, row) => sum + row[field], 0) / rows.length;
-  const each = rows.map(({ recall }) => recall.toFixed(2)).join(" ");
-  console.log(
-    `${basename(file)}: recall ${mean("recall").toFixed(3)} with ${Math.round(mean("tokens"))} tokens (${rows.length} cuts: ${each})`,
-  );
+  return {
+    name: basename(file),
+    recall: Number(mean("recall").toFixed(3)),
+    tokens: Math.round(mean("tokens")),
+    each: rows.map((row) => row.recall.toFixed(2)),
+  };
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const given = process.argv.slice(2);
+  for (const { name, recall, tokens, each } of (given.length > 0 ? given : sessionsToRecall).map(recallOf))
+    console.log(
+      `${name}: recall ${recall.toFixed(3)} with ${tokens} tokens (${each.length} cuts: ${each.join(" ")})`,
+    );
 }

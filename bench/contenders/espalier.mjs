@@ -8,7 +8,7 @@ import { medianTime, peakMegabytes, timed } from "../lib/bench.mjs";
 // Whoever uses more loads more: what a process holds is what its task needs.
 const loadEngine = () => import("../.work/engine.mjs");
 const loadInterop = () => import("../.work/interopNode.mjs");
-const loadPolicies = () => import("../.work/policies.mjs");
+const loadPolicies = () => import("../.work/compactionPolicies.mjs");
 const loadBranchSummary = () => import("../.work/branchSummary.mjs");
 const WARM_UP = 200;
 const STEPS = 500;
@@ -67,9 +67,10 @@ export const tasks = {
   },
 
   /** Reads the whole tree: ids, parents, types, offsets, all branches; no texts. */
-  async index({ path }) {
+  async index({ path, withContext = false }) {
     const session = await openToRead(path);
     const { ms, result } = await timed(() => session.tree);
+    if (withContext && session.context.messages.length === 0) throw new Error("The context is empty.");
     const peak = peakMegabytes();
     const { length } = result;
     const { byteLength } = result.index;
@@ -251,15 +252,5 @@ export const tasks = {
     }
     await session.close();
     return { curve };
-  },
-
-  /** Opens as it is, and says what it cost. */
-  async whole({ path }) {
-    const session = await openToRead(path);
-    const { ms, result } = await timed(() => session.tree);
-    const { length } = result;
-    const { messages } = session.context;
-    await session.close();
-    return { ms, entries: length, messages: messages.length, peak: peakMegabytes() };
   },
 };

@@ -1,6 +1,6 @@
 // Sessions as Claude Code, Codex and Pi leave them: turns of a prompt, thinking, calls and results, in the sizes of real
-// ones, with the bookkeeping that stands between, a compaction now and then, and what the agent says to its own screen.
-import { randomFrom, textPool } from "./session-lines.mjs";
+// ones, with the bookkeeping between them, a compaction now and then, and the agent's messages to its own screen.
+import { randomFrom, SessionLines, textPool } from "./session-lines.mjs";
 
 const CWD = "/home/ada/tidepool";
 export const SESSION = "11111111-2222-4333-8444-555555555555";
@@ -9,7 +9,7 @@ const SIGNATURE = "EqQBCkYIBxgCKkA".repeat(14);
 const WIDE_SHARE = 0.15;
 const TURNS_UNTIL_COMPACTION = 60;
 
-/** What both agents say, drawn at random. */
+/** Texts, times and ids, drawn at random. */
 class Voice {
   #random = randomFrom(7);
   #pools = [textPool(false), textPool(true)];
@@ -22,7 +22,7 @@ class Voice {
   }
 
   /** A text of about so many characters: most are shorter, a few much longer. */
-  text(/** @type {number} */ typical) {
+  text(typical) {
     const length = Math.min(100_000, Math.ceil(typical * Math.exp((this.#random() - 0.5) * 4)));
     const pool = this.#pools[this.#random() < WIDE_SHARE ? 1 : 0];
     const from = Math.floor(this.#random() * (pool.length - length));
@@ -32,11 +32,6 @@ class Voice {
   now() {
     this.#time += 900;
     return new Date(this.#time).toISOString();
-  }
-
-  /** The time of what was said last, epoch milliseconds. */
-  get ms() {
-    return this.#time;
   }
 
   id() {
@@ -156,41 +151,10 @@ function* codexLines(turns) {
   }
 }
 
+/** A path without branches, of about eleven entries a turn. */
 function* piLines(turns) {
-  const voice = new Voice();
-  yield { type: "session", version: 3, id: SESSION, timestamp: voice.now(), cwd: CWD };
-  let parentId = null;
-  const entry = (type, fields) => {
-    const id = voice.id();
-    const line = { type, id, parentId, timestamp: voice.now(), ...fields };
-    parentId = id;
-    return line;
-  };
-  const message = (role, fields) => entry("message", { message: { role, ...fields, timestamp: voice.ms } });
-  const answer = (content, stopReason) => {
-    const cost = { input: 0.009, output: 0.002, cacheRead: 0.006, cacheWrite: 0, total: 0.017 };
-    const usage = { input: 3000, output: 120, cacheRead: 20_000, cacheWrite: 0, totalTokens: 23_120, cost };
-    const model = { api: "anthropic-messages", provider: "anthropic", model: "claude-sonnet-4-5" };
-    return message("assistant", { content, ...model, usage, stopReason });
-  };
-  for (let turn = 1; turn <= turns; turn++) {
-    yield message("user", { content: voice.text(200) });
-    for (let calls = voice.calls; calls > 0; calls--) {
-      const id = `toolu_${voice.id()}`;
-      const thinking = { type: "thinking", thinking: voice.text(400), thinkingSignature: SIGNATURE };
-      const call = { type: "toolCall", id, name: "bash", arguments: { command: voice.text(120) } };
-      yield answer([thinking, call], "toolUse");
-      const content = [{ type: "text", text: voice.text(1_200) }];
-      yield message("toolResult", { toolCallId: id, toolName: "bash", content, isError: false });
-    }
-    yield answer([{ type: "text", text: voice.text(900) }], "stop");
-    if (turn % TURNS_UNTIL_COMPACTION === 0)
-      yield entry("compaction", {
-        summary: voice.text(6_000),
-        firstKeptEntryId: parentId,
-        tokensBefore: 160_000,
-      });
-  }
+  const recipe = { entries: turns * 11, branches: false, labels: false };
+  for (const line of new SessionLines(recipe).lines()) yield JSON.parse(line);
 }
 
 /** The same as it was written first: without ids, and what a compaction keeps named by its line. */

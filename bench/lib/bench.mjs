@@ -1,6 +1,4 @@
-// What every line is handed: files to measure on, contenders to measure, and the order in which that happens.
-// Folders of many sessions, kept between runs like single ones.
-// Milliseconds of work, by the clock that does not jump, and what a process holds.
+// The bench as lines use it: files to measure on, contenders, and the order in which they work.
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { startContender, whyMissing } from "./contender.mjs";
@@ -17,16 +15,16 @@ export class Bench {
     this.folder = folder;
     /** Entries of the sessions to measure: 1,000 to 1,000,000. */
     this.sizes = sizes;
-    /** Tiny sizes, to see that everything runs; what comes out says nothing. */
+    /** Tiny sizes, to see that everything runs; the figures mean nothing. */
     this.isSmoke = isSmoke;
   }
 
-  /** Of this run alone: two at once do not take away what the other writes. */
+  /** Of this run alone, so that two runs at once keep apart. */
   get #scratchFolder() {
     return join(this.folder, `scratch-${process.pid}`);
   }
 
-  /** Why contenders took no part, by name. */
+  /** Reasons of contenders that took no part, by name. */
   get missing() {
     return Object.fromEntries(this.#missing);
   }
@@ -42,7 +40,7 @@ export class Bench {
     return sessionFolder(join(this.folder, "folders"), recipe);
   }
 
-  /** An empty folder for what a line writes; removed when the line is through. */
+  /** An empty folder for the files of a line; removed after the line. */
   scratch() {
     const path = join(this.#scratchFolder, `${++this.#scratches}`);
     rmSync(path, { recursive: true, force: true });
@@ -81,13 +79,32 @@ export class Bench {
     return Object.fromEntries(taken.map(([name, each]) => [name, medians(each)]));
   }
 
+  /**
+   * Measures a row: one number of each contender's answer, in milliseconds unless `of` takes another.
+   * @param {object} given
+   * @param {string} given.work
+   * @param {string} [given.unit]
+   * @param {Parameters<Bench["alternate"]>[0]} given.tasks
+   * @param {(answer: Record<string, number>) => number} [given.of]
+   * @param {(figures: Record<string, number>, answers: object) => import("./goal.mjs").Goal[]} [given.goals]
+   * @param {(answers: object) => Record<string, number>} [given.facts]
+   * @returns {Promise<import("./goal.mjs").Row>}
+   */
+  async row({ work, unit = "ms", tasks, of = ({ ms }) => ms, goals = () => [], facts, ...options }) {
+    const answers = await this.alternate(tasks, options);
+    const shown = ["espalier", "pi", "limit"].filter((name) => name in tasks);
+    const figures = Object.fromEntries(shown.map((name) => [name, answers[name] && of(answers[name])]));
+    const row = { work, unit, figures, goals: goals(figures, answers) };
+    return facts ? { ...row, facts: facts(answers) } : row;
+  }
+
   /** Has one contender do a task once, in a process of its own; undefined when it cannot take part. */
   async once(name, task, args = {}, { nodeOptions, ownNode } = {}) {
     if (!this.#takesPart(name)) return undefined;
     return this.#ask(name, task, args, { fresh: true, nodeOptions, ownNode });
   }
 
-  /** Ends the processes and removes what was written. Called after each line; in a smoke run processes live on. */
+  /** Ends the processes and removes their files. Called after each line; in a smoke run processes live on. */
   endLine() {
     if (!this.isSmoke) this.end();
     rmSync(this.#scratchFolder, { recursive: true, force: true });
@@ -120,22 +137,19 @@ export class Bench {
   }
 }
 
-function medians(/** @type {Record<string, unknown>[]} */ answers) {
+function medians(answers) {
   const [first = {}] = answers;
   const keys = Object.keys(first).filter((key) => typeof first[key] === "number");
   return Object.fromEntries(keys.map((key) => [key, median(answers.map((answer) => Number(answer[key])))]));
 }
 
-/** So many sessions of so many entries, each its own; returns the folder. */
-export function sessionFolder(
-  /** @type {string} */ parent,
-  /** @type {{ sessions: number, entries: number }} */ { sessions, entries },
-) {
+/** Makes so many sessions of so many entries, each its own; returns the folder. */
+function sessionFolder(parent, { sessions, entries }) {
   const folder = join(parent, `v${VERSION}_${sessions}-sessions-of-${entries}`);
   if (existsSync(folder)) return folder;
   rmSync(`${folder}.${process.pid}.part`, { recursive: true, force: true });
   mkdirSync(`${folder}.${process.pid}.part`, { recursive: true });
-  // One text for all but their headers: what differs between sessions is not what listing them costs.
+  // One text for all but their headers: listing costs the same.
   const [, ...lines] = new SessionLines({ entries, compactions: entries > 100 }).lines();
   const body = lines.join("\n");
   for (let at = 0; at < sessions; at++) {
@@ -149,17 +163,13 @@ export function sessionFolder(
 }
 
 /** @returns {Promise<{ ms: number, result: any }>} */
-export async function timed(/** @type {() => any} */ work) {
+export async function timed(work) {
   const start = performance.now();
   const result = await work();
   return { ms: performance.now() - start, result };
 }
 
-/**
- * The median time of many runs, for work too short to be timed alone.
- * @param {number} count
- * @param {(at: number) => any} work
- */
+/** The median time of many runs, for work too short to be timed alone. */
 export async function medianTime(count, work) {
   const times = [];
   for (let at = 0; at < count; at++) {
@@ -172,10 +182,7 @@ export async function medianTime(count, work) {
   return median(times);
 }
 
-/**
- * Megabytes that a process held at most so far. In what `maxRSS` says on Linux, a process begins with what the one that
- * started it held; what it held itself stands in its status.
- */
+/** Peak memory of this process in megabytes. On Linux from its status: `maxRSS` begins with the memory of its parent. */
 export function peakMegabytes() {
   if (process.platform !== "linux") return process.resourceUsage().maxRSS / 1024;
   const [, kilobytes] = /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"));
@@ -183,7 +190,7 @@ export function peakMegabytes() {
 }
 
 /** The middle of some numbers; of an even count, halfway between the two in the middle. */
-export function median(/** @type {number[]} */ values) {
+export function median(values) {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;

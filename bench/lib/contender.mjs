@@ -47,7 +47,7 @@ export function fetchNode({ offline = false } = {}) {
 export const benchNodeVersion = () => execFileSync(node, ["--version"], { encoding: "utf8" }).trim();
 
 /** Why a contender cannot take part; undefined when it can. */
-export function whyMissing(/** @type {ContenderName} */ name) {
+export function whyMissing(name) {
   const { needs, needsNewerNode } = CONTENDERS[name];
   if (!existsSync(join(bench, needs))) return `${name} is not installed`;
   if (needsNewerNode && !isNewEnough && node === process.execPath)
@@ -71,10 +71,9 @@ export async function startContender(name, { nodeOptions = [], ownNode = false }
   });
   const answer = () =>
     new Promise((resolve, reject) => {
-      const onExit = (/** @type {number | null} */ code, /** @type {string | null} */ signal) =>
-        reject(new Error(`${name} ended (${signal ?? `exit code ${code}`})`));
+      const onExit = (code, signal) => reject(new Error(`${name} ended (${signal ?? `exit code ${code}`})`));
       child.once("exit", onExit);
-      child.once("message", (/** @type {any} */ message) => {
+      child.once("message", (message) => {
         child.off("exit", onExit);
         if (message.error) reject(new Error(`${name}: ${message.error}`));
         else resolve(message);
@@ -83,10 +82,10 @@ export async function startContender(name, { nodeOptions = [], ownNode = false }
   await answer();
   return {
     /** Has it do a task; undefined when it has no such task. */
-    async run(/** @type {string} */ task, /** @type {unknown} */ args) {
+    async run(task, args) {
       const waiting = answer();
       child.send({ task, args });
-      return /** @type {any} */ (await waiting).result;
+      return (await waiting).result;
     },
     stop() {
       child.removeAllListeners();
@@ -95,7 +94,7 @@ export async function startContender(name, { nodeOptions = [], ownNode = false }
   };
 }
 
-export function installContenders(/** @type {string} */ folder) {
+export function installContenders(folder) {
   const lock = readFileSync(join(folder, "package-lock.json"), "utf8");
   const stamp = join(folder, "node_modules/.installed-lock.json");
   if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
@@ -115,7 +114,7 @@ const root = fileURLToPath(new URL("../..", import.meta.url));
  * Bundles every public entry of every package into a file of its own, named after it: `sessionTree.mjs`,
  * `sessionTreeNode.mjs`. What several need stands in files that they share.
  */
-export async function bundleProject(/** @type {string} */ folder) {
+export async function bundleProject(folder) {
   // The workspace's own esbuild: bench installs nothing that is already there.
   const { build } = await import(createRequire(join(root, "package.json")).resolve("esbuild"));
   const folders = readdirSync(join(root, "packages")).map((name) => join(root, "packages", name));
@@ -153,10 +152,10 @@ export async function bundleProject(/** @type {string} */ folder) {
 }
 
 /** Only a database that is to be measured has to be started first. */
-const isMeasured = (/** @type {{ name: string }} */ { name }) => name === "@espalier/store-postgres";
+const isMeasured = ({ name }) => name === "@espalier/store-postgres";
 
 /** `@espalier/session-tree` and `./node` make `sessionTreeNode`. */
-function nameOf(/** @type {string} */ packageName, /** @type {string} */ door) {
+function nameOf(packageName, door) {
   const words = `${packageName.split("/").at(-1)}${door.slice(1)}`.split(/[-/]/).filter(Boolean);
   return words.map((word, at) => (at === 0 ? word : word[0].toUpperCase() + word.slice(1))).join("");
 }

@@ -1,5 +1,7 @@
 // A plot on two logarithmic axes, as SVG that reads on light and dark pages.
 
+import { sizeName } from "./results.mjs";
+
 const WIDTH = 560;
 const HEIGHT = 300;
 const LEFT = 70;
@@ -18,8 +20,7 @@ const INK = "#808080";
  * @property {{ name: string, points: { x: number, y: number }[] }[]} series
  */
 
-/** @returns {string} */
-export function plotSvg(/** @type {Plot} */ { title, xTitle, xText, yText, series }) {
+export function plotSvg({ title, xTitle, xText, yText, series }) {
   const points = series.flatMap((each) => each.points);
   const x = axis(
     points.map((point) => point.x),
@@ -67,24 +68,18 @@ export function plotSvg(/** @type {Plot} */ { title, xTitle, xText, yText, serie
 }
 
 /** A logarithmic axis from `start` to `end`, in whole powers of ten where it is the one that is read off. */
-function axis(
-  /** @type {number[]} */ values,
-  /** @type {number} */ start,
-  /** @type {number} */ end,
-  /** @type {boolean} */ isWhole,
-) {
+function axis(values, start, end, isWhole) {
   const logs = values.map((value) => Math.log10(value));
   const low = isWhole ? Math.floor(Math.min(...logs)) : Math.min(...logs);
   const high = isWhole ? Math.max(Math.ceil(Math.max(...logs)), low + 1) : Math.max(...logs, low + 0.1);
   return {
-    place: (/** @type {number} */ value) =>
-      start + ((Math.log10(value) - low) / (high - low)) * (end - start),
+    place: (value) => start + ((Math.log10(value) - low) / (high - low)) * (end - start),
     ticks: Array.from({ length: Math.round(high - low) + 1 }, (_, at) => 10 ** (low + at)),
   };
 }
 
 /** Moves labels that would cover each other apart. */
-function apart(/** @type {number[]} */ places) {
+function apart(places) {
   const order = places.map((_, index) => index).sort((a, b) => places[a] - places[b]);
   const moved = [...places];
   for (let at = 1; at < order.length; at++)
@@ -92,4 +87,63 @@ function apart(/** @type {number[]} */ places) {
   return moved;
 }
 
-const round = (/** @type {number} */ value) => Math.round(value * 10) / 10;
+const round = (value) => Math.round(value * 10) / 10;
+
+const NAMES = {
+  espalier: "Espalier",
+  pi: "Pi 0.87.1",
+  limit: "limit",
+  langgraph: "LangGraph, memory",
+  "langgraph sqlite": "LangGraph, SQLite",
+};
+
+function seriesOf(points) {
+  const keys = [...new Set(points.flatMap((point) => Object.keys(point)))].filter((key) => key !== "x");
+  return keys
+    .map((key) => ({
+      name: NAMES[key] ?? key,
+      points: points.filter((point) => point[key] > 0).map((point) => ({ x: point.x, y: point[key] })),
+    }))
+    .filter((series) => series.points.length > 0);
+}
+
+const milliseconds = (value) => (value >= 1_000 ? `${value / 1_000} s` : `${value} ms`);
+const bytes = (value) => {
+  const names = ["B", "KB", "MB", "GB"];
+  const step = Math.min(names.length - 1, Math.floor(Math.log10(value) / 3));
+  return `${value / 1_000 ** step} ${names[step]}`;
+};
+const entriesIn = (work) =>
+  Number.parseFloat(work) * (work.includes("M") ? 1e6 : work.includes("k") ? 1e3 : 1);
+/** The plots of some results, by name. */
+export function plotsOf(results) {
+  const rowsOf = (name) => results.lines.find((line) => line.name === name)?.rows ?? [];
+  const turns = rowsOf("turns");
+  return {
+    open: {
+      title: "Open a session and build its context",
+      xTitle: "entries in the file",
+      xText: sizeName,
+      yText: milliseconds,
+      series: seriesOf(
+        rowsOf("open")
+          .filter(({ work }) => work.endsWith("entries"))
+          .map(({ work, figures }) => ({ x: entriesIn(work), ...figures })),
+      ),
+    },
+    "turn-time": {
+      title: "Time of one turn",
+      xTitle: "messages before it",
+      xText: sizeName,
+      yText: milliseconds,
+      series: seriesOf(turns[0]?.curve ?? []),
+    },
+    "turn-bytes": {
+      title: "Bytes written by one turn",
+      xTitle: "messages before it",
+      xText: sizeName,
+      yText: bytes,
+      series: seriesOf(turns[1]?.curve ?? []),
+    },
+  };
+}

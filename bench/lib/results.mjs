@@ -13,17 +13,13 @@ export function readResults() {
   try {
     return JSON.parse(readFileSync(resultsPath, "utf8"));
   } catch (error) {
-    if (/** @type {NodeJS.ErrnoException} */ (error).code === "ENOENT") return undefined;
+    if (error.code === "ENOENT") return undefined;
     throw error;
   }
 }
 
 /** The row of a line whose work begins with a text. */
-export function rowOf(
-  /** @type {Results} */ results,
-  /** @type {string} */ name,
-  /** @type {string} */ work,
-) {
+export function rowOf(results, name, work) {
   return results.lines.find((line) => line.name === name)?.rows.find((row) => row.work.startsWith(work));
 }
 
@@ -46,17 +42,14 @@ const SHOWN = [
 ];
 
 /** The text with the figures of these results; undefined when it has no place for them. */
-export function withFigures(
-  /** @type {string} */ text,
-  /** @type {import("./results.mjs").Results} */ results,
-) {
+export function withFigures(text, results) {
   const from = text.indexOf(BEGIN);
   const to = text.indexOf(END, from);
   if (from < 0 || to < 0) return undefined;
   return `${text.slice(0, from + BEGIN.length)}\n\n${figuresTable(results)}\n\n${text.slice(to)}`;
 }
 
-function figuresTable(/** @type {import("./results.mjs").Results} */ results) {
+function figuresTable(results) {
   const rows = SHOWN.flatMap(([line, work, title]) => {
     const row = rowOf(results, line, work);
     return row
@@ -67,8 +60,7 @@ function figuresTable(/** @type {import("./results.mjs").Results} */ results) {
   const widths = header.map((name, at) =>
     Math.max(3, ...[name, ...rows.map((row) => row[at])].map((each) => each.length)),
   );
-  const line = (/** @type {string[]} */ cells) =>
-    `| ${cells.map((each, at) => each.padEnd(widths[at])).join(" | ")} |`;
+  const line = (cells) => `| ${cells.map((each, at) => each.padEnd(widths[at])).join(" | ")} |`;
   const rule = `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`;
   const { node, cores, date } = results.machine;
   return [
@@ -77,7 +69,7 @@ function figuresTable(/** @type {import("./results.mjs").Results} */ results) {
   ].join("\n\n");
 }
 
-function cell(/** @type {number | undefined} */ value, /** @type {string} */ unit) {
+function cell(value, unit) {
   if (value === undefined) return "–";
   if (unit === "µs" && value >= 1_000) return cell(value / 1_000, "ms");
   if (unit === "ms" && value >= 1_000) return `${numberText(value / 1_000)} s`;
@@ -85,7 +77,7 @@ function cell(/** @type {number | undefined} */ value, /** @type {string} */ uni
 }
 
 /** One line of the table and its rows. */
-export function tableOf(/** @type {string} */ title, /** @type {import("./line.mjs").Row[]} */ rows) {
+export function tableOf(title, rows) {
   const parts = [`\n${title}`];
   for (const { work, unit, figures, goals } of rows) {
     const shown = Object.entries(figures)
@@ -101,7 +93,7 @@ export function tableOf(/** @type {string} */ title, /** @type {import("./line.m
 }
 
 /** How many goals hold. */
-export function verdictOf(/** @type {{ rows: import("./line.mjs").Row[] }[]} */ lines) {
+export function verdictOf(lines) {
   const goals = lines
     .flatMap(({ rows }) => rows.flatMap((row) => row.goals))
     .filter(({ isStretch }) => !isStretch);
@@ -116,13 +108,13 @@ function mark({ holds, isStretch }) {
 }
 
 /** Three digits that count. */
-export function numberText(/** @type {number} */ value) {
+export function numberText(value) {
   if (value >= 100) return Math.round(value).toLocaleString("en");
   return `${Number(value.toPrecision(3))}`;
 }
 
 /** 1,000 as 1k, 1,000,000 as 1M. */
-export function sizeName(/** @type {number} */ count) {
+export function sizeName(count) {
   if (count >= 1_000_000) return `${count / 1_000_000}M`;
   return count >= 1_000 ? `${count / 1_000}k` : `${count}`;
 }

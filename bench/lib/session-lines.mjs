@@ -55,7 +55,7 @@ export class SessionLines {
   /** Entries of the path since the last compaction, with their tokens: where the next one may cut. */
   #since = [];
 
-  constructor(/** @type {Recipe} */ recipe) {
+  constructor(recipe) {
     this.#recipe = {
       compactions: true,
       labels: true,
@@ -233,10 +233,7 @@ const CHUNK = 1 << 20;
  */
 
 /** Makes the file that a recipe describes, if it is not there. @returns {SessionFile} */
-export function sessionFile(
-  /** @type {string} */ folder,
-  /** @type {import("./session-lines.mjs").Recipe} */ recipe,
-) {
+export function sessionFile(folder, recipe) {
   mkdirSync(folder, { recursive: true });
   const name = Object.entries(recipe).map(([key, value]) => `${key}-${value}`);
   const path = join(folder, `v${VERSION}_${name.join("_")}.jsonl`);
@@ -251,7 +248,7 @@ export function sessionFile(
 }
 
 /** Writes lines in pieces of a megabyte; returns the bytes written. */
-export function writeLines(/** @type {string} */ path, /** @type {Iterable<string>} */ lines) {
+export function writeLines(path, lines) {
   const fd = openSync(path, "w");
   let bytes = 0;
   let text = "";
@@ -288,7 +285,7 @@ const WIDE_WORDS = " — → 日付 ✓ “quoted”";
 const POOL_LENGTH = 1 << 20;
 
 /** A text of a million characters, each of them one byte in memory unless it is `wide`. */
-export function textPool(/** @type {boolean} */ isWide) {
+export function textPool(isWide) {
   const random = randomFrom(7);
   const words = (isWide ? WORDS + WIDE_WORDS : WORDS).split(" ");
   const parts = [];
@@ -304,7 +301,7 @@ export function textPool(/** @type {boolean} */ isWide) {
 }
 
 /** @returns {() => number} as Math.random, from a seed (mulberry32) */
-export function randomFrom(/** @type {number} */ seed) {
+export function randomFrom(seed) {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;
@@ -315,7 +312,7 @@ export function randomFrom(/** @type {number} */ seed) {
 }
 
 /** So many messages of a conversation, results of 2 KB on average among them. */
-export function sampleMessages(/** @type {number} */ count) {
+export function sampleMessages(count) {
   const messages = [];
   for (const line of new SessionLines({
     entries: count * 2,

@@ -1,7 +1,7 @@
 import { appendFileSync, existsSync, mkdirSync, renameSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { agentLines, SESSION } from "../lib/agent-lines.mjs";
-import { atMost, within } from "../lib/line.mjs";
+import { atMost, within } from "../lib/goal.mjs";
 import { writeLines } from "../lib/session-lines.mjs";
 
 /** Turns of the file that is timed (about 20 MB), and of the two that are laid side by side for memory (110 and 440 MB). */
@@ -12,8 +12,7 @@ const TIMES = 4;
 /** Megabytes of V8's heap: with more at hand it collects later, and the process says nothing of what is needed. */
 const HEAP = { old: 32, young: 4 };
 
-/** @type {import("../lib/line.mjs").Line} */
-export const line = {
+const imports = {
   name: "import",
   title: "Import of other agents' sessions",
   async run(bench) {
@@ -85,6 +84,8 @@ function agentFile(bench, agent, turns) {
   return path;
 }
 
-function* texts(/** @type {Iterable<object>} */ lines) {
+function* texts(lines) {
   for (const each of lines) yield JSON.stringify(each);
 }
+
+export const lines = [imports];

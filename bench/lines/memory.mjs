@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { atLeast, atMost, ratio } from "../lib/line.mjs";
+import { atLeast, atMost, ratio } from "../lib/goal.mjs";
 import { sizeName } from "../lib/results.mjs";
 import { writeLines } from "../lib/session-lines.mjs";
 
@@ -7,15 +7,11 @@ const BYTES_PER_ENTRY = 48;
 
 const HIDDEN_MEGABYTES = 400;
 
-/** Messages of 100 kB that name neither model nor thinking level, a compaction that keeps the last of them, and a question. */
-function* hiddenLines(/** @type {number} */ megabytes) {
+/** Generates messages of 100 kB that name neither model nor thinking level, a compaction that keeps the last, and a question. */
+function* hiddenLines(megabytes) {
   const timestamp = "2026-01-05T09:00:00.000Z";
-  const entry = (
-    /** @type {string} */ id,
-    /** @type {string | null} */ parentId,
-    /** @type {object} */ rest,
-  ) => JSON.stringify({ id, parentId, timestamp, ...rest });
-  const said = (/** @type {string} */ content) => ({
+  const entry = (id, parentId, rest) => JSON.stringify({ id, parentId, timestamp, ...rest });
+  const said = (content) => ({
     type: "message",
     message: { role: "user", content, timestamp: 1 },
   });
@@ -28,8 +24,7 @@ function* hiddenLines(/** @type {number} */ megabytes) {
   yield entry("q", "k", said("and now?"));
 }
 
-/** @type {import("../lib/line.mjs").Line} */
-export const line = {
+const memory = {
   name: "memory",
   title: "Memory",
   async run(bench) {
@@ -47,12 +42,19 @@ export const line = {
     const megabytes = bench.count(HIDDEN_MEGABYTES, 2);
     const hidden = join(bench.scratch(), "hidden.jsonl");
     writeLines(hidden, hiddenLines(megabytes));
-    const acts = {};
-    for (const task of ["open", "leave"])
-      acts[task] = await bench.alternate(
-        { espalier: [task, { path: hidden }], limit: ["nothing"] },
-        { rounds: 3, fresh: true },
-      );
+    const hiddenRow = (task, work) =>
+      bench.row({
+        work: `${work} ${megabytes} MB of messages that name no model`,
+        unit: "MB",
+        tasks: { espalier: [task, { path: hidden }], limit: ["nothing"] },
+        rounds: 3,
+        fresh: true,
+        of: ({ peak }) => peak,
+        // A process alone has more than the few of a smoke run.
+        goals: ({ espalier }) => [
+          atMost("≤ half of what is hidden", bench.isSmoke ? undefined : espalier, megabytes / 2),
+        ],
+      });
     const { espalier: tree } = await bench.alternate(
       { espalier: ["index", { path }] },
       { rounds: 3, fresh: true },
@@ -74,20 +76,10 @@ export const line = {
           atMost("≤ 48 bytes an entry in the index", tree?.bytesPerEntry, BYTES_PER_ENTRY),
         ],
       },
-      ...[
-        ["open", "the context of two messages behind which a compaction hides"],
-        ["leave", "navigating to the beginning, which leaves"],
-      ].map(([task, work]) => {
-        const { espalier, limit } = acts[task];
-        // A process alone has more than the few of a smoke run.
-        const judged = bench.isSmoke ? undefined : espalier?.peak;
-        return {
-          work: `${work} ${megabytes} MB of messages that name no model`,
-          unit: "MB",
-          figures: { espalier: espalier?.peak, limit: limit?.peak },
-          goals: [atMost("≤ half of what is hidden", judged, megabytes / 2)],
-        };
-      }),
+      await hiddenRow("open", "the context of two messages behind which a compaction hides"),
+      await hiddenRow("leave", "navigating to the beginning, which leaves"),
     ];
   },
 };
+
+export const lines = [memory];

@@ -1,5 +1,5 @@
 import { median, medianTime } from "../lib/bench.mjs";
-import { atMost, ratio, within } from "../lib/line.mjs";
+import { atMost, ratio, within } from "../lib/goal.mjs";
 
 const APPENDS = 300;
 const LENGTHS = [100, 500, 1_000, 2_000];
@@ -7,8 +7,7 @@ const TURNS = 5;
 const HEADER = { type: "session", version: 3, timestamp: "2026-01-05T09:00:00.000Z", cwd: "/" };
 const text = (letter, length) => `${letter} `.repeat(length / 2);
 
-/** @type {import("../lib/line.mjs").Line} */
-export const line = {
+const postgres = {
   name: "postgres",
   title: "PostgreSQL, a server with fsync on, beside a bare INSERT and LangGraph's saver",
   async run(bench) {
@@ -216,3 +215,5 @@ const entryLine = (id, parentId, data) =>
     customType: "made",
     data,
   });
+
+export const lines = [postgres];

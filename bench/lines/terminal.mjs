@@ -6,13 +6,12 @@ import { Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { median } from "../lib/bench.mjs";
-import { atMost } from "../lib/line.mjs";
+import { atMost } from "../lib/goal.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const START = join(root, "scripts/espalier.mjs");
 
-/** @type {import("../lib/line.mjs").Line} */
-export const line = {
+const terminal = {
   name: "terminal",
   title: "Terminal",
   async run(bench) {
@@ -59,7 +58,7 @@ const PRESSED = 600;
 /** Milliseconds between two keys, as when one is held down: the screen is drawn 60 times a second at the most. */
 const BETWEEN = 25;
 
-async function measured(/** @type {import("../lib/bench.mjs").Bench} */ bench) {
+async function measured(bench) {
   const { path } = bench.session({ entries: 1_000_000 });
   const starts = [];
   const screens = [];
@@ -76,7 +75,7 @@ async function measured(/** @type {import("../lib/bench.mjs").Bench} */ bench) {
 }
 
 /** Milliseconds until the command has written something to a terminal of its own. */
-async function untilShown(/** @type {string} */ parameter, /** @type {RegExp} */ pattern) {
+async function untilShown(parameter, pattern) {
   const began = performance.now();
   const command = `'${process.execPath}' '${START}' '${parameter}'`;
   const child = spawn("script", ["-qfc", command, "/dev/null"], { stdio: ["pipe", "pipe", "ignore"] });
@@ -106,10 +105,7 @@ async function untilShown(/** @type {string} */ parameter, /** @type {RegExp} */
  * What keys take in a process that has answered some, by size of the screen: the processor's time of the process from a
  * key to its frame's last byte, what draws included, and beside it what the clock says, which is the machine's load too.
  */
-async function pressedKeys(
-  /** @type {import("../lib/bench.mjs").Bench} */ bench,
-  /** @type {string} */ path,
-) {
+async function pressedKeys(bench, path) {
   const core = await terminalCore(bench.scratch());
   const log = await core.fileStore({ home: bench.scratch() }).open({ file: path }, "read");
   const reader = new core.SessionReader(log, async () => {});
@@ -124,7 +120,7 @@ async function pressedKeys(
       {
         current: () =>
           core.paintFrame(core.view(terminal.state), size.columns, { colours: true, ascii: false }),
-        subscribe: (/** @type {() => void} */ changed) => terminal.subscribe(changed),
+        subscribe: (changed) => terminal.subscribe(changed),
       },
       screen.stdout,
     );
@@ -152,7 +148,7 @@ async function pressedKeys(
 }
 
 /** The terminal's own modules, and what draws them, as they are bundled for the command. */
-async function terminalCore(/** @type {string} */ folder) {
+async function terminalCore(folder) {
   const { buildSync } = createRequire(join(root, "package.json"))("esbuild");
   const contents = [
     "screen/paint.ts",
@@ -183,7 +179,7 @@ async function terminalCore(/** @type {string} */ folder) {
 }
 
 /** A terminal of that size that takes everything at once; `written` answers when the next bytes are there. */
-function writable(/** @type {{ columns: number, rows: number }} */ size) {
+function writable(size) {
   let tell = () => {};
   const stdout = new Writable({
     write(_, __, done) {
@@ -191,11 +187,13 @@ function writable(/** @type {{ columns: number, rows: number }} */ size) {
       tell();
     },
   });
-  const written = () => /** @type {Promise<void>} */ (new Promise((resolve) => (tell = () => resolve())));
+  const written = () => new Promise((resolve) => (tell = () => resolve()));
   return { stdout: Object.assign(stdout, { ...size, isTTY: true }), written };
 }
 
-function percentile(/** @type {number[]} */ numbers, /** @type {number} */ share) {
+function percentile(numbers, share) {
   const sorted = [...numbers].sort((a, b) => a - b);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))];
 }
+
+export const lines = [terminal];

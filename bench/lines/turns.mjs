@@ -1,10 +1,9 @@
-import { atMost, ratio } from "../lib/line.mjs";
+import { atMost, ratio } from "../lib/goal.mjs";
 
 const LENGTHS = [100, 1_000, 2_000, 5_000, 10_000];
 const text = (letter, length) => `${letter} `.repeat(length / 2);
 
-/** @type {import("../lib/line.mjs").Line} */
-export const line = {
+const turns = {
   name: "turns",
   title: "A turn in a conversation that grows, beside LangGraph's checkpointers",
   async run(bench) {
@@ -22,19 +21,12 @@ export const line = {
         timestamp: 1,
       },
     };
-    const espalier = await bench.once("espalier", "turns", { ...given, folder: bench.scratch() });
-    const memory = await bench.once("langgraph", "turns", {
-      ...given,
-      folder: bench.scratch(),
-      saver: "memory",
-    });
-    const sqlite = await bench.once(
-      "langgraph",
-      "turns",
-      { ...given, folder: bench.scratch(), saver: "sqlite" },
-      { ownNode: true },
-    );
-    const last = (/** @type {{ curve: any[] } | undefined} */ one) => one?.curve.at(-1);
+    const turnsOf = (name, saver, options) =>
+      bench.once(name, "turns", { ...given, folder: bench.scratch(), saver }, options);
+    const espalier = await turnsOf("espalier");
+    const memory = await turnsOf("langgraph", "memory");
+    const sqlite = await turnsOf("langgraph", "sqlite", { ownNode: true });
+    const last = (one) => one?.curve.at(-1);
     const first = espalier?.curve[0];
     const names = { espalier, langgraph: memory, "langgraph sqlite": sqlite };
     const curveOf = (field) =>
@@ -42,33 +34,21 @@ export const line = {
         x,
         ...Object.fromEntries(Object.entries(names).map(([name, one]) => [name, one?.curve[at]?.[field]])),
       }));
-    return [
-      {
-        work: `time of a turn behind ${lengths.at(-1)} messages`,
-        unit: "ms",
-        figures: {
-          espalier: last(espalier)?.ms,
-          langgraph: last(memory)?.ms,
-          "langgraph sqlite": last(sqlite)?.ms,
-        },
-        goals: [
-          atMost("does not grow: ≤ 2 × of the first hundred's", ratio(last(espalier)?.ms, first?.ms), 2),
-        ],
-        curve: curveOf("ms"),
-      },
-      {
-        work: `bytes written by a turn behind ${lengths.at(-1)} messages`,
-        unit: "bytes",
-        figures: { espalier: last(espalier)?.bytes, "langgraph sqlite": last(sqlite)?.bytes },
-        goals: [
-          atMost(
-            "does not grow: ≤ 1.1 × of the first hundred's",
-            ratio(last(espalier)?.bytes, first?.bytes),
-            1.1,
-          ),
-        ],
-        curve: curveOf("bytes"),
-      },
-    ];
+    const row = (work, unit, field, growth) => ({
+      work: `${work} a turn behind ${lengths.at(-1)} messages`,
+      unit,
+      figures: Object.fromEntries(Object.entries(names).map(([name, one]) => [name, last(one)?.[field]])),
+      goals: [
+        atMost(
+          `does not grow: ≤ ${growth} × of the first hundred's`,
+          ratio(last(espalier)?.[field], first?.[field]),
+          growth,
+        ),
+      ],
+      curve: curveOf(field),
+    });
+    return [row("time of", "ms", "ms", 2), row("bytes written by", "bytes", "bytes", 1.1)];
   },
 };
+
+export const lines = [turns];

@@ -6,15 +6,14 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { median } from "../lib/bench.mjs";
-import { atLeast, atMost } from "../lib/line.mjs";
+import { atLeast, atMost } from "../lib/goal.mjs";
 
 const root = join(import.meta.dirname, "../..");
 const BROWSER = "/usr/bin/chromium";
 const FLAGS =
   "--no-sandbox --disable-gpu --disable-quic --disable-background-networking --no-first-run".split(" ");
 
-/** @type {import("../lib/line.mjs").Line} */
-export const line = {
+const viewer = {
   name: "viewer",
   title: "Viewer",
   async run(bench) {
@@ -51,7 +50,7 @@ export const line = {
 /** Frames that are counted. */
 const FRAMES = 240;
 
-async function measured(/** @type {import("../lib/bench.mjs").Bench} */ bench) {
+async function measured(bench) {
   const { path } = bench.session({ entries: 100_000 });
   const { chromium } = createRequire(join(root, "apps/viewer/package.json"))("playwright-core");
   const browser = await chromium.launch({ executablePath: BROWSER, args: FLAGS });
@@ -68,10 +67,7 @@ async function measured(/** @type {import("../lib/bench.mjs").Bench} */ bench) {
 }
 
 /** Starts a server, shows the session, and in the end moves through it. */
-async function firstSight(
-  /** @type {import("playwright-core").Browser} */ browser,
-  /** @type {string} */ path,
-) {
+async function firstSight(browser, path) {
   const server = spawn(process.execPath, [join(root, "scripts/espalier.mjs"), "serve", path], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -102,7 +98,7 @@ async function firstSight(
 }
 
 /** In the page: scrolls through all of the tree, back and forth; the milliseconds of each frame. */
-async function panned(/** @type {number} */ count) {
+async function panned(count) {
   const scroller = document.querySelector(".tree-scroller");
   if (!scroller) throw new Error("The page has no tree.");
   const nextFrame = () => new Promise((tell) => requestAnimationFrame(tell));
@@ -119,3 +115,5 @@ async function panned(/** @type {number} */ count) {
   }
   return frames;
 }
+
+export const lines = [viewer];

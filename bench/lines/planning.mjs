@@ -1,0 +1,98 @@
+// Deciding, planning and summarizing.
+import { copyFileSync } from "node:fs";
+import { join } from "node:path";
+import { atMost, fasterThan, ratio } from "../lib/goal.mjs";
+import { sampleMessages } from "../lib/session-lines.mjs";
+import { recallOf, sessionsToRecall } from "../recall.mjs";
+
+const SETTINGS = { keepRecentTokens: 20_000 };
+
+const plan = {
+  name: "plan",
+  title: "Plans",
+  async run(bench) {
+    const row = (work, task, args, goals) =>
+      bench.row({
+        work,
+        tasks: { espalier: [task, args], pi: [task, args, { rounds: 1 }] },
+        rounds: 3,
+        goals: ({ espalier, pi }, answers) => [
+          fasterThan("Pi", pi, espalier, 100),
+          ...goals(espalier, answers),
+        ],
+      });
+    const planOf = (entries, goals) =>
+      row(
+        "a compaction at 100k entries",
+        "plan",
+        { path: bench.session({ entries }).path, settings: SETTINGS },
+        goals,
+      );
+    const small = await planOf(1_000, () => []);
+    const { path, landmarks, leaf } = bench.session({ entries: 100_000 });
+    let count;
+    const collect = await row(
+      "",
+      "collect",
+      { path, from: leaf, to: landmarks.at(-1)?.id },
+      (ms, { espalier }) => {
+        count = espalier?.entries;
+        const each = ratio(ms && ms * 1_000, count);
+        return [atMost("cost of the branch: ≤ 20 µs an entry", each, 20)];
+      },
+    );
+    return [
+      await planOf(100_000, (ms) => [
+        atMost("cost of the kept part: at 100k ≤ 2 × of 1k", ratio(ms, small.figures.espalier), 2),
+      ]),
+      { ...collect, work: `what a branch of ${count} entries says, at 100k entries` },
+    ];
+  },
+};
+
+const deciding = {
+  name: "deciding",
+  title: "Deciding whether to compact",
+  async run(bench) {
+    const path = join(bench.scratch(), "session.jsonl");
+    copyFileSync(bench.session({ entries: 10_000 }).path, path);
+    const message = sampleMessages(20).at(-1);
+    const { espalier: decided } = await bench.alternate(
+      { espalier: ["decide", { path, message }] },
+      { rounds: 3 },
+    );
+    const long = bench.session({ entries: 2_000, compactions: false, branches: false });
+    const { espalier: pruned } = await bench.alternate(
+      { espalier: ["prune", { path: long.path, count: 1_000 }] },
+      { rounds: 3 },
+    );
+    const row = (work, ms, bound) => ({
+      work,
+      unit: "ms",
+      figures: { espalier: ms },
+      goals: [atMost(`< ${bound} ms`, ms, bound)],
+    });
+    return [
+      row("judging the policy at a context of 100,000 tokens", decided?.judge, 1),
+      row("estimating the context when one message is new", decided?.estimate, 1),
+      row("pruning 1,000 messages to a third", pruned?.ms, 10),
+    ];
+  },
+};
+
+const recall = {
+  name: "recall",
+  title: "What a summary made without a model still has of what is needed later (see recall.mjs)",
+  async run(bench) {
+    // It summarizes a dozen times: too much for a smoke run.
+    const files = bench.isSmoke ? [] : sessionsToRecall;
+    return files.map(recallOf).map(({ name, recall, tokens }) => ({
+      work: `${name}, in ${tokens} tokens`,
+      unit: "of 1",
+      figures: { espalier: recall },
+      goals: [],
+    }));
+  },
+};
+
+export const lines = [plan, deciding, recall];

@@ -1,0 +1,222 @@
+// Reading a session: a context, the whole tree, an old leaf; and sessions that are hard to read.
+import { closeSync, openSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { atLeast, atMost, fasterThan, ratio, stretch, within } from "../lib/goal.mjs";
+import { sizeName } from "../lib/results.mjs";
+
+/** By entries: times faster than Pi, and the hoped-for times. */
+const AGAINST_PI = { 1000: [3, 4], 10000: [30, 40], 100000: [200, 300], 1000000: [2_000, 5_000] };
+
+/** So that Pi can read the large ones at all. */
+const PI_HEAP = { nodeOptions: ["--max-old-space-size=14000"] };
+
+const largest = (bench) => bench.sizes.at(-1) ?? 1_000;
+
+const open = {
+  name: "open",
+  title: "Cold open + context",
+  async run(bench) {
+    const rows = [];
+    for (const entries of bench.sizes) {
+      const { path } = bench.session({ entries });
+      const row = await openRow(bench, path, `${sizeName(entries)} entries`, {
+        rounds: entries >= 1_000_000 ? 1 : entries >= 100_000 ? 3 : 9,
+      });
+      const [wanted, hoped] = AGAINST_PI[entries] ?? [1, 1];
+      const { pi, espalier } = row.figures;
+      row.goals.unshift(
+        fasterThan("Pi", pi, espalier, wanted),
+        stretch(fasterThan("Pi", pi, espalier, hoped)),
+      );
+      rows.push(row);
+    }
+    const cost = (entries) => {
+      const row = rows[bench.sizes.indexOf(entries)];
+      return row && ratio(row.figures.espalier, row.facts.contextBytes);
+    };
+    const growth = ratio(cost(1_000_000), cost(10_000));
+    rows.at(-1)?.goals.push(atMost("per byte of context 1M ≤ 2 × of 10k", growth, 2));
+    return [...rows, await farSettingRow(bench)];
+  },
+};
+
+/** Measures a session whose compactions do not record the settings, and whose first lines alone name the thinking level. */
+function farSettingRow(bench) {
+  const entries = Math.min(100_000, largest(bench));
+  const { path } = bench.session({ entries, thinking: false });
+  return bench.row({
+    work: `a setting that only the first of ${sizeName(entries)} entries names: one pass back`,
+    tasks: { espalier: ["open", { path }], limit: ["newlines", { path }] },
+    goals: ({ espalier, limit }) => [within("counting newlines", espalier, limit, 3)],
+  });
+}
+
+/** Measures opening one file, beside Pi, and beside reading and parsing the same bytes. */
+async function openRow(bench, path, work, { rounds, ourRounds = 15, times = 2.5, hoped = 1.5 }) {
+  const { spans } = (await bench.once("espalier", "spans", { path })) ?? { spans: [] };
+  const bound = "reading and parsing the context's bytes";
+  return bench.row({
+    work,
+    tasks: {
+      espalier: ["open", { path }],
+      limit: ["parse", { path, spans }],
+      pi: ["open", { path }, { rounds, ...PI_HEAP }],
+    },
+    rounds: ourRounds,
+    warmUp: 4,
+    goals: ({ espalier, limit }, answers) => {
+      const [theirs, ours] = [answers.pi?.messages, answers.espalier?.messages];
+      if (theirs !== undefined && ours !== undefined && theirs !== ours)
+        throw new Error(`Pi reads ${theirs} messages of ${path}, Espalier ${ours}.`);
+      return [
+        within(bound, espalier, limit, times),
+        ...(hoped ? [stretch(within(bound, espalier, limit, hoped))] : []),
+      ];
+    },
+    facts: ({ espalier, limit }) => ({ contextBytes: limit?.bytes, messages: espalier?.messages }),
+  });
+}
+
+const noCompaction = {
+  name: "no-compaction",
+  title: "Cold open + context where nothing was ever compacted",
+  async run(bench) {
+    const entries = Math.min(200_000, largest(bench) * 2);
+    const { path } = bench.session({ entries, compactions: false, branches: false });
+    const work = `${entries.toLocaleString("en")} entries, all of them read`;
+    const row = await openRow(bench, path, work, { rounds: 2, ourRounds: 4, times: 1.8, hoped: undefined });
+    row.goals.unshift(fasterThan("Pi", row.figures.pi, row.figures.espalier, 1.8));
+    return [row];
+  },
+};
+
+const oldLeaf = {
+  name: "old-leaf",
+  title: "Context at an old leaf",
+  async run(bench) {
+    const entries = largest(bench);
+    const { path, landmarks, entries: count } = bench.session({ entries });
+    const { id } = landmarks.findLast(({ at }) => at <= count / 10) ?? landmarks[0];
+    const { espalier, limit, pi } = await bench.alternate(
+      {
+        espalier: ["oldLeaf", { path, id }],
+        limit: ["newlines", { path }],
+        pi: ["oldLeaf", { path, id }, { rounds: 1, ...PI_HEAP }],
+      },
+      { warmUp: 2 },
+    );
+    return [
+      {
+        work: `at 10 % of ${sizeName(entries)}, the second time`,
+        unit: "ms",
+        figures: { espalier: espalier?.again, pi: pi?.first, limit: espalier?.newest },
+        goals: [
+          fasterThan("Pi", pi?.first, espalier?.again, 1_000),
+          within("the newest leaf's", espalier?.again, espalier?.newest, 3),
+        ],
+      },
+      {
+        work: `at 10 % of ${sizeName(entries)}, the first time`,
+        unit: "ms",
+        figures: { espalier: espalier?.first, pi: pi?.first, limit: limit?.ms },
+        goals: [within("counting newlines: one scan of the file", espalier?.first, limit?.ms, 2)],
+      },
+    ];
+  },
+};
+
+const index = {
+  name: "index",
+  title: "Index of the whole tree",
+  async run(bench) {
+    const rows = [];
+    for (const entries of bench.sizes.filter((size) => size >= 10_000 || bench.isSmoke)) {
+      const { path } = bench.session({ entries });
+      // Of a large log: reading a small one is over before the runtime has made its code fast.
+      const isJudged = entries >= 1_000_000 || bench.isSmoke;
+      const row = await bench.row({
+        work: `${sizeName(entries)} entries`,
+        tasks: {
+          espalier: ["index", { path }],
+          limit: ["newlines", { path }],
+          pi: ["index", { path }, { rounds: 1, ...PI_HEAP }],
+        },
+        rounds: entries >= 1_000_000 ? 5 : 9,
+        goals: ({ espalier, limit, pi }) =>
+          isJudged
+            ? [fasterThan("Pi's open", pi, espalier, 30), within("counting newlines", espalier, limit, 2)]
+            : [],
+      });
+      rows.push(row);
+    }
+    return rows;
+  },
+};
+
+const MEGABYTE = 1 << 20;
+
+const hugeLine = {
+  name: "huge-line",
+  title: "One line of hundreds of megabytes",
+  async run(bench) {
+    const folder = bench.scratch();
+    const open = (work, megabytes, contenders, goals) => {
+      const path = join(folder, `line-${megabytes}.jsonl`);
+      writeHugeLine(path, bench.isSmoke ? 1 : megabytes);
+      const tasks = Object.fromEntries(contenders.map((name) => [name, ["open", { path }]]));
+      return bench.row({ work, tasks, rounds: 1, fresh: true, goals });
+    };
+    const small = await open("50 MB", 50, ["espalier"]);
+    const large = await open("200 MB", 200, ["espalier", "pi"], ({ espalier, pi }) => [
+      fasterThan("Pi", pi, espalier, 20),
+      atMost("linear: 200 MB ≤ 6 × of 50 MB", ratio(espalier, small.figures.espalier), 6),
+    ]);
+    const work = "600 MB, longer than any text can be: the session opens, and the line is named as damaged";
+    const huge = await open(work, 600, ["espalier"], ({ espalier }) => [
+      atMost("opens, in ≤ 6 × of 200 MB", ratio(espalier, large.figures.espalier), 6),
+    ]);
+    return [large, huge];
+  },
+};
+
+/** Writes a session of a prompt, a result of so many megabytes, and an answer. */
+function writeHugeLine(path, megabytes) {
+  const fd = openSync(path, "w");
+  const timestamp = "2026-01-05T09:00:00.000Z";
+  const head = (id, parentId) =>
+    `{"type":"message","id":"${id}","parentId":${JSON.stringify(parentId)},"timestamp":"${timestamp}","message":`;
+  const line = (id, parentId, content) =>
+    writeSync(fd, `${head(id, parentId)}${JSON.stringify({ role: "user", content, timestamp: 1 })}}\n`);
+  writeSync(fd, `{"type":"session","version":3,"id":"huge","timestamp":"${timestamp}","cwd":"/"}\n`);
+  line("a0000000", null, "Show me all of it.");
+  writeSync(fd, `${head("b0000000", "a0000000")}{"role":"user","timestamp":1,"content":"`);
+  const block = Buffer.alloc(MEGABYTE, "the cache keeps what was read, line by line. ");
+  for (let at = 0; at < megabytes; at++) writeSync(fd, block);
+  writeSync(fd, '"}}\n');
+  line("c0000000", "b0000000", "And now?");
+  closeSync(fd);
+}
+
+/** More than Pi's objects find room for on the default heap. */
+const ENTRIES = 1_350_000;
+
+const manyEntries = {
+  name: "many-entries",
+  title: "1.35 million entries on the default heap",
+  async run(bench) {
+    // Small texts: the number of entries fills a heap.
+    const { path } = bench.session({ entries: ENTRIES, scale: 0.1 });
+    const whole = await bench.once("espalier", "index", { path, withContext: true });
+    return [
+      {
+        work: "open, context and the whole tree",
+        unit: "ms",
+        figures: { espalier: whole?.ms },
+        facts: { peak: whole?.peak, entries: whole?.entries },
+        goals: [atLeast("opens: all entries are there", whole?.entries, bench.isSmoke ? 300 : ENTRIES)],
+      },
+    ];
+  },
+};
+
+export const lines = [open, noCompaction, oldLeaf, index, hugeLine, manyEntries];
