@@ -148,7 +148,7 @@ const acts: Record<"say" | "answer" | "note" | "navigate" | "fork" | "compact" |
       return idsOf(entries);
     },
     async repair(session, _random, out) {
-      return { file: (await repairSession(session.core.log, out)).file };
+      return { file: (await repairSession(session.log, out)).file };
     },
   };
 

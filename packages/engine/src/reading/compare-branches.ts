@@ -9,13 +9,13 @@ import {
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
 import { billedCallAt, costOf } from "./statistics.ts";
 
-/** What a branch has that another one has not: everything below their deepest common entry. */
+/** The part of a branch below its deepest common entry with another one. */
 export interface BranchSide {
   /** The last entry; null is the place before the first one. */
   leafId: string | null;
   /** Its own entries, oldest first. */
   entryIds: string[];
-  /** Messages that these entries say, before edits. */
+  /** Messages of these entries, before edits. */
   messages: number;
   /** Size of these messages by the rough estimate: characters / 4. */
   tokens: number;
@@ -34,11 +34,11 @@ export interface BranchComparison {
 }
 
 /**
- * Compares two branches, named by entries on them; null is before the first entry, and an entry that stands beside the
- * conversation means the one that it hangs on. Pure.
+ * Compares two branches, named by entries on them; null is before the first entry, and an entry beside the conversation
+ * means the one it is attached to. Pure.
  *
- * @param options.tools what tools declare about files; default: the common ones
- * @throws EspalierError `unknown-entry`
+ * @param options.tools declarations of tools about files; default: the common ones
+ * @throws SessionTreeError `unknown-entry`
  */
 export function compareBranches(
   tree: Tree,
@@ -62,7 +62,7 @@ function sideOf(tree: Tree, leafRow: number, ancestor: number, tools?: readonly 
   const rows: number[] = [];
   for (let row = leafRow; row >= 0 && row !== ancestor; row = tree.index.parent(row)) rows.push(row);
   rows.reverse();
-  const messages = rows.flatMap((row) => saidAt(tree, row));
+  const messages = rows.flatMap((row) => messagesAt(tree, row));
   const { read, written, edited } = collectFileOps(messages, tools);
   return {
     leafId: leafRow < 0 ? null : tree.idAt(leafRow),
@@ -74,7 +74,7 @@ function sideOf(tree: Tree, leafRow: number, ancestor: number, tools?: readonly 
   };
 }
 
-function saidAt(tree: Tree, row: number): ContextMessage[] {
+function messagesAt(tree: Tree, row: number): ContextMessage[] {
   const entry = tree.entryAt(row);
   const kind = kindOf(entry);
   return kind.problem?.(entry) ? [] : (kind.toMessages?.(entry) ?? []);

@@ -16,38 +16,38 @@ import {
 } from "@espalier/session-tree";
 import { usageTokens } from "@espalier/summarizer";
 
-/** What a session cost, and how it was compacted. */
+/** Costs and compactions of a session. */
 export interface SessionStats {
   /** All calls to models, on all branches; each is counted once. */
   total: UsageTotals;
-  /** Those on the path of the leaf: what the conversation as it stands has cost. */
+  /** Those on the path of the leaf: the cost of the current conversation. */
   path: UsageTotals;
   /** For each end of the tree those on its path, in the order in which the ends were written; calls that branches share count for each. */
   branches: ({ leafId: string } & UsageTotals)[];
   /** By model, dearest first. */
   models: ({ provider: string; model: string } & UsageTotals)[];
-  /** By what was asked for: `answer`, `compaction`, `branch_summary`, …; dearest first. */
+  /** By purpose: `answer`, `compaction`, `branch_summary`, …; dearest first. */
   kinds: ({ kind: string } & UsageTotals)[];
   /** Compactions on all branches, in the order of the log. */
   compactions: CompactionStats[];
 }
 
-/** What one compaction did. Null where the entry does not say: other programs record less. */
+/** Figures of one compaction. Null where the entry has none: other programs record less. */
 export interface CompactionStats {
   entryId: string;
   /** ISO 8601. */
   timestamp: string;
   tokensBefore: number;
   tokensAfter: number | null;
-  /** Messages that its summary stands for. */
+  /** Messages that its summary replaces. */
   removed: number | null;
   durationMs: number | null;
   policy: string | null;
-  /** Who wrote the summary. */
+  /** Author of the summary. */
   source: string | null;
   /** US dollars. */
   cost: number;
-  /** Whether it is on the path of the leaf. */
+  /** True on the path of the leaf. */
   onPath: boolean;
 }
 
@@ -114,7 +114,7 @@ function totalOf(calls: Iterable<BilledCall>): UsageTotals {
 
 /** Sums for every end of the tree, each from the sum at the nearest billed entry above it: every entry is climbed once. */
 function branchTotals(tree: Tree, calls: ReadonlyMap<number, BilledCall>): SessionStats["branches"] {
-  // For each row the nearest row, itself included, that was billed; -1 where nothing above was.
+  // For each row the nearest billed row at or above it; -1 for none.
   const nearest = new Int32Array(tree.length);
   const sums = new Map<number, UsageTotals>();
   for (let row = 0; row < tree.length; row++) {
@@ -151,7 +151,7 @@ function grouped<Key extends object>(
 const numberIn = (value: unknown): number | null => (typeof value === "number" ? value : null);
 const textIn = (value: unknown): string | null => (typeof value === "string" ? value : null);
 
-/** What providers billed, summed: tokens, and US dollars. */
+/** Sum of bills: tokens, and US dollars. */
 export interface UsageTotals {
   /** Calls that were billed. */
   calls: number;
@@ -161,24 +161,23 @@ export interface UsageTotals {
   output: number;
   /** Tokens of prompts that a provider's cache had. */
   cacheRead: number;
-  /** Tokens of prompts that were put into it. */
+  /** Tokens of prompts that were written to it. */
   cacheWrite: number;
-  /** All of these; what a provider gave as the total, where it gave one. */
+  /** All of these, or the total of the provider where it gave one. */
   totalTokens: number;
-  /** US dollars; calls for which nobody said what they cost add nothing. */
+  /** US dollars; calls without a price add nothing. */
   cost: number;
 }
 
-/** One call to a model, as the entry that carries its bill tells it. */
+/** One call to a model, by the entry with its bill. */
 export interface BilledCall {
-  /** `answer`; for summaries and what came to nothing the kind of work: `compaction`, `branch_summary`, … */
+  /** `answer`; for summaries and failed work its kind: `compaction`, `branch_summary`, … */
   kind: string;
   provider: string;
   model: string;
   usage: Usage;
 }
 
-/** A sum to begin with. */
 export const nothingBilled = (): UsageTotals => ({
   calls: 0,
   input: 0,
@@ -200,10 +199,10 @@ export function addBill(sum: UsageTotals, usage: Usage): void {
   sum.cost += costOf(usage);
 }
 
-/** What a call cost in US dollars; nothing where nobody said so in a number. */
+/** Price of a call in US dollars; 0 where there is none. */
 export const costOf = (usage: Usage | undefined): number => amount(usage?.cost?.total);
 
-/** The call that the entry of a row carries the bill of; undefined where nothing was billed. */
+/** Returns the call that the entry of a row bills; undefined where it bills none. */
 export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   if (!MAY_BILL.has(tree.kindAt(row).type)) return undefined;
   const entry = tree.entryAt(row);
@@ -215,7 +214,7 @@ export function billedCallAt(tree: Tree, row: number): BilledCall | undefined {
   return { kind: kindOfWork(entry), ...modelOf(entry, bill), usage };
 }
 
-/** What entries of any kind say of the call that made them. */
+/** Fields of a bill, in entries of any kind. */
 interface Billed {
   usage?: Usage;
   kind?: unknown;
@@ -249,12 +248,12 @@ const amount = (value: unknown): number =>
   typeof value === "number" && value > 0 && value <= Number.MAX_SAFE_INTEGER ? value : 0;
 const text = (value: unknown): string => (typeof value === "string" && value !== "" ? value : "unknown");
 
-/** What is looked for in a session: words, or words and where. */
+/** Query for original entries: words, or words and a range. */
 export type HistoryRequest = string | HistoryQuery;
 
 /**
- * Finds original entries of a session by words that must all stand in them: on its path, on other branches, and what
- * compactions cover; oldest first. A tree alone is read at its own leaf. All that match, unless `limit` says otherwise.
+ * Finds original entries of a session that have all the words: on its path, on other branches, and those that
+ * compactions cover; oldest first. A tree alone is read at its own leaf. Without `limit` all that match.
  *
  * @throws EspalierError `unknown-entry` for an end of the range that is not there
  */

@@ -11,10 +11,10 @@ import {
   Tree,
 } from "@espalier/session-tree";
 
-/** Bytes of a log above which it is mentioned. */
+/** Bytes above which a log is an issue. */
 const LARGE_LOG = 256 * 1024 * 1024;
 
-/** What a look at every line of a session found. */
+/** Result of reading every line of a session. */
 export interface Diagnosis {
   /** False when something is lost, doubtful or in the way. */
   ok: boolean;
@@ -24,12 +24,12 @@ export interface Diagnosis {
   issues: SessionIssue[];
 }
 
-/** Reads every line of a log and says what is wrong with it, with line and offset in the file as it is. Changes nothing. */
+/** Reads every line of a log and lists its issues, with line and offset in the file on disk. Changes nothing. */
 export async function diagnose(log: SessionLog): Promise<Diagnosis> {
   return diagnoseTree(new Tree(await log.load()), log);
 }
 
-/** As {@link diagnose}, for a tree that was read already. */
+/** Does the same for a tree that is in memory. */
 export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   const issues: SessionIssue[] = [...tree.issues];
   const reported = new Set(issues.map(({ offset }) => offset));
@@ -49,7 +49,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
         });
       }
     }
-    // A writer of ours refuses such a line.
+    // Our writer refuses such a line.
     if (length > LINE_LIMITS.bytes)
       issues.push({
         kind: "large-line",
@@ -71,7 +71,7 @@ export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   return { ok: !issues.some(isDamage), entries: tree.length - damaged, issues: placed(issues, tree, log) };
 }
 
-/** Blank lines where nothing stands between them and the ends of the log: no reader minds them, no writer makes them. */
+/** Finds blank lines at the beginning and the end of the log: readers ignore them, writers make none. */
 function blankIssues({ view, issues }: Tree): SessionIssue[] {
   const found: SessionIssue[] = [];
   const note = (kind: SessionIssue["kind"], offset: number, message: string) => {
@@ -91,7 +91,7 @@ function blankIssues({ view, issues }: Tree): SessionIssue[] {
   return found;
 }
 
-/** Gives every issue its line, and its offset in the file as it is on disk where an old format was upgraded in memory. */
+/** Adds to every issue its line, and its offset in the file on disk where an old format was upgraded in memory. */
 function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIssue[] {
   issues.sort((a, b) => a.offset - b.offset);
   const originals = log.upgraded?.originalOffsets;
@@ -116,8 +116,8 @@ function placed(issues: SessionIssue[], tree: Tree, log: SessionLog): SessionIss
 }
 
 /**
- * Whether other users of this machine may read a session's file: its rights and those of its folder let them. False for
- * a name in a store.
+ * Returns whether the rights of a session's file and of its folder let other users of this machine read it. False for a
+ * name in a store.
  */
 export function othersMayRead(file: string): boolean {
   if (process.platform === "win32" || !isAbsolute(file)) return false;

@@ -21,9 +21,9 @@ import {
 import { FileLog } from "@espalier/session-tree/node";
 import { diagnoseTree } from "./diagnose.ts";
 
-/** An entry that is not in the healed copy as it was. */
+/** An entry that differs in the healed copy. */
 export interface RepairChange {
-  /** Where it stands in the original. */
+  /** Offset in the original, in bytes. */
   offset: number;
   id: string;
   /** Its id in the copy, when that is another one; null otherwise. */
@@ -31,19 +31,19 @@ export interface RepairChange {
   action: Exclude<RepairAction, "copied">;
 }
 
-/** What a repair came to. Says nothing of what lines hold. */
+/** Report of a repair. Quotes no content of lines. */
 export interface RepairReport {
   /** The healed copy. */
   file: string;
-  /** Where this report lies, as JSON. */
+  /** Path of this report, as JSON. */
   report: string;
-  /** The damaged session, which is as it was. */
+  /** The damaged session, which is unchanged. */
   source: string;
   /** Entries in the copy. */
   entries: number;
-  /** True when a look at every line of the copy finds nothing wrong. */
+  /** True when no line of the copy has an issue. */
   ok: boolean;
-  /** What was wrong with the original. */
+  /** Issues of the original. */
   issues: SessionIssue[];
   changes: RepairChange[];
   /** Bytes of the original that are not in the copy. */
@@ -89,7 +89,7 @@ export async function repairSession(log: SessionLog, out: string): Promise<Repai
   return report;
 }
 
-/** The header that was there, or one for a session that had none. What cannot be written of it is left out. */
+/** Returns the header of the original, or a new one. Fields that cannot be written are left out. */
 function headerOf(tree: Tree, now: string): SessionHeader {
   const { header } = tree;
   const first = tree.length > 0 ? tree.entryAt(0).timestamp : "";
@@ -119,26 +119,26 @@ function changesOf(plan: RepairPlan): RepairChange[] {
   });
 }
 
-/** What a healed copy does to a row of the damaged log. */
+/** Treatment of a row of the damaged log in the healed copy. */
 export type RepairAction =
   /** Its bytes are copied. */
   | "copied"
-  /** Its id, its parent or what it refers to is another one in the copy. */
+  /** Its id, its parent or a reference is another one in the copy. */
   | "rewritten"
-  /** A `custom` entry that says nothing holds its place, so that what follows it stays where it was. */
+  /** A `custom` entry without content keeps its place, so that its children stay where they were. */
   | "replaced"
-  /** It stood beside the conversation, said nothing that can be followed, and nothing follows it. */
+  /** It was beside the conversation, had no usable content, and no child. */
   | "left-out";
 
-/** What a healed copy will be made of. */
+/** Plan of a healed copy. */
 interface RepairPlan {
   tree: Tree;
   actions: RepairAction[];
   /** Fresh ids, for rows whose id belongs to another row above. */
   freshIds: ReadonlyMap<number, string>;
-  /** What is wrong with what rows say, by row. */
+  /** Issues of references, by row. */
   problems: ReadonlyMap<number, SessionIssue>;
-  /** The leaf that opening the log gives, when the copy has to be told; undefined when it gives the same by itself. */
+  /** The leaf of the opened log, when the copy needs a leaf entry for it; undefined when it has the same leaf without. */
   leafRow: number | undefined;
 }
 
@@ -164,7 +164,7 @@ function planRepair(tree: Tree): RepairPlan {
   return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
 }
 
-/** The row that a reference of `row` means; -1 for none. Only a compaction may mean itself: it then keeps nothing. */
+/** Returns the row that a reference of `row` names; -1 for none. Only a compaction may name itself: it then keeps nothing. */
 function referredRow({ index }: Tree, row: number, id: string, field?: string): number {
   return field === "firstKeptEntryId" && index.hasId(row, id) ? row : index.rowAbove(id, row);
 }
@@ -176,7 +176,7 @@ function freshIdsOf(tree: Tree): Map<number, string> {
   return fresh;
 }
 
-/** Rows that others stand under or refer to. */
+/** Rows that others have as parent or refer to. */
 function neededRows(tree: Tree): Set<number> {
   const needed = new Set<number>();
   for (let row = 0; row < tree.length; row++) {
@@ -200,7 +200,7 @@ function keepsItsLine(tree: Tree, row: number, freshIds: ReadonlyMap<number, str
   });
 }
 
-/** The leaf that opening the copy would give, as a row of the original: the rule of `leafRowAt`, where nothing is lost. */
+/** Returns the leaf of the opened copy, as a row of the original, by the rule of `leafRowAt`. */
 function leafOfCopy({ tree, actions }: RepairPlan): number {
   const movesLeaf = (row: number) =>
     actions[row] === "replaced" ? custom.movesLeaf : tree.kindAt(row).movesLeaf;
@@ -216,7 +216,7 @@ function leafOfCopy({ tree, actions }: RepairPlan): number {
   return Math.max(row, ROOT);
 }
 
-/** The `customType` of what holds the place of an entry that could not be kept; `data` says why, and what it was. */
+/** The `customType` of a placeholder for an entry that could not be kept; `data` has the reason and the entry. */
 export const REPAIRED = "espalier.repaired";
 
 /** A line is copied whatever its size; only its depth and its keys decide whether it can be written. */
@@ -232,7 +232,7 @@ function* repairLines(plan: RepairPlan, now: string): Generator<string | Uint8Ar
     const entry = tree.entryAt(row);
     timestamp = entry.timestamp || timestamp;
     if (action === "copied") yield tree.bytesAt(row);
-    else if (action === "rewritten") yield rewritten(plan, row) ?? placeholder(plan, row, timestamp);
+    else if (action === "rewritten") yield rewriteLine(plan, row) ?? placeholder(plan, row, timestamp);
     else yield placeholder(plan, row, timestamp);
   }
   if (leafRow === undefined) return;
@@ -250,8 +250,8 @@ function parentInCopy(plan: RepairPlan, row: number): string | null {
   return parent < 0 ? null : idInCopy(plan, parent);
 }
 
-/** Undefined for what was read and cannot be written: nested too deep, or with an own key `__proto__`. */
-function rewritten(plan: RepairPlan, row: number): string | undefined {
+/** Undefined for an entry that cannot be written: nested too deep, or with an own key `__proto__`. */
+function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   const { tree } = plan;
   const entry = tree.entryAt(row);
   const changed: Record<string, unknown> = {
@@ -264,13 +264,13 @@ function rewritten(plan: RepairPlan, row: number): string | undefined {
     const target = typeof id === "string" ? referredRow(tree, row, id, field) : -1;
     if (target >= 0) changed[field] = idInCopy(plan, target);
   }
-  return written(changed);
+  return lineOf(changed);
 }
 
 function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
   const { tree, problems } = plan;
   const entry = tree.entryAt(row);
-  const held = {
+  const place = {
     type: "custom",
     id: idInCopy(plan, row),
     parentId: parentInCopy(plan, row),
@@ -280,11 +280,11 @@ function placeholder(plan: RepairPlan, row: number, timestamp: string): string {
   const reason = problems.get(row)?.message ?? "The line could not be read, or not be written again.";
   const bytes = tree.bytesAt(row);
   const lost = { reason, length: bytes.length, sha256: digestOf(bytes) };
-  const whole = entry.type === DAMAGED ? undefined : written({ ...held, data: { ...lost, was: entry } });
-  return whole ?? formatLine({ ...held, data: lost });
+  const whole = entry.type === DAMAGED ? undefined : lineOf({ ...place, data: { ...lost, was: entry } });
+  return whole ?? formatLine({ ...place, data: lost });
 }
 
-function written(value: unknown): string | undefined {
+function lineOf(value: unknown): string | undefined {
   try {
     return formatLine(value, ANY_SIZE);
   } catch (error) {
@@ -298,17 +298,17 @@ function digestOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Bytes of lines that a healed copy does not have: where they stand in the view of the tree, and what they were. */
+/** Bytes of the log that a healed copy does not have. */
 export interface LostBytes {
-  /** Where they began in the log, in bytes. */
+  /** Offset in the log, in bytes. */
   offset: number;
   /** Bytes. */
   length: number;
-  /** Their digest, in hex: what was lost can be told from what was not. */
+  /** Their digest, in hex, to recognise them. */
   sha256: string;
 }
 
-/** What of a log its copy does not say any more: what is in no row, and rows that were left out or could not be read. */
+/** Finds the lost bytes: those in no row, and rows that were left out or could not be read. */
 function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
   const behind = tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset);
   const lost: LostBytes[] = [];
@@ -329,7 +329,7 @@ function lostBytes({ tree, actions }: RepairPlan): LostBytes[] {
 
 const LOSING: ReadonlySet<string> = new Set(["torn-tail", "corrupt", "duplicate-header"]);
 
-/** What is told of an entry that stands behind something else on its line. */
+/** Issues of an entry behind something else on its line. */
 const BEHIND: ReadonlySet<string> = new Set(["salvaged", "glued"]);
 
 function lineEnd({ view }: Tree, offset: number): number {
@@ -340,7 +340,7 @@ function lineEnd({ view }: Tree, offset: number): number {
   return view.size;
 }
 
-/** Whether an entry is a placeholder of ours. */
+/** Returns whether an entry is a placeholder of a repair. */
 export function isRepaired(entry: Entry): boolean {
   return entry.type === "custom" && (entry as Entry & { customType?: unknown }).customType === REPAIRED;
 }

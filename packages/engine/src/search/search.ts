@@ -15,21 +15,21 @@ import {
 import { fileStore, sessionFiles } from "@espalier/session-tree/node";
 import { espalierHome, sessionFolders } from "../settings/home.ts";
 
-/** Where to search, and how. */
+/** Range and mode of a search. */
 export interface SearchOptions {
   /** These sessions, by path or id, in this order. */
   files?: Iterable<string>;
   /** All sessions in this folder and below it. Default: the engine's own, and the Pi coding agent's. */
   folder?: string;
-  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** The folder in place of `~/.espalier`; default: `ESPALIER_HOME`, or that. */
   home?: string;
   /** Another store than files: all its sessions, or those of `files`. */
   store?: SessionStore;
   /** Hits at most; default all. */
   limit?: number;
-  /** Whether `A` differs from `a`. Default false; beyond ASCII case always counts. */
+  /** Distinguishes `A` from `a`. Default false; beyond ASCII case always counts. */
   caseSensitive?: boolean;
-  /** Ends the search; thrown is the signal's reason. */
+  /** Ends the search, which throws the signal's reason. */
   signal?: AbortSignal;
   /**
    * Receives each session and folder that cannot be read; the search goes on without it. Those named in `files` are
@@ -39,11 +39,11 @@ export interface SearchOptions {
 }
 
 /**
- * Searches what was said in sessions: messages, calls with their arguments, results, summaries; on all branches, and
- * also what compactions hide. A query is literal text. Sessions come newest first, hits in the order of the file.
+ * Searches the texts of sessions: messages, calls with their arguments, results, summaries; on all branches, entries that
+ * compactions hide included. A query is literal text. Sessions come newest first, hits in the order of the file.
  *
- * The bytes are searched as they are, and only lines that may hold the query are parsed: about as long as grep takes,
- * and where something is found the time to index that session once.
+ * The bytes are searched unparsed, and only lines that may have the query are parsed: it takes about as long as grep, and
+ * for each session with a hit the time to index it once.
  *
  * @throws EspalierError `bad-input` for an empty query; EspalierError for one of `files` that cannot be read
  */
@@ -55,7 +55,7 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
   for await (const { ref, open } of sources(options)) {
     signal?.throwIfAborted();
     if (count >= limit) return;
-    const log = await opened(ref, open, options.files === undefined, onSkipped);
+    const log = await openOrSkip(ref, open, options.files === undefined, onSkipped);
     if (!log) continue;
     try {
       for await (const hit of searchLog(log, query, options)) {
@@ -89,8 +89,8 @@ async function* sources({
   else for (const { path } of sessionFiles(folders, { home, ...told })) yield source(path);
 }
 
-/** A session of a folder may be gone by now, or be no session: others are there to be searched. */
-async function opened(
+/** Opens a session. One of a folder may be gone by now, or be no session, and is then skipped. */
+async function openOrSkip(
   ref: string,
   open: Source["open"],
   mayBeSkipped: boolean,
@@ -112,11 +112,11 @@ export interface SearchHit {
   /** Empty for a file without a header. */
   sessionId: string;
   entryId: string;
-  /** Whose words they are: the role of the message, as in a context. */
+  /** The role of its message, as in a context. */
   role: string;
-  /** The first place where it was found, with some of what stands around it, on one line. */
+  /** The first match with the text around it, on one line. */
   snippet: string;
-  /** Whether it is on the path of the leaf; false: another branch. */
+  /** True on the path of the leaf, false on another branch. */
   onPath: boolean;
 }
 
@@ -139,15 +139,15 @@ async function* searchLog(
 
 type IndexedLog = ReturnType<typeof indexLog>;
 
-/** Says which entries stand on the line of a place of a log, and where something was found in their words. */
+/** Finds the entries on the line of a place of a log, and the matches in their texts. */
 function indexLog(tree: Tree) {
   const onPath = new Uint8Array(tree.length);
   const leafId = leafOf(tree);
   for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
     onPath[row] = 1;
-  /** Where entries begin that stand behind something else on their line. */
+  /** Offsets of entries behind something else on their line. */
   const behind = new Set(tree.issues.filter(({ kind }) => BEHIND.has(kind)).map(({ offset }) => offset));
-  /** The row behind those that were looked at: a line whose newline was lost gives one place for several entries. */
+  /** The first row that was not read yet: a line whose newline was lost is one place for several entries. */
   let next = 0;
   const findIn = (row: number, pattern: RegExp) => {
     const entry = tree.entryAt(row);
@@ -176,7 +176,7 @@ function indexLog(tree: Tree) {
 
 const BEHIND: ReadonlySet<SessionIssueKind> = new Set(["salvaged", "glued"]);
 
-/** The last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
+/** Returns the last row that begins at a place or before it; -1 for none. Rows are in the order of the log. */
 function rowAt({ index }: Tree, place: number): number {
   let low = 0;
   for (let high = index.length; low < high; ) {
@@ -187,16 +187,16 @@ function rowAt({ index }: Tree, place: number): number {
   return low - 1;
 }
 
-/** Bytes searched at a time: of those measured the most that memory is not fetched from the system anew for. */
+/** Bytes searched at a time: the largest measured size for which memory is not fetched from the system anew. */
 const BLOCK = 64 * 1024;
 
-/** Blocks between two moments in which something else may happen, an abort among it. */
+/** Blocks between two turns of the event loop, in which an abort is seen. */
 const BREATH = 64;
 const LINE_FEED = "\n";
 
 /**
- * Places in a view where a pattern matches: the first of each line, a list for each block that has any. Blocks are
- * searched as latin-1 text, which costs a copy and no decoding; none of a line is held longer than its block.
+ * Finds the first match of a pattern in each line of a view, a list for each block with any. Blocks are searched as latin-1
+ * text, which costs a copy and no decoding; no part of a line is kept longer than its block.
  *
  * @param pattern matches within one line, on characters that stand for bytes
  * @param longest bytes of the longest match
@@ -208,7 +208,7 @@ async function* matchingLines(
   signal?: AbortSignal,
 ): AsyncGenerator<number[]> {
   const block = Buffer.allocUnsafe(Math.min(Math.max(BLOCK, 2 * longest), Math.max(1, view.size)));
-  // Behind the last match: that line is found, so the search goes on behind its end.
+  // Behind the last match the search continues after the end of that line.
   let passed = 0;
   let isPassingLine = false;
   let blocks = 0;
@@ -240,18 +240,16 @@ async function* matchingLines(
   }
 }
 
-/**
- * What a query looks like in decoded text. Letters of ASCII match in any case; everything else is literal.
- */
+/** Builds the pattern of a query in decoded text. Letters of ASCII match in any case; everything else is literal. */
 function textPattern(query: string, isCaseSensitive: boolean): RegExp {
   const source = Array.from(query, (letter) => (isCaseSensitive ? literal(letter) : anyCase(letter)));
   return new RegExp(source.join(""), "g");
 }
 
 /**
- * What a query can look like in the bytes of a JSON line, one byte a character (latin-1): letters that JSON escapes,
- * or that some writers do, in each of their forms. It finds more than is meant (case beyond ASCII), never less, but
- * for writers that escape letters and digits of ASCII.
+ * Builds the pattern of a query in the bytes of a JSON line, one byte a character (latin-1): letters that JSON or some
+ * writers escape match in each of their forms. It finds too much (case beyond ASCII), never too little, except for writers
+ * that escape letters and digits of ASCII.
  */
 function linePattern(query: string, isCaseSensitive: boolean): RegExp {
   return new RegExp(Array.from(query, inLine).join(""), isCaseSensitive ? "g" : "gi");
@@ -264,7 +262,7 @@ const anyCase = (letter: string): string =>
   /[a-z]/i.test(letter) ? `[${letter.toLowerCase()}${letter.toUpperCase()}]` : literal(letter);
 const literal = (letter: string): string => letter.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&");
 
-/** Letters that may stand escaped by a backslash, and how they then do. */
+/** Letters with an escape by a backslash, and its pattern. */
 const SHORT_ESCAPES: Record<string, string> = {
   '"': '\\\\?"',
   "\\": "\\\\\\\\",
@@ -276,7 +274,7 @@ const SHORT_ESCAPES: Record<string, string> = {
   "\f": "\\\\f",
 };
 
-/** What writers of JSON for web pages escape too. */
+/** Letters that JSON, or writers of JSON for web pages, escape. */
 const ESCAPED_BY_SOME = /["\\/<>&'\p{Cc}]|[^\p{ASCII}]/u;
 
 function inLine(letter: string): string {
@@ -296,10 +294,10 @@ const escapedUnits = (letter: string): string =>
   }).join("");
 const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, "0");
 
-/** Characters of a snippet on each side of what was found. */
+/** Characters of a snippet on each side of the match. */
 const AROUND = 60;
 
-/** What was found at `[start, end)` of a text, with some of what stands around it, on one line. */
+/** Returns the match at `[start, end)` of a text with the text around it, on one line. */
 function snippetOf(text: string, start: number, end: number): string {
   const from = boundary(text, Math.max(0, start - AROUND), 1);
   const to = boundary(text, Math.min(text.length, end + AROUND), -1);
@@ -307,25 +305,25 @@ function snippetOf(text: string, start: number, end: number): string {
   return `${from > 0 ? "…" : ""}${line}${to < text.length ? "…" : ""}`;
 }
 
-/** The place itself, or the next one in a direction where it would split a code point. */
+/** Returns the place, or the next one in a direction where it would split a code point. */
 function boundary(text: string, at: number, step: 1 | -1): number {
   const unit = text.charCodeAt(at);
   return unit >= 0xdc00 && unit <= 0xdfff ? at + step : at;
 }
 
-/** What was said in an entry: whose words they are, and the words. */
+/** Texts of an entry. */
 interface EntryTexts {
-  /** The role of its message; of a summary, and whatever else speaks, the role that it takes in a context. */
+  /** The role of its message, as in a context. */
   role: string;
   /** Its text, then for each call the tool's name and every text among the arguments. */
   texts: string[];
 }
 
-/** The words of an entry, before edits; undefined for one that says nothing. */
+/** Returns the texts of an entry, before edits; undefined for one without. */
 function entryTexts(entry: Entry): EntryTexts | undefined {
   const kind = kindOf(entry);
   if (kind.problem?.(entry)) return undefined;
-  // What a compaction carries of the system stands in the system's own entry.
+  // A system message of a compaction is in its own entry.
   const message = kind.toMessages?.(entry).at(-1);
   if (!message) return undefined;
   const called = toolCalls(message).flatMap(({ name, arguments: given }) => [name, ...textsIn(given)]);

@@ -1,15 +1,15 @@
 import { homedir } from "node:os";
 import { join, resolve } from "node:path";
 
-/** Where sessions, settings and trust are kept: `ESPALIER_HOME`, or `~/.espalier`. */
+/** Folder of sessions, settings and trust: `ESPALIER_HOME`, or `~/.espalier`. */
 export function espalierHome(environment: NodeJS.ProcessEnv = process.env): string {
   return environment["ESPALIER_HOME"] ? resolve(environment["ESPALIER_HOME"]) : join(homedir(), ".espalier");
 }
 
-/** Where the Pi coding agent keeps its sessions: `PI_CODING_AGENT_DIR`, or `~/.pi/agent`, and `sessions` in it. */
+/** Sessions folder of the Pi coding agent: `sessions` in `PI_CODING_AGENT_DIR`, or in `~/.pi/agent`. */
 export function piSessions(environment: NodeJS.ProcessEnv = process.env): string {
   return join(environment["PI_CODING_AGENT_DIR"] ?? join(homedir(), ".pi", "agent"), "sessions");
 }
 
-/** Where sessions are looked for when nobody says where: the engine's own, and the Pi coding agent's. */
+/** Default folders of sessions: the engine's own, and the Pi coding agent's. */
 export const sessionFolders = (home: string): string[] => [join(home, "sessions"), piSessions()];

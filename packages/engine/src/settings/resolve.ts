@@ -4,8 +4,9 @@ import {
   checkOffloadSettings,
   checkPressureSettings,
   checkSlidingWindowSettings,
+  PolicyError,
 } from "@espalier/compaction/policies";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { EngineError } from "../engine-error.ts";
 import { espalierHome } from "./home.ts";
 import type { CheckedSettings } from "./schema.ts";
 import {
@@ -20,35 +21,29 @@ import {
   type SettingsOrigin,
   settingsError,
 } from "./settings.ts";
-import {
-  type ConfirmTrust,
-  changedSentence,
-  openTrust,
-  readSettingsFile,
-  settingsFilesIn,
-  someOf,
-} from "./trust.ts";
+import { readSettingsFile, settingsFilesIn } from "./settings-file.ts";
+import { type ConfirmTrust, changedSentence, openTrust, someOf } from "./trust.ts";
 
-/** Where settings are looked for. */
+/** Sources of settings. */
 export interface SettingsSources {
-  /** The folder that stands for `~/.espalier`; default: `ESPALIER_HOME`, or that. */
+  /** The folder in place of `~/.espalier`; default: `ESPALIER_HOME`, or that. */
   home?: string;
   /** The project's folder; its settings are in `.espalier`. Default: the process's. */
   cwd?: string;
   /** Default: the process's environment. */
   env?: NodeJS.ProcessEnv;
-  /** What the command line says, above all else. */
+  /** Settings of the command line, above all others. */
   flags?: Partial<Settings>;
-  /** The model that is in force, whose own settings count; asked only where some model has settings of its own. */
+  /** The current model, whose own settings count; called only where a model has settings of its own. */
   model?: string | (() => string | undefined);
-  /** Confirms a project that changed since it was trusted. Default: it does not count. */
+  /** Called when the project changed since it was trusted. Default: it does not count. */
   confirmTrust?: ConfirmTrust;
 }
 
-/** Where one setting comes from. */
+/** Origin of one setting. */
 export interface SettingOrigin {
   key: SettingsKey;
-  /** Null for what nobody says and has no default. */
+  /** Null for a setting without value and default. */
   value: unknown;
   origin: SettingsOrigin;
   /** The settings file, if it is one. */
@@ -57,38 +52,37 @@ export interface SettingOrigin {
   variable: string | null;
 }
 
-/** A setting that a project has and that does not count, since nobody trusts the project as it is now. */
+/** A setting of a project that does not count, since the project is not trusted as it is now. */
 export interface LeftOutSetting {
   key: SettingsKey;
   file: string;
-  /** What it would decide. */
   effect: SettingEffect;
 }
 
-/** The settings in force, each with where it comes from. */
+/** The current settings, each with its origin. */
 export interface ResolvedSettings {
   values: Settings;
-  /** One for each setting, in the order in which people are told of them. */
+  /** One for each setting, in the order of listings. */
   origins: SettingOrigin[];
-  /** Why something that a file says does not count, each in a sentence with the cure. */
+  /** A sentence with the cure for each file that does not count. */
   ignored: string[];
   /** The settings that do not count, in the order of the others. */
   leftOut: LeftOutSetting[];
 }
 
 /**
- * The settings in force: defaults < user file < project file < environment < flags. Reads files, changes nothing.
+ * Resolves the current settings: defaults < user file < project file < environment < flags. Reads files, changes nothing.
  *
- * @throws EspalierError `settings`, naming the file or the variable, the key and what is allowed
+ * @throws EngineError `settings`, naming the file or the variable, the key and what is allowed
  */
 export async function resolveSettings(sources: SettingsSources = {}): Promise<ResolvedSettings> {
   const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
   const home = sources.home ?? espalierHome(env);
   const user = await readSettingsFile(home, "user");
   const folder = resolve(cwd, ".espalier");
-  // In the folder that the home lies in, the user's file is not a project's too.
+  // In the folder of the home, the user's file is not a project's too.
   const isOwn = folder === resolve(home) || settingsFilesIn(folder).length === 0;
-  const { layer: counted, ignored, leftOut } = isOwn ? NOTHING_SAID : await readProject(folder, sources);
+  const { layer: counted, ignored, leftOut } = isOwn ? NO_PROJECT : await readProject(folder, sources);
   const said = { ...flags };
   const layers = [
     user,
@@ -120,9 +114,9 @@ interface ProjectSettings {
   leftOut: LeftOutSetting[];
 }
 
-const NOTHING_SAID: ProjectSettings = { layer: undefined, ignored: [], leftOut: [] };
+const NO_PROJECT: ProjectSettings = { layer: undefined, ignored: [], leftOut: [] };
 
-/** The settings of a project count when it is trusted as it is now. Of another one only the names are looked at. */
+/** Reads the settings of a project, which count when it is trusted as it is now. Of another one only the names are read. */
 async function readProject(folder: string, sources: SettingsSources): Promise<ProjectSettings> {
   const { cwd = process.cwd(), env = process.env, confirmTrust } = sources;
   const trust = openTrust(sources.home ?? espalierHome(env));
@@ -130,7 +124,7 @@ async function readProject(folder: string, sources: SettingsSources): Promise<Pr
   const isConfirmed = project.state === "changed" && ((await confirmTrust?.(project)) ?? false);
   if (isConfirmed) await trust.trust(cwd);
   if (isConfirmed || project.state === "trusted")
-    return { ...NOTHING_SAID, layer: await readSettingsFile(folder, "project") };
+    return { ...NO_PROJECT, layer: await readSettingsFile(folder, "project") };
   const [file = folder] = settingsFilesIn(folder);
   const keys = await keysIn(folder);
   const leftOut = SETTINGS_KEYS.filter((key) => keys.has(key)).map((key) => ({
@@ -146,15 +140,15 @@ async function readProject(folder: string, sources: SettingsSources): Promise<Pr
   return { layer: undefined, ignored: [sentence], leftOut };
 }
 
-/** The settings that a file nobody trusts names, for a model or for all; none where it cannot be read. */
+/** Returns the keys of an untrusted file, for a model or for all; none where it cannot be read. */
 async function keysIn(folder: string): Promise<ReadonlySet<string>> {
   try {
     const { models, ...values } = (await readSettingsFile(folder, "project"))?.values ?? {};
     const ofModels = Object.values(models ?? {}).flatMap((own) => Object.keys(own ?? {}));
     return new Set([...Object.keys(values), ...ofModels]);
   } catch (error) {
-    // It is said when the project is trusted; until then it hurts nobody.
-    if (error instanceof EspalierError) return new Set();
+    // Reported when the project is trusted.
+    if (error instanceof EngineError) return new Set();
     throw error;
   }
 }
@@ -173,7 +167,7 @@ function put(placed: Map<SettingsKey, PlacedValue>, values: Partial<Settings>, l
 const modelOf = ({ model }: SettingsSources): string | undefined =>
   typeof model === "function" ? model() : model;
 
-/** A model's own settings: under its id, or under `provider/id`, which says more. */
+/** Returns a model's own settings: under its id, or under `provider/id`, which overrides it. */
 function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string): Partial<Settings> {
   const id = modelId.slice(modelId.indexOf("/") + 1);
   return {
@@ -182,7 +176,7 @@ function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string):
   };
 }
 
-/** What only several settings together show to be wrong. */
+/** Checks the settings that depend on each other. */
 function checkTogether(values: Settings, placed: ReadonlyMap<SettingsKey, PlacedValue>): void {
   const checks = [
     checkSlidingWindowSettings,
@@ -194,8 +188,8 @@ function checkTogether(values: Settings, placed: ReadonlyMap<SettingsKey, Placed
     try {
       check(values);
     } catch (error) {
-      if (!(error instanceof EspalierError)) throw error;
-      const key = error.keys?.find((named) => placed.get(named as SettingsKey)?.layer.origin !== "default");
+      if (!(error instanceof PolicyError)) throw error;
+      const key = error.keys.find((named) => placed.get(named as SettingsKey)?.layer.origin !== "default");
       throw settingsError(placed.get(key as SettingsKey)?.layer, key, error.message, error);
     }
   }
@@ -206,13 +200,13 @@ function originOf(key: SettingsKey, placed: PlacedValue | undefined): SettingOri
   return { key, value: placed?.value ?? null, origin, file, variable: variables?.[key] ?? null };
 }
 
-/** A value with the place that it comes from. */
+/** A value with its source. */
 interface PlacedValue {
   value: unknown;
   layer: SettingsLayer;
 }
 
-/** Sizes that are judged against the window, and may be given as a share of it. */
+/** Sizes below the window, which may be given as a share of it. */
 const SIZES = [
   "reserveTokens",
   "keepRecentTokens",
@@ -224,7 +218,7 @@ const SIZES = [
 ] as const satisfies readonly SettingsKey[];
 const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies readonly SettingsKey[];
 
-/** What a default that a small window does not hold becomes: this share of that window. */
+/** Share of a small window that replaces a default larger than it. */
 const SHARE_OF_A_SMALL_WINDOW: Readonly<Record<(typeof SIZES)[number], number>> = {
   reserveTokens: 0.5,
   keepRecentTokens: 0.1,
@@ -236,10 +230,10 @@ const SHARE_OF_A_SMALL_WINDOW: Readonly<Record<(typeof SIZES)[number], number>> 
 };
 
 /**
- * Shares become tokens and percents; every size is then below the window. A default that a small window does not hold
- * shrinks with it, a size that somebody wrote is never changed.
+ * Converts shares to tokens and percents; every size is then below the window. A default larger than a small window
+ * shrinks with it, a size that was given is never changed.
  *
- * @throws EspalierError `settings` for such a size, naming the model
+ * @throws EngineError `settings` for such a size, naming the model
  */
 function settingsInTokens(
   placed: ReadonlyMap<SettingsKey, PlacedValue>,
@@ -266,7 +260,7 @@ function sizeOf(
   { layer, window, modelId }: { layer: SettingsLayer; window: number; modelId: string | undefined },
 ): number {
   if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
-  // The size that counts as full may be all of the window; what is kept free or kept apart may not.
+  // The size that counts as full may be all of the window; a reserve may not.
   if (value < window || (key === "maxContextTokens" && value === window)) return value;
   if (layer.origin === "default") return Math.floor(window * SHARE_OF_A_SMALL_WINDOW[key]);
   const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
@@ -278,13 +272,13 @@ function sizeOf(
   );
 }
 
-/** The values alone; what nobody says is not there. */
+/** The values alone, without the settings that have none. */
 const valuesOf = (placed: ReadonlyMap<SettingsKey, PlacedValue>): Settings =>
   Object.fromEntries([...placed].map(([key, { value }]) => [key, value])) as unknown as Settings;
 
 const PREFIX = "ESPALIER_COMPACT_";
 
-/** What is behind `SYNAPSE_COMPACT_`, and behind ours too where the two names differ. */
+/** Settings by the name behind `SYNAPSE_COMPACT_`, accepted behind our prefix too. */
 const OF_SYNAPSE: Readonly<Record<string, string>> = {
   TRIGGER_THRESHOLD: "triggerTokens",
   TARGET_TOKENS: "targetTokens",
@@ -294,8 +288,8 @@ const OF_SYNAPSE: Readonly<Record<string, string>> = {
 };
 
 /**
- * What the environment says: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`), and
- * below them the five variables of origins 003 that begin with `SYNAPSE_COMPACT_`. An empty one says nothing.
+ * Reads the environment: `ESPALIER_COMPACT_` and any key in capitals (`ESPALIER_COMPACT_KEEP_RECENT_TOKENS`), and
+ * below them the five variables of origins 003 that begin with `SYNAPSE_COMPACT_`. An empty one is ignored.
  */
 function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
   const values: Record<string, string> = {};
@@ -308,7 +302,7 @@ function readEnvironment(environment: NodeJS.ProcessEnv): SettingsLayer {
   };
   for (const [name, key] of Object.entries(OF_SYNAPSE)) read(key, `SYNAPSE_COMPACT_${name}`);
   const ours = Object.keys(environment).filter((variable) => variable.startsWith(PREFIX));
-  // Where a setting has two names, the one like its key stands: it is read last.
+  // Where a setting has two names, the one like its key wins: it is read last.
   for (const variable of [...ours.filter(isAlias), ...ours.filter((name) => !isAlias(name))]) {
     const name = variable.slice(PREFIX.length);
     read(OF_SYNAPSE[name] ?? camelCase(name.toLowerCase()), variable);

@@ -3,12 +3,10 @@ import { z } from "zod";
 import { POLICY_NAMES } from "../compaction/policies.ts";
 import { type Settings, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
 
-/** What one setting may be: for checking, and in words for who gave it something else. */
+/** Allowed values of a setting, for checking and in words. */
 interface SettingRule {
   schema: z.ZodType;
   allowed: string;
-  /** How the text of an environment variable becomes a value; a list is never one. */
-  kind: "number" | "boolean" | "text" | "list";
 }
 
 const ratio = z.number().gt(0).lt(1);
@@ -16,25 +14,22 @@ const ratio = z.number().gt(0).lt(1);
 const count = (least: number, most = Number.MAX_SAFE_INTEGER): SettingRule => ({
   schema: z.int().min(least).max(most),
   allowed: `a whole number ${most === Number.MAX_SAFE_INTEGER ? `from ${least} on` : `from ${least} to ${most}`}`,
-  kind: "number",
 });
 
 const tokens = (least: number): SettingRule => ({
   schema: z.union([z.int().min(least), ratio]),
   allowed: `a whole number of tokens from ${least} on, or a share of the window between 0 and 1`,
-  kind: "number",
 });
 
 const percent: SettingRule = {
   schema: z.union([z.int().min(1).max(100), ratio]),
   allowed: "a whole number of percent from 1 to 100, or a share between 0 and 1",
-  kind: "number",
 };
-const yesOrNo: SettingRule = { schema: z.boolean(), allowed: "true or false", kind: "boolean" };
+const yesOrNo: SettingRule = { schema: z.boolean(), allowed: "true or false" };
 
-/** What each setting may be. The least values are those of the policies themselves. */
+/** Rules by setting. The least values are those of the policies themselves. */
 const SETTING_RULES: Record<SettingsKey, SettingRule> = {
-  policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}`, kind: "text" },
+  policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}` },
   autoCompact: yesOrNo,
   contextWindow: count(1_000),
   requestBytes: count(1_000),
@@ -43,11 +38,10 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   summarizer: {
     schema: z.string().regex(/^(extractive|anthropic(:.+)?)$/s),
     allowed: "extractive, anthropic or anthropic:MODEL",
-    kind: "text",
   },
-  model: { schema: z.string().min(1), allowed: "the name of a model", kind: "text" },
+  model: { schema: z.string().min(1), allowed: "the name of a model" },
   fallback: yesOrNo,
-  extensions: { schema: z.array(z.string().min(1)), allowed: "a list of files", kind: "list" },
+  extensions: { schema: z.array(z.string().min(1)), allowed: "a list of files" },
   contextSize: count(2),
   tailKeepSize: count(1),
   compressionWindowSize: count(1),
@@ -67,7 +61,7 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
 };
 const { policy, summarizer, extensions, ...ofAnyModel } = optional(SETTING_RULES);
 
-/** A settings file as it is understood once its keys are spelt as here; nothing in it is required. */
+/** Schema of a settings file with its keys spelt as here; no key is required. */
 const settingsSchema = z.strictObject({
   policy,
   summarizer,
@@ -79,7 +73,7 @@ const settingsSchema = z.strictObject({
     .describe("What is different for a model, by its id or provider/id."),
 });
 
-/** What may differ from model to model. */
+/** Settings that may differ from model to model. */
 const MODEL_KEYS: ReadonlySet<string> = new Set(Object.keys(ofAnyModel));
 
 /** The same as JSON Schema, for editors. */
@@ -99,11 +93,11 @@ export interface CheckedSettings extends Partial<Settings> {
 }
 
 /**
- * What a place says, checked; the texts of the environment as the values that they mean.
- * @throws EspalierError `settings`, naming the place, the key and what is allowed
+ * Checks the values of a layer; texts of the environment become values.
+ * @throws EngineError `settings`, naming the place, the key and what is allowed
  */
 export function checkedLayer(layer: SettingsLayer): CheckedSettings {
-  const values = layer.variables ? fromTexts(layer) : layer.values;
+  const values = layer.variables ? fromTexts(layer.values) : layer.values;
   const { success, data, error } = settingsSchema.safeParse(values);
   if (success) return data as CheckedSettings;
   const [issue] = error.issues;
@@ -114,31 +108,25 @@ export function checkedLayer(layer: SettingsLayer): CheckedSettings {
   throw problemAt(layer, values, path.map(String));
 }
 
-function fromTexts(layer: SettingsLayer): Record<string, unknown> {
-  const entries = Object.entries(layer.values).map(([key, text]) => {
-    const rule = ruleOf(key);
-    if (!rule || rule.kind === "list") throw problemAt(layer, layer.values, [key]);
-    return [key, fromText(String(text), rule)];
-  });
-  return Object.fromEntries(entries);
-}
-
-const YES_OR_NO = new Map([
+const BOOLEANS = new Map([
   ["true", true],
   ["1", true],
   ["false", false],
   ["0", false],
 ]);
 
-/** What cannot be read stays the text that it is, and is refused as such. */
-function fromText(text: string, { kind }: SettingRule): unknown {
-  if (kind === "boolean") return YES_OR_NO.get(text.toLowerCase()) ?? text;
-  if (kind !== "number") return text;
-  const number = Number(text);
-  return Number.isNaN(number) ? text : number;
+/** Reads the texts of the environment: each is the first of text, number and boolean that its setting allows. */
+function fromTexts(values: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const entries = Object.entries(values).map(([key, value]) => {
+    const text = String(value);
+    const candidates = [text, Number(text), BOOLEANS.get(text.toLowerCase())];
+    const allowed = candidates.find((candidate) => ruleOf(key)?.schema.safeParse(candidate).success);
+    return [key, allowed ?? (Number.isNaN(candidates[1]) ? text : candidates[1])];
+  });
+  return Object.fromEntries(entries);
 }
 
-/** Characters of a value, as JSON, that a message repeats; no key has fewer than 16. */
+/** Characters of a value, as JSON, that a message quotes; no key has fewer than 16. */
 const LONGEST_SHOWN = 17;
 
 function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown>>, path: readonly string[]) {
@@ -161,7 +149,7 @@ function problemAt(layer: SettingsLayer, values: Readonly<Record<string, unknown
       `there is no setting ${key}; known are ${Object.keys(settingsSchema.shape).join(", ")}.`,
     );
   const written = JSON.stringify(valueAt(values, path)) ?? "nothing";
-  // A key can be of a form that nobody knows: what is long is not repeated.
+  // A long value may be a key of an unknown form, and is not quoted.
   const given = written.length > LONGEST_SHOWN ? `a value of ${written.length} characters` : written;
   return settingsError(layer, key, `${key}${of} is ${given}; give it ${rule.allowed}.`);
 }

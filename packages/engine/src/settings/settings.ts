@@ -20,20 +20,20 @@ export interface Settings
     MessageCountSettings,
     OffloadSettings,
     PressureSettings {
-  /** When to compact and what to keep. Default `token-budget`. */
+  /** The policy of compactions. Default `token-budget`. */
   policy: PolicyName;
-  /** Who writes summaries: `extractive`, `anthropic`, `anthropic:<model>`. Default: whatever can be reached. */
+  /** The author of summaries: `extractive`, `anthropic`, `anthropic:<model>`. Default: the first that can be reached. */
   summarizer?: string;
-  /** Whether the extractive summarizer steps in when another one fails. Default: unless one was named for a call. */
+  /** Uses the extractive summarizer when another one fails. Default: unless a call names a summarizer. */
   fallback?: boolean;
-  /** Files of extensions, besides those that are found. Relative ones begin at the folder of the settings file. Default none. */
+  /** Files of extensions, besides those that are found. Relative to the folder of the settings file. Default none. */
   extensions: readonly string[];
 }
 
 /** The name of a setting, as files, flags and `espalier config` have it. */
 export type SettingsKey = keyof Settings;
 
-/** What holds where nobody says anything: the defaults of all policies in one. */
+/** Defaults of all policies in one. */
 export const DEFAULT_SETTINGS: Settings = {
   policy: POLICY_NAMES[0]!,
   ...DEFAULT_COMPACTION_SETTINGS,
@@ -44,12 +44,12 @@ export const DEFAULT_SETTINGS: Settings = {
   extensions: [],
 };
 
-/** What a setting decides: which code runs, to whom content is sent, or how often and how much. */
+/** Effect of a setting: it runs code, sends content, or spends tokens. */
 export type SettingEffect = "runs" | "sends" | "spends";
 
 /**
- * What each setting can bring about, whatever the others are. All of them run code, reach a network or spend, so none of
- * a project that nobody trusts counts: a size of its choice makes summaries be asked for at every turn.
+ * Effect of each setting, whatever the others are, in the order of listings. All of them run code, reach a network or
+ * spend, so an untrusted project decides none of them: a size of its choice would request summaries at every turn.
  */
 export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   policy: "spends",
@@ -80,37 +80,10 @@ export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   criticalThreshold: "spends",
 };
 
-/** Every key, in the order in which people are told of them; some have no default. */
-export const SETTINGS_KEYS: readonly SettingsKey[] = [
-  "policy",
-  "autoCompact",
-  "contextWindow",
-  "requestBytes",
-  "reserveTokens",
-  "keepRecentTokens",
-  "summarizer",
-  "model",
-  "fallback",
-  "extensions",
-  "contextSize",
-  "tailKeepSize",
-  "compressionWindowSize",
-  "compressionCooldownSec",
-  "compressionHardLimit",
-  "maxMessages",
-  "keepLast",
-  "offloadThreshold",
-  "offloadMinTokens",
-  "triggerTokens",
-  "preserveCount",
-  "targetTokens",
-  "retryCount",
-  "maxContextTokens",
-  "compactionThreshold",
-  "criticalThreshold",
-];
+/** Every key, in the order of listings; some have no default. */
+export const SETTINGS_KEYS = Object.keys(SETTING_EFFECTS) as readonly SettingsKey[];
 
-/** The error for a setting that cannot be used: names the place and the key, and repeats no secret. */
+/** Builds the error for a setting that cannot be used: names the source and the key, and quotes no secret. */
 export function settingsError(
   layer: Pick<SettingsLayer, "origin" | "file" | "variables"> | undefined,
   key: string | undefined,
@@ -131,15 +104,15 @@ function placeOf(layer: Parameters<typeof settingsError>[0], key: string | undef
   return layer?.origin === "flag" ? "The command line" : "The settings";
 }
 
-/** Where a value comes from, each above those before it. */
+/** Source of a value; each overrides those before it. */
 export type SettingsOrigin = "default" | "user" | "project" | "environment" | "flag";
 
-/** What one place says, as it stands there. */
+/** Settings of one source, unchecked. */
 export interface SettingsLayer {
   origin: SettingsOrigin;
   /** The file; null for what is none. */
   file: string | null;
-  /** Keys are spelt as in the schema, and may be anything. */
+  /** By key, spelt as in the schema; any key may occur. */
   values: Readonly<Record<string, unknown>>;
   /** The variable that a key was read from, for those of the environment. */
   variables?: Readonly<Record<string, string>>;

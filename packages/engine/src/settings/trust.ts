@@ -11,19 +11,19 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join, relative, resolve, sep } from "node:path";
-import { EspalierError } from "@espalier/jsonl-stream";
+import { join, relative, resolve, sep } from "node:path";
 import { openView } from "@espalier/jsonl-stream/node";
-import { createId } from "@espalier/session-tree";
+import { createId, SessionTreeError } from "@espalier/session-tree";
 import { makeFolder, projectKey } from "@espalier/session-tree/node";
+import { EngineError } from "../engine-error.ts";
 import { espalierHome } from "./home.ts";
-import { camelCase, type SettingsLayer, settingsError } from "./settings.ts";
+import { readSettingsFile, SETTINGS_FILES } from "./settings-file.ts";
 
-/** A project, as its trust stands. */
+/** Trust of a project. */
 export interface ProjectTrust {
-  /** The folder's real path; the path as given where nothing is there. */
+  /** The folder's real path; the given path where there is no folder. */
   folder: string;
-  /** `changed`: it was trusted, and something that counts is not as it was then. */
+  /** `changed`: it was trusted, and a file that counts has changed since. */
   state: "trusted" | "changed" | "untrusted";
   /** With `changed`: the files that were changed, added or removed, by their paths from the folder. */
   changes: string[];
@@ -41,35 +41,35 @@ export interface TrustStore {
   isTrusted(folder: string): boolean;
   /**
    * Trusts a project as it is now.
-   * @throws EspalierError `bad-input` for what is no folder, or holds more than can be compared each time; `settings` for
-   *   settings that cannot be read; EspalierError `write-failed`
+   * @throws EngineError `bad-input` for what is no folder, or holds more than can be compared each time; `settings` for
+   *   settings that cannot be read; SessionTreeError `write-failed`
    */
   trust(folder: string): Promise<void>;
-  /** Ends the trust; does nothing for a folder without. Throws EspalierError `write-failed`. */
+  /** Ends the trust; does nothing for a folder without. Throws SessionTreeError `write-failed`. */
   revoke(folder: string): void;
   /** All folders, sorted, changed ones too. */
   list(): string[];
 }
 
-/** Confirms a project that changed since it was trusted; true trusts it as it is now. */
+/** Called with a project that changed since it was trusted; true trusts it as it is now. */
 export type ConfirmTrust = (project: ProjectTrust) => boolean | Promise<boolean>;
 
-/** Bytes and files that are compared at most, each time that a command asks. */
+/** The most bytes and files that are compared at each check. */
 const MOST_BYTES = 64 * 1024 * 1024;
 const MOST_FILES = 5_000;
 
-/** What was trusted, in a file. */
+/** Record of a trusted project, in a file. */
 interface TrustRecord {
   folder: string;
-  /** By path from the folder, or absolute for what lies outside: a SHA-256, or why there is none. */
+  /** By path from the folder, or absolute for files outside: a SHA-256, or the reason why there is none. */
   files: Record<string, string>;
   /** The modules that the settings name, absolute. The settings being the same, so are these. */
   modules: string[];
 }
 
 /**
- * Opens the trust of a home. Asking throws EspalierError `bad-input` when what is kept of a project cannot be understood:
- * it is not trusted then.
+ * Opens the trust of a home. Its methods throw EngineError `bad-input` when the record of a project cannot be read: the
+ * project is not trusted then.
  */
 export function openTrust(home: string = espalierHome()): TrustStore {
   const records = join(home, "trusted");
@@ -86,7 +86,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
     isTrusted: (folder) => look(folder).state === "trusted",
     async trust(given) {
       if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-        throw new EspalierError("bad-input", `There is no folder ${given}; name the project's folder.`);
+        throw new EngineError("bad-input", `There is no folder ${given}; name the project's folder.`);
       const folder = realpathSync(given);
       const settings = await readSettingsFile(join(folder, ".espalier"), "project");
       const { extensions = [] } = (settings?.values ?? {}) as { extensions?: unknown };
@@ -95,7 +95,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
       );
       const record: TrustRecord = { folder, files: digestsIn(folder, modules), modules };
       makeFolder(records);
-      writing(fileOf(folder), (file) => {
+      withWriteErrors(fileOf(folder), (file) => {
         const draft = `${file}.${createId()}.tmp`;
         writeFileSync(draft, `${JSON.stringify(record, null, 2)}\n`, { mode: 0o600, flag: "wx" });
         renameSync(draft, file);
@@ -103,7 +103,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
     },
     revoke(folder) {
       const file = fileOf(resolve(folder));
-      if (existsSync(file)) writing(file, () => rmSync(file, { force: true }));
+      if (existsSync(file)) withWriteErrors(file, () => rmSync(file, { force: true }));
     },
     list() {
       const names = existsSync(records) ? readdirSync(records).filter((name) => name.endsWith(".json")) : [];
@@ -112,21 +112,21 @@ export function openTrust(home: string = espalierHome()): TrustStore {
   };
 }
 
-/** Says once, in one sentence, that a changed project does not count. */
+/** Sentence for a changed project, which does not count. */
 export const changedSentence = ({ folder, changes }: ProjectTrust): string =>
   `${folder} has changed since it was trusted (${someOf(changes)}): its settings and extensions do not count until \`espalier trust ${folder}\`.`;
 
-/** The first names of a list, and how many more there are. */
+/** The first names of a list, and the number of the others. */
 export const someOf = (names: readonly string[]): string =>
   [...names.slice(0, 3), ...(names.length > 3 ? [`${names.length - 3} more`] : [])].join(", ");
 
-function writing(file: string, write: (file: string) => void): void {
+function withWriteErrors(file: string, write: (file: string) => void): void {
   try {
     write(file);
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? "see cause";
     const message = `${file} cannot be written (${code}); make its folder writable, or name another home in ESPALIER_HOME.`;
-    throw new EspalierError("write-failed", message, { cause });
+    throw new SessionTreeError("write-failed", message, { cause });
   }
 }
 
@@ -142,7 +142,7 @@ function recordIn(file: string): TrustRecord | undefined {
     cause = error;
   }
   const message = `${file} says nothing that can be understood; remove it, and trust the project again.`;
-  throw new EspalierError("bad-input", message, { cause });
+  throw new EngineError("bad-input", message, { cause });
 }
 
 function changesSince({ folder, files, modules }: TrustRecord): string[] {
@@ -150,7 +150,7 @@ function changesSince({ folder, files, modules }: TrustRecord): string[] {
   try {
     now = digestsIn(folder, modules);
   } catch (error) {
-    if (error instanceof EspalierError) return [error.message.replace(/;.*$/, "")];
+    if (error instanceof EngineError) return [error.message.replace(/;.*$/, "")];
     throw error;
   }
   const then = new Map(Object.entries(files));
@@ -158,7 +158,7 @@ function changesSince({ folder, files, modules }: TrustRecord): string[] {
   return [...paths].filter((path) => then.get(path) !== now[path]).sort();
 }
 
-/** A digest of every file of a project that counts. */
+/** Digests of every file of a project that counts. */
 function digestsIn(folder: string, modules: readonly string[]): Record<string, string> {
   const paths = [
     ...SETTINGS_FILES.map((name) => join(folder, ".espalier", name)),
@@ -171,7 +171,7 @@ function digestsIn(folder: string, modules: readonly string[]): Record<string, s
     const facts = factsOf(path);
     bytes += facts?.size ?? 0;
     if (bytes > MOST_BYTES || paths.length > MOST_FILES)
-      throw new EspalierError(
+      throw new EngineError(
         "bad-input",
         `${join(folder, ".espalier")} holds more than 64 MiB or 5,000 files that count; keep packages elsewhere.`,
       );
@@ -204,17 +204,17 @@ function entriesOf(folder: string): Dirent[] {
   try {
     return readdirSync(folder, { withFileTypes: true });
   } catch {
-    // What cannot be listed is not found by whoever loads extensions either, which says so.
+    // The loader of extensions does not find it either, and reports it.
     return [];
   }
 }
 
-/** What stands at a path, through links; undefined for nothing. */
+/** Facts of a path, through links; undefined where there is nothing. */
 function factsOf(path: string): Stats | undefined {
   try {
     return statSync(path, { throwIfNoEntry: false });
   } catch {
-    // A link to itself, a path below a file, a folder without rights: nothing that could be loaded.
+    // A link to itself, a path below a file, a folder without rights: it could not be loaded.
     return undefined;
   }
 }
@@ -231,114 +231,7 @@ function digestOf(path: string, facts: Stats): string {
       view.close();
     }
   } catch (error) {
-    // Not the same as any content: what can be read later counts as changed.
+    // Differs from any content, so a file that can be read later counts as changed.
     return `unreadable (${String((error as { code?: unknown }).code)})`;
   }
 }
-
-/** Names of settings that would be secrets or the addresses they are sent to. */
-const FROM_THE_ENVIRONMENT_ONLY = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
-
-/** The names of settings files; a folder has one of them. */
-const SETTINGS_FILES = ["settings.json", "settings.toml"] as const;
-
-/** Bytes that a settings file may have. */
-const MOST_SETTINGS_BYTES = 256 * 1024;
-
-/** A table of 004's, whose keys stand here without one. */
-const TABLE = "behavior";
-
-/**
- * What `settings.json` or `settings.toml` of a folder says; undefined where neither is.
- * @throws EspalierError `settings` for a file that cannot be understood, and for both at once
- */
-export async function readSettingsFile(
-  folder: string,
-  origin: "user" | "project",
-): Promise<SettingsLayer | undefined> {
-  const [file, another] = settingsFilesIn(folder);
-  if (file === undefined) return undefined;
-  const place = { origin, file };
-  if (another !== undefined)
-    throw settingsError(place, undefined, `${another} is there too; keep one of them.`);
-  const values = flattened(place, await parsed(place));
-  const { extensions } = values;
-  if (Array.isArray(extensions))
-    values["extensions"] = extensions.map((path) =>
-      typeof path === "string" && path !== "" ? resolve(dirname(file), path) : path,
-    );
-  return { ...place, values };
-}
-
-/** The paths of the settings files that are there. */
-export const settingsFilesIn = (folder: string): string[] =>
-  SETTINGS_FILES.map((name) => join(folder, name)).filter((path) => existsSync(path));
-
-type Place = { origin: "user" | "project"; file: string };
-
-type Table = Record<string, unknown>;
-
-async function parsed(place: Place): Promise<Table> {
-  const content = await tableIn(place).catch((cause: unknown) => {
-    const [said = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
-    // Node quotes what is around the place.
-    const reason = said.replace(/, (?:\.\.\.)?".*$/s, "");
-    throw settingsError(
-      place,
-      undefined,
-      `it cannot be read (${reason.replace(/\.$/, "")}); mend it.`,
-      cause,
-    );
-  });
-  if (isTable(content)) return content;
-  throw settingsError(place, undefined, "it holds no table of settings; begin it with { and a key.");
-}
-
-async function tableIn({ file }: Place): Promise<unknown> {
-  const text = textIn(file).replace(/^\uFEFF/, "");
-  return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
-}
-
-/** The text of a regular file, or of one that a link leads to: a FIFO or a device would never end. */
-function textIn(file: string): string {
-  const view = openView(realpathSync(file));
-  try {
-    if (view.size > MOST_SETTINGS_BYTES)
-      throw new Error(`it has more than ${MOST_SETTINGS_BYTES / 1024} KiB`);
-    return new TextDecoder().decode(view.read(0, view.size));
-  } finally {
-    view.close();
-  }
-}
-
-/** All keys in one spelling and on one level, but for what stands under a model's name. */
-function flattened(place: Place, table: Table): Table {
-  const { [TABLE]: inner = {}, ...outer } = table;
-  if (!isTable(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);
-  const values = respelt(place, [...Object.entries(outer), ...Object.entries(inner)]);
-  const { models } = values;
-  if (!isTable(models)) return values;
-  const ofModels = Object.entries(models).map(([model, own]) => [
-    model,
-    isTable(own) ? respelt(place, Object.entries(own)) : own,
-  ]);
-  return { ...values, models: Object.fromEntries(ofModels) };
-}
-
-function respelt(place: Place, entries: readonly (readonly [string, unknown])[]): Table {
-  const values: Table = {};
-  for (const [written, value] of entries) {
-    if (FROM_THE_ENVIRONMENT_ONLY.test(written)) {
-      const cure =
-        "keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
-      throw settingsError(place, written, `take ${written} out; ${cure}.`);
-    }
-    const key = camelCase(written);
-    if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} stands there twice; keep one.`);
-    values[key] = value;
-  }
-  return values;
-}
-
-const isTable = (value: unknown): value is Table =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,0 +1,111 @@
+import { existsSync, realpathSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { openView } from "@espalier/jsonl-stream/node";
+import { camelCase, type SettingsLayer, settingsError } from "./settings.ts";
+
+/** Names of secrets, and of the addresses that receive them. */
+const FROM_THE_ENVIRONMENT_ONLY = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
+
+/** The names of settings files; a folder has one of them. */
+export const SETTINGS_FILES = ["settings.json", "settings.toml"] as const;
+
+/** Bytes that a settings file may have. */
+const MOST_SETTINGS_BYTES = 256 * 1024;
+
+/** A table of 004's, whose keys are here without one. */
+const TABLE = "behavior";
+
+/**
+ * Reads `settings.json` or `settings.toml` of a folder; undefined where there is neither.
+ * @throws EngineError `settings` for a file that cannot be understood, and for both at once
+ */
+export async function readSettingsFile(
+  folder: string,
+  origin: "user" | "project",
+): Promise<SettingsLayer | undefined> {
+  const [file, another] = settingsFilesIn(folder);
+  if (file === undefined) return undefined;
+  const place = { origin, file };
+  if (another !== undefined)
+    throw settingsError(place, undefined, `${another} is there too; keep one of them.`);
+  const values = flattened(place, await parsed(place));
+  const { extensions } = values;
+  if (Array.isArray(extensions))
+    values["extensions"] = extensions.map((path) =>
+      typeof path === "string" && path !== "" ? resolve(dirname(file), path) : path,
+    );
+  return { ...place, values };
+}
+
+/** Paths of the existing settings files. */
+export const settingsFilesIn = (folder: string): string[] =>
+  SETTINGS_FILES.map((name) => join(folder, name)).filter((path) => existsSync(path));
+
+type Place = { origin: "user" | "project"; file: string };
+
+type Table = Record<string, unknown>;
+
+async function parsed(place: Place): Promise<Table> {
+  const content = await tableIn(place).catch((cause: unknown) => {
+    const [said = ""] = (cause instanceof Error ? cause.message : String(cause)).split("\n");
+    // Node quotes the text around the place.
+    const reason = said.replace(/, (?:\.\.\.)?".*$/s, "");
+    throw settingsError(
+      place,
+      undefined,
+      `it cannot be read (${reason.replace(/\.$/, "")}); mend it.`,
+      cause,
+    );
+  });
+  if (isTable(content)) return content;
+  throw settingsError(place, undefined, "it holds no table of settings; begin it with { and a key.");
+}
+
+async function tableIn({ file }: Place): Promise<unknown> {
+  const text = textIn(file).replace(/^\uFEFF/, "");
+  return file.endsWith(".json") ? JSON.parse(text) : (await import("smol-toml")).parse(text);
+}
+
+/** Reads a regular file, or the one that a link leads to: a FIFO or a device would never end. */
+function textIn(file: string): string {
+  const view = openView(realpathSync(file));
+  try {
+    if (view.size > MOST_SETTINGS_BYTES)
+      throw new Error(`it has more than ${MOST_SETTINGS_BYTES / 1024} KiB`);
+    return new TextDecoder().decode(view.read(0, view.size));
+  } finally {
+    view.close();
+  }
+}
+
+/** Brings all keys to one spelling and one level, except those of a model. */
+function flattened(place: Place, table: Table): Table {
+  const { [TABLE]: inner = {}, ...outer } = table;
+  if (!isTable(inner)) throw settingsError(place, TABLE, `${TABLE} is a table of settings.`);
+  const values = respelt(place, [...Object.entries(outer), ...Object.entries(inner)]);
+  const { models } = values;
+  if (!isTable(models)) return values;
+  const ofModels = Object.entries(models).map(([model, own]) => [
+    model,
+    isTable(own) ? respelt(place, Object.entries(own)) : own,
+  ]);
+  return { ...values, models: Object.fromEntries(ofModels) };
+}
+
+function respelt(place: Place, entries: readonly (readonly [string, unknown])[]): Table {
+  const values: Table = {};
+  for (const [written, value] of entries) {
+    if (FROM_THE_ENVIRONMENT_ONLY.test(written)) {
+      const cure =
+        "keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
+      throw settingsError(place, written, `take ${written} out; ${cure}.`);
+    }
+    const key = camelCase(written);
+    if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} stands there twice; keep one.`);
+    values[key] = value;
+  }
+  return values;
+}
+
+const isTable = (value: unknown): value is Table =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
