@@ -1,5 +1,5 @@
 import { constants, writeFileSync } from "node:fs";
-import { encodeLines, formatLine, JsonlError } from "@espalier/jsonl-stream";
+import { EspalierError, encodeLines, formatLine } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls, openView, replaceWhole } from "@espalier/jsonl-stream/node";
 import {
   custom,
@@ -10,7 +10,6 @@ import {
   type SessionLog,
   type SessionStore,
   SessionTree,
-  SessionTreeError,
 } from "@espalier/session-tree";
 import { fileStore, type Processes, systemProcesses } from "@espalier/session-tree/node";
 
@@ -202,8 +201,8 @@ async function withCode(act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (cause) {
-    const code = cause instanceof JsonlError ? (cause.code as "write-failed") : "write-failed";
-    throw new SessionTreeError(code, "The file could not be written.", { cause });
+    const code = cause instanceof EspalierError ? (cause.code as "write-failed") : "write-failed";
+    throw new EspalierError(code, "The file could not be written.", { cause });
   }
 }
 

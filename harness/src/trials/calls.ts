@@ -1,5 +1,6 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
 import {
   branchSummary,
@@ -8,7 +9,6 @@ import {
   message,
   type SessionStore,
   type SessionTree,
-  SessionTreeError,
 } from "@espalier/session-tree";
 import { type Findings, type Harness, type HarnessOptions, SeededRandom } from "../harness.ts";
 import { digestOfContext } from "../judge.ts";
@@ -69,7 +69,7 @@ async function scenario(
   const expect = (holds: boolean, problem: string) =>
     findings.expect(holds, () => `${name} (${faulty.failed}): ${problem}`);
   const codeOf = (error: unknown) => {
-    const isTyped = error instanceof SessionTreeError;
+    const isTyped = error instanceof EspalierError;
     expect(isTyped, `${(error as Error)?.message ?? error} has no code.`);
     return isTyped ? error.code : "";
   };

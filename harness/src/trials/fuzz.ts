@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { diagnose } from "@espalier/engine";
-import { memoryLog, SessionTree, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { memoryLog, SessionTree } from "@espalier/session-tree";
 import { Findings, type Harness, SeededRandom } from "../harness.ts";
 import { chainOf, sessionBytes } from "../stores.ts";
 
@@ -49,7 +50,7 @@ async function read(bytes: Uint8Array, findings: Findings, name: string): Promis
     findings.count(issues.length > 0 ? "with issues" : "without issues");
     return took;
   } catch (error) {
-    const code = error instanceof SessionTreeError ? error.code : "";
+    const code = error instanceof EspalierError ? error.code : "";
     findings.expect(code === "not-a-session", () => `${name}: ${(error as Error).stack}`);
     findings.count("refused");
     return performance.now() - began;

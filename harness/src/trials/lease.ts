@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { SessionTreeError } from "@espalier/session-tree";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { Child, type Harness, say } from "../harness.ts";
 import { storeNamed, writeSession } from "../stores.ts";
 
@@ -51,7 +51,7 @@ export const lease: Harness = {
         release = () => own.release();
         say("won");
       } catch (error) {
-        if (!(error instanceof SessionTreeError)) throw error;
+        if (!(error instanceof EspalierError)) throw error;
         say(error.code);
       }
     }

@@ -1,8 +1,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { nodeFileCalls } from "@espalier/jsonl-stream/node";
-import { type Entry, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import type { Entry, SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { Child, type Findings, type Harness, type HarnessOptions, say } from "../harness.ts";
 import { note, openTree, storeNamed, writeSession } from "../stores.ts";
@@ -27,7 +28,7 @@ export const room: Harness = {
         const [written] = await session.append(note("x".repeat(Number(size))));
         say({ id: written!.id });
       } catch (error) {
-        if (!(error instanceof SessionTreeError)) throw error;
+        if (!(error instanceof EspalierError)) throw error;
         say({ code: error.code });
       }
     }
@@ -207,8 +208,7 @@ async function refused(
     findings.fault(`${what}: an append was acknowledged.`);
   } catch (error) {
     findings.count("refused");
-    const isTyped =
-      error instanceof SessionTreeError && (code ? error.code === code : REFUSALS.has(error.code));
+    const isTyped = error instanceof EspalierError && (code ? error.code === code : REFUSALS.has(error.code));
     findings.expect(isTyped, () => `${what}: ${(error as Error).message}`);
   }
 }

@@ -1,5 +1,5 @@
-import { bytesView, scanLines } from "@espalier/jsonl-stream";
-import { readLineParts, type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import { bytesView, EspalierError, scanLines } from "@espalier/jsonl-stream";
+import { readLineParts, type SessionStore } from "@espalier/session-tree";
 import type { Findings, Harness, HarnessOptions } from "../harness.ts";
 import { noteLine, oldSession, type StoreName, sessionBytes, storeNamed } from "../stores.ts";
 import { alone, FOLDER, type Machine, Moment, type Script } from "./schedule/machine.ts";
@@ -71,7 +71,7 @@ async function search(scenario: Scenario, { isShort }: HarnessOptions, findings:
 }
 
 const codeOf = (failure: unknown): string =>
-  failure === undefined ? "" : failure instanceof SessionTreeError ? failure.code : `raw ${failure}`;
+  failure === undefined ? "" : failure instanceof EspalierError ? failure.code : `raw ${failure}`;
 
 /** Sentences for what is wrong with an end. */
 async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Promise<string[]> {
@@ -80,7 +80,7 @@ async function judge(end: End, start: Moment, { deaths, failures }: Bounds): Pro
   const expected = failures > 0 ? undefined : ["busy", "changed"];
   for (const { failure } of end.processes) {
     if (failure === undefined) continue;
-    const isTyped = failure instanceof SessionTreeError;
+    const isTyped = failure instanceof EspalierError;
     if (!isTyped) faults.push(`An error has no code: ${(failure as Error).stack}.`);
     else if (expected && !expected.includes(failure.code))
       faults.push(`A process failed with ${failure.code} although no call did: ${failure.message}`);
@@ -249,7 +249,7 @@ async function appended(
       return;
     } catch (error) {
       await log.close();
-      if (!(error instanceof SessionTreeError) || error.code !== "changed" || attempt === 3) throw error;
+      if (!(error instanceof EspalierError) || error.code !== "changed" || attempt === 3) throw error;
     }
   }
 }

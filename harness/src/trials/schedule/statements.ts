@@ -1,12 +1,11 @@
 import { setTimeout } from "node:timers/promises";
-import { formatLine } from "@espalier/jsonl-stream";
-import { type SessionStore, SessionTreeError } from "@espalier/session-tree";
+import { EspalierError, formatLine } from "@espalier/jsonl-stream";
+import type { SessionStore } from "@espalier/session-tree";
 import {
   type Connection,
   type Database,
   migratePostgres,
   type PostgresStore,
-  PostgresStoreError,
   poolDatabase,
   postgresStore,
   type ReservedConnection,
@@ -93,7 +92,7 @@ class Client {
   async #step<Result>(label: string, run: () => Promise<Result>): Promise<Result> {
     const act = await this.#turn(label);
     const result = await run();
-    if (act === "unanswered") throw new PostgresStoreError("unreachable", "The connection was lost.");
+    if (act === "unanswered") throw new EspalierError("unreachable", "The connection was lost.");
     return result;
   }
 
@@ -118,8 +117,7 @@ class Client {
           end = await this.#turn("COMMIT");
           return done;
         });
-        if ((end as Act) === "unanswered")
-          throw new PostgresStoreError("unreachable", "The connection was lost.");
+        if ((end as Act) === "unanswered") throw new EspalierError("unreachable", "The connection was lost.");
         return result;
       },
       reserve: async () => {
@@ -151,7 +149,7 @@ const appending = (ref: string) => async (client: Client) => {
       client.acknowledged.push(id);
       return;
     } catch (error) {
-      if (!(error instanceof SessionTreeError) || error.code !== "changed" || attempt === 3) throw error;
+      if (!(error instanceof EspalierError) || error.code !== "changed" || attempt === 3) throw error;
     }
   }
 };
@@ -332,7 +330,7 @@ async function judge(
   const problems: string[] = [];
   for (const { failure } of clients) {
     if (failure === undefined) continue;
-    const code = failure instanceof SessionTreeError ? failure.code : undefined;
+    const code = failure instanceof EspalierError ? failure.code : undefined;
     // A reading whose answer is lost may fail, by its code.
     const isAllowed = code === "busy" || (isLossy && code !== undefined);
     if (!isAllowed) problems.push(`A client failed: ${(failure as Error).stack}`);

@@ -38,7 +38,7 @@ export interface BranchComparison {
  * means the one it is attached to. Pure.
  *
  * @param options.tools declarations of tools about files; default: the common ones
- * @throws SessionTreeError `unknown-entry`
+ * @throws EspalierError `unknown-entry`
  */
 export function compareBranches(
   tree: Tree,

@@ -4,9 +4,8 @@ import {
   checkOffloadSettings,
   checkPressureSettings,
   checkSlidingWindowSettings,
-  PolicyError,
 } from "@espalier/compaction/policies";
-import { EngineError } from "../engine-error.ts";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { espalierHome } from "./home.ts";
 import type { CheckedSettings } from "./schema.ts";
 import {
@@ -73,7 +72,7 @@ export interface ResolvedSettings {
 /**
  * Resolves the current settings: defaults < user file < project file < environment < flags. Reads files, changes nothing.
  *
- * @throws EngineError `settings`, naming the file or the variable, the key and what is allowed
+ * @throws EspalierError `settings`, naming the file or the variable, the key and what is allowed
  */
 export async function resolveSettings(sources: SettingsSources = {}): Promise<ResolvedSettings> {
   const { cwd = process.cwd(), env = process.env, flags = {} } = sources;
@@ -148,7 +147,7 @@ async function keysIn(folder: string): Promise<ReadonlySet<string>> {
     return new Set([...Object.keys(values), ...ofModels]);
   } catch (error) {
     // Reported when the project is trusted.
-    if (error instanceof EngineError) return new Set();
+    if (error instanceof EspalierError) return new Set();
     throw error;
   }
 }
@@ -188,8 +187,8 @@ function checkTogether(values: Settings, placed: ReadonlyMap<SettingsKey, Placed
     try {
       check(values);
     } catch (error) {
-      if (!(error instanceof PolicyError)) throw error;
-      const key = error.keys.find((named) => placed.get(named as SettingsKey)?.layer.origin !== "default");
+      if (!(error instanceof EspalierError)) throw error;
+      const key = error.keys?.find((named) => placed.get(named as SettingsKey)?.layer.origin !== "default");
       throw settingsError(placed.get(key as SettingsKey)?.layer, key, error.message, error);
     }
   }
@@ -233,7 +232,7 @@ const SHARE_OF_A_SMALL_WINDOW: Readonly<Record<(typeof SIZES)[number], number>> 
  * Converts shares to tokens and percents; every size is then below the window. A default larger than a small window
  * shrinks with it, a size that was given is never changed.
  *
- * @throws EngineError `settings` for such a size, naming the model
+ * @throws EspalierError `settings` for such a size, naming the model
  */
 function settingsInTokens(
   placed: ReadonlyMap<SettingsKey, PlacedValue>,

@@ -94,7 +94,7 @@ export interface CheckedSettings extends Partial<Settings> {
 
 /**
  * Checks the values of a layer; texts of the environment become values.
- * @throws EngineError `settings`, naming the place, the key and what is allowed
+ * @throws EspalierError `settings`, naming the place, the key and what is allowed
  */
 export function checkedLayer(layer: SettingsLayer): CheckedSettings {
   const values = layer.variables ? fromTexts(layer.values) : layer.values;

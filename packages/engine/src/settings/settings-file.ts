@@ -17,7 +17,7 @@ const TABLE = "behavior";
 
 /**
  * Reads `settings.json` or `settings.toml` of a folder; undefined where there is neither.
- * @throws EngineError `settings` for a file that cannot be understood, and for both at once
+ * @throws EspalierError `settings` for a file that cannot be understood, and for both at once
  */
 export async function readSettingsFile(
   folder: string,

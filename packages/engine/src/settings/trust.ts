@@ -12,10 +12,10 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join, relative, resolve, sep } from "node:path";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { openView } from "@espalier/jsonl-stream/node";
-import { createId, SessionTreeError } from "@espalier/session-tree";
+import { createId } from "@espalier/session-tree";
 import { makeFolder, projectKey } from "@espalier/session-tree/node";
-import { EngineError } from "../engine-error.ts";
 import { espalierHome } from "./home.ts";
 import { readSettingsFile, SETTINGS_FILES } from "./settings-file.ts";
 
@@ -41,11 +41,11 @@ export interface TrustStore {
   isTrusted(folder: string): boolean;
   /**
    * Trusts a project as it is now.
-   * @throws EngineError `bad-input` for what is no folder, or holds more than can be compared each time; `settings` for
-   *   settings that cannot be read; SessionTreeError `write-failed`
+   * @throws EspalierError `bad-input` for what is no folder, or holds more than can be compared each time; `settings` for
+   *   settings that cannot be read; EspalierError `write-failed`
    */
   trust(folder: string): Promise<void>;
-  /** Ends the trust; does nothing for a folder without. Throws SessionTreeError `write-failed`. */
+  /** Ends the trust; does nothing for a folder without. Throws EspalierError `write-failed`. */
   revoke(folder: string): void;
   /** All folders, sorted, changed ones too. */
   list(): string[];
@@ -68,7 +68,7 @@ interface TrustRecord {
 }
 
 /**
- * Opens the trust of a home. Its methods throw EngineError `bad-input` when the record of a project cannot be read: the
+ * Opens the trust of a home. Its methods throw EspalierError `bad-input` when the record of a project cannot be read: the
  * project is not trusted then.
  */
 export function openTrust(home: string = espalierHome()): TrustStore {
@@ -86,7 +86,7 @@ export function openTrust(home: string = espalierHome()): TrustStore {
     isTrusted: (folder) => look(folder).state === "trusted",
     async trust(given) {
       if (!statSync(given, { throwIfNoEntry: false })?.isDirectory())
-        throw new EngineError("bad-input", `There is no folder ${given}; name the project's folder.`);
+        throw new EspalierError("bad-input", `There is no folder ${given}; name the project's folder.`);
       const folder = realpathSync(given);
       const settings = await readSettingsFile(join(folder, ".espalier"), "project");
       const { extensions = [] } = (settings?.values ?? {}) as { extensions?: unknown };
@@ -126,7 +126,7 @@ function withWriteErrors(file: string, write: (file: string) => void): void {
   } catch (cause) {
     const code = (cause as NodeJS.ErrnoException).code ?? "see cause";
     const message = `${file} cannot be written (${code}); make its folder writable, or name another home in ESPALIER_HOME.`;
-    throw new SessionTreeError("write-failed", message, { cause });
+    throw new EspalierError("write-failed", message, { cause });
   }
 }
 
@@ -142,7 +142,7 @@ function recordIn(file: string): TrustRecord | undefined {
     cause = error;
   }
   const message = `${file} says nothing that can be understood; remove it, and trust the project again.`;
-  throw new EngineError("bad-input", message, { cause });
+  throw new EspalierError("bad-input", message, { cause });
 }
 
 function changesSince({ folder, files, modules }: TrustRecord): string[] {
@@ -150,7 +150,7 @@ function changesSince({ folder, files, modules }: TrustRecord): string[] {
   try {
     now = digestsIn(folder, modules);
   } catch (error) {
-    if (error instanceof EngineError) return [error.message.replace(/;.*$/, "")];
+    if (error instanceof EspalierError) return [error.message.replace(/;.*$/, "")];
     throw error;
   }
   const then = new Map(Object.entries(files));
@@ -171,7 +171,7 @@ function digestsIn(folder: string, modules: readonly string[]): Record<string, s
     const facts = factsOf(path);
     bytes += facts?.size ?? 0;
     if (bytes > MOST_BYTES || paths.length > MOST_FILES)
-      throw new EngineError(
+      throw new EspalierError(
         "bad-input",
         `${join(folder, ".espalier")} holds more than 64 MiB or 5,000 files that count; keep packages elsewhere.`,
       );
