@@ -2,43 +2,12 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { findingsOf, type Harness, type HarnessOptions } from "./harness.ts";
+import { findingsOf, type HarnessOptions } from "./harness.ts";
 import { storeNames } from "./stores.ts";
-import { broken, cut, flip } from "./trials/broken.ts";
-import { calls } from "./trials/calls.ts";
-import { conversation } from "./trials/conversation.ts";
-import { fuzz } from "./trials/fuzz.ts";
-import { kill } from "./trials/kill.ts";
-import { lease } from "./trials/lease.ts";
-import { lives } from "./trials/lives.ts";
-import { outage } from "./trials/outage.ts";
-import { postgres } from "./trials/postgres.ts";
-import { power } from "./trials/power.ts";
-import { room } from "./trials/room.ts";
-import { schedule } from "./trials/schedule.ts";
-import { share } from "./trials/share.ts";
-
-/** Every trial, by its name on the command line. */
-export const harnesses: Record<string, Harness> = {
-  kill,
-  conversation,
-  cut,
-  flip,
-  share,
-  lease,
-  room,
-  power,
-  outage,
-  calls,
-  lives,
-  schedule,
-  broken,
-  fuzz,
-  postgres,
-};
+import { harnesses } from "./trials.ts";
 
 const [first, name = "", ...rest] = process.argv.slice(2);
-if (first === "child") await harnesses[name]!.child!(rest);
+if (first === "child") await (await harnesses[name]!()).child!(rest);
 else await main();
 
 async function main(): Promise<void> {
@@ -53,7 +22,8 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "espalier-harness-"));
   const began = performance.now();
   try {
-    const result = await findingsOf(harnesses[name]!, { ...options, folder, program: process.argv[1]! });
+    const harness = await harnesses[name]!();
+    const result = await findingsOf(harness, { ...options, folder, program: process.argv[1]! });
     const seconds = Math.round((performance.now() - began) / 100) / 10;
     const { store, seed, isShort } = options;
     process.stdout.write(

@@ -51,6 +51,8 @@ async function sweep(options: HarnessOptions, format: Format, findings: Findings
       clearTimeout(timer);
       findings.expect(end !== "hung", () => `${name} (${faulty.failed}): the scenario hung.`);
       findings.count("scenarios");
+      // A broken store is detected.
+      if (options.store !== "file" && findings.faults.length > 0) return;
     }
   }
 }

@@ -27,7 +27,11 @@ const SHORT: readonly Form[] = [
 /** Several processes append to one session, and one of them is killed every second and begins again. */
 export const share: Harness = {
   async run(options, findings) {
-    for (const form of options.isShort ? SHORT : LONG) await shareOne(options, form, findings);
+    for (const form of options.isShort ? SHORT : LONG) {
+      await shareOne(options, form, findings);
+      // A broken store is detected.
+      if (options.store !== "file" && findings.faults.length > 0) return;
+    }
   },
 
   /** `<store> <home> <file> <seed> <from> <count> <smallest> <largest>`: appends entries, and says the number of each. */
