@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const here = import.meta.dirname;
 const grouped = ["packages", "apps"].flatMap((group) =>
@@ -16,8 +17,18 @@ const folders = [...grouped, "examples", "harness", "bench", "docs", "scripts"].
  */
 const loadedOnce = new Set(["packages/compaction", "packages/engine"]);
 
+/** Starts with the files that take minutes, so that none of them runs alone in the end. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ project }: TestSpecification) => project.name === "harness";
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     // Far more than they take: a machine that has other work to do is no failure.
     testTimeout: 120_000,
     hookTimeout: 120_000,

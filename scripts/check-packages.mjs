@@ -2,9 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { checkConsumer, installers } from "./packages/consumer.mjs";
+import { checkConsumer, installers, runtimes } from "./packages/consumer.mjs";
 import { packEspalier } from "./packages/pack.mjs";
-import { runtimes } from "./packages/runtimes.mjs";
 import { checkShape } from "./packages/shape.mjs";
 
 const work = mkdtempSync(join(tmpdir(), "espalier-packages-"));

@@ -1,11 +1,10 @@
 // Assembles the one package that users install, from the doors, the command and the viewer.
 import { spawnSync } from "node:child_process";
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { bundleCommand } from "../command/bundle.mjs";
-import { licenceTexts } from "../command/licences.mjs";
 import { root } from "../tools.mjs";
 
 const workshop = join(root, "packages/espalier");
@@ -113,3 +112,18 @@ const workspaceTypes = {
 };
 
 const declarationOf = (/** @type {string} */ source) => source.replace(/(\.d)?\.ts$/, ".d.ts");
+
+/** Lists the licence of every package from npm among the bundled files, as it asks; throws where a package has none. */
+function licenceTexts(/** @type {string} */ root, /** @type {string[]} */ inputs) {
+  const folders = new Set(
+    inputs.flatMap((path) => path.match(/^.*node_modules\/(@[^/]+\/)?[^/]+(?=\/)/)?.[0] ?? []),
+  );
+  const texts = [...folders].map((folder) => {
+    const { name, version, license } = JSON.parse(readFileSync(join(root, folder, "package.json"), "utf8"));
+    const files = readdirSync(join(root, folder)).filter((file) => /^(licen[cs]e|notice)/i.test(file));
+    if (files.length === 0 && !license) throw new Error(`${name}@${version} in the bundle names no licence.`);
+    const texts = files.map((file) => readFileSync(join(root, folder, file), "utf8").trim());
+    return `${name} ${version} (${license})\n\n${texts.join("\n\n")}\n`;
+  });
+  return `This program contains:\n\n${texts.sort().join("\n---\n\n")}`;
+}

@@ -3,15 +3,11 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { transformSync } from "esbuild";
 import { root } from "../tools.mjs";
-import { readmeExamples } from "./readme-examples.mjs";
 
-/**
- * @typedef {object} Installer
- * @property {string} name
- * @property {string} command
- * @property {string[]} options
- */
+/** @typedef {{ name: string, command: string, options: string[] }} Installer */
+/** @typedef {{ version: string, node: string }} Runtime a version of Node, and its program */
 
 /** @type {Installer[]} */
 export const installers = [
@@ -27,11 +23,34 @@ export const installers = [
   },
 ];
 
+/** The newest version of Node with long-term support; the npm package `node` has it as a program. */
+const NEWEST_LTS = "24.21.0";
+
+/** @returns {Runtime[]} this Node and the newest; without the newest, and with a line about it, where it cannot be fetched */
+export function runtimes() {
+  const here = { version: process.versions.node, node: process.execPath };
+  const given = [
+    "exec",
+    "--silent",
+    "--yes",
+    `--package=node@${NEWEST_LTS}`,
+    "-c",
+    "node -p process.execPath",
+  ];
+  const { status, stdout, stderr } = spawnSync("npm", given, { encoding: "utf8", timeout: 120_000 });
+  const node = stdout?.trim();
+  if (status === 0 && node) return [here, { version: NEWEST_LTS, node }];
+  console.log(
+    `skipped: Node ${NEWEST_LTS} could not be fetched (${stderr?.trim().split("\n").at(-1) ?? ""})`,
+  );
+  return [here];
+}
+
 /**
  * @param {string} folder made here
  * @param {import("./pack.mjs").Packed} packed
  * @param {Installer} installer
- * @param {import("./runtimes.mjs").Runtime[]} runtimes
+ * @param {Runtime[]} runtimes
  * @returns {string[]} one sentence per fault
  */
 export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
@@ -71,13 +90,16 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
 /** @returns {string[]} */
 function checkRuntime(
   /** @type {string} */ folder,
-  /** @type {import("./runtimes.mjs").Runtime} */ { node },
+  /** @type {Runtime} */ { node },
   /** @type {string[]} */ entries,
   /** @type {string[]} */ commands,
 ) {
+  // All doors but the one that leads nowhere without its peer: missing-peers.mjs reads its message.
+  const importing = entries
+    .filter((entry) => !entry.endsWith("/postgres"))
+    .map((entry) => `import "${entry}";`);
   const attempts = [
-    // The one door that leads nowhere without its peer: missing-peers.mjs reads what it says.
-    ["import-all.mjs", ...entries.filter((entry) => !entry.endsWith("/postgres"))],
+    ["--input-type=module", "-e", importing.join("\n")],
     ["run-examples.mjs"],
     ["missing-peers.mjs"],
     ...commands.flatMap((command) => [
@@ -91,12 +113,16 @@ function checkRuntime(
   });
 }
 
-/** The examples of the README go into files of their own, beside a script that runs each of them. */
+/** Writes every TypeScript example of the README as the JavaScript that a reader would run, and the scripts of this check. */
 function writeExamples(/** @type {string} */ folder) {
-  for (const name of ["import-all.mjs", "run-examples.mjs", "missing-peers.mjs"])
+  for (const name of ["run-examples.mjs", "missing-peers.mjs"])
     copyFileSync(join(import.meta.dirname, "consumer", name), join(folder, name));
   mkdirSync(join(folder, "examples"));
-  for (const { name, code } of readmeExamples()) write(folder, join("examples", name), code);
+  const fences = readFileSync(join(root, "README.md"), "utf8").matchAll(/^```ts\n(.*?)^```/gms);
+  for (const [at, [, example = ""]] of [...fences].entries()) {
+    const { code } = transformSync(example, { loader: "ts", format: "esm", target: "node20" });
+    write(folder, `examples/readme-${at + 1}.mjs`, code);
+  }
 }
 
 function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entries) {
@@ -121,12 +147,12 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
     cwd: folder,
     encoding: "utf8",
   });
-  // What others' declarations get wrong among themselves is not ours to mend.
+  // Errors among others' declarations are theirs.
   const ours = stdout.split("\n").filter((line) => /^(entries\.ts|node_modules\/espalier\/)/.test(line));
   return ours.map((line) => `the published types do not compile: ${line}`);
 }
 
-/** @returns {string | undefined} what the command complained of, if it failed */
+/** @returns {string | undefined} the complaint of a command that failed */
 function run(/** @type {string} */ cwd, /** @type {string} */ command, /** @type {string[]} */ options) {
   // Started from an npm script, npm would otherwise take this workspace for the project.
   const { npm_config_local_prefix: _, ANTHROPIC_API_KEY: __, ...env } = process.env;

@@ -1,7 +1,4 @@
-// Runs one check as a process and turns what happened into counts. A check that hangs or cannot start has failed.
-// One command as a process group of its own: whatever it starts ends with it.
-// The end of a run: what was skipped and why, how long it took, and the counts in a line of their own.
-
+// Runs checks as processes and counts their results. A check that hangs or cannot start has failed.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -36,10 +33,7 @@ function many(/** @type {Counts} */ { passed, failed, skipped }) {
   return ` (${passed} passed, ${failed} failed, ${skipped.length} skipped)`;
 }
 
-/**
- * What a check that consists of many tests wrote about them; undefined where it wrote nothing.
- * @returns {Counts | undefined}
- */
+/** @returns {Counts | undefined} the counts that a check of many tests wrote; undefined where it wrote none */
 function readCounts(/** @type {string} */ file) {
   try {
     return JSON.parse(readFileSync(file, "utf8"));
@@ -49,7 +43,7 @@ function readCounts(/** @type {string} */ file) {
   }
 }
 
-/** Long complaints lose their middle: their beginning names the cause and their end the sum. */
+/** Leaves out the middle of a long complaint: its beginning names the cause and its end the sum. */
 function shorten(/** @type {string} */ output) {
   const lines = output.trimEnd().split("\n");
   const [first, last] = [120, 30];
@@ -65,9 +59,10 @@ function indent(/** @type {string[]} */ lines) {
 }
 
 /**
- * @param {string} command a program and its options, split at spaces
+ * Runs a command, split at spaces, as a process group of its own, which ends with it.
+ * @param {string} command
  * @param {{ minutes: number, live: boolean, env: NodeJS.ProcessEnv }} options `live`: print as it comes, keep nothing
- * @returns {Promise<{ fault?: string, output: string }>} `fault` says in words why it did not end with 0
+ * @returns {Promise<{ fault?: string, output: string }>} `fault`: the reason, in words, of an end other than 0
  */
 function runCommand(command, { minutes, live, env }) {
   const [program = "", ...words] = command.split(" ");
@@ -98,7 +93,7 @@ function runCommand(command, { minutes, live, env }) {
       settle(fault ? { fault, output } : { output });
     };
     child.on("error", (error) => end(`It could not start: ${error.message}.`));
-    // What it left behind would hold its output open.
+    // Processes that it left behind would hold its output open.
     child.on("exit", () => endGroup(child.pid));
     child.on("close", (code, signal) => {
       if (hung) end(`It was stopped after ${minutes} minutes.`);
@@ -113,7 +108,7 @@ function endGroup(/** @type {number | undefined} */ pid) {
   try {
     process.kill(-pid, "SIGKILL");
   } catch (error) {
-    // Nobody is left in the group.
+    // The group is empty.
     if (/** @type {NodeJS.ErrnoException} */ (error).code !== "ESRCH") throw error;
   }
 }
