@@ -11,20 +11,18 @@ import {
 import { fromAiSdk } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { compaction, isMessage, modelChange, type StoredMessage, toolCalls } from "@espalier/session-tree";
-import type { Findings } from "../../harness.ts";
-import { SeededRandom } from "../../harness.ts";
+import { type Findings, SeededRandom } from "../../harness.ts";
 import { picture, prose, randomAnswer, type StrictServer, startStrictServer } from "./strict-server.ts";
-import type { Protocol } from "./wire.ts";
-import { type AskedModel, type Client, clientOf, providerOf, tools } from "./wire.ts";
+import { type AskedModel, type Client, clientOf, type Protocol, providerOf, tools } from "./wire.ts";
 
-/** Which life is lived. */
+/** Options of a life. */
 export interface LifeOptions {
   protocol: Protocol;
   policy: PolicyName;
   seed: number;
   /** Prompts. */
   turns: number;
-  /** Where its sessions are. */
+  /** Folder of its sessions. */
   folder: string;
 }
 
@@ -130,7 +128,7 @@ class Life {
     await this.#session.appendMessages([{ role: "user", content: [text, ...few] }]);
   }
 
-  /** One request and what follows from it; false when the turn is over. */
+  /** Sends one request and appends its answer; false when the turn is over. */
   async #step(): Promise<boolean> {
     const session = this.#session;
     const { provider, modelId } = this.#model;
@@ -164,13 +162,13 @@ class Life {
         this.#findings.fault(`${this.#when}: ${(error as Error).message}`.slice(0, 600));
         this.#findings.count("refused");
       } else this.#findings.count(`too large: ${error.code}`);
-      // Nothing helps but another place: what is refused once is refused each time.
+      // Another place: a request that is refused once is refused each time.
       await this.#session.navigate(null);
       return undefined;
     }
   }
 
-  /** Gives the calls of the last answer their results, or what happens instead; false when nothing is left to ask. */
+  /** Appends the results of the last answer's calls, or something else; false when the turn is over. */
   async #results(said: readonly MessageDraft[]): Promise<boolean> {
     const last = said.at(-1) as StoredMessage;
     if (last.role !== "assistant") return false;
@@ -208,28 +206,28 @@ class Life {
     return { role: "toolResult", toolCallId, content, isError: this.#once(10) };
   }
 
-  /** What happens while tools run, without an end of the turn. */
+  /** Does something while tools run, without an end of the turn. */
   async #inLoop(): Promise<void> {
-    const kind = this.#random.below(4);
-    if (kind === 0) await this.#hide();
-    else if (kind === 1) await this.#compact();
-    else if (kind === 2) await this.#changeModel();
-    else await this.#session.appendMessages([{ role: "user", content: prose(this.#random, 5) }]);
+    const word = () => this.#session.appendMessages([{ role: "user", content: prose(this.#random, 5) }]);
+    const acts = [() => this.#hide(), () => this.#compact(), () => this.#changeModel(), word];
+    await this.#random.pick(acts)();
     this.#findings.count("in a loop of tools");
   }
 
-  /** What happens between turns. */
+  /** Does something between turns. */
   async #happening(): Promise<void> {
-    const kind = this.#random.below(9);
-    if (kind === 0) await this.#hide();
-    else if (kind === 1) await this.#compact();
-    else if (kind === 2) await this.#changeModel();
-    else if (kind === 3) await this.#fork();
-    else if (kind === 4) await this.#crash();
-    else if (kind === 5) await this.#navigate(true);
-    else if (kind === 6) await this.#navigate(false);
-    else if (kind === 7) await this.#foreign();
-    else await this.#hide(false);
+    const acts = [
+      () => this.#hide(),
+      () => this.#compact(),
+      () => this.#changeModel(),
+      () => this.#fork(),
+      () => this.#crash(),
+      () => this.#navigate(true),
+      () => this.#navigate(false),
+      () => this.#foreign(),
+      () => this.#hide(false),
+    ];
+    await this.#random.pick(acts)();
   }
 
   async #hide(isHidden = true): Promise<void> {
@@ -255,7 +253,7 @@ class Life {
     this.#findings.count("changes of model");
   }
 
-  /** An answer of a provider that is not asked here, as another program left it. */
+  /** Appends an answer of another provider, as another program left it. */
   async #foreign(): Promise<void> {
     const item = { type: "reasoning", id: "rs_else", summary: [], encrypted_content: "else" };
     await this.#session.appendMessages([
@@ -278,7 +276,8 @@ class Life {
     const entry = this.#anyEntry();
     if (!entry) return;
     const { file } = await this.#session.fork(entry, { position: "at" });
-    await this.#reopen(file);
+    await this.#session.close();
+    this.#session = await openSession({ file }, this.#opening);
     this.#findings.count("forks");
   }
 
@@ -293,12 +292,12 @@ class Life {
     const said = this.#session
       .getEntries()
       .filter((entry) => isMessage(entry, "user") || isMessage(entry, "assistant"));
-    // Near the end, or the life never gets anywhere.
+    // Near the end, or the session never grows.
     const near = said.slice(-30);
     return near.length === 0 ? undefined : this.#random.pick(near).id;
   }
 
-  /** The process dies in the middle of a line: what was in it is lost, and another one goes on. */
+  /** Cuts the last line, as the death of a process does, and opens the session again. */
   async #crash(): Promise<void> {
     const { file } = this.#session;
     await this.#session.close();
@@ -308,10 +307,5 @@ class Life {
       truncateSync(file, bytes.length - this.#random.below(lastLine));
     this.#session = await openSession({ file }, this.#opening);
     this.#findings.count("crashes");
-  }
-
-  async #reopen(file: string): Promise<void> {
-    await this.#session.close();
-    this.#session = await openSession({ file }, this.#opening);
   }
 }

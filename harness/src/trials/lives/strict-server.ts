@@ -14,9 +14,9 @@ import {
   type Thought,
 } from "./wire.ts";
 
-/** A server that refuses what the documentation of its provider says that it refuses. */
+/** A server that refuses requests by the documentation of its provider. */
 export interface StrictServer {
-  /** What clients take as base address. */
+  /** Base address for clients. */
   url: string;
   /** The answer to the next request. */
   next: Answer;
@@ -25,7 +25,7 @@ export interface StrictServer {
   close(): Promise<void>;
 }
 
-/** Starts a server on a free port of 127.0.0.1. It remembers what it answered, so that it knows its own thoughts again. */
+/** Starts a server on a free port of 127.0.0.1. It keeps its answers, to recognise its own thoughts. */
 export async function startStrictServer(protocol: Protocol): Promise<StrictServer> {
   const given: Given[] = [];
   const server = createServer((incoming, response) => {
@@ -39,7 +39,7 @@ export async function startStrictServer(protocol: Protocol): Promise<StrictServe
       strict.asked += 1;
       const header = incoming.headers["ai-language-model-id"];
       const asked: Asked = askedBy(protocol, body, typeof header === "string" ? header : undefined);
-      const problems: Problems = problemsOf(protocol, body, asked, given);
+      const problems = problemsOf(protocol, body, asked, given);
       if (problems.length > 0) {
         const message = problems.slice(0, 5).join("; ");
         return send(400, { type: "error", error: { type: "invalid_request_error", message, code: null } });
@@ -62,27 +62,24 @@ export async function startStrictServer(protocol: Protocol): Promise<StrictServe
   return strict;
 }
 
-/** One sentence for each rule that a request breaks. */
-type Problems = string[];
-
-/** Pixels of a longer side, how many are many, how many at most, and characters of base64 of one. */
+/** Limits: pixels of the longer side, the number from which pictures are many, their count, and characters of base64 of one. */
 const PICTURES = {
   anthropic: { side: 8_000, many: 20, manySide: 2_000, count: 100, bytes: 5_242_880 },
   openai: { side: Infinity, many: Infinity, manySide: Infinity, count: 500, bytes: 20_000_000 },
 };
 
 /**
- * What is wrong with a request by the documentation of its provider; none for a request that the provider takes.
+ * Lists the rules of its provider that a request breaks.
  *
- * @param given what the server answered so far
+ * @param given the answers of the server so far
  */
 function problemsOf(
   protocol: Protocol,
   body: Record<string, unknown>,
   asked: Asked,
   given: readonly Given[],
-): Problems {
-  const problems: Problems = [];
+): string[] {
+  const problems: string[] = [];
   if (protocol === "anthropic") problems.push(...checkAnthropicRequest(body), ...messagesProblems(body));
   else if (protocol === "chat") problems.push(...chatProblems(body));
   else if (protocol === "responses") problems.push(...responsesProblems(body));
@@ -107,7 +104,7 @@ function* pairProblems(turns: readonly AskedTurn[]): Generator<string> {
   if ((turns.at(-1)?.calls.length ?? 0) > 0) yield "messages: the last calls have no results";
 }
 
-/** The guides to vision; sizes of PNGs, which is all that lives show. */
+/** Rules of the guides to vision; sizes of PNGs only, since lives show no others. */
 function* pictureProblems(
   turns: readonly AskedTurn[],
   { side, many, manySide, count, bytes }: (typeof PICTURES)["anthropic"],
@@ -128,7 +125,7 @@ function* pictureProblems(
 /**
  * Thinking goes back to the model that thought it, letter for letter, all of an answer or none of it; and, in a loop of tools
  * that still runs, all of it ("`thinking` blocks in the latest assistant message cannot be modified"; "a final `assistant`
- * message must start with a thinking block"). An answer in which there was a key cannot: its thinking is nowhere any more.
+ * message must start with a thinking block"). An answer with a key cannot: its thinking was not kept.
  */
 function* thoughtProblems({ model, turns }: Asked, given: readonly Given[]): Generator<string> {
   const loopFrom = turns.findLastIndex(
@@ -161,7 +158,7 @@ function* thoughtProblems({ model, turns }: Asked, given: readonly Given[]): Gen
 
 const holdsKey = ({ thoughts }: Given): boolean => thoughts.some(({ text }) => text.includes(KEY));
 
-/** A key as a model may repeat one in its thoughts; in pieces, so that nobody takes it for a real one. */
+/** A key as a model may repeat one in its thoughts; in pieces, so that no scanner takes it for a real one. */
 export const KEY = ["sk", "ant", "api03", "a1B2".repeat(24)].join("-");
 
 const WORDS =
@@ -169,11 +166,11 @@ const WORDS =
     " ",
   );
 
-/** So many words. */
+/** Returns so many words. */
 export const prose = (random: SeededRandom, count: number): string =>
   Array.from({ length: count }, () => random.pick(WORDS)).join(" ");
 
-/** A PNG of this size, as far as anybody looks who does not draw it. */
+/** The header of a PNG of this size, and bytes without a picture. */
 function png(width: number, height: number, bytes = 33): string {
   const data = Buffer.alloc(bytes);
   Buffer.from("89504e470d0a1a0a0000000d49484452", "hex").copy(data);
@@ -182,7 +179,7 @@ function png(width: number, height: number, bytes = 33): string {
   return data.toString("base64");
 }
 
-/** A picture: mostly one that providers take. */
+/** A picture, mostly one that providers accept. */
 export function picture(random: SeededRandom): { type: "image"; data: string; mimeType: string } {
   const kind = random.below(40);
   const of = (data: string, mimeType = "image/png") => ({ type: "image" as const, data, mimeType });
@@ -195,7 +192,7 @@ export function picture(random: SeededRandom): { type: "image"; data: string; mi
   return of(kind < 16 ? png(2_400, 1_000) : png(100, 100));
 }
 
-/** What a model says: thoughts, words, calls, in every mixture. */
+/** An answer of a model: thoughts, words, calls, in every mixture. */
 export function randomAnswer(random: SeededRandom, n: number, tools: readonly string[]): Answer {
   const kind = random.below(10);
   const calls =

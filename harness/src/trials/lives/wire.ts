@@ -1,4 +1,4 @@
-// What goes over the wire in each protocol, written down from the providers' references, and not with the code on trial.
+// The wire format of each protocol, written from the providers' references and without the code on trial.
 import Anthropic from "@anthropic-ai/sdk";
 import type { MessageDraft, Session } from "@espalier/engine";
 import {
@@ -21,21 +21,21 @@ export type Protocol = (typeof protocols)[number];
 /** A thought of a model. Sealed: encrypted, its text unknown. */
 export interface Thought {
   text: string;
-  /** What the provider signs or encrypts it with, different for each thought. */
+  /** Signature or ciphertext of the provider, different for each thought. */
   mark: string;
   isSealed: boolean;
 }
 
-/** What the model says next. */
+/** The next answer of the model. */
 export interface Answer {
   thoughts: readonly Thought[];
   text: string;
   calls: readonly { id: string; name: string; input: Record<string, unknown> }[];
-  /** Whether it ends because nothing more may be said. */
+  /** True where it ends at the limit of its length. */
   isCutOff: boolean;
 }
 
-/** An answer that was given, and by which model. */
+/** An answer that was given, and its model. */
 export interface Given extends Answer {
   model: string;
 }
@@ -50,13 +50,13 @@ export interface AskedTurn {
   thoughts: { mark: string; text: string }[];
   calls: string[];
   results: string[];
-  /** Whether the user says something besides results. */
+  /** True where the user says something besides results. */
   hasWords: boolean;
   /** Base64 of pictures. */
   pictures: string[];
 }
 
-/** What a request asks. */
+/** A request, in the words of no provider. */
 export interface Asked {
   model: string;
   turns: AskedTurn[];
@@ -251,16 +251,16 @@ function gatewayReply(answer: Given): object {
   };
 }
 
-/** Which model is asked. */
+/** The model of a request. */
 export interface AskedModel {
   provider: string;
   modelId: string;
 }
 
-/** Sends the session as it is at its leaf; gives what came of it, as messages to append. */
+/** Sends the session at its leaf; returns the answer as messages to append. */
 export type Client = (session: Session, model: AskedModel) => Promise<readonly MessageDraft[]>;
 
-/** Provider names by which sessions know whom they talk to. */
+/** Provider names in sessions. */
 export const providerOf: Record<Protocol, string> = {
   anthropic: "anthropic",
   chat: "openai",
@@ -269,7 +269,7 @@ export const providerOf: Record<Protocol, string> = {
 };
 const parameters = { type: "object" as const, properties: { what: { type: "string" as const } } };
 
-/** `look` is run by who lives; `remove` asks for approval where the SDK can, and is then run by it. */
+/** `look` is run by the life; `remove` asks for approval where the SDK can, which then runs it. */
 export const tools: ToolDefinition[] = [
   { name: "look", description: "Looks.", parameters },
   { name: "remove", description: "Removes.", parameters },
