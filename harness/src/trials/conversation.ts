@@ -1,7 +1,8 @@
 import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { buildRequest, type Entry, isMessage, toolCalls } from "@espalier/session-tree";
-import { checkAnthropicRequest, type MessagesServer } from "@espalier/summarizer/testing";
+import { checkAnthropicRequest } from "@espalier/session-tree/testing";
+import type { MessagesServer } from "@espalier/summarizer/testing";
 import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
 import { type StoreName, writeSession } from "../stores.ts";
 import {

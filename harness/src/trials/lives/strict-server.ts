@@ -1,7 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { chatProblems, messagesProblems, responsesProblems } from "@espalier/session-tree/testing";
-import { checkAnthropicRequest } from "@espalier/summarizer/testing";
+import { chatProblems, checkAnthropicRequest, responsesProblems } from "@espalier/session-tree/testing";
 import type { SeededRandom } from "../../harness.ts";
 import {
   type Answer,
@@ -80,7 +79,7 @@ function problemsOf(
   given: readonly Given[],
 ): string[] {
   const problems: string[] = [];
-  if (protocol === "anthropic") problems.push(...checkAnthropicRequest(body), ...messagesProblems(body));
+  if (protocol === "anthropic") problems.push(...checkAnthropicRequest(body, { strict: true }));
   else if (protocol === "chat") problems.push(...chatProblems(body));
   else if (protocol === "responses") problems.push(...responsesProblems(body));
   else problems.push(...pairProblems(asked.turns));
