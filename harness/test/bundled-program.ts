@@ -35,8 +35,7 @@ export const PATIENCE_MS = 600_000;
  */
 export function testShortForms(least: Record<string, Record<string, number>>): void {
   const { program, folder } = bundledProgram();
-  // At once: some of them wait for processes and servers most of the time.
-  describe.concurrent("the short form of each trial finds nothing that breaks the contract", () => {
+  describe("the short form of each trial finds nothing that breaks the contract", () => {
     for (const [name, figuresAtLeast] of Object.entries(least))
       test(
         name,

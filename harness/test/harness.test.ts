@@ -9,7 +9,7 @@ testShortForms({
   lease: { rounds: 40 },
   room: { refused: 150, drained: 120, "removed and replaced": 20, "ulimit -f: refused": 10 },
   power: { cuts: 20, "acked at fsync": 100 },
-  calls: { "calls, v3": 150, "calls, v1": 150, scenarios: 150 },
+  calls: { "calls, v3": 150, "calls, v1": 150, "calls, ids": 300, scenarios: 300 },
   fuzz: { files: 250, "with issues": 120 },
   lives: {
     lives: 20,

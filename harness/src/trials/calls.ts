@@ -1,4 +1,5 @@
-import { readdirSync, writeFileSync } from "node:fs";
+import fs, { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { type FileCalls, nodeFileCalls } from "@espalier/jsonl-stream/node";
@@ -25,29 +26,42 @@ type Format = "v3" | "v1";
 
 /**
  * Every call of the file layer fails once, in turn, by every error, over fifty acts between taking and releasing the
- * lease: nothing acknowledged is lost, memory equals the file, the session is free, and no file of a lease stays.
+ * lease: nothing acknowledged is lost, memory equals the file, the session is free, and no file of a lease stays. The same
+ * for every call of `node:fs` while sessions are made, found, listed and deleted by their ids: an id is free or has its
+ * session.
  */
 export const calls: Harness = {
   async run(options, findings) {
-    for (const format of ["v3", "v1"] as const) await sweep(options, format, findings);
+    for (const format of ["v3", "v1"] as const)
+      await sweep(options, format, findings, (faulty, name) =>
+        scenario(options, faulty, findings, name, format),
+      );
+    // The broken stores are broken in their lines.
+    if (options.store === "file")
+      await sweep(options, "ids", findings, (faulty, name) => byIds(options.folder, faulty, findings, name));
   },
 };
 
-async function sweep(options: HarnessOptions, format: Format, findings: Findings): Promise<void> {
+async function sweep(
+  options: HarnessOptions,
+  form: string,
+  findings: Findings,
+  act: (faulty: FaultyCalls, name: string) => Promise<void>,
+): Promise<void> {
   const none = new FaultyCalls(0, "EIO");
-  await scenario(options, none, findings, `${format}-none`, format);
+  await act(none, `${form}-none`);
   const total = none.made;
-  findings.count(`calls, ${format}`, total);
+  findings.count(`calls, ${form}`, total);
   for (const [which, kind] of faultKinds.entries()) {
     const first = options.isShort ? 1 + ((options.seed + which * 7) % 23) : 1;
     for (let at = first; at <= total; at += options.isShort ? 23 : 1) {
       const faulty = new FaultyCalls(at, kind);
-      const name = `${format}-${kind}-${at}`;
+      const name = `${form}-${kind}-${at}`;
       let timer: ReturnType<typeof setTimeout> | undefined;
       const hung = new Promise<"hung">((resolve) => {
         timer = setTimeout(() => resolve("hung"), HANGS_MS);
       });
-      const end = await Promise.race([scenario(options, faulty, findings, name, format), hung]);
+      const end = await Promise.race([act(faulty, name), hung]);
       clearTimeout(timer);
       findings.expect(end !== "hung", () => `${name} (${faulty.failed}): the scenario hung.`);
       findings.count("scenarios");
@@ -95,7 +109,10 @@ async function scenario(
   await lease?.release().catch(codeOf);
   faulty.at = 0;
   const sound = storeNamed("file", folder);
-  await (await sound.lease({ file })).release();
+  await sound
+    .lease({ file })
+    .then((free) => free.release())
+    .catch((error: Error) => expect(false, error.message));
   const left = readdirSync(folder).filter(
     (each) => each.startsWith(`${name}.jsonl.`) && !each.endsWith(".v1"),
   );
@@ -113,6 +130,83 @@ async function scenario(
   expect(!isTwice, "something is in the file twice, or glued.");
   await fresh.close();
   await session.close().catch(codeOf);
+}
+
+/** Sessions are made, opened, listed and deleted by their ids, each act once more where it failed. */
+async function byIds(folder: string, faulty: FaultyCalls, findings: Findings, name: string): Promise<void> {
+  const home = join(folder, name);
+  mkdirSync(home);
+  const store = storeNamed("file", home);
+  const where = () => `${name} (${faulty.failed})`;
+  const acting = async <Result>(act: () => Promise<Result>): Promise<Result | string> => {
+    const undo = faulty.everywhere();
+    try {
+      return await act();
+    } catch (error) {
+      const isTyped = error instanceof EspalierError;
+      findings.expect(isTyped, () => `${where()}: ${(error as Error)?.stack ?? error} has no code.`);
+      return isTyped ? error.code : "raw";
+    } finally {
+      undo();
+    }
+  };
+  const twice = async <Result>(act: () => Promise<Result>): Promise<Result | string> => {
+    const first = await acting(act);
+    return typeof first === "string" ? acting(act) : first;
+  };
+  const make = (id: string) => async () => {
+    const log = await store.create({ ...headerOf(id), timestamp: new Date().toISOString() });
+    await log.close();
+    return { id };
+  };
+  const find = (id: string) => async () => {
+    const log = await store.open({ id }, "read");
+    await log.close();
+    return { id: log.header?.id };
+  };
+  const expectThere = async (id: string, acts: string) => {
+    const found = await twice(find(id));
+    findings.expect(typeof found === "object", () => `${where()}: ${id} is not found (${found}) ${acts}.`);
+  };
+  for (const id of ["one", "two"]) {
+    const made = await twice(make(id));
+    findings.expect(
+      typeof made === "object" || made === "exists",
+      () => `${where()}: ${id} is not made: ${made}.`,
+    );
+    await expectThere(id, "although it was made");
+  }
+  // One of them may be the one that fails.
+  const again = [await acting(make("one")), await acting(make("one"))];
+  const isRefused = again.includes("exists") && again.every((end) => typeof end === "string");
+  findings.expect(isRefused, () => `${where()}: a second session of one id is not refused.`);
+  await twice(async () => {
+    for await (const _ of store.list());
+    return {};
+  });
+  const gone = await twice(() => store.delete({ id: "one" }));
+  findings.expect(
+    typeof gone === "object" || gone === "not-found",
+    () => `${where()}: it is not deleted: ${gone}.`,
+  );
+  const known = await acting(find("one"));
+  findings.expect(typeof known === "string", () => `${where()}: what was deleted is found.`);
+  await twice(make("one"));
+  faulty.at = 0;
+  for (const id of ["one", "two"]) {
+    await expectThere(id, "in the end");
+    findings.expect(
+      typeof (await acting(() => store.delete({ id }))) === "object",
+      () => `${where()}: ${id} stays.`,
+    );
+    findings.expect(
+      typeof (await acting(make(id))) === "object",
+      () => `${where()}: ${id} is not free again.`,
+    );
+  }
+  const left = readdirSync(home, { recursive: true }).filter((each) => /\.tmp$|\.lease/.test(`${each}`));
+  findings.expect(left.length === 0, () => `${where()}: ${left.join(", ")} stayed.`);
+  rmSync(home, { recursive: true });
 }
 
 /** Opens a session, of whose calls one may still fail. */
@@ -183,6 +277,32 @@ const faultKinds = [
 
 type FaultKind = (typeof faultKinds)[number];
 
+/** Calls of `node:fs` that a store of files makes; `existsSync` throws nothing. */
+const FS_CALLS = [
+  "appendFileSync",
+  "closeSync",
+  "fchmodSync",
+  "fdatasyncSync",
+  "fstatSync",
+  "fsyncSync",
+  "ftruncateSync",
+  "linkSync",
+  "lstatSync",
+  "mkdirSync",
+  "openSync",
+  "readFileSync",
+  "readSync",
+  "readdirSync",
+  "realpathSync",
+  "renameSync",
+  "rmSync",
+  "statSync",
+  "unlinkSync",
+  "utimesSync",
+  "writeFileSync",
+  "writeSync",
+] as const;
+
 /** Calls to the file system, of which one fails: the `at`-th, counted from 1, or none. */
 class FaultyCalls {
   /** Calls made so far. */
@@ -219,6 +339,26 @@ class FaultyCalls {
         ),
       fdatasync: async (fd) => this.#call("fdatasync", () => node.fdatasync(fd)),
       randomName: () => node.randomName(),
+    };
+  }
+
+  /** Lets the calls of `node:fs` itself pass through these, whoever makes them, until what it returns is called. */
+  everywhere(): () => void {
+    const real: Record<string, unknown> = {};
+    const all = fs as unknown as Record<string, (...args: unknown[]) => unknown>;
+    for (const name of FS_CALLS) {
+      const call = all[name]!;
+      real[name] = call;
+      all[name] = (...args) => {
+        // A descriptor is gone after its close, whatever that says.
+        if (name === "closeSync") call(...args);
+        return this.#call(name, () => (name === "closeSync" ? undefined : call(...args)));
+      };
+    }
+    syncBuiltinESMExports();
+    return () => {
+      Object.assign(fs, real);
+      syncBuiltinESMExports();
     };
   }
 

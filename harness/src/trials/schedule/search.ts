@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type Call, type Moment, type Outcome, type Progress, replay, type Script } from "./machine.ts";
 
 /** Bounds of a search. */
@@ -78,6 +79,22 @@ interface Choice {
   act: "step" | "die" | "die in the middle" | string;
 }
 
+/** States that were met, as digests: millions of them are within reach, of which a set can hold some and a heap few. */
+class Met {
+  readonly #parts = Array.from({ length: 256 }, () => new Set<string>());
+  size = 0;
+
+  /** True the first time that a state is met. */
+  isNew(key: string): boolean {
+    const digest = createHash("sha1").update(key).digest("binary").slice(0, 12);
+    const part = this.#parts[digest.charCodeAt(0)]!;
+    if (part.has(digest)) return false;
+    part.add(digest);
+    this.size += 1;
+    return true;
+  }
+}
+
 /** Every order of the steps of some processes, up to the bounds; a state that was met before is not followed again. */
 export async function searchSchedules(
   start: Moment,
@@ -85,7 +102,7 @@ export async function searchSchedules(
   bounds: Bounds,
   visitor: Visitor,
 ): Promise<number> {
-  const met = new Set<string>();
+  const met = new Met();
   const roots = await Promise.all(
     scripts.map(async (script, at) => new Node([], await replay(script, at + 1, []), "", undefined)),
   );
@@ -99,9 +116,7 @@ export async function searchSchedules(
   };
   const frames: { state: State; choices: Choice[]; label: string }[] = [];
   const enter = async (state: State, label: string) => {
-    const key = keyOf(state, bounds);
-    if (met.has(key)) return;
-    met.add(key);
+    if (!met.isNew(keyOf(state, bounds))) return;
     const trace = () => traceOf([...frames.map((frame) => frame.label), label]);
     const holding = state.processes.filter(({ node, isDead }) => !isDead && node.progress.isHolding);
     if (holding.length > 1) return visitor.fault("Two processes hold what only one may hold.", () => trace());
