@@ -1,9 +1,13 @@
 export { claudeCodeImporter } from "./claude-code/importer.ts";
 export { codexImporter } from "./codex/importer.ts";
 export type { SessionDocument } from "./export/export-session.ts";
-export { type ExportFormat, type ExportOptions, exportSession } from "./export/export-session.ts";
+export {
+  type ExportFormat,
+  type ExportOptions,
+  exportSession,
+  nativeFormats,
+} from "./export/export-session.ts";
 export type { ExportableSession } from "./export/source.ts";
-export { aiSdk5Format, aiSdkFormat, fromAiSdk, toAiSdk } from "./formats/ai-sdk.ts";
 export type {
   AiSdkCall,
   AiSdkImage,
@@ -18,7 +22,8 @@ export type {
   AiSdkText,
   AiSdkTool,
   JsonValue,
-} from "./formats/ai-sdk-blocks.ts";
+} from "./formats/ai-sdk.ts";
+export { aiSdk5Format, aiSdkFormat, toAiSdk } from "./formats/ai-sdk.ts";
 export { fromAnthropic, toAnthropic } from "./formats/anthropic.ts";
 export type {
   ConversationOptions,
@@ -28,20 +33,24 @@ export type {
   ImportedConversation,
   WriteOptions,
 } from "./formats/conversation.ts";
+export { fromAiSdk } from "./formats/from-ai-sdk.ts";
 export type { FormatName, Native, NativeBlock, RemoteImageBlock } from "./formats/native.ts";
-export { nativeFormats } from "./formats/native-formats.ts";
-export { fromOpenaiChat, toOpenaiChat } from "./formats/openai-chat.ts";
-export { fromOpenaiResponses, toOpenaiResponses } from "./formats/openai-responses.ts";
+export {
+  fromOpenaiChat,
+  fromOpenaiResponses,
+  toOpenaiChat,
+  toOpenaiResponses,
+} from "./formats/openai.ts";
 export type {
   DraftOptions,
   KnownEntry,
   SessionCounts,
   SessionDraft,
   SessionImporter,
+  SiblingFiles,
   SourceFile,
-  Surroundings,
 } from "./import/draft.ts";
-export { ALONE } from "./import/draft.ts";
+export { NO_SIBLINGS } from "./import/draft.ts";
 export { type ImportIssue, type ImportIssueKind, ImportIssues, LEFT_OUT } from "./import/issue.ts";
 export { piImporter } from "./pi/pi-importer.ts";
 export { type Page, type PageFile, ScratchSpace } from "./scratch/space.ts";

@@ -11,7 +11,6 @@ import {
 } from "@espalier/interop";
 import {
   buildRequest,
-  type ContextMessage,
   memoryStore,
   message,
   type RequestFormat,
@@ -23,7 +22,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { anthropicMessages } from "./anthropic-histories.ts";
 import { brokenHistory, contextOf } from "./broken-history.ts";
-import { damaged, input, mostOf, PNG, rounds, text, written } from "./format-histories.ts";
+import { input, mostOf, PNG, rounds, text, written } from "./format-histories.ts";
 import { responsesInput } from "./openai-histories.ts";
 
 type Block = Record<string, unknown>;
@@ -123,35 +122,6 @@ describe.each(names)("neutral messages by way of %s", (name) => {
         expect(from(request, { model: { provider, modelId: "the-model" } }).messages).toEqual(messages);
       }),
     );
-  });
-
-  it("hold no marker of ours, whatever was imported", () => {
-    fc.assert(
-      fc.property(fc.oneof(anthropicMessages, responsesInput).chain(damaged), (history) => {
-        for (const read of [fromAnthropic, fromOpenaiResponses]) {
-          const request = written<object>(() => to(read(history)));
-          expect(JSON.stringify(request) ?? "").not.toContain("espalierCargo");
-        }
-      }),
-      { numRuns: 50 },
-    );
-  });
-
-  it("say what looks like a marker of ours as it was said", () => {
-    const said = "espalierCargo/0/";
-    const messages: ContextMessage[] = [
-      { role: "user", content: [{ type: "text", text: said }], timestamp: 0 },
-      {
-        role: "assistant",
-        content: [{ type: "text", text: `${said}${said}` }],
-        provider,
-        model: "the-model",
-        stopReason: "stop",
-        timestamp: 0,
-      },
-    ];
-    const request = JSON.stringify(to(messages));
-    expect(request.split(said)).toHaveLength(4);
   });
 });
 

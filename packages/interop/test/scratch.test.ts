@@ -3,7 +3,7 @@ import {
   type PageFile,
   ScratchSpace,
   type SessionDraft,
-  type Surroundings,
+  type SiblingFiles,
 } from "@espalier/interop";
 import { SourceFiles } from "@espalier/interop/node";
 import { expect, test } from "vitest";
@@ -54,8 +54,8 @@ function longSession(): Line[] {
 
 function entriesOf(path: string, scratch?: ScratchSpace): [unknown[], SessionDraft] {
   const files = new SourceFiles();
-  const surroundings: Surroundings = { files: [], open: () => undefined, ...(scratch ? { scratch } : {}) };
-  const [draft] = claudeCodeImporter(surroundings).read(files.open(path));
+  const siblings: SiblingFiles = { files: [], open: () => undefined, ...(scratch ? { scratch } : {}) };
+  const [draft] = claudeCodeImporter(siblings).read(files.open(path));
   const entries = [...draft!.entries()];
   files.close();
   return [entries, draft!];

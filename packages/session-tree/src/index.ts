@@ -112,7 +112,14 @@ export type {
   UserContent,
   UserMessage,
 } from "./entry/message.ts";
-export { contentBlocks, isFailedAnswer, isRecord, messageText, toolCalls } from "./entry/message.ts";
+export {
+  contentBlocks,
+  isFailedAnswer,
+  isRecord,
+  messageText,
+  parsedItem,
+  toolCalls,
+} from "./entry/message.ts";
 export { fieldText, plainJson, plainLine, plainText } from "./entry/plain-text.ts";
 export {
   type FieldRule,
@@ -136,7 +143,6 @@ export {
 export type {
   AnswerBlock,
   AssistantTurn,
-  Carried,
   Conversation,
   HealedCall,
   HealedImage,
@@ -169,6 +175,7 @@ export {
 } from "./request/openai.ts";
 export {
   buildRequest,
+  detachImages,
   type HealOptions,
   heal,
   healedImage,

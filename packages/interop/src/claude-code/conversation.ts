@@ -3,15 +3,13 @@ import type { DraftOptions } from "../import/draft.ts";
 import { type EntryBody, entryOf, idFromText, readTime, type SourceTime } from "../import/entry.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import { AnswerParts } from "./answer-parts.ts";
-import { LineBodies, speaks } from "./bodies.ts";
+import { AsideLines, holdsResult, LineBodies, speaks } from "./bodies.ts";
 import type { ClaudeCodeFile } from "./file.ts";
 import { hasPlace, type Line, LineKind, LineMark } from "./line-facts.ts";
 import type { LineTable } from "./line-table.ts";
-import { type Boundary, metadataOf, type Place, Placement } from "./places.ts";
-import { AsideLines, holdsResult } from "./user-bodies.ts";
+import { AnswerParts, type Boundary, metadataOf, type Place, Placement } from "./places.ts";
 
-/** How far a line of the conversation is followed through lines of sub-agents. */
+/** Most steps up from a line of the conversation through lines of sub-agents. */
 const REACH = 10_000;
 const ROOT: Place = { row: -1, unfollowed: [] };
 
@@ -23,13 +21,13 @@ export class Conversation {
   readonly #issues: ImportIssues;
   readonly #parts: AnswerParts;
   readonly #placement: Placement;
-  readonly #trunk: Trunk;
+  readonly #written: WrittenRows;
   readonly #bodies: LineBodies;
   readonly #asides: AsideLines;
-  /** 1 for rows that wait, or waited, for what they follow. */
+  /** 1 for rows whose parent is, or was, written first. */
   readonly #waiting: ScratchColumn<Int32Array>;
   readonly #area: ScratchArea;
-  /** Where the source stands, when all entries have been read. */
+  /** Leaf of the source, when all entries have been read. */
   leafId: string | null = null;
 
   /** @param run the row that the session's run begins with, see `sidechains` */
@@ -43,7 +41,7 @@ export class Conversation {
     this.#issues = issues;
     this.#parts = new AnswerParts(table, area, (row) => file.idOf(row), known);
     this.#placement = new Placement(table, file.boundaries, this.#parts, area);
-    this.#trunk = new Trunk(area, file.facts.time, (row) => file.idOf(row));
+    this.#written = new WrittenRows(area, file.facts.time, (row) => file.idOf(row));
     this.#bodies = new LineBodies(file, area, issues, (row) => this.#linesOf(row));
     this.#asides = new AsideLines(table, issues);
     this.#waiting = area.integers();
@@ -54,10 +52,10 @@ export class Conversation {
     }
   }
 
-  /** @param prelude what the session begins with, before its first line */
-  *entries(prelude: readonly Shoot[]): Generator<Entry, void> {
+  /** @param prelude entries before those of the first line */
+  *entries(prelude: readonly UnplacedEntry[]): Generator<Entry, void> {
     try {
-      for (const shoot of prelude) yield this.#trunk.behind(shoot);
+      for (const entry of prelude) yield this.#written.behind(entry);
       for (let row = 0; row < this.#table.length; row++) {
         if (this.#isPlaced(row)) yield* this.#writeWithAncestors(this.#placement.entryRow(row));
         else if (this.#run === this.#file.runs.runOf(row) && this.#table.kind(row) === LineKind.aside)
@@ -71,9 +69,9 @@ export class Conversation {
 
   #leaf(): string | null {
     const row = leafRow(this.#table, (candidate) => this.#isPlaced(candidate));
-    if (row < 0) return this.#trunk.under(-1);
+    if (row < 0) return this.#written.under(-1);
     const compacted = this.#file.boundaries.keeping(row, this.#table.length);
-    return this.#trunk.under(this.#placement.lastRow(compacted ? compacted.summary : row));
+    return this.#written.under(this.#placement.lastRow(compacted ? compacted.summary : row));
   }
 
   #isPlaced(row: number): boolean {
@@ -82,11 +80,11 @@ export class Conversation {
 
   /** The entries of a row, and before them those of the rows above it that have not been written. */
   *#writeWithAncestors(first: number): Generator<Entry, void> {
-    if (this.#trunk.has(first)) return;
+    if (this.#written.has(first)) return;
     const open = [first];
     for (let row = open.at(-1); row !== undefined; row = open.at(-1)) {
       let place = this.#placeOf(row);
-      if (place.row >= 0 && !this.#trunk.has(place.row)) {
+      if (place.row >= 0 && !this.#written.has(place.row)) {
         if (this.#waiting.get(place.row) === 0 && place.row !== row) {
           this.#waiting.set(row, 1);
           open.push(place.row);
@@ -100,7 +98,7 @@ export class Conversation {
     }
   }
 
-  /** Where a row hangs; lines of other sessions in between are passed over. */
+  /** Place of a row; lines of other sessions in between are passed over. */
   #placeOf(row: number): Place {
     const place = this.#placement.placeOf(row);
     let above = place.row;
@@ -121,16 +119,16 @@ export class Conversation {
     const lines = this.#linesOf(row);
     const [line] = lines;
     const id = this.#file.idOf(row, line);
-    this.#trunk.at(line?.["timestamp"]);
+    this.#written.at(line?.["timestamp"]);
     const place = this.#placement.settle(row, from, line !== undefined && holdsResult(line));
-    const bodies = this.#bodies.bodies(row, lines, this.#trunk.time.ms);
+    const bodies = this.#bodies.bodies(row, lines, this.#written.time.ms);
     this.#bodies.tellContentIssues();
     const ids = lineIds(id, bodies.length);
-    const shoots = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#trunk), id);
-    if (this.#table.has(row, LineMark.bridged)) shoots.unshift(gapMark(id));
-    for (const [at, body] of bodies.entries()) shoots.push({ id: ids[at]!, body });
+    const unplaced = this.#leaveOut(rowsOnPath(place.unfollowed, place.row, this.#written), id);
+    if (this.#table.has(row, LineMark.bridged)) unplaced.unshift(gapMark(id));
+    for (const [at, body] of bodies.entries()) unplaced.push({ id: ids[at]!, body });
     const said = { own: id, count: bodies.length, speaks: speaks(bodies) };
-    const entries = this.#trunk.grow(row, place.row, shoots, said);
+    const entries = this.#written.grow(row, place.row, unplaced, said);
     let calls = 0;
     for (const entry of entries) calls += this.#bodies.notice(entry, line, row);
     if (calls > 0) this.#placement.answered(row, calls);
@@ -150,16 +148,16 @@ export class Conversation {
   #compact(row: number, summaryRow: number, boundary: Boundary | undefined, place: Place): Entry[] {
     const summary = this.#file.lineAt(summaryRow) as Line;
     const id = this.#file.idOf(summaryRow, summary);
-    this.#trunk.at(summary["timestamp"]);
-    const kept = keptLines(boundary, place.row, this.#trunk, this.#placement);
+    this.#written.at(summary["timestamp"]);
+    const kept = keptLines(boundary, place.row, this.#written, this.#placement);
     if (kept.elsewhere > 0)
       this.#issues.add("kept-elsewhere", this.#table.lineNumber(summaryRow), KEPT_ELSEWHERE, id);
     const firstKept = kept.first < 0 ? id : this.#idsOf(kept.first)[0]!;
     const marked = boundary && this.#file.lineAt(boundary.row);
     const body = this.#bodies.compaction(summary, marked ? metadataOf(marked) : {}, firstKept);
-    const shoots = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
-    // Behind a newer compaction an older one says nothing by itself: nobody has to leave it out.
-    return this.#trunk.grow(row, place.row, shoots, {
+    const entries = [{ id, body }, ...this.#leaveOut(kept.leftOut, id)];
+    // An older compaction is out of the context behind a newer one: no edit has to leave it out.
+    return this.#written.grow(row, place.row, entries, {
       own: row === summaryRow ? id : undefined,
       count: 1,
       speaks: false,
@@ -167,10 +165,10 @@ export class Conversation {
   }
 
   /** Edits that leave rows out of the context from here on. */
-  #leaveOut(rows: readonly number[], id: string): Shoot[] {
+  #leaveOut(rows: readonly number[], id: string): UnplacedEntry[] {
     if (rows.length === 0) return [];
     return rows
-      .filter((row) => this.#trunk.speaks(row))
+      .filter((row) => this.#written.speaks(row))
       .flatMap((row) => this.#idsOf(row))
       .map((targetId) => ({
         id: idFromText(`${id}/without/${targetId}`),
@@ -179,7 +177,7 @@ export class Conversation {
   }
 
   #idsOf(row: number): string[] {
-    return this.#trunk.ids(row, this.#file.idOf(row));
+    return this.#written.ids(row, this.#file.idOf(row));
   }
 
   #aside(row: number): Entry {
@@ -187,28 +185,28 @@ export class Conversation {
     const id = this.#file.idOf(row, {});
     const lineNumber = this.#table.lineNumber(row);
     const body = line ? this.#asides.body(line, lineNumber) : this.#bodies.bodies(row, [], 0)[0]!;
-    this.#trunk.at(line?.["timestamp"]);
-    return this.#trunk.behind({ id, body });
+    this.#written.at(line?.["timestamp"]);
+    return this.#written.behind({ id, body });
   }
 }
 
 const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
 
 /** A mark where lines were lost: what follows it stood next in the file, and did not follow what is above it. */
-function gapMark(id: string): Shoot {
+function gapMark(id: string): UnplacedEntry {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
 }
 
 const CYCLE = "Lines follow one another in a circle; this one stands as a root.";
 const KEPT_ELSEWHERE = "Lines that a compaction keeps are not above it; it does without them.";
 
-/** What a compaction leaves in the context, on its path. */
+/** Rows that a compaction leaves in the context, on its path. */
 interface KeptLines {
   /** The row of the first entry that stays; -1 when nothing does. */
   first: number;
   /** Rows behind the first one that say something and do not stay. */
   leftOut: number[];
-  /** How many of the lines to be kept are not on the path. */
+  /** Number of kept lines that are not on the path. */
   elsewhere: number;
 }
 
@@ -219,28 +217,28 @@ interface KeptLines {
 function keptLines(
   boundary: Boundary | undefined,
   above: number,
-  trunk: Trunk,
+  written: WrittenRows,
   placement: Placement,
 ): KeptLines {
   const kept = new Set(boundary?.kept.map((row) => placement.entryRow(row)));
   const lowest = lowestOf(kept);
   const path: number[] = [];
   let missing = kept.size;
-  for (let row = above; missing > 0 && row >= lowest; row = trunk.parent(row)) {
+  for (let row = above; missing > 0 && row >= lowest; row = written.parent(row)) {
     path.push(row);
     if (kept.has(row)) missing--;
   }
   const firstAt = path.findLastIndex((row) => kept.has(row));
-  const leftOut = path.slice(0, Math.max(0, firstAt)).filter((row) => !kept.has(row) && trunk.speaks(row));
+  const leftOut = path.slice(0, Math.max(0, firstAt)).filter((row) => !kept.has(row) && written.speaks(row));
   return { first: path[firstAt] ?? -1, leftOut: leftOut.reverse(), elsewhere: missing };
 }
 
 /** Those of some rows that are on the path that ends in `above`. */
-function rowsOnPath(rows: readonly number[], above: number, trunk: Trunk): number[] {
+function rowsOnPath(rows: readonly number[], above: number, written: WrittenRows): number[] {
   if (rows.length === 0) return [];
   const lowest = lowestOf(rows);
   const path = new Set<number>();
-  for (let row = above; row >= lowest; row = trunk.parent(row)) path.add(row);
+  for (let row = above; row >= lowest; row = written.parent(row)) path.add(row);
   return rows.filter((row) => path.has(row));
 }
 
@@ -265,30 +263,30 @@ function leafRow(table: LineTable, isOfSession: (row: number) => boolean): numbe
 const NONE = -1;
 
 /** An entry without its place. */
-export interface Shoot {
+export interface UnplacedEntry {
   id: string;
   body: EntryBody;
 }
 
-/** How many of the newest ids are remembered: a power of two. What follows a row mostly comes soon. */
+/** Newest ids that are kept, a power of two. Children of a row mostly come soon. */
 const REMEMBERED = 1 << 10;
 
-/** What has been written of a session: what became of each row, and where the next one hangs. */
-class Trunk {
+/** Rows of a session that have been written: their parents, their entries, and the place of the next one. */
+class WrittenRows {
   /** The time of the line that is being written. */
   time: SourceTime;
   readonly #idOf: (row: number) => string;
-  /** The ids under which what follows a row is written, of late: by the row's last digits, with the row. */
+  /** Ids of parents for the children of recent rows: by the row's last digits, with the row. */
   readonly #lastIds: string[] = [];
   readonly #lastIdRows: number[] = [];
   /** The same, where it is not the row's own: compactions. */
   readonly #otherIds = new Map<number, string>();
   readonly #parent: ScratchColumn<Int32Array>;
-  /** How many entries a row became; negative when they say nothing to a model. */
+  /** Number of entries of a row; negative when no model reads them. */
   readonly #count: ScratchColumn<Int32Array>;
   /** The row that was written last; -1 before the first. */
   #lastRow = -1;
-  /** State that was written behind that row: what follows the row next hangs under it, not beside it. */
+  /** State that was written behind that row: the next child of the row follows it. */
   #behind: string | undefined;
 
   /** @param idOf the id of a row's own entry */
@@ -312,12 +310,12 @@ class Trunk {
     return this.#count.get(row) > 0;
   }
 
-  /** The ids of what a row says, given its own id. */
+  /** Ids of a row's entries, given its own id. */
   ids(row: number, id: string): string[] {
     return lineIds(id, Math.abs(this.#count.get(row)));
   }
 
-  /** The id under which what follows a row hangs; null for a root. */
+  /** Id of the parent for children of a row; null for a root. */
   under(row: number): string | null {
     if (row === this.#lastRow && this.#behind !== undefined) return this.#behind;
     if (row < 0 || !this.has(row)) return null;
@@ -339,12 +337,12 @@ class Trunk {
   grow(
     row: number,
     above: number,
-    shoots: readonly Shoot[],
+    unplaced: readonly UnplacedEntry[],
     said: { own: string | undefined; count: number; speaks: boolean },
   ): Entry[] {
     let parentId = this.under(above);
     const entries: Entry[] = [];
-    for (const { id, body } of shoots) {
+    for (const { id, body } of unplaced) {
       entries.push(entryOf(body, id, parentId, this.time.iso));
       parentId = id;
     }
@@ -362,7 +360,7 @@ class Trunk {
   }
 
   /** State behind the row that was written last. */
-  behind({ id, body }: Shoot): Entry {
+  behind({ id, body }: UnplacedEntry): Entry {
     const entry = entryOf(body, id, this.under(this.#lastRow), this.time.iso);
     if (body.type !== "session_info") this.#behind = id;
     return entry;

@@ -1,19 +1,15 @@
-import { type ByteView, LONGEST_PARSED, parseLine, scanLines } from "@espalier/jsonl-stream";
+import { type ByteView, LONGEST_PARSED, parseLine } from "@espalier/jsonl-stream";
 import { contentBlocks, type Entry, isRecord, type ToolCallBlock } from "@espalier/session-tree";
-import { LineReader, type SourceFile, sourceName } from "../import/draft.ts";
+import { firstLines, LineReader, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { HashRuns } from "../scratch/hash-runs.ts";
+import { HashRuns } from "../scratch/ids.ts";
 import { ScratchArea, type ScratchSpace } from "../scratch/space.ts";
-import { AnswerParts } from "./answer-parts.ts";
 import { type Line, LineMark } from "./line-facts.ts";
-import { Boundaries, Sidechains } from "./places.ts";
-import { type FileLines, originalId, readLineTable } from "./read-lines.ts";
+import { type FileLines, originalId, readLineTable } from "./line-table.ts";
+import { AnswerParts, Boundaries, Sidechains } from "./places.ts";
 
-/** Up to this size a file is held in memory while it is read; larger ones are read twice. */
-const KEPT_BYTES = 16 * 1024 * 1024;
-
-/** A file of Claude Code. What it takes to read it all is read when it is first needed. */
+/** A file of Claude Code. Its lines are read when they are first needed. */
 export class ClaudeCodeFile {
   readonly source: SourceFile;
   readonly issues = new ImportIssues();
@@ -21,18 +17,14 @@ export class ClaudeCodeFile {
   calls: CallBook;
   callsRead = false;
   readonly #reader: LineReader;
-  /** Lines of a small file, so that it is parsed once. */
-  readonly #kept = new Map<number, Line>();
   #facts: SessionFacts | undefined;
   #lines: FileLines | undefined;
   #boundaries: Boundaries | undefined;
   #runs: Sidechains | undefined;
   #answers: AnswerParts | undefined;
-
-  /** True when what is wrong with the lines was told before. */
+  /** True when the issues of the lines are known already. */
   #isTold = false;
   readonly #space: ScratchSpace;
-  /** What is kept of all lines. */
   readonly #area: ScratchArea;
 
   constructor(source: SourceFile, space: ScratchSpace) {
@@ -49,12 +41,12 @@ export class ClaudeCodeFile {
   }
 
   get lines(): FileLines {
-    this.#lines ??= this.#readLines();
+    this.#lines ??= readLineTable(this.source.view, this.#area, this.#news);
     return this.#lines;
   }
 
   get boundaries(): Boundaries {
-    this.#boundaries ??= new Boundaries(this.lines.table, this.#reader, this.#ear);
+    this.#boundaries ??= new Boundaries(this.lines.table, this.#reader, this.#news);
     return this.#boundaries;
   }
 
@@ -65,8 +57,6 @@ export class ClaudeCodeFile {
 
   /** A line, parsed; undefined when it is not JSON after all. */
   lineAt(row: number): Line | undefined {
-    const kept = this.#kept.get(row);
-    if (kept) return kept;
     if (this.lines.table.lineLength(row) > LONGEST_PARSED) return undefined;
     const parsed = parseLine(this.bytesAt(row));
     return parsed.ok && isRecord(parsed.value) ? parsed.value : undefined;
@@ -89,19 +79,13 @@ export class ClaudeCodeFile {
     return idFromText(`${this.facts.sessionId ?? ""}#${table.lineNumber(row)}`);
   }
 
-  /** Room for what is kept during one pass; whoever asked gives it back. */
+  /** Scratch space for one pass; the caller closes it. */
   newArea(): ScratchArea {
     return new ScratchArea(this.#space);
   }
 
-  /** When the entries have been read: lines are read anew from now on. */
-  forgetLines(): void {
-    this.#kept.clear();
-  }
-
-  /** Gives back all that is kept of the lines. Whoever still asks has them read once more. */
+  /** Releases everything kept of the lines; they are read again when they are needed. */
   close(): void {
-    this.forgetLines();
     this.#area.close();
     this.#lines = undefined;
     this.#boundaries = undefined;
@@ -112,13 +96,7 @@ export class ClaudeCodeFile {
     this.#isTold = true;
   }
 
-  #readLines(): FileLines {
-    const { view } = this.source;
-    const keep = view.size <= KEPT_BYTES ? (row: number, line: Line) => this.#kept.set(row, line) : undefined;
-    return readLineTable(view, this.#area, this.#ear, keep);
-  }
-
-  get #ear(): ImportIssues {
+  get #news(): ImportIssues {
     return this.#isTold ? new ImportIssues() : this.issues;
   }
 
@@ -137,10 +115,10 @@ export function sessionIdOf({ source, facts }: ClaudeCodeFile): string {
   return UUID.test(name) ? name : (facts.sessionId ?? name);
 }
 
-/** How many of the newest calls are remembered by name. A result mostly comes soon after its call. */
+/** Newest calls that are kept by name. A result mostly comes soon after its call. */
 const REMEMBERED = 1_024;
 
-/** The calls of a session: what their tools are named, and which row made them. Sub-agents are found by it. */
+/** The calls of a session: the names of their tools and the rows that made them. Sub-agents are found by them. */
 class CallBook {
   readonly #hash: ScratchArea["hash"];
   /** Names of tools, by call. */
@@ -156,7 +134,7 @@ class CallBook {
     this.#prompts = new HashRuns(area);
   }
 
-  /** Takes down the calls of the answer that a row became; returns how many there are. */
+  /** Adds the calls of the answer that a row became; returns their number. */
   takeAnswer(answer: Entry, row: number): number {
     const { message } = answer as Entry & { message?: { content?: unknown } };
     const calls = contentBlocks(message ?? {}).filter(
@@ -165,14 +143,14 @@ class CallBook {
     for (const { id, name, arguments: input } of calls) {
       this.#remember(id, name);
       this.#take(this.#callers, id, row);
-      // The one who hands work to a sub-agent says what is to be done; old files link the two by nothing else.
+      // The call of a sub-agent has its prompt; old files link the two by nothing else.
       if (isRecord(input) && typeof input["prompt"] === "string")
         this.#take(this.#prompts, input["prompt"], row);
     }
     return calls.length;
   }
 
-  /** Takes down which sub-agent a result came from. */
+  /** Adds the sub-agent that a result came from. */
   takeResult(line: Line, toolCallId: string): void {
     const result = line["toolUseResult"];
     if (!isRecord(result) || typeof result["agentId"] !== "string") return;
@@ -180,7 +158,7 @@ class CallBook {
     if (row >= 0) this.#take(this.#agents, result["agentId"], row);
   }
 
-  /** The name of a call's tool, for calls of late. */
+  /** Name of a recent call's tool. */
   recentTool(callId: string): string | undefined {
     return this.#tools.get(callId);
   }
@@ -190,7 +168,7 @@ class CallBook {
     return this.#find(this.#callers, callId);
   }
 
-  /** The row that called a sub-agent, by whatever is known of it; -1 when none did. */
+  /** The row that called a sub-agent, by its call, id or prompt; -1 when none did. */
   callerOf(run: { toolUseId?: unknown; agentId?: unknown; prompt?: unknown }): number {
     const byCall = this.rowOf(run.toolUseId);
     if (byCall >= 0) return byCall;
@@ -217,7 +195,7 @@ class CallBook {
   }
 }
 
-/** What a file says of its session in its first lines. */
+/** Facts about the session in the first lines of a file. */
 interface SessionFacts {
   sessionId: string | undefined;
   agentId: string | undefined;
@@ -230,8 +208,8 @@ interface SessionFacts {
   time: SourceTime;
 }
 
-/** How many lines are looked at: what is wanted stands in each line of the conversation. */
-const LINES = 200;
+/** Most lines that are read for the facts: each line of the conversation has them. */
+const MOST_LINES = 200;
 
 /** Reads the beginning of a file. */
 export function readSessionFacts(view: ByteView): SessionFacts {
@@ -244,12 +222,9 @@ export function readSessionFacts(view: ByteView): SessionFacts {
     version: undefined,
     time: NO_TIME,
   };
-  let seen = 0;
-  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
-    if (++seen > LINES) break;
-    const parsed = parseLine(bytes);
-    if (!parsed.ok || !isRecord(parsed.value)) continue;
-    const { sessionId, agentId, uuid, cwd, version, timestamp, isSidechain } = parsed.value;
+  for (const { value } of firstLines(view, MOST_LINES)) {
+    if (!isRecord(value)) continue;
+    const { sessionId, agentId, uuid, cwd, version, timestamp, isSidechain } = value;
     if (typeof sessionId === "string") facts.sessionId ??= sessionId;
     if (facts.time === NO_TIME) facts.time = readTime(timestamp, NO_TIME);
     if (typeof uuid !== "string") continue;

@@ -1,26 +1,20 @@
 import { parseLine } from "@espalier/jsonl-stream";
+import { type Entry, isRecord, type ParentLink, type SessionHeader } from "@espalier/session-tree";
 import {
-  type Entry,
-  FORMAT_VERSION,
-  isRecord,
-  type ParentLink,
-  type SessionHeader,
-} from "@espalier/session-tree";
-import {
-  ALONE,
   type DraftOptions,
+  importedHeader,
+  NO_SIBLINGS,
   type SessionDraft,
   type SessionImporter,
+  type SiblingFiles,
   type SourceFile,
-  type Surroundings,
 } from "../import/draft.ts";
 import { idFromText, mentions, sessionIdFromSource } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import { ScratchSpace } from "../scratch/space.ts";
-import { Conversation, type Shoot } from "./conversation.ts";
-import { ClaudeCodeFile, sessionIdOf } from "./file.ts";
-import { Forks } from "./forks.ts";
-import type { Line } from "./line-facts.ts";
+import { Conversation, type UnplacedEntry } from "./conversation.ts";
+import { ClaudeCodeFile, readSessionFacts, sessionIdOf } from "./file.ts";
+import { hasPlace, type Line } from "./line-facts.ts";
 import { MAIN } from "./places.ts";
 
 /**
@@ -29,10 +23,10 @@ import { MAIN } from "./places.ts";
  * A file is read twice: once for where each line belongs, which is kept in the scratch space, once for what it says, which
  * is not.
  */
-export function claudeCodeImporter(surroundings: Surroundings = ALONE): SessionImporter {
-  const { scratch = new ScratchSpace() } = surroundings;
-  const forks = new Forks(surroundings, scratch);
-  const agents = new SubAgents(surroundings, scratch);
+export function claudeCodeImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImporter {
+  const { scratch = new ScratchSpace() } = siblings;
+  const forks = new Forks(siblings, scratch);
+  const agents = new SubAgents(siblings, scratch);
   return {
     agent: "claude-code",
     recognises,
@@ -41,15 +35,13 @@ export function claudeCodeImporter(surroundings: Surroundings = ALONE): SessionI
       const { agentId, isSidechain } = file.facts;
       if (isSidechain && agentId !== undefined) {
         yield agents.draftOf(file, agentId);
-        file.forgetLines();
         return;
       }
       const sourceId = sessionIdOf(file);
       agents.enter(sourceId, file);
       yield new ClaudeCodeDraft({ file, sourceId, parent: () => forks.parentOf(file) });
-      // Where the lines were read anyway they tell; else a search does, which costs less.
+      // A search costs less than reading the lines; where they were read anyway, they tell.
       if (file.callsRead || mentions(source.view, /"isSidechain":\s*true/)) yield* runsWithin(file, sourceId);
-      file.forgetLines();
     },
   };
 }
@@ -85,7 +77,7 @@ function* runsWithin(file: ClaudeCodeFile, sessionId: string): Generator<Session
   }
 }
 
-/** What a draft is made of. */
+/** Parts of a draft. */
 interface DraftParts {
   file: ClaudeCodeFile;
   sourceId: string;
@@ -93,7 +85,7 @@ interface DraftParts {
   run?: number;
   /** Asked for when the header is made. */
   parent?: () => ParentLink | undefined;
-  prelude?: readonly Shoot[];
+  prelude?: readonly UnplacedEntry[];
 }
 
 /** A session of Claude Code: a conversation, or the run of a sub-agent. */
@@ -133,21 +125,7 @@ class ClaudeCodeDraft implements SessionDraft {
   header(): SessionHeader {
     const { file, parent } = this.#parts;
     const { version, time } = file.facts;
-    const link = parent?.();
-    return {
-      type: "session",
-      version: FORMAT_VERSION,
-      id: this.sessionId,
-      timestamp: time.iso,
-      cwd: this.cwd,
-      ...(link ? { parent: link } : {}),
-      importedFrom: {
-        agent: this.agent,
-        ...(version === undefined ? {} : { version }),
-        id: this.sourceId,
-        digest: file.source.digest(),
-      },
-    };
+    return importedHeader(this, { timestamp: time.iso, version, parent: parent?.() });
   }
 
   *entries(options: DraftOptions = {}): Generator<Entry, void> {
@@ -165,18 +143,18 @@ class ClaudeCodeDraft implements SessionDraft {
 
 /** Links the runs of sub-agents to the calls that began them. Remembers one conversation and its sub-agents at a time. */
 class SubAgents {
-  readonly #surroundings: Surroundings;
+  readonly #siblings: SiblingFiles;
   readonly #scratch: ScratchSpace;
   #conversation: string | undefined;
   /** The conversation and those of its sub-agents that were read before: a sub-agent can have sub-agents. */
   readonly #callers = new Map<string, ClaudeCodeFile>();
 
-  constructor(surroundings: Surroundings, scratch: ScratchSpace) {
-    this.#surroundings = surroundings;
+  constructor(siblings: SiblingFiles, scratch: ScratchSpace) {
+    this.#siblings = siblings;
     this.#scratch = scratch;
   }
 
-  /** Tells of a conversation whose sub-agents may follow. */
+  /** Registers a conversation whose sub-agents may follow. */
   enter(sessionId: string, file: ClaudeCodeFile): void {
     this.#turnTo(sessionId);
     this.#callers.set(sessionId, file);
@@ -218,10 +196,10 @@ class SubAgents {
     return { sessionId, entryId: null, kind: "subagent" };
   }
 
-  /** Nobody told of it: only the sub-agent was asked for. */
+  /** Opens a conversation of which only the sub-agent is imported. */
   #openConversation(sessionId: string): void {
-    const path = this.#surroundings.files.find((file) => file.endsWith(`${sessionId}.jsonl`));
-    const source = path === undefined ? undefined : this.#surroundings.open(path);
+    const path = this.#siblings.files.find((file) => file.endsWith(`${sessionId}.jsonl`));
+    const source = path === undefined ? undefined : this.#siblings.open(path);
     if (source) this.enter(sessionId, new ClaudeCodeFile(source, this.#scratch));
   }
 
@@ -233,7 +211,7 @@ class SubAgents {
   }
 
   #readAbout(path: string): Line {
-    const file = this.#surroundings.open(path.replace(/\.jsonl$/, ".meta.json"));
+    const file = this.#siblings.open(path.replace(/\.jsonl$/, ".meta.json"));
     const parsed = file ? parseLine(file.view.read(0, file.view.size)) : undefined;
     return parsed?.ok && isRecord(parsed.value) ? parsed.value : {};
   }
@@ -251,20 +229,83 @@ function readCalls(file: ClaudeCodeFile): void {
   file.callsRead = true;
 }
 
-function preludeOf(about: Line, sourceId: string): Shoot[] {
+function preludeOf(about: Line, sourceId: string): UnplacedEntry[] {
   if (Object.keys(about).length === 0) return [];
   const { description } = about;
-  const shoot = (name: string, body: Shoot["body"]): Shoot => ({
+  const entry = (name: string, body: UnplacedEntry["body"]): UnplacedEntry => ({
     id: idFromText(`${sourceId}/${name}`),
     body,
   });
   return [
-    shoot("agent", { type: "custom", customType: "claude-code.agent", data: about }),
-    ...(typeof description === "string" ? [shoot("name", { type: "session_info", name: description })] : []),
+    entry("agent", { type: "custom", customType: "claude-code.agent", data: about }),
+    ...(typeof description === "string" ? [entry("name", { type: "session_info", name: description })] : []),
   ];
 }
 
 function firstPrompt(file: ClaudeCodeFile): unknown {
   const message = file.lines.table.length > 0 ? file.lineAt(0)?.["message"] : undefined;
   return isRecord(message) ? message["content"] : undefined;
+}
+
+/**
+ * Parents of forked files. A fork made by the library names it in each copied line. One made on
+ * the command line copies lines as they are: it is known by a first line that an older file has too.
+ */
+class Forks {
+  readonly #siblings: SiblingFiles;
+  readonly #scratch: ScratchSpace;
+  /** Position of the oldest file by the id of its first line. */
+  #oldest: Map<string, number> | undefined;
+
+  constructor(siblings: SiblingFiles, scratch: ScratchSpace) {
+    this.#siblings = siblings;
+    this.#scratch = scratch;
+  }
+
+  parentOf(file: ClaudeCodeFile): ParentLink | undefined {
+    const { forks } = file.lines;
+    if (forks.sessionId !== undefined) {
+      const entryId = forks.lastRow < 0 ? null : file.entryIdOf(forks.lastRow);
+      return { sessionId: forks.sessionId, entryId, kind: "fork" };
+    }
+    const original = this.#originalOf(file);
+    if (!original) return undefined;
+    const entryId = lastShared(file, original);
+    original.close();
+    return { sessionId: sessionIdOf(original), entryId, kind: "fork" };
+  }
+
+  #originalOf({ facts, source }: ClaudeCodeFile): ClaudeCodeFile | undefined {
+    const { files } = this.#siblings;
+    const own = files.indexOf(source.path);
+    if (facts.rootId === undefined || own < 0) return undefined;
+    this.#oldest ??= this.#readFirstLines();
+    const oldest = this.#oldest.get(facts.rootId) ?? own;
+    const opened = oldest < own ? this.#siblings.open(files[oldest]!) : undefined;
+    return opened && new ClaudeCodeFile(opened, this.#scratch);
+  }
+
+  #readFirstLines(): Map<string, number> {
+    const oldest = new Map<string, number>();
+    for (const [at, path] of this.#siblings.files.entries()) {
+      const source = this.#siblings.open(path);
+      const { rootId, isSidechain } = source
+        ? readSessionFacts(source.view)
+        : { rootId: undefined, isSidechain: false };
+      if (rootId !== undefined && !isSidechain && !oldest.has(rootId)) oldest.set(rootId, at);
+    }
+    return oldest;
+  }
+}
+
+/** The entry of the last line that both files have. */
+function lastShared(file: ClaudeCodeFile, original: ClaudeCodeFile): string | null {
+  const { table } = file.lines;
+  const older = original.lines.table;
+  for (let row = table.length - 1; row >= 0; row--) {
+    if (!hasPlace(table.kind(row))) continue;
+    const id = file.lineAt(row)?.["uuid"];
+    if (typeof id === "string" && older.rowOf(id) >= 0) return file.entryIdOf(row);
+  }
+  return null;
 }

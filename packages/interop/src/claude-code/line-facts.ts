@@ -1,8 +1,7 @@
 import { skipSpace, skipValue } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
-import type { FormatIssues } from "../formats/conversation.ts";
 
-/** What a line says of its place. */
+/** Facts about the place of a line. */
 export interface LineFacts {
   type: string;
   /** The line's own id; empty when it has none. Ids are bytes, good until the next line is read. */
@@ -113,14 +112,12 @@ const OPEN_BRACE = 123;
 const CLOSE_BRACE = 125;
 
 /**
- * Finds where some fields of a JSON object stand in its bytes, without decoding or parsing it: enough to know where a
- * line belongs, at a fraction of what parsing costs. It looks at the structure alone, so a line that passes may still
- * not be JSON; who parses it later will see.
- *
- * That of `session-tree` beside it knows three keys of the format, takes nothing but plain texts for them, and stops there.
+ * Finds some fields of a JSON object in its bytes, without decoding or parsing it: enough for the place of a line, at a
+ * fraction of the cost of parsing. It reads the structure alone, so a line that passes may still not be JSON; parsing it
+ * later will show that. (The scanner of `session-tree` knows three keys with plain texts, and stops there.)
  */
 class FieldScan {
-  /** Where the value of each wanted field begins, quotes included; -1 for a field that is not there. */
+  /** Start of the value of each wanted field, quotes included; -1 for a field that is not there. */
   readonly starts: Int32Array;
   readonly ends: Int32Array;
   readonly #keys: readonly Uint8Array[];
@@ -184,7 +181,6 @@ class FieldScan {
     return true;
   }
 
-  /** What a plain text says. */
   text(key: number): string {
     return asciiText(this.#bytes, this.starts[key]! + 1, this.ends[key]! - 1);
   }
@@ -222,7 +218,7 @@ function asciiText(bytes: Uint8Array, start: number, end: number): string {
   return text;
 }
 
-/** What a line is, as a number in a column. */
+/** Kinds of lines, as numbers in a column. */
 export const LineKind = {
   aside: 0,
   user: 1,
@@ -231,11 +227,11 @@ export const LineKind = {
   attachment: 4,
   progress: 5,
   unknown: 6,
-  /** The same line stands above: nothing becomes of it. */
+  /** The same line is above: it gives no entry. */
   repeated: 7,
 } as const;
 
-/** Whether a line of this kind stands in the tree. */
+/** Returns whether a line of this kind has a place in the tree. */
 export const hasPlace = (kind: number): boolean => kind !== LineKind.aside && kind !== LineKind.repeated;
 
 const PLACED: ReadonlyMap<string, number> = new Map([
@@ -269,18 +265,28 @@ export const LineMark = {
   renamed: 32,
   /** It is a copy that names its original, whose id it gets. */
   claimed: 64,
-  /** What it followed was lost: it follows the line before it. */
+  /** Its parent was lost: it follows the line before it. */
   bridged: 128,
 } as const;
 
 /** A line of a file, parsed. */
 export type Line = Record<string, unknown>;
 
-/** What reading messages needs to know of those before, and where it tells what it could not read. */
-export interface Hearing {
-  content: FormatIssues;
-  /** The name of the tool that a call asked for. */
-  toolName(callId: string): string | undefined;
-  /** The model that answered last: an answer that the agent itself wrote has to name one too. */
-  model: string;
+const IN_MESSAGES = "what it said is in the messages";
+
+/** Types of lines without a place in the tree that are no part of the conversation, and the reason. */
+const BOOKKEEPING: ReadonlyMap<string, string> = new Map([
+  ["api-request", `it says how a request was put together; ${IN_MESSAGES}`],
+  ["api-request-shape", `it says how a request was put together; ${IN_MESSAGES}`],
+  ["api-request-blob", `it is a part of a request; ${IN_MESSAGES}`],
+  ["atis-latch", "it is a switch of the agent's own transport"],
+  ["last-prompt", "it is a hint at the newest prompt, which stands in the conversation"],
+  ["queue-operation", "it is about the queue of prompts; those that were sent stand in the conversation"],
+  ["tools-used", "it lists names of tools, which stand in the calls"],
+]);
+
+/** The reason for leaving a line out, as a sentence; undefined for one that is kept. */
+export function reasonToLeaveOut(type: string): string | undefined {
+  const reason = BOOKKEEPING.get(type);
+  return reason && `\`${type}\` is left out: ${reason}.`;
 }

@@ -1,49 +1,64 @@
-import { ROOT } from "@espalier/session-tree";
-import { IdBook } from "../scratch/ids.ts";
+import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
+import { isRecord, ROOT } from "@espalier/session-tree";
+import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
+import { FirstRows, HashRuns } from "../scratch/ids.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import { hasPlace, type LineFacts, LineKind, LineMark } from "./line-facts.ts";
+import {
+  factsOf,
+  hasPlace,
+  kindOfLine,
+  type LineFacts,
+  LineFactsReader,
+  LineKind,
+  LineMark,
+  reasonToLeaveOut,
+} from "./line-facts.ts";
 
 /** A parent that is named and nowhere in the file. */
 export const PHANTOM = -3;
 
-/** Where a line stands. */
-export interface LinePlace {
-  /** From 1. */
+/** Place of a line in its file; line numbers are from 1. */
+interface LinePlace {
   lineNumber: number;
   offset: number;
   length: number;
 }
 
-/** A kind and its marks are kept in one number. */
+/** Bits of a kind; its marks are kept in the same number. */
 const KIND_BITS = 4;
 const KIND_MASK = (1 << KIND_BITS) - 1;
 
 /**
- * The lines of a file as columns of numbers: where each is, what it is, what it follows. Rows are in file order. What a
- * line says is read again when it is needed.
+ * The lines of a file as columns of numbers: place, kind, parent. Rows are in file order. The content of a line is read
+ * again when it is needed.
  */
 export class LineTable {
-  readonly #ids: IdBook;
-  readonly #answers: IdBook;
+  readonly #hash: ScratchArea["hash"];
+  readonly #ids: FirstRows;
+  readonly #answers: FirstRows;
   readonly #offset: ScratchColumn<Float64Array>;
   readonly #lineLength: ScratchColumn<Uint32Array>;
   readonly #lineNumber: ScratchColumn<Uint32Array>;
   readonly #parent: ScratchColumn<Int32Array>;
+  /** Hash of a parent that was not above its child. */
+  readonly #wantedHigh: ScratchColumn<Int32Array>;
+  readonly #wantedLow: ScratchColumn<Int32Array>;
   /** Kind and marks. */
   readonly #nature: ScratchColumn<Int32Array>;
   /** For each part of an answer the first row that named it, for all other rows -1. */
   readonly #message: ScratchColumn<Int32Array>;
-  readonly #area: ScratchArea;
   length = 0;
 
   constructor(area: ScratchArea) {
-    this.#area = area;
-    this.#ids = new IdBook(area);
-    this.#answers = new IdBook(area);
+    this.#hash = area.hash;
+    this.#ids = new FirstRows(area);
+    this.#answers = new FirstRows(area);
     this.#offset = area.floats();
     this.#lineLength = area.words();
     this.#lineNumber = area.words();
     this.#parent = area.integers(ROOT);
+    this.#wantedHigh = area.integers();
+    this.#wantedLow = area.integers();
     this.#nature = area.integers();
     this.#message = area.integers(-1);
   }
@@ -65,12 +80,12 @@ export class LineTable {
     return this.#lineNumber.get(row);
   }
 
-  /** The row that this one follows by what the lines say, `ROOT`, or {@link PHANTOM}. */
+  /** Parent row by the lines of the file, `ROOT`, or {@link PHANTOM}. */
   parent(row: number): number {
     return this.#parent.get(row);
   }
 
-  /** Which answer the row is a part of: the first row of the file that names it; -1 for everything else. */
+  /** Answer that the row is a part of: the first row of the file that names it; -1 for everything else. */
   message(row: number): number {
     return this.#message.get(row);
   }
@@ -83,46 +98,76 @@ export class LineTable {
     this.#nature.set(row, this.#nature.get(row) | (mark << KIND_BITS));
   }
 
-  /** The first row of a line with this id; -1 when there is none. When all lines are in. */
+  unmark(row: number, mark: number): void {
+    this.#nature.set(row, this.#nature.get(row) & ~(mark << KIND_BITS));
+  }
+
+  /** First row of a line with this id; -1 when there is none. */
   rowOf(id: string): number {
-    return this.#ids.rowOf(id);
+    if (id === "") return -1;
+    this.#hash.hashText(id);
+    return this.#ids.find(this.#hash);
   }
 
-  /** The same, for an id that was hashed in the area of the table. */
+  /** First row of the id that was hashed. */
   rowOfHash(hash: { high: number; low: number }): number {
-    return this.#ids.rowOfHash(hash);
+    return this.#ids.find(hash);
   }
 
-  /** Adds a line; one whose id is empty is never found. */
+  /**
+   * Adds a line; one whose id is empty is never found.
+   *
+   * @returns the first row with the same id; -1 when there is none
+   */
   add(id: Uint8Array, kind: number, { marks, message }: LineFacts, place: LinePlace): number {
     const row = this.length++;
     this.#offset.set(row, place.offset);
     this.#lineLength.set(row, place.length);
     this.#lineNumber.set(row, place.lineNumber);
     this.#nature.set(row, kind | (marks << KIND_BITS));
-    if (id.length > 0) this.#ids.add(id, row);
-    if (message) this.#message.set(row, this.#firstOf(message, row));
-    return row;
+    if (message) this.#message.set(row, this.#firstOf(this.#answers, message, row));
+    const first = id.length > 0 ? this.#firstOf(this.#ids, id, row) : row;
+    return first === row ? -1 : first;
   }
 
-  /** Says what a row follows. The parent may stand further below. */
+  /** Sets the parent of a row by its id; one that is further below is found by {@link settle}. */
   follow(row: number, parentId: Uint8Array): void {
-    const parent = this.#ids.recent(parentId);
+    this.#hash.hash(parentId, 0, parentId.length);
+    const parent = this.#ids.find(this.#hash);
     if (parent >= 0) this.#setFollowed(row, parent);
-    else this.#ids.ask(parentId, row);
+    else {
+      this.setParent(row, PHANTOM);
+      this.#wantedHigh.set(row, this.#hash.high);
+      this.#wantedLow.set(row, this.#hash.low);
+    }
   }
 
-  /** Hangs a row elsewhere; what it hangs under counts as followed by what the lines say alone. */
+  /** Moves a row; marks of followed rows stay as the lines of the file set them. */
   setParent(row: number, parent: number): void {
     this.#parent.set(row, parent);
   }
 
-  /**
-   * Drops the rows of a kind that lead to no row of another kind; tells of each. What followed them alone is followed by
-   * nothing.
-   */
+  /** Moves a row whose parent was lost below another one. */
+  bridge(row: number, above: number): void {
+    this.#setFollowed(row, above);
+    this.mark(row, LineMark.bridged);
+  }
+
+  /** Finds the parents that are below their children, when all lines are in; returns the rows whose parent is nowhere. */
+  settle(): number[] {
+    const missing: number[] = [];
+    for (let row = 0; row < this.length; row++) {
+      if (this.parent(row) !== PHANTOM) continue;
+      const parent = this.#ids.find({ high: this.#wantedHigh.get(row), low: this.#wantedLow.get(row) });
+      if (parent >= 0) this.#setFollowed(row, parent);
+      else missing.push(row);
+    }
+    return missing;
+  }
+
+  /** Drops the rows of a kind that lead to no row of another kind; `told` receives each. Their parents lose the mark. */
   dropDeadEnds(kind: number, told: (row: number) => void): void {
-    for (let row = 0; row < this.length; row++) this.#clear(row, LineMark.followed);
+    for (let row = 0; row < this.length; row++) this.unmark(row, LineMark.followed);
     for (let row = this.length - 1; row >= 0; row--) {
       if (!hasPlace(this.kind(row))) continue;
       const parent = this.parent(row);
@@ -132,80 +177,12 @@ export class LineTable {
     for (let row = 0; row < this.length; row++) {
       if (this.kind(row) !== kind || this.has(row, LineMark.followed)) continue;
       told(row);
-      this.#drop(row);
+      this.drop(row);
     }
   }
 
-  /** Hangs a row whose parent was lost under another one. */
-  bridge(row: number, above: number): void {
-    this.#setFollowed(row, above);
-    this.mark(row, LineMark.bridged);
-  }
-
-  /**
-   * When all lines are in: what stood too far away is found now, or never. Tells, in file order, of rows whose parent is
-   * nowhere, and of rows whose id an older one has; for `isSame` such a row is that line once more, and nothing becomes of
-   * it.
-   */
-  settle(told: {
-    isSame(row: number, first: number): boolean;
-    isMissing(row: number): void;
-    isNamesake(row: number): void;
-  }): void {
-    const twins = this.#area.integers(-1);
-    let hasTwins = false;
-    let hasPhantoms = false;
-    this.#ids.settle((row, first) => {
-      hasTwins = true;
-      twins.set(row, first);
-    });
-    this.#ids.answer((row, parent) => {
-      if (parent >= 0) this.#setFollowed(row, parent);
-      else this.setParent(row, PHANTOM);
-      hasPhantoms ||= parent < 0;
-    });
-    if (hasTwins) this.#settleTwins(twins, told);
-    if (hasPhantoms)
-      for (let row = 0; row < this.length; row++) if (this.parent(row) === PHANTOM) told.isMissing(row);
-    this.#area.free(twins);
-    this.#settleAnswers();
-  }
-
-  /** Whoever follows an id that several lines have follows the first of them. */
-  #settleTwins(twins: ScratchColumn<Int32Array>, told: Parameters<LineTable["settle"]>[0]): void {
-    for (let row = 0; row < this.length; row++) {
-      const first = twins.get(row);
-      if (first >= 0) {
-        this.#clear(row, LineMark.followed);
-        if (told.isSame(row, first)) this.#drop(row);
-        else told.isNamesake(row);
-      }
-      const parent = this.parent(row);
-      const older = parent < 0 ? -1 : twins.get(parent);
-      if (older >= 0) this.#setFollowed(row, older);
-    }
-  }
-
-  #settleAnswers(): void {
-    const twins = this.#area.integers(-1);
-    let hasTwins = false;
-    this.#answers.settle((row, first) => {
-      hasTwins = true;
-      twins.set(row, first);
-    });
-    for (let row = 0; hasTwins && row < this.length; row++) {
-      const answer = this.message(row);
-      const first = answer < 0 ? -1 : twins.get(answer);
-      if (first >= 0) this.#message.set(row, first);
-    }
-    this.#area.free(twins);
-  }
-
-  #clear(row: number, mark: number): void {
-    this.#nature.set(row, this.#nature.get(row) & ~(mark << KIND_BITS));
-  }
-
-  #drop(row: number): void {
+  /** Takes a row out of the tree. */
+  drop(row: number): void {
     this.#nature.set(row, LineKind.repeated);
     this.#message.set(row, -1);
     this.setParent(row, ROOT);
@@ -216,11 +193,203 @@ export class LineTable {
     this.mark(parent, LineMark.followed);
   }
 
-  /** Parts of an answer stand near one another; where they do not, {@link settle} finds the first. */
-  #firstOf(message: Uint8Array, row: number): number {
-    const first = this.#answers.recent(message);
-    if (first >= 0) return first;
-    this.#answers.add(message, row);
-    return row;
+  #firstOf(rows: FirstRows, id: Uint8Array, row: number): number {
+    this.#hash.hash(id, 0, id.length);
+    const first = rows.find(this.#hash);
+    if (first < 0) rows.add(this.#hash, row);
+    return first < 0 ? row : first;
   }
+}
+
+/** Result of the first pass over a file. */
+export interface FileLines {
+  table: LineTable;
+  forks: ForkClaims;
+  /** Lines of the file without blank ones. */
+  count: number;
+}
+
+/** Reads the place of each line of a file in one pass; lines are parsed only where their bytes alone do not tell it. */
+export function readLineTable(view: ByteView, area: ScratchArea, issues: ImportIssues): FileLines {
+  const builder = new TableBuilder(view, area, issues);
+  forEachLine(view, (block, start, end, offset, lineNumber, terminated) => {
+    // A byte order mark is before the content, not in it.
+    const contentOffset = offset === 0 && start > 0 ? start : offset;
+    builder.take(block, start, end, { lineNumber, offset: contentOffset, length: end - start }, terminated);
+  });
+  return builder.finish();
+}
+
+class TableBuilder {
+  readonly #table: LineTable;
+  readonly #forks: ForkClaims;
+  readonly #facts = new LineFactsReader();
+  readonly #view: ByteView;
+  readonly #issues: ImportIssues;
+  #count = 0;
+  /** Number of the first line that cannot be read at all. */
+  #firstLost = Number.POSITIVE_INFINITY;
+
+  constructor(view: ByteView, area: ScratchArea, issues: ImportIssues) {
+    this.#table = new LineTable(area);
+    this.#forks = new ForkClaims(area);
+    this.#view = view;
+    this.#issues = issues;
+  }
+
+  take(block: Uint8Array, start: number, end: number, place: LinePlace, terminated: boolean): void {
+    if (isBlank(block, start, end)) return;
+    this.#count++;
+    const facts = this.#facts.read(block, start, end);
+    if (facts) this.#add(facts, place);
+    else this.#parse(block.subarray(start, end), place, terminated);
+  }
+
+  finish(): FileLines {
+    const table = this.#table;
+    for (const row of table.settle()) {
+      const above = this.#rowBeforeGap(row);
+      if (above >= 0) table.bridge(row, above);
+      this.#tell(
+        above < 0 ? "phantom-parent" : "bridged",
+        row,
+        above < 0
+          ? "The line follows one that is not in the file; it stands as a root."
+          : "The line that this one follows was lost with one that cannot be read; it follows the message before it in the file, behind a mark.",
+      );
+    }
+    table.dropDeadEnds(LineKind.progress, (row) =>
+      this.#tell("bookkeeping", row, "Progress of a tool or hook that led to nothing said."),
+    );
+    this.#forks.settle(table);
+    return { table, forks: this.#forks, count: this.#count };
+  }
+
+  #tell(kind: ImportIssueKind, row: number, message: string): void {
+    this.#issues.add(kind, this.#table.lineNumber(row), message);
+  }
+
+  /** The message before a row whose parent was lost with an unreadable line; -1 where no line was lost before it. */
+  #rowBeforeGap(row: number): number {
+    const table = this.#table;
+    if (this.#firstLost > table.lineNumber(row)) return -1;
+    const isSide = table.has(row, LineMark.sidechain);
+    for (let above = row - 1; above >= 0; above--) {
+      const kind = table.kind(above);
+      if (!hasPlace(kind) || kind === LineKind.progress) continue;
+      if (table.has(above, LineMark.sidechain) === isSide) return above;
+    }
+    return -1;
+  }
+
+  #parse(bytes: Uint8Array, place: LinePlace, terminated: boolean): void {
+    const { lineNumber, offset, length } = place;
+    const parsed = parseLine(bytes);
+    const salvaged = parsed.ok || !terminated ? undefined : salvageLine(bytes, '{"');
+    const line = parsed.ok ? parsed.value : salvaged?.value;
+    if (isRecord(line)) {
+      const start = salvaged?.start ?? 0;
+      if (salvaged)
+        this.#issues.add("salvaged", lineNumber, "A whole line stood behind one that was cut; it counts.");
+      this.#add(factsOf(line), { lineNumber, offset: offset + start, length: length - start });
+    } else if (terminated || parsed.ok) {
+      this.#firstLost = Math.min(this.#firstLost, lineNumber);
+      this.#issues.add("bad-line", lineNumber, "The line cannot be read: it is not the JSON of an object.");
+    } else this.#issues.add("torn-line", lineNumber, "The last line was cut while it was written.");
+  }
+
+  #add(facts: LineFacts, place: LinePlace): void {
+    const table = this.#table;
+    const { id, type, parentId, forkedFrom } = facts;
+    const kind = kindOfLine(type, id.length > 0);
+    if (kind === LineKind.aside) {
+      const reason = reasonToLeaveOut(type);
+      if (reason === undefined) table.add(NO_BYTES, kind, facts, place);
+      else this.#issues.add("bookkeeping", place.lineNumber, reason);
+      return;
+    }
+    const row = table.length;
+    const first = table.add(id, kind, facts, place);
+    if (first >= 0 && this.#isSame(row, first)) {
+      this.#tell("duplicate-line", row, "The same line stands above; it counts once.");
+      table.drop(row);
+      return;
+    }
+    if (first >= 0 || id.length === 0) table.mark(row, LineMark.renamed);
+    if (first >= 0)
+      this.#tell("duplicate-id", row, "Another line above has this id; this one gets another here.");
+    else if (id.length === 0) this.#tell("no-id", row, "A message has no id; it gets one here.");
+    if (parentId !== undefined) table.follow(row, parentId);
+    if (forkedFrom !== undefined) this.#forks.claim(row, forkedFrom, table);
+  }
+
+  #isSame(row: number, first: number): boolean {
+    const table = this.#table;
+    const length = table.lineLength(row);
+    if (table.lineLength(first) !== length) return false;
+    const above = this.#view.read(table.offset(first), length);
+    const here = this.#view.read(table.offset(row), length);
+    return above.every((byte, at) => byte === here[at]);
+  }
+}
+
+const NO_BYTES = new Uint8Array();
+
+function isBlank(block: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = block[at];
+    if (byte !== 32 && byte !== 9 && byte !== 13) return false;
+  }
+  return true;
+}
+
+/**
+ * Originals of the copied lines of a fork. A copied line gets the id of its original, so that the two are one entry and
+ * its tokens are counted once.
+ */
+class ForkClaims {
+  /** The session that the file was forked from. */
+  sessionId: string | undefined;
+  /** The last copied row; -1 when there is none. */
+  lastRow = -1;
+  readonly #hash: ScratchArea["hash"];
+  /** Rows by the hash of the original's id. */
+  readonly #claims: HashRuns;
+
+  constructor(area: ScratchArea) {
+    this.#hash = area.hash;
+    this.#claims = new HashRuns(area);
+  }
+
+  /** An id that several lines claim is the place of the fork, and the original of none of them. */
+  claim(row: number, forkedFrom: unknown, table: LineTable): void {
+    if (!isRecord(forkedFrom)) return;
+    const { sessionId, messageUuid } = forkedFrom;
+    if (typeof sessionId === "string") this.sessionId ??= sessionId;
+    if (typeof messageUuid !== "string" || messageUuid === "") return;
+    this.#hash.hashText(messageUuid);
+    const first = this.#claims.find(this.#hash);
+    if (first >= 0) table.unmark(first, LineMark.claimed);
+    else {
+      this.#claims.add(this.#hash, row);
+      table.mark(row, LineMark.claimed);
+    }
+  }
+
+  /** Drops claims to the ids of other lines of the file. */
+  settle(table: LineTable): void {
+    this.#claims.forEach((high, low, row) => {
+      if (!table.has(row, LineMark.claimed)) return;
+      // Hashes are without a sign there.
+      const own = table.rowOfHash({ high: high | 0, low: low | 0 });
+      if (table.has(row, LineMark.renamed) || (own >= 0 && own !== row)) table.unmark(row, LineMark.claimed);
+      else this.lastRow = Math.max(this.lastRow, row);
+    });
+  }
+}
+
+/** The id of a line's original, as the line names it. */
+export function originalId(line: Record<string, unknown> | undefined): unknown {
+  const forkedFrom = line?.["forkedFrom"];
+  return isRecord(forkedFrom) ? forkedFrom["messageUuid"] : undefined;
 }

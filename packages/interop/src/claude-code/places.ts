@@ -1,17 +1,16 @@
 import { parseLine } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
-import type { LineReader } from "../import/draft.ts";
+import type { DraftOptions, LineReader } from "../import/draft.ts";
 import type { ImportIssues } from "../import/issue.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import type { AnswerParts } from "./answer-parts.ts";
 import { hasPlace, LineKind, LineMark } from "./line-facts.ts";
 import { type LineTable, PHANTOM } from "./line-table.ts";
 
-/** Where a row hangs. */
+/** Place of a row in the tree. */
 export interface Place {
   /** The row above; -1 for a root. */
   row: number;
-  /** Kept lines that stand in the context there and that this row does not follow. */
+  /** Kept lines that are in the context there and that this row does not follow. */
   unfollowed: readonly number[];
 }
 
@@ -19,13 +18,13 @@ const ROOT_PLACE: Place = { row: -1, unfollowed: [] };
 const NO_ROWS: readonly number[] = [];
 
 /**
- * Where rows hang in our tree. Mostly where the file says; otherwise
+ * Places of rows in our tree. Mostly those of the file, but
  *
  * - lines of one answer are one entry;
- * - a boundary and its summary are one entry, and what follows the summary stands behind what was written between them;
- * - what was written after a compaction and follows a line that it keeps follows the compaction;
- * - results of one answer, which the file hangs side by side under their calls, follow one another, so that all of them
- *   are on the path of what comes next.
+ * - a boundary and its summary are one entry, and children of the summary follow the lines written between them;
+ * - a line written after a compaction that follows a line it keeps follows the compaction;
+ * - results of one answer, which are side by side below their calls in the file, follow one another, so that all of them
+ *   are on the path of later lines.
  */
 export class Placement {
   readonly #table: LineTable;
@@ -58,14 +57,14 @@ export class Placement {
     return this.#parts.headOf(row);
   }
 
-  /** The row that children of a row hang under. */
+  /** The row that children of a row follow. */
   lastRow(row: number): number {
     const boundary = this.#boundaries.ofSummary(row);
     if (!boundary || this.#alone.has(boundary.row)) return this.entryRow(row);
     return this.entryRow(boundary.tail);
   }
 
-  /** Where an entry row hangs by what is known before it is read. */
+  /** Place of an entry row before its content is read. */
   placeOf(row: number): Place {
     const stated = this.#table.parent(row);
     if (stated < 0) return ROOT_PLACE;
@@ -79,7 +78,7 @@ export class Placement {
     };
   }
 
-  /** The same, when the row is read and what stands above it is written. */
+  /** Place of an entry row when it is read and its ancestors are written. */
   settle(row: number, place: Place, isResult: boolean): Place {
     const above = place.row;
     if (above < 0) return place;
@@ -96,7 +95,7 @@ export class Placement {
     return settled;
   }
 
-  /** Tells of an answer that was written with so many calls. */
+  /** Registers the calls of an answer that was written. */
   answered(row: number, calls: number): void {
     const answer = this.#table.message(row);
     if (answer < 0) return;
@@ -109,7 +108,7 @@ function isBeside(kind: number): boolean {
   return kind !== LineKind.user && kind !== LineKind.assistant;
 }
 
-/** How far a summary may stand below its boundary: attachments are written between the two. */
+/** Most steps from a summary up to its boundary, as attachments are written between the two. */
 const REACH = 64;
 
 /** A compaction as the file has it: a line that marks the place, a line with the summary, lines that stay. */
@@ -212,7 +211,7 @@ export class Boundaries {
   }
 }
 
-/** What a boundary says of its compaction, as it is. */
+/** Metadata of a boundary, as it is. */
 export function metadataOf(line: Record<string, unknown>): Record<string, unknown> {
   return isRecord(line["compactMetadata"]) ? line["compactMetadata"] : {};
 }
@@ -247,14 +246,14 @@ function keptRows(metadata: Record<string, unknown>, table: LineTable): number[]
 export const MAIN = -1;
 
 /**
- * Which rows are of which sub-agent. Old versions wrote the runs of sub-agents between the lines of the conversation; a
+ * Rows of sub-agents. Old versions wrote the runs of sub-agents between the lines of the conversation; a
  * file that holds nothing else is one run, and its own conversation.
  */
 export class Sidechains {
   readonly #table: LineTable;
   /** For each row the row its run begins with, or {@link MAIN}. */
   readonly #runs: ScratchColumn<Int32Array>;
-  /** How many rows each run has, in the order in which they are met. */
+  /** Number of rows of each run, in file order. */
   readonly #sizes = new Map<number, number>();
 
   constructor(table: LineTable, area: ScratchArea) {
@@ -279,7 +278,6 @@ export class Sidechains {
     return this.#sizes.keys();
   }
 
-  /** How many rows are of this run. */
   sizeOf(run: number): number {
     return this.#sizes.get(run) ?? 0;
   }
@@ -310,5 +308,106 @@ export class Sidechains {
 
   #isSide(row: number): boolean {
     return hasPlace(this.#table.kind(row)) && this.#table.has(row, LineMark.sidechain);
+  }
+}
+
+/** Most steps up to another line of the same answer, as results and attachments can be between two. */
+const ANSWER_REACH = 64;
+
+type Known = NonNullable<DraftOptions["known"]>;
+
+/**
+ * Lines that are parts of one answer. An answer is written one line for each block of its content, and read as one
+ * message. Lines belong together when they name the same answer and one is above the other.
+ */
+export class AnswerParts {
+  readonly #table: LineTable;
+  /** For each part the row that stands for the whole; -1 for what is not divided. */
+  readonly #head: ScratchColumn<Int32Array>;
+  /** From a head to its last part, from that to the one before; -1 behind the first. */
+  readonly #before: ScratchColumn<Int32Array>;
+  readonly #split = new Set<number>();
+
+  /** @param known lines that were written after an earlier import are an answer of their own */
+  constructor(table: LineTable, area: ScratchArea, idOf: (row: number) => string, known?: Known) {
+    this.#table = table;
+    this.#head = area.integers(-1);
+    this.#before = area.integers(-1);
+    for (let row = 0; row < table.length; row++) if (table.message(row) >= 0) this.#place(row);
+    if (!known) return;
+    for (let row = 0; row < table.length; row++)
+      if (this.#before.get(row) >= 0 && this.headOf(row) === row) this.#separate(row, idOf, known);
+  }
+
+  /** The row that stands for the whole answer; the row itself for everything else. */
+  headOf(row: number): number {
+    const head = this.#head.get(row);
+    return head < 0 ? row : head;
+  }
+
+  /** All rows of an answer, in file order. */
+  partsOf(head: number): number[] {
+    const parts = [head];
+    for (let part = this.#before.get(head); part >= 0; part = this.#before.get(part)) parts.push(part);
+    return parts.length === 1 ? parts : parts.sort((a, b) => a - b);
+  }
+
+  /** True for an answer whose later lines are an entry of their own. */
+  isSplit(head: number): boolean {
+    return this.#split.has(head);
+  }
+
+  #place(row: number): void {
+    const head = this.#topOf(row);
+    this.#head.set(row, head);
+    if (head === row) return;
+    this.#head.set(head, head);
+    this.#join(row, head);
+  }
+
+  #join(row: number, head: number): void {
+    this.#before.set(row, this.#before.get(head));
+    this.#before.set(head, row);
+  }
+
+  /** The topmost line of the same answer. What was placed before is not walked again. */
+  #topOf(row: number): number {
+    const table = this.#table;
+    const message = table.message(row);
+    let top = row;
+    let at = table.parent(row);
+    for (let step = 0; step < ANSWER_REACH && at >= 0 && at !== row; step++) {
+      if (table.message(at) === message) {
+        const head = this.#head.get(at);
+        if (head >= 0) return head;
+        top = at;
+      } else if (table.kind(at) === LineKind.assistant) break;
+      at = table.parent(at);
+    }
+    return top;
+  }
+
+  /** Lines that an earlier import did not see are answers of their own. */
+  #separate(head: number, idOf: (row: number) => string, known: Known): void {
+    let first = head;
+    let rest = this.partsOf(head);
+    for (;;) {
+      const taken = known(idOf(first))?.lines;
+      if (taken === undefined || taken < 1 || taken >= rest.length) return;
+      this.#split.add(first);
+      this.#gather(first, rest.slice(0, taken));
+      rest = rest.slice(taken);
+      first = rest[0]!;
+      this.#gather(first, rest);
+    }
+  }
+
+  /** Makes an answer of these rows. */
+  #gather(head: number, rows: readonly number[]): void {
+    this.#before.set(head, -1);
+    for (const row of rows) {
+      this.#head.set(row, head);
+      if (row !== head) this.#join(row, head);
+    }
   }
 }

@@ -7,17 +7,17 @@ import {
   type UserContent,
 } from "@espalier/session-tree";
 import type { FormatIssues } from "../formats/conversation.ts";
-import { nativeBlock, withNative } from "../formats/native.ts";
-import { readArguments, readContent, reasoningText } from "../formats/openai-blocks.ts";
+import { withNative } from "../formats/native.ts";
+import { readArguments, readItemContent, reasoningText } from "../formats/openai.ts";
 import type { KnownEntry } from "../import/draft.ts";
 import { type EntryBody, idFromText, type SourceTime } from "../import/entry.ts";
-import type { CodexSettings } from "./settings.ts";
+import { itemText, type RolloutLine, textOf } from "./rollout.ts";
 
 type Fields = Record<string, unknown>;
 
 const FORMAT = "openai-responses";
 
-/** Where something is read, and for whom it was written. */
+/** Place and provider of an item that is read. */
 export interface Reading {
   /** The line, as issues name it. */
   place: string;
@@ -28,7 +28,7 @@ export interface Reading {
 /** The content of a message: text where it is nothing else. */
 export function readSaid(content: unknown, { place, provider, issues }: Reading): UserContent {
   if (typeof content === "string") return content;
-  const blocks = readContent(content ?? [], place, issues, provider);
+  const blocks = readItemContent(content ?? [], place, issues, provider);
   const [only] = blocks;
   if (blocks.length === 1 && only?.type === "text" && Object.keys(only).length === 2) return only.text;
   return blocks as UserContent;
@@ -55,11 +55,9 @@ export function readCall(item: Fields, { place, issues }: Reading): ToolCallBloc
   return undefined;
 }
 
-/** What a tool that the provider runs did: nobody else can say it, and nothing answers it. */
-export function readHosted(item: Fields, { place, provider, issues }: Reading): ContentBlock {
-  issues.opaque(item["type"], place);
-  return nativeBlock(FORMAT, item, provider);
-}
+/** A call of a tool that the provider runs: no other provider can read it, and it has no result. */
+export const readHosted = (item: Fields, { place, provider, issues }: Reading): ContentBlock =>
+  issues.opaque(FORMAT, item, place, provider);
 
 /** The result of a call. */
 export function resultBody(item: Fields, toolName: string, timestamp: number, reading: Reading): EntryBody {
@@ -94,7 +92,7 @@ export class OpenAnswer {
   readonly #encrypted: Record<string, unknown>[] = [];
   #lines = 0;
 
-  /** @param known what an earlier import made of it */
+  /** @param known the entry of an earlier import */
   constructor(id: string, time: SourceTime, known: KnownEntry | undefined) {
     this.#id = id;
     this.time = time;
@@ -118,7 +116,7 @@ export class OpenAnswer {
       : this.#id;
   }
 
-  /** Takes in what one line says; `encrypted` is what only its provider can read. */
+  /** Adds the blocks of one line; only its provider can read `encrypted`. */
   add(blocks: readonly ContentBlock[], encrypted?: Record<string, unknown>): void {
     this.#lines++;
     for (const block of blocks) this.#content.push(block);
@@ -156,17 +154,237 @@ export class OpenAnswer {
   }
 }
 
-/** What people may read of a reasoning item. */
+/** Readable part of a reasoning item. */
 export function reasoningBlocks(item: Record<string, unknown>): ContentBlock[] {
   const thinking = reasoningText(item);
   return thinking === "" ? [] : [{ type: "thinking", thinking }];
 }
 
-/** What nobody but its provider can read of a reasoning item. */
+/** Part of a reasoning item that only its provider can read. */
 export function encryptedPart({
   id,
   encrypted_content,
 }: Record<string, unknown>): Record<string, unknown> | undefined {
   if (typeof encrypted_content !== "string" || encrypted_content === "") return undefined;
   return { ...(typeof id === "string" ? { id } : {}), encrypted_content };
+}
+
+/** Current settings of a thread. */
+export interface CodexSettings {
+  provider: string;
+  model: string | undefined;
+  thinkingLevel: string;
+}
+
+export const NO_CODEX_SETTINGS: CodexSettings = {
+  provider: "openai",
+  model: undefined,
+  thinkingLevel: "off",
+};
+
+/** Settings after a line: those of a turn, those that were applied, or a header. */
+export function readSettings(type: string, payload: Fields, before: CodexSettings): CodexSettings {
+  if (type === "session_meta")
+    return { ...before, provider: textOf(payload["model_provider"]) ?? before.provider };
+  const fields = isRecord(payload["thread_settings"]) ? payload["thread_settings"] : payload;
+  const mode = isRecord(fields["collaboration_mode"]) ? fields["collaboration_mode"] : {};
+  const inMode = isRecord(mode["settings"]) ? mode["settings"] : {};
+  const effort = [fields["effort"], fields["reasoning_effort"], inMode["reasoning_effort"]].map(textOf);
+  return {
+    provider: textOf(fields["model_provider_id"]) ?? before.provider,
+    model: textOf(fields["model"]) ?? before.model,
+    thinkingLevel: effort.find((level) => level !== undefined) ?? before.thinkingLevel,
+  };
+}
+
+/** Entries for the changes of settings, each with a name. */
+export function settingsBodies(
+  before: CodexSettings,
+  after: CodexSettings,
+): [name: string, body: EntryBody][] {
+  const { provider, model, thinkingLevel } = after;
+  const bodies: [string, EntryBody][] = [];
+  if (model !== undefined && (model !== before.model || provider !== before.provider))
+    bodies.push(["model", { type: "model_change", provider, modelId: model }]);
+  if (thinkingLevel !== before.thinkingLevel)
+    bodies.push(["thinking", { type: "thinking_level_change", thinkingLevel }]);
+  return bodies;
+}
+
+/** Fields of a turn's settings that only name the turn. */
+const NAMES_OF_TURN = new Set(["turn_id", "root_turn_id", "parent_turn_id", "trace_id"]);
+
+/** The settings of a turn, to be compared with those of the turn before. */
+export function turnSettings(payload: Fields): Fields {
+  return Object.fromEntries(Object.entries(payload).filter(([field]) => !NAMES_OF_TURN.has(field)));
+}
+
+/** Replacement of everything before a compaction. */
+interface Compacted {
+  /** Undefined where only its provider can read it. */
+  summary: string | undefined;
+  /** Kept items without the summary; undefined for the first files, where they are the user's messages. */
+  items: Fields[] | undefined;
+  /** Items that only their provider can read. */
+  opaque: Fields[];
+}
+
+const OPAQUE = new Set(["compaction", "compaction_summary", "context_compaction"]);
+
+/** Characters of a message in a summary that is put together here. */
+const EXCERPT = 2_000;
+
+/** Most messages in such a summary: the first one, and the newest. */
+const EXCERPTS = 40;
+
+export function readCompacted({ message, replacement_history: history }: Fields): Compacted {
+  const summary = typeof message === "string" && message.trim() !== "" ? message : undefined;
+  if (!Array.isArray(history)) return { summary, items: undefined, opaque: [] };
+  const records = history.filter(isRecord);
+  return {
+    summary,
+    items: records.filter((item) => !OPAQUE.has(String(item["type"])) && !isSummary(item, summary)),
+    opaque: records.filter((item) => OPAQUE.has(String(item["type"]))),
+  };
+}
+
+function isSummary(item: Fields, summary: string | undefined): boolean {
+  return (
+    item["type"] === "message" &&
+    item["role"] === "user" &&
+    summary !== undefined &&
+    itemText(item) === summary
+  );
+}
+
+/** Text of a message on the path. */
+export interface Said {
+  id: string;
+  role: string;
+  text: string;
+  /** Its position among all entries that were written. */
+  position: number;
+}
+
+/** Id of the first kept entry, where the kept items are the end of the conversation; else undefined. */
+export function keptTail(items: readonly Fields[], said: readonly Said[]): string | undefined {
+  if (items.length === 0 || items.length > said.length) return undefined;
+  const tail = said.slice(-items.length);
+  const isSame = tail.every(
+    ({ role, text }, at) => role === items[at]!["role"] && text === itemText(items[at]!),
+  );
+  return isSame ? tail[0]!.id : undefined;
+}
+
+/**
+ * A readable summary in place of one that only its provider can read: from the messages that the file keeps beside it, else
+ * from the user's messages before it.
+ */
+export function excerptSummary({ retained_context: retained }: Fields, said: readonly Said[]): string {
+  const kept = isRecord(retained) ? retainedMessages(retained) : [];
+  const messages = kept.length > 0 ? kept : said.map(({ role, text }) => ({ role, text }));
+  const chosen = messages.length > EXCERPTS ? [messages[0]!, ...messages.slice(1 - EXCERPTS)] : messages;
+  const lines = chosen.map(
+    ({ role, text }) => `- ${role === "user" ? "User" : "Assistant"}: ${excerpt(text)}`,
+  );
+  const heading =
+    "The summary of the conversation before this point can only be read by the provider that made it. What was said, in excerpts:";
+  return lines.length > 0 ? `${heading}\n\n${lines.join("\n")}` : `${heading}\n\n(nothing is at hand)`;
+}
+
+function retainedMessages(retained: Fields): { role: string; text: string }[] {
+  const list = (field: string, role: string) => {
+    const messages = retained[field];
+    return (Array.isArray(messages) ? messages : []).filter(isRecord).map(({ text, order }) => ({
+      role,
+      text: typeof text === "string" ? text : "",
+      order: typeof order === "number" ? order : 0,
+    }));
+  };
+  return [...list("user_messages", "user"), ...list("assistant_messages", "assistant")].sort(
+    (a, b) => a.order - b.order,
+  );
+}
+
+/** First half of a character of two units, at a cut. */
+const HALF_CHARACTER = /[\uD800-\uDBFF]$/;
+
+function excerpt(text: string): string {
+  const flat = text.trim().replace(/\s*\n\s*/g, "\n  ");
+  return flat.length <= EXCERPT ? flat : `${flat.slice(0, EXCERPT).replace(HALF_CHARACTER, "")} […]`;
+}
+
+/** Other fields of a compaction, without the messages that are in the conversation anyway. */
+export function compactionDetails(
+  { message: _message, replacement_history: _history, ...rest }: Fields,
+  opaque: Fields[],
+) {
+  const { replacement_history_metadata: _metadata, retained_context: _context, ...details } = rest;
+  return opaque.length > 0 ? { ...details, opaque } : details;
+}
+
+/** Beginnings of messages of the agent itself in the user's role; old files do not mark them otherwise. */
+const INJECTED: readonly [beginning: string, name: string][] = [
+  ["<environment_context>", "environment_context"],
+  ["# AGENTS.md instructions", "agents_md"],
+  ["<user_instructions>", "user_instructions"],
+  ["<permissions instructions>", "permissions"],
+  ["<skills_instructions>", "skills"],
+  ["<turn_aborted>", "turn_aborted"],
+  ["<user_shell_command>", "user_shell_command"],
+  ["<subagent_notification>", "subagent_notification"],
+];
+
+/** A part of a user message: text of the user, or of the agent itself with a name for it. */
+interface UserPart {
+  /** Undefined for text of the user. */
+  injected: string | undefined;
+  content: unknown;
+}
+
+/**
+ * Splits a message of the user's role into text of the user and text of the agent. New files name the kind of each part;
+ * in old ones text of the agent is known by its beginning, unless the event with the user's prompt repeats it.
+ *
+ * @param next the line behind it
+ */
+export function userParts({ payload }: RolloutLine, next: RolloutLine | undefined): UserPart[] {
+  const { content } = payload;
+  const kinds = partKinds(payload);
+  if (!kinds || !Array.isArray(content)) {
+    const text = itemText(payload);
+    return [{ injected: isPrompt(next, text) ? undefined : injectedBy(text), content }];
+  }
+  const parts: { injected: string | undefined; content: unknown[] }[] = [];
+  for (const [at, part] of content.entries()) {
+    const injected = injectedKind(kinds[at], part);
+    const last = parts.at(-1);
+    if (last && last.injected === injected) last.content.push(part);
+    else parts.push({ injected, content: [part] });
+  }
+  return parts;
+}
+
+/** Name of a text of the agent; undefined for any other text. */
+function injectedBy(text: string): string | undefined {
+  const start = text.trimStart();
+  return INJECTED.find(([beginning]) => start.startsWith(beginning))?.[1];
+}
+
+function partKinds(payload: Record<string, unknown>): unknown[] | undefined {
+  const passed = payload["internal_chat_message_metadata_passthrough"];
+  const kinds = isRecord(passed) ? passed["content_item_kinds"] : undefined;
+  return Array.isArray(kinds) && kinds.length > 0 ? kinds : undefined;
+}
+
+function injectedKind(kind: unknown, part: unknown): string | undefined {
+  if (typeof kind === "string" && kind.startsWith("user.")) return undefined;
+  if (typeof kind !== "string" || kind === "unknown") return injectedBy(itemText({ content: [part] }));
+  return kind.replace(/[^\w.-]+/g, "-").slice(0, 64);
+}
+
+function isPrompt(next: RolloutLine | undefined, text: string): boolean {
+  return (
+    next?.type === "event_msg" && next.payload["type"] === "user_message" && next.payload["message"] === text
+  );
 }

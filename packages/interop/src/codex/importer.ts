@@ -1,34 +1,55 @@
-import { parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
+  contentBlocks,
   type Entry,
-  FORMAT_VERSION,
   isRecord,
   type ParentLink,
   type SessionHeader,
 } from "@espalier/session-tree";
 import {
-  ALONE,
   type DraftOptions,
+  importedHeader,
+  NO_SIBLINGS,
   type SessionDraft,
   type SessionImporter,
+  type SiblingFiles,
   type SourceFile,
-  type Surroundings,
 } from "../import/draft.ts";
-import { idFromText, NO_TIME, readTime, sessionIdFromSource } from "../import/entry.ts";
+import {
+  type EntryBody,
+  entryOf,
+  idFromText,
+  NO_TIME,
+  readTime,
+  sessionIdFromSource,
+} from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
 import { ScratchArea } from "../scratch/space.ts";
+import {
+  compactionDetails,
+  encryptedPart,
+  excerptSummary,
+  keptTail,
+  readCall,
+  readCompacted,
+  readHosted,
+  readSaid,
+  readSettings,
+  reasoningBlocks,
+  resultBody,
+  settingsBodies,
+  turnSettings,
+  userParts,
+} from "./blocks.ts";
 import { type LineCount, type LogicalLine, logicalLines } from "./logical-lines.ts";
-import { RolloutFile, RolloutLibrary, readRolloutLine } from "./rollout.ts";
-import { takeLine } from "./take-line.ts";
+import { itemText, RolloutFile, RolloutLibrary, type RolloutLine, readRolloutLine } from "./rollout.ts";
 import { ThreadHistory } from "./thread-history.ts";
 
 /**
  * Reads rollouts of Codex (`~/.codex/sessions/YYYY/MM/DD/rollout-….jsonl`) of all generations. A file is read once, line
- * by line; what is kept in memory does not grow with it.
+ * by line; memory does not grow with it.
  */
-export function codexImporter(surroundings: Surroundings = ALONE): SessionImporter {
-  const library = new RolloutLibrary(surroundings);
-  const names = new ThreadNames(surroundings);
+export function codexImporter(siblings: SiblingFiles = NO_SIBLINGS): SessionImporter {
+  const library = new RolloutLibrary(siblings);
   return {
     agent: "codex",
     recognises: (line) =>
@@ -38,7 +59,7 @@ export function codexImporter(surroundings: Surroundings = ALONE): SessionImport
       readRolloutLine(line) !== undefined,
     *read(source): Generator<SessionDraft, void> {
       const file = new RolloutFile(source);
-      yield new CodexDraft(file, library, names.nameOf(file.threadId));
+      yield new CodexDraft(file, library, library.nameOf(file.threadId));
     },
   };
 }
@@ -82,23 +103,9 @@ class CodexDraft implements SessionDraft {
   }
 
   header(): SessionHeader {
-    const { meta, timestamp, source } = this.#file;
-    const { cli_version: version } = meta;
-    const parent = this.#parent();
-    return {
-      type: "session",
-      version: FORMAT_VERSION,
-      id: this.sessionId,
-      timestamp: readTime(timestamp, NO_TIME).iso,
-      cwd: this.cwd,
-      ...(parent ? { parent } : {}),
-      importedFrom: {
-        agent: this.agent,
-        ...(typeof version === "string" ? { version } : {}),
-        id: this.sourceId,
-        digest: source.digest(),
-      },
-    };
+    const { meta, timestamp } = this.#file;
+    const { iso } = readTime(timestamp, NO_TIME);
+    return importedHeader(this, { timestamp: iso, version: meta["cli_version"], parent: this.#parent() });
   }
 
   *entries(options: DraftOptions = {}): Generator<Entry, void> {
@@ -170,36 +177,284 @@ function* grow(history: ThreadHistory, lines: Iterable<LogicalLine>): Generator<
   yield* history.end();
 }
 
-/** The file in which Codex keeps the names of its threads. */
-export const THREAD_INDEX = "session_index.jsonl";
+type Fields = Record<string, unknown>;
 
-/** Names that threads were given; they stand in no rollout. */
-class ThreadNames {
-  readonly #surroundings: Surroundings;
-  #names: Map<string, string> | undefined;
+type Take = (
+  history: ThreadHistory,
+  line: LogicalLine,
+  next: LogicalLine | undefined,
+) => Generator<Entry, void>;
 
-  constructor(surroundings: Surroundings) {
-    this.#surroundings = surroundings;
+/** Items that are no part of a conversation, or that only the provider understands. */
+const STATE = new Set([
+  "compaction",
+  "compaction_summary",
+  "context_compaction",
+  "additional_tools",
+  "configuration_update",
+]);
+
+/** Events that no other line repeats; they are kept as state. */
+const KEPT_EVENTS: ReadonlySet<string> = new Set([
+  "turn_aborted",
+  "error",
+  "stream_error",
+  "warning",
+  "entered_review_mode",
+  "exited_review_mode",
+]);
+
+const OPAQUE_SUMMARY =
+  "The summary of a compaction can only be read by its provider; it is kept for that one, and excerpts stand in its place.";
+
+const TAKE: ReadonlyMap<string, Take> = new Map<string, Take>([
+  ["response_item", takeItem],
+  ["event_msg", takeEvent],
+  ["compacted", takeCompacted],
+  ["turn_context", takeTurn],
+  ["session_meta", takeHeader],
+  ["token_usage_record", takeRecord],
+]);
+
+/** Known types of lines that are kept as state. */
+const KNOWN_STATE: ReadonlySet<string> = new Set([
+  "world_state",
+  "retained_context",
+  "inter_agent_communication",
+  "inter_agent_communication_metadata",
+  "dynamic_tools_updated",
+  "realtime_item",
+  "security_risk_score",
+]);
+
+/** The entries that a line becomes. */
+function* takeLine(
+  history: ThreadHistory,
+  line: LogicalLine,
+  next: LogicalLine | undefined,
+): Generator<Entry, void> {
+  history.begin(line);
+  const take = TAKE.get(line.type);
+  if (take) {
+    yield* take(history, line, next);
+    return;
   }
+  if (!KNOWN_STATE.has(line.type))
+    history.note("unknown-type", "Lines of a type that is not known are kept as state.");
+  yield* history.state(line.type, line.payload);
+}
 
-  /** The newest name of a thread. */
-  nameOf(threadId: string): string | undefined {
-    this.#names ??= this.#read();
-    return this.#names.get(threadId);
+function* takeHeader(history: ThreadHistory, { type, payload }: LogicalLine): Generator<Entry, void> {
+  history.settings = readSettings(type, payload, history.settings);
+  yield* history.state("session_meta", payload);
+}
+
+function* takeRecord(history: ThreadHistory, { payload }: LogicalLine): Generator<Entry, void> {
+  const billed = history.usage.readRecord(payload);
+  if (billed) yield* history.bill(billed);
+  else history.note("repeats", "A `token_usage_record` is left out where it counts nothing.");
+}
+
+function* takeItem(
+  history: ThreadHistory,
+  line: RolloutLine,
+  next: LogicalLine | undefined,
+): Generator<Entry, void> {
+  const { payload, metadata } = line;
+  const type = String(payload["type"]);
+  if (type === "message" && metadata["compaction_output"] === true) {
+    // The summary, as the model gave it: the compaction says it again, and its bill waits for that.
+    yield* history.aside("compaction_output", payload);
+  } else if (type === "message") yield* takeMessage(history, line, next);
+  else if (type === "reasoning") yield* history.answer(reasoningBlocks(payload), encryptedPart(payload));
+  else if (type.endsWith("_output") && typeof payload["call_id"] === "string")
+    yield* takeOutput(history, payload);
+  else if (STATE.has(type)) yield* history.state(type, payload);
+  else if (type === "agent_message") yield* takeAgentMessage(history, payload);
+  else if (type.endsWith("_call")) {
+    const block = readCall(payload, history.reading) ?? readHosted(payload, history.reading);
+    yield* history.answer([block]);
+  } else {
+    history.note("unknown-type", "Items of a type that is not known are kept as state.");
+    yield* history.state(type, payload);
   }
+}
 
-  #read(): Map<string, string> {
-    const names = new Map<string, string>();
-    for (const path of this.#surroundings.files) {
-      const source = path.endsWith(THREAD_INDEX) ? this.#surroundings.open(path) : undefined;
-      if (!source) continue;
-      for (const { bytes } of scanLines(source.view)) {
-        const parsed = parseLine(bytes);
-        const { id, thread_name } = parsed.ok && isRecord(parsed.value) ? parsed.value : {};
-        if (typeof id === "string" && typeof thread_name === "string" && thread_name !== "")
-          names.set(id, thread_name);
-      }
+function* takeMessage(
+  history: ThreadHistory,
+  line: RolloutLine,
+  next: LogicalLine | undefined,
+): Generator<Entry, void> {
+  const { payload } = line;
+  const { role, content } = payload;
+  if (role === "assistant") {
+    yield* history.answer(contentBlocks({ content: readSaid(content, history.reading) }));
+  } else if (role === "user") {
+    const parts = userParts(line, next);
+    for (const [at, part] of parts.entries()) {
+      const name = at === parts.length - 1 ? undefined : `part/${at}`;
+      yield* history.write(
+        part.injected === undefined
+          ? userBody(history, part.content)
+          : injectedBody(history, part.injected, part.content),
+        name,
+      );
+      history.trail.remember("user", itemText({ content: part.content }), part.injected === undefined);
+      if (part.injected === undefined) history.trail.beginTurn();
     }
-    return names;
+  } else if (role === "developer" || role === "system") {
+    yield* history.write(injectedBody(history, String(role), content));
+    history.trail.remember(String(role), itemText(payload));
+  } else yield* history.state("message", payload);
+}
+
+function userBody(history: ThreadHistory, content: unknown): EntryBody {
+  const message = { role: "user", content: readSaid(content, history.reading), timestamp: history.time.ms };
+  return { type: "message", message };
+}
+
+/** A message of the agent itself: the model read it, and no user typed it. */
+function injectedBody(history: ThreadHistory, name: string, content: unknown): EntryBody {
+  return {
+    type: "custom_message",
+    customType: `codex.${name}`,
+    content: readSaid(content, history.reading),
+    display: false,
+  };
+}
+
+/** A message between this agent and another. */
+function* takeAgentMessage(history: ThreadHistory, payload: Record<string, unknown>): Generator<Entry, void> {
+  const { type: _type, content, ...details } = payload;
+  const text = itemText(payload);
+  if (text === "") {
+    yield* history.state("agent_message", payload);
+    return;
   }
+  yield* history.write({
+    type: "custom_message",
+    customType: "codex.agent_message",
+    content: text,
+    display: true,
+    details,
+  });
+  history.trail.remember("agent", text);
+}
+
+function* takeOutput(history: ThreadHistory, payload: Record<string, unknown>): Generator<Entry, void> {
+  // The call it answers may still be waiting.
+  yield* history.flush();
+  const callId = String(payload["call_id"]);
+  const toolName = history.toolNames.get(callId) ?? "";
+  history.toolNames.delete(callId);
+  yield* history.write(resultBody(payload, toolName, history.time.ms, history.reading));
+  history.trail.remember("tool", "");
+  history.trail.endRun();
+}
+
+/** Events for the user interface. Most of them are in other lines; the others become entries. */
+function* takeEvent(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
+  const { payload } = line;
+  const type = String(payload["type"]);
+  if (type === "thread_rolled_back") yield* rollBack(history, payload["num_turns"]);
+  else if (type === "token_count") {
+    const billed = history.usage.readCount(payload);
+    if (billed) yield* history.bill(billed);
+    else history.note("repeats", "The event `token_count` is left out where it tells nothing new.");
+  } else if (type === "thread_name_updated" && typeof payload["thread_name"] === "string")
+    yield history.trail.grow(
+      { type: "session_info", name: payload["thread_name"] },
+      history.id,
+      history.time,
+    );
+  else if (type === "thread_settings_applied") yield* takeSettings(history, line);
+  else if (KEPT_EVENTS.has(type)) yield* history.state(type, payload);
+  else {
+    if (type === "task_started") history.trail.endRun();
+    history.note("repeats", reasonToLeaveOutEvent(type));
+  }
+}
+
+/** Moves the leaf back; the undone turns stay as a branch. */
+function* rollBack(history: ThreadHistory, turns: unknown): Generator<Entry, void> {
+  yield* history.flush();
+  yield* history.settle();
+  const { trail, id, time } = history;
+  const wanted = typeof turns === "number" && turns > 0 ? Math.floor(turns) : 0;
+  if (trail.rollBack(wanted) < wanted)
+    history.note(
+      "rollback",
+      "More turns were taken back than there are; the conversation goes on at the earliest.",
+    );
+  yield entryOf({ type: "leaf", targetId: trail.leafId }, id, trail.leafId, time.iso);
+}
+
+/** Settings that were applied: each change becomes an entry. */
+function* takeSettings(history: ThreadHistory, { type, payload }: LogicalLine): Generator<Entry, void> {
+  const before = history.settings;
+  const after = readSettings(type, payload, before);
+  const bodies = settingsBodies(before, after);
+  // The answer that is being given belongs to the settings before.
+  if (bodies.length > 0) yield* history.flush();
+  history.settings = after;
+  for (const [name, body] of bodies) yield* history.write(body, name);
+  if (type !== "turn_context" && bodies.length === 0)
+    history.note("repeats", "The event `thread_settings_applied` is left out where it changes nothing.");
+}
+
+/** The settings of a turn; beyond model and effort they are state, where they differ from those of the turn before. */
+function* takeTurn(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
+  const before = history.settings;
+  yield* takeSettings(history, line);
+  const settings = turnSettings(line.payload);
+  const turn = JSON.stringify(settings);
+  if (turn === history.lastTurn) {
+    if (before === history.settings || settingsBodies(before, history.settings).length === 0)
+      history.note("repeats", "A `turn_context` is left out where it repeats that of the turn before.");
+    return;
+  }
+  history.lastTurn = turn;
+  yield* history.state("turn_context", settings);
+}
+
+/**
+ * A compaction. It names kept messages by their text, not by their place: when they are the end of the conversation, they
+ * are the kept tail; else they are repeated behind the compaction, as its `replacement_history` has them.
+ */
+function* takeCompacted(history: ThreadHistory, line: LogicalLine): Generator<Entry, void> {
+  yield* history.flush();
+  const { payload } = line;
+  const { trail, id, settings } = history;
+  const { summary, items, opaque } = readCompacted(payload);
+  const kept =
+    items ?? trail.users.map(({ text }): Fields => ({ type: "message", role: "user", content: text }));
+  const firstKept = keptTail(kept, trail.said);
+  const usage = history.takeBill(payload["compaction_response_id"]);
+  if (summary === undefined) history.note("opaque-summary", OPAQUE_SUMMARY);
+  const { provider, model, thinkingLevel } = settings;
+  yield* history.write({
+    type: "compaction",
+    summary: summary ?? history.options.summaries?.get(id) ?? excerptSummary(payload, trail.users),
+    firstKeptEntryId: firstKept ?? id,
+    tokensBefore: history.contextTokens,
+    details: {
+      ...(model === undefined ? {} : { settings: { provider, modelId: model, thinkingLevel } }),
+      codex: { provider, ...compactionDetails(payload, opaque) },
+      ...(summary === undefined ? { opaqueSummary: true } : {}),
+    },
+    ...(usage ? { usage } : {}),
+  });
+  trail.forget(firstKept === undefined ? 0 : kept.length);
+  if (firstKept !== undefined) return;
+  for (const [at, item] of kept.entries()) {
+    history.begin({ ...line, seed: `${line.seed}/kept/${at}` });
+    yield* takeItem(history, { ...line, payload: item, metadata: {} }, undefined);
+  }
+  yield* history.flush();
+  trail.endRun();
+}
+
+function reasonToLeaveOutEvent(type: string): string {
+  const name = type.replace(/[^\w.-]+/g, "?").slice(0, 64);
+  return `The event \`${name}\` is left out: it tells the user interface what stands in other lines.`;
 }

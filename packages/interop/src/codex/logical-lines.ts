@@ -15,7 +15,7 @@ export interface LineCount {
   lines: number;
 }
 
-/** The whole history of a file: what stands in the files that it continues, from the first on, then its own lines. */
+/** The whole history of a file: lines of the files that it continues, from the first on, then its own lines. */
 export function* logicalLines(
   file: RolloutFile,
   library: RolloutLibrary,
@@ -169,7 +169,7 @@ class LineSeeds {
   }
 }
 
-/** How many lines of the original a copy may lack before a line. */
+/** Most lines of the original that a copy may lack before a line. */
 const LOOK_AHEAD = 64;
 
 /**
@@ -201,7 +201,7 @@ function* matchCopies(
   if (header) yield header;
 }
 
-/** The lines of the original that come next, with what they say. */
+/** The next lines of the original, with their content. */
 class Ahead {
   readonly #lines: Iterator<LogicalLine>;
   readonly #waiting: { line: LogicalLine; key: string }[] = [];
@@ -225,7 +225,7 @@ class Ahead {
   }
 }
 
-/** What a line says, without what copying or rewriting may change. */
+/** Content of a line, without fields that copying or rewriting may change. */
 function contentKey(line: RolloutLine): string {
   const { payload } = line;
   const kind = kindOfRollout(line);

@@ -1,6 +1,5 @@
-import { parseLine, scanLines } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
-import { type SourceFile, type Surroundings, sourceName } from "../import/draft.ts";
+import { firstLines, type SiblingFiles, type SourceFile, sourceName } from "../import/draft.ts";
 import { ScratchSpace } from "../scratch/space.ts";
 
 type Fields = Record<string, unknown>;
@@ -13,9 +12,6 @@ export interface HistoryBase {
   endOrdinal: number | undefined;
 }
 
-/** How many lines are looked at for the header. */
-const LINES = 50;
-
 /** A rollout and what its header says. */
 export class RolloutFile {
   readonly source: SourceFile;
@@ -27,7 +23,7 @@ export class RolloutFile {
 
   constructor(source: SourceFile) {
     this.source = source;
-    const lines = firstLines(source);
+    const lines = beginningOf(source);
     const header = lines.find(({ type }) => type === "session_meta");
     this.meta = header?.payload ?? {};
     this.timestamp = textOf(this.meta["timestamp"]) ?? lines.find(({ timestamp }) => timestamp)?.timestamp;
@@ -69,49 +65,70 @@ function idsInName(path: string): { thread?: string; segment?: string } {
   return thread === undefined ? {} : { thread, segment: segment ?? thread };
 }
 
-const textOf = (value: unknown): string | undefined =>
+/** A text that is not empty; undefined for every other value. */
+export const textOf = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
-function firstLines({ view }: SourceFile): RolloutLine[] {
+/** The first lines of a rollout, up to its header. */
+function beginningOf({ view }: SourceFile): RolloutLine[] {
   const lines: RolloutLine[] = [];
-  let seen = 0;
-  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
-    if (++seen > LINES) break;
-    const parsed = parseLine(bytes);
-    const line = parsed.ok ? readRolloutLine(parsed.value) : undefined;
+  for (const { value } of firstLines(view)) {
+    const line = readRolloutLine(value);
     if (line) lines.push(line);
     if (line?.type === "session_meta") break;
   }
   return lines;
 }
 
-/** The other rollouts, found by what lines call them. */
+/** The file in which Codex keeps the names of its threads. */
+export const THREAD_INDEX = "session_index.jsonl";
+
+/** The other rollouts, found by the ids in lines. */
 export class RolloutLibrary {
-  readonly #surroundings: Surroundings;
-  /** Room for what is kept of each turn. */
+  readonly #siblings: SiblingFiles;
+  /** Scratch space for the turns of threads. */
   readonly scratch: ScratchSpace;
   #paths: Map<string, string> | undefined;
+  /** Names that threads were given; they are in no rollout. */
+  #names: Map<string, string> | undefined;
 
-  constructor(surroundings: Surroundings) {
-    this.#surroundings = surroundings;
-    this.scratch = surroundings.scratch ?? new ScratchSpace();
+  constructor(siblings: SiblingFiles) {
+    this.#siblings = siblings;
+    this.scratch = siblings.scratch ?? new ScratchSpace();
   }
 
   /** The file with this id: of a segment, or of a thread, then its first file. */
   open(segment: string): RolloutFile | undefined {
-    this.#paths ??= pathsById(this.#surroundings.files);
+    this.#paths ??= pathsById(this.#siblings.files);
     const path = this.#paths.get(segment);
-    const source = path === undefined ? undefined : this.#surroundings.open(path);
+    const source = path === undefined ? undefined : this.#siblings.open(path);
     return source && new RolloutFile(source);
+  }
+
+  /** The newest name of a thread. */
+  nameOf(threadId: string): string | undefined {
+    this.#names ??= this.#readNames();
+    return this.#names.get(threadId);
+  }
+
+  #readNames(): Map<string, string> {
+    const names = new Map<string, string>();
+    for (const path of this.#siblings.files) {
+      const source = path.endsWith(THREAD_INDEX) ? this.#siblings.open(path) : undefined;
+      for (const { value } of source ? firstLines(source.view, Number.POSITIVE_INFINITY) : []) {
+        const { id, thread_name } = isRecord(value) ? value : {};
+        if (typeof id === "string" && typeof thread_name === "string" && thread_name !== "")
+          names.set(id, thread_name);
+      }
+    }
+    return names;
   }
 
   /** The other files of a thread. */
   othersOf({ threadId, source }: RolloutFile): RolloutFile[] {
-    return this.#surroundings.files.flatMap((path): RolloutFile[] => {
+    return this.#siblings.files.flatMap((path): RolloutFile[] => {
       const other =
-        path !== source.path && idsInName(path).thread === threadId
-          ? this.#surroundings.open(path)
-          : undefined;
+        path !== source.path && idsInName(path).thread === threadId ? this.#siblings.open(path) : undefined;
       return other ? [new RolloutFile(other)] : [];
     });
   }
@@ -178,7 +195,7 @@ export function readRolloutLine(value: unknown): RolloutLine | undefined {
   return undefined;
 }
 
-/** What a line is, more closely than its type says. */
+/** Kind of a line: its type, and the type of its payload. */
 export function kindOfRollout({ type, payload }: RolloutLine): string {
   return typeof payload["type"] === "string" ? `${type}/${payload["type"]}` : type;
 }

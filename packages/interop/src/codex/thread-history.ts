@@ -13,17 +13,16 @@ import {
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { IdColumn } from "../scratch/ids.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
-import { OpenAnswer, type Reading } from "./blocks.ts";
+import { type CodexSettings, NO_CODEX_SETTINGS, OpenAnswer, type Reading, type Said } from "./blocks.ts";
 import type { LogicalLine } from "./logical-lines.ts";
-import { type CodexSettings, NO_CODEX_SETTINGS } from "./settings.ts";
 
-/** What was billed for a call whose answer has not been found yet. */
+/** Usage of a call whose answer has not been found yet. */
 interface LooseBill extends Billed {
   id: string;
   time: SourceTime;
 }
 
-/** A thread while its lines are read: what has been written of it, and what waits to be. */
+/** A thread while its lines are read: its written entries, and the answer that is still open. */
 export class ThreadHistory {
   readonly trail: Trail;
   readonly usage = new UsageBook();
@@ -42,7 +41,7 @@ export class ThreadHistory {
   #answer: OpenAnswer | undefined;
   #loose: LooseBill | undefined;
   readonly #issues: ImportIssues;
-  /** What was noticed inside the line that is being read. */
+  /** Issues inside the current line. */
   #content = new FormatIssues();
 
   constructor(issues: ImportIssues, options: DraftOptions, area: ScratchArea) {
@@ -70,7 +69,7 @@ export class ThreadHistory {
     return { place: String(this.#lineNumber ?? 0), provider: this.settings.provider, issues: this.#content };
   }
 
-  /** Tells something about the line; lines of other files are told of where those are read. */
+  /** Adds an issue of the line; those of other files are reported where those are imported. */
   note(kind: ImportIssueKind, message: string): void {
     if (this.#lineNumber !== null) this.#issues.add(kind, this.#lineNumber, message, null);
   }
@@ -88,7 +87,7 @@ export class ThreadHistory {
     yield* this.write({ type: "custom", customType, data });
   }
 
-  /** The same, while what was billed still waits for what it was for. */
+  /** The line as state, while an open bill still waits for its compaction. */
   *aside(name: string, data: unknown): Generator<Entry, void> {
     yield* this.flush();
     yield this.trail.grow({ type: "custom", customType: `codex.${name}`, data }, this.id, this.time);
@@ -115,7 +114,7 @@ export class ThreadHistory {
     this.trail.endRun();
   }
 
-  /** What was billed belongs to the answer that is being given, or waits for a compaction. */
+  /** Adds usage to the open answer, or keeps it for a compaction. */
   *bill(billed: Billed): Generator<Entry, void> {
     const answer = this.#answer;
     if (answer) {
@@ -127,7 +126,7 @@ export class ThreadHistory {
     this.#loose = { ...billed, id: this.id, time: this.time };
   }
 
-  /** What was billed for the compaction that is being read. */
+  /** Returns the usage of the current compaction. */
   takeBill(responseId: unknown): Usage | undefined {
     const loose = this.#loose;
     if (
@@ -136,11 +135,11 @@ export class ThreadHistory {
     )
       return undefined;
     this.#loose = undefined;
-    // An earlier import ended here, and could not know what it was for.
+    // An earlier import ended here, and wrote the usage by itself.
     return this.options.known?.(loose.id) === undefined ? loose.usage : undefined;
   }
 
-  /** What was billed and belongs to nothing that was said stands alone. */
+  /** Writes usage that belongs to no answer as an entry of its own. */
   *settle(): Generator<Entry, void> {
     const loose = this.#loose;
     if (!loose) return;
@@ -150,7 +149,7 @@ export class ThreadHistory {
     yield this.trail.grow(body, loose.id, loose.time);
   }
 
-  /** Writes what still waits, when all lines have been read. */
+  /** Writes the open answer and usage, when all lines have been read. */
   *end(): Generator<Entry, void> {
     yield* this.flush();
     yield* this.settle();
@@ -164,30 +163,21 @@ export class ThreadHistory {
   }
 }
 
-/** How many of the newest entries are remembered by what they say. */
+/** Newest entries whose text is kept. */
 const REMEMBERED = 256;
 
-/** How much of what the user said is remembered, in characters: as much as Codex itself keeps when it compacts (20,000 tokens). */
+/** Characters of the user's messages that are kept: as many as Codex itself keeps when it compacts (20,000 tokens). */
 const USER_CHARACTERS = 80_000;
 
-/** Something that was said, on the path. */
-export interface Said {
-  id: string;
-  role: string;
-  text: string;
-  /** Its position among all entries that were written. */
-  position: number;
-}
-
-/** Where a thread stands: the leaf, the turns that can be taken back, and what was said last. */
+/** Position in a thread: the leaf, the turns that can be undone, and the last messages. */
 class Trail {
   leafId: string | null = null;
   #position = 0;
-  /** Where each turn began that can be taken back: what stood before it, and at which position. */
+  /** Start of each turn that can be undone: the entry before it, and its position. */
   readonly #before: IdColumn;
   readonly #began: ScratchColumn<Float64Array>;
   #turns = 0;
-  /** Where the run of entries began that nobody has answered yet. */
+  /** Start of the run of entries that has no answer yet. */
   #runStart: { before: string | null; position: number } | undefined;
   #said: Said[] = [];
   #users: Said[] = [];
@@ -209,7 +199,7 @@ class Trail {
     return entry;
   }
 
-  /** Remembers what the entry at the leaf says; `isPrompt` where the user said it. */
+  /** Keeps the text of the entry at the leaf; `isPrompt` for text of the user. */
   remember(role: string, text: string, isPrompt = false): void {
     const said = { id: this.leafId ?? "", role, text, position: this.#position };
     this.#said.push(said);
@@ -230,12 +220,12 @@ class Trail {
     this.#runStart = undefined;
   }
 
-  /** What comes next is no part of what was before: an answer, a result, a new task. */
+  /** Ends a run of entries: an answer, a result, a new task. */
   endRun(): void {
     this.#runStart = undefined;
   }
 
-  /** Goes back so many user turns, or to the beginning; returns how many could be taken back. */
+  /** Goes back this many user turns, or to the beginning; returns the number of undone turns. */
   rollBack(turns: number): number {
     const taken = Math.min(turns, this.#turns);
     if (taken === 0) return 0;
@@ -248,7 +238,7 @@ class Trail {
     return taken;
   }
 
-  /** From here on nothing that was said before counts, but for the last so many things. */
+  /** Forgets the texts so far, except the last ones. */
   forget(butLast = 0): void {
     this.#said = butLast === 0 ? [] : this.#said.slice(-butLast);
     const from = this.#said[0]?.position ?? Number.POSITIVE_INFINITY;
@@ -256,12 +246,12 @@ class Trail {
     this.#runStart = undefined;
   }
 
-  /** The newest of what was said, the last one last. */
+  /** Newest texts, in order. */
   get said(): readonly Said[] {
     return this.#said;
   }
 
-  /** What the user said, as far as it is remembered. */
+  /** Newest texts of the user, in order. */
   get users(): readonly Said[] {
     return this.#users;
   }
@@ -274,14 +264,14 @@ class Trail {
 
 type Fields = Record<string, unknown>;
 
-/** What one call of a model was billed. */
+/** Usage of one call of a model. */
 interface Billed {
   usage: Usage;
-  /** The response it was billed for, where the file says that. */
+  /** Response of the call, where the file names it. */
   responseId: string | undefined;
 }
 
-/** Reads what was billed, each call once: files repeat the same count, and newer ones say it in two ways. */
+/** Reads usage, each call once: files repeat the same count, and newer ones have it in two forms. */
 class UsageBook {
   #hasRecords = false;
   #lastTotal: number | undefined;
@@ -297,7 +287,7 @@ class UsageBook {
     };
   }
 
-  /** From a `token_count` event; undefined when it tells nothing new. */
+  /** From a `token_count` event; undefined when it repeats an earlier one. */
   readCount({ info }: Fields): Billed | undefined {
     if (this.#hasRecords || !isRecord(info) || !isRecord(info["last_token_usage"])) return undefined;
     const total = isRecord(info["total_token_usage"]) ? info["total_token_usage"]["total_tokens"] : undefined;
@@ -310,7 +300,7 @@ class UsageBook {
   }
 }
 
-/** The API counts what it read from and wrote to its cache as input too; the session format counts them apart. */
+/** The API counts tokens read from and written to its cache as input too; the session format counts them apart. */
 function readUsage(fields: Fields): Usage {
   const count = (field: string): number => {
     const value = fields[field];

@@ -5,6 +5,7 @@ import {
   type Entry,
   type Redact,
   type Redactor,
+  type RequestFormat,
   redactMessage,
   referenceIssues,
   type SessionContext,
@@ -12,11 +13,10 @@ import {
   type SessionIssue,
   sessionName,
 } from "@espalier/session-tree";
-import { toAiSdk } from "../formats/ai-sdk.ts";
-import { toAnthropic } from "../formats/anthropic.ts";
-import type { ConversationSource } from "../formats/conversation.ts";
-import { toOpenaiChat } from "../formats/openai-chat.ts";
-import { toOpenaiResponses } from "../formats/openai-responses.ts";
+import { aiSdkFormat } from "../formats/ai-sdk.ts";
+import { anthropicNative } from "../formats/anthropic.ts";
+import { writeRequest } from "../formats/conversation.ts";
+import { openaiChatNative, openaiResponsesNative } from "../formats/openai.ts";
 import { exportMarkdown } from "./markdown.ts";
 import { type ExportableSession, ExportSource, rowsAlong } from "./source.ts";
 
@@ -34,7 +34,7 @@ export type ExportFormat =
   | "openai-responses"
   | "ai-sdk";
 
-/** What is exported, and how. */
+/** Options of an export. */
 export interface ExportOptions {
   format: ExportFormat;
   /**
@@ -45,7 +45,7 @@ export interface ExportOptions {
   /** All branches in a `markdown` document instead of one path. Other formats do not ask. */
   all?: boolean | undefined;
   /**
-   * Asked of every text that people, models and tools said, paths and names among them; never of ids, signatures and
+   * Called with every text of people, models and tools, paths and names among them; never with ids, signatures and
    * pictures. Where it changes reasoning, the signature is left out.
    */
   redact?: Redact | undefined;
@@ -68,7 +68,7 @@ export function* exportSession(
   if (format === "json") return yield* exportJson(source, rows);
   if (format === "jsonl") return yield* exportJsonl(source, rows);
   if (format === "markdown") return yield* exportMarkdown(source, all);
-  return yield* exportRequest(source, requestExports[format]);
+  return yield* exportRequest(source, format === "ai-sdk" ? aiSdkFormat : nativeFormats[format]);
 }
 
 /**
@@ -99,7 +99,7 @@ export interface SessionDocument {
   leafId: string | null;
   /** In file order, each as its line says; one that can no longer be read has the type `damaged`. */
   entries: Entry[];
-  /** What is wrong with lines and references; empty for a sound session. */
+  /** Damage of lines and references; empty for a sound session. */
   issues: SessionIssue[];
 }
 
@@ -123,29 +123,30 @@ function* entriesOf(source: ExportSource, rows: readonly number[]): Generator<En
   for (const row of rows) yield source.entryAt(row);
 }
 
-/** Formats in which a context can be exported as a request. */
-const requestExports = {
-  anthropic: toAnthropic,
-  openai: toOpenaiChat,
-  "openai-responses": toOpenaiResponses,
-  "ai-sdk": toAiSdk,
-} satisfies Record<string, (source: ConversationSource) => object>;
+/**
+ * Formats for `buildRequest`, by the names that the command line gives them: those of `@espalier/session-tree`, and
+ * blocks that only one provider knows (documents, citations, tools that it runs itself) go back to that provider as they
+ * were.
+ */
+export const nativeFormats = {
+  anthropic: anthropicNative,
+  openai: openaiChatNative,
+  "openai-responses": openaiResponsesNative,
+} as const;
 
 /**
  * The request that the context at the end of the path makes, one message a line. Returns how many entries the context
  * is made of.
  * @throws EspalierError `empty-context` when nothing there says anything to a model
  */
-function* exportRequest(
-  source: ExportSource,
-  write: (source: ConversationSource) => object,
-): Generator<string, number> {
+function* exportRequest(source: ExportSource, format: RequestFormat<object>): Generator<string, number> {
   const context = buildSessionContext(source.tree, source.endId);
-  yield* jsonFields(write(source.redactor ? redactContext(context, source.redactor) : context));
+  const visible = source.redactor ? redactContext(context, source.redactor) : context;
+  yield* jsonFields(writeRequest(visible, {}, format));
   return new Set(context.sources).size;
 }
 
-/** A context without what must not be seen. Reasoning that was signed behind a change cannot be sent any more. */
+/** A redacted context. Reasoning that was signed behind a change cannot be sent any more. */
 function redactContext(context: SessionContext, redactor: Redactor): SessionContext {
   let changed = false;
   const prefixChanged: boolean[] = [];

@@ -67,7 +67,7 @@ export function* exportMarkdown(source: ExportSource, all: boolean): Generator<s
   return entries;
 }
 
-/** YAML; JSON strings are YAML strings, and what could act on who reads them is escaped. */
+/** YAML; JSON strings are YAML strings, and control characters are escaped. */
 function frontMatter(source: ExportSource, title: string | undefined): string {
   const { header, tree, endId } = source;
   const fields: [string, unknown][] = [
@@ -87,7 +87,7 @@ function frontMatter(source: ExportSource, title: string | undefined): string {
 
 function section(source: ExportSource, row: number, labels: ReadonlyMap<string, LabelInForce>): string {
   const entry = source.entryAt(row);
-  const told = tellEntry(entry);
+  const told = renderEntry(entry);
   if (!told) return "";
   const label = labels.get(entry.id);
   const named = label === undefined ? "" : ` — ${headingText(source.text(label.label))}`;
@@ -150,7 +150,7 @@ function shownAbove(tree: Tree, row: number): number {
   return Math.max(above, -1);
 }
 
-/** What a document says of an entry: a heading (without its mark) and paragraphs. */
+/** Section of an entry: a heading (without its mark) and paragraphs. */
 interface MarkdownEntry {
   heading: string;
   paragraphs: string[];
@@ -165,17 +165,19 @@ const ROLES: Record<string, string> = {
   custom: "Note",
 };
 
-/** How a kind of entry is told; a kind that is not here says nothing to people. */
-interface Teller<E extends Entry> {
+/** Rendering of a kind of entry; a kind that has none is not shown. */
+interface EntryRenderer<E extends Entry> {
   kind: EntryKind<E>;
-  tell(entry: E): MarkdownEntry;
+  render(entry: E): MarkdownEntry;
 }
 
-const teller = <E extends Entry>(kind: EntryKind<E>, tell: (entry: E) => MarkdownEntry): Teller<Entry> =>
-  ({ kind, tell }) as unknown as Teller<Entry>;
+const renderer = <E extends Entry>(
+  kind: EntryKind<E>,
+  render: (entry: E) => MarkdownEntry,
+): EntryRenderer<Entry> => ({ kind, render }) as unknown as EntryRenderer<Entry>;
 
-const tellers: readonly Teller<Entry>[] = [
-  teller(message, ({ message: said }) => {
+const renderers: readonly EntryRenderer<Entry>[] = [
+  renderer(message, ({ message: said }) => {
     const role = Object.hasOwn(ROLES, said.role) ? ROLES[said.role]! : inline(said.role);
     if (said.role === "assistant")
       return {
@@ -186,11 +188,11 @@ const tellers: readonly Teller<Entry>[] = [
     const outcome = said.isError === true ? "Failed result" : role;
     return { heading: `${outcome} of ${inline(said.toolName)}`, paragraphs: messageParagraphs(said) };
   }),
-  teller(customMessage, (entry) => ({
+  renderer(customMessage, (entry) => ({
     heading: `Note (${inline(entry.customType)})`,
     paragraphs: customMessage.toMessages!(entry).flatMap(messageParagraphs),
   })),
-  teller(compaction, ({ id, summary, firstKeptEntryId, tokensBefore }) => ({
+  renderer(compaction, ({ id, summary, firstKeptEntryId, tokensBefore }) => ({
     heading: "Compaction",
     paragraphs: [
       firstKeptEntryId === id
@@ -199,11 +201,11 @@ const tellers: readonly Teller<Entry>[] = [
       quoted(summary),
     ],
   })),
-  teller(branchSummary, ({ summary, fromId }) => ({
+  renderer(branchSummary, ({ summary, fromId }) => ({
     heading: "Summary of another branch",
     paragraphs: [`The branch was left at ${inline(fromId)}.`, quoted(summary)],
   })),
-  teller(contextEdit, ({ targetId, replacement }) =>
+  renderer(contextEdit, ({ targetId, replacement }) =>
     replacement === null
       ? { heading: "Edit", paragraphs: [`From here on ${inline(targetId)} is left out of the context.`] }
       : {
@@ -214,30 +216,29 @@ const tellers: readonly Teller<Entry>[] = [
           ],
         },
   ),
-  teller(modelChange, ({ provider, modelId }) => ({
+  renderer(modelChange, ({ provider, modelId }) => ({
     heading: `Model: ${inline(`${provider}/${modelId}`)}`,
     paragraphs: [],
   })),
-  teller(thinkingLevelChange, ({ thinkingLevel }) => ({
+  renderer(thinkingLevelChange, ({ thinkingLevel }) => ({
     heading: `Thinking: ${inline(thinkingLevel)}`,
     paragraphs: [],
   })),
 ];
 
-/** What a document says of an entry; undefined for one that says nothing to people. */
-function tellEntry(entry: Entry): MarkdownEntry | undefined {
+/** Section of an entry; undefined for one that is not shown. */
+function renderEntry(entry: Entry): MarkdownEntry | undefined {
   if (entry.type === DAMAGED) return { heading: "An entry that can no longer be read", paragraphs: [] };
   const { type } = entry;
-  const told = tellers.find(({ kind }) => kind.type === type);
-  if (told && !told.kind.is(entry))
+  const found = renderers.find(({ kind }) => kind.type === type);
+  if (found && !found.kind.is(entry))
     return { heading: `An entry of type ${inline(type)} that is not sound`, paragraphs: [] };
-  return told?.tell(entry);
+  return found?.render(entry);
 }
 
 /** Characters of a tool's result, a call's arguments or a shell's output that are shown; the rest is counted. */
 const SHOWN = 2_000;
 
-/** What a message says, as paragraphs. */
 function messageParagraphs(message: ContextMessage): string[] {
   switch (message.role) {
     case "toolResult":
@@ -299,8 +300,8 @@ function failure({ stopReason, errorMessage }: ContextMessage & { role: "assista
 }
 
 /**
- * Text as a quotation. What was said is markdown more often than not, and may hold headings, rules or a fence that nobody
- * closed; inside a quotation it cannot end or imitate the document around it.
+ * Text as a quotation. It is often markdown, and may hold headings, rules or an open fence; inside a quotation it cannot
+ * end or imitate the document around it.
  */
 function quoted(text: string): string {
   return plainText(text)
@@ -324,7 +325,7 @@ function inline(text: unknown): string {
   return line === "" ? "`?`" : `\`${line}\``;
 }
 
-/** A short text within a heading: one line, nothing in it means anything. */
+/** A short text within a heading: one line, without markdown. */
 function headingText(text: string): string {
   return plainLine(text).replace(/[\\`*_{}[\]()#+!|<>~&-]/g, "\\$&");
 }

@@ -13,12 +13,12 @@ import {
   Tree,
 } from "@espalier/session-tree";
 
-/** What can be exported: a tree, or something that has one and a leaf (a session). */
+/** A tree, or an object with a tree and a leaf (a session). */
 export type ExportableSession = Tree | { readonly tree: Tree; readonly leafId?: string | null };
 
 /**
- * A session as its log has it, read for an export: what an entry says comes from its line and not from memory, so that a
- * running session and one that was opened again say the same.
+ * A session read for an export: entries come from their lines and not from memory, so that a running session and one that
+ * was opened again give the same text.
  */
 export class ExportSource {
   readonly tree: Tree;
@@ -49,7 +49,7 @@ export class ExportSource {
     return header === undefined ? null : this.redactor ? redactHeader(header, this.redactor) : header;
   }
 
-  /** Where the path ends; null before the first entry. */
+  /** End of the path; null before the first entry. */
   get endId(): string | null {
     return this.endRow < 0 ? null : this.tree.idAt(this.endRow);
   }
@@ -64,7 +64,7 @@ export class ExportSource {
     return pathRows(this.tree, this.endRow);
   }
 
-  /** What the line of a row says, redacted. A line that can no longer be read gives the tree's placeholder. */
+  /** Entry in the line of a row, redacted. A line that can no longer be read gives the tree's placeholder. */
   entryAt(row: number): Entry {
     const line = readSessionLine(this.tree.bytesAt(row));
     const entry = line.is === "entry" ? line.entry : this.tree.entryAt(row);
@@ -78,8 +78,8 @@ export class ExportSource {
 }
 
 /**
- * The rows that make a session of one path: the path itself, and what stands beside it and speaks of it alone (labels,
- * names, usage). Parents come before children, and the path's end is where opening the rows as a log would stand.
+ * The rows that make a session of one path: the path itself, and entries beside it that are about it alone (labels, names,
+ * usage). Parents come before children, and a log of these rows opens at the path's end.
  */
 export function rowsAlong(source: ExportSource): number[] {
   const { tree, endRow } = source;
@@ -88,7 +88,7 @@ export function rowsAlong(source: ExportSource): number[] {
   for (const row of path) taken[row] = 1;
   const before: number[] = [];
   const after: number[] = [];
-  // What hangs below the end stands behind it; the rest stands before it, or the last line would be another place.
+  // Rows below the end come behind it, all others before it, or the last line would be another leaf.
   const belowEnd = new Uint8Array(tree.length);
   for (let row = 0; row < tree.length; row++) {
     const parent = tree.index.parent(row);

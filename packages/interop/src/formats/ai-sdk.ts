@@ -1,201 +1,140 @@
 import {
   type AssistantMessage,
-  buildRequest,
   type ContentBlock,
   type Conversation,
   contentBlocks,
+  detachImages,
+  type HealedResult,
   isFailedAnswer,
   isRecord,
   NO_RESULT,
+  parsedItem,
   type RequestFormat,
   type SessionContext,
-  type ToolDefinition,
+  type ThinkingBlock,
   type Turn,
 } from "@espalier/session-tree";
-import {
-  type AiSdkMedia,
-  type AiSdkMediaType,
-  type AiSdkMessage,
-  type AiSdkOutput,
-  type AiSdkRequest,
-  type AiSdkResult,
-  type AiSdkText,
-  acceptsReasoning,
-  joinedReasoning,
-  providerOf,
-  readAnswerPart,
-  readOutput,
-  readUserPart,
-  renderReasoning,
-} from "./ai-sdk-blocks.ts";
-import { type Cargo, type CargoRules, carryingFormat } from "./carrying.ts";
-import {
-  ConversationBuilder,
-  type ConversationOptions,
-  type ConversationSource,
-  type ImportedConversation,
-  readSource,
-  type WriteOptions,
-} from "./conversation.ts";
-import { nativeBlock, nativeFor, parsedJson, remoteImageUrl } from "./native.ts";
-import { partsOf } from "./openai-blocks.ts";
+import { type ConversationSource, listOf, type WriteOptions, writeRequest } from "./conversation.ts";
+import { nativeFor, nativeFormat, parsedJson } from "./native.ts";
+
+/** A value in JSON; an undefined field is not written. */
+export type JsonValue =
+  | null
+  | string
+  | number
+  | boolean
+  | JsonValue[]
+  | { [key: string]: JsonValue | undefined };
+
+/** Options by the name of the provider that reads them. */
+export type AiSdkOptions = Record<string, Record<string, JsonValue>>;
+
+/** Text of a user or a model. */
+export interface AiSdkText {
+  type: "text";
+  text: string;
+  providerOptions?: AiSdkOptions;
+}
+
+/** A picture that a user sent. */
+export interface AiSdkImage {
+  type: "image";
+  /** Base64, or an address. */
+  image: string;
+  /** As `image/png`; the SDK looks at the bytes where it is absent. */
+  mediaType?: string;
+  providerOptions?: AiSdkOptions;
+}
+
+/** A model's thinking; its signature is in `providerOptions`. */
+export interface AiSdkReasoning {
+  type: "reasoning";
+  text: string;
+  providerOptions?: AiSdkOptions;
+}
+
+/** A call to a tool; its result is in the `tool` message behind the answer. */
+export interface AiSdkCall {
+  type: "tool-call";
+  toolCallId: string;
+  toolName: string;
+  /** The arguments, parsed. */
+  input: unknown;
+  providerOptions?: AiSdkOptions;
+}
+
+/** Type of a picture in a result: `image-data` since version 6, `media` in version 5. */
+export type AiSdkMediaType = "image-data" | "media";
+
+/** Result of a call. */
+export interface AiSdkResult<Type extends AiSdkMediaType = "image-data"> {
+  type: "tool-result";
+  toolCallId: string;
+  toolName: string;
+  output: AiSdkOutput<Type>;
+  providerOptions?: AiSdkOptions;
+}
+
+/** A result as text, one that failed as `error-text`, one with pictures as a list. */
+export type AiSdkOutput<Type extends AiSdkMediaType = "image-data"> =
+  | { type: "text" | "error-text"; value: string }
+  | { type: "content"; value: (AiSdkText | AiSdkMedia<Type>)[] };
+
+/** A picture in a result, base64. */
+export interface AiSdkMedia<Type extends AiSdkMediaType = "image-data"> {
+  type: Type;
+  data: string;
+  mediaType: string;
+}
+
+/** A `ModelMessage` of the AI SDK (5 and later), as far as requests are made of it. */
+export type AiSdkMessage<Type extends AiSdkMediaType = "image-data"> =
+  | { role: "user"; content: (AiSdkText | AiSdkImage)[] }
+  | { role: "assistant"; content: (AiSdkText | AiSdkReasoning | AiSdkCall)[] }
+  | { role: "tool"; content: AiSdkResult<Type>[] };
+
+/** A tool without code; give `inputSchema` to the SDK's `jsonSchema()`. */
+export interface AiSdkTool {
+  name: string;
+  description?: string;
+  /** A JSON Schema. */
+  inputSchema: Record<string, unknown>;
+}
+
+/** Arguments of `generateText` and `streamText` that the conversation decides. */
+export interface AiSdkRequest<Type extends AiSdkMediaType = "image-data"> {
+  system?: string;
+  messages: AiSdkMessage<Type>[];
+  tools?: AiSdkTool[];
+}
 
 const FORMAT = "ai-sdk";
-
-type Fields = Record<string, unknown>;
-
-/** The API through which the SDK speaks with a provider, as far as the shape of its reasoning depends on it. */
-const APIS: ReadonlyMap<string, string> = new Map([
-  ["anthropic", "anthropic-messages"],
-  ["openai", "openai-responses"],
-]);
-
-/**
- * A conversation of the AI SDK (`ModelMessage`s of version 5 and later) as neutral messages: `{system, messages, tools}`
- * or the list of messages. Never throws: what is not of the format is passed over and told in `issues`.
- *
- * The messages do not say who answered. Where `options.model` does not either, it is the provider whose signature stands
- * first on reasoning; an answer with another provider's reasoning is that provider's.
- *
- * - bytes become base64, addresses text
- * - files, approvals, calls that the provider ran: kept as they are, and given back by `toAiSdk`
- * - `providerOptions` of a part are kept beside it; those of a whole message are left out, and told
- */
-export function fromAiSdk(input: unknown, options: ConversationOptions = {}): ImportedConversation {
-  const reading = new ConversationBuilder({ api: undefined, provider: "unknown" }, options);
-  const plain = reading.read(input);
-  const request: Fields = Array.isArray(plain) ? { messages: plain } : isRecord(plain) ? plain : {};
-  const messages = (Array.isArray(request["messages"]) ? request["messages"] : []).map((message) =>
-    isRecord(message) ? message : {},
-  );
-  const provider = options.model?.provider ?? messages.map(providerOf).find((found) => found !== undefined);
-  const origin = { provider: provider ?? "unknown", api: APIS.get(provider ?? "") };
-  const builder = new ConversationBuilder(origin, options, reading.issues);
-  if (!Array.isArray(request["messages"]))
-    builder.issues.add("malformed", "messages", "", "There is no list of messages.");
-  const prompt = request["system"] ?? request["instructions"];
-  if (typeof prompt === "string") builder.system(prompt, "system");
-  for (const [at, message] of messages.entries()) readMessage(message, `messages[${at}]`, builder);
-  return builder.finish(readTools(request["tools"], builder));
-}
-
-function readMessage({ role, content, ...rest }: Fields, path: string, builder: ConversationBuilder): void {
-  const { issues } = builder;
-  issues.dropped(Object.keys(rest), path);
-  const parts = typeof content === "string" ? [{ type: "text", text: content }] : content;
-  if (role === "system") {
-    if (typeof content === "string") builder.system(content, path);
-    else issues.add("malformed", "system", path, "A system message is no text; it is left out.");
-  } else if (!Array.isArray(parts)) {
-    issues.add("malformed", "content", path, "The content of a message is neither text nor a list.");
-  } else if (role === "user") {
-    if (typeof content === "string") builder.user(content);
-    else builder.user(listOf(parts, path, builder, readUserPart));
-  } else if (role === "assistant") readAnswer(parts, path, builder);
-  else if (role === "tool") readResults(parts, path, builder);
-  else issues.add("malformed", "role", path, "A message is of no role that is known here; it is left out.");
-}
-
-function listOf(
-  parts: readonly unknown[],
-  path: string,
-  { issues }: ConversationBuilder,
-  read: typeof readUserPart,
-): ContentBlock[] {
-  return partsOf(parts, `${path}.content`, issues).flatMap(([part, place]) => read(part, place, issues));
-}
-
-function readAnswer(parts: readonly unknown[], path: string, builder: ConversationBuilder): void {
-  const blocks: ContentBlock[] = [];
-  for (const block of listOf(parts, path, builder, readAnswerPart)) {
-    const last = blocks.at(-1);
-    const joined =
-      last?.type === "thinking" && block.type === "thinking" ? joinedReasoning(last, block) : undefined;
-    if (joined) blocks[blocks.length - 1] = joined;
-    else blocks.push(block);
-  }
-  builder.answer(blocks, originOf(parts, builder));
-}
-
-/** An answer with another provider's reasoning was that provider's. */
-function originOf(parts: readonly unknown[], builder: ConversationBuilder): Partial<AssistantMessage> {
-  const provider = providerOf({ content: parts });
-  if (provider === undefined || provider === builder.provider) return {};
-  return { provider, model: "unknown", api: APIS.get(provider) ?? "ai-sdk" };
-}
-
-function readResults(parts: readonly unknown[], path: string, builder: ConversationBuilder): void {
-  const { issues } = builder;
-  const others: ContentBlock[] = [];
-  for (const [part, place] of partsOf(parts, `${path}.content`, issues)) {
-    const { type, toolCallId, toolName, output, ...rest } = part;
-    if (type !== "tool-result") {
-      issues.opaque(type, place);
-      others.push(nativeBlock(FORMAT, part));
-    } else {
-      const { content, isError, native } = readOutput(output, place, issues);
-      const value = { ...native, ...rest };
-      const beside = Object.keys(value).length > 0 ? ({ format: FORMAT, value } as const) : undefined;
-      builder.result(typeof toolCallId === "string" ? toolCallId : "", content, isError, place, {
-        native: beside,
-        named: typeof toolName === "string" ? toolName : "",
-      });
-    }
-  }
-  if (others.length > 0) builder.user(others);
-}
-
-/** Tools as {@link AiSdkTool}s; a `ToolSet` holds code, which no session keeps. */
-function readTools(tools: unknown, { issues }: ConversationBuilder): ToolDefinition[] {
-  if (tools === undefined) return [];
-  return (Array.isArray(tools) ? tools : [tools]).flatMap((tool, at): ToolDefinition[] => {
-    const { name, description, inputSchema, type: _type, ...rest } = isRecord(tool) ? tool : {};
-    if (typeof name !== "string") {
-      issues.add(
-        "dropped",
-        "tool",
-        `tools[${at}]`,
-        "Tools are read from a list of names and JSON Schemas only.",
-      );
-      return [];
-    }
-    issues.dropped(Object.keys(rest), `tools[${at}]`);
-    const described = typeof description === "string" ? { description } : {};
-    return [{ name, ...described, ...(isRecord(inputSchema) ? { parameters: inputSchema } : {}) }];
-  });
-}
 
 type Message = AiSdkMessage<AiSdkMediaType>;
 
 type Result = AiSdkResult<AiSdkMediaType>;
 
-type Output = AiSdkOutput<AiSdkMediaType>;
+type AnswerPart = Extract<Message, { role: "assistant" }>["content"][number];
 
 type UserPart = Extract<Message, { role: "user" }>["content"][number];
 
-type AnswerPart = Extract<Message, { role: "assistant" }>["content"][number];
+type AnswerBlock = Extract<Turn, { role: "assistant" }>["content"][number];
 
-type OutputPart = Extract<Output, { type: "content" }>["value"][number];
+type UserTurn = Extract<Turn, { role: "user" }>;
 
-const RULES: CargoRules = {
-  format: "ai-sdk",
-  keepsTextsApart: true,
-  // The SDK itself asks for approval, and runs the tool.
-  ofClient: new Set(["ai-sdk.tool-approval-request"]),
-};
+type UserBlock = UserTurn["content"][number];
 
 /**
- * `ModelMessage`s of the AI SDK: what `buildRequest` makes with `aiSdkFormat` (or the format in `options`), and in it the
- * parts that only the SDK has. Of those the types name the common ones alone.
+ * `ModelMessage`s of the AI SDK: the request of `buildRequest` with `aiSdkFormat`, or with the format in `options`.
  *
- * For a valid conversation it gives back what {@link fromAiSdk} read, in this normal form: content is a list of parts,
- * system messages stand in `system`; bytes are base64, addresses text; a result of one text is `text`, a picture in one
- * `image-data`; an empty result says `(no output)`; results stand in the order of their calls, in one message; each
+ * For a valid conversation it gives back the input of `fromAiSdk`, in this normal form: content is a list of parts,
+ * system messages are in `system`; bytes are base64, addresses text; a result of one text is `text`, a picture in one
+ * `image-data`; an empty result says `(no output)`; results are in the order of their calls, in one message; each
  * part of OpenAI's reasoning has the encrypted content; roles alternate; blank texts, and reasoning at the end of an
  * answer, are out.
  *
- * A call without a result gets one, but for a call that the user approved or denied at the end of the conversation: the SDK
- * runs it, or tells the model that it was denied. Approvals of calls that have a result stand before the results; those of
+ * A call without a result gets one, except a call that the user approved or denied at the end of the conversation: the SDK
+ * runs it, or tells the model that it was denied. Approvals of calls that have a result are before the results; those of
  * calls that are no longer in the conversation are out.
  *
  * @throws EspalierError `empty-context` when there is nothing to send
@@ -214,17 +153,39 @@ export function toAiSdk(
   source: ConversationSource,
   { format = aiSdkFormat, ...options }: WriteOptions & { format?: RequestFormat<object> } = {},
 ): object {
-  const given = readSource(source, options);
-  const base = format as RequestFormat<AiSdkRequest<AiSdkMediaType>>;
-  const carrying = carryingFormat(
-    base,
-    RULES,
-    (request, cargo): AiSdkRequest<AiSdkMediaType> => ({
-      ...request,
-      messages: withApprovals(request.messages.flatMap((message) => unload(message, cargo))),
+  return writeRequest(source, options, format);
+}
+
+/**
+ * `ModelMessage`s of the AI SDK, version 6 and later, with the parts that only the SDK has; of those the types name the
+ * common ones alone. The provider of the request is unknown here, so call ids and names are of the length that all take
+ * (40 and 64 characters). A result of one text is `text`, of more `content`, a failed one `error-text`; pictures of a
+ * failed result follow in the user's name.
+ */
+export const aiSdkFormat: RequestFormat<AiSdkRequest> = createFormat("image-data");
+
+/** The same for version 5, which writes a picture in a result in another way. */
+export const aiSdk5Format: RequestFormat<AiSdkRequest<"media">> = createFormat("media");
+
+function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFormat<AiSdkRequest<Type>> {
+  const base: RequestFormat<AiSdkRequest<Type>> = {
+    callIdLength: 40,
+    toolNameLength: 64,
+    acceptsThinking: acceptsReasoning,
+    prepare: withoutLostApprovals,
+    render: (conversation) => render(conversation, pictureType),
+  };
+  return nativeFormat(base, FORMAT, {
+    text: (text, fields) => ({ type: "text", text, ...fields }),
+    picture: ({ url, data, mediaType }, { type = "image", ...fields }) => ({
+      type,
+      [type === "file" ? "data" : "image"]: data ?? url,
+      ...(mediaType === undefined ? {} : { mediaType }),
+      ...fields,
     }),
-  );
-  return buildRequest(withoutLostApprovals(given.context), { ...given, format: carrying });
+    // The SDK itself asks for approval, and runs the tool.
+    ofClient: "ai-sdk.tool-approval-request",
+  });
 }
 
 /**
@@ -232,123 +193,108 @@ export function toAiSdk(
  * would be left empty, and the conversation would begin with an answer.
  */
 function withoutLostApprovals(context: SessionContext): SessionContext {
+  const partOf = (block: ContentBlock) => nativeFor(block, FORMAT)?.value ?? {};
   const asked = new Set<unknown>();
   for (const message of context.messages)
-    if (message.role === "assistant" && !isFailedAnswer(message))
-      for (const block of contentBlocks(message)) {
-        const request = approvalRequest(nativeFor(block, FORMAT)?.value ?? {});
-        if (request) asked.add(request.approvalId);
-      }
+    if (message?.role === "assistant" && !isFailedAnswer(message))
+      for (const part of contentBlocks(message).map(partOf))
+        if (part["type"] === "tool-approval-request") asked.add(part["approvalId"]);
   const isLost = (block: ContentBlock): boolean => {
-    const said = nativeFor(block, FORMAT)?.value;
-    return said?.["type"] === "tool-approval-response" && !asked.has(said["approvalId"]);
+    const { type, approvalId } = partOf(block);
+    return type === "tool-approval-response" && !asked.has(approvalId);
   };
-  const messages = context.messages.map((message) => {
-    if (message.role !== "user" || !Array.isArray(message.content)) return message;
-    const content = message.content.filter((block) => !isLost(block));
-    return content.length === message.content.length ? message : { ...message, content };
-  });
+  const messages = context.messages.map((message) =>
+    message?.role === "user" && Array.isArray(message.content)
+      ? { ...message, content: message.content.filter((block) => !isRecord(block) || !isLost(block)) }
+      : message,
+  );
   return { ...context, messages };
 }
 
-function unload(message: Message, cargo: Cargo): Message[] {
-  if (message.role === "assistant") return [unloadAnswer(message.content, cargo)];
-  if (message.role === "tool")
-    return [{ role: "tool", content: message.content.map((result) => unloadResult(result, cargo)) }];
-  return unloadUser(message.content, cargo);
+function render<Type extends AiSdkMediaType>(
+  { system, tools, turns }: Conversation,
+  pictureType: Type,
+): AiSdkRequest<Type> {
+  const messages: Message[] = [];
+  /** Calls for which the SDK asked for approval, by the id of the approval. */
+  const asked = new Map<unknown, unknown>();
+  let names = new Map<string, string>();
+  for (const [at, turn] of turns.entries()) {
+    if (turn.role === "assistant") {
+      const { content } = turn;
+      names = new Map(content.flatMap((block) => (block.type === "call" ? [[block.id, block.name]] : [])));
+      messages.push({ role: "assistant", content: renderAnswer(content, [...names.keys()], asked) });
+      continue;
+    }
+    const results = turn.results.map((result) =>
+      renderResult(result, names.get(result.callId) ?? "tool", pictureType),
+    );
+    const following = turn.results.flatMap((result) =>
+      result.isError ? detachImages(result).following : [],
+    );
+    const parts = [...following, ...turn.content].map(renderUserBlock);
+    // An approval belongs to the role `tool`.
+    const isOfCalls = ({ type }: UserPart): boolean => type.startsWith("tool-");
+    const approvals = parts.filter(isOfCalls) as unknown as Result[];
+    const said = parts.filter((part) => !isOfCalls(part));
+    const isEnd = at === turns.length - 1 && said.length === 0;
+    for (const content of withApprovals(results, approvals, asked, isEnd))
+      if (content.length > 0) messages.push({ role: "tool", content });
+    if (said.length > 0) messages.push({ role: "user", content: said });
+  }
+  return {
+    ...(system === undefined ? {} : { system }),
+    messages: messages as AiSdkMessage<Type>[],
+    ...(tools.length === 0
+      ? {}
+      : { tools: tools.map(({ parameters, ...tool }) => ({ ...tool, inputSchema: parameters })) }),
+  };
 }
 
-/** What the user said of calls (an approval) belongs to the role `tool`, before the rest. */
-function unloadUser(parts: readonly UserPart[], cargo: Cargo): Message[] {
-  const unloaded = parts.map((part) => {
-    const carried = cargo.at(part.type === "text" ? part.text : part.image);
-    return carried ? (nativeForm(carried) as UserPart) : part;
-  });
-  const isOfCalls = (part: UserPart): boolean => part.type.startsWith("tool-");
-  const ofCalls = unloaded.filter(isOfCalls) as unknown as Result[];
-  const said = unloaded.filter((part) => !isOfCalls(part));
-  return [
-    ...(ofCalls.length > 0 ? [{ role: "tool" as const, content: ofCalls }] : []),
-    ...(said.length > 0 ? [{ role: "user" as const, content: said }] : []),
-  ];
-}
-
-/** Requests for approval stand behind the calls, as the SDK writes them, and name them by the ids that these have here. */
-function unloadAnswer(content: readonly AnswerPart[], cargo: Cargo): Message {
+/** Requests for approval are behind the calls, as the SDK writes them, and name them by the ids that these have here. */
+function renderAnswer(
+  blocks: readonly AnswerBlock[],
+  callIds: readonly string[],
+  asked: Map<unknown, unknown>,
+): AnswerPart[] {
   const parts: AnswerPart[] = [];
   const requests: AnswerPart[] = [];
-  for (const part of content) {
-    const carried = part.type === "text" ? cargo.at(part.text) : undefined;
-    if (part.type === "tool-call") parts.push({ ...part, ...cargo.call(part.toolCallId) });
-    else if (!carried) parts.push(part);
-    else {
-      const unloaded = nativeForm(carried) as AnswerPart;
-      (approvalRequest(unloaded) ? requests : parts).push(unloaded);
-    }
+  for (const block of blocks) {
+    if (block.type === "text") parts.push({ type: "text", text: block.text });
+    else if (block.type === "thinking") parts.push(...renderReasoning(block.block));
+    else if (block.type === "call") {
+      const { id: toolCallId, name: toolName, input, opaque } = block;
+      parts.push({ type: "tool-call", toolCallId, toolName, input, ...opaque });
+    } else if (block.value["type"] === "tool-approval-request") {
+      const toolCallId = sentId(String(block.value["toolCallId"]), callIds);
+      asked.set(block.value["approvalId"], toolCallId);
+      requests.push({ ...block.value, toolCallId } as unknown as AnswerPart);
+    } else parts.push(block.value as unknown as AnswerPart);
   }
-  const ids = parts.flatMap((part) => (part.type === "tool-call" ? [part.toolCallId] : []));
-  for (const request of requests) {
-    const { toolCallId } = approvalRequest(request)!;
-    parts.push({ ...request, toolCallId: sentId(toolCallId, ids) } as AnswerPart);
-  }
-  return { role: "assistant", content: parts };
+  return [...parts, ...requests];
 }
 
-/** The id that a call has in the request, where its own was too long, invalid, or not the only one. */
+/** The id of a call in the request, where its own was too long, invalid, or not the only one. */
 function sentId(id: string, sent: readonly string[]): string {
   if (sent.includes(id)) return id;
   const valid = id.replace(/[^a-zA-Z0-9_-]/g, "_");
   return sent.find((one) => valid.startsWith(one.replace(/_\d+$/, ""))) ?? id;
 }
 
-interface ApprovalRequest {
-  approvalId: string;
-  toolCallId: string;
-}
-
-/** A part as a request for approval, which the types of parts do not name; undefined for any other part. */
-const approvalRequest = (part: object): ApprovalRequest | undefined =>
-  (part as { type?: unknown }).type === "tool-approval-request" ? (part as ApprovalRequest) : undefined;
-
 /**
- * Messages in which the SDK finds the approvals that it has to act upon, and no others: it looks at the last message alone,
- * runs what is approved there, and refuses an approval whose request it does not know.
+ * Approvals of calls with a result, the results, and approvals that the SDK has to act upon: it looks at the last message
+ * alone, runs the calls approved there, and refuses an approval whose request it does not know.
  */
-function withApprovals(messages: readonly Message[]): Message[] {
-  const asked = new Map<unknown, string>();
-  for (const { role, content } of messages)
-    if (role === "assistant")
-      for (const part of content) {
-        const request = approvalRequest(part);
-        if (request) asked.set(request.approvalId, request.toolCallId);
-      }
-  const settled: Message[] = [];
-  for (let at = 0; at < messages.length; at++) {
-    const message = messages[at]!;
-    if (message.role !== "tool") {
-      settled.push(message);
-      continue;
-    }
-    const parts: Result[] = [...message.content];
-    for (let next = messages[at + 1]; next?.role === "tool"; next = messages[++at + 1])
-      parts.push(...next.content);
-    for (const content of settledParts(parts, asked, at === messages.length - 1))
-      if (content.length > 0) settled.push({ role: "tool", content });
-  }
-  return settled;
-}
-
-/** Approvals of calls with a result, the results, and approvals that the SDK has to act upon. */
-function settledParts(
-  parts: readonly Result[],
-  asked: ReadonlyMap<unknown, string>,
+function withApprovals(
+  results: readonly Result[],
+  given: readonly Result[],
+  asked: ReadonlyMap<unknown, unknown>,
   isEnd: boolean,
 ): Result[][] {
-  const results = parts.filter(({ type }) => type === "tool-result");
   const recorded = new Set(results.flatMap((result) => (isMadeUp(result) ? [] : [result.toolCallId])));
-  const callOf = (part: object) => asked.get((part as { approvalId?: unknown }).approvalId);
-  const approvals = parts.filter((part) => part.type !== "tool-result" && callOf(part) !== undefined);
-  const isOpen = (part: Result) => isEnd && !recorded.has(callOf(part)!);
+  const callOf = (part: object) => asked.get((part as { approvalId?: unknown }).approvalId) as string;
+  const approvals = given.filter((part) => callOf(part) !== undefined);
+  const isOpen = (part: Result) => isEnd && !recorded.has(callOf(part));
   const open = approvals.filter(isOpen);
   const named = new Set(open.map(callOf));
   return [
@@ -360,163 +306,106 @@ function settledParts(
 
 const isMadeUp = ({ output }: Result): boolean => output.type === "error-text" && output.value === NO_RESULT;
 
-function unloadResult(result: Result, cargo: Cargo): Result {
-  const { type, output: beside, ...rest } = cargo.result(result.toolCallId) ?? {};
-  const output = unloadOutput(result.output, type, isRecord(beside) ? beside : {}, cargo);
-  return { ...result, output: output as Output, ...rest };
-}
-
-/** @param type how the output was written, where that is not what its text tells */
-function unloadOutput(output: Output, type: unknown, beside: object, cargo: Cargo): object {
-  if (output.type === "content") {
-    const value = output.value.map((part): OutputPart => {
-      const carried = cargo.at(part.type === "text" ? part.text : part.data);
-      return carried ? (outputForm(carried, part.type) as OutputPart) : part;
-    });
-    return { ...output, value, ...beside };
-  }
-  const carried = cargo.at(output.value);
-  if (carried) return { type: "content", value: [outputForm(carried, "text")], ...beside };
-  if (type === "execution-denied") return { type, ...beside };
-  // A result that was shortened since is no JSON any more: it stays text.
-  const value = type === "json" || type === "error-json" ? parsedJson(output.value) : undefined;
-  return value === undefined ? { ...output, ...beside } : { type, value, ...beside };
-}
-
-/** A carried block as a part of a message; no type can promise more of it than that it is an object. */
-function nativeForm(block: ContentBlock): object {
-  const fields = nativeFor(block, "ai-sdk")?.value ?? {};
-  if (block.type === "text") return { type: "text", text: block.text, ...fields };
-  const { type = "image", ...rest } = fields;
-  const url = remoteImageUrl(block);
-  if (url !== undefined)
-    return type === "file" ? { type, data: url, ...rest } : { type, image: url, ...rest };
-  if (block.type !== "image") return fields;
-  const { data, mimeType: mediaType } = block;
-  return type === "file" ? { type, data, mediaType, ...rest } : { type, image: data, mediaType, ...rest };
-}
-
-/**
- * A carried block as a part of a result.
- *
- * @param type how the format marks a picture there
- */
-function outputForm(block: ContentBlock, type: string): object {
-  const fields = nativeFor(block, "ai-sdk")?.value ?? {};
-  if (block.type === "text") return { type: "text", text: block.text, ...fields };
-  const url = remoteImageUrl(block);
-  if (url !== undefined) return { type: "image-url", url, ...fields };
-  if (block.type !== "image") return fields;
-  return { type, data: block.data, mediaType: block.mimeType, ...fields };
-}
-
-type UserTurn = Extract<Turn, { role: "user" }>;
-
-type AnswerBlock = Extract<Turn, { role: "assistant" }>["content"][number];
-
-type TurnResult = UserTurn["results"][number];
-
-type UserBlock = UserTurn["content"][number];
-
-/** Says in a failed result that its pictures stand after the results. */
-const IMAGES_FOLLOW = "(see the images that follow)";
-
-/**
- * `ModelMessage`s of the AI SDK, version 6 and later. Which provider will read them is not known here, so call ids and
- * names are of the length that all take (40 and 64 characters). A result of one text is `text`, of more `content`, a
- * failed one `error-text`; pictures of a failed result follow in the user's name.
- */
-export const aiSdkFormat: RequestFormat<AiSdkRequest> = createFormat("image-data");
-
-/** The same for version 5, which writes a picture in a result in another way. */
-export const aiSdk5Format: RequestFormat<AiSdkRequest<"media">> = createFormat("media");
-
-function createFormat<Type extends AiSdkMediaType>(pictureType: Type): RequestFormat<AiSdkRequest<Type>> {
-  return {
-    callIdLength: 40,
-    toolNameLength: 64,
-    acceptsThinking: acceptsReasoning,
-    render: (conversation) => render(conversation, pictureType),
-  };
-}
-
-function render<Type extends AiSdkMediaType>(
-  { system, tools, turns }: Conversation,
-  pictureType: Type,
-): AiSdkRequest<Type> {
-  const messages: AiSdkMessage<Type>[] = [];
-  let names = new Map<string, string>();
-  for (const turn of turns) {
-    if (turn.role === "assistant") {
-      names = new Map(
-        turn.content.flatMap((block) => (block.type === "call" ? [[block.id, block.name]] : [])),
-      );
-      messages.push({ role: "assistant", content: turn.content.flatMap(renderAnswerBlock) });
-    } else renderUser(turn, names, pictureType, messages);
-  }
-  return {
-    ...(system === undefined ? {} : { system }),
-    messages,
-    ...(tools.length === 0
-      ? {}
-      : { tools: tools.map(({ parameters, ...tool }) => ({ ...tool, inputSchema: parameters })) }),
-  };
-}
-
-function renderAnswerBlock(block: AnswerBlock): Extract<AiSdkMessage, { role: "assistant" }>["content"] {
-  if (block.type === "text") return [{ type: "text", text: block.text }];
-  if (block.type === "thinking") return renderReasoning(block.block);
-  if (block.type === "opaque") return [block.value as unknown as AnswerPart];
-  return [{ type: "tool-call", toolCallId: block.id, toolName: block.name, input: block.input }];
-}
-
-function renderUser<Type extends AiSdkMediaType>(
-  turn: UserTurn,
-  names: ReadonlyMap<string, string>,
-  pictureType: Type,
-  messages: AiSdkMessage<Type>[],
-): void {
-  if (turn.results.length > 0) {
-    const content = turn.results.map((result) => ({
-      type: "tool-result" as const,
-      toolCallId: result.callId,
-      toolName: names.get(result.callId) ?? "tool",
-      output: renderOutput(result, pictureType),
-    }));
-    messages.push({ role: "tool", content });
-  }
-  const said = [...turn.results.flatMap(picturesOfFailed), ...turn.content];
-  if (said.length > 0) messages.push({ role: "user", content: said.map(renderUserBlock) });
-}
-
-function renderOutput<Type extends AiSdkMediaType>(
-  { isError, content }: TurnResult,
-  pictureType: Type,
-): AiSdkOutput<Type> {
-  const texts = content.flatMap((block) => (block.type === "text" ? [block.text] : []));
-  if (isError) return { type: "error-text", value: texts.length > 0 ? texts.join("\n\n") : IMAGES_FOLLOW };
-  const [only] = texts;
-  if (only !== undefined && content.length === 1) return { type: "text", value: only };
-  return {
-    type: "content",
-    value: content.map((block): AiSdkText | AiSdkMedia<Type> => {
-      if (block.type === "text") return { type: "text", text: block.text };
-      if (block.type === "opaque") return block.value as unknown as AiSdkText;
-      return { type: pictureType, data: block.data, mediaType: block.mediaType };
-    }),
-  };
-}
-
-function picturesOfFailed({ callId, isError, content }: TurnResult): UserBlock[] {
-  const pictures = isError ? content.filter((block) => block.type === "image") : [];
-  return pictures.length === 0
-    ? []
-    : [{ type: "text", text: `Images of the result of ${callId}:` }, ...pictures];
-}
-
-function renderUserBlock(block: UserBlock): Extract<AiSdkMessage, { role: "user" }>["content"][number] {
+function renderUserBlock(block: UserBlock): UserPart {
   if (block.type === "opaque") return block.value as unknown as UserPart;
-  return block.type === "text"
-    ? { type: "text", text: block.text }
-    : { type: "image", image: block.data, mediaType: block.mediaType };
+  if (block.type === "text") return { type: "text", text: block.text };
+  return { type: "image", image: block.data, mediaType: block.mediaType };
+}
+
+function renderResult(result: HealedResult, toolName: string, pictureType: AiSdkMediaType): Result {
+  const { type, output: beside, ...fields } = result.opaque ?? {};
+  const output = { ...renderOutput(result, type, pictureType), ...(isRecord(beside) ? beside : {}) };
+  return {
+    type: "tool-result",
+    toolCallId: result.callId,
+    toolName,
+    output: output as Result["output"],
+    ...fields,
+  };
+}
+
+/** @param type the type of the output in the SDK, where it is not that of a text */
+function renderOutput(result: HealedResult, type: unknown, pictureType: AiSdkMediaType): object {
+  const { content, isError } = result;
+  const [only] = content;
+  if (!isError && !(content.length === 1 && only?.type === "text"))
+    return { type: "content", value: content.map((block) => outputPart(block, pictureType)) };
+  if (type === "execution-denied") return { type };
+  const texts = detachImages(result).texts.map((block) =>
+    block.type === "text" ? block.text : String(block.value["text"]),
+  );
+  const value = texts.join("\n\n");
+  // A result that was shortened since is no JSON any more: it stays text.
+  const json = type === "json" || type === "error-json" ? parsedJson(value) : undefined;
+  return json === undefined ? { type: isError ? "error-text" : "text", value } : { type, value: json };
+}
+
+/** A block of a result: pictures have another form there than in a user message. */
+function outputPart(block: UserBlock, pictureType: AiSdkMediaType): object {
+  if (block.type === "opaque" && block.value["type"] !== "image") return block.value;
+  const part = renderUserBlock(block);
+  if (part.type !== "image") return part;
+  const { type: _type, image, ...fields } = part;
+  // Base64 has no colon, an address has.
+  return image.includes(":")
+    ? { type: "image-url", url: image, ...fields }
+    : { type: pictureType, data: image, ...fields };
+}
+
+/** Returns whether the SDK can pass this block to the model that made it. */
+function acceptsReasoning(block: ThinkingBlock, { provider, api }: AssistantMessage): boolean {
+  if (typeof block.thinking !== "string" || !block.thinking.isWellFormed()) return false;
+  const native = nativeFor(block, FORMAT);
+  // JSON writes half a character as an escape, and nothing else that begins so.
+  if (native) return !JSON.stringify(native).includes("\\ud");
+  if (itemOf(block)) return isOpenai(provider, api);
+  if (typeof block.thinkingSignature === "string" && block.thinkingSignature.trim() !== "")
+    return block.thinkingSignature.isWellFormed() && isAnthropic(provider, api);
+  // Models that do not sign: the SDK sends their reasoning as text to those that take it.
+  return block.redacted !== true && !isOpenai(provider, api) && !isAnthropic(provider, api);
+}
+
+const isAnthropic = (provider: unknown, api: unknown): boolean =>
+  typeof api === "string" ? api === "anthropic-messages" : provider === "anthropic";
+
+const isOpenai = (provider: unknown, api: unknown): boolean =>
+  typeof api === "string" ? /^openai.*responses/.test(api) : provider === "openai";
+
+/** The parts of one block. */
+function renderReasoning(block: ThinkingBlock): AiSdkReasoning[] {
+  const { thinking, thinkingSignature, redacted } = block;
+  const part = (text: string, providerOptions?: AiSdkOptions): AiSdkReasoning => ({
+    type: "reasoning",
+    text,
+    ...(providerOptions ? { providerOptions } : {}),
+  });
+  const native = nativeFor(block, FORMAT)?.value["providerOptions"];
+  if (native) return [part(thinking, native as AiSdkOptions)];
+  const item = itemOf(block);
+  if (item) {
+    const openai = { itemId: item.id, reasoningEncryptedContent: item.encrypted };
+    return (item.summary.length > 0 ? item.summary : [{ text: "" }]).map(({ text }) =>
+      part(text, { openai }),
+    );
+  }
+  if (thinkingSignature === undefined) return [part(thinking)];
+  return redacted === true
+    ? [part("", { anthropic: { redactedData: thinkingSignature } })]
+    : [part(thinking, { anthropic: { signature: thinkingSignature } })];
+}
+
+/** The reasoning item of OpenAI in a signature; undefined for any other signature. */
+export function itemOf({
+  thinkingSignature,
+}: ThinkingBlock): { id: string; summary: { text: string }[]; encrypted: string | null } | undefined {
+  const item = parsedItem(thinkingSignature);
+  if (item?.["type"] !== "reasoning" || typeof item["id"] !== "string") return undefined;
+  const { id, summary, encrypted_content: encrypted } = item;
+  return {
+    id,
+    summary: listOf(summary).filter(
+      (part): part is { text: string } => isRecord(part) && typeof part["text"] === "string",
+    ),
+    encrypted: typeof encrypted === "string" ? encrypted : null,
+  };
 }

@@ -1,206 +1,224 @@
 import {
-  type AnthropicMessage,
   type AnthropicRequest,
+  type AssistantMessage,
   anthropicFormat,
-  buildRequest,
   type ContentBlock,
   isRecord,
-  type ToolDefinition,
+  type StopReason,
+  type Usage,
 } from "@espalier/session-tree";
-import { answerFacts, blocksOf, droppedFields, readAnswerBlock, readBlock } from "./anthropic-blocks.ts";
-import { type Cargo, carryingFormat } from "./carrying.ts";
 import {
   ConversationBuilder,
   type ConversationOptions,
   type ConversationSource,
+  type FormatIssues,
   type ImportedConversation,
-  readSource,
+  listOf,
+  readContent,
+  readInput,
+  textsOf,
+  toolOf,
   type WriteOptions,
+  writeRequest,
 } from "./conversation.ts";
-import { nativeFor, remoteImageUrl } from "./native.ts";
+import { nativeFormat, stored, withNative } from "./native.ts";
+
+const FORMAT = "anthropic";
+
+type Fields = Record<string, unknown>;
 
 /**
  * A Messages API conversation of Anthropic as neutral messages: a request (`{system, messages, tools}`), or its list of
- * messages; answers may be whole responses. Never throws: what is not of the format is passed over and told in `issues`.
+ * messages; answers may be whole responses. Never throws: anything else is passed over and listed in `issues`.
  *
- * - `tool_result` blocks become messages of their own, before what else their turn says
- * - documents, search results, everything a server tool said: kept as they are, and given back by `toAnthropic`
+ * - `tool_result` blocks become messages of their own, before the other content of their turn
+ * - documents, search results, everything from a server tool: kept as they are, and given back by `toAnthropic`
  * - fields beyond the common ones (`citations`, `caller`, `transformations`) are kept beside their block
- * - `cache_control` is for one request, not for a conversation: left out, and told
+ * - `cache_control` is for one request, not for a conversation: left out, with an issue
  */
 export function fromAnthropic(input: unknown, options: ConversationOptions = {}): ImportedConversation {
   const builder = new ConversationBuilder({ api: "anthropic-messages", provider: "anthropic" }, options);
-  const plain = builder.read(input);
-  const request = Array.isArray(plain) ? { messages: plain } : isRecord(plain) ? plain : {};
-  if (!Array.isArray(request["messages"]))
-    builder.issues.add("malformed", "messages", "", "There is no list of messages.");
+  const request = builder.read(input, "messages");
+  const messages = builder.messagesOf(request);
   builder.system(readPrompt(request["system"], "system", builder), "system");
-  for (const [at, message] of listOf(request["messages"]).entries())
-    readMessage(message, `messages[${at}]`, builder);
-  return builder.finish(readTools(request["tools"], builder));
+  for (const [message, path] of messages) readMessage(message, path, builder);
+  return builder.finish(
+    listOf(request["tools"]).flatMap((tool, at) => {
+      const path = `tools[${at}]`;
+      const { name, description, input_schema, type, ...rest } = isRecord(tool) ? tool : {};
+      if (typeof name === "string" && (typeof type !== "string" || type === "custom")) {
+        builder.issues.dropped(droppedFields(rest), path);
+        return [toolOf(name, description, input_schema)];
+      }
+      builder.issues.add("dropped", "tool", path, "A tool that the server runs has no place in a session.");
+      return [];
+    }),
+  );
 }
 
-const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
-
-function readMessage(message: unknown, path: string, builder: ConversationBuilder): void {
-  const { role, content, ...rest } = isRecord(message) ? message : {};
+function readMessage({ role, content, ...rest }: Fields, path: string, builder: ConversationBuilder): void {
+  const { issues } = builder;
+  const place = `${path}.content`;
   if (role === "assistant") {
-    readAnswer(content, rest, path, builder);
+    const { said, unread } = answerFacts(rest);
+    issues.dropped(unread, path);
+    builder.answer(readContent(content, place, issues, readAnswerBlock), said);
     return;
   }
-  builder.issues.dropped(Object.keys(rest), path);
-  if (role === "user") readUser(content, path, builder);
-  else if (role === "system") builder.system(readPrompt(content, path, builder), path);
-  else builder.issues.add("malformed", "role", path, "A message is of no role that the format knows.");
-}
-
-function readUser(content: unknown, path: string, builder: ConversationBuilder): void {
-  if (typeof content === "string") {
-    builder.user(content);
-    return;
-  }
-  const said: ContentBlock[] = [];
-  let results = 0;
-  for (const [block, place] of blocksOf(content, path, builder.issues)) {
-    if (block["type"] === "tool_result") {
+  issues.dropped(Object.keys(rest), path);
+  if (role === "user" && typeof content === "string") builder.user(content);
+  else if (role === "user") {
+    let results = 0;
+    const said = readContent(content, place, issues, (part, at) => {
+      if (part["type"] !== "tool_result") return readBlock(part, at, issues);
       results++;
-      readResult(block, place, builder);
-    } else for (const read of readBlock(block, place, builder.issues)) said.push(read);
-  }
-  if (said.length > 0 || results === 0) builder.user(said);
+      readResult(part, at, builder);
+      return [];
+    });
+    if (said.length > 0 || results === 0) builder.user(said);
+  } else if (role === "system") builder.system(readPrompt(content, place, builder), path);
+  else issues.add("malformed", "role", path, "A message is of no role that the format knows.");
 }
 
-function readResult(block: Record<string, unknown>, path: string, builder: ConversationBuilder): void {
-  const { type: _type, tool_use_id, content, is_error, cache_control: _cache, ...rest } = block;
+function readResult(block: Fields, path: string, builder: ConversationBuilder): void {
+  const { type: _type, tool_use_id, content, is_error, ...rest } = block;
   const { issues } = builder;
-  issues.dropped(droppedFields(block, rest), path);
-  const blocks: ContentBlock[] =
-    typeof content === "string"
-      ? [{ type: "text", text: content }]
-      : blocksOf(content ?? [], path, issues).flatMap(([inner, place]) => readBlock(inner, place, issues));
+  issues.dropped(droppedFields(rest), path);
+  const blocks = readContent(content ?? [], `${path}.content`, issues, readBlock);
   builder.result(typeof tool_use_id === "string" ? tool_use_id : "", blocks, is_error === true, path);
-}
-
-function readAnswer(
-  content: unknown,
-  facts: Record<string, unknown>,
-  path: string,
-  builder: ConversationBuilder,
-): void {
-  const { issues } = builder;
-  const blocks: ContentBlock[] =
-    typeof content === "string"
-      ? [{ type: "text", text: content }]
-      : blocksOf(content, path, issues).flatMap(([block, place]) => readAnswerBlock(block, place, issues));
-  const { said, unread } = answerFacts(facts);
-  issues.dropped(unread, path);
-  builder.answer(blocks, said);
 }
 
 function readPrompt(system: unknown, path: string, { issues }: ConversationBuilder): string {
   if (system === undefined || typeof system === "string") return system ?? "";
-  const texts: string[] = [];
-  for (const [block, place] of blocksOf(system, path, issues)) {
-    const { type, text, cache_control: _cache, ...rest } = block;
-    issues.dropped(droppedFields(block, rest), place);
-    if (type === "text" && typeof text === "string") texts.push(text);
-    else issues.add("malformed", "system", place, "A block of the system prompt is no text.");
-  }
-  return texts.filter((text) => text !== "").join("\n\n");
-}
-
-/** Tools that the client runs. Those that the server runs belong to a request, not to a conversation. */
-function readTools(tools: unknown, { issues }: ConversationBuilder): ToolDefinition[] {
-  return listOf(tools).flatMap((tool, at): ToolDefinition[] => {
-    const path = `tools[${at}]`;
-    const {
-      name,
-      description,
-      input_schema,
-      type,
-      cache_control: _cache,
-      ...rest
-    } = isRecord(tool) ? tool : {};
-    if (typeof name !== "string" || (typeof type === "string" && type !== "custom")) {
-      issues.add("dropped", "tool", path, "A tool that the server runs has no place in a session.");
-      return [];
-    }
-    issues.dropped(droppedFields(tool as Record<string, unknown>, rest), path);
-    const described = typeof description === "string" ? { description } : {};
-    return [{ name, ...described, ...(isRecord(input_schema) ? { parameters: input_schema } : {}) }];
+  const blocks = readContent(system, path, issues, ({ type, text, ...rest }, place) => {
+    issues.dropped(droppedFields(rest), place);
+    if (type === "text" && typeof text === "string") return text === "" ? [] : [{ type, text }];
+    return issues.misshapen("system", place, "A block of the system prompt is no text.");
   });
+  return textsOf(blocks).join("\n\n");
 }
 
-type AnswerBlock = Extract<AnthropicMessage, { role: "assistant" }>["content"][number];
+/** Block types with a common form: a block of such a type that lacks a field of it cannot be sent back. */
+const COMMON = new Set(["text", "image", "thinking", "redacted_thinking", "tool_use", "tool_result"]);
 
-type UserBlock = Extract<AnthropicMessage, { role: "user" }>["content"][number];
+/** Reads a block of a user message or of a result. */
+export function readBlock(block: Fields, path: string, issues: FormatIssues): ContentBlock[] {
+  const { type, cache_control, ...fields } = block;
+  if (cache_control) issues.dropped(["cache_control"], path);
+  const { text, source, ...rest } = fields;
+  if (type === "text" && typeof text === "string")
+    return [withNative({ type, text }, FORMAT, withoutNulls(rest))];
+  if (type === "image" && isRecord(source)) {
+    const { media_type, data, url } = source;
+    if (source["type"] === "base64" && typeof data === "string" && typeof media_type === "string")
+      return [withNative({ type, data, mimeType: media_type }, FORMAT, withoutNulls(rest))];
+    if (source["type"] === "url" && typeof url === "string")
+      return [stored(withNative({ type: "imageUrl", url }, FORMAT, withoutNulls(rest)))];
+  } else if (COMMON.has(String(type))) return issues.misshapen(type, path);
+  return [issues.opaque(FORMAT, { type, ...fields }, path)];
+}
 
-type Content = Exclude<UserBlock, { type: "tool_result" }>;
+/** Reads a block of an answer. Blocks of server tools are blocks that only this format has. */
+export function readAnswerBlock(block: Fields, path: string, issues: FormatIssues): ContentBlock[] {
+  const { type, ...fields } = block;
+  if (type === "thinking" && typeof fields["thinking"] === "string") {
+    const { thinking, signature, ...rest } = fields;
+    issues.dropped(droppedFields(rest), path);
+    const thought = { type, thinking: fields["thinking"] } as const;
+    if (typeof signature === "string") return [{ ...thought, thinkingSignature: signature }];
+    issues.add("changed", "thinking", path, "Thinking without a signature is kept; requests leave it out.");
+    return [thought];
+  }
+  if (type === "redacted_thinking" && typeof fields["data"] === "string") {
+    const { data, ...rest } = fields;
+    issues.dropped(droppedFields(rest), path);
+    return [{ type: "thinking", thinking: "", thinkingSignature: fields["data"], redacted: true }];
+  }
+  const { id, name, input, cache_control, ...rest } = fields;
+  if (type !== "tool_use" || typeof id !== "string" || typeof name !== "string")
+    return readBlock(block, path, issues);
+  if (cache_control) issues.dropped(["cache_control"], path);
+  const call = { type: "toolCall" as const, id, name, arguments: readInput(input, path, issues) };
+  return [withNative(call, FORMAT, withoutNulls(rest))];
+}
+
+/** Names of fields that are left out: those for caching, and unknown ones. */
+const droppedFields = ({ cache_control, ...rest }: Fields): string[] => [
+  ...(cache_control ? ["cache_control"] : []),
+  ...Object.keys(withoutNulls(rest)),
+];
+
+/** The API writes null where a field is not used. */
+function withoutNulls(fields: Fields): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));
+}
+
+const STOP_REASONS: ReadonlyMap<unknown, StopReason> = new Map([
+  ["end_turn", "stop"],
+  ["stop_sequence", "stop"],
+  ["pause_turn", "stop"],
+  ["refusal", "error"],
+  ["max_tokens", "length"],
+  ["model_context_window_exceeded", "length"],
+  ["tool_use", "toolUse"],
+]);
+
+/** Fields of a response that a session has no use for. */
+const ENVELOPE = new Set(["id", "type", "stop_sequence"]);
 
 /**
- * The request of the Messages API of Anthropic: what `buildRequest` makes with `anthropicFormat`, and in it the blocks
- * that only this API has, where it was this provider that said them. Of those the types name the common ones alone.
+ * Fields beside the content of an answer that came as a response of the API: model, usage, stop reason. An answer in a
+ * request has none of them. A refusal is an answer that failed: the API asks for it to be left out of later requests.
+ * `unread` names unknown fields.
+ */
+export function answerFacts(fields: Fields): { said: Partial<AssistantMessage>; unread: string[] } {
+  const { model, stop_reason, usage, ...rest } = fields;
+  const stopReason = STOP_REASONS.get(stop_reason);
+  return {
+    said: {
+      ...(typeof model === "string" ? { model } : {}),
+      ...(stopReason ? { stopReason } : {}),
+      ...(stopReason === "error" ? { errorMessage: `The model stopped: ${String(stop_reason)}.` } : {}),
+      ...(isRecord(usage) ? { usage: readUsage(usage) } : {}),
+    },
+    unread: Object.keys(rest).filter((field) => !ENVELOPE.has(field) && rest[field] !== null),
+  };
+}
+
+/** Tokens of one call. The API bills tokens read from and written to its cache apart from `input_tokens`. */
+function readUsage(usage: Fields): Usage {
+  const count = (field: string): number => {
+    const value = usage[field];
+    return typeof value === "number" ? value : 0;
+  };
+  const input = count("input_tokens");
+  const output = count("output_tokens");
+  const cacheRead = count("cache_read_input_tokens");
+  const cacheWrite = count("cache_creation_input_tokens");
+  return { input, output, cacheRead, cacheWrite, totalTokens: input + output + cacheRead + cacheWrite };
+}
+
+/** `anthropicFormat`, with the blocks and fields that only this provider knows. */
+export const anthropicNative = nativeFormat(anthropicFormat, FORMAT, {
+  text: (text, fields) => ({ type: "text", text, ...fields }),
+  picture: ({ url, data, mediaType }, fields) => ({
+    type: "image",
+    source: data === undefined ? { type: "url", url } : { type: "base64", media_type: mediaType, data },
+    ...fields,
+  }),
+});
+
+/**
+ * The request of the Messages API of Anthropic: that of `buildRequest` with `anthropicFormat`, and in it the blocks that
+ * only this API has, where this provider wrote them. Of those the types name the common ones alone.
  *
- * For a valid conversation it gives back what {@link fromAnthropic} read, in this normal form: content is a list of
+ * For a valid conversation it gives back the input of {@link fromAnthropic}, in this normal form: content is a list of
  * blocks, the system prompt a string; a result without content says `(no output)`, `is_error` is there when true;
- * results stand in the order of their calls and before other content, calls after all text; roles alternate; blank
+ * results are in the order of their calls and before other content, calls after all text; roles alternate; blank
  * texts, and thinking at the end of an answer, are out; tool schemas have `type` and `properties`.
  *
  * @throws EspalierError `empty-context` when there is nothing to send
  */
 export function toAnthropic(source: ConversationSource, options: WriteOptions = {}): AnthropicRequest {
-  const given = readSource(source, options);
-  return buildRequest(given.context, { ...given, format: anthropicNative });
-}
-
-/** `anthropicFormat`, with what only this provider can say. */
-export const anthropicNative = carryingFormat(
-  anthropicFormat,
-  { format: "anthropic", keepsTextsApart: true },
-  (request, cargo): AnthropicRequest => {
-    const messages = request.messages.map((message) => unload(message, cargo));
-    return { ...request, messages: withoutTrailingSpace(messages) };
-  },
-);
-
-function unload(message: AnthropicMessage, cargo: Cargo): AnthropicMessage {
-  return message.role === "assistant"
-    ? { role: "assistant", content: message.content.map((block) => unloadAnswer(block, cargo)) }
-    : { role: "user", content: message.content.map((block) => unloadUser(block, cargo)) };
-}
-
-function unloadUser(block: UserBlock, cargo: Cargo): UserBlock {
-  if (block.type !== "tool_result") return unloadContent(block, cargo);
-  return { ...block, content: block.content.map((inner) => unloadContent(inner, cargo)) };
-}
-
-function unloadContent(block: Content, cargo: Cargo): Content {
-  const carried = cargo.at(block.type === "text" ? block.text : block.source.data);
-  return carried ? (nativeForm(carried) as Content) : block;
-}
-
-function unloadAnswer(block: AnswerBlock, cargo: Cargo): AnswerBlock {
-  if (block.type === "tool_use") return { ...block, ...cargo.call(block.id) };
-  const carried = block.type === "text" ? cargo.at(block.text) : undefined;
-  return carried ? (nativeForm(carried) as AnswerBlock) : block;
-}
-
-/** A carried block as this API writes it; no type can promise more of it than that it is an object. */
-function nativeForm(block: ContentBlock): object {
-  const fields = nativeFor(block, "anthropic")?.value ?? {};
-  if (block.type === "text") return { type: "text", text: block.text, ...fields };
-  const url = remoteImageUrl(block);
-  if (url !== undefined) return { type: "image", source: { type: "url", url }, ...fields };
-  if (block.type !== "image") return fields;
-  const source = { type: "base64", media_type: block.mimeType, data: block.data };
-  return { type: "image", source, ...fields };
-}
-
-/** As for texts that are not carried: the API refuses an answer to be continued that ends with white space. */
-function withoutTrailingSpace(messages: AnthropicMessage[]): AnthropicMessage[] {
-  const last = messages.at(-1);
-  const block = last?.content.at(-1);
-  if (last?.role !== "assistant" || block?.type !== "text") return messages;
-  const trimmed = { ...block, text: block.text.replace(/[\s\x1c-\x1f\x85]+$/, "") };
-  return messages.with(-1, { role: "assistant", content: last.content.with(-1, trimmed) });
+  return writeRequest(source, options, anthropicNative);
 }

@@ -1,28 +1,30 @@
 import {
   type AssistantBlock,
   type AssistantMessage,
+  buildRequest,
   type ContentBlock,
   type ContextMessage,
   estimateTotal,
+  isRecord,
+  type RequestFormat,
   type RequestOptions,
   type SessionContext,
   type StoredMessage,
   type ToolDefinition,
 } from "@espalier/session-tree";
-import { type Native, plainJson } from "./native.ts";
+import { type FormatName, type Native, nativeBlock, plainJson } from "./native.ts";
 
-/** The model of answers of which nothing says which model gave them. */
-const UNKNOWN_MODEL = "unknown";
+type Fields = Record<string, unknown>;
 
-/** What a format knows of all its answers. */
+/** Origin of all answers of a format. */
 interface AnswerOrigin {
-  /** Name of the API as it stands in sessions; undefined where answers can come from any. */
+  /** Name of the API in sessions; undefined where answers can come from any. */
   api: string | undefined;
-  /** Where the caller names none. */
+  /** Default, where the caller names none. */
   provider: string;
 }
 
-/** Puts the messages of an imported conversation together: times, names of tools and the system prompt. */
+/** Builds the messages of an imported conversation: times, names of tools and the system prompt. */
 export class ConversationBuilder {
   readonly issues: FormatIssues;
   readonly messages: StoredMessage[] = [];
@@ -40,23 +42,31 @@ export class ConversationBuilder {
   ) {
     this.issues = issues;
     this.provider = model?.provider ?? origin.provider;
-    this.#modelId = model?.modelId ?? UNKNOWN_MODEL;
+    this.#modelId = model?.modelId ?? "unknown";
     this.#api = origin.api;
     this.#timestamp = timestamp;
   }
 
-  /** What was handed over, as plain JSON. */
-  read(input: unknown): unknown {
-    return plainJson(input, (path) =>
+  /** Fields of a request as plain JSON; a bare list is taken for the field `list`. */
+  read(input: unknown, list: string): Fields {
+    const plain = plainJson(input, (path) =>
       this.issues.add("malformed", "value", path, "A value that JSON cannot hold is left out."),
     );
+    return Array.isArray(plain) ? { [list]: plain } : isRecord(plain) ? plain : {};
+  }
+
+  /** The messages of a request, each with its path. */
+  messagesOf({ messages }: Fields): [Fields, string][] {
+    if (!Array.isArray(messages))
+      this.issues.add("malformed", "messages", "", "There is no list of messages.");
+    return listOf(messages).map((message, at) => [isRecord(message) ? message : {}, `messages[${at}]`]);
   }
 
   user(content: string | ContentBlock[]): void {
     this.#push({ role: "user", content, timestamp: this.#timestamp });
   }
 
-  /** @param said what the answer itself says of its origin */
+  /** @param said fields in which the answer itself names its origin */
   answer(content: ContentBlock[], said: Partial<AssistantMessage> = {}): void {
     let calls = false;
     for (const block of content) {
@@ -76,7 +86,7 @@ export class ConversationBuilder {
     });
   }
 
-  /** @param named the tool, where the result itself says it */
+  /** @param named the tool's name in the result itself */
   result(
     toolCallId: string,
     content: ContentBlock[],
@@ -100,7 +110,7 @@ export class ConversationBuilder {
     });
   }
 
-  /** A system prompt: before the conversation it stands beside the messages, later it is one of them. */
+  /** Adds a system prompt: before the conversation it is kept beside the messages, later it is one of them. */
   system(text: string, path: string): void {
     if (text === "") return;
     if (this.messages.length === 0) {
@@ -112,7 +122,7 @@ export class ConversationBuilder {
     this.#push({ role: "system", content: text, timestamp: this.#timestamp });
   }
 
-  finish(tools: ToolDefinition[]): ImportedConversation {
+  finish(tools: ToolDefinition[] = []): ImportedConversation {
     return {
       messages: this.messages,
       ...(this.#prompts.length === 0 ? {} : { system: this.#prompts.join("\n\n") }),
@@ -122,7 +132,7 @@ export class ConversationBuilder {
     };
   }
 
-  /** Content may hold blocks that the message types do not list: a session keeps them all. */
+  /** The cast: content may hold blocks that the message types do not list; a session keeps them all. */
   #push(message: object): void {
     this.messages.push(message as StoredMessage);
   }
@@ -131,58 +141,54 @@ export class ConversationBuilder {
 /** A conversation of another format as neutral messages, ready to be appended to a session. */
 export interface ImportedConversation {
   messages: StoredMessage[];
-  /** What stood before the conversation as system prompt; not among the messages. */
+  /** System prompt from before the conversation; not among the messages. */
   system?: string;
   tools?: ToolDefinition[];
-  /** Whose answers these are, where the answers themselves do not say. */
+  /** Model of the answers that do not name one themselves. */
   model: { provider: string; modelId: string };
-  /** What is not there in the same way as it was; empty when nothing is missing. */
+  /** Differences from the input; empty when nothing is missing. */
   issues: FormatIssue[];
 }
 
-/** What formats do not say of a conversation and messages of a session need. */
+/** Fields that messages of a session need and formats do not have. */
 export interface ConversationOptions {
   /**
-   * Who gave the answers. Reasoning goes back to this provider and model only. Default: the provider of the format and
-   * a model `unknown`, or what a message itself says.
+   * Model that gave the answers. Reasoning goes back to this provider and model only. Default: the provider of the format
+   * and a model `unknown`, or those that a message itself names.
    */
   model?: { provider: string; modelId: string } | undefined;
-  /** When it was said, epoch milliseconds; formats have no times, so all messages get this one. Default 0. */
+  /** Time of all messages, epoch milliseconds, as formats have no times. Default 0. */
   timestamp?: number | undefined;
 }
 
-/** What can be written in a format: a context of a session, messages, or an imported conversation. */
+/** Source of a request: a context of a session, messages, or an imported conversation. */
 export type ConversationSource =
   | SessionContext
   | readonly ContextMessage[]
   | ImportedConversation
   | (Pick<RequestOptions<unknown>, "system" | "tools" | "model"> & { messages: readonly ContextMessage[] });
 
-/** How a conversation becomes a request; as for `buildRequest`, which makes it. */
+/** Options of a request; those of `buildRequest`, which makes it. */
 export type WriteOptions = Omit<RequestOptions<unknown>, "format">;
 
-/** A context and the prompt around it. */
-export interface RequestSource {
-  context: SessionContext;
-  model: SessionContext["model"];
-  system: string | undefined;
-  tools: readonly ToolDefinition[] | undefined;
-}
-
 /**
- * What a request is to be made of. Where only messages are given, nothing before them has changed, and the model is
- * that of the last answer.
+ * Request that a conversation makes in a format. Where only messages are given, nothing before them has changed, and the
+ * model is that of the last answer.
  */
-export function readSource(source: ConversationSource, options: WriteOptions): RequestSource {
+export function writeRequest<Request>(
+  source: ConversationSource,
+  options: WriteOptions,
+  format: RequestFormat<Request>,
+): Request {
   const given = "messages" in source ? source : { messages: source };
   const { system, tools } = { system: undefined, tools: undefined, ...given };
   const context = "prefixChanged" in given ? given : contextOf(given);
-  return {
-    context,
+  return buildRequest(context, {
+    format,
     model: options.model === undefined ? context.model : options.model,
     system: options.system ?? system,
     tools: options.tools ?? tools,
-  };
+  });
 }
 
 function contextOf({
@@ -211,23 +217,23 @@ function contextOf({
  */
 export type FormatIssueKind = "malformed" | "dropped" | "changed" | "opaque";
 
-/** One thing that a conversation in another format said and its neutral messages do not say in the same way. */
+/** One difference between a conversation in another format and its neutral messages. */
 export interface FormatIssue {
   kind: FormatIssueKind;
   /** The field, block type or role it is about. */
   field: string;
-  /** Where it was first met, as in `messages[3].content[0]`. */
+  /** Path of the first occurrence, such as `messages[3].content[0]`. */
   path: string;
-  /** How often. */
+  /** Number of occurrences. */
   count: number;
   message: string;
 }
 
-/** Collects issues: one for each kind and field, however often it is met, so that a long history has a short report. */
+/** Collects issues: one for each kind and field with a count, so that a long history has a short report. */
 export class FormatIssues {
   readonly #issues = new Map<string, FormatIssue>();
 
-  /** @param message one sentence; that of the first time stands */
+  /** @param message one sentence */
   add(kind: FormatIssueKind, field: string, path: string, message: string): void {
     const key = `${kind} ${field} ${message}`;
     const known = this.#issues.get(key);
@@ -235,22 +241,25 @@ export class FormatIssues {
     else this.#issues.set(key, { kind, field, path, count: 1, message });
   }
 
-  /** Fields that have no place: for caching and for the provider's own bookkeeping. */
+  /** Adds fields that have no place in a session: for caching and for the provider's own bookkeeping. */
   dropped(fields: Iterable<string>, path: string): void {
     for (const field of fields) {
-      this.add(
-        "dropped",
-        shown(field),
-        path,
-        `\`${shown(field)}\` has no place in a session; it is left out.`,
-      );
+      const name = shown(field);
+      this.add("dropped", name, path, `\`${name}\` has no place in a session; it is left out.`);
     }
   }
 
-  /** A block that only its own format can read. */
-  opaque(type: unknown, path: string): void {
-    const field = shown(type);
-    this.add("opaque", field, path, `A ${field} is kept as it is; only its own format sees it again.`);
+  /** Adds a part of a known type that lacks a field of it; returns no block. */
+  misshapen(type: unknown, path: string, message = NOT_OF_SHAPE): [] {
+    this.add("malformed", shown(type), path, message);
+    return [];
+  }
+
+  /** A block that only its own format can read, kept as it is. */
+  opaque(format: FormatName, value: Fields, path: string, provider?: string): ContentBlock {
+    const type = shown(value["type"]);
+    this.add("opaque", type, path, `A ${type} is kept as it is; only its own format sees it again.`);
+    return nativeBlock(format, value, provider);
   }
 
   get isEmpty(): boolean {
@@ -265,4 +274,52 @@ export class FormatIssues {
 /** Names come from outside: short, and printable. */
 function shown(name: unknown): string {
   return typeof name === "string" ? name.replace(/[^\w.:/ -]+/g, "?").slice(0, 64) || "(empty)" : "(no name)";
+}
+
+const NOT_OF_SHAPE = "A part has not the shape of its type; it is left out.";
+
+/** Reads one part of a content. */
+type PartReader = (part: Fields, path: string, issues: FormatIssues) => ContentBlock[];
+
+/** Reads a content: text, or a list of parts. */
+export function readContent(
+  content: unknown,
+  path: string,
+  issues: FormatIssues,
+  readPart: PartReader,
+): ContentBlock[] {
+  if (typeof content === "string") return [{ type: "text", text: content }];
+  if (!Array.isArray(content))
+    return issues.misshapen("content", path, "The content of a message is neither text nor a list.");
+  return partsOf(content, path, issues).flatMap(([part, place]) => readPart(part, place, issues));
+}
+
+/** Elements of a list that are objects with a `type`, each with its path; every other element is an issue. */
+export function partsOf(list: readonly unknown[], path: string, issues: FormatIssues): [Fields, string][] {
+  return list.flatMap((part, at): [Fields, string][] => {
+    const place = `${path}[${at}]`;
+    if (isRecord(part) && typeof part["type"] === "string") return [[part, place]];
+    return issues.misshapen("part", place, "A part has no type; it is left out.");
+  });
+}
+
+export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+export const textsOf = (blocks: readonly ContentBlock[]): string[] =>
+  blocks.flatMap((block) => (block.type === "text" ? [block.text] : []));
+
+/** The input of a call as the object that a session keeps. */
+export function readInput(input: unknown, path: string, issues: FormatIssues): Fields {
+  if (isRecord(input)) return input;
+  issues.add("changed", "input", path, "The input of a call is no object; it becomes one.");
+  return input === undefined ? {} : { value: input };
+}
+
+/** A tool definition; without fields that are absent. */
+export function toolOf(name: string, description: unknown, parameters: unknown): ToolDefinition {
+  return {
+    name,
+    ...(typeof description === "string" ? { description } : {}),
+    ...(isRecord(parameters) ? { parameters } : {}),
+  };
 }

@@ -1,23 +1,28 @@
-import { type ContentBlock, isRecord } from "@espalier/session-tree";
+import {
+  type ContentBlock,
+  type ContextMessage,
+  healedImage,
+  isRecord,
+  type RequestFormat,
+} from "@espalier/session-tree";
 
 /** The formats in which a conversation can be read and written here. */
 export type FormatName = "anthropic" | "openai-chat" | "openai-responses" | "ai-sdk";
 
 /**
- * What one format says and no other can: on a text, a picture or a call the fields beyond the common ones, on a
- * {@link NativeBlock} the block itself. It goes back to its own format only, and, where it names a provider, to that
- * provider only. It stands in the session file beside the other fields of a block; readers that do not know it see the
- * block without it.
+ * Fields that only one format knows: on a text, a picture or a call those beyond the common ones, on a {@link NativeBlock}
+ * the block itself. They go back to their own format only, and, where they name a provider, to that provider only. In the
+ * session file they are beside the other fields of a block; readers that do not know them see the block without them.
  */
 export interface Native {
   format: FormatName;
-  /** Set for what a provider encrypted: no other can read it. */
+  /** Set for content that a provider encrypted: no other can read it. */
   provider?: string;
   value: Record<string, unknown>;
 }
 
 /**
- * A block that only one format has, kept as it was. Requests in other formats carry a word in its place
+ * A block that only one format has, kept as it was. Requests in other formats have a word in its place
  * (`[Content of type anthropic.document left out]`).
  */
 export interface NativeBlock {
@@ -26,7 +31,7 @@ export interface NativeBlock {
   native: Native;
 }
 
-/** A picture at an address: every format here can say it, the session format cannot. */
+/** A picture at an address: every format here can write it, the session format cannot. */
 export interface RemoteImageBlock {
   type: "imageUrl";
   url: string;
@@ -37,7 +42,7 @@ export interface RemoteImageBlock {
 export const stored = (block: NativeBlock | RemoteImageBlock): ContentBlock =>
   block as unknown as ContentBlock;
 
-/** A block of one format as it can stand in a message. */
+/** A block of one format as a message can hold it. */
 export function nativeBlock(
   format: FormatName,
   value: Record<string, unknown>,
@@ -56,28 +61,83 @@ export function withNative<Block extends object>(
   return Object.keys(value).length === 0 ? block : { ...block, native: { format, value } satisfies Native };
 }
 
-/** Whether one of these blocks is a refusal of OpenAI's: a text that says so beside it. */
+/** Returns whether one of these blocks is a refusal of OpenAI: a text with that type beside it. */
 export const refusesIn = (blocks: readonly unknown[], format: FormatName): boolean =>
   blocks.some((block) => {
     if (!isRecord(block) || nativeFor(block, format)?.value["type"] !== "refusal") return false;
     return typeof block["text"] === "string" && block["text"].trim() !== "";
   });
 
-/** What a block or a message says to this format alone; undefined for anything else that a file may hold there. */
+/** Native fields of a block or a message for this format; undefined for anything else that a file may hold there. */
 export function nativeFor(holder: object, format: FormatName): Native | undefined {
   const { native } = holder as { native?: unknown };
   if (!isRecord(native) || native["format"] !== format || !isRecord(native["value"])) return undefined;
   return native as unknown as Native;
 }
 
-/** True for a block that stands for one of this format as a whole. */
-export function isNativeBlock(block: { type: string }, format: FormatName): boolean {
-  return block.type.startsWith(`${format}.`) && nativeFor(block, format) !== undefined;
+/** A picture at an address, which may be a `data:` address. `data` and `mediaType` are set for one in the message itself. */
+interface Picture {
+  url: string;
+  data?: string;
+  mediaType?: string;
 }
 
-/** The address of a picture that is not in the message itself. */
-export function remoteImageUrl(block: { type: string; url?: unknown }): string | undefined {
-  return block.type === "imageUrl" && typeof block.url === "string" ? block.url : undefined;
+/** The way in which an API writes common blocks that have fields of its own beside them. */
+interface NativeWriting {
+  /** Undefined for a text that is written without them. */
+  text(text: string, fields: Record<string, unknown>, isAnswer: boolean): object | undefined;
+  picture(picture: Picture, fields: Record<string, unknown>): object;
+  /** Type of a block in an answer that goes back whichever provider answered: the client's, not a provider's. */
+  ofClient?: string;
+}
+
+/**
+ * A format that gives its provider back what only that provider knows. A block returns where its format is the format of
+ * the request, its provider is the provider of the model, and, in an answer, that provider gave the answer.
+ */
+export function nativeFormat<Request>(
+  base: RequestFormat<Request>,
+  format: FormatName,
+  { text, picture, ofClient }: NativeWriting,
+): RequestFormat<Request> {
+  return {
+    ...base,
+    /** An answer that refused failed; its own provider takes it back. */
+    prepare(context, model) {
+      const prepared = base.prepare?.(context, model) ?? context;
+      const messages = prepared.messages.map((message): ContextMessage => {
+        const isTakenBack =
+          message?.role === "assistant" &&
+          message.provider === model?.provider &&
+          message.stopReason === "error" &&
+          Array.isArray(message.content) &&
+          refusesIn(message.content, format);
+        return isTakenBack ? { ...message, stopReason: "stop" } : message;
+      });
+      return { ...prepared, messages };
+    },
+    opaque(part, { answer, model }) {
+      const found = nativeFor(part, format);
+      const fields =
+        found?.provider === undefined || found.provider === model?.provider ? found?.value : undefined;
+      if ("role" in part && part.role === "toolResult") return fields;
+      const block = part as ContentBlock;
+      const isOwn = answer === undefined || answer.provider === model?.provider;
+      if (block.type === "toolCall") return answer && isOwn ? fields : undefined;
+      if (block.type === "text") {
+        const isBlank = typeof block.text !== "string" || block.text.trim() === "";
+        return fields && isOwn && !isBlank ? text(block.text, fields, answer !== undefined) : undefined;
+      }
+      if (block.type.startsWith(`${format}.`)) return isOwn || block.type === ofClient ? fields : undefined;
+      if (answer) return undefined;
+      const { type, url } = block as { type: string; url?: unknown };
+      if (type === "imageUrl" && typeof url === "string") return picture({ url }, fields ?? {});
+      const image = block.type === "image" && fields ? healedImage(block) : undefined;
+      if (fields && image?.type === "image")
+        return picture({ ...image, url: `data:${image.mediaType};base64,${image.data}` }, fields);
+      return undefined;
+    },
+  };
 }
 
 /** The JSON value in a text; undefined where there is none. */
@@ -93,20 +153,22 @@ export function parsedJson(text: unknown): unknown {
 /** Deeper values cannot be written into a session: its lines are at most 256 deep, and blocks stand inside a message. */
 const DEEPEST = 200;
 
-/** How many bytes are turned into characters by one call: a call's arguments are limited. */
+/** Bytes turned into characters by one call: a call's arguments are limited. */
 const CHUNK = 32_768;
 
 /**
- * What was handed over from outside as plain JSON that a session can keep: well-formed Unicode, addresses as text, bytes
- * as base64 (a client's messages hold both). `lost` is told of each place whose value no JSON can say: functions,
- * numbers that are none, maps and sets, keys `__proto__`, cycles and whatever is nested deeper than 200.
+ * A value from outside as plain JSON that a session can keep: well-formed Unicode, addresses as text, bytes as base64 (a
+ * client's messages hold both). `lost` receives each path whose value JSON cannot express: functions, NaN and infinities,
+ * maps and sets, keys `__proto__`, cycles and anything nested deeper than 200.
+ *
+ * @param above the containers around the value, from the outside in
  */
-export function plainJson(value: unknown, lost: (path: string) => void): unknown {
-  return plain(value, "", [], lost);
-}
-
-/** @param above the containers around the value, from the outside in */
-function plain(value: unknown, path: string, above: object[], lost: (path: string) => void): unknown {
+export function plainJson(
+  value: unknown,
+  lost: (path: string) => void,
+  path = "",
+  above: readonly object[] = [],
+): unknown {
   if (typeof value === "string") return value.toWellFormed();
   if (value === null || value === undefined || typeof value === "boolean") return value;
   if (typeof value === "number" && Number.isFinite(value)) return value;
@@ -126,14 +188,14 @@ function plain(value: unknown, path: string, above: object[], lost: (path: strin
   const within = [...above, value];
   if (Array.isArray(value)) {
     // What is lost in a list becomes null, or what follows would shift.
-    return Array.from(value, (item, index) => plain(item, `${path}[${index}]`, within, lost) ?? null);
+    return Array.from(value, (item, index) => plainJson(item, lost, `${path}[${index}]`, within) ?? null);
   }
   const copy: Record<string, unknown> = {};
   for (const [key, item] of Object.entries(value)) {
     const place = path === "" ? key : `${path}.${key}`;
     if (key === "__proto__") lost(place);
     else {
-      const plainItem = plain(item, place, within, lost);
+      const plainItem = plainJson(item, lost, place, within);
       if (plainItem !== undefined) copy[key.toWellFormed()] = plainItem;
     }
   }
@@ -150,13 +212,8 @@ function base64(bytes: Uint8Array): string {
 /** A picture written as an address: `data:image/png;base64,iVBOR…`. */
 const DATA_URL = /^data:([^;,]+)(?:;[^;,]+)*;base64,/i;
 
-/** What a base64 `data:` address holds; undefined for every other address. */
+/** Contents of a base64 `data:` address; undefined for every other address. */
 export function parseDataUrl(url: string): { mimeType: string; data: string } | undefined {
   const beginning = DATA_URL.exec(url);
   return beginning ? { mimeType: beginning[1]!, data: url.slice(beginning[0].length) } : undefined;
-}
-
-/** The opposite of {@link parseDataUrl}. */
-export function formatDataUrl(mimeType: string, data: string): string {
-  return `data:${mimeType};base64,${data}`;
 }

@@ -1,26 +1,28 @@
-import type { ByteView } from "@espalier/jsonl-stream";
+import { type ByteView, parseLine, scanLines } from "@espalier/jsonl-stream";
 import {
   compaction,
   type Entry,
   entryKinds,
+  FORMAT_VERSION,
   kindOf,
+  type ParentLink,
   type RowIndex,
   type SessionHeader,
 } from "@espalier/session-tree";
 import type { ScratchArea, ScratchSpace } from "../scratch/space.ts";
 import type { ImportIssues } from "./issue.ts";
 
-/** What an earlier import made of a message. */
+/** An entry of an earlier import. */
 export interface KnownEntry {
-  /** Out of how many lines of the source. */
+  /** Number of lines of the source that it was made of. */
   lines: number;
-  /** Whether it says what it cost. */
+  /** True where it has its usage. */
   isBilled: boolean;
 }
 
-/** What reading has to know of an earlier import, so that a second one gives the same entries. */
+/** Results of an earlier import, with which a second one gives the same entries. */
 export interface DraftOptions {
-  /** An entry that is in the session already; what was written of it since becomes an entry of its own. */
+  /** An entry that is in the session already; lines added to it since become an entry of their own. */
   known?(id: string): KnownEntry | undefined;
   /** Readable summaries, by entry id, in place of those that only their provider can read. */
   summaries?: ReadonlyMap<string, string>;
@@ -32,20 +34,20 @@ export interface DraftOptions {
  */
 export interface SessionDraft {
   readonly agent: string;
-  /** The session's id there: what it is found by when it is imported again. */
+  /** The session's id there, by which it is found when it is imported again. */
   readonly sourceId: string;
   /** The id that the session gets here, unless another one has it. */
   readonly sessionId: string;
   /** The folder in which the agent worked; empty where the source does not say. */
   readonly cwd: string;
   readonly source: SourceFile;
-  /** What is noticed; complete when all entries have been read. */
+  /** Complete when all entries have been read. */
   readonly issues: ImportIssues;
   /** Lines of the source that are about this session, blank ones aside. Complete when all entries have been read. */
   readonly lines: number;
-  /** Where the source stands; null before the first entry, undefined until all entries have been read. */
+  /** Leaf of the source; null before the first entry, undefined until all entries have been read. */
   readonly leafId: string | null | undefined;
-  /** What is in lines that are copied; complete with them. Undefined where entries are made, who writes them counts. */
+  /** Counts of copied lines; complete with them. Undefined where entries are made: the writer counts them. */
   readonly counts?: SessionCounts | undefined;
   /** The session's first line. May read a good deal, of other files too: to be asked for when it is needed. */
   header(): SessionHeader;
@@ -54,7 +56,7 @@ export interface SessionDraft {
    * again only after it came to its end.
    */
   entries(options?: DraftOptions): Generator<Entry | Uint8Array, void>;
-  /** Whether another file tells of the same session, and of this entry in it. */
+  /** Returns whether another file has an entry with this id in the same session. */
   isElsewhere(id: string): boolean;
 }
 
@@ -62,7 +64,7 @@ export interface SessionDraft {
 export interface SessionImporter {
   /** As it stands in `importedFrom`. */
   readonly agent: string;
-  /** Whether a file of which this is the first line that can be read belongs to the agent. */
+  /** Returns whether a file with this first readable line belongs to the agent. */
   recognises(firstLine: unknown): boolean;
   /**
    * The sessions in a file: usually one. Reads little until they are asked for their entries, which must all have been
@@ -71,18 +73,18 @@ export interface SessionImporter {
   read(source: SourceFile): Iterable<SessionDraft>;
 }
 
-/** The files among which a file stands: sessions go on in others, begin in others, and have sub-agents in others. */
-export interface Surroundings {
+/** The files around a file: sessions go on in others, begin in others, and have sub-agents in others. */
+export interface SiblingFiles {
   /** Paths of the agent's session files, the oldest first. */
   readonly files: readonly string[];
   /** Undefined when there is no such file, or it cannot be read. */
   open(path: string): SourceFile | undefined;
-  /** Room for what is kept of each line; default: memory. */
+  /** Scratch space for the columns of lines; default: memory. */
   readonly scratch?: ScratchSpace;
 }
 
 /** A file that stands alone. */
-export const ALONE: Surroundings = { files: [], open: () => undefined };
+export const NO_SIBLINGS: SiblingFiles = { files: [], open: () => undefined };
 
 /** A file of another agent, opened. */
 export interface SourceFile {
@@ -91,6 +93,37 @@ export interface SourceFile {
   view: ByteView;
   /** SHA-256 of its bytes, hex; asked for only when a header is made. */
   digest(): string;
+}
+
+/** The first line of a session made from a source; without `version` and `parent` where they are undefined. */
+export function importedHeader(
+  { agent, sourceId, sessionId, cwd, source }: SessionDraft,
+  { timestamp, version, parent }: { timestamp: string; version: unknown; parent: ParentLink | undefined },
+): SessionHeader {
+  return {
+    type: "session",
+    version: FORMAT_VERSION,
+    id: sessionId,
+    timestamp,
+    cwd,
+    ...(parent ? { parent } : {}),
+    importedFrom: {
+      agent,
+      ...(typeof version === "string" ? { version } : {}),
+      id: sourceId,
+      digest: source.digest(),
+    },
+  };
+}
+
+/** The first lines of a file, at most 50 of them, parsed; undefined for one that is no JSON. */
+export function* firstLines(view: ByteView, most = 50): Generator<{ bytes: Uint8Array; value: unknown }> {
+  let seen = 0;
+  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
+    if (++seen > most) return;
+    const parsed = parseLine(bytes);
+    yield { bytes, value: parsed.ok ? parsed.value : undefined };
+  }
 }
 
 /** The last part of a path, without `.jsonl` and `.zst`. */
@@ -104,7 +137,7 @@ export function sourceName(path: string): string {
 /** Bytes read at a time: lines are mostly asked for in the order in which they stand. */
 const BLOCK = 1 << 20;
 
-/** Reads lines out of a view wherever they stand; those that follow one another, down or up, cost one read a block. */
+/** Reads lines at any place of a view; lines that follow one another, down or up, cost one read a block. */
 export class LineReader {
   readonly #view: ByteView;
   /** Reused: a fresh block for each read costs more than the read. */
@@ -121,7 +154,7 @@ export class LineReader {
   read(offset: number, length: number): Uint8Array {
     if (length > this.#block.length) return this.#view.read(offset, length);
     if (offset < this.#start || offset + length > this.#start + this.#length) {
-      // Who asks for a line above the block goes on upwards.
+      // A reader that asks for a line above the block goes on upwards.
       this.#start = offset < this.#start ? Math.max(0, offset + length - this.#block.length) : offset;
       this.#length = this.#view.readInto(this.#start, this.#block);
     }
@@ -129,7 +162,7 @@ export class LineReader {
   }
 }
 
-/** What a report counts in a session. */
+/** Counts of a session for a report. */
 export interface SessionCounts {
   entries: number;
   /** Ends of the tree: as many branches there are. */

@@ -37,15 +37,15 @@ const LATEST = 8.64e15;
 /** The time of sources that name none. */
 export const NO_TIME: SourceTime = { iso: new Date(0).toISOString(), ms: 0 };
 
-/** What is deeper is written as text: a line is at most 256 deep, and what is copied stands inside an entry. */
+/** Depth from which on values are written as text: a line is at most 256 deep, and copied values are inside an entry. */
 const DEEPEST = 200;
 const NO_LIMIT = { bytes: Number.POSITIVE_INFINITY };
 
 /**
- * The line of an entry. What JSON can say and a session cannot hold is made tame; `tamed` is told of it.
+ * The line of an entry. Values that JSON can express and a session cannot hold are changed; `tamed` is called then.
  *
- * Entries of an importer come out of parsed lines, so most can be written at once; `formatLine` is asked only about what
- * could need its care, which costs as much as writing.
+ * Entries of an importer come from parsed lines, so most can be written at once; `formatLine` handles only doubtful ones,
+ * as its checks cost as much as writing.
  */
 export function lineOf(entry: Entry, tamed: () => void): string {
   if (isShallow(entry, DEEPEST)) {
@@ -62,7 +62,7 @@ export function lineOf(entry: Entry, tamed: () => void): string {
   }
 }
 
-/** Whether nothing is nested deeper; the depth itself bounds the recursion. */
+/** Returns whether nothing is nested deeper; the depth itself bounds the recursion. */
 function isShallow(value: object, deepest: number): boolean {
   if (deepest === 0) return false;
   for (const key in value) {
@@ -137,16 +137,16 @@ function digits(value: number): string {
   return text;
 }
 
-/** What a source that names no prices says of them. Zeros, not a gap: readers of the session format add them up. */
+/** Cost in sources without prices. Zeros, not a gap: readers of the session format add them up. */
 export const NO_COST = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 };
 
-/** Bytes looked at together; what is looked for is much shorter. */
+/** Bytes searched together; matches are much shorter. */
 const BLOCK = 1 << 20;
 
-/** Bytes of a block that are looked at again with the next one, so that nothing is missed at the seam. */
+/** Bytes of a block that are searched again with the next one, so that no match is missed between them. */
 const OVERLAP = 256;
 
-/** Whether something stands anywhere in a file, told without reading lines. */
+/** Returns whether a pattern matches anywhere in a file, without reading lines. */
 export function mentions(view: ByteView, pattern: RegExp): boolean {
   const decoder = new TextDecoder("latin1");
   for (let offset = 0; offset < view.size; offset += BLOCK - OVERLAP)

@@ -1,6 +1,6 @@
 /**
- * What an importer noticed. The kinds in {@link LEFT_OUT} are about lines that gave no entry; the others are about
- * lines that did.
+ * Kind of an issue of an import. Those in {@link LEFT_OUT} are about lines that gave no entry; the others are about lines
+ * that did.
  *
  * - `bad-line`: not JSON, or no object; nothing of it can be read
  * - `torn-line`: the last line, which has no end and cannot be read: a write that was cut
@@ -50,7 +50,7 @@ export type ImportIssueKind =
   | "opaque-summary"
   | "content";
 
-/** One thing that was noticed, with all lines of the source it is about. Messages never quote what a line says. */
+/** An issue with all lines of the source that it is about. Messages never quote the content of a line. */
 export interface ImportIssue {
   kind: ImportIssueKind;
   /** The first line it is about, from 1; null where it is about the file. */
@@ -58,7 +58,7 @@ export interface ImportIssue {
   /** The entry it is about, when there is one. */
   id: string | null;
   message: string;
-  /** How many lines it is about; 1 for an issue of the whole file. */
+  /** Number of lines; 1 for an issue of the whole file. */
   count: number;
   /** The lines, as in `3, 7-9`; empty for an issue of the whole file. */
   lines: string;
@@ -82,15 +82,15 @@ interface Collected {
   runs: number[];
 }
 
-/** Collects issues: one for each kind and message, however many lines it is about, so that a long file has a short report. */
+/** Collects issues: one for each kind and message with all its lines, so that a long file has a short report. */
 export class ImportIssues {
   /** Lines that gave no entry. */
   leftOut = 0;
   readonly #collected = new Map<string, Collected>();
 
   /**
-   * Notes what is to be said of a line; null: of the whole file.
-   * @param message one sentence; lines with the same kind and message are told together
+   * Adds an issue of a line; null: of the whole file.
+   * @param message one sentence; lines with the same kind and message become one issue
    */
   add(kind: ImportIssueKind, line: number | null, message: string, id: string | null = null): void {
     if (LEFT_OUT.has(kind) && line !== null) this.leftOut++;

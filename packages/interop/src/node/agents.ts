@@ -1,28 +1,34 @@
 import { homedir } from "node:os";
 import { basename, dirname, join, sep } from "node:path";
-import { EspalierError, parseLine, scanLines } from "@espalier/jsonl-stream";
+import { EspalierError } from "@espalier/jsonl-stream";
 import { claudeCodeImporter } from "../claude-code/importer.ts";
-import { codexImporter, THREAD_INDEX } from "../codex/importer.ts";
-import { ALONE, type SessionImporter, type SourceFile, type Surroundings } from "../import/draft.ts";
+import { codexImporter } from "../codex/importer.ts";
+import { THREAD_INDEX } from "../codex/rollout.ts";
+import {
+  firstLines,
+  NO_SIBLINGS,
+  type SessionImporter,
+  type SiblingFiles,
+  type SourceFile,
+} from "../import/draft.ts";
 import { piImporter } from "../pi/pi-importer.ts";
 import { type FoundFile, SourceFiles } from "./sources.ts";
 
 /** Variables of the process, as in `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** Where an agent keeps its sessions on this machine, and how they are read. */
+/** An agent on this machine: the folders of its sessions, and their importer. */
 export interface LocalAgent {
   readonly agent: string;
-  /** Folders with sessions, by what the environment says. They need not be there. */
+  /** Folders with sessions, by the environment. They need not exist. */
   folders(env: Environment): string[];
-  /** Whether a file of this name can be a session; others beside it are passed over. */
+  /** Returns whether a file of this name can be a session; other files are passed over. */
   isSession(path: string): boolean;
-  /** The folders in which files lie that this one may need, and files beside them. */
-  surroundingsOf(path: string): string[];
-  /** Sorts files so that what others refer to comes first. */
+  /** Folders with files that this one may need, and files beside them. */
+  siblingFolders(path: string): string[];
+  /** Sorts files so that those that others refer to come first. */
   inOrder(files: readonly FoundFile[]): FoundFile[];
-  /** Reads this agent's files, given what lies around them. */
-  importer(surroundings: Surroundings): SessionImporter;
+  importer(siblings: SiblingFiles): SessionImporter;
 }
 
 const homeOf = (env: Environment): string => env["HOME"] || homedir();
@@ -33,7 +39,7 @@ const claudeCode: LocalAgent = {
   agent: "claude-code",
   folders: (env) => [join(env["CLAUDE_CONFIG_DIR"] || join(homeOf(env), ".claude"), "projects")],
   isSession: (path) => path.endsWith(".jsonl"),
-  surroundingsOf: (path) => [dirname(conversationOf(path))],
+  siblingFolders: (path) => [dirname(conversationOf(path))],
   inOrder(files) {
     const ages = new Map(files.map(({ path, born }) => [path.replace(/\.jsonl$/, ""), born]));
     const ageOf = (path: string) => ages.get(conversationOf(path)) ?? 0;
@@ -55,7 +61,7 @@ function conversationOf(path: string): string {
   return at < 0 ? path.replace(/\.jsonl$/, "") : path.slice(0, at);
 }
 
-/** Where rollouts lie; the names of threads lie beside these two. */
+/** Folders of rollouts; the names of threads are beside these two. */
 const CODEX_FOLDERS = ["sessions", "archived_sessions"];
 
 const codex: LocalAgent = {
@@ -65,7 +71,7 @@ const codex: LocalAgent = {
     return CODEX_FOLDERS.map((folder) => join(home, folder));
   },
   isSession: (path) => /\.jsonl(\.zst)?$/.test(path) && basename(path) !== THREAD_INDEX,
-  surroundingsOf(path) {
+  siblingFolders(path) {
     const parts = path.split(sep);
     const at = parts.findLastIndex((part) => CODEX_FOLDERS.includes(part));
     const home = at > 0 ? parts.slice(0, at).join(sep) : undefined;
@@ -84,7 +90,7 @@ const pi: LocalAgent = {
       join(env["PI_CODING_AGENT_DIR"] || join(homeOf(env), ".pi", "agent"), "sessions"),
   ],
   isSession: (path) => path.endsWith(".jsonl"),
-  surroundingsOf: (path) => [dirname(path)],
+  siblingFolders: (path) => [dirname(path)],
   inOrder: (files) => [...files].sort(byAge),
   importer: piImporter,
 };
@@ -92,10 +98,7 @@ const pi: LocalAgent = {
 /** All agents whose sessions can be imported. */
 export const localAgents: readonly LocalAgent[] = [claudeCode, codex, pi];
 
-/** How many lines are looked at to tell whose a file is. */
-const LINES = 50;
-
-/** What cannot be opened is as good as missing to who only looks at it in passing. */
+/** Opens a file; undefined where it cannot be opened. */
 export function openOrNothing(path: string, files: SourceFiles): SourceFile | undefined {
   try {
     return files.open(path);
@@ -106,26 +109,15 @@ export function openOrNothing(path: string, files: SourceFiles): SourceFile | un
 }
 
 /**
- * Whose session a file is, told from the first line that an importer knows; a compressed one from its name. Undefined for
- * a file that none knows, and for one that cannot be opened.
+ * Agent of a session file, by the first line that an importer knows; that of a compressed one by its name. Undefined for a
+ * file that none knows, and for one that cannot be opened.
  */
 export function agentOfFile(path: string, files = new SourceFiles()): LocalAgent | undefined {
   if (path.endsWith(".zst")) return localAgents.find((agent) => agent.isSession(path));
   const source = openOrNothing(path, files);
-  for (const line of source ? firstLines(source) : []) {
-    const agent = localAgents.find((candidate) => candidate.importer(ALONE).recognises(line));
+  for (const { value } of source ? firstLines(source.view) : []) {
+    const agent = localAgents.find((candidate) => candidate.importer(NO_SIBLINGS).recognises(value));
     if (agent) return agent;
   }
   return undefined;
-}
-
-function firstLines({ view }: SourceFile): unknown[] {
-  const lines: unknown[] = [];
-  let seen = 0;
-  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
-    if (++seen > LINES) break;
-    const parsed = parseLine(bytes);
-    if (parsed.ok) lines.push(parsed.value);
-  }
-  return lines;
 }

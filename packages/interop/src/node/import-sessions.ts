@@ -13,20 +13,25 @@ import {
   redactText,
   type SessionStore,
 } from "@espalier/session-tree";
-import type { SessionDraft, SessionImporter, SourceFile, Surroundings } from "../import/draft.ts";
+import type { SessionDraft, SessionImporter, SiblingFiles, SourceFile } from "../import/draft.ts";
 import { mentions } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
 import { ScratchSpace } from "../scratch/space.ts";
 import { agentOfFile, type Environment, type LocalAgent, localAgents, openOrNothing } from "./agents.ts";
 import { type FoundFile, factsOf, findFiles, SourceFiles, TemporaryFile } from "./sources.ts";
-import { SessionCatalogue } from "./update-session.ts";
-import { type Destination, type ImportReport, skippedReport, writeDraft } from "./write-draft.ts";
+import {
+  type Destination,
+  type ImportReport,
+  SessionCatalogue,
+  skippedReport,
+  writeDraft,
+} from "./write-draft.ts";
 
-/** Where imported sessions go, which ones, and what of them is written. */
+/** Options of an import. */
 export interface ImportOptions {
-  /** Where the sessions are written. */
+  /** Store of the imported sessions. */
   store: SessionStore;
-  /** Where agents keep their folders; default: `process.env`. */
+  /** Environment that names the folders of agents; default: `process.env`. */
   env?: Environment;
   /** Only sessions of agents that worked in this folder. */
   cwd?: string;
@@ -116,7 +121,7 @@ const unknownFile = (path: string): string =>
     ? "The file is compressed with gzip, which is not read here; decompress it with `gunzip` first."
     : "No importer knows this file: it is no session of an agent.";
 
-/** What is wrong with a source costs that source; undefined for everything else that can go wrong. */
+/** Kind of an error that skips one source; undefined for every other error, which ends the import. */
 function sourceProblem(error: unknown): ImportIssueKind | undefined {
   const isReading = isTooLong(error) || (error instanceof EspalierError && OF_THE_SOURCE.has(error.code));
   return isReading ? "unreadable" : undefined;
@@ -141,15 +146,14 @@ function isTooLong(error: unknown): boolean {
 /** A file that will be read, or a place that could not be looked at. */
 interface PlannedFile {
   path: string;
-  /** Why nothing can be read there. */
+  /** Error that prevents reading it. */
   problem?: EspalierError;
   /** Undefined for a file that no importer knows, and for one that cannot be opened: reading it will say why. */
   importer: SessionImporter | undefined;
 }
 
 /**
- * Which files an import will read, and with which importer: those of an agent's own folders, those below a folder, or
- * one file.
+ * Files of an import with their importers: those of an agent's own folders, those below a folder, or one file.
  *
  * @throws EspalierError `not-found`, `unreadable`
  */
@@ -205,7 +209,7 @@ class SkippedPlaces {
   };
 }
 
-/** Files around those that are read are a help, and no more: what cannot be looked at there is not there. */
+/** Files around the imported ones are optional: one that cannot be read counts as missing. */
 const nothingSaid = (): void => undefined;
 
 function planAgent(
@@ -215,16 +219,16 @@ function planAgent(
   scratch: ScratchSpace,
 ): PlannedFile[] {
   const near = agent
-    .surroundingsOf(found[0]!.path)
+    .siblingFolders(found[0]!.path)
     .flatMap((place) => findFiles(place, agent.isSession, nothingSaid))
     .concat(found);
   const unique = [...new Map(near.map((file) => [file.path, file])).values()];
-  const surroundings: Surroundings = {
+  const siblings: SiblingFiles = {
     files: agent.inOrder(unique).map(({ path }) => path),
     open: (path) => openOrNothing(path, files),
     scratch,
   };
-  const importer = agent.importer(surroundings);
+  const importer = agent.importer(siblings);
   return agent.inOrder(found).map(({ path }) => ({ path, importer }));
 }
 
@@ -271,7 +275,7 @@ const isOpaque = ({ details }: CompactionEntry): boolean =>
 class PathSoFar {
   readonly #entries: Entry[] = [];
 
-  /** What a model reads at a place on the path. */
+  /** Messages of the context at an entry of the path. */
   messages(leafId: string | null): ContextMessage[] {
     this.#backTo(leafId);
     return contextOfPath(this.#entries).messages;

@@ -20,7 +20,7 @@ import { Decompress } from "fzstd";
 import type { SourceFile } from "../import/draft.ts";
 import type { PageFile } from "../scratch/space.ts";
 
-/** How many files are open at a time. */
+/** Most files that are open at a time. */
 const OPEN_FILES = 32;
 
 /** Bytes hashed at a time. */
@@ -139,8 +139,8 @@ interface ClosableView extends ByteView {
 }
 
 /**
- * What a zstd file says, in a temporary file: in memory there is only what its compression looks back at, whatever its
- * size. Decompressed by a script, as the one in Node (22.15) gives the whole at once, or bit by bit to who can wait.
+ * Contents of a zstd file, in a temporary file: memory holds only the window of its compression, for any size. A script
+ * decompresses it, as Node (22.15) offers the whole at once or an asynchronous stream only.
  *
  * @param path - names the file in messages
  * @param compressed - its bytes
@@ -225,7 +225,7 @@ function viewOf(whole: TemporaryFile, size: number): ClosableView {
 export interface FoundFile {
   /** Absolute. */
   path: string;
-  /** When it was made, epoch milliseconds. */
+  /** Time of creation, epoch milliseconds. */
   born: number;
 }
 
@@ -270,7 +270,8 @@ export function findFiles(
 }
 
 /**
- * What stands at a path, if anything does. A link is followed; one that leads nowhere, or in a circle, is nothing.
+ * File or folder at a path; undefined where there is none. A link is followed; one that leads nowhere, or in a circle, counts
+ * as none.
  *
  * @throws EspalierError `unreadable`
  */
@@ -309,7 +310,7 @@ function bornAt({ birthtimeMs, mtimeMs }: { birthtimeMs: number; mtimeMs: number
 export class TemporaryFile implements PageFile {
   readonly #folder: string;
   readonly #handle: number;
-  /** Where the system keeps the name of an open file. */
+  /** Set while the file has a name: some systems keep the name of an open file. */
   #path: string | undefined;
 
   /** @throws EspalierError `no-room` */

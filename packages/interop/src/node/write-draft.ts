@@ -1,30 +1,44 @@
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
+  createId,
+  DAMAGED,
   type Entry,
+  EntryScan,
   kindOf,
+  leaf,
+  leafOf,
   type Redactor,
+  readSessionLine,
+  redactEntry,
   redactFolder,
   type SessionLog,
   type SessionStore,
+  scanEntry,
+  Tree,
 } from "@espalier/session-tree";
-import { CountingEntries, type SessionCounts, type SessionDraft } from "../import/draft.ts";
-import type { ImportIssue } from "../import/issue.ts";
-import type { ScratchSpace } from "../scratch/space.ts";
 import {
-  type DraftWriting,
-  draftLine,
-  leafBehind,
-  leafLine,
-  type SessionCatalogue,
-  updateSession,
-  WrittenSession,
-} from "./update-session.ts";
+  CountingEntries,
+  countRows,
+  type DraftOptions,
+  type KnownEntry,
+  type SessionCounts,
+  type SessionDraft,
+} from "../import/draft.ts";
+import { entryOf, idFromText, lineOf } from "../import/entry.ts";
+import type { ImportIssue } from "../import/issue.ts";
+import { IdRows } from "../scratch/ids.ts";
+import { ScratchIndex } from "../scratch/scratch-index.ts";
+import { ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
 
-/** Where drafts are written. */
-export interface Destination extends DraftWriting {
+/** Destination of drafts. */
+export interface Destination {
   store: SessionStore;
   catalogue: SessionCatalogue;
-  /** Room for what is remembered of a session that is here already. */
+  /** Scratch space for the columns of a session that is here already. */
   scratch: ScratchSpace;
+  /** Removes secrets from entries; without one they are written as they are. */
+  redactor: Redactor | undefined;
+  summaries?: DraftOptions["summaries"];
 }
 
 /** Writes a session, or what is new of it. */
@@ -53,7 +67,7 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   return report(draft, log, "created", counts.entries, counts);
 }
 
-/** @param isGrown whether the source is another one than the session was made of */
+/** @param isGrown true where the source has changed since the session was made of it */
 async function update(
   draft: SessionDraft,
   log: SessionLog,
@@ -64,7 +78,7 @@ async function update(
   let session: WrittenSession | undefined;
   try {
     session = new WrittenSession(await log.load(), scratch);
-    const added = isGrown ? await updateSession(draft, { log, session, scratch }, to) : 0;
+    const added = isGrown ? await updateSession(draft, log, session, to) : 0;
     if (added > 0) session.takeIn(await log.load());
     return report(draft, log, added > 0 ? "updated" : "unchanged", added, session.count());
   } finally {
@@ -99,22 +113,22 @@ class NewSession {
   readonly #written = new CountingEntries();
   readonly #draft: SessionDraft;
   readonly #items: Generator<Entry | Uint8Array, void>;
-  /** Items that were looked at before they are written. */
+  /** Items that were read before they are written. */
   readonly #first: (Entry | Uint8Array)[] = [];
   readonly #redactor: Redactor | undefined;
 
-  constructor(draft: SessionDraft, { redactor, summaries }: DraftWriting) {
+  constructor(draft: SessionDraft, { redactor, summaries }: Destination) {
     this.#draft = draft;
     this.#redactor = redactor;
     this.#items = draft.entries(summaries ? { summaries } : {});
   }
 
-  /** What is in it; complete with the lines. Lines that are copied are counted by who copies them. */
+  /** Complete with the lines. Copied lines are counted by the importer. */
   get counts(): SessionCounts {
     return this.#draft.counts ?? this.#written;
   }
 
-  /** Whether anything is said in it; a session of notes alone is none. */
+  /** Returns whether a model reads anything in it; a session of notes alone is none. */
   hasConversation(): boolean {
     for (let next = this.#items.next(); !next.done; next = this.#items.next()) {
       this.#first.push(next.value);
@@ -144,12 +158,12 @@ class NewSession {
   }
 }
 
-/** What became of one session of another agent. */
+/** Result of the import of one session. */
 export interface ImportReport {
   /** The file it was read from. */
   source: string;
   agent: string | null;
-  /** Where it is kept here; null when nothing was written. */
+  /** File of the session here; null when nothing was written. */
   file: string | null;
   /** Its id here. */
   sessionId: string | null;
@@ -161,7 +175,7 @@ export interface ImportReport {
   added: number;
   branches: number;
   compactions: number;
-  /** What could not be mapped and why, and what was mapped in another way than it stood. */
+  /** Content that could not be mapped, with the reason, and content that was mapped in another way. */
   issues: ImportIssue[];
 }
 
@@ -179,4 +193,282 @@ export function skippedReport(source: string, agent: string | null, issues: Impo
     compactions: 0,
     issues,
   };
+}
+
+/** Characters of lines that are appended at a time. */
+const BATCH = 1 << 20;
+
+/**
+ * Appends the entries that are not there yet, and returns the number of lines. The leaf follows the source, unless it is
+ * at an entry of its own: a user went on with the session here.
+ */
+async function updateSession(
+  draft: SessionDraft,
+  log: SessionLog,
+  session: WrittenSession,
+  { redactor, summaries, scratch }: Destination,
+): Promise<number> {
+  const area = new ScratchArea(scratch);
+  try {
+    const before = session.leafId;
+    const appender = new Appender(log);
+    const added = new AddedEntries(area);
+    let standsInSource = before === null;
+    let leafId = before;
+    const options = { known: (id: string) => session.known(id), ...(summaries ? { summaries } : {}) };
+    for (const item of draft.entries(options)) {
+      const entry = item instanceof Uint8Array ? entryIn(item) : item;
+      if (!entry) continue;
+      standsInSource ||= entry.id === before;
+      if (session.has(entry.id) || added.has(entry.id)) continue;
+      added.add(entry.id, timeIn(entry.timestamp));
+      leafId = leafBehind(entry, leafId);
+      await appender.add(
+        item instanceof Uint8Array ? decoder.decode(item) : draftLine(item, draft, redactor),
+      );
+    }
+    const timeOf = (id: string) => added.timeOf(id) ?? timeIn(session.timeOf(id));
+    // Several files can belong to one session: the newest sets its leaf.
+    const isNews = () =>
+      timeOf(draft.leafId ?? "") >= timeOf(before ?? "") && draft.isElsewhere(before ?? "");
+    const target = standsInSource || isNews() ? draft.leafId : before;
+    // Copied lines set the leaf themselves.
+    if (added.length > 0 && target !== undefined && target !== leafId) await appender.add(leafLine(target));
+    await appender.flush();
+    return appender.lines;
+  } finally {
+    area.close();
+  }
+}
+
+const decoder = new TextDecoder();
+
+/** Epoch milliseconds; of what cannot be read: before everything. */
+function timeIn(timestamp: string | undefined): number {
+  const time = Date.parse(timestamp ?? "");
+  return Number.isNaN(time) ? Number.NEGATIVE_INFINITY : time;
+}
+
+/** The entry in a copied line. One of which only the place can be read is kept: its children need it. */
+function entryIn(bytes: Uint8Array): Entry | undefined {
+  const line = readSessionLine(bytes);
+  if (line.is === "entry") return line.entry;
+  const scan = new EntryScan();
+  if (line.is !== "corrupt" || !scanEntry(bytes, 0, bytes.length, scan)) return undefined;
+  const id = decoder.decode(bytes.subarray(scan.idStart, scan.idEnd));
+  return { type: DAMAGED, id, parentId: null, timestamp: "" };
+}
+
+/** Appends lines in batches. After a crash the next import adds the rest. */
+class Appender {
+  lines = 0;
+  readonly #log: SessionLog;
+  #waiting: string[] = [];
+  #size = 0;
+
+  constructor(log: SessionLog) {
+    this.#log = log;
+  }
+
+  async add(line: string): Promise<void> {
+    this.lines++;
+    this.#waiting.push(line);
+    this.#size += line.length;
+    if (this.#size >= BATCH) await this.flush();
+  }
+
+  async flush(): Promise<void> {
+    if (this.#waiting.length === 0) return;
+    const lines = this.#waiting;
+    this.#waiting = [];
+    this.#size = 0;
+    await this.#log.append(lines, { durability: "fsync" });
+  }
+}
+
+/** Ids and times of the entries that an import added to a session. */
+class AddedEntries {
+  readonly #area: ScratchArea;
+  readonly #rows: IdRows;
+  /** Epoch milliseconds. */
+  readonly #times: ScratchColumn<Float64Array>;
+
+  constructor(area: ScratchArea) {
+    this.#area = area;
+    this.#rows = new IdRows(area);
+    this.#times = area.floats();
+  }
+
+  get length(): number {
+    return this.#rows.length;
+  }
+
+  has(id: string): boolean {
+    return this.#find(id) >= 0;
+  }
+
+  /** Adds an entry that is not among them. */
+  add(id: string, time: number): void {
+    const newest = this.#find(id);
+    this.#times.set(this.#rows.length, time);
+    this.#rows.add(this.#area.hash, newest);
+  }
+
+  /** Undefined for an entry that is not among them. */
+  timeOf(id: string): number | undefined {
+    const row = this.#find(id);
+    return row < 0 ? undefined : this.#times.get(row);
+  }
+
+  #find(id: string): number {
+    this.#area.hash.hashText(id);
+    return this.#rows.find(this.#area.hash);
+  }
+}
+
+/** A session that is here already; nothing of its lines is kept in memory. */
+class WrittenSession {
+  readonly #area: ScratchArea;
+  readonly #tree: Tree;
+
+  constructor(view: ByteView, scratch: ScratchSpace) {
+    this.#area = new ScratchArea(scratch);
+    this.#tree = new Tree(view, new ScratchIndex(this.#area));
+  }
+
+  get leafId(): string | null {
+    return leafOf(this.#tree);
+  }
+
+  has(id: string): boolean {
+    return this.#tree.has(id);
+  }
+
+  /** An entry of an earlier import; undefined where there is none. */
+  known(id: string): KnownEntry | undefined {
+    const row = this.#tree.index.rowOf(id);
+    if (row < 0) return undefined;
+    const { sourceLines, message } = (this.#entryAt(row) ?? {}) as ImportedEntry;
+    return {
+      lines: typeof sourceLines === "number" ? sourceLines : 1,
+      isBilled: message?.usage !== undefined,
+    };
+  }
+
+  /** Time of an entry, ISO 8601; undefined where there is none. */
+  timeOf(id: string): string | undefined {
+    const row = this.#tree.index.rowOf(id);
+    return row < 0 ? undefined : this.#entryAt(row)?.timestamp;
+  }
+
+  takeIn(view: ByteView): void {
+    this.#tree.takeIn(view);
+  }
+
+  count(): SessionCounts {
+    return countRows(this.#tree.index, this.#area);
+  }
+
+  close(): void {
+    this.#area.close();
+  }
+
+  /** Reads the line each time: a tree would keep thousands of entries of any length in memory. */
+  #entryAt(row: number): Entry | undefined {
+    const line = readSessionLine(this.#tree.bytesAt(row));
+    return line.is === "entry" ? line.entry : undefined;
+  }
+}
+
+/** Fields of an imported entry that a second import reads. */
+interface ImportedEntry {
+  sourceLines?: unknown;
+  message?: { usage?: unknown };
+}
+
+/** Number of sources from which on one listing of the store is faster than a look-up for each session. */
+const MANY = 20;
+
+/** Finds the sessions that earlier imports wrote. */
+export class SessionCatalogue {
+  readonly #store: SessionStore;
+  /** By id; undefined where each session is looked up by itself. */
+  #refs: Map<string, string> | undefined;
+
+  private constructor(store: SessionStore, refs: Map<string, string> | undefined) {
+    this.#store = store;
+    this.#refs = refs;
+  }
+
+  /** @param sources approximate number of sessions that will be looked up */
+  static async open(store: SessionStore, sources: number): Promise<SessionCatalogue> {
+    if (sources < MANY) return new SessionCatalogue(store, undefined);
+    const refs = new Map<string, string>();
+    for await (const { id, ref } of store.list()) refs.set(id, ref);
+    return new SessionCatalogue(store, refs);
+  }
+
+  /**
+   * The session that a draft was written to before, opened for reading, or the id that it gets: another one where a
+   * session of other origin has its own already.
+   */
+  async find({
+    agent,
+    sourceId,
+    sessionId,
+  }: SessionDraft): Promise<{ id: string; log: SessionLog | undefined }> {
+    for (const id of [sessionId, idFromText(`${agent}/${sourceId}`)]) {
+      const log = await this.#open(id);
+      if (!log) return { id, log };
+      const { importedFrom } = log.header ?? {};
+      if (importedFrom?.agent === agent && importedFrom.id === sourceId) return { id, log };
+      await log.close();
+    }
+    throw new EspalierError(
+      "exists",
+      `The ids that the session ${sessionId} could get are taken; remove one of them.`,
+    );
+  }
+
+  /** Adds a session that was written. */
+  add(id: string, ref: string): void {
+    this.#refs?.set(id, ref);
+  }
+
+  async #open(id: string): Promise<SessionLog | undefined> {
+    const file = this.#refs?.get(id);
+    if (this.#refs && file === undefined) return undefined;
+    try {
+      return await this.#store.open(file === undefined ? { id } : { file }, "read");
+    } catch (error) {
+      if (error instanceof EspalierError && error.code === "not-found") return undefined;
+      throw error;
+    }
+  }
+}
+
+/**
+ * The line of an entry of a draft, without secrets; where it could not be written as it is, the draft's report says so.
+ */
+function draftLine(entry: Entry, { issues }: SessionDraft, redactor: Redactor | undefined): string {
+  const written = redactor ? redactEntry(entry, redactor) : entry;
+  if (written !== entry) issues.add("content", null, "What looks like a key was taken out.", entry.id);
+  return lineOf(written, () => {
+    const message =
+      "Values that no session can hold are kept as text: nested too deeply, or under a key `__proto__`.";
+    issues.add("content", null, message, entry.id);
+  });
+}
+
+/** Leaf after an entry. */
+function leafBehind(entry: Entry, before: string | null): string | null {
+  const kind = kindOf(entry);
+  if (kind.leafTarget) return kind.leafTarget(entry);
+  return kind.movesLeaf ? entry.id : before;
+}
+
+/** A line that sets the leaf. */
+function leafLine(targetId: string | null): string {
+  const body = leaf.of({ targetId });
+  return JSON.stringify(entryOf({ ...body }, createId(), targetId, new Date().toISOString()));
 }

@@ -15,8 +15,9 @@ import {
   type UpgradeMemory,
 } from "@espalier/session-tree";
 import {
-  ALONE,
   countRows,
+  firstLines,
+  NO_SIBLINGS,
   type SessionCounts,
   type SessionDraft,
   type SessionImporter,
@@ -33,7 +34,7 @@ import { ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
  * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`), whose format is ours: lines are copied as they
  * are, those of versions 1 and 2 upgraded.
  */
-export function piImporter({ scratch = new ScratchSpace() } = ALONE): SessionImporter {
+export function piImporter({ scratch = new ScratchSpace() } = NO_SIBLINGS): SessionImporter {
   return {
     agent: "pi",
     recognises: (line) => parseHeader(line) !== undefined || isEntryOfPi(line),
@@ -53,7 +54,7 @@ class PiDraft implements SessionDraft {
   readonly sourceId: string;
   readonly issues = new ImportIssues();
   lines = 0;
-  /** Where the copied lines say. */
+  /** The copied lines set it. */
   readonly leafId = undefined;
   counts: SessionCounts | undefined;
   readonly #header: SessionHeader;
@@ -142,7 +143,7 @@ class PiDraft implements SessionDraft {
     };
   }
 
-  /** Tells of a line that cannot be read, and of which `found` does not say so, since its beginning was enough to go on. */
+  /** Reports a line that cannot be read and is not in `found`, since its beginning was enough to go on. */
   #checkBody(line: number, parts: readonly SessionLine[], found: readonly SessionIssue[]): void {
     if (found.some((issue) => issue.line === line && KINDS.get(issue.kind) === UNREADABLE)) return;
     const [first] = parts;
@@ -159,8 +160,8 @@ class PiDraft implements SessionDraft {
 const NOTHING: readonly SessionIssue[] = [];
 
 /**
- * Where the pieces of a line begin and end that get lines of their own: what stands on it, where newlines were lost. A
- * torn piece stays before the entry that is behind it.
+ * Ranges of a line that get lines of their own, where newlines were lost. A torn piece stays before the entry that is
+ * behind it.
  */
 function placesOf(parts: readonly SessionLine[], length: number): [start: number, end: number][] {
   const starts = parts.filter((_, at) => parts[at - 1]?.is !== "corrupt").map(({ from }) => from);
@@ -169,7 +170,7 @@ function placesOf(parts: readonly SessionLine[], length: number): [start: number
 
 const UNREADABLE: ImportIssueKind = "unreadable-content";
 
-/** What the lines of a session can suffer from, in the words of a report. All of them are copied. */
+/** Damage of lines, in the words of a report. All of them are copied. */
 const KINDS: ReadonlyMap<SessionIssue["kind"], ImportIssueKind> = new Map([
   ["corrupt", UNREADABLE],
   ["torn-tail", UNREADABLE],
@@ -179,24 +180,18 @@ const KINDS: ReadonlyMap<SessionIssue["kind"], ImportIssueKind> = new Map([
   ["version", "newer-version"],
 ]);
 
-/** How many lines are looked at for the header: it is the first one that can be read. */
-const LINES = 50;
-
 /** The header of a file, or one made for entries that stand without it; undefined for anything else. */
 function headerOf(view: ByteView): { header: SessionHeader; isMade: boolean } | undefined {
-  let seen = 0;
-  for (const { bytes } of scanLines(view, { blockSize: 1 << 16 })) {
-    if (++seen > LINES) break;
-    const parsed = parseLine(bytes);
-    if (!parsed.ok) {
+  for (const { bytes, value } of firstLines(view)) {
+    if (value === undefined) {
       const [first] = readLineParts(bytes);
       if (first?.is === "header") return { header: first.header, isMade: false };
       continue;
     }
-    const header = parseHeader(parsed.value);
+    const header = parseHeader(value);
     if (header) return { header, isMade: false };
-    if (!isEntryOfPi(parsed.value)) return undefined;
-    const { timestamp } = parsed.value;
+    if (!isEntryOfPi(value)) return undefined;
+    const { timestamp } = value;
     return { header: { type: "session", version: FORMAT_VERSION, id: "", timestamp, cwd: "" }, isMade: true };
   }
   return undefined;
@@ -217,7 +212,7 @@ function isHeader(bytes: Uint8Array): boolean {
   return parsed.ok && parseHeader(parsed.value) !== undefined;
 }
 
-/** What upgrading a file of version 1 remembers of its lines, in scratch space. */
+/** Ids of the lines of a file of version 1 while it is upgraded, in scratch space. */
 class ScratchUpgradeMemory implements UpgradeMemory {
   readonly #area: ScratchArea;
   /** By place; empty where a line is no entry. */
@@ -243,7 +238,7 @@ class ScratchUpgradeMemory implements UpgradeMemory {
   }
 
   take(id: string): void {
-    // Any other can be in nobody's way.
+    // Other lengths never collide with a made id.
     if (id.length !== ID_LENGTH) return;
     this.#area.hash.hashText(id);
     if (this.#taken.find(this.#area.hash) < 0) this.#taken.add(this.#area.hash, -1);

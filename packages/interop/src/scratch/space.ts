@@ -6,17 +6,17 @@ const PAGE_BYTES = 1 << 14;
 /** Pages in memory beside those that are being read: 4 MiB, whatever the size of what is imported. */
 const RESIDENT_PAGES = 256;
 
-/** Where pages go that do not stay in memory. Calls are synchronous, and give or take whole pages. */
+/** File for pages that do not stay in memory. Calls are synchronous, and read or write whole pages. */
 export interface PageFile {
   /**
-   * Fills a page with what was written last under its slot.
+   * Fills a page with the last content of its slot.
    *
    * @param slot which page, from 0; only slots that were written are read
    */
   read(slot: number, page: Uint8Array): void;
-  /** Keeps a page under a slot, in place of what was there. */
+  /** Writes a page to a slot. */
   write(slot: number, page: Uint8Array): void;
-  /** Gives everything back; called once. */
+  /** Deletes the file; called once. */
   close(): void;
 }
 
@@ -26,20 +26,20 @@ export interface Page {
   bytes: Uint8Array<ArrayBuffer> | undefined;
   /** Its place in the file; -1 when it was never written. */
   slot: number;
-  /** How many are reading it: it stays in memory meanwhile. */
+  /** Number of readers: it stays in memory while there are any. */
   pins: number;
   isChanged: boolean;
 }
 
 /**
- * Room for what an import has to remember of each line: in memory as long as it is little, then in a file, of which the
- * pages that were used last stay in memory.
+ * Space for the facts that an import keeps of each line: in memory while they are few, then in a file, of which the pages
+ * used last stay in memory.
  */
 export class ScratchSpace {
   readonly #openFile: (() => PageFile) | undefined;
   readonly #residentPages: number;
   #file: PageFile | undefined;
-  /** Pages in memory that nobody is reading, the one used last at the end. */
+  /** Pages in memory without readers, the one used last at the end. */
   readonly #idle = new Set<Page>();
   readonly #spare: Uint8Array<ArrayBuffer>[] = [];
   readonly #freeSlots: number[] = [];
@@ -75,12 +75,12 @@ export class ScratchSpace {
     return bytes;
   }
 
-  /** Says that a page is not being read any more, by one of those who pinned it. */
+  /** Removes one pin of a page. */
   unpin(page: Page): void {
     if (--page.pins === 0) this.#idle.add(page);
   }
 
-  /** Forgets a page that nobody is reading. */
+  /** Releases a page without pins. */
   free(page: Page): void {
     this.#idle.delete(page);
     if (page.bytes) this.#spare.push(page.bytes);
@@ -89,7 +89,7 @@ export class ScratchSpace {
     if (this.#spare.length > this.#residentPages) this.#spare.length = this.#residentPages;
   }
 
-  /** Gives back memory and file; nothing of what was kept may be used any more. */
+  /** Releases memory and file; no column may be used any more. */
   close(): void {
     this.#file?.close();
     this.#file = undefined;
@@ -113,7 +113,7 @@ export class ScratchSpace {
   }
 }
 
-/** A part of the scratch space that is given back as one: columns, and the hash by which ids in them are compared. */
+/** A part of the scratch space that is released as one: columns, and the hash by which ids in them are compared. */
 export class ScratchArea {
   readonly hash = new IdHash();
   readonly #space: ScratchSpace;
@@ -143,13 +143,13 @@ export class ScratchArea {
     return this.#add(new ScratchColumn(this.#space, Float64Array, 0));
   }
 
-  /** Gives one column back. */
+  /** Releases one column. */
   free(column: ScratchColumn<Cells>): void {
     this.#columns.delete(column);
     column.free();
   }
 
-  /** Gives all columns back; nothing of them may be used any more. */
+  /** Releases all columns; none of them may be used any more. */
   close(): void {
     for (const column of this.#columns) column.free();
     this.#columns.clear();
@@ -161,7 +161,6 @@ export class ScratchArea {
   }
 }
 
-/** What the cells of a column are kept in. */
 type Cells = Uint8Array | Int32Array | Uint32Array | Float64Array;
 
 type CellsOf<Of extends Cells> = {
@@ -216,7 +215,7 @@ export class ScratchColumn<Of extends Cells> {
     this.#cells[row & this.#mask] = value;
   }
 
-  /** Gives all pages back; afterwards the column is as new. */
+  /** Releases all pages; afterwards the column is empty. */
   free(): void {
     this.#leave();
     for (const page of this.#pages) if (page) this.#space.free(page);
@@ -254,7 +253,7 @@ export class ScratchTexts {
   length = 0;
   /** Two bytes for each code unit, as half of a pair can stand in an id alone. */
   readonly #bytes: ScratchColumn<Uint8Array>;
-  /** Where each text ends, in code units. */
+  /** End of each text, in code units. */
   readonly #ends: ScratchColumn<Float64Array>;
   #end = 0;
 

@@ -22,14 +22,6 @@ export interface Conversation {
   turns: Turn[];
 }
 
-/** What goes around the healing instead of through it. */
-export interface Carried<Request> {
-  /** Healed in place of the context. */
-  context: SessionContext;
-  /** Puts back what was taken out. */
-  restore(request: Request): Request;
-}
-
 /** A provider's way to write a request. A new provider is a value of this shape. */
 export interface RequestFormat<Request> {
   /** Most characters of a call's id; the alphabet is `A-Z a-z 0-9 _ -` everywhere. */
@@ -41,6 +33,8 @@ export interface RequestFormat<Request> {
    * Called only where the answer's prefix is unchanged.
    */
   acceptsThinking(block: ThinkingBlock, answer: AssistantMessage): boolean;
+  /** Returns the context that is healed in place of `context`. Absent: `context` itself. */
+  prepare?(context: SessionContext, model: SessionContext["model"]): SessionContext;
   /** Writes the request. Pure, and turn by turn: a turn is written the same whatever follows it, but for the last one. */
   render(conversation: Conversation): Request;
   /**
@@ -48,8 +42,6 @@ export interface RequestFormat<Request> {
    * fields beside the common ones. Undefined for everything else. Absent: such blocks become words, such fields are left out.
    */
   opaque?(part: ContentBlock | ToolResultMessage, source: OpaqueSource): object | undefined;
-  /** @deprecated `opaque` takes its place. */
-  carry?(context: SessionContext, model: SessionContext["model"]): Carried<Request>;
 }
 
 /** Origin of a block or a result that may be opaque. */

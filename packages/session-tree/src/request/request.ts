@@ -55,8 +55,8 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
   const { format, model = context.model, system, tools } = options;
   const { callIdLength, toolNameLength } = format;
   refuseEmptySchemas(tools);
-  const carried = format.carry?.(context, model);
-  const turns = heal(carried?.context ?? context, {
+  const prepared = format.prepare?.(context, model) ?? context;
+  const turns = heal(prepared, {
     model,
     callIdLength,
     toolNameLength,
@@ -69,11 +69,7 @@ export function buildRequest<Request>(context: SessionContext, options: RequestO
       "There is nothing to send: no message at this place of the session says anything to a model. Append a user message first, or choose a later entry.",
     );
   }
-  const request = format.render({
-    ...foldSystem(context.messages, { system, tools, toolNameLength }),
-    turns,
-  });
-  return carried ? carried.restore(request) : request;
+  return format.render({ ...foldSystem(prepared.messages, { system, tools, toolNameLength }), turns });
 }
 
 /** Result of a tool call for which the session has none. */
