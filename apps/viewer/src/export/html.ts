@@ -50,7 +50,7 @@ function* htmlPieces(
 const OPERATING_SYSTEM = 9;
 const UNKNOWN_SYSTEM = 255;
 
-/** Where a session goes that travels with the page, and its policy when no server sends one. */
+/** Place of a session in the page, and of its policy when no server sends one. */
 const DATA_PLACE = "<!--session-->";
 const POLICY_PLACE = "<!--policy-->";
 

@@ -20,7 +20,7 @@ const MOST_TOKENS = 20_000;
 /** Level of nesting at which the library leaves out what is inside. */
 const DEEPEST = 100;
 
-/** When the text at hand has taken too long. */
+/** Time limit of the current text. */
 let deadline = 0;
 
 class OutOfTime extends Error {}

@@ -24,7 +24,7 @@ export interface CompactionView {
   timestamp: string;
   /** The whole text that the model reads. */
   summary: string;
-  /** What of it was written by a summarizer: without the blocks that the engine adds. */
+  /** Text of the summarizer: without the blocks that the engine adds. */
   prose: string;
   /** Tokens by kind before and after; see `TOKEN_KINDS`. */
   before: TokenCounts;
@@ -43,7 +43,7 @@ export interface CompactionView {
   cost: number | null;
   /** Tokens; null where nothing was billed. */
   usage: { input: number; output: number } | null;
-  /** What it recorded of itself; programs other than the engine record less, or nothing. */
+  /** Details that it recorded; programs other than the engine record fewer, or none. */
   details: Partial<CompactionDetails>;
 }
 
@@ -74,7 +74,7 @@ export function compactionAt(tree: Tree, row: number): CompactionView {
   };
 }
 
-/** What the model read when the compaction was made. */
+/** Context of the model when the compaction was made. */
 function spanBefore(tree: Tree, row: number) {
   const window = pathWindowAt(tree, tree.index.parent(row));
   const tokens = noTokens();
@@ -96,7 +96,7 @@ function tokensAt(tree: Tree, row: number): TokenCounts {
   return tokens;
 }
 
-/** Who writes summaries without a prompt: an extension, and the summarizer that takes them from the messages. */
+/** Writers of summaries without a prompt: an extension, and the summarizer that takes them from the messages. */
 const UNASKED: ReadonlySet<string> = new Set(["extension", "extractive"]);
 
 function promptsOf(entry: CompactionEntry, hasPrevious: boolean): string[] | null {
@@ -115,7 +115,7 @@ export interface SummaryOrigin {
   row: number;
   /** 0 to 1: the share of the line's words, rare ones counting more, that the entry has too. */
   score: number;
-  /** Where in the entry most of them stand. */
+  /** Place in the entry with most of them. */
   snippet: string;
 }
 
@@ -174,7 +174,7 @@ async function sharersOf(tree: Tree, rows: readonly number[], words: readonly st
   return sharers;
 }
 
-/** What each word tells: the rarer it is among the entries, the more. */
+/** Weight of each word: the rarer it is among the entries, the higher. */
 function weightsOf(words: readonly string[], sharers: readonly Sharer[]): Map<string, number> {
   const seen = new Map<string, number>();
   for (const { shared } of sharers) for (const word of shared) seen.set(word, (seen.get(word) ?? 0) + 1);

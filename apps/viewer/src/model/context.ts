@@ -22,7 +22,7 @@ export interface ContextPiece {
   message: ContextMessage;
 }
 
-/** What the model reads at an entry. */
+/** Context of the model at an entry. */
 export interface ContextView {
   /** The entry; -1 before the first. */
   row: number;
@@ -63,7 +63,7 @@ export interface GrowthPoint {
   bite?: true;
 }
 
-/** How the context grew along a path, and what each compaction took. */
+/** Growth of the context along a path, and the tokens that each compaction removed. */
 export interface ContextGrowth {
   /** Entries on the path. */
   steps: number;
@@ -81,11 +81,11 @@ const walks = new WeakMap<Tree, Promise<Walked>>();
 
 interface Walked {
   walk: GrowthWalk;
-  /** What it had seen when it was there. */
+  /** Sums at that point. */
   growth: ContextGrowth;
 }
 
-/** What the model would have read after each entry of the path that ends in a row. */
+/** Context size after each entry of the path that ends in a row. */
 export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> {
   // One after the other: a walk is somewhere at a time.
   const before = walks.get(tree);
@@ -112,13 +112,13 @@ class GrowthWalk {
   #row = -1;
   /** Every so many entries a point is kept. */
   #stride = 1;
-  /** How many points are kept for that alone. */
+  /** Number of points that are kept for that alone. */
   #even = 0;
   #points: GrowthPoint[] = [];
   #context: SessionContext = contextOfPath([]);
   #tokens: TokenCounts = noTokens();
 
-  /** Whether a path goes on from where this one is. */
+  /** Returns whether a path continues this one. */
   isOn(path: readonly number[]): boolean {
     return this.steps === 0 || path[this.steps - 1] === this.#row;
   }
@@ -173,7 +173,7 @@ function contextAt(tree: Tree, row: number): SessionContext {
   return contextOfPath(window.entries, window.before);
 }
 
-/** What tokens of a context are spent on, in the order in which bars show them. */
+/** Kinds of tokens in a context, in the order of the bars. */
 export const TOKEN_KINDS = [
   "summary",
   "system",

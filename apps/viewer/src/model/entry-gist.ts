@@ -28,7 +28,7 @@ import {
 export interface EntryGist {
   row: number;
   id: string;
-  /** What it says, one line without control characters, 200 characters at the most. */
+  /** Its text, one line without control characters, 200 characters at the most. */
   text: string;
   /** Names of the tools that an answer calls, or whose result it is. */
   tools: string[];
@@ -128,7 +128,7 @@ export function oneLine(text: string): string {
   return points.length > LENGTH ? `${points.slice(0, LENGTH - 1).join("")}…` : line;
 }
 
-/** What a provider billed for an entry, whatever its kind and whoever wrote it; undefined where nothing says so. */
+/** Usage that a provider billed for an entry of any kind and writer; undefined where there is none. */
 export function billOf(entry: Entry): UsageTotals | undefined {
   const { usage, message: said } = entry as { usage?: unknown; message?: { usage?: unknown } | null };
   const found = usage ?? said?.usage;

@@ -29,7 +29,7 @@ export interface EditMark {
   hides: boolean;
 }
 
-/** What the tree of a session shows beside its entries. */
+/** Facts that the tree of a session shows beside its entries. */
 export interface SessionFacts {
   id: string;
   name: string | null;
@@ -39,7 +39,7 @@ export interface SessionFacts {
   version: number;
   /** Number of entries. */
   length: number;
-  /** Where the session goes on; -1 before the first entry. */
+  /** Leaf of the session; -1 before the first entry. */
   leafRow: number;
   leafId: string | null;
   labels: { row: number; label: string }[];

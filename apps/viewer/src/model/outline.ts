@@ -1,7 +1,7 @@
 import { entryKinds, fieldText, message, type Tree, type TreeShape } from "@espalier/session-tree";
 
 /**
- * How a range of a session's entries hang together, and what each is, in a byte or two an entry: enough to draw the
+ * Parents and kinds of a range of a session's entries, in a byte or two an entry: enough to draw the
  * tree. Rows are numbers in file order, from 0; what an entry says is asked for by row when somebody looks at it.
  */
 export interface Outline {
@@ -13,7 +13,7 @@ export interface Outline {
   kinds: string;
 }
 
-/** What an entry is, as a letter. */
+/** Kind of an entry, as a letter. */
 export type RowKind = keyof typeof ROW_KINDS;
 
 /** Letters, with the names that people read. */

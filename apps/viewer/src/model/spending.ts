@@ -2,7 +2,7 @@ import { addBill, billedCallAt, nothingBilled } from "@espalier/engine/reading";
 import type { Tree } from "@espalier/session-tree";
 import { Breath } from "./context.ts";
 
-/** Where the sums stood after an entry that a provider billed. */
+/** Sums after an entry that a provider billed. */
 export interface SpendingPoint {
   row: number;
   timestamp: string;
@@ -14,7 +14,7 @@ export interface SpendingPoint {
   output: number;
 }
 
-/** What a session cost over time, all branches, in file order. */
+/** Cost of a session over time, all branches, in file order. */
 export interface Spending {
   /** At most about 800 points; the last one has the sums. */
   points: SpendingPoint[];
@@ -24,7 +24,7 @@ export interface Spending {
 
 const POINTS = 800;
 
-/** What was summed of each tree so far: a session that grows is gone on with. */
+/** Sums of each tree so far: a session that grows is continued. */
 const ledgers = new WeakMap<Tree, Promise<Ledger>>();
 
 interface Ledger {

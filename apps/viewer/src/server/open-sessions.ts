@@ -12,13 +12,13 @@ interface ListedForPage extends Omit<ListedSession, "ref"> {
   file: string;
 }
 
-/** How many sessions are kept open that nobody reads; the one that was asked for longest ago goes first. */
+/** Sessions that are kept open without readers; the least recently used is closed first. */
 const KEPT = 24;
 
 /** A session that is open, or being opened. */
 interface Opened {
   session: Promise<Session>;
-  /** How many read it at the moment; with none it may be closed. */
+  /** Number of readers; without any it may be closed. */
   readers: number;
 }
 
@@ -48,7 +48,7 @@ export class OpenSessions {
     return key;
   }
 
-  /** What opens a session. @throws ViewerError `not-found` */
+  /** Reference that opens a session. @throws ViewerError `not-found` */
   async refOf(key: string): Promise<string> {
     if (!this.#refs.has(key)) await this.list();
     const ref = this.#refs.get(key);
@@ -71,7 +71,7 @@ export class OpenSessions {
     }
   }
 
-  /** Ends all of them; whoever still reads is told that the session was closed. */
+  /** Closes all of them; a reader gets the error of a closed session. */
   async close(): Promise<void> {
     const opened = [...this.#open.values()];
     this.#open.clear();
@@ -128,7 +128,7 @@ async function refreshed(opened: Opened): Promise<Opened> {
   return opened;
 }
 
-/** One that could not be opened has nothing to close: whoever asked for it was told. */
+/** A session that could not be opened has nothing to close: its reader got the error. */
 async function closeOpened({ session }: Opened): Promise<void> {
   const [opening] = await Promise.allSettled([session]);
   if (opening.status === "fulfilled") await opening.value.close();
@@ -136,7 +136,7 @@ async function closeOpened({ session }: Opened): Promise<void> {
 
 const digestOf = (ref: string): string => createHash("sha256").update(ref).digest("hex").slice(0, 12);
 
-/** Where the sessions come from that a server shows: the shell that starts it decides. */
+/** Source of the sessions that a server shows: the shell that starts it decides. */
 export interface ViewerSessions {
   /** Newest first. */
   list(): AsyncIterable<ListedSession>;
@@ -151,18 +151,18 @@ export interface ViewerSessions {
   search(query: string, signal: AbortSignal): AsyncIterable<SearchHit>;
 }
 
-/** How a session stands, for who watches it. */
+/** State of a session for its watchers. */
 interface SessionPulse {
   /** Number of entries. */
   length: number;
-  /** Where the session goes on; -1 before the first entry. */
+  /** Leaf of the session; -1 before the first entry. */
   leafRow: number;
 }
 
 /** Milliseconds between two looks at a log; a look costs one call to the system. */
 const INTERVAL = 400;
 
-/** Tells how a session stands, at once and each time it has grown, until `signal` ends it. */
+/** Yields the state of a session, at once and each time it has grown, until `signal` ends it. */
 export async function* watchSession(
   sessions: OpenSessions,
   key: string,

@@ -1,6 +1,6 @@
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import type { ActOptions } from "@espalier/engine";
+import type { ActOptions, Session } from "@espalier/engine";
 import { jsonText } from "@espalier/jsonl-stream";
 import { createAdaptorServer } from "@hono/node-server";
 import { Hono, type MiddlewareHandler } from "hono";
@@ -8,15 +8,15 @@ import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
 import { streamSSE } from "hono/streaming";
 import { servedPage } from "../export/html.ts";
+import type { SessionReader } from "../model/session-reader.ts";
 import { OpenSessions, type ViewerSessions, watchSession } from "./open-sessions.ts";
-import { type Order, readRoutes, writeRoutes } from "./routes.ts";
 import { failureAnswer, ViewerError } from "./viewer-error.ts";
 
 export interface ServeOptions {
   sessions: ViewerSessions;
   /** The built page, a file. */
   page: string;
-  /** Whether sessions may be changed. Default false. */
+  /** True where sessions may be changed. Default false. */
   write?: boolean;
   /** Default: one that is free. */
   port?: number;
@@ -24,14 +24,14 @@ export interface ServeOptions {
 
 /** A server that runs. */
 export interface ViewerServer {
-  /** What to open; who knows it may read all sessions that are shown. */
+  /** Address to open; anyone who knows it may read all sessions that are shown. */
   url: string;
   /** The address of one session. */
   urlOf(id: string, ref: string): string;
   close(): Promise<void>;
 }
 
-/** Bytes of the token: more than anybody can guess. */
+/** Bytes of the token: too many to guess. */
 const TOKEN_BYTES = 24;
 
 /**
@@ -77,7 +77,7 @@ interface ViewerAppOptions {
   open: OpenSessions;
   /** The page, and the policy that goes with it. */
   page: { html: string; policy: string };
-  /** Whether sessions may be changed. */
+  /** True where sessions may be changed. */
   write: boolean;
 }
 
@@ -99,7 +99,7 @@ function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Ho
   // Events are sent as they come; a compressor would hold them back.
   api.get("/api/sessions/:key/events", async (context) => {
     const key = context.req.param("key");
-    // Whoever watches a session that is not there is told so, instead of a stream that ends.
+    // A client of a session that is not there gets an error, instead of a stream that ends.
     await open.read(key, () => undefined);
     return streamSSE(
       context,
@@ -109,7 +109,7 @@ function viewerApp({ token, sessions, open, page, write }: ViewerAppOptions): Ho
         for await (const pulse of watchSession(open, key, ending.signal))
           await stream.writeSSE({ event: "pulse", data: JSON.stringify(pulse) });
       },
-      // A session that is gone ends its events: whoever asks again is told why.
+      // A session that is gone ends its events: a new request gets the reason.
       async () => undefined,
     );
   });
@@ -177,7 +177,7 @@ async function orderIn(request: Request): Promise<Order> {
   throw new ViewerError("bad-request", "A change is sent as a JSON object, with that content type.");
 }
 
-/** What is no JSON is told below; a body that is too long, or cut, ends the request. */
+/** A body that is no JSON is refused below; one that is too long, or cut, ends the request. */
 function ifNoJson(error: unknown): undefined {
   if (!(error instanceof SyntaxError)) throw error;
 }
@@ -198,7 +198,7 @@ const smallBody = bodyLimit({
 
 /**
  * An act that takes its time, as JSON Lines: `{progress}` as often as something is known, then one `{result}` or
- * `{error}`. Whoever stops reading ends the act; nothing of it is then in the log.
+ * `{error}`. A client that stops reading ends the act; nothing of it is then in the log.
  */
 function streamAct(act: (options: Required<ActOptions>) => Promise<unknown>): ReadableStream<Uint8Array> {
   const stopping = new AbortController();
@@ -237,8 +237,8 @@ const safeHeaders: MiddlewareHandler = async (context, next) => {
 };
 
 /**
- * Lets in who knows the token, asks for this machine by name, and comes from no other page. A page of another origin
- * that guesses the port can then neither read nor write, nor can a name that somebody points at 127.0.0.1.
+ * Admits requests with the token, for this machine by name, and from no other page. A page of another origin that guesses
+ * the port can then neither read nor write, nor can a foreign name that resolves to 127.0.0.1.
  *
  * @param token stands first in every path
  */
@@ -263,3 +263,104 @@ function guard(token: string): MiddlewareHandler {
 
 const isLocal = (host: string): boolean => /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(host);
 const forbidden = (message: string): ViewerError => new ViewerError("forbidden", message);
+
+/** Parameters of a request. */
+type Query = (name: string) => string | undefined;
+
+/** Questions about a session, by the last part of the address. */
+const readRoutes: Readonly<Record<string, (reader: SessionReader, query: Query) => Promise<unknown>>> = {
+  facts: (reader) => reader.facts(),
+  outline: (reader, query) => reader.outline(whole(query, "from"), whole(query, "to")),
+  gists: (reader, query) => reader.gists(whole(query, "from"), within(query, "to", "from", MOST_GISTS)),
+  entries: (reader, query) => reader.entries(listed(query, "rows")),
+  row: async (reader, query) => ({ row: await reader.rowOf(text(query, "id")) }),
+  context: (reader, query) => reader.context(whole(query, "row", -1)),
+  growth: (reader, query) => reader.growth(whole(query, "row", -1)),
+  stats: (reader) => reader.stats(),
+  spending: (reader) => reader.spending(),
+  compaction: (reader, query) => reader.compaction(whole(query, "row")),
+  origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),
+  find: (reader, query) => reader.find(text(query, "q")),
+  compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),
+};
+
+/** Rows whose gists one request may ask for, and whose entries. */
+const MOST_GISTS = 5_000;
+const MOST_ROWS = 2_000;
+
+function text(query: Query, name: string): string {
+  const value = query(name);
+  if (value === undefined) throw new ViewerError("bad-request", `The address needs \`${name}\`.`);
+  return value;
+}
+
+function whole(query: Query, name: string, least = 0): number {
+  const value = text(query, name);
+  if (/^-?\d{1,15}$/.test(value) && Number(value) >= least) return Number(value);
+  throw new ViewerError("bad-request", `\`${name}\` is a whole number from ${least} up.`);
+}
+
+function within(query: Query, name: string, from: string, most: number): number {
+  const value = whole(query, name);
+  if (value - whole(query, from) <= most) return value;
+  throw new ViewerError("bad-request", `Ask for ${most} rows at the most.`);
+}
+
+function listed(query: Query, name: string): number[] {
+  const parts = text(query, name).split(",");
+  if (parts.length <= MOST_ROWS && parts.every((part) => /^\d{1,15}$/.test(part))) return parts.map(Number);
+  throw new ViewerError(
+    "bad-request",
+    `\`${name}\` is up to ${MOST_ROWS} whole numbers with commas between.`,
+  );
+}
+
+/** Parameters of a change. */
+type Order = Readonly<Record<string, unknown>>;
+
+/** Changes of a session, by the last part of the address: the engine's own acts. */
+const writeRoutes: Readonly<
+  Record<string, (session: Session, order: Order, act: Required<ActOptions>) => Promise<unknown>>
+> = {
+  navigate: (session, order, act) =>
+    session.navigate(order["id"] === null ? null : bodyText(order, "id"), { ...act, ...telling(order) }),
+  fork: (session, order, act) =>
+    session.fork(bodyText(order, "id"), {
+      ...act,
+      ...telling(order),
+      position: positionIn(order),
+    }),
+  label: async (session, order) => ({
+    entryId: await session.label(bodyText(order, "id"), optional(order, "label")),
+  }),
+  hide: async (session, order) => ({ entryId: await session.hide(bodyText(order, "id")) }),
+  show: async (session, order) => ({ entryId: await session.hide(bodyText(order, "id"), false) }),
+  compact: (session, order, act) => {
+    const { instructions } = telling(order);
+    return session.compact({ ...act, ...(instructions === undefined ? {} : { instructions }) });
+  },
+};
+
+function telling(order: Order): { summarize: boolean; instructions?: string } {
+  const instructions = optional(order, "instructions");
+  return { summarize: order["summarize"] === true, ...(instructions ? { instructions } : {}) };
+}
+
+function positionIn(order: Order): "at" | "before" {
+  const position = optional(order, "position") ?? "at";
+  if (position === "at" || position === "before") return position;
+  throw new ViewerError("bad-request", '`position` is "at" or "before".');
+}
+
+function bodyText(order: Order, name: string): string {
+  const value = optional(order, name);
+  if (value === undefined) throw new ViewerError("bad-request", `\`${name}\` is missing.`);
+  return value;
+}
+
+function optional(order: Order, name: string): string | undefined {
+  const value = order[name];
+  if (value === undefined || value === null) return undefined;
+  if (typeof value === "string") return value;
+  throw new ViewerError("bad-request", `\`${name}\` is text.`);
+}

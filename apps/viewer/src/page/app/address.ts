@@ -1,9 +1,9 @@
-/** What the page shows beside the tree. */
+/** Panels beside the tree. */
 export const TABS = ["conversation", "context", "compactions", "usage", "compare"] as const;
 
 export type Tab = (typeof TABS)[number];
 
-/** What an address after `#` names. Everything in it can be sent to somebody who has the same session. */
+/** Contents of an address after `#`. It can be sent to another user with the same session. */
 export interface Address {
   /** The session; null for the list. */
   session: string | null;
@@ -25,7 +25,7 @@ export function formatAddress({ session, tab, entry, branch, other }: Address): 
   return query.size === 0 ? place : `${place}?${query}`;
 }
 
-/** What an address means; one that means nothing is the list. */
+/** Parses an address; an unknown one is the list. */
 export function parseAddress(hash: string): Address {
   const [place = "", query = ""] = hash.replace(/^#/, "").split("?");
   const [, kind, session, tab] = place.split("/");
@@ -53,16 +53,16 @@ function decoded(text: string): string {
   );
 }
 
-/** What a change asks of the server. */
+/** A change for the server. */
 export interface Order {
   act: "navigate" | "fork" | "label" | "hide" | "show" | "compact";
   id: string;
   row: number;
 }
 
-/** What parts of the page can ask of the whole. */
+/** Actions of the page for its parts. */
 export interface ViewerActions {
-  /** Whether the session can be changed from here. */
+  /** True where the session can be changed from here. */
   readonly canWrite: boolean;
   select(row: number): void;
   /** Opens a part of the page, at an entry. */

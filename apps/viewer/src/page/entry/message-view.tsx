@@ -15,7 +15,7 @@ interface MessageViewProps {
   results?: ReadonlyMap<string, FoundResult>;
 }
 
-/** What a message says, whatever its role. */
+/** Content of a message of any role. */
 export function MessageView({ message, results }: MessageViewProps) {
   switch (message.role) {
     case "assistant":

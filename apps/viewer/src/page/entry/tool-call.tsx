@@ -92,7 +92,7 @@ interface ToolResultProps {
   hasChange?: boolean;
 }
 
-/** What a tool said. */
+/** Result of a tool. */
 export function ToolResult({ message, hasChange = false }: ToolResultProps) {
   const blocks = contentBlocks(message);
   return (
@@ -112,7 +112,7 @@ function ResultBlock({ block }: { block: ContentBlock }) {
 /** Lines that are shown at first. */
 const FIRST_SHOWN = 60;
 
-/** What a change took out of a file and put in. */
+/** Lines that a change removed from a file and added. */
 function DiffView({ lines }: { lines: readonly ChangedLine[] }) {
   const [shown, setShown] = useState(FIRST_SHOWN);
   return (

@@ -90,7 +90,7 @@ function Sides({ model, other, actions }: ComparePanelProps) {
   );
 }
 
-/** What is on the path of a row and not on that of another. */
+/** Entries on the path of a row and not on that of another. */
 function ownRows({ rows }: SessionModel, row: number, other: number): number[] {
   const shared = new Set(rows.path(other));
   return rows.path(row).filter((at) => !shared.has(at));

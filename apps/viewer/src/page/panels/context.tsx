@@ -19,7 +19,7 @@ interface ContextPanelProps {
   actions: ViewerActions;
 }
 
-/** What the model reads at the entry that is looked at: message by message, and what they weigh. */
+/** Context of the model at the selected entry: its messages with their tokens. */
 export function ContextPanel({ model, chosenWindow, actions }: ContextPanelProps) {
   const { answer, error } = useAnswer(() => model.reader.context(model.selected), [model, model.selected]);
   const [shown, setShown] = useState(FIRST_SHOWN);

@@ -179,11 +179,11 @@ interface TokenBarProps {
   tokens: TokenCounts;
   /** Tokens that the model can read; the bar is as long as that, or as what there is. */
   window: number;
-  /** Whether the kinds are named below. */
+  /** True where the kinds are named below. */
   named?: boolean;
 }
 
-/** What a context is made of. */
+/** Composition of a context. */
 export function TokenBar({ tokens, window, named = false }: TokenBarProps) {
   const total = tokens.reduce((sum, count) => sum + count, 0);
   const whole = Math.max(total, window, 1);

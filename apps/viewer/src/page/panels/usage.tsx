@@ -4,7 +4,7 @@ import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 
-/** What the session used and cost over time. */
+/** Usage and cost of the session over time. */
 export function UsagePanel({ model }: { model: SessionModel }) {
   const { answer, error } = useAnswer(
     async () => ({ ...(await model.reader.spending()), stats: await model.reader.stats() }),

@@ -6,7 +6,7 @@ export function useObserved(observed: { subscribe(observer: () => void): () => v
   useEffect(() => observed.subscribe(() => changed()), [observed]);
 }
 
-/** What is asked for, as far as it is known: an answer stays until the next one is there. */
+/** The newest answer to a question: it stays until the next one is there. */
 interface Asked<Answer> {
   answer: Answer | undefined;
   error: Error | undefined;

@@ -22,11 +22,11 @@ export interface ShownSession {
   agent?: string;
 }
 
-/** Where a page has its sessions from: a server, its own inside, or files that somebody drops onto it. */
+/** Source of a page's sessions: a server, the page itself, or files that a user drops onto it. */
 export interface PageSource {
-  /** Whether a server answers; else everything is at hand. */
+  /** True where a server answers; else everything is in the page. */
   readonly isServed: boolean;
-  /** Whether sessions can be changed. */
+  /** True where sessions can be changed. */
   readonly canWrite: boolean;
   /** All sessions, newest first. */
   list(): Promise<readonly ShownSession[]>;
@@ -169,7 +169,7 @@ export class RemoteReader implements SessionReader {
   }
 }
 
-/** What a server, or the page itself, says went wrong: a sentence for people. */
+/** A failure of the server or the page: a sentence for people. */
 class AnswerError extends Error {
   override readonly name = "AnswerError";
   readonly code: string;
@@ -244,6 +244,6 @@ async function send(address: string, options: RequestInit): Promise<Response> {
 const NO_ANSWER = "The server does not answer; is `espalier serve` still running?";
 const CUT_OFF = "The server was gone before it said that it is done; the tree shows whether it was.";
 
-/** Who stops may be late by a moment: what was done by then is in the session. */
+/** A stop may come too late: the change is in the session then. */
 const stopped = (cause: unknown): AnswerError =>
   new AnswerError("aborted", "Stopped. What was not done by then is not done.", { cause });

@@ -12,7 +12,7 @@ const GIST_RANGE = 128;
 /** Entries kept at hand, and all of those that were asked for last; the others go, the longest unused first. */
 const ENTRIES_KEPT = 600;
 
-/** What a page knows of the session it shows: everything of its shape, and of its entries what somebody looked at. */
+/** The session that a page shows: its whole shape, and the entries that a user looked at. */
 export class SessionModel {
   readonly reader: SessionReader;
   facts: SessionFacts;
@@ -101,7 +101,7 @@ export class SessionModel {
     this.#tell();
   }
 
-  /** Whether a compaction of the path stands for an entry of it, which the model then does not read any more. */
+  /** Returns whether a compaction of the path replaces an entry, so that the model no longer reads it. */
   isHidden(row: number): boolean {
     return this.layout.active[row] === 1 && row < this.#hiddenBefore && this.rows.kind(row) !== "c";
   }
@@ -136,7 +136,7 @@ export class SessionModel {
     await this.readCosts();
   }
 
-  /** What a row says in a line; undefined while it is being asked for. */
+  /** Text of a row on one line; undefined while it is being loaded. */
   gist(row: number): EntryGist | undefined {
     const gist = this.#gists.get(row);
     const range = Math.floor(row / GIST_RANGE);

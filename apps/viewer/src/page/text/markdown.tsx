@@ -5,7 +5,7 @@ import { highlighted, LONGEST_COLOURED } from "./highlight.ts";
 import { formatTokens } from "./numbers.ts";
 import { visibleControls } from "./visible-controls.ts";
 
-/** What somebody said, as markdown. */
+/** Text of a message, as markdown. */
 export function Markdown({ text }: { text: string }) {
   const html = useMemo(() => markdownMarkup(text), [text]);
   if (html === undefined) return <PlainText text={text} />;
@@ -67,15 +67,16 @@ const ALLOWED_TAGS = (
   "tr ul"
 ).split(" ");
 
-DOMPurify.addHook("afterSanitizeAttributes", (node) => {
-  if (node.hasAttribute("class")) keepOurClasses(node);
-  if (node.nodeName !== "A") return;
-  if (!node.hasAttribute("href")) return;
-  node.setAttribute("target", "_blank");
-  node.setAttribute("rel", "noopener noreferrer nofollow");
-});
+// False outside a browser, where tests read this module.
+if (DOMPurify.isSupported)
+  DOMPurify.addHook("afterSanitizeAttributes", (node) => {
+    if (node.hasAttribute("class")) keepOurClasses(node);
+    if (node.nodeName !== "A" || !node.hasAttribute("href")) return;
+    node.setAttribute("target", "_blank");
+    node.setAttribute("rel", "noopener noreferrer nofollow");
+  });
 
-/** Only the highlighter's classes: nobody else shall look like a part of the page. */
+/** Keeps only the highlighter's classes: no content may look like a part of the page. */
 function keepOurClasses(node: Element): void {
   const kept = [...node.classList].filter((name) => /^(hljs|hljs-[\w-]+|[a-z]+_)$/.test(name));
   node.setAttribute("class", kept.join(" "));

@@ -1,6 +1,6 @@
 import type { SessionModel } from "../source/session-model.ts";
 
-/** What of the tree is in sight. */
+/** Visible part of the tree. */
 interface LaneWindow {
   /** The first line that is drawn, and the last, exclusive. */
   from: number;
@@ -89,7 +89,7 @@ function drawRails(
 const THIN = 2;
 
 function railColour(colours: TreeColours, lane: number, isActive: boolean): string {
-  return isActive ? colours.trunk : (colours.lanes[lane % colours.lanes.length] ?? colours.faded);
+  return isActive ? colours.main : (colours.lanes[lane % colours.lanes.length] ?? colours.faded);
 }
 
 /** Pixels by the dollars that a line stands for: the square root of ten times as much is three times as wide. */
@@ -175,7 +175,7 @@ function drawArrows(
   }
 }
 
-/** Where the bracket stands, left of all lanes, and how far its ends reach; pixels. */
+/** Place of the bracket, left of all lanes, and length of its ends; pixels. */
 const LEFT = 2.5;
 const REACH = 4;
 
@@ -210,7 +210,7 @@ export function drawCovered(
 
 /** The colours in which the tree is drawn; the style sheet has them, for light and dark. */
 export interface TreeColours {
-  trunk: string;
+  main: string;
   lanes: string[];
   faded: string;
   paper: string;
@@ -234,7 +234,7 @@ export function readColours(element: Element): TreeColours {
   const style = getComputedStyle(element);
   const colour = (name: string) => style.getPropertyValue(name).trim();
   return {
-    trunk: colour("--trunk"),
+    main: colour("--main"),
     lanes: Array.from({ length: LANES }, (_, lane) => colour(`--lane-${lane}`)),
     faded: colour("--line"),
     paper: colour("--paper"),

@@ -4,7 +4,7 @@ import type { OutlineRows } from "../../model/outline.ts";
 export interface LayoutOptions {
   /** The row whose path goes straight down; -1 before the first entry. */
   tip: number;
-  /** Whether runs in which nothing stands out are one line. */
+  /** True where runs without a notable entry are one line. */
   fold: boolean;
   /** First rows of runs that are open all the same. */
   opened: ReadonlySet<number>;

@@ -180,7 +180,7 @@ interface TreeLineProps {
   left: number;
 }
 
-/** What a line of the tree says. */
+/** Text of a line of the tree. */
 function TreeLine({ model, line, top, height, left }: TreeLineProps) {
   const { layout, rows, facts } = model;
   const row = layout.rows[line]!;
