@@ -38,7 +38,6 @@ import { InputQueue, isAnswered, openCalls, type QueuedInput, RunLog } from "./r
 import { INTERRUPTED, isAbort, refusedResults } from "./tool.ts";
 import { type TurnStage, takeTurn } from "./turn.ts";
 
-/** A run that is going on. */
 interface Run {
   readonly controller: AbortController;
   /** The newest answer of this run. */

@@ -66,7 +66,6 @@ export function scriptedModel(
   };
 }
 
-/** True when the signal came first. */
 async function waited(milliseconds: number, signal: AbortSignal): Promise<boolean> {
   if (signal.aborted) return true;
   if (milliseconds === 0) return false;

@@ -210,7 +210,6 @@ async function loaded(
 /** An import of one of Pi's packages, types among them: under the present scope, or the former one. */
 const IMPORT_OF_PI = /\bfrom\s*["'](?:@earendil-works|@mariozechner)\/pi-[\w/-]+["']/;
 
-/** Returns whether an extension was written for Pi, by the imports in its source. */
 const isOfPi = (source: string): boolean => IMPORT_OF_PI.test(source);
 
 /**

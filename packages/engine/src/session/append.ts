@@ -38,7 +38,6 @@ export async function transformDrafts<Drafted extends NewEntry | Entry>(
   }
 }
 
-/** An append that waits for its handlers. */
 interface HandledAppend {
   session: Session;
   /** Set once the append no longer waits. */

@@ -108,7 +108,6 @@ function rootIdOf({ tree, leafId }: Session): string {
   return root < 0 ? "" : tree.idAt(root);
 }
 
-/** Wishes of the caller, as far as they were given. */
 function wishesOf({ instructions, replaceInstructions, label: text }: NavigateOptions) {
   return {
     ...(instructions ? { customInstructions: instructions } : {}),

@@ -184,7 +184,6 @@ export async function deleteSession(ref: SessionRef, options: StoreOptions = {})
   return storeOf(options).delete(ref);
 }
 
-/** The store that options mean. */
 function storeOf({ store, home = espalierHome() }: StoreOptions): SessionStore {
   return store ?? fileStore({ home });
 }
@@ -247,7 +246,6 @@ export interface HoldOptions {
   lease?: boolean;
 }
 
-/** Result of taking the lease. */
 interface Hold {
   /** Ours, if we have it. */
   lease?: SessionLease;

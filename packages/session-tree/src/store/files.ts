@@ -200,7 +200,6 @@ function filesIn(folder: string): Dirent[] {
   }
 }
 
-/** Undefined for a file that was removed since its folder was read. */
 function factsOf(path: string): Stats | undefined {
   return readFacts(path, () => statSync(path, { throwIfNoEntry: false }));
 }

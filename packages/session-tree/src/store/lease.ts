@@ -15,7 +15,6 @@ import {
 import { busyError } from "../entry/error.ts";
 import type { LeaseOptions, SessionLease } from "./store.ts";
 
-/** Content of a lease file, as one JSON object. */
 interface Lease extends ProcessIdentity {
   /** ISO 8601, UTC. */
   since: string;
@@ -29,7 +28,6 @@ interface Lease extends ProcessIdentity {
  */
 const NAMES = ["lease", "upgrade", "turn"] as const;
 
-/** Options of taking a lease file. */
 interface FileLeaseOptions extends LeaseOptions {
   /** Default `lease`. */
   name?: (typeof NAMES)[number];
@@ -150,7 +148,6 @@ function release(files: LeaseFiles, owner: string, { dev, ino, mtimeNs }: FileFa
   }
 }
 
-/** The files of one lease, and what they say. */
 class LeaseFiles {
   /** Of the lease itself. */
   readonly path: string;

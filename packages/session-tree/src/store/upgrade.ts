@@ -85,7 +85,6 @@ export function lineUpgrade(
   return upgraded;
 }
 
-/** Pieces of bytes as one. */
 function joinBytes(pieces: readonly Uint8Array[]): Uint8Array {
   const whole = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;

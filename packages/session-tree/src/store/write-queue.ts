@@ -3,7 +3,6 @@ import { EspalierError } from "@espalier/jsonl-stream";
 /** Limits of a queue while writing fails: entries, and bytes of their JSON text, about. Reaching either is `queue-full`. */
 const LIMITS = { entries: 1_000, bytes: 64 * 1024 * 1024 };
 
-/** One thing to write. */
 interface WriteJob {
   write(): Promise<void>;
   entries: number;
