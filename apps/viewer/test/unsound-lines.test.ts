@@ -140,6 +140,63 @@ describe("an unsound line", () => {
   });
 });
 
+/** JSON text of lists in lists. */
+const nested = (depth: number): string => `${"[".repeat(depth)}1${"]".repeat(depth)}`;
+
+/** A session with a value of this depth in each place that takes any: arguments, results, custom data, an unknown field. */
+function deepSession(depth: number): string {
+  const hole = '"hole"';
+  const line = (entry: object) => `${JSON.stringify(entry).replaceAll(hole, nested(depth))}\n`;
+  const call = structuredClone(CALL) as { message: { content: { arguments: object }[] } };
+  call.message.content[0]!.arguments = { path: "a.ts", edits: "hole" };
+  const result = {
+    role: "toolResult",
+    toolCallId: "call-1",
+    toolName: "edit",
+    content: "done",
+    isError: false,
+  };
+  const base = { timestamp: TIMESTAMP };
+  return [
+    { ...HEADER, id: "deep" },
+    asked("user0001", null),
+    call,
+    {
+      ...base,
+      type: "message",
+      id: "result01",
+      parentId: "call0001",
+      message: { ...result, details: "hole" },
+    },
+    { ...base, type: "custom", id: "custom01", parentId: "result01", customType: "trial", data: "hole" },
+    { ...asked("last0001", "custom01"), own: "hole" },
+  ]
+    .map(line)
+    .join("");
+}
+
+describe.each([200, 3_000, 100_000])("values that are nested %i deep", (depth) => {
+  test("stop no route of the server", { timeout: 120_000 }, async () => {
+    const page = scratch.path("deep.html");
+    writeFileSync(page, '<!--policy--><style>a{}</style><!--session--><script type="module">1</script>');
+    writeFileSync(scratch.path("deep.jsonl"), deepSession(depth));
+    const { url } = await scratch.serve(page);
+    const paths = ["facts", "stats", "spending", "find?q=said", "outline?from=0&to=4", "gists?from=0&to=4"];
+    for (const path of [
+      ...paths,
+      "context?row=4",
+      "entries?rows=0,1,2,3,4",
+      "growth?row=4",
+      "compare?a=4&b=0",
+    ]) {
+      const answer = await fetch(`${url}api/sessions/deep/${path}`);
+      const text = await answer.text();
+      expect([path, answer.status, UNWORDED.exec(text)?.[0]]).toEqual([path, 200, undefined]);
+      expect(() => JSON.parse(text)).not.toThrow();
+    }
+  });
+});
+
 describe.skipIf(!hasBrowser)("an unsound line, in a browser", () => {
   let browser: Browser;
   beforeAll(async () => {
@@ -167,6 +224,24 @@ describe.skipIf(!hasBrowser)("an unsound line, in a browser", () => {
         before = now;
       }
     });
+
+  test.each([200, 3_000, 100_000])("values nested %i deep are drawn", { timeout: 120_000 }, async (depth) => {
+    writeFileSync(scratch.path("deep.jsonl"), deepSession(depth));
+    const { url } = await scratch.serve(scratch.path("page/index.html"));
+    const { page, context, troubles } = await watchedPage(browser);
+    await page.goto(`${url}#/s/deep`);
+    await page.waitForSelector(".tree-line", { state: "attached" });
+    for (const id of ["call0001", "result01", "custom01", "last0001"]) {
+      await page.evaluate((hash) => {
+        location.hash = hash;
+      }, `#/s/deep?entry=${id}`);
+      await page.waitForSelector(".entry");
+      expect(UNWORDED.exec(await saidOn(page))?.[0]).toBeUndefined();
+    }
+    expect(await saidOn(page)).toContain("said last0001");
+    expect(troubles).toEqual([]);
+    await context.close();
+  });
 
   test("is drawn as what it is, in every panel", { timeout: 900_000 }, async () => {
     writeFileSync(
