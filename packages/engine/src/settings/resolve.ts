@@ -205,20 +205,11 @@ interface PlacedValue {
   layer: SettingsLayer;
 }
 
-/** Sizes below the window, which may be given as a share of it. */
-const SIZES = [
-  "reserveTokens",
-  "keepRecentTokens",
-  "offloadThreshold",
-  "offloadMinTokens",
-  "triggerTokens",
-  "targetTokens",
-  "maxContextTokens",
-] as const satisfies readonly SettingsKey[];
-const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies readonly SettingsKey[];
-
-/** Share of a small window that replaces a default larger than it. */
-const SHARE_OF_A_SMALL_WINDOW: Readonly<Record<(typeof SIZES)[number], number>> = {
+/**
+ * Sizes below the window, which may be given as a share of it. A default larger than a small window becomes this share of
+ * that window.
+ */
+const SIZES = {
   reserveTokens: 0.5,
   keepRecentTokens: 0.1,
   offloadThreshold: 0.5,
@@ -226,7 +217,8 @@ const SHARE_OF_A_SMALL_WINDOW: Readonly<Record<(typeof SIZES)[number], number>> 
   triggerTokens: 0.1,
   targetTokens: 0.3,
   maxContextTokens: 1,
-};
+} as const satisfies Partial<Record<SettingsKey, number>>;
+const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies readonly SettingsKey[];
 
 /**
  * Converts shares to tokens and percents; every size is then below the window. A default larger than a small window
@@ -240,7 +232,7 @@ function settingsInTokens(
 ): Map<SettingsKey, PlacedValue> {
   const resolved = new Map(placed);
   const window = Number(placed.get("contextWindow")?.value);
-  for (const key of SIZES) {
+  for (const key of Object.keys(SIZES) as (keyof typeof SIZES)[]) {
     const { value, layer } = placed.get(key) ?? {};
     if (typeof value !== "number" || !layer) continue;
     resolved.set(key, { value: sizeOf(key, value, { layer, window, modelId }), layer });
@@ -254,14 +246,14 @@ function settingsInTokens(
 }
 
 function sizeOf(
-  key: (typeof SIZES)[number],
+  key: keyof typeof SIZES,
   value: number,
   { layer, window, modelId }: { layer: SettingsLayer; window: number; modelId: string | undefined },
 ): number {
   if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
   // The size that counts as full may be all of the window; a reserve may not.
   if (value < window || (key === "maxContextTokens" && value === window)) return value;
-  if (layer.origin === "default") return Math.floor(window * SHARE_OF_A_SMALL_WINDOW[key]);
+  if (layer.origin === "default") return Math.floor(window * SIZES[key]);
   const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
   const under = modelId === undefined ? "models" : `models, ${modelId}`;
   throw settingsError(
