@@ -1,5 +1,4 @@
 import type { ContextMessage } from "@espalier/session-tree";
-import { linkedSignal } from "./retry.ts";
 import {
   describeOmission,
   type PlacedMessage,
@@ -268,33 +267,6 @@ const MERGE_INSTRUCTIONS = [
 /** Text before the instructions when the summary itself is written from notes. */
 const COMBINE_PREAMBLE =
   "The transcript above holds notes on consecutive parts of one conversation, oldest first. Take them for the conversation itself and do the following with it.";
-
-/**
- * Runs `work` over all items, at most `concurrency` at a time, in order. When one fails the others are aborted and
- * waited for, and the first failure is thrown.
- */
-export async function runPool<T, R>(
-  items: readonly T[],
-  concurrency: number,
-  parent: AbortSignal | undefined,
-  work: (item: T, signal: AbortSignal) => Promise<R>,
-): Promise<R[]> {
-  const results: R[] = new Array(items.length);
-  const failure = new AbortController();
-  const signal = linkedSignal(parent, failure);
-  const waiting = items.entries();
-  const lane = async () => {
-    for (const [index, item] of waiting) {
-      if (failure.signal.aborted) return;
-      results[index] = await work(item, signal);
-    }
-  };
-  const lanes = Math.max(1, Math.min(Math.floor(concurrency), items.length));
-  const stop = (error: unknown) => failure.abort(error);
-  await Promise.all(Array.from({ length: lanes }, () => lane().catch(stop)));
-  if (failure.signal.aborted) throw failure.signal.reason;
-  return results;
-}
 
 /** Adds up the progress of several calls; returns the part of the next call's request that reports it. */
 export function sharedProgress(

@@ -19,7 +19,7 @@ export {
   type ReportedUsage,
   toUsage,
 } from "./anthropic/summarizer.ts";
-export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions, runPool } from "./chunks.ts";
+export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
 export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
@@ -46,6 +46,7 @@ export {
   isExtractive,
   type RequestSummaryOptions,
   requestSummary,
+  runPool,
   summarizeFitting,
   withFitting,
 } from "./request-summary.ts";

@@ -9,7 +9,6 @@ import {
   promptSize,
   roomFor,
   roomForNote,
-  runPool,
   sharedProgress,
   splitRequest,
 } from "./chunks.ts";
@@ -370,4 +369,31 @@ function trimTask(
     );
   }
   return { request: trimmed, characters };
+}
+
+/**
+ * Runs `work` over all items, at most `concurrency` at a time, in order. When one fails the others are aborted and
+ * waited for, and the first failure is thrown.
+ */
+export async function runPool<T, R>(
+  items: readonly T[],
+  concurrency: number,
+  parent: AbortSignal | undefined,
+  work: (item: T, signal: AbortSignal) => Promise<R>,
+): Promise<R[]> {
+  const results: R[] = new Array(items.length);
+  const failure = new AbortController();
+  const signal = parent ? AbortSignal.any([parent, failure.signal]) : failure.signal;
+  const waiting = items.entries();
+  const lane = async () => {
+    for (const [index, item] of waiting) {
+      if (failure.signal.aborted) return;
+      results[index] = await work(item, signal);
+    }
+  };
+  const lanes = Math.max(1, Math.min(Math.floor(concurrency), items.length));
+  const stop = (error: unknown) => failure.abort(error);
+  await Promise.all(Array.from({ length: lanes }, () => lane().catch(stop)));
+  if (failure.signal.aborted) throw failure.signal.reason;
+  return results;
 }

@@ -113,7 +113,7 @@ async function attempt(
 ): Promise<SummaryAnswer> {
   const late = new AbortController();
   const timer = timeoutMs <= LONGEST_TIMER_MS ? setTimeout(() => late.abort(), timeoutMs) : undefined;
-  const signal = linkedSignal(request.signal, late);
+  const signal = request.signal ? AbortSignal.any([request.signal, late.signal]) : late.signal;
   try {
     return await awaitAnswer(summarizer, { ...request, signal }, ABORT_GRACE_MS);
   } catch (thrown) {
@@ -127,10 +127,6 @@ async function attempt(
     clearTimeout(timer);
   }
 }
-
-/** Signal that fires with the caller's, if there is one, and with `own`. */
-export const linkedSignal = (parent: AbortSignal | undefined, own: AbortController): AbortSignal =>
-  parent ? AbortSignal.any([parent, own.signal]) : own.signal;
 
 const FALLBACK_GRACE_MS = 100;
 

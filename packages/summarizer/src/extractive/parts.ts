@@ -1,3 +1,4 @@
+import type { CommandWork, FileWork } from "./digest.ts";
 import { type Facts, rulesIn } from "./digest.ts";
 import { type IndexedString, LABELS, stringValue } from "./exact-string.ts";
 import { recentFrom, unsettledFailures, withoutLabel } from "./progress.ts";
@@ -12,7 +13,6 @@ import {
   quote,
   splitSentences,
 } from "./text.ts";
-import type { CommandWork, FileWork } from "./work-log.ts";
 
 const LONGEST_RULE = 220;
 

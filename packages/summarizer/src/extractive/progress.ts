@@ -1,8 +1,8 @@
+import type { CommandWork, FileWork } from "./digest.ts";
 import { conclusionOf, type Facts, type Turn, turnWeight } from "./digest.ts";
 import { LABELS } from "./exact-string.ts";
 import { codeSpan, gistOf, inheritedLines, isResult, type Line, quote, sameness } from "./text.ts";
 import { readCommand } from "./tool-calls.ts";
-import type { CommandWork, FileWork } from "./work-log.ts";
 
 const LONGEST_REQUEST = 90;
 const LONGEST_CONCLUSION = 180;
