@@ -38,7 +38,7 @@ export function planOf(
     pinned: pinnedTexts(session),
     isOverflow: request.reason === "overflow",
     tools: toolsOf(session),
-    ...untoldWords(session),
+    ...wordsOutsideWindow(session),
   });
   return { policy, situation, plan };
 }
@@ -69,7 +69,7 @@ export const toolsOf = ({ options }: Pick<Session, "options">) => [...fileTools,
  * The user's first and newest words, where the end of the path that is at hand cannot tell them. A compaction of ours
  * carries them; behind one that does not they are looked for from both ends of the path.
  */
-function untoldWords(session: Session): { goal?: string; latestUserMessage?: string } {
+function wordsOutsideWindow(session: Session): { goal?: string; latestUserMessage?: string } {
   const { complete, entries } = session.window;
   if (complete) return {};
   const front = entries.findLast((entry) => compaction.is(entry));
@@ -120,40 +120,34 @@ export interface PolicyComparison {
 /** Plans with every policy, each with the session's settings. Nothing is asked of a model, nothing is written. */
 export function comparePolicies(session: Session, extras: RequestExtras = {}): PolicyComparison[] {
   return POLICY_NAMES.map((name) =>
-    compared(session, resolvePolicy(name, session.options.policySettings), extras),
+    comparePolicy(session, resolvePolicy(name, session.options.policySettings), extras),
   );
 }
 
-function compared(session: Session, policy: Policy, { overheadTokens = 0 }: RequestExtras): PolicyComparison {
+function comparePolicy(
+  session: Session,
+  policy: Policy,
+  { overheadTokens = 0 }: RequestExtras,
+): PolicyComparison {
   const { messages } = session.context;
   const tokens = messages.reduce((sum, message) => sum + policy.estimate(message), 0);
-  const before = { policy: policy.name, messagesBefore: messages.length, tokensBefore: tokens };
-  const plan = planned(session, policy, overheadTokens);
-  if (!plan.eligible) {
-    return {
-      ...before,
-      eligible: false,
-      reason: plan.reason,
-      messagesAfter: messages.length,
-      tokensAfter: tokens,
-      summarised: 0,
-      calls: 0,
-    };
-  }
-  const summarised = plan.historyIds.length + plan.turnPrefixIds.length;
+  const plan = planOrReason(session, policy, overheadTokens);
+  const parts = plan.eligible ? [plan.historyIds.length, plan.turnPrefixIds.length] : [];
   return {
-    ...before,
-    eligible: true,
-    reason: null,
-    messagesAfter: plan.keptIds.length + 1,
-    tokensAfter: plan.tokensAfter,
-    summarised,
-    calls: [plan.historyIds, plan.turnPrefixIds].filter(({ length }) => length > 0).length,
+    policy: policy.name,
+    eligible: plan.eligible,
+    reason: plan.eligible ? null : plan.reason,
+    messagesBefore: messages.length,
+    messagesAfter: plan.eligible ? plan.keptIds.length + 1 : messages.length,
+    tokensBefore: tokens,
+    tokensAfter: plan.eligible ? plan.tokensAfter : tokens,
+    summarised: parts.reduce((sum, count) => sum + count, 0),
+    calls: parts.filter((count) => count > 0).length,
   };
 }
 
 /** A session that cannot be compacted at all is a row of the table too. */
-function planned(session: Session, policy: Policy, overheadTokens: number) {
+function planOrReason(session: Session, policy: Policy, overheadTokens: number) {
   try {
     return planOf(session, { policy, overheadTokens }).plan;
   } catch (error) {
