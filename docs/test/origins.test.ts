@@ -10,6 +10,7 @@ const doors: Readonly<Record<string, () => Promise<object>>> = {
   "branch-summary": () => import("@espalier/branch-summary"),
   compaction: () => import("@espalier/compaction"),
   engine: () => import("@espalier/engine"),
+  "jsonl-stream": () => import("@espalier/jsonl-stream"),
   policies: () => import("@espalier/compaction/policies"),
   "policies/node": () => import("@espalier/compaction/node"),
   "session-tree": () => import("@espalier/session-tree"),
@@ -54,8 +55,17 @@ function memberOf(start: unknown, path: readonly string[]): { exists: boolean; v
     );
     if (holder === undefined) return { exists: false };
     // A getter of a class answers on instances alone; that it is there is enough.
-    const getter = Object.getOwnPropertyDescriptor(holder, name)?.get;
-    value = getter && holder !== value ? undefined : (holder as Record<string, unknown>)[name];
+    const isGetter = holder !== value && getterOf(holder as object, name) !== undefined;
+    value = isGetter ? undefined : (holder as Record<string, unknown>)[name];
   }
   return { exists: true, value };
+}
+
+/** Getter of a class, or of one that it extends. */
+function getterOf(prototype: object | null, name: string): unknown {
+  for (let at = prototype; at !== null; at = Object.getPrototypeOf(at)) {
+    const found = Object.getOwnPropertyDescriptor(at, name);
+    if (found) return found.get;
+  }
+  return undefined;
 }
