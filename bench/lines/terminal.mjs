@@ -1,8 +1,8 @@
-// The terminal's interface: from the start of the process to the first screen of a session, and what a key takes.
+// The terminal's interface: time from the start of the process to the first screen of a session, and the work of a key.
 import { spawn, spawnSync } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
-import { Writable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import { median } from "../lib/bench.mjs";
@@ -107,58 +107,61 @@ async function untilShown(parameter, pattern) {
  */
 async function pressedKeys(bench, path) {
   const core = await terminalCore(bench.scratch());
-  const log = await core.fileStore({ home: bench.scratch() }).open({ file: path }, "read");
-  const reader = new core.SessionReader(log, async () => {});
-  reader.begin();
-  const model = await reader.complete();
-  await reader.lookAhead(async () => {});
+  const opened = await openedSession(core, path);
   const results = [];
   for (const size of SIZES) {
-    const terminal = new core.Terminal(core.firstState(size, { now: Date.now(), isColoured: true }));
-    const screen = writable(size);
-    const end = core.drawScreen(
-      {
-        current: () =>
-          core.paintFrame(core.view(terminal.state), size.columns, { colours: true, ascii: false }),
-        subscribe: (changed) => terminal.subscribe(changed),
-      },
-      screen.stdout,
-    );
-    const writer = { name: "extractive", isBilled: false };
-    terminal.dispatch({ type: "opened", ref: path, cwd: "", writer, model });
+    const fd = openSync("/dev/null", "w");
+    const screen = new core.Screen(INPUT, { fd, ...size }, { colours: true, ascii: false });
+    let state = core.firstState(size, { now: Date.now(), isColoured: true });
+    const handle = (event) => {
+      ({ state } = core.update(state, event));
+      screen.draw(core.view(state), size.columns);
+    };
+    screen.enter();
+    handle(opened);
     const worked = [];
     const waited = [];
     for (let at = 0; at < WARMING + PRESSED; at++) {
       await setTimeout(BETWEEN);
-      const written = screen.written();
       const before = process.cpuUsage();
       const began = performance.now();
-      terminal.dispatch({ type: "key", key: at % 10 === 9 ? "pageup" : "up" });
-      await written;
+      handle({ type: "key", key: at % 10 === 9 ? "pageup" : "up" });
       const { user, system } = process.cpuUsage(before);
       if (at < WARMING) continue;
       worked.push((user + system) / 1_000);
       waited.push(performance.now() - began);
     }
-    end();
+    screen.leave();
+    closeSync(fd);
     results.push({ work: median(worked), worst: percentile(worked, 0.99), waited: percentile(waited, 0.99) });
   }
-  await log.close();
   return results;
+}
+
+/** The event of a session that was read whole, with the kind of every row known, so that no key waits for it. */
+async function openedSession(core, path) {
+  const writer = { name: "extractive", isBilled: false };
+  const opened = await new Promise((resolve, reject) => {
+    const dispatch = (event) => event.type === "opened" && !event.model.isPartial && resolve(event);
+    const sessions = new core.SessionEffects({}, dispatch, async () => writer, reject);
+    sessions.open(path, {});
+  });
+  const { kinds, length } = opened.model;
+  for (let row = 0; row < length; row++) kinds.of(row);
+  return opened;
 }
 
 /** The terminal's own modules, and what draws them, as they are bundled for the command. */
 async function terminalCore(folder) {
   const { buildSync } = createRequire(join(root, "package.json"))("esbuild");
   const contents = [
-    "screen/paint.ts",
     "effects/session-effects.ts",
-    "terminal.ts",
-    "screen/screen.tsx",
+    "screen/screen.ts",
+    "state/state.ts",
+    "state/update.ts",
     "view/view.ts",
   ]
     .map((name) => `export * from "./${name}";`)
-    .concat('export { fileStore } from "@espalier/session-tree/node";')
     .join("\n");
   buildSync({
     stdin: { contents, resolveDir: join(root, "apps/cli/src/terminal"), loader: "ts" },
@@ -168,28 +171,14 @@ async function terminalCore(folder) {
     splitting: true,
     platform: "node",
     format: "esm",
-    jsx: "automatic",
     define: { "process.env.NODE_ENV": '"production"' },
-    external: ["react-devtools-core"],
     banner: { js: "import{createRequire as r}from'node:module';const require=r(import.meta.url);" },
   });
-  // Ink draws nothing where it takes a CI for its reader.
-  process.env.CI = "false";
   return await import(pathToFileURL(join(folder, "stdin.mjs")).href);
 }
 
-/** A terminal of that size that takes everything at once; `written` answers when the next bytes are there. */
-function writable(size) {
-  let tell = () => {};
-  const stdout = new Writable({
-    write(_, __, done) {
-      done();
-      tell();
-    },
-  });
-  const written = () => new Promise((resolve) => (tell = () => resolve()));
-  return { stdout: Object.assign(stdout, { ...size, isTTY: true }), written };
-}
+/** A keyboard without keys. */
+const INPUT = { setRawMode: () => {}, resume: () => {}, pause: () => {} };
 
 function percentile(numbers, share) {
   const sorted = [...numbers].sort((a, b) => a - b);

@@ -32,7 +32,6 @@ export async function bundleCommand(root, folder, { sourcemap, doors = {}, exter
     format: "esm",
     platform: "node",
     target: "node20",
-    jsx: "automatic",
     // Names stay whole, so that a stack can be read; they cost a fifth in size and nothing in time.
     minifyWhitespace: true,
     minifySyntax: true,
@@ -40,8 +39,7 @@ export async function bundleCommand(root, folder, { sourcemap, doors = {}, exter
       "process.env.NODE_ENV": '"production"',
       "process.env.ESPALIER_VERSION": JSON.stringify(version),
     },
-    // Ink asks for its inspector only when DEV is set.
-    external: [...installed, ...external, "react-devtools-core"],
+    external: [...installed, ...external],
     plugins: [jitiWithCompiler],
     // Bundled CommonJS calls require, which an ES module does not have.
     banner: {

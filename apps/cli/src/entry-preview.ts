@@ -16,11 +16,11 @@ import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.t
 /** Code points of a preview at the most. */
 const LENGTH = 100;
 
-/** How much of a text is looked at: what a preview shows stands at its beginning. */
+/** Characters of a text that are read: a preview shows its beginning. */
 const LOOKED_AT = 2_000;
 
 /**
- * What an entry is about, on one line without control characters; null when it says nothing. Text alone has to say what
+ * One-line preview of an entry without control characters; null when it says nothing. Text alone has to say what
  * the viewer's rows show as marks beside theirs: calls with what they were given, results with their tool, failures.
  */
 export function previewEntry(entry: Entry): string | null {
@@ -28,7 +28,7 @@ export function previewEntry(entry: Entry): string | null {
   return oneLine(text) || null;
 }
 
-/** What a message of the context is about, in the same way. */
+/** One-line preview of a message of the context. */
 export function previewMessage(said: ContextMessage): string {
   return oneLine(messageGist(said));
 }
@@ -55,7 +55,7 @@ function messageGist(said: ContextMessage): string {
   return parts.join(" ");
 }
 
-/** What stands in for text where a message has none. */
+/** Replacements for the text of a message without one. */
 function blockNames(said: { content?: unknown }): string[] {
   return contentBlocks(said).flatMap((block) => {
     if (block.type === "image") return ["(picture)"];

@@ -8,7 +8,7 @@ const SHORTEST_BEGINNING = 4;
 /** The place before the first entry. */
 const START = "start";
 
-/** Where the session goes on. */
+/** The entry that the session continues from. */
 const LEAF = "leaf";
 
 /**
@@ -49,7 +49,7 @@ function entriesLabelled({ tree }: Session, reference: string): string[] {
   );
 }
 
-/** How many of several an error names. */
+/** Entries that an error names. */
 const NAMED = 3;
 
 function only(ids: readonly string[], reference: string, what: string): string {

@@ -21,41 +21,25 @@ export class CommandError extends Error {
   }
 }
 
-/**
- * - `usage`: an argument or option that cannot be understood
- * - `ambiguous`: the beginning of an id or a label that several entries have
- * - `bad-input`: a line of stdin that cannot be understood
- * - `confirm`: something that cannot be taken back was not confirmed
- * - `damaged`: the line of an entry that cannot be read any more
- * - `not-found`: a folder that does not exist
- * - `foreign`: a session in the format of another agent, which has to be imported first
- * - `exists`: a session or a folder stands where something is to be written
- * - `verify`: a replay that differs from what was built anew
- * - `changed`: a file that should not have been touched
- * - `output`: stdout takes nothing
- * - `no-key`: a model is wanted and there is no key
- * - `model`: the model did not answer
- * - `aborted`: interrupted before it was done
- */
 type CommandErrorCode =
-  | "usage"
-  | "ambiguous"
-  | "bad-input"
-  | "confirm"
-  | "damaged"
-  | "not-found"
-  | "foreign"
-  | "exists"
-  | "verify"
-  | "changed"
-  | "output"
-  | "no-key"
-  | "model"
-  | "aborted";
+  | "usage" // an argument or option that cannot be understood
+  | "ambiguous" // the beginning of an id or a label that several entries have
+  | "bad-input" // a line of stdin that cannot be understood
+  | "confirm" // something that cannot be undone was not confirmed
+  | "damaged" // the line of an entry that cannot be read any more
+  | "not-found" // a folder that does not exist
+  | "foreign" // a session in the format of another agent, which has to be imported first
+  | "exists" // a session or a folder is in the place of a new file
+  | "verify" // a replay that differs from what was built anew
+  | "changed" // a file that should not have been touched
+  | "output" // stdout accepts nothing
+  | "no-key" // a model needs an API key, and there is none
+  | "model" // the model did not answer
+  | "aborted"; // interrupted before it was done
 
 const WRONG_USAGE = 2;
 
-/** What a thrown value is to whoever called the command; `command` names what was called where that is known. */
+/** Describes a thrown value; `command` names the command, where it is known. */
 export function failureOf(error: unknown, command = ""): Failure {
   if (error instanceof CommanderError) {
     return { code: "usage", message: usageSentence(error.message, command), exitCode: WRONG_USAGE };
@@ -72,7 +56,7 @@ export function failureOf(error: unknown, command = ""): Failure {
   };
 }
 
-/** What a shell gives a process that ended by SIGINT. */
+/** Exit code of a process that ended by SIGINT. */
 export const INTERRUPTED = 130;
 
 function usageSentence(message: string, command: string): string {

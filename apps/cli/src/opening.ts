@@ -33,91 +33,81 @@ import { formatBytes } from "./numbers.ts";
 import type { Shell } from "./shell.ts";
 import { plainLine } from "./text.ts";
 
-/** How much of a session a command needs. */
-interface Reach {
+/** Parts of a session that a command needs. */
+export interface Reach {
   /** True: the context at the leaf, and nothing that only the whole tree can tell. Default false. */
   isContextEnough?: boolean;
-  /** Told of the session as it was opened, before anything else of it is read. */
-  onOpened?: (session: Session) => void;
 }
 
 /**
- * Opens a session to read it, and lets go of it when `read` is done; nothing of it changes, and no extension runs but
- * those named on the command line. Says on stderr, one sentence each, why the session is only read.
+ * Purposes that a session is opened for.
+ * - `read`: nothing changes, and only extensions of the command line run
+ * - `tree`: as `read`, with a warning about lines that cannot be used
+ * - `plan`: as `read`, with the current settings, to tell the effect of a compaction
+ * - `change`: with the extensions and the settings of the project, and with the session's lease
+ * - `annotate`: as `change`, but also while another process writes: for entries beside the conversation
+ * - `summarize`: as `change`, with the summarizer of the command line, the settings or the environment
  */
-export function reading<Result>(
-  shell: Shell,
-  ref: string,
-  read: (session: Session) => Promise<Result>,
-  reach: Reach = {},
-): Promise<Result> {
-  return using(ref, { ...heard(shell), ...reach, mode: "read" }, async (session) => {
-    warnOfHeader(shell, session);
-    return await read(session);
-  });
-}
+export type SessionUse = "read" | "tree" | "plan" | "change" | "annotate" | "summarize";
 
-/** As {@link reading}, with the settings in force: for what says what a compaction would do. */
-export function planning<Result>(
-  shell: Shell,
-  ref: string,
-  read: (session: Session) => Promise<Result>,
-): Promise<Result> {
-  const settle: OpenOptions["settle"] = async (model) => {
-    const { values } = await settingsInForce(shell, model);
-    return sessionOptionsOf(values);
-  };
-  return using(ref, { ...heard(shell), settle, mode: "read" }, async (session) => {
-    warnOfHeader(shell, session);
-    return await read(session);
-  });
-}
+const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
+  read: (shell) => ({ ...openOptions(shell), mode: "read" }),
+  tree: (shell) => USES.read(shell),
+  plan: (shell) => ({
+    ...USES.read(shell),
+    settle: async (model) => sessionOptionsOf((await currentSettings(shell, model)).values),
+  }),
+  change: (shell) => changeOptions(shell),
+  annotate: (shell) => ({ ...changeOptions(shell), lease: false }),
+  summarize: (shell) => changeOptions(shell, true),
+};
 
-/** Opens a session to change it, with its extensions, and lets go of it when `change` is done. */
-export function changing<Result>(
+/** Opens a session, runs a function on it, and closes it. Tells on stderr why a session is only read, or is another one. */
+export async function withSession<Result>(
   shell: Shell,
-  ref: string,
-  change: (session: Session) => Promise<Result>,
-  options: OpenOptions & Reach = {},
+  use: SessionUse,
+  word: string,
+  run: (session: Session) => Promise<Result>,
+  { isContextEnough = false }: Reach = {},
 ): Promise<Result> {
-  return using(ref, { ...toChange(shell), ...options }, async (session) => {
-    if (session.heldBy) shell.complain(`Another process writes ${ref}; this goes on with ${session.file}.`);
-    return await change(session);
+  const options = { ...USES[use](shell), ...(isContextEnough ? { whole: false } : {}) };
+  const ref = await sessionNamed(shell.store, word);
+  const session = await openSession(ref, options).catch(async (error: unknown) => {
+    // It may be a session of another agent.
+    await refuseForeign(word);
+    throw error;
   });
+  try {
+    if (!session.header) await refuseForeign(session.file);
+    if (shell.globals.trace) shell.complain(readingTrace(session));
+    // Views and references to entries need the whole session.
+    if (!isContextEnough) {
+      await session.load();
+      await settleTail(session);
+    }
+    if (session.heldBy) shell.complain(`Another process writes ${word}; continuing with ${session.file}.`);
+    if (use === "read" || use === "tree" || use === "plan") warnOfHeader(shell, session);
+    if (use === "tree") warnOfDamage(shell, session, session.tree.issues);
+    return await run(session);
+  } finally {
+    await session.close();
+  }
 }
 
 /** Milliseconds that a change waits for another one of the same session. */
 const WAIT = 2_000;
 
-/** How a session is opened to be changed: with its extensions, the settings in force, and its lease. */
-export function toChange(shell: Shell, summarizes = false): OpenOptions & Reach {
+/** Options to open a session for a change: its extensions, the current settings, and its lease. */
+export function changeOptions(shell: Shell, summarizes = false): OpenOptions {
   const { onBusy = "error" } = shell.globals;
-  const settle = settledBy(shell, { summarizes });
-  return { ...heard(shell), discoverExtensions: true, onBusy, waitMs: WAIT, settle };
+  const settle: OpenOptions["settle"] = async (modelOf) =>
+    sessionSettings(shell, await currentSettings(shell, modelOf), summarizes);
+  return { ...openOptions(shell), discoverExtensions: true, onBusy, waitMs: WAIT, settle };
 }
 
-/** As {@link changing}, for what stands beside the conversation: it is appended whoever else writes the session. */
-export function appendingBeside<Result>(
-  shell: Shell,
-  ref: string,
-  change: (session: Session) => Promise<Result>,
-): Promise<Result> {
-  return changing(shell, ref, change, { lease: false });
-}
-
-/** As {@link changing}, with the summarizer that the command line, the settings or the environment name. */
-export function summarizing<Result>(
-  shell: Shell,
-  ref: string,
-  change: (session: Session) => Promise<Result>,
-): Promise<Result> {
-  return changing(shell, ref, change, { settle: settledBy(shell, { summarizes: true }) });
-}
-
-/** What a command needs to know of extensions, and where they can say something. */
-export function heard(shell: Shell): OpenOptions & Reach {
+/** Options that every session is opened with: the store, extensions, and the ways to tell and ask the user. */
+export function openOptions(shell: Shell): OpenOptions {
   return {
-    ...(shell.globals.trace ? { onOpened: (session) => shell.complain(readingTrace(session)) } : {}),
     extensions: shell.globals.extension ?? [],
     onReport: ({ message }) => shell.complainOnce(message),
     confirmTrust: confirmTrust(shell),
@@ -134,12 +124,12 @@ export function heard(shell: Shell): OpenOptions & Reach {
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
-/** What a list or a search passes over is told on stderr, one sentence each. */
+/** Tells on stderr what a list or a search skips, one sentence each. */
 export const tellSkipped = (shell: Pick<Shell, "complain">): Pick<ListOptions, "onSkipped"> => ({
   onSkipped: (_place, { message }) => shell.complain(message),
 });
 
-/** Where sessions are opened by name: the store of `--store`, or files below the engine's home. */
+/** The store of `--store`, or files below the engine's home. */
 export const storeInUse = ({ store }: Pick<Shell, "store">): SessionStore =>
   store ?? fileStore({ home: espalierHome() });
 
@@ -181,7 +171,8 @@ export async function sessionNamed(store: SessionStore | undefined, word: string
   );
 }
 
-async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
+/** Returns whether a store has a session. */
+export async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
   try {
     await (await store.open(ref, "read")).close();
     return true;
@@ -191,34 +182,7 @@ async function isThere(store: SessionStore, ref: SessionRef): Promise<boolean> {
   }
 }
 
-async function using<Result>(
-  word: string,
-  { isContextEnough = false, onOpened, ...options }: OpenOptions & Reach,
-  use: (session: Session) => Promise<Result>,
-): Promise<Result> {
-  const ref = await sessionNamed(options.store, word);
-  const session = await openSession(ref, isContextEnough ? { ...options, whole: false } : options).catch(
-    async (error: unknown) => {
-      // What is no session of ours may be somebody else's.
-      await refuseForeign(word);
-      throw error;
-    },
-  );
-  try {
-    if (!session.header) await refuseForeign(session.file);
-    onOpened?.(session);
-    // Views and references to entries ask about all of it.
-    if (!isContextEnough) {
-      await session.load();
-      await settleTail(session);
-    }
-    return await use(session);
-  } finally {
-    await session.close();
-  }
-}
-
-/** How much of the log the context at its leaf took: the path, read backwards, and whether that led to the first line. */
+/** Tells how much of the log was read for the context at the leaf, and whether it reached the first line. */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
   const { readFrom, complete } = window;
@@ -248,10 +212,10 @@ export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly S
   shell.complain(`${are} damaged; \`espalier doctor ${file}\` says where.`);
 }
 
-/** What a reader of the tree should know; duplicates and missing ends lose nothing. */
+/** Issues that lose entries; duplicates and missing ends lose nothing. */
 const LOST: ReadonlySet<string> = new Set(["corrupt", "torn-tail", "duplicate-id", "orphan"]);
 
-/** What people call the agents whose files are not ours. Pi's are. */
+/** Names of agents with a format of their own. Pi's files are ours. */
 const FOREIGN: Readonly<Record<string, string>> = { "claude-code": "Claude Code", codex: "Codex" };
 
 /** The name of the agent that wrote a file in a format of its own; undefined for every other file. */
@@ -276,7 +240,7 @@ export async function refuseForeign(file: string): Promise<void> {
  *
  * @param above what stands above all else
  */
-export function settingsInForce(
+export function currentSettings(
   shell: Shell,
   modelOf: () => string | undefined = () => undefined,
   above: Partial<Settings> = {},
@@ -314,7 +278,7 @@ async function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
       `${folder} has changed since you trusted it:`,
       ...changes.slice(0, MOST_CHANGES).map((path) => `  ${path}`),
       ...(changes.length > MOST_CHANGES ? [`  and ${changes.length - MOST_CHANGES} more`] : []),
-      "Its settings may spend and its extensions run code. Trust it as it is now? [y/N] ",
+      "Its settings may cause costs and its extensions run code. Trust it as it is now? [y/N] ",
     ];
     const answer = await terminal.question(lines.map(plainLine).join("\n"));
     return /^y(es)?$/i.test(answer.trim());
@@ -327,18 +291,10 @@ async function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
 const MOST_CHANGES = 10;
 
 /**
- * Brings the settings in force into the session that is opened. Who writes its summaries is found only for what
- * `summarizes`, and where the policy compacts behind an append: nobody needs a key to give an entry a label.
+ * Session options of the settings; tells which settings are ignored. The summarizer is resolved only when `summarizes` is
+ * true, or when the policy compacts after an append: a label needs no API key.
  */
-export function settledBy(
-  shell: Shell,
-  { summarizes = false }: { summarizes?: boolean } = {},
-): NonNullable<OpenOptions["settle"]> {
-  return async (modelOf) => settled(shell, await settingsInForce(shell, modelOf), summarizes);
-}
-
-/** What settings make of a session; says which of them do not count. */
-export function settled(
+export function sessionSettings(
   shell: Shell,
   { values, ignored }: Pick<ResolvedSettings, "values" | "ignored">,
   summarizes: boolean,
@@ -355,7 +311,7 @@ const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
   autoCompact && resolvePolicy(policy).judgedAt === "append";
 
 /**
- * Who writes summaries: the one that was named, else the one of the settings, else the usual one. One that the command
+ * The writer of summaries: the named one, else the one of the settings, else the default. One that the command
  * line names fails with its own error unless a fallback is wanted.
  */
 export function summarizerOf(
@@ -374,7 +330,7 @@ const canAskClaude = (): boolean => Boolean(process.env["ANTHROPIC_API_KEY"]);
 
 /** The summarizer in force, made ready for any number of messages. */
 export async function readySummarizer(shell: Shell): Promise<Summarizer> {
-  const { values } = await settingsInForce(shell);
+  const { values } = await currentSettings(shell);
   const { summarizer, fallback } = summarizerOf(shell, values);
   return chainOf(summarizer, { fallback });
 }

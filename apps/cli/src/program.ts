@@ -2,58 +2,26 @@ import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";
 import { Command, CommanderError, Option } from "commander";
-import { addAppend, addHide, addLabel, addName, addPin } from "./commands/append.ts";
-import { addFork, addMerge, addNavigate, addUndo } from "./commands/branch.ts";
-import { addCompact, addSummarize } from "./commands/compact.ts";
-import { addDiff, addPolicies, addReplay, addStats } from "./commands/compare.ts";
+import { changeCommands } from "./commands/changes.ts";
+import { summaryCommands } from "./commands/compact.ts";
 import { addCompletion } from "./commands/completion.ts";
-import { addContext, addShow } from "./commands/context.ts";
-import { addHistory, addList, addSearch } from "./commands/find.ts";
-import { addChat, addDemo, addOpen, addRun, addServe } from "./commands/open.ts";
-import { addConfig, addDelete, addDoctor, addStore, addTrust } from "./commands/store.ts";
-import { addCopy, addExport, addImport } from "./commands/transfer.ts";
-import { addTree } from "./commands/tree.ts";
+import { context, show } from "./commands/context.ts";
+import { interactiveCommands } from "./commands/interactive.ts";
+import { reportCommands } from "./commands/reports.ts";
+import { sessionsCommands } from "./commands/sessions.ts";
+import { transferCommands } from "./commands/transfer.ts";
+import { tree } from "./commands/tree.ts";
 import { failureOf } from "./failure.ts";
 import { createShell, OutputClosed, type Shell } from "./shell.ts";
 
-/** The command line: every command is a file in `commands/` and a line here, in the order of the help. */
-const COMMANDS = [
-  addOpen,
-  addTree,
-  addContext,
-  addShow,
-  addList,
-  addSearch,
-  addHistory,
-  addDiff,
-  addStats,
-  addAppend,
-  addNavigate,
-  addUndo,
-  addFork,
-  addLabel,
-  addName,
-  addPin,
-  addHide,
-  addReplay,
-  addCompact,
-  addPolicies,
-  addMerge,
-  addRun,
-  addSummarize,
-  addImport,
-  addExport,
-  addServe,
-  addChat,
-  addConfig,
-  addTrust,
-  addDoctor,
-  addCopy,
-  addStore,
-  addDelete,
-  addDemo,
-  addCompletion,
-];
+/** All commands, in the order of the help, under their headings. */
+const COMMANDS = {
+  "Work with a session:": interactiveCommands,
+  "Read a session:": [tree, context, show, ...reportCommands],
+  "Change a session:": [...changeCommands, ...summaryCommands],
+  "Find and keep sessions:": [...sessionsCommands, addCompletion],
+  "Import and export:": transferCommands,
+} as const;
 
 function createProgram(shell: Shell): Command {
   const version = process.env["ESPALIER_VERSION"] ?? "development";
@@ -70,18 +38,18 @@ function createProgram(shell: Shell): Command {
       ),
     )
     .addOption(
-      new Option("--on-busy <choice>", "where another process writes the session").choices([
+      new Option("--on-busy <choice>", "what to do while another process writes the session").choices([
         "error",
         "read-only",
         "fork",
         "share",
       ]),
     )
-    .option("--trace", "say on stderr how much of a session's file was read to open it")
-    .option("--summarizer <name>", "who writes summaries: extractive, anthropic or anthropic:MODEL")
-    .option("--fallback", "when a summarizer that was named fails, let the extractive one step in")
+    .option("--trace", "print on stderr how much of a session's file was read to open it")
+    .option("--summarizer <name>", "writer of summaries: extractive, anthropic or anthropic:MODEL")
+    .option("--fallback", "use the extractive summarizer when the named one fails")
     .addOption(
-      new Option("--store <address>", "where sessions are: postgres://… instead of files").env(
+      new Option("--store <address>", "store of the sessions: postgres://… instead of files").env(
         "ESPALIER_STORE",
       ),
     )
@@ -94,27 +62,30 @@ function createProgram(shell: Shell): Command {
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => void shell.output.write(text),
-      // Wrong usage is told once, where all failures are.
+      // Wrong usage is reported where all failures are.
       writeErr: () => undefined,
       getOutHasColors: () => shell.colours.isColorSupported,
     })
     .addHelpText("after", GENERAL);
-  for (const add of COMMANDS) add(program, shell);
+  for (const [heading, commands] of Object.entries(COMMANDS)) {
+    program.commandsGroup(heading);
+    for (const add of commands) add(program, shell);
+  }
   return program;
 }
 
 const GENERAL = `
 <session> is a file, or the id of a session below ~/.espalier/sessions (its beginning is enough); with --store it is the
-name of a session in that store. An address with a password is better kept in ESPALIER_STORE than typed.
+name of a session in that store. Put an address with a password in ESPALIER_STORE, not on the command line.
 <id> names an entry: its id, the beginning of it (at least 4 characters), its label (or @label),
-\`leaf\` for where the session goes on, \`start\` for the place before its first entry.
+\`leaf\` for the entry that the session continues from, \`start\` for the place before its first entry.
 
-With --json a failure is {"error":{"code","message"}}. Exit code: 0 done, 1 it did not happen, 2 wrong usage.`;
+With --json an error is {"error":{"code","message"}}. Exit code: 0 success, 1 failure, 2 wrong usage.`;
 
-/** Runs one command. Returns the exit code: 0 done, 1 the thing asked for did not happen, 2 wrong usage, 130 interrupted. */
+/** Runs one command. Returns the exit code: 0 success, 1 failure, 2 wrong usage, 130 interrupted. */
 export async function runCommandLine(parameters: readonly string[]): Promise<number> {
   const shell = createShell(parameters);
-  // Stdout is the command's answer: what an extension says on the console goes beside it.
+  // Stdout carries the command's answer, so the console of an extension writes to stderr.
   Object.assign(console, { _stdout: process.stderr });
   const program = createProgram(shell);
   process.once("uncaughtException", (error) => void endByStray(shell, error));
@@ -131,7 +102,7 @@ export async function runCommandLine(parameters: readonly string[]): Promise<num
   }
 }
 
-/** What is no command goes to the one that opens the terminal, which would complain of its arguments. */
+/** Turns the usage error of `open`, which receives an unknown command as its session, into one that names the command. */
 function meantAsCommand(error: unknown, [name, ...others]: readonly string[]): unknown {
   const isUsage = error instanceof CommanderError && error.exitCode !== 0;
   if (!isUsage || name === undefined || others.length === 0 || existsSync(name)) return error;
@@ -139,16 +110,16 @@ function meantAsCommand(error: unknown, [name, ...others]: readonly string[]): u
   return new CommanderError(2, "commander.unknownCommand", `error: unknown command '${name}'`);
 }
 
-/** An error that nobody waited for, such as one in a timer of an extension: what is under way cannot be trusted any more. */
+/** Ends the process after an uncaught error, such as one in a timer of an extension. */
 async function endByStray(shell: Shell, error: Error): Promise<void> {
   const { message, stack = "" } = error ?? {};
   const place = /^ +at (?:.*\()?(.*?)\)?$/m.exec(stack)?.[1] ?? "an unknown place";
   const failure = new Error(
-    `The command was ended by an error that nothing waited for: ${message ?? String(error)} (${place}). An extension that starts work of its own should catch what fails in it.`,
+    `The command was ended by an uncaught error: ${message ?? String(error)} (${place}). An extension should catch the errors of work that it starts.`,
   );
   const report = async () => process.exit(await reportFailure(shell, failure));
   if (shell.json) return report();
-  // The terminal's screen is left first: what stands on it is not seen any more.
+  // The terminal leaves its screen first: text on it would disappear.
   process.once("exit", () => void shell.complain(failureOf(failure).message));
   process.exit(1);
 }
@@ -157,7 +128,7 @@ const namesNoCommand = (error: unknown): boolean =>
   error instanceof CommanderError && error.code === "commander.help";
 
 async function reportFailure(shell: Shell, error: unknown, command?: string): Promise<number> {
-  // Nobody reads what is printed any more: that is their choice, and no failure of the command.
+  // The reader closed the pipe: no failure of the command.
   if (error instanceof OutputClosed) return 0;
   // Help and version are printed by then.
   const isAnswer = error instanceof CommanderError && error.exitCode === 0;
@@ -168,7 +139,7 @@ async function reportFailure(shell: Shell, error: unknown, command?: string): Pr
     if (!shell.json && !isAnswer) shell.complain(failure.message);
     return exitCode;
   } catch (outputError) {
-    // Where stdout takes nothing, stderr is what is left to say why.
+    // Stdout accepts nothing, so stderr gets the reason.
     if (!(outputError instanceof OutputClosed)) shell.complain(failureOf(outputError).message);
     return exitCode || 1;
   }

@@ -26,7 +26,7 @@ export async function interruptible<Result>(
     return await act({ signal: interruption.signal, onProgress: progress.report });
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
-    throw new CommandError("aborted", `${what} was interrupted; the session goes on where it was.`, {
+    throw new CommandError("aborted", `${what} was interrupted; the session continues where it was.`, {
       cause: error,
     });
   } finally {
@@ -52,7 +52,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
     const elapsed = Date.now() - begun;
     if (elapsed < PATIENCE) return;
     const spent = `${(elapsed / 1_000).toFixed(1)} s${tokens > 0 ? `, ${formatCount(tokens)} tokens` : ""}`;
-    const line = `${TURNS[turn++ % TURNS.length]} ${what}${stage}: ${spent} (Ctrl-C ends it)`;
+    const line = `${TURNS[turn++ % TURNS.length]} ${what}${stage}: ${spent} (Ctrl-C aborts it)`;
     process.stderr.write(`\r\u001b[K${colours.dim(cutToColumns(line, progressColumns - 1))}`);
     drawn = true;
     drawnAt = Date.now();
@@ -63,7 +63,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
   };
   const timer = progressColumns > 0 ? setInterval(draw, INTERVAL) : undefined;
   return {
-    /** What of it is being done now. */
+    /** Shows the current stage. */
     tell: (now: string): void => {
       stage = `, ${now}`;
       // Work that never waits leaves a timer no time.
@@ -71,7 +71,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
     },
     /** Makes room for a line of output; the next drawing comes by itself. */
     clear,
-    /** Where two summaries are under way, the further one is shown. */
+    /** Shows the tokens; of two summaries at the same time the longer one counts. */
     report: ({ outputTokens }: { outputTokens: number }): void => {
       tokens = Math.max(tokens, outputTokens);
     },

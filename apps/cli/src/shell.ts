@@ -13,19 +13,19 @@ export type Colours = ReturnType<typeof picocolors.createColors>;
 interface GlobalOptions {
   /** Files of extensions for this call. */
   extension?: string[];
-  /** What to do where somebody else writes the session. */
+  /** Behavior when another process writes the session. */
   onBusy?: OnBusy;
-  /** Who writes summaries: `extractive`, `anthropic`, `anthropic:<model>`. */
+  /** Name of the summarizer: `extractive`, `anthropic`, `anthropic:<model>`. */
   summarizer?: string;
-  /** Whether the extractive summarizer steps in for one that was named. */
+  /** True: the extractive summarizer replaces a named one that fails. */
   fallback?: boolean;
-  /** Whether to say how much of a session's file was read to open it. */
+  /** True: tell how much of a session's file was read to open it. */
   trace?: boolean;
   /** The address of the store that sessions are in. May hold a password: it is printed nowhere. */
   store?: string;
 }
 
-/** What a command is given beside its arguments: where to print, how, and from where to read. */
+/** The surroundings of a command: its output, its style, its input. */
 export interface Shell {
   /** True when one JSON value, or one a line, is all that may be printed. */
   readonly json: boolean;
@@ -130,7 +130,7 @@ export class Output {
    * @throws what making a piece throws; EspalierError `no-room` where the rest of a long text cannot be kept
    */
   async writeWhole(pieces: Iterable<string>): Promise<void> {
-    const kept = new WaitingText();
+    const kept = new TextBuffer();
     try {
       for (const piece of pieces) kept.add(piece);
       await this.flush();
@@ -172,7 +172,7 @@ export class Output {
 }
 
 /** A text that waits for its end: the beginning in memory, the rest in a file without a name. */
-class WaitingText {
+class TextBuffer {
   readonly #beginning: Uint8Array[] = [];
   #beginningLength = 0;
   #rest: TemporaryFile | undefined;
@@ -215,9 +215,9 @@ class WaitingText {
 }
 
 /** Prints an answer: the value with `--json`, else what people read. */
-export async function print(shell: Shell, value: object, people: () => Iterable<string>): Promise<void> {
+export async function print(shell: Shell, value: object, lines: Iterable<string>): Promise<void> {
   if (shell.json) await printJson(shell, value);
-  else await printLines(shell, people());
+  else await printLines(shell, lines);
 }
 
 /** Prints one JSON value whole, or nothing where making it fails. */

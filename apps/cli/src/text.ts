@@ -4,7 +4,7 @@ import stringWidth from "string-width";
 
 export { fieldText, plainLine, plainText } from "@espalier/session-tree";
 
-/** What styles text and does nothing else. */
+/** A sequence that styles text and has no other effect. */
 const STYLING = /(\u001b\[[\d;]*m)/;
 
 /** A text that we have styled, on its way to a person's screen: of what a terminal acts on, its styles alone are left. */

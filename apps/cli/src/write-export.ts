@@ -10,7 +10,6 @@ import { createWhole, openView } from "@espalier/jsonl-stream/node";
 import { readSessionLine } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
-/** What was written, and where. */
 interface WrittenExport {
   /** Absolute. */
   file: string;

@@ -17,7 +17,7 @@ test("a session that somebody else writes is left alone, unless another choice i
     const stdin = '{"role":"user","content":"elsewhere"}';
     const fork = await espalierJson(["append", file, "--on-busy", "fork"], { stdin });
     expect(fork.value.file).not.toBe(file);
-    expect(fork.stderr).toMatch(/^Another process writes .*; this goes on with .*\.\n$/);
+    expect(fork.stderr).toMatch(/^Another process writes .*; continuing with .*\.\n$/);
     expect(linesOf(fork.value.file).at(-1)).toMatchObject({ message: { content: "elsewhere" } });
     expect(stateOf(file)).toBe(before);
 

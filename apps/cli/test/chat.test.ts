@@ -220,7 +220,7 @@ async function terminal(home: string, server: MessagesServer, ...session: string
       tmux.until(() => {
         const seen = tmux.history;
         const isThere = typeof text === "string" ? seen.includes(text) : text.test(seen);
-        return isThere && !(idle && seen.includes(" s · Ctrl-C ends it"));
+        return isThere && !(idle && seen.includes(" s · Ctrl-C aborts it"));
       }, `${text}`),
   };
 }
@@ -246,11 +246,11 @@ test.skipIf(!hasTmux)(
 
     tmux.type("Count for ever.");
     await shows("I begin to count");
-    await shows("Ctrl-C ends it");
+    await shows("Ctrl-C aborts it");
     tmux.type("In short, please.");
     await shows("waits: In short, please.");
     tmux.type("/label in between");
-    await shows("An answer is on its way");
+    await shows("An answer is still coming");
     tmux.keys("C-c");
     await shows("(aborted)", { idle: true });
     tmux.type("/continue");
@@ -258,7 +258,7 @@ test.skipIf(!hasTmux)(
     await shows("Ebb. Flood.", { idle: true });
 
     tmux.type("/undo");
-    await shows("Taken back");
+    await shows("Undone; it stays");
     await shows(/› In short, please\.\s*$/);
     tmux.keys("C-c");
     tmux.type("/label aborted");
@@ -287,11 +287,11 @@ test.skipIf(!hasTmux)(
     tmux.type("/policy");
     await shows("The policy is token-budget");
     tmux.type("/policy nonsense");
-    await shows("There is no policy nonsense; take one of token-budget");
+    await shows("There is no policy nonsense; choose one of token-budget");
     tmux.type("/policy pressure");
-    await shows("The policy is pressure, for as long as this chat goes on");
+    await shows("The policy is pressure, while this chat runs");
     tmux.type("/policy token-budget");
-    await shows("The policy is token-budget, for as long");
+    await shows("The policy is token-budget, while this");
     tmux.type("/model claude-haiku-4-5");
     await shows(/claude-haiku-4-5 · [\d,]+ of 200,000 tokens/);
 
@@ -303,7 +303,7 @@ test.skipIf(!hasTmux)(
     await shows(/✅ Compacted: [\d,]+ → [\d,]+ tokens/);
     await shows(/ {3}Freed [\d,]+ tokens, removed 0 offloaded files/);
     tmux.type("Do the impossible.");
-    await shows("400 that cannot be answered (/continue asks again)", { idle: true });
+    await shows("400 that cannot be answered (/continue retries)", { idle: true });
     tmux.type("/quit");
     await shows(`${Tmux.LEFT} 0`);
     await shows(/To go on: espalier chat \S+/);
@@ -387,7 +387,7 @@ test.skipIf(!hasTmux)(
 
     const asked = server.requests.length;
     tmux.type(`/fork ${answer} --summarize`);
-    await shows("summarises what the fork leaves out");
+    await shows("summarizes the rest of the session");
     // Not before the summary is on its way.
     const asks = () => server.requests.length > asked;
     for (const end = Date.now() + 60_000; !asks() && Date.now() < end; )
@@ -429,11 +429,11 @@ test.skipIf(!hasTmux)(
     });
     const { tmux, shows } = await terminal(home, await claude(), file);
     await shows("› In short?");
-    await shows("nothing is known of its answer; it may have been billed");
+    await shows("but its answer is unknown; it may have been billed");
     tmux.type("/continue");
     await shows("Ebb. Flood.", { idle: true });
     tmux.type("/continue");
-    await shows("the last word is an answer");
+    await shows("the last message is an answer");
     tmux.keys("C-d");
     await shows(`${Tmux.LEFT} 0`);
     expect(

@@ -129,8 +129,8 @@ test("config says what of an untrusted project is left out, and why", async () =
     `${file}: its settings (summarizer, maxMessages) count only after \`espalier trust\` in ${place.cwd}.\n`,
   );
   const { stdout } = await espalier(["config"], place);
-  expect(stdout).toContain("left out, since the project is not trusted as it is now:\n");
-  expect(stdout).toMatch(/^summarizer +chooses who is sent what was said +/m);
+  expect(stdout).toContain("ignored, because the project is not trusted as it is now:\n");
+  expect(stdout).toMatch(/^summarizer +chooses who receives messages +/m);
   expect(stdout).toMatch(/^maxMessages +decides how often and how much is sent +/m);
 });
 

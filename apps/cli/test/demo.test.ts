@@ -32,7 +32,7 @@ test("the demo shows the tree, the context, a navigation, a summary, a fork and 
   ]);
   expect(stdout).toContain("[http-cache-dead-end]");
   expect(stdout).toMatch(/^62 messages, 12,234 tokens +│ 12 messages, 3,857 tokens$/m);
-  expect(stdout).toMatch(/^replayed {4}16 steps, each the same when it is built anew from scratch$/m);
+  expect(stdout).toMatch(/^replayed {4}16 steps, each equal to a new build$/m);
   expect(stdout).toMatch(/summary by extractive/);
   expect(stdout.match(/^ {2}espalier \w+ <file>/gm)).toHaveLength(3);
   // Every step fits on a screen, and beside one another on it.

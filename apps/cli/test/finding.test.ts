@@ -146,7 +146,7 @@ describe("diff", () => {
 
   test("people see where they part, the figures side by side, and what was said", async () => {
     const { stdout } = await espalier(["diff", DEMO, "maybe-one-day", "start"]);
-    expect(stdout).toContain("They have no entry in common.");
+    expect(stdout).toContain("The branches have no entry in common.");
     expect(stdout).toMatch(/^entries +\d+ +0$/m);
     expect(stdout).toContain("Only on the branch of start:\n  nothing\n");
     expect(stdout).toMatch(/^Only on the branch of RiocuZcfSLbB:\n {2}\w{12} \w+ {2}\S/m);
@@ -171,7 +171,7 @@ describe("stats", () => {
     const usage = { input: 9, output: 3, cacheRead: 0, cacheWrite: 0, totalTokens: 12, cost: free };
     const answer = { role: "assistant", content: [], provider: "p", model: "m", stopReason: "stop", usage };
     const file = sessionOf(HEADER, { ...said("a1", null, ""), message: answer });
-    expect((await espalier(["stats", file])).stdout).toMatch(/^1 call; what was paid is not known\n/);
+    expect((await espalier(["stats", file])).stdout).toMatch(/^1 call; their cost is unknown\n/);
   });
 
   test("--json has usage and cost, in total and apart, and compactions over time", async () => {

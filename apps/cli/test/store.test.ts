@@ -208,7 +208,7 @@ describe.skipIf(!hasServer)("with --store", () => {
       "completion",
     ];
     const { stdout: help } = await espalier(["--help"]);
-    const named = [...help.slice(help.indexOf("Commands:")).matchAll(/^ {2}([a-z]+)\b/gm)].map(
+    const named = [...help.slice(help.indexOf("Work with a session:")).matchAll(/^ {2}([a-z]+)\b/gm)].map(
       ([, name]) => name,
     );
     expect(named.length).toBeGreaterThan(25);
@@ -242,7 +242,7 @@ describe.skipIf(!hasServer)("with --store", () => {
     await screen.shows("What grows there?");
     screen.keys("R", "C-u");
     screen.type("The garden");
-    await screen.shows("The session is called The garden.");
+    await screen.shows("The session is named The garden.");
     screen.write("q");
     await screen.shows(`${Tmux.LEFT} 0`);
     expect((await espalierJson(["tree", ref], env)).value.session.name).toBe("The garden");

@@ -13,13 +13,13 @@ const labelled = (scratch: Scratch, label: string): string => {
 test("going somewhere asks for a summary or none, and hands the engine what was chosen", () => {
   const scratch = opened().keys("<", "}", "g");
   const entryId = labelled(scratch, "before-cache");
-  expect(scratch.screen).toContain("with a summary of the branch that is left");
+  expect(scratch.screen).toContain("with a summary of the abandoned branch");
   scratch.keys("s");
   expect(scratch.effects.at(-1)).toEqual({
     type: "act",
     act: { name: "navigate", entryId, summarize: true },
   });
-  expect(scratch.screen).toContain("going there … 0 s  Esc ends it");
+  expect(scratch.screen).toContain("navigating … 0 s  Esc aborts it");
   scratch.keys("escape");
   expect(scratch.effects.at(-1)).toEqual({ type: "abort" });
   scratch.happen({ type: "told", message: "Ended." });
@@ -64,12 +64,12 @@ test("one thing at a time, and nothing where a session is only read", () => {
   expect(scratch.effects).toEqual([{ type: "act", act: { name: "undo" } }]);
   scratch.keys("u");
   expect(scratch.effects).toHaveLength(1);
-  expect(scratch.screen).toContain("One thing at a time: taking back.");
+  expect(scratch.screen).toContain("Still undoing.");
   // To write an export is another thing; to compare, and what goes wrong while one reads, ends nothing.
-  expect(scratch.keys("e").screen).toContain("One thing at a time: taking back.");
+  expect(scratch.keys("e").screen).toContain("Still undoing.");
   scratch.keys("<", "}", "d").happen({ type: "failed", message: "It cannot be read.", wasWork: false });
   expect(scratch.effects.at(-1)).toMatchObject({ type: "compare" });
-  expect(scratch.state.work).toMatchObject({ title: "taking back" });
+  expect(scratch.state.work).toMatchObject({ title: "undoing" });
   const reader = new Scratch().open(demoModel(), { readOnly: "This file cannot be written by you." });
   expect(reader.keys("l").screen).toContain("This file cannot be written by you.");
   expect(reader.state.dialog).toBeUndefined();
@@ -82,7 +82,7 @@ test("a text that comes back is written anew, over several lines, and appended",
     act: { name: "undo" },
     outcome: { message: "Taken back.", editorText: "Do it\nagain" },
   });
-  expect(scratch.screen).toContain("Write it anew");
+  expect(scratch.screen).toContain("Edit the message");
   scratch.keys("enter").type("please").keys("up", "home").type("!").keys("ctrl-s");
   expect(scratch.effects.at(-1)).toEqual({
     type: "act",
@@ -216,7 +216,7 @@ test("all keys stand in the help, and every hint is a key that does something", 
     scratch.keys("pagedown");
   }
   for (const title of [
-    "go on from here",
+    "continue from here",
     "search in this session",
     "suspend",
     "quit",

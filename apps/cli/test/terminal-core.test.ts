@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { lineWidth } from "../src/terminal/screen/frame.ts";
 import { readKeys } from "../src/terminal/screen/keys.ts";
-import { paintFrame } from "../src/terminal/screen/paint.ts";
+import { paintLines } from "../src/terminal/screen/screen.ts";
 import { shownNear } from "../src/terminal/tree/tree-rows.ts";
 import { frameHeight } from "../src/terminal/view/layout.ts";
 import { view } from "../src/terminal/view/view.ts";
@@ -144,7 +144,7 @@ test("everything a session says reaches the terminal as text: no control charact
   const scratch = new Scratch(120, 30).open(model).keys("f", "f", "f", "f", "<");
   for (const key of ["down", "down", "enter", "z", "down", "escape", "?", "escape"]) {
     scratch.keys(key);
-    const painted = paintFrame(view(scratch.state), 120, { colours: true, ascii: false });
+    const painted = paintLines(view(scratch.state), 120, { colours: true, ascii: false }).join("\n");
     expect(painted.replace(/\u001b\[[\d;]*m|\n/g, "")).not.toMatch(
       /[\u0000-\u001f\u007f-\u009f\u202a-\u202e]/,
     );
@@ -153,7 +153,7 @@ test("everything a session says reaches the terminal as text: no control charact
 
 test("ASCII means ASCII, and without colours no colour is told", () => {
   const scratch = new Scratch(100, 40).open(demoModel()).keys("<");
-  const painted = paintFrame(view(scratch.state), 100, { colours: false, ascii: true });
+  const painted = paintLines(view(scratch.state), 100, { colours: false, ascii: true }).join("\n");
   expect(painted.replace(/\u001b\[[01247]m/g, "")).toMatch(/^[\n -~]*$/);
 });
 

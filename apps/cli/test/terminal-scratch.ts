@@ -3,9 +3,13 @@ import { readFileSync } from "node:fs";
 import { bytesView, jsonText } from "@espalier/jsonl-stream";
 import { Tree } from "@espalier/session-tree";
 import { frameText } from "../src/terminal/screen/frame.ts";
-import type { TerminalEffect, TerminalEvent, TerminalState } from "../src/terminal/state/state.ts";
+import {
+  firstState,
+  type TerminalEffect,
+  type TerminalEvent,
+  type TerminalState,
+} from "../src/terminal/state/state.ts";
 import { update } from "../src/terminal/state/update.ts";
-import { firstState } from "../src/terminal/terminal.ts";
 import { type TreeModel, treeModel } from "../src/terminal/tree/tree-model.ts";
 import { view } from "../src/terminal/view/view.ts";
 import { DEMO } from "./espalier.ts";

@@ -1,61 +1,49 @@
-import { Writable } from "node:stream";
-import { expect, test, vi } from "vitest";
-import { loadScreen } from "../src/terminal/screen/drawing.ts";
+import { openSync, readFileSync, truncateSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { type Frame, line, span } from "../src/terminal/screen/frame.ts";
+import { Screen } from "../src/terminal/screen/screen.ts";
+import { temporaryFolder } from "./espalier.ts";
 
-/** Milliseconds that a busy machine may take. */
-const PATIENCE = { timeout: 30_000 };
+const input = { setRawMode: () => input, resume: () => input, pause: () => input } as never;
 
-/** What is written to a terminal of 40 × 3. */
-function terminal() {
-  let written = "";
-  const stdout = new Writable({
-    write(piece: Buffer, _, done) {
-      written += piece.toString("utf8");
-      done();
-    },
-  });
+/** A screen of 40 × 3, and a function that returns the bytes written since its last call. */
+function screenOnFile() {
+  const file = join(temporaryFolder(), "tty");
+  const fd = openSync(file, "a");
   const read = () => {
-    const text = written;
-    written = "";
+    const text = readFileSync(file, "utf8");
+    truncateSync(file);
     return text;
   };
-  return {
-    stdout: Object.assign(stdout, { columns: 40, rows: 3, isTTY: true }) as unknown as NodeJS.WriteStream,
-    read,
-    sees: (text: string) => vi.waitFor(() => expect(written).toContain(text), PATIENCE),
-  };
+  const screen = new Screen(input, { fd, columns: 40, rows: 3 }, { colours: true, ascii: false });
+  return { screen, read, draw: (frame: Frame) => screen.draw(frame, 40) };
 }
 
-test("a screen is written as it is painted, then the lines that changed, and nothing behind its end", async () => {
-  const { drawScreen } = await loadScreen();
-  const { stdout, read, sees } = terminal();
-  // A character that fonts of programmers have, and nobody else: it means something to somebody.
-  let lines = ["\u001b[36mone\u001b[0m 漢字 🌊", "\ue0a0 main \uf001", "three"];
-  const told = new Set<() => void>();
-  const end = drawScreen(
-    {
-      current: () => lines.join("\n"),
-      subscribe: (changed) => {
-        told.add(changed);
-        return () => told.delete(changed);
-      },
-    },
-    stdout,
-  );
-  await sees("three");
+test("a screen is written as it is painted, then the lines that changed, and nothing behind its end", () => {
+  const { screen, read, draw } = screenOnFile();
+  screen.enter();
+  // A character of programmers' fonts: some programs use it, so it is written like any other.
+  const frame = [line(span("one", "user"), " 漢字 🌊"), line("\ue0a0 main \uf001"), line("three")];
+  draw(frame);
   const first = read();
-  for (const text of lines) expect(first).toContain(text);
-  expect(first.split("\n")).toHaveLength(3);
+  for (const text of ["\u001b[36mone\u001b[0m", " 漢字 🌊", "\ue0a0 main \uf001", "three"])
+    expect(first).toContain(text);
+  expect(first).not.toContain("\n");
   for (let change = 0; change < 5; change++) {
-    lines = [lines[0]!, `line two, ${change}`, lines[2]!];
-    for (const tell of told) tell();
-    await sees(`line two, ${change}`);
+    draw([frame[0]!, line(`line two, ${change}`), frame[2]!]);
     const written = read();
+    expect(written).toContain(`\u001b[2Hline two, ${change}`);
     expect(written).not.toContain("one");
     expect(written).not.toContain("three");
   }
-  end();
-  lines = ["a", "b", "c"];
-  for (const tell of told) tell();
-  expect(read()).not.toContain("line two");
+  draw([frame[0]!, line("line two, 4"), frame[2]!]);
+  expect(read()).toBe("");
+  screen.clear();
+  draw(frame);
+  expect(read()).toContain("three");
+  screen.leave();
+  read();
+  draw([line("a"), line("b"), line("c")]);
+  expect(read()).toBe("");
 });

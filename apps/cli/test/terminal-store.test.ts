@@ -2,9 +2,9 @@ import { createSession, openSession } from "@espalier/engine";
 import { memoryStore, type SessionLog, type SessionStore } from "@espalier/session-tree";
 import { expect, test, vi } from "vitest";
 import { createShell } from "../src/shell.ts";
-import { ActEffects } from "../src/terminal/effects/act-effects.ts";
 import { ListEffects } from "../src/terminal/effects/list-effects.ts";
 import { SessionEffects } from "../src/terminal/effects/session-effects.ts";
+import { ActEffects } from "../src/terminal/open-terminal.ts";
 import type { TerminalEvent } from "../src/terminal/state/state.ts";
 
 /** Milliseconds that a busy machine may take. */
@@ -156,6 +156,6 @@ test("work that fails after it was ended is over all the same", async () => {
     effects.abort();
     await effects.end();
   }
-  const told = { type: "told", message: "Ended; the session goes on where it was." };
+  const told = { type: "told", message: "Aborted; the session continues where it was." };
   expect(events).toEqual([told, told, told]);
 });

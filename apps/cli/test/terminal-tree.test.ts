@@ -78,7 +78,7 @@ test("jumps lead to where branches part, to the parent, to the other side and to
   expect(selects("o")).toBe("leftuser");
   expect(selects("p")).toBe("thought2");
   expect(selects("[")).toBe("thought2");
-  expect(scratch.screen).toContain("No branch parts further up.");
+  expect(scratch.screen).toContain("No branch starts further up.");
   expect(selects(".")).toBe("pathlast");
 });
 
@@ -200,6 +200,6 @@ test("the help says what keys do while one reads", () => {
   expect(scratch.screen).toMatch(/↑↓ scroll.*←→ other rows.*Esc back.*q quit$/);
   scratch.keys("?");
   expect(scratch.screen).toMatch(
-    /While reading[\s\S]*PgDn +a screen down, as with Space[\s\S]*→ +to the next row of the tree/,
+    /While reading[\s\S]*Space +a screen down[\s\S]*→ +to the next row of the tree/,
   );
 });

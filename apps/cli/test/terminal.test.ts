@@ -55,9 +55,9 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
 
   // Go there with a summary of what is left.
   screen.keys("g");
-  await screen.shows("with a summary of the branch that is left");
+  await screen.shows("with a summary of the abandoned branch");
   screen.keys("s");
-  await screen.shows("goes on from here, told what was left");
+  await screen.shows("The abandoned branch");
   await screen.shows(/▸● ⇠ +summary of/);
   const there = await treeOf(file);
   const label = before.entries.find((entry: { label: string }) => entry.label === "before-cache");
@@ -69,7 +69,7 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
 
   // Undo it: the leaf is where it was.
   screen.keys("u");
-  await screen.shows("Taken back;");
+  await screen.shows(/The leaf is at \S+: the model reads/);
   expect((await treeOf(file)).leafId).toBe(before.leafId);
 
   // Label and name.
@@ -86,12 +86,12 @@ test.skipIf(!hasTmux)("a session is found by what was said in it, walked through
 
   // Compare a branch with the path, and bring its conclusion there.
   screen.keys("]", "]", "]", "d");
-  await screen.shows("Two branches, from where they part");
-  await screen.shows(/they part behind:/);
+  await screen.shows("Two branches, from their common ancestor");
+  await screen.shows(/common ancestor:/);
   screen.keys("Escape", "M");
   await screen.shows("bring its conclusion to the leaf");
   screen.keys("Enter");
-  await screen.shows("The conclusion of the branch is told here.");
+  await screen.shows("The conclusion of the branch of");
   const merged = await treeOf(file);
   expect(entryOf(merged, merged.leafId)).toMatchObject({ type: "branch_summary", parentId: before.leafId });
 
@@ -122,7 +122,7 @@ test.skipIf(!hasTmux)("a prompt that is gone back to is written anew and appende
       entry.role === "user" && entry.preview?.startsWith("Windows is red"),
   );
   screen.keys("g", "n");
-  await screen.shows("Write it anew");
+  await screen.shows("Edit the message");
   expect((await treeOf(file)).leafId).toBe(prompt.parentId);
   screen.write(" And on Solaris?");
   screen.keys("C-s");
@@ -134,7 +134,7 @@ test.skipIf(!hasTmux)("a prompt that is gone back to is written anew and appende
 
   // It is kept from the model by one key, and shown again by the same.
   screen.keys("H");
-  await screen.shows("Hidden from the model, which reads");
+  await screen.shows("is hidden; the model reads");
   const [hiding] = linesOf(file).slice(-1);
   expect(hiding).toMatchObject({ type: "context_edit", targetId: leafId, replacement: null });
   await screen.shows(/▸○ you .*Windows is red.* hidden /);
@@ -168,7 +168,7 @@ test.skipIf(!hasTmux || !existsSync(LARGE))(
     asked.keys("<", "2");
     await asked.shows(/\d+ message/);
     asked.keys("Escape");
-    await asked.shows("Ended; the session goes on where it was.");
+    await asked.shows("Aborted; the session continues where it was.");
     expect(readFileSync(file).equals(before)).toBe(true);
     expect(existsSync(`${file}.lease`)).toBe(false);
     asked.keys("q");
@@ -202,7 +202,7 @@ test.skipIf(!hasTmux)(
       await screen.shows(/▸● you +Somebody else is here/);
       const before = readFileSync(file);
       screen.keys("u");
-      await screen.shows("Somebody else writes this session");
+      await screen.shows("Another process writes this session");
       screen.keys("w");
       await screen.until((shown) => !shown.includes("Somebody else writes"), "the tree again");
       screen.keys("u");
@@ -215,7 +215,7 @@ test.skipIf(!hasTmux)(
       screen.keys("u");
       await screen.shows("share: write beside the other");
       screen.keys("s");
-      await screen.shows("Write it anew");
+      await screen.shows("Edit the message");
       screen.keys("Escape");
       await screen.shows(/▸●/);
       expect(readFileSync(file).length).toBeGreaterThan(before.length);

@@ -3,7 +3,7 @@ import { drawTree, growTree } from "@espalier/session-tree/testing";
 import fc from "fast-check";
 import stringWidth from "string-width";
 import { expect, test } from "vitest";
-import { wrapped } from "../src/markdown/markdown.ts";
+import { wrapText } from "../src/markdown/markdown.ts";
 import { columnsOf, cutToColumns } from "../src/text.ts";
 
 test("every character of the first plane takes as many columns as the library says, between others", () => {
@@ -66,7 +66,7 @@ test.each([
   const before = performance.now();
   expect(columnsOf(cutToColumns(text, 160))).toBeLessThanOrEqual(160);
   expect(columnsOf(text)).toBeGreaterThanOrEqual(0);
-  expect(wrapped(text, 100).length).toBeGreaterThan(0);
+  expect(wrapText(text, 100).length).toBeGreaterThan(0);
   expect(drawTree(session, { describe: () => text, width: 80 })).not.toContain("\n");
   expect(performance.now() - before).toBeLessThan(15_000);
 });
@@ -85,6 +85,6 @@ test("a long line is measured and broken between the same characters as a short 
   );
 });
 
-test("a tab within a text that is wrapped takes the columns that it is counted with", () => {
-  for (const line of wrapped("one\ttwo three", 10)) expect(line).not.toContain("\t");
+test("a tab within a text that is wrapText takes the columns that it is counted with", () => {
+  for (const line of wrapText("one\ttwo three", 10)) expect(line).not.toContain("\t");
 });

@@ -1,20 +1,19 @@
-import type { AgentEvent } from "@espalier/agent";
-import { billedCallAt } from "@espalier/engine";
-import { compaction, isMessage, messageText, type Tree } from "@espalier/session-tree";
-import { brokenBetweenWords, MarkdownStream, renderMarkdown } from "../markdown/markdown.ts";
-import { formatMany } from "../numbers.ts";
-import type { Colours } from "../shell.ts";
-import { cutToColumns, plainLine, plainText } from "../text.ts";
-import type { ChatScreen } from "./chat-screen.ts";
+import type { Agent, AgentEvent } from "@espalier/agent";
+import { billedCallAt, type Session } from "@espalier/engine";
 import {
-  EXTRACTIVE,
-  isExtractive,
-  viewAutomatic,
-  viewCall,
-  viewEnd,
-  viewFooter,
-  viewOffloaded,
-} from "./chat-view.ts";
+  type AssistantMessage,
+  compaction,
+  type Entry,
+  isMessage,
+  messageText,
+  type ToolCallBlock,
+  type Tree,
+} from "@espalier/session-tree";
+import { MarkdownStream, renderMarkdown, wrapWords } from "../markdown/markdown.ts";
+import { formatCost, formatCount, formatMany } from "../numbers.ts";
+import type { Colours } from "../shell.ts";
+import { cutLine, cutToColumns, plainLine, plainText } from "../text.ts";
+import type { ChatScreen } from "./chat-screen.ts";
 import type { Conversation } from "./conversation.ts";
 
 const TURNS = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
@@ -32,11 +31,11 @@ export class ChatDrawing {
   readonly #conversation: Conversation;
   readonly #cost = new SessionCost();
   readonly #answer = new MarkdownStream();
-  /** What is going on, and since when; undefined while nothing is. */
+  /** The current activity and its start; undefined while there is none. */
   #activity: { what: string; since: number } | undefined;
   #timer: NodeJS.Timeout | undefined;
   #turn = 0;
-  /** What extensions keep below the conversation, by key. */
+  /** Statuses of extensions, by key. */
   readonly #statuses = new Map<string, string>();
   /** A compaction that was asked for tells what came of it by itself. */
   isCompactingByHand = false;
@@ -51,7 +50,7 @@ export class ChatDrawing {
   say(text: string): void {
     const { columns } = this.#screen;
     const lines = text.split("\n");
-    this.#screen.say(lines.flatMap((line) => brokenBetweenWords(line, columns - 1)).join("\n"));
+    this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"));
   }
 
   /** Says that something is going on, until `idle`. */
@@ -107,23 +106,23 @@ export class ChatDrawing {
     const answer = messages.findLast(({ role }) => role === "assistant");
     if (at < 0) return;
     if (at > 0) this.note(`… ${formatMany(at, "message")} above; /context shows them`);
-    this.said(messageText(messages[at]!));
+    this.showPrompt(messageText(messages[at]!));
     if (answer && messages.indexOf(answer) > at) this.#block(messageText(answer));
   }
 
   /** A message of the user, when it is in the log. */
-  said(text: string): void {
+  showPrompt(text: string): void {
     const [first = "", ...rest] = plainText(text).split("\n");
     this.say(["", `${this.#colours.bold("›")} ${first}`, ...rest.map((line) => `  ${line}`)].join("\n"));
   }
 
   /** Words of the model: the blocks of them that do not change any more stay. */
-  heard(text: string): void {
+  showText(text: string): void {
     this.#block(this.#answer.take(text));
   }
 
   /** The answer is over. */
-  ended(how: string | undefined): void {
+  endAnswer(how: string | undefined): void {
     this.#block(this.#answer.end());
     if (how !== undefined) this.say(`\n${how}`);
   }
@@ -132,7 +131,7 @@ export class ChatDrawing {
     this.say(this.#colours.dim(text));
   }
 
-  /** Whether the newest compaction was made without a model. */
+  /** True when the newest compaction was made without a model. */
   get isExtractive(): boolean {
     const { entries } = this.#conversation.session.window;
     return isExtractive(entries.findLast(compaction.is));
@@ -155,11 +154,11 @@ export class ChatDrawing {
 
   #activityLine({ what, since }: { what: string; since: number }): string {
     const seconds = Math.floor((Date.now() - since) / 1_000);
-    return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Ctrl-C ends it`;
+    return `${TURNS[this.#turn++ % TURNS.length]} ${what} · ${seconds} s · Ctrl-C aborts it`;
   }
 }
 
-/** What each event changes; those that are not here change nothing that is seen. */
+/** Drawing of each event; the others change nothing on the screen. */
 const DRAWN: {
   [Type in AgentEvent["type"]]?: (this: ChatDrawing, event: Extract<AgentEvent, { type: Type }>) => void;
 } = {
@@ -167,7 +166,7 @@ const DRAWN: {
     this.busy("begins");
   },
   entry({ entry }) {
-    if (isMessage(entry, "user")) this.said(messageText(entry.message));
+    if (isMessage(entry, "user")) this.showPrompt(messageText(entry.message));
   },
   request() {
     this.busy("waits for the model");
@@ -176,11 +175,11 @@ const DRAWN: {
     this.busy("thinks");
   },
   text({ text }) {
-    this.heard(text);
+    this.showText(text);
     this.busy("answers");
   },
   answer({ message }) {
-    this.ended(viewEnd(message, this.colours));
+    this.endAnswer(viewEnd(message, this.colours));
   },
   tool_start({ call }) {
     this.busy(`runs ${plainLine(call.name)}`);
@@ -217,7 +216,7 @@ const DRAWN: {
   },
 };
 
-/** What a session has cost in US dollars, over all its branches; each look counts only what came since the last one. */
+/** Cost of a session in US dollars, over all its branches; each call counts only new entries. */
 class SessionCost {
   #counted = 0;
   #total = 0;
@@ -227,4 +226,118 @@ class SessionCost {
       this.#total += billedCallAt(tree, this.#counted)?.usage.cost?.total ?? 0;
     return this.#total;
   }
+}
+
+/** Columns of a tool call's one line. */
+const CALL_WIDTH = 100;
+
+type EventOf<Type extends AgentEvent["type"]> = Extract<AgentEvent, { type: Type }>;
+
+/** Title of a session. */
+export function viewGreeting({ name, file, leafId }: Session, colours: Colours): string {
+  const title = plainLine(name ?? (leafId === null ? "A new session" : "A session without a name"));
+  return `${colours.bold(title)} · /help lists the commands.\n${colours.dim(file)}`;
+}
+
+/** A call and what came of it, as one line. */
+export function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
+  const text = plainText(messageText(result)).trimEnd();
+  const lines = text === "" ? "nothing" : formatMany(text.split("\n").length, "line");
+  const line = `${callLine(call)} · ${result.isError ? plainLine(text) : lines}`;
+  return result.isError ? colours.red(`✗ ${cutLine(line, CALL_WIDTH)}`) : colours.dim(`• ${line}`);
+}
+
+/** A call: its name, and what it was given. */
+function callLine({ name, arguments: given }: ToolCallBlock): string {
+  const values = Object.entries(given ?? {}).map(
+    ([key, value]) => `${key}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  return cutLine(plainLine(`${name} ${values.join(" ")}`), CALL_WIDTH - 20);
+}
+
+/** Note on the end of an answer; undefined after a complete one. */
+export function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours) {
+  if (stopReason === "aborted") return colours.dim("(aborted)");
+  if (stopReason === "length") return colours.yellow("(cut off at the maximum length of an answer)");
+  if (stopReason !== "error") return undefined;
+  const why = plainLine(providerMessage(errorMessage ?? "The model failed without a message."));
+  return `${colours.red(why)} ${colours.dim("(/continue retries)")}`;
+}
+
+/** The words of a provider with its sentence alone, instead of `{"error":{"message":"…"}}`. */
+export const providerMessage = (words: string): string =>
+  words.replace(/\{.*?"message":"((?:[^"\\]|\\.)*)".*\}/s, (_, said: string) =>
+    said.replace(/\\(.)/gs, "$1"),
+  );
+
+/** Note on a summary that a model was asked for and that was extracted instead. */
+export const EXTRACTIVE =
+  "The summary was extracted from the messages: the model wrote none that could be used.";
+
+/** Returns true for a summary that was made without a model. */
+export const isExtractive = (entry: Entry | undefined): boolean =>
+  (entry as { details?: { source?: unknown } } | undefined)?.details?.source === "extractive";
+
+/** Note on an automatic compaction. */
+export function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
+  return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`;
+}
+
+export function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_done">): string {
+  return `Moved ${formatMany(offloadedCount, "tool result")} to files, freed ${formatCount(freedTokens)} tokens`;
+}
+
+/** One line: the model, how much of its window is used, what the session has cost on all its branches. */
+export function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
+  const { modelId } = model;
+  const share = Math.round((contextTokens / contextWindow) * 100);
+  return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${formatCost(cost)}`;
+}
+
+/** Result of a compaction that the user asked for. */
+interface Compacted {
+  success: boolean;
+  previousTokens: number;
+  currentTokens: number;
+  freedTokens: number;
+  deletedFiles: readonly string[];
+}
+
+/** Answer of `/compact`; after a failure with the reason. */
+export function viewCompacted(result: Compacted, why: string): string {
+  const { success, previousTokens, currentTokens, freedTokens, deletedFiles } = result;
+  if (!success) return viewFailed(why);
+  if (freedTokens === 0) return "Nothing to compact";
+  return [
+    `✅ Compacted: ${formatCount(previousTokens)} → ${formatCount(currentTokens)} tokens`,
+    `   Freed ${formatCount(freedTokens)} tokens, removed ${deletedFiles.length} offloaded files`,
+  ].join("\n");
+}
+
+const viewFailed = (why: string): string =>
+  `❌ Compaction failed, history unchanged${why === "" ? "" : `\n   ${plainLine(providerMessage(why))}`}`;
+
+/** Answer of `/compact` to an error. */
+export function viewCompactionError(error: unknown): string {
+  const { code, message } = error as { code?: unknown; message?: unknown };
+  return code === "aborted" ? "Compaction aborted, history unchanged" : viewFailed(String(message));
+}
+
+/** Notes on a conversation that does not end in an answer. */
+const STANDS: Readonly<Record<string, string>> = {
+  unsent: "The last message was never sent to the model. /continue sends it, /undo reverts it; or add to it.",
+  "outcome-unknown":
+    "The last request was sent, but its answer is unknown; it may have been billed. /continue sends it again, /undo reverts the message.",
+};
+
+/** Sentences about the end of the last run that the user should know. */
+export function viewState({ state: { state, openCalls }, queued }: Agent): string[] {
+  const calls = openCalls.length === 1 ? "A tool call was" : `${openCalls.length} tool calls were`;
+  return [
+    ...(state in STANDS ? [STANDS[state]!] : []),
+    ...(openCalls.length > 0 ? [`${calls} interrupted; they are not retried automatically.`] : []),
+    ...(queued.length > 0
+      ? [`${formatMany(queued.length, "message")} in the queue; they are sent with your next one.`]
+      : []),
+  ];
 }

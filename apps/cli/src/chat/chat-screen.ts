@@ -8,7 +8,7 @@ const PROMPT = "› ";
 const SPARE_ROWS = 3;
 
 interface ChatScreenOptions {
-  /** What was typed before, newest first: the arrow keys bring it back. */
+  /** Earlier lines, newest first: the arrow keys bring them back. */
   history?: readonly string[];
   /** Words that Tab completes at the beginning of a line. */
   words: readonly string[];
@@ -130,7 +130,7 @@ const asOneLine = (text: string): string => text.replace(/\r\n?|\n/g, ` ${NEW_LI
 const asTyped = (line: string): string => line.replaceAll(new RegExp(` ?${NEW_LINE_SIGN} ?`, "g"), "\n");
 
 /**
- * What a terminal says, with pasted text as one line: its new lines would send it in pieces. The marks of the paste are
+ * Input of a terminal, with pasted text as one line: its new lines would send it in pieces. The marks of the paste are
  * taken out; a mark that comes in two pieces is waited for.
  */
 function pastedAsOneLine(): Transform {
@@ -158,7 +158,7 @@ function pastedAsOneLine(): Transform {
   });
 }
 
-/** How much of the end of a text may be the beginning of a mark. A lone Escape is a key. */
+/** Length of the end of a text that may be the beginning of a mark. A lone Escape is a key. */
 function heldLength(text: string, mark: string): number {
   for (let length = Math.min(mark.length - 1, text.length); length > 1; length--)
     if (text.endsWith(mark.slice(0, length))) return length;

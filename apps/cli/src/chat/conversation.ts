@@ -20,14 +20,14 @@ import {
   sessionFolder,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
-import { heard, sessionNamed, settingsInForce, settled } from "../opening.ts";
+import { currentSettings, openOptions, sessionNamed, sessionSettings } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
-/** What was chosen for this conversation, above all settings. */
+/** Choices for this conversation, above all settings. */
 export interface ChatChoices {
-  /** Who answers. Default: who answered last. */
+  /** The model. Default: the last one of the session. */
   model?: string;
-  /** When it is compacted. Default: what the settings say. */
+  /** The compaction policy. Default: the settings'. */
   policy?: PolicyName;
 }
 
@@ -53,14 +53,14 @@ export async function openConversation(
 ): Promise<Conversation> {
   let settings: ResolvedSettings | undefined;
   const options: OpenOptions = {
-    ...heard(shell),
+    ...openOptions(shell),
     settle: async (modelOf) => {
       const chosen = choices.model && `anthropic/${choices.model}`;
       settings = await settingsFor(shell, choices, () => chosen ?? modelOf());
       const { summarizer, fallback } = { ...settings.values, ...shell.globals };
       const made = {
         ...(fallback === undefined ? {} : { fallback }),
-        ...settled(shell, settings, summarizer !== undefined),
+        ...sessionSettings(shell, settings, summarizer !== undefined),
       };
       // Summaries are written by the model that answers, unless another one is named; also those of policies that
       // compact behind the conversation, which do not ask the agent.
@@ -118,7 +118,7 @@ export function settingsFor(
   { policy }: ChatChoices,
   modelOf: () => string | undefined,
 ): Promise<ResolvedSettings> {
-  return settingsInForce(shell, modelOf, policy === undefined ? {} : { policy });
+  return currentSettings(shell, modelOf, policy === undefined ? {} : { policy });
 }
 
 /** The window, where somebody says that it is another one than the model's. */

@@ -17,13 +17,13 @@ import {
   type StoredMessage,
   type Usage,
 } from "@espalier/session-tree";
-import { type Command, Option } from "commander";
+import { Option } from "commander";
+import { type SessionCall, sessionCommand } from "../command.ts";
 import { allLines, firstLines } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany, formatTime } from "../numbers.ts";
-import { reading } from "../opening.ts";
-import { print, printJson, printLines, type Shell } from "../shell.ts";
+import { printJson, printLines, type Shell } from "../shell.ts";
 import { fieldText, plainLine, plainText } from "../text.ts";
 
 const NEUTRAL = "neutral";
@@ -33,40 +33,36 @@ interface ContextOptions {
   format: typeof NEUTRAL | keyof typeof nativeFormats;
 }
 
-export function addContext(program: Command, shell: Shell): void {
-  program
-    .command("context <session>")
-    .description("show what a model reads at the leaf, or at any other entry")
-    .option("--at <id>", "at this entry instead of the leaf")
-    .addOption(
-      new Option("--format <format>", "print the request for a provider, as JSON")
-        .choices([NEUTRAL, ...Object.keys(nativeFormats)])
-        .default(NEUTRAL),
-    )
-    .addHelpText(
-      "after",
-      `
-Examples:
-  espalier context session.jsonl
-  espalier context session.jsonl --at before-cache
-  espalier context session.jsonl --format anthropic > request.json`,
-    )
-    .action((ref: string, { at, format }: ContextOptions) => {
-      // What a person is shown says what a compaction hides, which only the whole tree can tell.
-      const isContextEnough = at === undefined && (shell.json || format !== NEUTRAL);
-      const show = async (session: Session) => {
-        const named = at === undefined ? session.leafId : entryNamed(session, at);
-        const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
-        if (format !== NEUTRAL) {
-          await printJson(shell, buildRequest<object>(context, { format: nativeFormats[format] }));
-          return;
-        }
-        const leafId = at === undefined ? named : session.placeOf(named);
-        await print(shell, contextValue(leafId, context), () => viewContext(session, leafId, context, shell));
-      };
-      return reading(shell, ref, show, { isContextEnough });
-    });
-}
+export const context = sessionCommand({
+  usage: "context <session>",
+  description: "show the context that the model reads, at the leaf or at another entry",
+  options: [
+    ["--at <id>", "at this entry instead of the leaf"],
+    new Option("--format <format>", "print the request for a provider, as JSON")
+      .choices([NEUTRAL, ...Object.keys(nativeFormats)])
+      .default(NEUTRAL),
+  ],
+  examples: [
+    "espalier context session.jsonl",
+    "espalier context session.jsonl --at before-cache",
+    "espalier context session.jsonl --format anthropic > request.json",
+  ],
+  use: "read",
+  // For people the view counts the entries behind a compaction, and only the whole tree has them.
+  reach: ({ at, format }: ContextOptions, shell) => ({
+    isContextEnough: at === undefined && (shell.json || format !== NEUTRAL),
+  }),
+  async run({ session, shell, options: { at, format } }: SessionCall<ContextOptions>) {
+    const named = at === undefined ? session.leafId : entryNamed(session, at);
+    const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
+    if (format !== NEUTRAL) {
+      await printJson(shell, buildRequest<object>(context, { format: nativeFormats[format] }));
+      return undefined;
+    }
+    const leafId = at === undefined ? named : session.placeOf(named);
+    return { value: contextValue(leafId, context), lines: viewContext(session, leafId, context, shell) };
+  },
+});
 
 function contextValue(leafId: Session["leafId"], context: SessionContext): object {
   const { tokens, messages, sources, model, thinkingLevel } = context;
@@ -108,7 +104,7 @@ function contextHeading(
   return `What the model reads ${plainLine(place)}: ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}${reader}${thinking}`;
 }
 
-/** What a compaction keeps from the model, in one line; undefined where none does. */
+/** Counts the entries that a compaction hides from the model, in one line; undefined without one. */
 export function hiddenBy(
   { tree }: Pick<Session, "tree">,
   leafId: string | null,
@@ -131,34 +127,28 @@ function noteOf(message: ContextMessage): string {
   return "";
 }
 
-export function addShow(program: Command, shell: Shell): void {
-  program
-    .command("show <session> <id>")
-    .description("show one entry whole; with --json its line as it is on disk")
-    .addHelpText(
-      "after",
-      `
-Examples:
-  espalier show session.jsonl before-cache
-  espalier show session.jsonl vPdD --json | jq .message.usage`,
-    )
-    .action((ref: string, reference: string) =>
-      reading(shell, ref, async (session) => {
-        const id = existingEntry(session, reference);
-        const { tree } = session;
-        const row = tree.row(id);
-        const entry = tree.entryAt(row);
-        if (entry.type === DAMAGED) {
-          throw new CommandError(
-            "damaged",
-            `The line of ${id} cannot be read any more; \`espalier doctor ${ref}\` says where it is.`,
-          );
-        }
-        if (!shell.json) await printLines(shell, viewEntry(session, entry, shell));
-        else await shell.output.writeBytes(tree.bytesAt(row));
-      }),
-    );
-}
+export const show = sessionCommand({
+  usage: "show <session> <id>",
+  description: "show one whole entry; with --json its line as it is on disk",
+  examples: [
+    "espalier show session.jsonl before-cache",
+    "espalier show session.jsonl vPdD --json | jq .message.usage",
+  ],
+  use: "read",
+  async run({ session, shell, ref }: SessionCall<object>, reference: string) {
+    const id = existingEntry(session, reference);
+    const { tree } = session;
+    const row = tree.row(id);
+    const entry = tree.entryAt(row);
+    if (entry.type === DAMAGED)
+      throw new CommandError(
+        "damaged",
+        `The line of ${id} cannot be read any more; \`espalier doctor ${ref}\` tells its position.`,
+      );
+    if (shell.json) await shell.output.writeBytes(tree.bytesAt(row));
+    else await printLines(shell, viewEntry(session, entry, shell));
+  },
+});
 
 /** One entry for people: what it is and where it hangs, then what it says. */
 function* viewEntry(session: Session, entry: Entry, { colours }: Pick<Shell, "colours">): Generator<string> {
@@ -194,7 +184,7 @@ function factsOf(said: StoredMessage): string[] {
     const { model, stopReason, errorMessage } = said;
     facts.push(`${fieldText(model) || "no model"}, ended by ${fieldText(stopReason) || "nothing"}`);
     if (errorMessage) facts.push(fieldText(errorMessage));
-    const { calls, input, output, cost } = billed(said);
+    const { calls, input, output, cost } = billOf(said);
     if (calls > 0) facts.push(`${input} in, ${output} out${cost ? `, ${formatCost(cost)}` : ""}`);
   }
   if (said.role === "toolResult")
@@ -202,8 +192,8 @@ function factsOf(said: StoredMessage): string[] {
   return facts;
 }
 
-/** What a provider billed for an answer, in numbers alone. */
-function billed({ usage }: { usage?: unknown }): UsageTotals {
+/** The bill of an answer, in numbers alone. */
+function billOf({ usage }: { usage?: unknown }): UsageTotals {
   const bill = nothingBilled();
   if (isRecord(usage)) addBill(bill, usage as unknown as Usage);
   return bill;

@@ -10,52 +10,53 @@ import {
   localAgents,
   type Summarize,
 } from "@espalier/interop/node";
-import type { EspalierErrorCode } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText, type SessionHeader, type SessionRef, type SessionStore } from "@espalier/session-tree";
 import { fileStore, sessionFileName } from "@espalier/session-tree/node";
-import { type Command, Option } from "commander";
+import { Option } from "commander";
+import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { entryNamed } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
-import { reading, readySummarizer, sessionNamed, storeInUse, warnOfDamage } from "../opening.ts";
+import { readySummarizer, sessionNamed, storeInUse } from "../opening.ts";
 import { startProgress } from "../progress.ts";
-import { print, printLines, printStep, type Shell } from "../shell.ts";
+import { printLines, printStep, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 import { exportHtml, writeExport } from "../write-export.ts";
 
-export function addImport(program: Command, shell: Shell): void {
-  program
-    .command("import <what>")
-    .description("bring sessions of other agents here: claude-code, codex, pi, or a file or folder of theirs")
-    .option("--all", "those of all folders, not only of agents that worked in this one")
-    .option("--no-redact", "keep well-known keys and tokens where the source has them")
-    .addHelpText(
-      "after",
-      `
-Where an agent is named, its own folders are looked through for sessions of the folder you are in; what a path names is
-imported whole. Sources are only read. Importing again adds what is new.
-
-Examples:
-  espalier import claude-code
-  espalier import codex --all
-  espalier import ~/old-laptop/.claude/projects --json | jq -r .file`,
-    )
-    .action(async (what: string, { all = false, redact }: { all?: boolean; redact: boolean }) => {
-      const isHere = !all && localAgents.some(({ agent }) => agent === what);
-      const reports = await importAll(shell, what, {
-        ...(isHere ? { cwd: process.cwd() } : {}),
-        ...(redact ? {} : { redact: false }),
-      });
-      if (isHere && reports.every(({ status }) => status === "skipped"))
-        throw new CommandError(
-          "not-found",
-          `No session of ${what} worked in ${process.cwd()}; --all imports those of all folders.`,
-        );
-      if (!shell.json) await printLines(shell, viewImports(reports, shell));
-      if (reports.every(({ status }) => status === "skipped")) shell.exitCode = 1;
+const importCommand = command({
+  usage: "import <what>",
+  description: "import sessions of other agents: claude-code, codex, pi, or one of their files or folders",
+  options: [
+    ["--all", "those of all folders; by default of agents that worked in this folder"],
+    ["--no-redact", "keep well-known keys and tokens of the source"],
+  ],
+  notes: `For the name of an agent, its own folders are searched for sessions of the current folder; a path is imported whole.
+Sources are only read. Importing again adds new entries.`,
+  examples: [
+    "espalier import claude-code",
+    "espalier import codex --all",
+    "espalier import ~/old-laptop/.claude/projects --json | jq -r .file",
+  ],
+  async run(
+    { shell, options: { all = false, redact } }: Call<{ all?: boolean; redact: boolean }>,
+    what: string,
+  ) {
+    const isHere = !all && localAgents.some(({ agent }) => agent === what);
+    const reports = await importAll(shell, what, {
+      ...(isHere ? { cwd: process.cwd() } : {}),
+      ...(redact ? {} : { redact: false }),
     });
-}
+    const isEmpty = reports.every(({ status }) => status === "skipped");
+    if (isHere && isEmpty)
+      throw new CommandError(
+        "not-found",
+        `No session of ${what} worked in ${process.cwd()}; --all imports those of all folders.`,
+      );
+    if (!shell.json) await printLines(shell, viewImports(reports, shell));
+    if (isEmpty) shell.exitCode = 1;
+  },
+});
 
 async function importAll(
   shell: Shell,
@@ -83,7 +84,7 @@ async function importAll(
   return reports;
 }
 
-/** Only who names a summarizer has summaries written that can only be read elsewhere: an import asks nobody by itself. */
+/** Writer of summaries that the source keeps encrypted; undefined unless a summarizer is named: an import bills nothing by itself. */
 function summaryWriter(shell: Shell): Summarize | undefined {
   if (shell.globals.summarizer === undefined) return undefined;
   return async (messages) => {
@@ -110,7 +111,7 @@ function* viewImports(
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
   yield "";
-  for (const { kind, message, lines, files } of noticed(reports)) {
+  for (const { kind, message, lines, files } of groupIssues(reports)) {
     const where = [...(lines > 0 ? [formatMany(lines, "line")] : []), formatMany(files, "file")].join(" in ");
     yield `${colours.yellow(kind.padEnd(18))} ${plainLine(message)} ${colours.dim(`(${where})`)}`;
   }
@@ -138,7 +139,7 @@ function* viewImports(
   ].join(", ");
 }
 
-interface Noticed {
+interface IssueGroup {
   kind: string;
   message: string;
   lines: number;
@@ -146,8 +147,8 @@ interface Noticed {
 }
 
 /** The same thing in many files is told once. */
-function noticed(reports: readonly ImportReport[]): Noticed[] {
-  const byMessage = new Map<string, Noticed>();
+function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
+  const byMessage = new Map<string, IssueGroup>();
   for (const { issues } of reports) {
     for (const { kind, message, count, lines } of issues) {
       const key = `${kind} ${message}`;
@@ -183,58 +184,52 @@ const ENDINGS: Record<ExportCommandOptions["format"], string> = {
 /** Formats that hold the whole session, unless one path is asked for. */
 const HOLDS_ALL: ReadonlySet<string> = new Set(["html", "json", "jsonl"]);
 
-export function addExport(program: Command, shell: Shell): void {
-  program
-    .command("export <session>")
-    .description("write a session for people, for other programs, or as the request that its context makes")
-    .addOption(
-      new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
-    )
-    .option("--at <id>", "the path that ends here; by default the leaf's, and for html, json and jsonl all")
-    .option("--all", "with markdown all branches; html, json and jsonl hold them without it")
-    .option("--redact", "leave out well-known keys and tokens")
-    .option("--out <file>", "where to write it, readable for you alone; by default it is printed")
-    .addHelpText(
-      "after",
-      `
-With --json and no --out the file is named after the session, in this folder. A session is never written over.
+const exportCommand = sessionCommand({
+  usage: "export <session>",
+  description: "write a session for people, for other programs, or as a provider's request",
+  options: [
+    new Option("--format <format>", "what to write").choices(Object.keys(ENDINGS)).makeOptionMandatory(),
+    ["--at <id>", "the path to this entry; by default the leaf's, and for html, json and jsonl all entries"],
+    ["--all", "with markdown all branches; html, json and jsonl hold them without it"],
+    ["--redact", "leave out well-known keys and tokens"],
+    ["--out <file>", "the file to write, readable for you alone; by default it is printed"],
+  ],
+  notes:
+    "With --json and no --out the file is named after the session, in this folder. A session is never overwritten.",
+  examples: [
+    "espalier export session.jsonl --format markdown | less",
+    "espalier export session.jsonl --format html --redact --out session.html",
+    "espalier export session.jsonl --format anthropic --at before-cache",
+  ],
+  use(options: ExportCommandOptions) {
+    refuseNeedlessAll(options);
+    return "tree";
+  },
+  async run({ session, shell, options }: SessionCall<ExportCommandOptions>) {
+    const pieces = await exportPieces(session, options);
+    const { out, format } = options;
+    if (out === undefined && !shell.json) {
+      // A screen gets plain text; a pipe or a file gets the document itself.
+      const isScreen = Number.isFinite(shell.columns);
+      for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
+      return;
+    }
+    const written = writeExport(out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`, pieces);
+    const count = formatMany(written.entries, "entry", "entries");
+    return { value: written, lines: [`${count} written to ${plainLine(written.file)}.`] };
+  },
+});
 
-Examples:
-  espalier export session.jsonl --format markdown | less
-  espalier export session.jsonl --format html --redact --out session.html
-  espalier export session.jsonl --format anthropic --at before-cache`,
-    )
-    .action(async (ref: string, options: ExportCommandOptions) => {
-      refuseNeedlessAll(options);
-      await reading(shell, ref, async (session) => {
-        warnOfDamage(shell, session, session.tree.issues);
-        const pieces = await exported(session, options);
-        const { out } = options;
-        if (out === undefined && !shell.json) {
-          // On a screen it is for a person; anywhere else it is the document itself.
-          const isScreen = Number.isFinite(shell.columns);
-          for (const piece of pieces) await shell.output.write(isScreen ? plainText(piece) : piece);
-          return;
-        }
-        const file = out ?? `${basename(session.file, ".jsonl")}.${ENDINGS[options.format]}`;
-        const written = writeExport(file, pieces);
-        await print(shell, written, () => [
-          `${formatMany(written.entries, "entry", "entries")} written to ${plainLine(written.file)}.`,
-        ]);
-      });
-    });
-}
-
-/** An option that would do nothing may stand for a wish that is not granted. */
+/** Refuses an option without effect: the user expects one. */
 function refuseNeedlessAll({ format, all }: ExportCommandOptions): void {
   if (!all || format === "markdown") return;
   const why = HOLDS_ALL.has(format)
     ? `${format} holds all branches without it`
-    : "a request is made of one path, and --at says of which";
+    : "a request is made of one path, which --at names";
   throw new CommandError("usage", `Leave out --all, which is for markdown: ${why}.`);
 }
 
-async function exported(
+async function exportPieces(
   session: Session,
   { format, at, all, redact }: ExportCommandOptions,
 ): Promise<Generator<string, number>> {
@@ -247,39 +242,37 @@ async function exported(
     : exportSession(session, { format, all, ...options });
 }
 
-export function addCopy(program: Command, shell: Shell): void {
-  program
-    .command("copy <from> <to>")
-    .description("copy sessions between files and stores, byte for byte; again, and it adds what is missing")
-    .addHelpText(
-      "after",
-      `
-A place is a file, a folder (all sessions in it), store: or store:ID (in the store of --store), or the address of a
-database, with #ID for one of its sessions. A session that \`espalier doctor\` finds fault with is not copied.
+const copyCommand = command({
+  usage: "copy <from> <to>",
+  description: "copy sessions between files and stores, byte for byte; again, it adds what is missing",
+  notes: `A place is a file, a folder (all sessions in it), store: or store:ID (in the store of --store), or the address of a
+database, with #ID for one of its sessions. A session in which \`espalier doctor\` finds an error is not copied.`,
+  examples: [
+    "espalier copy session.jsonl store:",
+    "espalier copy store:LDY0PbhBuvRG out.jsonl",
+    'espalier copy ~/.espalier/sessions/ "postgres://localhost/agents?namespace=me"',
+  ],
+  async run({ shell }: Call<object>, from: string, to: string) {
+    if (isSameFolder(from, to))
+      throw new CommandError("usage", `${to} is where these sessions are already; name another place.`);
+    const source = await copyPlace(shell, from);
+    const target = await copyPlace(shell, to);
+    if (source.ref === undefined && target.ref !== undefined)
+      throw new CommandError(
+        "usage",
+        "Many sessions do not fit one name; copy to a folder or a store; the name of a new folder ends with /.",
+      );
+    if (source.ref !== undefined) {
+      const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
+      return copyOne(shell, source, named, target);
+    }
+    for await (const { ref } of source.store.list())
+      await copyOrComplain(shell, source, { file: ref }, target);
+  },
+});
 
-Examples:
-  espalier copy session.jsonl store:
-  espalier copy store:LDY0PbhBuvRG out.jsonl
-  espalier copy ~/.espalier/sessions/ "postgres://localhost/agents?namespace=me"`,
-    )
-    .action(async (from: string, to: string) => {
-      if (isSameFolder(from, to))
-        throw new CommandError("usage", `${to} is where these sessions are already; name another place.`);
-      const source = await copyPlace(shell, from);
-      const target = await copyPlace(shell, to);
-      if (source.ref === undefined && target.ref !== undefined)
-        throw new CommandError(
-          "usage",
-          "Many sessions do not fit one name; copy to a folder or a store; the name of a new folder ends with /.",
-        );
-      if (source.ref !== undefined) {
-        const named = await sessionNamed(source.isFiles ? undefined : source.store, source.ref);
-        return copyOne(shell, source, named, target);
-      }
-      for await (const { ref } of source.store.list())
-        await copyOrComplain(shell, source, { file: ref }, target);
-    });
-}
+/** Commands that bring sessions from one place to another. */
+export const transferCommands = [importCommand, exportCommand, copyCommand] as const;
 
 /** A folder copied to itself would have each session that is called otherwise twice. */
 const isSameFolder = (from: string, to: string): boolean =>
@@ -309,38 +302,25 @@ async function copyOrComplain(
   try {
     await copyOne(shell, source, ref, target);
   } catch (error) {
-    const isDamaged = error instanceof Error && (error as { code?: unknown }).code === "damaged";
-    if (!isDamaged && (!(error instanceof EspalierError) || OF_THE_STORE.has(error.code))) throw error;
-    shell.complain(error.message);
+    const isItsOwn = error instanceof EspalierError || (error as { code?: unknown }).code === "damaged";
+    if (!isItsOwn) throw error;
+    shell.complain((error as Error).message);
     shell.exitCode = 1;
   }
 }
 
-/** Codes of an error that every session of the store would have. */
-const OF_THE_STORE: ReadonlySet<EspalierErrorCode> = new Set([
-  "address",
-  "not-installed",
-  "not-migrated",
-  "newer",
-  "unsuitable",
-  "refused",
-  "unreachable",
-  "timeout",
-  "closed",
-] satisfies EspalierErrorCode[]);
-
 /** One end of a copy: a store, and which session in it. */
 interface CopyPlace {
   store: SessionStore;
-  /** Whether it is named as files are, by paths, and ids below the home. */
+  /** True for paths of files, and ids below the home. */
   isFiles: boolean;
   /** Undefined: all sessions, or whichever the store names. */
   ref: string | undefined;
-  /** What a session is called here when nobody names it; undefined leaves it to the store. */
+  /** Default name of a session here; undefined leaves it to the store. */
   nameOf(header: SessionHeader): string | undefined;
 }
 
-/** How the store of `--store` is written as a place, with or without a session. */
+/** Form of the store of `--store` as a place, with or without a session. */
 const OF_STORE = /^store:(.*)$/s;
 const DATABASE = /^postgres(ql)?:\/\//i;
 
@@ -357,7 +337,7 @@ async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> {
   }
   if (DATABASE.test(word)) {
     const [address, ref = ""] = word.split("#", 2) as [string, string?];
-    const name = decoded(ref);
+    const name = decodeName(ref);
     return inStore(await openStore(address), name);
   }
   const home = espalierHome();
@@ -372,7 +352,7 @@ async function copyPlace(shell: Shell, word: string): Promise<CopyPlace> {
   };
 }
 
-function decoded(ref: string): string {
+function decodeName(ref: string): string {
   try {
     return decodeURIComponent(ref);
   } catch (cause) {

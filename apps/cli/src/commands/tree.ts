@@ -11,42 +11,37 @@ import {
   type Tree,
   tipRows,
 } from "@espalier/session-tree";
-import type { Command } from "commander";
+import { type SessionCall, sessionCommand } from "../command.ts";
 import { previewEntry } from "../entry-preview.ts";
 import { formatMany } from "../numbers.ts";
-import { reading, warnOfDamage } from "../opening.ts";
-import { type Colours, printJson, printLines, type Shell } from "../shell.ts";
+import { warnOfDamage } from "../opening.ts";
+import type { Colours, Shell } from "../shell.ts";
 import { fieldText, plainLine } from "../text.ts";
 
 interface TreeOptions extends ViewTreeOptions {
   ids?: boolean;
 }
 
-export function addTree(program: Command, shell: Shell): void {
-  program
-    .command("tree <session>")
-    .description("draw a session: branches, labels, summaries, and the path the model reads")
-    .option("--ids", "only how entries hang together, for --json: no role, timestamp or preview")
-    .option("--all", "a line for every entry; runs in which little happens are folded otherwise")
-    .option("--ascii", "draw with - and | instead of lines")
-    .addHelpText(
-      "after",
-      `
-Examples:
-  espalier tree session.jsonl
-  espalier tree session.jsonl --json | jq '.entries[] | select(.label)'`,
-    )
-    .action((ref: string, options: TreeOptions) =>
-      reading(shell, ref, async (session) => {
-        const { json } = shell;
-        // A line that only parsing shows to be damaged is found where all lines are parsed anyway.
-        const issues = json && !options.ids ? session.diagnose().issues : session.tree.issues;
-        warnOfDamage(shell, session, issues);
-        if (json) await printJson(shell, treeValue(session, issues, options));
-        else await printLines(shell, viewTree(session, shell, options));
-      }),
-    );
-}
+export const tree = sessionCommand({
+  usage: "tree <session>",
+  description: "draw a session: branches, labels, summaries, and the path the model reads",
+  options: [
+    ["--ids", "only the structure, for --json: no role, timestamp or preview"],
+    ["--all", "a line for every entry; by default uneventful runs are folded"],
+    ["--ascii", "draw with - and | instead of lines"],
+  ],
+  examples: [
+    "espalier tree session.jsonl",
+    "espalier tree session.jsonl --json | jq '.entries[] | select(.label)'",
+  ],
+  use: "read",
+  async run({ session, shell, options }: SessionCall<TreeOptions>) {
+    // Some damage shows only when a line is parsed; here all lines are parsed anyway.
+    const issues = shell.json && !options.ids ? session.diagnose().issues : session.tree.issues;
+    warnOfDamage(shell, session, issues);
+    return { value: treeValue(session, issues, options), lines: viewTree(session, shell, options) };
+  },
+});
 
 function treeValue(session: Session, issues: readonly SessionIssue[], { ids = false }: TreeOptions): object {
   const { header, file, leafId, tree } = session;
@@ -108,7 +103,7 @@ function roleOf(entry: Entry): string | null {
   return message.is(entry) ? entry.message.role : null;
 }
 
-/** How rows stand to a leaf. */
+/** Rows of a tree, in relation to a leaf. */
 interface PathRows {
   /** 1 for rows on the leaf's path. */
   onPath: Uint8Array;
@@ -195,7 +190,7 @@ function describeEntry(entry: Entry): string {
   return `${id} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
 
-/** What a person calls this kind of entry. */
+/** Name of an entry's kind, for people. */
 function kindName(entry: Entry): string {
   if (message.is(entry)) return entry.message.role;
   if (compaction.is(entry)) return "compaction";

@@ -7,7 +7,7 @@ import { copySession, DEFAULT_SETTINGS, openSession } from "@espalier/engine";
 import { createId, type SessionStore } from "@espalier/session-tree";
 import { fileStore } from "@espalier/session-tree/node";
 import { CommandError } from "../failure.ts";
-import { foreignAgentOf, reading, storeOf, summarizerOf } from "../opening.ts";
+import { foreignAgentOf, storeOf, summarizerOf, withSession } from "../opening.ts";
 import { printLine, type Shell } from "../shell.ts";
 import { plainLine } from "../text.ts";
 import {
@@ -31,10 +31,10 @@ export async function playDemo(shell: Shell, { ref, name, madeFrom }: DemoSource
   const called = plainLine(name ?? ref);
   const original = plainLine(madeFrom ?? called);
   // What cannot be read is refused before anything is made of it.
-  if (!store) await reading(shell, ref, async () => undefined);
+  if (!store) await withSession(shell, "read", ref, async () => undefined);
   const copies = store ? await copiesInStore(store, ref, name !== undefined) : copiesInFolder(ref, madeFrom);
   const before = await copies.original();
-  if (!shell.json) await printLine(shell, `Everything happens to a copy of ${called}.`);
+  if (!shell.json) await printLine(shell, `The demo works on a copy of ${called}.`);
   const stage = openStage(shell);
   try {
     await playSteps(shell, stage, copies);
@@ -63,7 +63,7 @@ export async function playDemo(shell: Shell, { ref, name, madeFrom }: DemoSource
   );
 }
 
-/** How the reader calls the command: in a clone, where npm runs the demo, there is none of that name. */
+/** Name of the command: a clone, where npm runs the demo, has none on its path. */
 const COMMAND = process.env["npm_lifecycle_event"] === "demo" ? "npm run -s espalier --" : "espalier";
 
 async function playSteps(shell: Shell, stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
@@ -90,7 +90,7 @@ async function playSteps(shell: Shell, stage: DemoStage, { copy, fork }: DemoCop
 /** The session that a demo is of. */
 interface DemoSource {
   ref: string;
-  /** What people call it, where it is a file whatever the store is. */
+  /** Name for people, of a file that is read whatever the store is. */
   name?: string;
   /** The file that it was made from, where it is not that file itself. */
   madeFrom?: string;
@@ -127,11 +127,10 @@ export async function withDemoSource(
 
 /** The copies that the demo plays with, and the original, which it never writes. */
 interface DemoCopies {
-  /** What opens the copy. */
   copy: string;
-  /** Where the fork shall be; undefined leaves it to the store. */
+  /** File of the fork; undefined leaves it to the store. */
   fork: string | undefined;
-  /** Where both are, for people. */
+  /** Place of both, for people. */
   place: string;
   /** The same, for programs. */
   facts: object;

@@ -113,9 +113,9 @@ export async function showSummary(
 const VERIFIED = 2_000;
 
 const PROOF: Record<string, string> = {
-  true: "each the same when it is built anew from scratch",
-  false: "some of them different when they are built anew",
-  null: "too many to build each anew here; `espalier replay --verify` does",
+  true: "each equal to a new build",
+  false: "some of them differ from a new build",
+  null: "too many to build each again here; `espalier replay --verify` does",
 };
 
 export async function showFork(
@@ -205,7 +205,7 @@ function beginningOf(summary: string, columns: number): string[] {
   return [...shown, ...(left > 0 ? [`… ${formatMany(left, "more line")}`] : [])].map((line) => `  ${line}`);
 }
 
-/** Where the demo goes: an entry, and what it is called. */
+/** Target of the demo: an entry, and its label. */
 interface DemoPlace {
   id: string;
   /** Its label; undefined where the session has none that would do. */
@@ -234,7 +234,7 @@ export function demoPlace({ tree, leafId }: Session): DemoPlace | undefined {
 /** Milliseconds a reader gets for each step on a terminal. */
 const PAUSE = 1_200;
 
-/** Where the steps of the demo are shown: a heading, what to notice, and what there is to see. */
+/** Output of the demo's steps: a heading, a remark, and lines to see. */
 export interface DemoStage {
   /** Columns there are. */
   readonly columns: number;
@@ -284,7 +284,7 @@ function screenfulTree(session: Session, colours: Colours, width: number): strin
   ];
   let lines = draw(isSummary);
   if (lines.length < SPARSE) {
-    const said = new Set(sampled([...userIds(session)], SPARSE - lines.length));
+    const said = new Set(sample([...userIds(session)], SPARSE - lines.length));
     lines = draw((entry) => isSummary(entry) || said.has(entry.id));
   }
   const left = lines.length - SCREEN;
@@ -298,7 +298,7 @@ function* userIds({ tree }: Session): Generator<string> {
 }
 
 /** At most `count` of them, evenly spread. */
-function sampled(ids: readonly string[], count: number): string[] {
+function sample(ids: readonly string[], count: number): string[] {
   const step = Math.max(1, Math.ceil(ids.length / count));
   return ids.filter((_, at) => at % step === 0);
 }
@@ -318,7 +318,7 @@ function* sideBySide(
   for (let at = 0; at < height; at++) yield row(left.lines[at] ?? "", right.lines[at] ?? "", width);
 }
 
-/** What one of the two has. */
+/** Columns of one of the two texts. */
 function columnWidth(columns: number): number {
   return Math.max(16, Math.floor((Math.min(columns - 1, 140) - GAP.length) / 2));
 }

@@ -19,7 +19,7 @@ export function renderMarkdown(text: string, { columns, colours }: MarkdownLook)
   const look = { columns: Math.min(WIDEST, Math.max(NARROWEST, columns)), colours };
   const plain = plainText(text);
   const tokens = readMarkdown(plain);
-  return tokens ? renderBlocks(nestedBlocks(tokens), look) : wrapped(plain, look.columns);
+  return tokens ? renderBlocks(nestedBlocks(tokens), look) : wrapText(plain, look.columns);
 }
 
 /** Nests blocks that a reader tells one after the other. */
@@ -52,7 +52,7 @@ function renderBlocks(
 
 function renderBlock(block: MarkdownBlock, look: MarkdownLook): string[] {
   const render = BLOCKS[block.token.type];
-  return render ? render(block, look) : wrapped(block.token.content, look.columns);
+  return render ? render(block, look) : wrapText(block.token.content, look.columns);
 }
 
 type RenderBlock = (block: MarkdownBlock, look: MarkdownLook) => string[];
@@ -61,7 +61,7 @@ function code({ token }: MarkdownBlock, { columns, colours }: MarkdownLook): str
   const text = token.content.replace(/\n$/, "");
   if (!colours.isColorSupported)
     return [`\`\`\`${plainLine(token.info)}`, ...wrappedCode(text, columns), "```"];
-  return indented(
+  return indent(
     wrappedCode(text, columns - 2).map((line) => colours.cyan(line)),
     "  ",
   );
@@ -78,7 +78,7 @@ const list: RenderBlock = ({ token, blocks: items }, { columns, colours }) => {
   return items.flatMap((item, at) => {
     const marker = takeTaskMark(item) ?? (isOrdered ? `${first + at}. ` : "• ");
     const lines = renderBlocks(item.blocks, { columns: columns - width, colours }, isLoose ? [""] : []);
-    const block = indented(lines.length > 0 ? lines : [""], " ".repeat(width), marker.padStart(width));
+    const block = indent(lines.length > 0 ? lines : [""], " ".repeat(width), marker.padStart(width));
     return isLoose && at > 0 ? ["", ...block] : block;
   });
 };
@@ -96,7 +96,7 @@ function takeTaskMark({ blocks }: MarkdownBlock): string | undefined {
 const shortWords = (text: string): string => text.replace(LONG_WORDS, shortWord);
 
 /** Lines with something before each: before the first one, `first`. */
-const indented = (lines: readonly string[], rest: string, first = rest): string[] =>
+const indent = (lines: readonly string[], rest: string, first = rest): string[] =>
   lines.map((line, at) => (at === 0 ? first : rest) + line);
 
 /** Kinds that have a text inside. */
@@ -132,19 +132,19 @@ const GAP = "  ";
 
 /** One for each kind; what is not here is shown as it was written. */
 const BLOCKS: Readonly<Record<string, RenderBlock>> = {
-  inline: ({ token }, { columns, colours }) => wrapped(renderInline(token.children ?? [], colours), columns),
+  inline: ({ token }, { columns, colours }) => wrapText(renderInline(token.children ?? [], colours), columns),
   paragraph_open: ({ blocks }, look) => renderBlocks(blocks, look),
   heading_open({ token, blocks }, { columns, colours }) {
     const depth = Number(token.tag.slice(1));
     const text = renderInline(blocks[0]?.token.children ?? [], colours);
-    if (!colours.isColorSupported) return wrapped(`${"#".repeat(depth)} ${text}`, columns);
-    return wrapped(depth === 1 ? colours.bold(colours.underline(text)) : colours.bold(text), columns);
+    if (!colours.isColorSupported) return wrapText(`${"#".repeat(depth)} ${text}`, columns);
+    return wrapText(depth === 1 ? colours.bold(colours.underline(text)) : colours.bold(text), columns);
   },
   fence: code,
   code_block: code,
   blockquote_open({ blocks }, { columns, colours }) {
     const rail = colours.dim("│ ");
-    return indented(renderBlocks(blocks, { columns: columns - 2, colours }), rail, rail);
+    return indent(renderBlocks(blocks, { columns: columns - 2, colours }), rail, rail);
   },
   hr: (_, { columns, colours }) => [colours.dim("─".repeat(Math.min(columns, 40)))],
   table_open: renderTable,
@@ -177,7 +177,7 @@ function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLo
     row.blocks.map((cell) => renderInline(cell.blocks[0]?.token.children ?? [], colours)),
   );
   const header = cells[0] ?? [];
-  const widths = fitted(
+  const widths = fitWidths(
     header.map((_, at) => Math.max(1, ...cells.map((row) => columnsOf(row[at] ?? "")))),
     columns - GAP.length * (header.length - 1),
   );
@@ -187,7 +187,7 @@ function renderTable({ blocks }: MarkdownBlock, { columns, colours }: MarkdownLo
 }
 
 /** The widths of columns, the widest made narrower until all fit. */
-function fitted(natural: readonly number[], columns: number): number[] {
+function fitWidths(natural: readonly number[], columns: number): number[] {
   const widths = [...natural];
   for (let over = sum(widths) - columns; over > 0; ) {
     const widest = Math.max(...widths);
@@ -202,7 +202,7 @@ function fitted(natural: readonly number[], columns: number): number[] {
 }
 
 function rowLines(row: readonly string[], widths: readonly number[]): string[] {
-  const broken = widths.map((width, at) => wrapped(row[at] ?? "", width));
+  const broken = widths.map((width, at) => wrapText(row[at] ?? "", width));
   const height = Math.max(1, ...broken.map(({ length }) => length));
   return Array.from({ length: height }, (_, line) =>
     broken
@@ -218,29 +218,28 @@ interface MarkdownBlock {
   blocks: MarkdownBlock[];
 }
 
-/** How markdown is laid out. */
 interface MarkdownLook {
   /** Columns there is room for. */
   columns: number;
-  /** Where they colour nothing, the marks of markdown stay. */
+  /** Without colours the marks of markdown stay. */
   colours: Colours;
 }
 
 /** The lines of a styled text, broken between words where there are some. */
-export function wrapped(text: string, columns: number): string[] {
+export function wrapText(text: string, columns: number): string[] {
   return wrapAnsi(shortWords(text), Math.max(1, columns), { hard: true })
     .split("\n")
     .map((line) => line.trimEnd());
 }
 
 /** A line that is too long, broken between words alone: an address or a path stays one that can be copied. */
-export function brokenBetweenWords(line: string, columns: number): string[] {
+export function wrapWords(line: string, columns: number): string[] {
   if (columnsOf(line) <= columns) return [line];
-  const indent = /^ */.exec(line)![0];
-  const room = Math.max(1, columns - indent.length);
-  return wrapAnsi(shortWords(line.slice(indent.length)), room)
+  const spaces = /^ */.exec(line)![0];
+  const room = Math.max(1, columns - spaces.length);
+  return wrapAnsi(shortWords(line.slice(spaces.length)), room)
     .split("\n")
-    .map((part) => indent + part);
+    .map((part) => spaces + part);
 }
 
 /** The lines of code, broken wherever they are too long: its spaces mean something. */
@@ -305,7 +304,7 @@ export class MarkdownStream {
 /** Kinds of blocks that an empty line ends. */
 const ENDED_BY_SPACE: ReadonlySet<string> = new Set(["paragraph_open", "heading_open", "hr", "table_open"]);
 
-/** How much of a text is blocks that stay as they are: all but the last, which may go on. */
+/** Length of the leading blocks that stay as they are: all but the last, which may go on. */
 function settledLength(text: string): number {
   const tokens = readMarkdown(text);
   // What cannot be read as markdown is shown as it is; waiting for more of it would only take longer.
@@ -320,7 +319,7 @@ function settledLength(text: string): number {
   return isEnded ? text.length : lines.slice(0, begin).reduce((sum, line) => sum + line.length + 1, 0);
 }
 
-/** Whether a block of code has its closing fence on a line of its own. */
+/** Returns true for a block of code with its closing fence on a line of its own. */
 function isClosedFence(type: string, lines: readonly string[]): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(lines[0] ?? "")?.[1];
   return (

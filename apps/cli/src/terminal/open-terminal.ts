@@ -1,151 +1,190 @@
+import { basename } from "node:path";
+import { setImmediate } from "node:timers/promises";
 import type { ReadStream } from "node:tty";
+import type { ActOptions, Session } from "@espalier/engine";
+import { exportSession } from "@espalier/interop";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { type Change, fork, hide, label, merge, navigate, rename, undo } from "../commands/changes.ts";
 import { failureOf } from "../failure.ts";
+import { formatCount, formatMany } from "../numbers.ts";
+import { currentSettings, type SessionUse, summarizerOf, withSession } from "../opening.ts";
 import type { Shell } from "../shell.ts";
-import { ActEffects } from "./effects/act-effects.ts";
+import { writeExport } from "../write-export.ts";
 import { ListEffects } from "./effects/list-effects.ts";
 import { SessionEffects } from "./effects/session-effects.ts";
-import { Drawing } from "./screen/drawing.ts";
+import { LatestTask } from "./effects/task.ts";
 import { PASTE_BEGINS, readKeys } from "./screen/keys.ts";
-import { Tty } from "./screen/tty.ts";
-import type { TerminalEffect, TerminalEvent } from "./state/state.ts";
-import { firstState, type Perform, Terminal } from "./terminal.ts";
+import { Screen } from "./screen/screen.ts";
+import {
+  type Act,
+  type ActOutcome,
+  firstState,
+  type Question,
+  type TerminalEffect,
+  type TerminalEvent,
+  type TerminalState,
+} from "./state/state.ts";
+import { update } from "./state/update.ts";
+import { view } from "./view/view.ts";
 
 export interface TerminalOptions {
-  /** The session that is open at first; without one, the list. */
+  /** The session that is opened first; without one, the list. */
   ref?: string;
   /** Nothing but ASCII. */
   ascii?: boolean;
 }
 
-/** Milliseconds between two looks at the clock. */
+/** Milliseconds between two clock events. */
 const TICK = 1_000;
 
-/** Opens the terminal's interface; answers when it was quit. The edge: all else is a function of the state. */
+/** Opens the terminal's interface; resolves when the user quits. All side effects are here; the rest is pure. */
 export async function openTerminal(shell: Shell, { ref, ascii = false }: TerminalOptions): Promise<void> {
-  const tty = new Tty(process.stdin, process.stdout);
+  const { stdin, stdout } = process;
   const isColoured = shell.colours.isColorSupported;
-  const terminal = new Terminal(firstState(tty.size, { now: Date.now(), isColoured }));
+  const screen = new Screen(stdin, stdout, { colours: isColoured, ascii });
+  const terminal = new Terminal(firstState(screen.size, { now: Date.now(), isColoured }), (state) =>
+    screen.draw(view(state), state.size.columns),
+  );
   const dispatch = terminal.dispatch.bind(terminal);
   const failed = (wasWork: boolean) => (error: unknown) =>
     dispatch({ type: "failed", message: failureOf(error).message, wasWork });
   const lists = new ListEffects(shell, dispatch, failed(false));
   const sessions = new SessionEffects(shell, dispatch, () => acts.writer(), failed(false));
   const acts = new ActEffects(shell, dispatch, () => sessions.refresh(), failed(true));
-
-  const drawing = new Drawing(tty, terminal, { colours: isColoured, ascii });
-  const ends = endWith(drawing);
-  const input = readInput(process.stdin, dispatch);
+  const signals = handleSignals(screen, () => terminal.draw());
+  const input = readInput(stdin, dispatch);
   const clock = setInterval(() => dispatch({ type: "tick", now: Date.now() }), TICK);
-  const resized = () => {
-    drawing.clear();
-    dispatch({ type: "resize", ...tty.size });
+  const redraw = () => {
+    screen.clear();
+    terminal.draw();
   };
-  process.stdout.on("resize", resized);
+  const resized = () => {
+    screen.clear();
+    dispatch({ type: "resize", ...screen.size });
+  };
+  stdout.on("resize", resized);
   try {
-    await new Promise<void>((resolve, reject) => {
-      const performers = performersOf(terminal, lists, sessions, acts, {
-        copy: (text) => tty.copy(text),
-        suspend: () => ends.suspend(),
-        redraw: () => drawing.clear(),
-        quit: resolve,
-      });
-      terminal.performWith(performers);
-      if (ref === undefined) performers({ type: "list-sessions" });
-      else performers({ type: "open", ref });
-      drawing.begin().catch(reject);
+    await new Promise<void>((quit, reject) => {
+      const openRef = (): string => terminal.state.tree?.ref ?? "";
+      terminal.performers = {
+        "list-sessions": () => lists.list(),
+        "read-facts": ({ refs }) => lists.readFacts(refs),
+        search: ({ query }) => lists.search(query),
+        open({ ref, ...opening }) {
+          lists.end();
+          sessions.open(ref, opening);
+        },
+        close: () => sessions.close(),
+        find: ({ query }) => sessions.find(query),
+        "read-context": ({ row }) => sessions.readContext(row),
+        "read-usage": ({ row }) => sessions.readUsage(row),
+        plan: ({ instructions }) => acts.plan(openRef(), instructions),
+        compare: ({ a, b }) => sessions.compare(a, b),
+        act: ({ act, onBusy }) => acts.act(openRef(), act, onBusy),
+        abort: () => acts.abort(),
+        answer: ({ question, answer }) => acts.answer(question, answer),
+        export: (effect) => acts.export(openRef(), effect),
+        copy({ text, what }) {
+          screen.copy(text);
+          dispatch({ type: "warned", message: `Copied ${what}.` });
+        },
+        suspend: signals.suspend,
+        redraw,
+        quit: () => quit(),
+      };
+      screen.enter();
+      terminal.perform(ref === undefined ? { type: "list-sessions" } : { type: "open", ref });
+      // A short session is read by then, and the list does not have to be drawn before it.
+      setImmediate().then(() => terminal.draw(), reject);
     });
   } finally {
     clearInterval(clock);
-    process.stdout.off("resize", resized);
+    stdout.off("resize", resized);
     input.end();
     lists.end();
     sessions.close();
     await acts.end();
-    drawing.end();
-    ends.forget();
+    screen.leave();
+    signals.forget();
   }
 }
 
-/** What is done to the terminal itself, and to the process. */
-interface Surroundings {
-  copy: (text: string) => void;
-  suspend: () => void;
-  redraw: () => void;
-  quit: () => void;
+type Performers = {
+  readonly [Type in TerminalEffect["type"]]: (effect: Extract<TerminalEffect, { type: Type }>) => void;
+};
+
+/** Milliseconds between two frames: 60 a second at most. */
+const FRAME = 16;
+
+/** The one place where the state changes: an event in, the next state and its effects out. */
+class Terminal {
+  #state: TerminalState;
+  readonly #show: (state: TerminalState) => void;
+  #shownAt = 0;
+  #timer: NodeJS.Timeout | undefined;
+  /** A function for each effect; those of the events before it is set are dropped. */
+  performers: Performers | undefined;
+
+  /** @param show draws a state; called after a change, and once for events that come close together */
+  constructor(state: TerminalState, show: (state: TerminalState) => void) {
+    this.#state = state;
+    this.#show = show;
+  }
+
+  get state(): TerminalState {
+    return this.#state;
+  }
+
+  dispatch(event: TerminalEvent): void {
+    const { state, effects } = update(this.#state, event);
+    const isChanged = state !== this.#state;
+    this.#state = state;
+    for (const effect of effects) this.perform(effect);
+    if (isChanged) this.#timer ??= setTimeout(() => this.draw(), this.#shownAt + FRAME - performance.now());
+  }
+
+  perform(effect: TerminalEffect): void {
+    (this.performers?.[effect.type] as ((effect: TerminalEffect) => void) | undefined)?.(effect);
+  }
+
+  draw(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#show(this.#state);
+    this.#shownAt = performance.now();
+  }
 }
 
-/** Who carries out which effect. */
-function performersOf(
-  terminal: Terminal,
-  lists: ListEffects,
-  sessions: SessionEffects,
-  acts: ActEffects,
-  around: Surroundings,
-): Perform {
-  const openRef = (): string => terminal.state.tree?.ref ?? "";
-  const performers: {
-    readonly [Type in TerminalEffect["type"]]: (effect: Extract<TerminalEffect, { type: Type }>) => void;
-  } = {
-    "list-sessions": () => lists.list(),
-    "read-facts": ({ refs }) => lists.readFacts(refs),
-    search: ({ query }) => lists.search(query),
-    open: ({ ref, ...opening }) => {
-      lists.end();
-      sessions.open(ref, opening);
-    },
-    close: () => sessions.close(),
-    find: ({ query }) => sessions.find(query),
-    "read-context": ({ row }) => sessions.readContext(row),
-    "read-usage": ({ row }) => sessions.readUsage(row),
-    plan: ({ instructions }) => acts.plan(openRef(), instructions),
-    compare: ({ a, b }) => sessions.compare(a, b),
-    act: ({ act, onBusy }) => acts.act(openRef(), act, onBusy),
-    abort: () => acts.abort(),
-    answer: ({ question, answer }) => acts.answer(question, answer),
-    export: (effect) => acts.export(openRef(), effect),
-    copy({ text, what }) {
-      around.copy(text);
-      terminal.dispatch({ type: "warned", message: `Copied ${what}.` });
-    },
-    suspend: () => around.suspend(),
-    redraw: () => around.redraw(),
-    quit: () => around.quit(),
-  };
-  return (effect) => (performers[effect.type] as (effect: TerminalEffect) => void)(effect);
-}
-
-/** Signals that end the program, and what a shell adds to 128 to say which it was. */
+/** Signals that end the program, and their numbers, which a shell adds to 128. */
 const FATAL: Readonly<Partial<Record<NodeJS.Signals, number>>> = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 };
 
-/**
- * Sees to it that the terminal is given back however the program ends or stops, and taken again when it goes on.
- * `forget` ends that.
- */
-function endWith(drawing: Drawing): { suspend: () => void; forget: () => void } {
+/** Restores the terminal however the program ends or stops, and draws again when it continues, until `forget`. */
+function handleSignals(screen: Screen, draw: () => void): { suspend: () => void; forget: () => void } {
   const end = (signal: NodeJS.Signals) => {
-    drawing.end();
+    screen.leave();
     process.exit(128 + (FATAL[signal] ?? 0));
   };
   const fatal = Object.keys(FATAL) as NodeJS.Signals[];
-  const leave = () => drawing.end();
-  /** With the handler gone the signal does what it always does. */
+  const leave = () => screen.leave();
+  /** Without the handler the signal has its default effect. */
   const stop = (target: number) => {
-    drawing.suspend();
+    screen.leave();
     process.off("SIGTSTP", stopped);
     process.kill(target, "SIGTSTP");
   };
   const stopped = () => stop(process.pid);
   const continued = () => {
     process.on("SIGTSTP", stopped);
-    drawing.resume();
+    screen.enter();
+    draw();
   };
   for (const signal of fatal) process.on(signal, end);
   process.on("SIGTSTP", stopped);
   process.on("SIGCONT", continued);
-  // Also where an error that nobody caught ends the program.
+  // Also for an error that nothing caught.
   process.on("exit", leave);
   return {
-    // As the key does where no program asks for it: it stops whatever was started together with this one.
+    // Like the key on a terminal in its usual mode: it stops the whole process group.
     suspend: () => stop(0),
     forget() {
       for (const signal of fatal) process.off(signal, end);
@@ -156,33 +195,225 @@ function endWith(drawing: Drawing): { suspend: () => void; forget: () => void } 
   };
 }
 
-/** Milliseconds after which an escape was the key, and not the beginning of another one. */
+/** Milliseconds after which an escape is a key of its own, and not the beginning of a sequence. */
 const ESCAPE_TIME = 40;
 
-/** Milliseconds after which the rest of what is pasted does not come any more: until then none of it is a key. */
+/** Milliseconds to wait for the rest of a paste; until then none of it is a key. */
 const PASTE_TIME = 5_000;
 
-/** Tells of everything that a person does at a terminal, until `end`. */
+/** Dispatches everything that a user types, pastes and clicks, until `end`. */
 export function readInput(input: ReadStream, dispatch: (event: TerminalEvent) => void): { end: () => void } {
   let waiting = "";
   let timer: NodeJS.Timeout | undefined;
-  const take = (read: string, isAll: boolean) => {
-    const { inputs, rest } = readKeys(waiting + read, isAll);
+  const decode = (bytes: string, isAll: boolean) => {
+    const { inputs, rest } = readKeys(waiting + bytes, isAll);
     waiting = rest;
     for (const one of inputs) dispatch(one);
     const patience = rest.startsWith(PASTE_BEGINS) ? PASTE_TIME : ESCAPE_TIME;
-    if (rest !== "") timer = setTimeout(take, patience, "", true);
+    if (rest !== "") timer = setTimeout(decode, patience, "", true);
   };
   const decoder = new TextDecoder();
-  const heard = (bytes: Uint8Array) => {
+  const read = (bytes: Uint8Array) => {
     clearTimeout(timer);
-    take(decoder.decode(bytes, { stream: true }), false);
+    decode(decoder.decode(bytes, { stream: true }), false);
   };
-  input.on("data", heard);
+  input.on("data", read);
   return {
     end() {
       clearTimeout(timer);
-      input.off("data", heard);
+      input.off("data", read);
     },
   };
+}
+
+type Export = Extract<TerminalEffect, { type: "export" }>;
+
+const ENDINGS: Readonly<Record<Export["format"], string>> = { markdown: "md", json: "json" };
+
+/** The answer that confirms. */
+const YES = "Yes";
+
+/** Acts that change a session, and their plans: they use the same functions as the commands. */
+export class ActEffects {
+  readonly #shell: Shell;
+  readonly #dispatch: (event: TerminalEvent) => void;
+  readonly #refresh: () => Promise<void>;
+  readonly #acting: LatestTask;
+  /** Questions of extensions that wait for an answer. */
+  readonly #questions = new Map<number, (answer: string | undefined) => void>();
+  #asked = 0;
+
+  /** @param refresh has what an act appended shown before its outcome is told */
+  constructor(
+    shell: Shell,
+    dispatch: (event: TerminalEvent) => void,
+    refresh: () => Promise<void>,
+    failed: (error: unknown) => void,
+  ) {
+    this.#shell = {
+      ...shell,
+      // The screen is drawn by then: no question can be asked on it but in a dialog.
+      interactive: false,
+      complain: (message) => dispatch({ type: "warned", message }),
+      setStatus: (_, text) => text !== undefined && dispatch({ type: "warned", message: text }),
+      dialogs: {
+        confirm: async (title, message, { signal } = {}) =>
+          (await this.#ask({ title, message, choices: [YES, "No"] }, signal)) === YES,
+        select: (title, choices, { signal } = {}) => this.#ask({ title, message: "", choices }, signal),
+        input: (title, placeholder = "", { signal } = {}) =>
+          this.#ask({ title, message: placeholder, choices: [] }, signal),
+      },
+    };
+    this.#dispatch = dispatch;
+    this.#refresh = refresh;
+    this.#acting = new LatestTask(failed);
+  }
+
+  /** Shows a question of an extension, and waits for its answer. */
+  #ask(question: Omit<Question, "id">, signal: AbortSignal | undefined): Promise<string | undefined> {
+    const id = ++this.#asked;
+    const withdraw = () => {
+      this.#dispatch({ type: "withdrawn", question: id });
+      this.answer(id, undefined);
+    };
+    return new Promise((resolve) => {
+      this.#questions.set(id, (answer) => {
+        signal?.removeEventListener("abort", withdraw);
+        resolve(answer);
+      });
+      signal?.addEventListener("abort", withdraw, { once: true });
+      this.#dispatch({ type: "asked", question: { id, ...question } });
+    });
+  }
+
+  /** Answers a question; undefined: it was closed. */
+  answer(question: number, answer: string | undefined): void {
+    const resolve = this.#questions.get(question);
+    this.#questions.delete(question);
+    resolve?.(answer);
+  }
+
+  act(ref: string, act: Act, onBusy: "fork" | "share" | undefined): void {
+    const globals = { ...this.#shell.globals, ...(onBusy ? { onBusy } : {}) };
+    this.#begin(async (signal) => {
+      try {
+        const outcome = await carryOutAct({ ...this.#shell, globals }, ref, act, {
+          signal,
+          onProgress: ({ outputTokens }) => this.#dispatch({ type: "progress", tokens: outputTokens }),
+        });
+        await this.#refresh();
+        this.#dispatch({ type: "acted", act, outcome });
+      } catch (error) {
+        const isBusy = error instanceof EspalierError && error.code === "busy";
+        if (signal.aborted || !isBusy) throw error;
+        this.#dispatch({ type: "busy", act, holder: error.message });
+      }
+    });
+  }
+
+  plan(ref: string, instructions: string | undefined): void {
+    this.#begin(async () => {
+      const plan = await withSession(this.#shell, "plan", ref, async (session) => session.planCompaction());
+      this.#dispatch({ type: "planned", plan, ...(instructions === undefined ? {} : { instructions }) });
+    });
+  }
+
+  export(ref: string, { entryId, format }: Export): void {
+    this.#begin(() =>
+      withSession(this.#shell, "read", ref, async (session) => {
+        const name = `${basename(session.file, ".jsonl")}.${ENDINGS[format]}`;
+        const at = format === "markdown" ? { at: entryId } : {};
+        const { file, entries } = writeExport(name, exportSession(session, { format, ...at }));
+        this.#dispatch({
+          type: "told",
+          message: `${formatMany(entries, "entry", "entries")} written to ${file}.`,
+        });
+      }),
+    );
+  }
+
+  /** Work that was ended tells so when it has settled. */
+  #begin(work: (signal: AbortSignal) => Promise<void>): void {
+    this.#acting.begin(async (signal) => {
+      try {
+        await work(signal);
+      } catch (error) {
+        if (!signal.aborted) throw error;
+        this.#dispatch({ type: "told", message: "Aborted; the session continues where it was." });
+      }
+    });
+  }
+
+  abort(): void {
+    this.#acting.end();
+  }
+
+  /** Ends what is going on, and answers when it has let go of the session. */
+  end(): Promise<void> {
+    this.#acting.end();
+    return this.#acting.settled();
+  }
+
+  /** The current writer of summaries; `isBilled` tells whether it is billed. */
+  async writer(): Promise<{ name: string; isBilled: boolean }> {
+    const { values } = await currentSettings(this.#shell);
+    const { summarizer } = summarizerOf(this.#shell, values);
+    return { name: summarizer.name, isBilled: summarizer.name !== "extractive" };
+  }
+}
+
+/** The purpose an act opens the session for, and its function. */
+interface ActShape<Name extends Act["name"]> {
+  use: SessionUse;
+  run: (session: Session, act: Extract<Act, { name: Name }>, options: ActOptions) => Promise<Change>;
+}
+
+const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
+  navigate: {
+    use: "summarize",
+    run: (session, { name, ...act }, options) => navigate(session, act, options),
+  },
+  fork: { use: "summarize", run: (session, { name, ...act }, options) => fork(session, act, options) },
+  label: { use: "annotate", run: label },
+  hide: { use: "change", run: hide },
+  rename: { use: "annotate", run: rename },
+  merge: { use: "summarize", run: (session, { name, ...act }, options) => merge(session, act, options) },
+  undo: { use: "change", run: undo },
+  compact: {
+    use: "summarize",
+    async run(session, { instructions }, options) {
+      const result = await session.compact({ ...(instructions ? { instructions } : {}), ...options });
+      if (!result.eligible) return { value: result, sentences: [result.reason] };
+      const { entryId, tokensBefore, tokensAfter, source } = result;
+      const change = `${formatCount(tokensBefore)} → ${formatCount(tokensAfter)} tokens`;
+      return { value: result, sentences: [`Compacted: ${change}, written by ${source}.`], entryId };
+    },
+  },
+  append: {
+    use: "change",
+    async run(session, { text }) {
+      const [entry] = await session.appendMessages([{ role: "user", content: text }]);
+      return { value: entry!, sentences: ["Appended as the next prompt."], entryId: entry!.id };
+    },
+  },
+};
+
+/**
+ * Carries out one act: opens the session for as long as that takes, with its lease, settings and extensions, and calls
+ * the engine. Where another session goes on than the one named, the outcome says which.
+ *
+ * @throws EspalierError `busy` with its holder, and what the engine throws: nothing has changed then
+ */
+function carryOutAct(shell: Shell, ref: string, act: Act, options: ActOptions): Promise<ActOutcome> {
+  const { use, run } = ACTS[act.name] as ActShape<Act["name"]>;
+  return withSession(shell, use, ref, async (session) => {
+    const { sentences, editorText, entryId, ref: made } = await run(session, act, options);
+    const file = made ?? (session.file === ref ? undefined : session.file);
+    return {
+      message: sentences.join(" "),
+      ...(entryId === undefined ? {} : { entryId }),
+      ...(editorText == null ? {} : { editorText }),
+      ...(file === undefined ? {} : { ref: file }),
+    };
+  });
 }

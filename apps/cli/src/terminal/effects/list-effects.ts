@@ -23,7 +23,7 @@ const MOST_BYTES = 64_000_000;
 /** The same of a store, which has to send all of a session for it. */
 const MOST_FETCHED = 2_000_000;
 
-/** What the list of sessions has done outside of it. */
+/** Reading of the list of sessions. */
 export class ListEffects {
   readonly #shell: Pick<Shell, "store">;
   readonly #dispatch: (event: TerminalEvent) => void;
@@ -100,7 +100,7 @@ export class ListEffects {
   }
 }
 
-/** How many branches a session has, and what it cost; undefined for one that is too long to be read for that. */
+/** Counts the branches of a session and its cost; undefined for one that is too long to be read for that. */
 async function factsOf(
   store: SessionStore,
   ref: string,
@@ -148,7 +148,7 @@ export function partView(view: ByteView, from: number, to: number): ByteView {
   };
 }
 
-/** Where the first line begins behind `at`; the end of the view when none does. */
+/** Offset of the first line that begins behind `at`; the end of the view without one. */
 export function lineBehind(view: ByteView, at: number): number {
   for (let offset = at; offset < view.size; offset += BLOCK) {
     const found = view.read(offset, BLOCK).indexOf(LINE_FEED);

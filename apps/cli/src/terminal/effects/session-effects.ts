@@ -20,12 +20,11 @@ const PASSING = 60;
 const TELLING = 150;
 const MOST_FOUND = 5_000;
 
-/** How many times as long as it took to take in what is new nothing more is taken in unasked. */
+/** Pause after a refresh, as a multiple of its duration: until then nothing new is read unasked. */
 const REST = 10;
 
-/** How the session that is open is opened. */
 interface Opening {
-  /** Where the cursor shall be. */
+  /** Position of the cursor. */
   entryId?: string;
   editorText?: string;
 }
@@ -43,7 +42,7 @@ export class SessionEffects {
   #reader: SessionReader | undefined;
   #unfollow: () => void = () => {};
   #refreshing: Promise<void> | undefined;
-  /** What grew is taken in then; when the last taking in is long enough ago for another one. */
+  /** Timer of the next refresh, and the time from which one is allowed. */
   #growing: NodeJS.Timeout | undefined;
   #restedAt = 0;
 
@@ -193,7 +192,7 @@ export class SessionEffects {
   }
 }
 
-/** Why a session cannot be changed here, in one sentence. */
+/** Reason why a session cannot be changed here, in one sentence. */
 function whyReadOnly({ header, ref }: SessionLog): string | undefined {
   if (!header) return "This file has no session header; it is only read.";
   if (header.version > FORMAT_VERSION)
@@ -212,7 +211,7 @@ function whyReadOnly({ header, ref }: SessionLog): string | undefined {
 /** Logs up to so many bytes are indexed before anything is shown: it takes as long as a glance. */
 const SHORT = 4_000_000;
 
-/** How much of the end of a longer log is shown while all of it is read. */
+/** Bytes at the end of a longer log that are shown while all of it is read. */
 const END = 400_000;
 
 /** Bytes that are indexed between two moments in which a key may be answered. */
@@ -229,13 +228,13 @@ class SessionReader {
     this.#pause = pause;
   }
 
-  /** What is there of the session, as far as it was read. Throws before `begin`. */
+  /** The session as far as it was read. Throws before `begin`. */
   get model(): TreeModel {
     if (!this.#model) throw new Error(`${this.log.ref} was not read yet.`);
     return this.#model;
   }
 
-  /** What can be shown at once: all of a short log, the end of a long one. */
+  /** Reads the part that can be shown at once: all of a short log, the end of a long one. */
   begin(): TreeModel {
     const view = this.#view();
     const from = view.size <= SHORT ? 0 : lineBehind(view, view.size - END);
@@ -292,14 +291,14 @@ class SessionReader {
   }
 }
 
-/** Whether a session has to be opened anew, because its file is another one by now. */
+/** Returns true when the file was replaced, so that the session has to be opened again. */
 const isReplaced = (error: unknown): boolean => error instanceof EspalierError && REPLACED.has(error.code);
 const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);
 
 /** Milliseconds after which a log is looked at where nobody says that it changed: a store, or some systems. */
 const LOOK = 1_000;
 
-/** Why a system does not watch: no more files can be, or none here, or it is gone. Looking finds the same, later. */
+/** Reasons of a system not to watch: too many watchers, no support, no file. The timer finds the same, later. */
 const UNWATCHED: ReadonlySet<string | undefined> = new Set([
   "ENOSPC",
   "EMFILE",

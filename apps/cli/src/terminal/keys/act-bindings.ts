@@ -22,15 +22,15 @@ function begin(state: TerminalState, title: string, effect: TerminalEffect): Nex
 }
 
 const TITLES: Readonly<Record<Act["name"], string>> = {
-  navigate: "going there",
+  navigate: "navigating",
   fork: "forking",
   label: "labelling",
-  hide: "changing what the model reads",
-  rename: "naming",
+  hide: "hiding",
+  rename: "renaming",
   compact: "compacting",
   merge: "merging",
   append: "appending",
-  undo: "taking back",
+  undo: "undoing",
 };
 
 export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "share"): Next => {
@@ -45,7 +45,7 @@ const refused = (state: TerminalState, text: string): Next =>
 const begins =
   (run: (state: TerminalState, tree: TreeState, entryId: string) => Next): ActBinding["run"] =>
   (state, tree) => {
-    if (state.work) return refused(state, `One thing at a time: ${state.work.title}. Esc ends it.`);
+    if (state.work) return refused(state, `Still ${state.work.title}. Esc aborts it.`);
     const entryId = idAtCursor(tree);
     return entryId === undefined ? refused(state, "There is no entry here.") : run(state, tree, entryId);
   };
@@ -67,7 +67,7 @@ const entryAtCursor = ({ cursor, view }: TreeState) =>
   cursor < 0 ? undefined : view.model.tree.entryAt(cursor);
 
 /** A choice that has a summary written: where that is billed, it is asked for once more. */
-function summarised(
+function withSummary(
   tree: TreeState,
   key: string,
   title: string,
@@ -78,8 +78,8 @@ function summarised(
     next({
       ...state,
       dialog: dialog("This will be billed", () => [line(`${tree.writer.name} is asked for the summary.`)], [
-        { key: "y", title: "ask it", run },
-        { key: "n", title: "leave it", run: (closed) => next(closed) },
+        { key: "y", title: "ask for the summary", run },
+        { key: "n", title: "cancel", run: (closed) => next(closed) },
       ]),
     });
   return { key, title, run: confirm };
@@ -88,27 +88,27 @@ function summarised(
 const withFocus =
   (accept: (state: TerminalState, instructions: string) => Next) =>
   (state: TerminalState): Next =>
-    next({ ...state, dialog: askText("What shall the summary attend to?", textField(), accept) });
+    next({ ...state, dialog: askText("What should the summary focus on?", textField(), accept) });
 
 const navigate = changes((state, tree, entryId) => {
   const { model } = tree.view;
   const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
   if (entryId === model.leafId && !isPrompt)
-    return next({ ...state, notice: { text: "The session goes on from here already.", isError: false } });
+    return next({ ...state, notice: { text: "The session continues from here already.", isError: false } });
   const go = (rest: { summarize: boolean; instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "navigate", entryId, ...rest });
   const where = isPrompt
-    ? "The leaf goes before this message; its text comes back to be written anew."
-    : "The leaf goes here; nothing of the other branch is lost.";
+    ? "The leaf moves before this message; its text is reopened for editing."
+    : "The leaf moves here; nothing of the other branch is lost.";
   return next({
     ...state,
-    dialog: dialog("Go on from here", () => [line(where)], [
+    dialog: dialog("Continue from here", () => [line(where)], [
       { key: "n", title: "without a summary", run: go({ summarize: false }) },
-      summarised(tree, "s", "with a summary of the branch that is left", go({ summarize: true })),
-      summarised(
+      withSummary(tree, "s", "with a summary of the abandoned branch", go({ summarize: true })),
+      withSummary(
         tree,
         "f",
-        "with a summary that attends to something",
+        "with a summary and a focus of your choice",
         withFocus((closed, instructions) => go({ summarize: true, instructions })(closed)),
       ),
     ]),
@@ -124,7 +124,7 @@ const fork = changes((state, tree, entryId) => {
     ...state,
     dialog: dialog("Fork to a session of its own", () => [], [
       { key: "w", title: "with this message at its end", run: at("at") },
-      { key: "b", title: "before it; its text comes back to be written anew", run: at("before") },
+      { key: "b", title: "before it; its text is reopened for editing", run: at("before") },
     ]),
   });
 });
@@ -133,7 +133,7 @@ const setLabel = changes((state, tree, entryId) =>
   next({
     ...state,
     dialog: askText(
-      "Label of this entry; empty takes it away",
+      "Label of this entry; empty removes it",
       textField(tree.view.model.labels.get(tree.cursor)),
       (closed, text) => beginAct(closed, { name: "label", entryId, text: text.trim() }),
     ),
@@ -158,15 +158,15 @@ const merge = changes((state, tree) => {
   const { model } = tree.view;
   if (model.order.shape.isActive(tree.cursor))
     return refused(state, "This is on the path already; merge from another branch.");
-  const choice = summarised(tree, "m", "bring its conclusion to the leaf", (closed) =>
+  const choice = withSummary(tree, "m", "bring its conclusion to the leaf", (closed) =>
     beginAct(closed, { name: "merge", fromId: branchAt(tree, tree.cursor) }),
   );
   return next({
     ...state,
     dialog: dialog(
       "Merge this branch",
-      () => [line("What it learnt is told at the leaf, as a branch summary; neither branch is left.")],
-      [choice, { key: "n", title: "leave it", run: (closed) => next(closed) }],
+      () => [line("Its conclusion is appended at the leaf, as a branch summary; both branches stay.")],
+      [choice, { key: "n", title: "cancel", run: (closed) => next(closed) }],
     ),
   });
 });
@@ -177,7 +177,7 @@ const compare: ActBinding["run"] = (state, tree) => {
   const here = tree.cursor < 0 ? undefined : branchAt(tree, tree.cursor);
   const other = tree.mark === undefined ? model.leafId : branchAt(tree, tree.mark);
   if (here === undefined || other === null || here === other)
-    return refused(state, "Two places are compared: mark one with m, then press d on another.");
+    return refused(state, "Mark one entry with m, then press d on another to compare them.");
   return next(state, { type: "compare", a: here, b: other });
 };
 
@@ -206,7 +206,7 @@ const exportHere = begins((state, _, entryId) => {
     begin(closed, "exporting", { type: "export", entryId, format });
   return next({
     ...state,
-    dialog: dialog("Export to a file in this folder", () => [line(span("Readable for you alone.", "dim"))], [
+    dialog: dialog("Export to a file in this folder", () => [line(span("Only you can read it.", "dim"))], [
       { key: "m", title: "the path that ends here, as markdown", run: written("markdown") },
       { key: "j", title: "the whole session, as JSON", run: written("json") },
     ]),
@@ -218,7 +218,7 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
   {
     keys: ["g"],
     shown: "g",
-    title: "go on from here, with or without a summary",
+    title: "continue from here, with or without a summary",
     hint: "go here",
     run: navigate,
   },
@@ -254,12 +254,12 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
   { keys: ["e"], shown: "e", title: "export to a file", run: exportHere },
 ];
 
-/** What a key does on a screen. All keys are elements of lists, of which the help and the bottom line are made. */
+/** A key and its function. All keys are elements of lists, from which the help and the bottom line are made. */
 export interface Binding<Shown> {
   keys: readonly string[];
-  /** How the keys are written in the help. */
+  /** The keys as the help shows them. */
   shown: string;
-  /** What they do, for the help. */
+  /** Description for the help. */
   title: string;
   /** One or two words for the bottom line; those without one are in the help alone. */
   hint?: string;
@@ -270,3 +270,28 @@ export const bindingOf = <Shown>(
   bindings: readonly Binding<Shown>[],
   key: string,
 ): Binding<Shown> | undefined => bindings.find(({ keys }) => keys.includes(key));
+
+/** Keys that move by rows on every screen: `move` receives a distance, which is infinite for both ends. */
+export function movingBindings<Shown>(
+  page: (state: TerminalState) => number,
+  move: (state: TerminalState, shown: Shown, by: number) => Next,
+): Binding<Shown>[] {
+  const by =
+    (distance: number): Binding<Shown>["run"] =>
+    (state, shown) =>
+      move(state, shown, distance);
+  const pages =
+    (sign: 1 | -1): Binding<Shown>["run"] =>
+    (state, shown) =>
+      move(state, shown, sign * page(state));
+  return [
+    { keys: ["up", "k"], shown: "↑ k", title: "up", run: by(-1) },
+    { keys: ["down", "j"], shown: "↓ j", title: "down", run: by(1) },
+    { keys: ["wheel-up"], shown: "wheel", title: "up and down", run: by(-3) },
+    { keys: ["wheel-down"], shown: "", title: "", run: by(3) },
+    { keys: ["pageup", "ctrl-b"], shown: "PgUp", title: "a screen up", run: pages(-1) },
+    { keys: ["pagedown", "ctrl-f"], shown: "PgDn", title: "a screen down", run: pages(1) },
+    { keys: ["home", "<"], shown: "Home <", title: "to the beginning", run: by(Number.NEGATIVE_INFINITY) },
+    { keys: ["end", ">"], shown: "End >", title: "to the end", run: by(Number.POSITIVE_INFINITY) },
+  ];
+}

@@ -4,7 +4,7 @@ import { type Next, next, type SessionsState, type TerminalState } from "../stat
 import { editText, type TextField, textField } from "../state/text-field.ts";
 import { bodyHeight } from "../view/layout.ts";
 import { SORTS, sessionsRows } from "../view/sessions.ts";
-import { ACT_BINDINGS, type Binding, bindingOf } from "./act-bindings.ts";
+import { ACT_BINDINGS, type Binding, bindingOf, movingBindings } from "./act-bindings.ts";
 import { READING_BINDINGS, TREE_BINDINGS } from "./tree-bindings.ts";
 
 type SessionsBinding = Binding<SessionsState>;
@@ -19,11 +19,6 @@ export function moveInList(state: TerminalState, sessions: SessionsState, to: nu
   return { ...sessions, cursor, top: cursor >= top + height ? cursor - height + 1 : top };
 }
 
-const steps =
-  (by: (state: TerminalState) => number): SessionsBinding["run"] =>
-  (state, sessions) =>
-    next({ ...state, sessions: moveInList(state, sessions, sessions.cursor + by(state)) });
-
 const openHere: SessionsBinding["run"] = (state, sessions) => {
   const row = sessionsRows(sessions)[sessions.cursor];
   if (!row) return next(state);
@@ -34,24 +29,10 @@ const openHere: SessionsBinding["run"] = (state, sessions) => {
 const isSearched = ({ query }: SessionsState): boolean => query !== undefined;
 
 export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
-  { keys: ["up", "k"], shown: "↑ k", title: "up", run: steps(() => -1) },
-  { keys: ["down", "j"], shown: "↓ j", title: "down", run: steps(() => 1) },
-  { keys: ["wheel-up"], shown: "wheel", title: "up and down", run: steps(() => -3) },
-  { keys: ["wheel-down"], shown: "", title: "", run: steps(() => 3) },
-  {
-    keys: ["pageup", "ctrl-b"],
-    shown: "PgUp",
-    title: "a screen up",
-    run: steps((state) => 2 - bodyHeight(state)),
-  },
-  {
-    keys: ["pagedown", "ctrl-f"],
-    shown: "PgDn",
-    title: "a screen down",
-    run: steps((state) => bodyHeight(state) - 2),
-  },
-  { keys: ["home", "<"], shown: "Home <", title: "to the first", run: steps(() => Number.NEGATIVE_INFINITY) },
-  { keys: ["end", ">"], shown: "End >", title: "to the last", run: steps(() => Number.POSITIVE_INFINITY) },
+  ...movingBindings<SessionsState>(
+    (state) => bodyHeight(state) - 2,
+    (state, sessions, by) => next({ ...state, sessions: moveInList(state, sessions, sessions.cursor + by) }),
+  ),
   { keys: ["enter", "right"], shown: "Enter", title: "open", hint: "open", run: openHere },
   {
     keys: ["/"],
@@ -74,7 +55,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   {
     keys: ["a"],
     shown: "a",
-    title: "show the runs of sub-agents too, or no longer",
+    title: "show or hide the runs of sub-agents",
     run: (state, sessions) => {
       const showsSubAgents = !sessions.showsSubAgents;
       const text = showsSubAgents
@@ -87,7 +68,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   {
     keys: ["r"],
     shown: "r",
-    title: "look for sessions again",
+    title: "list the sessions again",
     run: (state, sessions) =>
       next({ ...state, sessions: { ...sessions, listed: [], isListing: true } }, { type: "list-sessions" }),
   },
@@ -104,7 +85,7 @@ const LIST_KEYS: ReadonlySet<string> = new Set([
   "enter",
 ]);
 
-/** What a key does while somebody searches: letters change what is searched for, and the rest acts on what is found. */
+/** Handles a key during a search: letters change the query, other keys act on the results. */
 export function searchKey(state: TerminalState, sessions: SessionsState, key: string): Next | undefined {
   if (!isSearched(sessions) || LIST_KEYS.has(key)) return undefined;
   if (key === "escape" || key === "ctrl-c")
@@ -143,11 +124,11 @@ function back(state: TerminalState): Next {
 
 /** Keys that mean the same on every screen. */
 export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
-  { keys: ["escape"], shown: "Esc", title: "back; ends what is going on", hint: "back", run: back },
+  { keys: ["escape"], shown: "Esc", title: "back; aborts the current work", hint: "back", run: back },
   {
     keys: ["?", "f1"],
     shown: "?",
-    title: "all keys",
+    title: "list all keys",
     hint: "help",
     run: (state) => next({ ...state, dialog: help(state) }),
   },
@@ -160,13 +141,13 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
   {
     keys: ["ctrl-l"],
     shown: "Ctrl-L",
-    title: "draw the screen anew",
+    title: "draw the screen again",
     run: (state) => next(state, { type: "redraw" }),
   },
   { keys: ["q", "ctrl-c"], shown: "q", title: "quit", hint: "quit", run: quit },
 ];
 
-/** What a key does that means the same everywhere. */
+/** Handles a key that means the same everywhere. */
 export function generalKey(state: TerminalState, key: string): Next | undefined {
   if (key === "ctrl-c" && state.work) return back(state);
   return bindingOf(GENERAL_BINDINGS, key)?.run(state, state);

@@ -10,7 +10,7 @@ import {
   nextParting,
   previousLabel,
   previousParting,
-  revealed,
+  reveal,
   step,
   toFirst,
   toggle,
@@ -23,7 +23,7 @@ import {
 } from "../state/tree-cursor.ts";
 import { bodyHeight, treeLayout } from "../view/layout.ts";
 import { furthestScroll, TABS } from "../view/preview.ts";
-import type { Binding } from "./act-bindings.ts";
+import { type Binding, movingBindings } from "./act-bindings.ts";
 
 type TreeBinding = Binding<TreeState>;
 
@@ -45,53 +45,35 @@ const jumps =
     const moved = jump(state, tree, to);
     return next(moved === tree ? tell(state, missing) : { ...state, tree: moved });
   };
-const page = (state: TerminalState): number => treeLayout(state, false).treeHeight - 1;
 
-const MOVES: readonly TreeBinding[] = [
-  { keys: ["up", "k"], shown: "↑ k", title: "up", run: moves((state, tree) => step(state, tree, -1)) },
-  { keys: ["down", "j"], shown: "↓ j", title: "down", run: moves((state, tree) => step(state, tree, 1)) },
-  {
-    keys: ["wheel-up"],
-    shown: "wheel",
-    title: "up and down; a click goes to a row",
-    run: moves((state, tree) => step(state, tree, -3)),
+/** Rows of the tree, a click aside. Both ends are found without counting the rows between. */
+const MOVES = movingBindings<TreeState>(
+  (state) => treeLayout(state, false).treeHeight - 1,
+  (state, tree, by) => {
+    if (Number.isFinite(by)) return next({ ...state, tree: step(state, tree, by) });
+    return next({ ...state, tree: by < 0 ? toFirst(state, tree) : toLast(state, tree) });
   },
-  { keys: ["wheel-down"], shown: "", title: "", run: moves((state, tree) => step(state, tree, 3)) },
-  {
-    keys: ["pageup", "ctrl-b"],
-    shown: "PgUp",
-    title: "a screen up",
-    run: moves((state, tree) => step(state, tree, -page(state))),
-  },
-  {
-    keys: ["pagedown", "ctrl-f"],
-    shown: "PgDn",
-    title: "a screen down",
-    run: moves((state, tree) => step(state, tree, page(state))),
-  },
-  { keys: ["home", "<"], shown: "Home <", title: "to the beginning", run: moves(toFirst) },
-  { keys: ["end", ">"], shown: "End >", title: "to the end of the page", run: moves(toLast) },
-];
+);
 
 const JUMPS: readonly TreeBinding[] = [
   {
     keys: ["."],
     shown: ".",
-    title: "to the leaf, where the session goes on",
+    title: "to the leaf, from which the session continues",
     hint: "leaf",
-    run: jumps(toLeaf, "The session goes on before its first entry."),
+    run: jumps(toLeaf, "The session continues before its first entry."),
   },
   {
     keys: ["]"],
     shown: "]",
-    title: "to the next place where branches part",
-    run: jumps(nextParting, "No branch parts further down."),
+    title: "to the next place where branches start",
+    run: jumps(nextParting, "No branch starts further down."),
   },
   {
     keys: ["["],
     shown: "[",
     title: "to the one before",
-    run: jumps(previousParting, "No branch parts further up."),
+    run: jumps(previousParting, "No branch starts further up."),
   },
   { keys: ["p", "backspace"], shown: "p", title: "to the parent", run: jumps(toParent, "This is the root.") },
   {
@@ -99,7 +81,7 @@ const JUMPS: readonly TreeBinding[] = [
     shown: "o",
     title: "to the other side of the branch",
     hint: "other side",
-    run: jumps(toOtherSide, "No branch parts above this."),
+    run: jumps(toOtherSide, "No branch starts above this."),
   },
   { keys: ["}"], shown: "}", title: "to the next label", run: jumps(nextLabel, "No label further down.") },
   {
@@ -158,7 +140,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1):
     return next(
       tell(
         state,
-        tree.query === "" ? "Nothing is searched for; / begins." : `Nothing found of ${tree.query}.`,
+        tree.query === "" ? "There is no search; / starts one." : `Nothing found of ${tree.query}.`,
       ),
     );
   const at = cursorPosition(tree);
@@ -167,12 +149,12 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1):
       ? (found.find((position) => position > at) ?? found[0]!)
       : (found.findLast((position) => position < at) ?? found.at(-1)!);
   const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query}`;
-  return next(tell({ ...state, tree: revealed(state, tree, to) }, told));
+  return next(tell({ ...state, tree: reveal(state, tree, to) }, told));
 }
 
 const showTab = (tab: PreviewTab): TreeBinding["run"] => moves((_, tree) => ({ ...tree, tab, scroll: 0 }));
 
-function scrolled(state: TerminalState, tree: TreeState, by: number): TreeState {
+function scrollPreview(state: TerminalState, tree: TreeState, by: number): TreeState {
   return { ...tree, scroll: furthestScroll(state, tree, Math.max(0, tree.scroll + by)) };
 }
 
@@ -206,31 +188,24 @@ const PREVIEW: readonly TreeBinding[] = [
     keys: ["J"],
     shown: "J",
     title: "scroll the preview down",
-    run: moves((state, tree) => scrolled(state, tree, 1)),
+    run: moves((state, tree) => scrollPreview(state, tree, 1)),
   },
-  { keys: ["K"], shown: "K", title: "scroll it up", run: moves((state, tree) => scrolled(state, tree, -1)) },
+  {
+    keys: ["K"],
+    shown: "K",
+    title: "scroll it up",
+    run: moves((state, tree) => scrollPreview(state, tree, -1)),
+  },
   {
     keys: ["z"],
     shown: "z",
-    title: "calls, results and thoughts whole, or in short",
+    title: "calls, results and thoughts in full, or in short",
     run: moves((_, tree) => ({ ...tree, isDetailed: !tree.isDetailed })),
   },
 ];
 
 /** Keys of the tree, acts not among them. */
 export const TREE_BINDINGS: readonly TreeBinding[] = [...MOVES, ...JUMPS, ...FOLDS, ...PREVIEW];
-
-const read = (
-  keys: readonly string[],
-  shown: string,
-  title: string,
-  by: (state: TerminalState) => number,
-): TreeBinding => ({
-  keys,
-  shown,
-  title,
-  run: moves((state, tree) => scrolled(state, tree, by(state))),
-});
 
 const readOther = (key: string, shown: string, title: string, by: number): TreeBinding => ({
   keys: [key],
@@ -239,16 +214,20 @@ const readOther = (key: string, shown: string, title: string, by: number): TreeB
   run: moves((state, tree) => ({ ...step(state, tree, by), scroll: 0 })),
 });
 
-/** Keys that mean something else while one reads; all others mean the same. */
+const scrollBy = (state: TerminalState, tree: TreeState, by: number): Next =>
+  next({ ...state, tree: scrollPreview(state, tree, by) });
+
+const readingPage = (state: TerminalState): number => bodyHeight(state) - 2;
+
+/** Keys of the reading pane; all others mean the same as in the tree. */
 export const READING_BINDINGS: readonly TreeBinding[] = [
-  read(["up", "k", "K"], "↑ k", "a line up", () => -1),
-  read(["down", "j", "J"], "↓ j", "a line down", () => 1),
-  read(["wheel-up"], "wheel", "three lines up and down", () => -3),
-  read(["wheel-down"], "", "", () => 3),
-  read(["pageup", "ctrl-b"], "PgUp", "a screen up", (state) => -(bodyHeight(state) - 2)),
-  read(["pagedown", "ctrl-f", " "], "PgDn", "a screen down, as with Space", (state) => bodyHeight(state) - 2),
-  read(["home", "<"], "Home <", "to its beginning", () => Number.NEGATIVE_INFINITY),
-  read(["end", ">"], "End >", "to its end", () => Number.POSITIVE_INFINITY),
+  ...movingBindings<TreeState>(readingPage, scrollBy),
+  {
+    keys: [" "],
+    shown: "Space",
+    title: "a screen down",
+    run: (state, tree) => scrollBy(state, tree, readingPage(state)),
+  },
   readOther("right", "→", "to the next row of the tree", 1),
   readOther("left", "←", "to the row before", -1),
 ];

@@ -1,6 +1,6 @@
 import { columnsOf, cutToColumns } from "../../text.ts";
 
-/** What a piece of a line is, for whoever colours it. */
+/** Meaning of a piece of a line, which the painter colours. */
 export type Style =
   | "plain"
   | "dim"
@@ -28,7 +28,7 @@ export interface Span {
 /** One line of a screen. */
 export interface Line {
   spans: readonly Span[];
-  /** How many columns it takes, where that is known: what was fitted once is not measured again. */
+  /** Its width, where it is known: a fitted line is not measured again. */
   columns?: number;
 }
 

@@ -1,4 +1,4 @@
-/** What a terminal tells of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. */
+/** Input of the keyboard and the mouse. `key` is a character, or a name such as `up` and `ctrl-c`. */
 export type TerminalInput =
   | { type: "key"; key: string }
   | { type: "paste"; text: string }
@@ -38,7 +38,7 @@ const CONTROLS: Readonly<Record<string, string>> = {
 };
 const ESCAPE = "\u001b";
 
-/** What a terminal sends in front of what is pasted. */
+/** Mark in front of pasted text. */
 export const PASTE_BEGINS = `${ESCAPE}[200~`;
 const PASTE_ENDS = `${ESCAPE}[201~`;
 

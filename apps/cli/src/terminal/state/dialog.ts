@@ -22,7 +22,7 @@ export function askText(
   return dialog(title, body, [], { field, accept });
 }
 
-/** What a key does to a dialog; whoever answers gets a state in which it is closed. */
+/** Handles a key of a dialog; an answer receives a state in which the dialog is closed. */
 export function updateDialog(state: TerminalState, shown: Dialog, key: string): Next {
   const closed: TerminalState = { ...state, dialog: undefined };
   if (key === "escape" || key === "ctrl-c") return shown.cancel?.(closed) ?? next(closed);
@@ -30,7 +30,7 @@ export function updateDialog(state: TerminalState, shown: Dialog, key: string): 
   const choice = key === "enter" ? shown.choices[shown.chosen] : shown.choices.find((one) => one.key === key);
   if (choice) return choice.run(closed);
   if (shown.choices.length === 0 && (key === "q" || key === "enter" || key === "?")) return next(closed);
-  return next({ ...state, dialog: moved(shown, key) });
+  return next({ ...state, dialog: scrollDialog(shown, key) });
 }
 
 function updateField(
@@ -67,7 +67,7 @@ const SCROLLS: Readonly<Record<string, number>> = {
 };
 const STEPS: Readonly<Record<string, number>> = { up: -1, k: -1, down: 1, j: 1, backtab: -1, tab: 1 };
 
-function moved(shown: Dialog, key: string): Dialog {
+function scrollDialog(shown: Dialog, key: string): Dialog {
   const { choices, chosen, scroll } = shown;
   const step = STEPS[key];
   if (step !== undefined && choices.length > 1)

@@ -18,12 +18,40 @@ export interface TerminalState {
   readonly sessions: SessionsState;
   /** The session that is open; its screen covers the list. */
   readonly tree: TreeState | undefined;
-  /** What covers the screen and takes the keys. */
+  /** The dialog that covers the screen and receives the keys. */
   readonly dialog: Dialog | undefined;
   /** One sentence at the bottom, until the next key. */
   readonly notice: Notice | undefined;
   /** The act that is being carried out; one at a time. */
   readonly work: Work | undefined;
+}
+
+/** State of a terminal before the first event. */
+export function firstState(
+  size: TerminalState["size"],
+  { now, isColoured }: { now: number; isColoured: boolean },
+): TerminalState {
+  return {
+    size,
+    now,
+    isColoured,
+    tree: undefined,
+    dialog: undefined,
+    notice: undefined,
+    work: undefined,
+    sessions: {
+      listed: [],
+      isListing: true,
+      sort: "age",
+      showsSubAgents: false,
+      query: undefined,
+      hits: [],
+      isSearching: false,
+      facts: new Map(),
+      cursor: 0,
+      top: 0,
+    },
+  };
 }
 
 interface Notice {
@@ -49,27 +77,27 @@ export interface SessionsState {
   readonly sort: SessionSort;
   /** True: the runs of sub-agents stand among the sessions that began them. */
   readonly showsSubAgents: boolean;
-  /** What is searched for; undefined while nobody searches. */
+  /** The text of a search; undefined without one. */
   readonly query: TextField | undefined;
   readonly hits: readonly FoundText[];
   readonly isSearching: boolean;
-  /** What was read of sessions beyond their listing, by `ref`. */
+  /** Facts that were read from sessions, by `ref`. */
   readonly facts: ReadonlyMap<string, SessionFacts>;
   /** Index among what is listed. */
   readonly cursor: number;
   readonly top: number;
 }
 
-/** What of an entry is shown beside the tree. */
+/** Pane beside the tree. */
 export type PreviewTab = "entry" | "context" | "usage";
 
 export interface TreeState {
   /** The path of the session's file. */
   readonly ref: string;
   readonly cwd: string;
-  /** Why nothing can be changed here; undefined where it can. */
+  /** Reason why nothing can be changed here; undefined where it can. */
   readonly readOnly: string | undefined;
-  /** Who writes summaries, and whether that is billed. */
+  /** The writer of summaries; `isBilled` tells whether it is billed. */
   readonly writer: { readonly name: string; readonly isBilled: boolean };
   readonly view: TreeView;
   /** Rows: what the keys act on, and the first that is on the screen. -1 in an empty session. */
@@ -77,7 +105,7 @@ export interface TreeState {
   readonly top: number;
   /** The row that another one will be compared with, or merged. */
   readonly mark: number | undefined;
-  /** What was searched for within the session, and the rows in which it stands, in the order of the page. */
+  /** The text of a search within the session, and the rows that have it, in the order of the page. */
   readonly query: string;
   readonly hits: readonly number[];
   readonly tab: PreviewTab;
@@ -87,10 +115,10 @@ export interface TreeState {
   readonly isDetailed: boolean;
   /** The first line of the preview that is on the screen. */
   readonly scroll: number;
-  /** What was read for the tabs, and for which row. */
+  /** Contents of the tabs, and the row that each was read for. */
   readonly context: { readonly row: number; readonly value: ReadContext } | undefined;
   readonly usage: { readonly row: number; readonly value: PathUsage } | undefined;
-  /** What to do where somebody else writes the session, once that was asked. */
+  /** Remembered choice for a session that another process writes. */
   readonly onBusy: "share" | undefined;
 }
 
@@ -101,15 +129,15 @@ export interface Choice {
   run: (state: TerminalState) => Next;
 }
 
-/** What covers the screen, says something, and asks for a text, a choice, or nothing. Pure data but for its answers. */
+/** A pane that covers the screen: it tells something, and asks for a text, a choice, or nothing. Data but for its answers. */
 export interface Dialog {
   title: string;
-  /** What it says, in lines of so many columns. */
+  /** Its text, in lines of so many columns. */
   body: (columns: number) => readonly Line[];
   /** The first line of the body that is shown. */
   scroll: number;
   choices: readonly Choice[];
-  /** Which choice Enter takes. */
+  /** Index of the choice that Enter takes. */
   chosen: number;
   /** The text that is asked for. */
   field?: TextField;
@@ -119,7 +147,7 @@ export interface Dialog {
   accept?: (state: TerminalState, text: string) => Next;
   /** The question of an extension that it asks. */
   question?: number;
-  /** What Escape does besides closing it. */
+  /** Effect of Escape besides closing the dialog. */
   cancel?: (state: TerminalState) => Next;
 }
 
@@ -142,11 +170,11 @@ export type Act =
   | { name: "hide"; entryId: string; hidden: boolean }
   | { name: "rename"; text: string }
   | { name: "compact"; instructions?: string }
-  | { name: "merge"; fromId: string; intoId?: string }
+  | { name: "merge"; fromId: string }
   | { name: "append"; text: string }
   | { name: "undo" };
 
-/** What shall happen outside of the terminal's state, as data; what comes of it comes back as events. */
+/** Side effects of an event, as data; their results come back as events. */
 export type TerminalEffect =
   | { type: "list-sessions" }
   /** Reads how many branches sessions have and what they cost; takes the place of what was asked before. */
@@ -175,7 +203,7 @@ export type TerminalEffect =
 /** A place at which a text was found. */
 export type FoundText = SearchHit;
 
-/** What a session's listing does not say. */
+/** Facts that a listing does not have. */
 export interface SessionFacts {
   branches: number;
   /** US dollars, every call once. */
@@ -197,7 +225,7 @@ export type TerminalEvent =
       readOnly: string | undefined;
       writer: { name: string; isBilled: boolean };
       model: TreeModel;
-      /** Where the cursor shall be; by default at the leaf. */
+      /** Position of the cursor; by default the leaf. */
       entryId: string | undefined;
       /** A text that waits to be written anew here. */
       editorText: string | undefined;
@@ -232,11 +260,10 @@ export interface Question {
   choices: readonly string[];
 }
 
-/** What came of an act. */
 export interface ActOutcome {
   /** One sentence. */
   message: string;
-  /** Where the cursor shall go. */
+  /** Next position of the cursor. */
   entryId?: string | null;
   /** A text that comes back to be written anew. */
   editorText?: string;

@@ -36,7 +36,7 @@ function upOrDown(field: TextField, step: -1 | 1): TextField {
   return moveTo(text, Math.min(start + column, lineEnd({ text, at: start })));
 }
 
-/** Where the character before, or behind, begins or ends: a pair of code units is one. */
+/** Bounds of the character before and behind the cursor; a surrogate pair is one character. */
 const before = ({ text, at }: TextField): number => at - (isTrailing(text, at - 1) ? 2 : 1);
 const behind = ({ text, at }: TextField): number => at + (isTrailing(text, at + 1) ? 2 : 1);
 

@@ -160,7 +160,7 @@ function without(rows: ReadonlySet<number>, row: number): Set<number> {
 /** A way to somewhere else in the tree: the position to go to, -1 when there is none. */
 type Jump = (tree: TreeState, position: number) => number;
 
-/** Whether a branch parts at a position, or begins there. */
+/** Returns true where branches part or begin. */
 function isParting({ view: { model } }: TreeState, position: number): boolean {
   return model.order.branchEnds.has(position) || model.order.shape.parts(rowAt(model, position));
 }
@@ -185,7 +185,7 @@ export const previousLabel: Jump = ({ view: { model } }, at) =>
 export const toLeaf: Jump = ({ view: { model } }) =>
   model.leafRow < 0 ? -1 : (model.order.positions[model.leafRow] ?? -1);
 
-/** Where one came from: the beginning of the run, or else the parent. */
+/** The beginning of the run, or else the parent. */
 export const toParent: Jump = ({ view: { model } }, at) => {
   const head = headOf(model, at);
   if (head < at) return head;
@@ -217,11 +217,11 @@ export const toOtherSide: Jump = ({ view: { model } }, at) => {
 /** The tree after a jump; branches that hide the place are unfolded. */
 export function jump(state: Pick<TerminalState, "size">, tree: TreeState, to: Jump): TreeState {
   const position = to(tree, cursorPosition(tree));
-  return position < 0 ? tree : revealed(state, tree, position);
+  return position < 0 ? tree : reveal(state, tree, position);
 }
 
 /** The tree with the cursor at a position, which is made to be shown: nothing folded hides it. */
-export function revealed(state: Pick<TerminalState, "size">, tree: TreeState, position: number): TreeState {
+export function reveal(state: Pick<TerminalState, "size">, tree: TreeState, position: number): TreeState {
   const { view } = tree;
   const { model } = view;
   const isHidden = view.hidden.some(([from, to]) => from <= position && position < to);

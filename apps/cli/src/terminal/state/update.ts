@@ -1,4 +1,11 @@
-import { ACT_BINDINGS, bindingOf } from "../keys/act-bindings.ts";
+import type { CompactionPreparation } from "@espalier/compaction";
+import type { BranchComparison, BranchSide } from "@espalier/engine";
+import { viewPlan } from "../../commands/compact.ts";
+import { previewEntry } from "../../entry-preview.ts";
+import { wrapText } from "../../markdown/markdown.ts";
+import { formatCount, formatMany, formatShortCost } from "../../numbers.ts";
+import { cutToColumns, plainLine } from "../../text.ts";
+import { ACT_BINDINGS, beginAct, bindingOf } from "../keys/act-bindings.ts";
 import {
   generalKey,
   moveInList,
@@ -7,38 +14,35 @@ import {
   searchKey,
 } from "../keys/sessions-bindings.ts";
 import { READING_BINDINGS, TREE_BINDINGS, toHit } from "../keys/tree-bindings.ts";
+import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
 import type { TreeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
+import { askText, dialog, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
-  busyDialog,
-  comparisonDialog,
-  editorDialog,
-  madeDialog,
-  planDialog,
-  questionDialog,
-} from "./answer-dialogs.ts";
-import { pasteIntoDialog, updateDialog } from "./dialog.ts";
-import {
+  type Act,
+  type Choice,
+  type Dialog,
   type Next,
   next,
+  type Question,
   type SessionsState,
   type TerminalEffect,
   type TerminalEvent,
   type TerminalState,
   type TreeState,
 } from "./state.ts";
-import { insertText } from "./text-field.ts";
-import { moveTo, revealed, shownOnScreen, withView } from "./tree-cursor.ts";
+import { insertText, textField } from "./text-field.ts";
+import { moveTo, reveal, shownOnScreen, withView } from "./tree-cursor.ts";
 
-/** What the terminal is after something happened, and what shall be done about it. Pure, but for reading the log. */
+/** Returns the next state after an event, and its effects. Pure, but for reading the log. */
 export function update(state: TerminalState, event: TerminalEvent): Next {
-  const { state: changed, effects } = changedBy(state, event);
+  const { state: changed, effects } = applyEvent(state, event);
   return next(changed, ...effects, ...readsFor(state, changed));
 }
 
-function changedBy(state: TerminalState, event: TerminalEvent): Next {
+function applyEvent(state: TerminalState, event: TerminalEvent): Next {
   if (event.type === "key") return updateByKey({ ...state, notice: undefined }, event.key);
   if (event.type === "paste") return updateByPaste(state, event.text);
   if (event.type === "click") return updateByClick(state, event.row);
@@ -87,7 +91,7 @@ function updateByClick(state: TerminalState, row: number): Next {
   return next(position === undefined ? state : { ...state, tree: moveTo(state, tree, position) });
 }
 
-/** What has to be read for what is shown now and was not shown before. */
+/** Reads for the rows that are shown now and were not before. */
 function readsFor(before: TerminalState, { tree, sessions }: TerminalState): TerminalEffect[] {
   if (tree) {
     const isShownAnew =
@@ -155,7 +159,7 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     if (sessions.query?.text.trim() !== query) return next(state);
     return withSessions(state, { ...sessions, hits, isSearching: !isDone });
   },
-  opened,
+  opened: handleOpened,
   grown(state, { ref, model }) {
     const { tree } = state;
     if (tree?.ref !== ref) return next(state);
@@ -185,7 +189,7 @@ const HANDLERS: { readonly [Type in OtherEvent["type"]]: Handler<Type> } = {
     next(
       state.work ? { ...state, work: { ...state.work, tokens: Math.max(state.work.tokens, tokens) } } : state,
     ),
-  acted,
+  acted: handleActed,
   busy: (state, { act, holder }) => next({ ...state, work: undefined, dialog: busyDialog(act, holder) }),
   failed: (state, { message, wasWork }) =>
     next(say(wasWork ? { ...state, work: undefined } : state, message, true)),
@@ -201,7 +205,7 @@ function updateByEvent(state: TerminalState, event: OtherEvent): Next {
   return handle(state, event);
 }
 
-function opened(state: TerminalState, event: Extract<OtherEvent, { type: "opened" }>): Next {
+function handleOpened(state: TerminalState, event: Extract<OtherEvent, { type: "opened" }>): Next {
   const { ref, cwd, readOnly, writer, model, entryId } = event;
   const before = state.tree?.ref === ref ? state.tree : undefined;
   const tree: TreeState = before
@@ -228,7 +232,7 @@ function opened(state: TerminalState, event: Extract<OtherEvent, { type: "opened
   const wanted = entryId !== undefined && model.tree.has(entryId) ? model.tree.row(entryId) : -1;
   const row = wanted >= 0 ? wanted : before ? tree.cursor : model.leafRow;
   const position = row < 0 ? -1 : (model.order.positions[row] ?? -1);
-  const placed = position < 0 ? moveTo(state, tree, -1) : revealed(state, tree, position);
+  const placed = position < 0 ? moveTo(state, tree, -1) : reveal(state, tree, position);
   // When all of a session is there that was shown from its end, what one does in it goes on; with another one all begins anew.
   const { dialog, notice, work } = before ? state : CLOSED;
   const shown = event.editorText === undefined ? dialog : editorDialog(event.editorText);
@@ -259,20 +263,206 @@ function withModel(state: TerminalState, tree: TreeState, model: TreeModel): Tre
     usage: undefined,
   };
   if (isFollowing && model.leafRow >= 0)
-    return revealed(state, moved, model.order.positions[model.leafRow] ?? 0);
+    return reveal(state, moved, model.order.positions[model.leafRow] ?? 0);
   return withView(state, moved, shown);
 }
 
-function acted(state: TerminalState, { outcome }: Extract<OtherEvent, { type: "acted" }>): Next {
+function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { type: "acted" }>): Next {
   const { message, entryId, editorText, ref } = outcome;
   let done: TerminalState = say({ ...state, work: undefined }, message);
   const { tree } = done;
   if (tree && entryId && tree.view.model.tree.has(entryId)) {
     const { model } = tree.view;
     const position = model.order.positions[model.tree.row(entryId)] ?? -1;
-    if (position >= 0) done = { ...done, tree: revealed(done, tree, position) };
+    if (position >= 0) done = { ...done, tree: reveal(done, tree, position) };
   }
   if (ref !== undefined) done = { ...done, dialog: madeDialog(message, ref, editorText) };
   if (editorText !== undefined && ref === undefined) done = { ...done, dialog: editorDialog(editorText) };
   return next(done);
+}
+
+const leave: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
+
+/** The plan of a compaction, entry by entry, for the user to confirm. */
+function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?: string): Dialog {
+  const billed = tree.writer.isBilled ? ", which is billed" : "";
+  const run = (rest: { instructions?: string }) => (closed: TerminalState) =>
+    beginAct(closed, { name: "compact", ...rest });
+  const body = (columns: number): Line[] => [
+    ...[...viewPlan(plan)].flatMap((text) => wrapText(text, columns)).map((text) => line(text.trimStart())),
+    EMPTY,
+    ...idLines(tree, [...plan.historyIds, ...plan.turnPrefixIds], "goes ", columns),
+    ...idLines(tree, plan.keptIds, "stays", columns),
+  ];
+  return dialog("Compact", body, [
+    {
+      key: "y",
+      title: `compact; ${plainLine(tree.writer.name)} writes the summary${billed}`,
+      run: run(instructions === undefined ? {} : { instructions }),
+    },
+    {
+      key: "f",
+      title: "compact, and choose the focus of the summary",
+      run: (closed) =>
+        next({
+          ...closed,
+          dialog: askText("What should the summary focus on?", textField(instructions), (again, text) =>
+            run(text.trim() === "" ? {} : { instructions: text.trim() })(again),
+          ),
+        }),
+    },
+    leave,
+  ]);
+}
+
+/** Entries that are named at the beginning and at the end of a list. */
+const FIRST = 6;
+const LAST = 4;
+
+function idLines(
+  { view: { model } }: TreeState,
+  ids: readonly string[],
+  what: "goes " | "stays",
+  columns: number,
+): Line[] {
+  const lineOf = (id: string): Line => {
+    const entry = model.tree.getEntry(id);
+    const text = entry ? (previewEntry(entry) ?? entry.type) : "";
+    return line(
+      span(`${what} `, what === "goes " ? "summary" : "leaf"),
+      span(cutToColumns(plainLine(text), Math.max(10, columns - 6)), what === "goes " ? "dim" : "plain"),
+    );
+  };
+  const left = ids.length - FIRST - LAST;
+  if (left <= 1) return ids.map(lineOf);
+  const between = line(span(`      … ${formatMany(left, "message")} more`, "dim"));
+  return [...ids.slice(0, FIRST).map(lineOf), between, ...ids.slice(-LAST).map(lineOf)];
+}
+
+/** Two branches beside each other, from where they part. */
+function comparisonDialog(tree: TreeState, { commonAncestorId, a, b }: BranchComparison): Dialog {
+  const { model } = tree.view;
+  const ancestor = commonAncestorId === null ? undefined : model.tree.getEntry(commonAncestorId);
+  const parting = ancestor ? plainLine(previewEntry(ancestor) ?? ancestor.type) : "before the first entry";
+  return dialog("Two branches, from their common ancestor", (columns) => {
+    const width = Math.floor((columns - 3) / 2);
+    const [left, right] = [sideLines(tree, a, width), sideLines(tree, b, width)];
+    while (left.length < right.length) left.push(EMPTY);
+    return [
+      line(span("common ancestor: ", "dim"), span(cutToColumns(parting, Math.max(10, columns - 18)))),
+      EMPTY,
+      ...beside(left, width, span(" │ ", "dim"), right),
+    ];
+  });
+}
+
+function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: number): Line[] {
+  const { leafId, messages, tokens, cost, files, entryIds } = side;
+  const cut = (text: string) => cutToColumns(text, columns);
+  const name = leafId === null ? undefined : model.labels.get(model.tree.row(leafId));
+  const spoken = entryIds.flatMap((id) => {
+    const row = model.tree.row(id);
+    const kind = model.kinds.of(row);
+    if (kind === "toolResult" || kind === "beside" || kind === "other") return [];
+    const style = kind === "user" ? "user" : kind === "assistant" ? "plain" : "summary";
+    return [line(span(cut(plainLine(previewEntry(model.tree.entryAt(row)) ?? "")), style))];
+  });
+  return [
+    line(span(cut(plainLine(`${leafId ?? "the start"}${name ? ` [${name}]` : ""}`)), "strong")),
+    line(cut(`${formatMany(messages, "message")}, ${formatMany(tokens, "token")}, ${formatShortCost(cost)}`)),
+    line(span(cut(`${formatMany(files.length, "file")}${files.length > 0 ? ":" : ""}`), "dim")),
+    ...files.slice(0, FILES_SHOWN).map((file) => line(span(cut(plainLine(`  ${file}`)), "code"))),
+    ...(files.length > FILES_SHOWN
+      ? [line(span(`  … ${formatCount(files.length - FILES_SHOWN)} more`, "dim"))]
+      : []),
+    EMPTY,
+    ...spoken,
+  ];
+}
+
+const FILES_SHOWN = 8;
+
+/** Somebody else writes the session: what to do about it. */
+function busyDialog(act: Act, holder: string): Dialog {
+  const again = (onBusy: "fork" | "share") => (closed: TerminalState) =>
+    beginAct(
+      onBusy === "share" && closed.tree ? { ...closed, tree: { ...closed.tree, onBusy } } : closed,
+      act,
+      onBusy,
+    );
+  return dialog(
+    "Another process writes this session",
+    (columns) => wrapText(plainLine(holder), columns).map((text) => line(text)),
+    [
+      { key: "w", title: "wait: cancel for now", run: (closed) => next(closed) },
+      {
+        key: "r",
+        title: "read only: change nothing here from now on",
+        run: (closed) =>
+          next(
+            closed.tree
+              ? {
+                  ...closed,
+                  tree: {
+                    ...closed.tree,
+                    readOnly: "You chose to read this session only; open it again to change it.",
+                  },
+                }
+              : closed,
+          ),
+      },
+      { key: "f", title: "fork: do it in a session of your own", run: again("fork") },
+      { key: "s", title: "share: write beside the other, each on a branch of its own", run: again("share") },
+    ],
+  );
+}
+
+/** A text that came back to be written anew. */
+function editorDialog(text: string): Dialog {
+  return dialog("Edit the message (Ctrl-S appends it here, Esc cancels)", () => [], [], {
+    field: textField(text),
+    hasLines: true,
+    accept: (closed, written) =>
+      written.trim() === "" ? next(closed) : beginAct(closed, { name: "append", text: written }),
+  });
+}
+
+/** A session was made: go there, or stay. */
+function madeDialog(message: string, ref: string, editorText: string | undefined): Dialog {
+  return dialog("Forked", (columns) => wrapText(plainLine(message), columns).map((text) => line(text)), [
+    {
+      key: "o",
+      title: "open the fork",
+      run: (closed) =>
+        next(closed, { type: "open", ref, ...(editorText === undefined ? {} : { editorText }) }),
+    },
+    { key: "s", title: "stay here", run: (closed) => next(closed) },
+  ]);
+}
+
+/** Keys of the choices of a question, in order. */
+const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
+
+/** A question of an extension. Escape closes it without an answer. */
+function questionDialog({ id, title, message, choices }: Question): Dialog {
+  const answered = (answer: string | undefined) => (closed: TerminalState) =>
+    next(closed, { type: "answer", question: id, answer });
+  const body = (columns: number) =>
+    message === "" ? [] : wrapText(plainLine(message), columns).map((text) => line(text));
+  const rest = { question: id, cancel: answered(undefined) };
+  if (choices.length === 0)
+    return {
+      ...askText(plainLine(title), textField(), (closed, text) => answered(text)(closed), body),
+      ...rest,
+    };
+  return dialog(
+    plainLine(title),
+    body,
+    choices.map((choice, at) => ({
+      key: CHOICE_KEYS[at] ?? "",
+      title: plainLine(choice),
+      run: answered(choice),
+    })),
+    rest,
+  );
 }

@@ -100,12 +100,11 @@ class TreeOrder {
   readonly rows: Int32Array;
   /** Positions by row; -1 for a row that has no place. */
   readonly positions: Int32Array;
-  /** How deep a position is indented. */
+  /** Indentation of a position. */
   readonly depths: Uint8Array;
   /** Positions at which a branch begins that stands aside, ascending, and the position behind each one's last. */
   readonly branchStarts: readonly number[];
   readonly branchEnds: ReadonlyMap<number, number>;
-  /** How many positions there are. */
   readonly length: number;
 
   constructor(tree: TreeShape, leafRow: number) {
@@ -187,7 +186,7 @@ function rowsBeside(tree: TreeShape): Map<number, number[]> {
   return beside;
 }
 
-/** What a row says of its entry, wherever it stands on a screen. */
+/** Summary of a row's entry, independent of its place on the screen. */
 interface RowGist {
   /** The type of its entry, and `shell` for a run of a shell. */
   type: string;
@@ -197,10 +196,10 @@ interface RowGist {
   time: number;
 }
 
-/** How many are kept: more than any screen shows, so that a key reads no more than what it brings onto the screen. */
+/** Rows that are kept: more than any screen shows, so that a key reads only the rows that it brings onto the screen. */
 const KEPT = 2_000;
 
-/** What the rows of a tree say: their entries are read once, and kept while one stays near. */
+/** Cache of the texts of rows: entries are read once, and kept while the cursor stays near. */
 class RowGists {
   readonly #tree: Tree;
   readonly #known = new Map<number, RowGist>();
@@ -238,7 +237,7 @@ function textOf(entry: Entry): string {
 const tokensOf = ({ tokensBefore }: { tokensBefore: unknown }): number =>
   typeof tokensBefore === "number" ? tokensBefore : 0;
 
-/** What a row is to a reader. */
+/** Kind of a row for a reader. */
 export type RowKind = "user" | "assistant" | "toolResult" | "compaction" | "branch" | "other" | "beside";
 
 /** Codes of kinds, as a column of bytes keeps them; 0 is not known yet. */
@@ -254,7 +253,7 @@ const KINDS: readonly (RowKind | undefined)[] = [
 ];
 
 /**
- * What the rows of a tree are, found when somebody asks and kept: of a message no more is read than the head of its
+ * Kinds of the rows of a tree, read on demand and kept: of a message no more is read than the head of its
  * line.
  */
 export class RowKinds {

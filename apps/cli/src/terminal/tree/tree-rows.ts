@@ -1,6 +1,6 @@
 import type { RowKind, TreeModel } from "./tree-model.ts";
 
-/** Which rows are shown. `turns`: one for each turn, and everything that stands out of them. */
+/** Selection of rows. `turns`: one for each turn, and every row that stands out of them. */
 type TreeFilter = "turns" | "talk" | "users" | "labels" | "all";
 
 export const FILTERS: readonly { name: TreeFilter; title: string }[] = [
@@ -11,7 +11,7 @@ export const FILTERS: readonly { name: TreeFilter; title: string }[] = [
   { name: "all", title: "everything" },
 ];
 
-/** What of a tree is shown. */
+/** The visible part of a tree. */
 export interface TreeView {
   readonly model: TreeModel;
   readonly filter: TreeFilter;
@@ -19,7 +19,7 @@ export interface TreeView {
   readonly unfolded: ReadonlySet<number>;
   /** Rows with which a branch begins of which nothing else is shown. */
   readonly folded: ReadonlySet<number>;
-  /** What `folded` hides: `[from, to)` of positions, ascending, none inside another. */
+  /** Positions that `folded` hides: `[from, to)`, ascending, none inside another. */
   readonly hidden: readonly (readonly [number, number])[];
 }
 

@@ -13,14 +13,14 @@ import { formatCount, formatMany } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 
-/** What the model reads at an entry, as far as a screen shows it. */
+/** The context at an entry, as far as a screen shows it. */
 export interface ReadContext {
   tokens: number;
   model: string | null;
   /** The window of the model in tokens; undefined where it is not known. */
   contextWindow: number | undefined;
   thinkingLevel: string;
-  /** What a compaction keeps from the model, in one sentence. */
+  /** Entries that a compaction hides from the model, in one sentence. */
   hidden: string | undefined;
   messages: readonly ReadMessage[];
 }

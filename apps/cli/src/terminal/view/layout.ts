@@ -1,8 +1,8 @@
 import type { TerminalState } from "../state/state.ts";
 
-/** How the screen of a tree is divided. All sizes are columns and lines. */
+/** Division of a tree's screen. All sizes are columns and lines. */
 interface TreeLayout {
-  /** Where the preview is: `whole` while one reads in it. */
+  /** Position of the preview: `whole` while the user reads in it. */
   preview: "beside" | "below" | "whole";
   treeColumns: number;
   treeHeight: number;
@@ -13,7 +13,7 @@ interface TreeLayout {
 /** Columns from which tree and preview stand beside each other. */
 const WIDE = 110;
 
-/** What of the screen below each other is for the tree. */
+/** Share of the tree, with the preview below it. */
 const TREE_SHARE = 0.5;
 
 /** Lines around the body: the heading above, the keys below. */

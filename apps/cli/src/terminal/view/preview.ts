@@ -14,7 +14,7 @@ import {
 } from "@espalier/session-tree";
 import picocolors from "picocolors";
 import { previewEntry } from "../../entry-preview.ts";
-import { renderMarkdown, wrapped } from "../../markdown/markdown.ts";
+import { renderMarkdown, wrapText } from "../../markdown/markdown.ts";
 import { formatCount, formatMany, formatTime } from "../../numbers.ts";
 import { cutLine, fieldText, plainLine, plainText } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
@@ -54,7 +54,7 @@ export function previewLines(state: Looked, tree: TreeState, needed: number): La
 const whole = (lines: readonly Line[]): Laid => ({ lines, isWhole: true });
 const WAITING = whole([line(span("…", "dim"))]);
 
-/** What was laid out last, and how far: a key that only scrolls asks for the same again, or for a little more. */
+/** The last layout, and its extent: a key that only scrolls needs the same again, or a little more. */
 let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
 
 const HEADS = new Map(
@@ -76,7 +76,7 @@ const TEXT_LENGTH = 20_000;
 /** Codes that end one style, or all. */
 const ENDS: ReadonlySet<string> = new Set(["0", "22", "23", "24", "29", "39"]);
 
-/** What a style of picocolors begins with, and what that is on a screen of ours. */
+/** Codes that begin a style of picocolors, and our style for each. */
 const STYLES: Readonly<Record<string, Style>> = {
   "1": "strong",
   "2": "dim",
@@ -87,7 +87,7 @@ const STYLES: Readonly<Record<string, Style>> = {
 };
 
 const quoted = (text: string, look: EntryLook): Line[] =>
-  wrapped(cutText(plainText(text), look), look.columns - 2).map((one) => line(span(`│ ${one}`, "dim")));
+  wrapText(cutText(plainText(text), look), look.columns - 2).map((one) => line(span(`│ ${one}`, "dim")));
 
 const thoughtLine = (thought: string): Line =>
   line(span(`(thought, ${formatMany(thought.length, "character")})`, "dim"));
@@ -122,14 +122,13 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   return { lines: laid.lines, isWhole: laid.next >= end };
 }
 
-/** How far a preview can be scrolled, if it can be so far as wanted. */
+/** Limits a wanted scroll position to the end of the preview. */
 export function furthestScroll(state: Looked, tree: TreeState, wanted: number): number {
   const { previewHeight } = treeLayout(state, tree.isReading);
   const { lines } = previewLines(state, tree, wanted + previewHeight);
   return Math.max(0, Math.min(wanted, lines.length - previewHeight));
 }
 
-/** How entries are laid out for reading. */
 interface EntryLook {
   columns: number;
   /** Calls and results are shown whole, and no text is cut. */
@@ -137,7 +136,7 @@ interface EntryLook {
   isColoured: boolean;
 }
 
-/** What holds of an entry at the leaf, and does not stand in it. */
+/** Facts about an entry at the leaf that are not part of it. */
 interface EntryMarks {
   label: string | undefined;
   /** An edit keeps it from the model. */
@@ -182,7 +181,7 @@ function restLines(entry: Entry, look: EntryLook): Line[] {
       ),
       ...summaryOf(entry, look),
     ];
-  return wrapped(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
+  return wrapText(previewEntry(entry) ?? "", look.columns).map((text) => line(text));
 }
 
 function compactionFacts({ id, tokensBefore, firstKeptEntryId, details }: CompactionEntry): Line {
@@ -198,7 +197,7 @@ function compactionFacts({ id, tokensBefore, firstKeptEntryId, details }: Compac
   );
 }
 
-/** What a message says: text, then calls, or the beginning of a result. */
+/** Lines of a message: text, then calls, or the beginning of a result. */
 function messageLines(said: ContextMessage, look: EntryLook): Line[] {
   if (said.role === "toolResult")
     return resultLines(messageText(said), fieldText(said.toolName), said.isError === true, look);
@@ -246,7 +245,7 @@ function callLines(call: ToolCallBlock, { columns, isDetailed }: EntryLook): Lin
   }
   const body = values.flatMap(([key, value]) => [
     line(span(plainLine(`    ${key}`), "dim")),
-    ...wrapped(plainText(value), columns - 6).map((text) => line(`      ${text}`)),
+    ...wrapText(plainText(value), columns - 6).map((text) => line(`      ${text}`)),
   ]);
   return [line(span(plainLine(`→ ${name}`), "tool")), ...body];
 }
@@ -259,7 +258,7 @@ function resultLines(text: string, toolName: string, isError: boolean, look: Ent
   const lines = shown
     .flatMap((one) =>
       look.isDetailed
-        ? wrapped(one.replaceAll("\t", "  "), look.columns - 2)
+        ? wrapText(one.replaceAll("\t", "  "), look.columns - 2)
         : [cutLine(one.replaceAll("\t", "  "), look.columns - 2)],
     )
     .map((one) => line(span(`  ${one}`, style)));

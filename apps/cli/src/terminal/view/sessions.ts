@@ -38,7 +38,7 @@ function emptyText({ sessions }: TerminalState): string {
   if (sessions.isListing) return "Looking for sessions …";
   if (sessions.isSearching) return "Searching …";
   return sessions.query
-    ? "Nothing was said like that."
+    ? "Nothing was found."
     : "There is no session yet; `espalier chat` begins one, `espalier import` brings in others.";
 }
 
@@ -61,7 +61,7 @@ function sessionsLine(
 const WHERE = 20;
 const WHO = 7;
 
-/** Who says something, as the tree calls them. */
+/** Names of roles, as in the tree. */
 const WHOSE = new Map(
   Object.entries<string>({
     user: "you",
@@ -145,7 +145,7 @@ export const SORTS = Object.keys(COMPARE) as readonly SessionSort[];
 export const shownSessions = ({ listed, showsSubAgents }: SessionsState): ListedSession[] =>
   listed.filter(({ parent }) => showsSubAgents || parent?.kind !== "subagent");
 
-/** What is listed: all sessions, or, of a query, those that are called so and every place where it was said. */
+/** Rows of the list: all sessions, or, with a query, those with a matching title and every place with the text. */
 export function sessionsRows(state: SessionsState): SessionsRow[] {
   const query = state.query?.text.trim().toLowerCase() ?? "";
   const sorted = shownSessions(state).sort(COMPARE[state.sort](state));

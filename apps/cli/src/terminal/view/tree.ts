@@ -49,9 +49,7 @@ function treePane(state: TerminalState, tree: TreeState): Line[] {
 }
 
 const emptyText = ({ view }: TreeState): string =>
-  view.model.length === 0
-    ? "  This session has no entry yet."
-    : "  Nothing here is shown; f shows other rows.";
+  view.model.length === 0 ? "  This session has no entry yet." : "  The filter hides all rows; f changes it.";
 
 function previewPane(state: TerminalState, tree: TreeState): Line[] {
   const { previewColumns, previewHeight } = treeLayout(state, tree.isReading);
@@ -96,7 +94,7 @@ const KINDS: Readonly<Record<RowKind, { title: string; style: Style }>> = {
 };
 const KIND_WIDTH = 5;
 
-/** What kinds that say nothing to the model are called. */
+/** Names of kinds that the model does not read. */
 const OTHERS = new Map(
   Object.entries<string>({
     shell: "shell",
@@ -112,7 +110,7 @@ const OTHERS = new Map(
   }),
 );
 
-/** How far a run is counted; beyond, it is said to be longer. */
+/** Limit for the count of a run; a longer one is marked with `+`. */
 const COUNTED = 1_000;
 
 /** The share of a line that rails may take; deeper branches are told by a number. */
@@ -126,7 +124,7 @@ interface RowLook {
   now: number;
   cursor: number;
   mark: number | undefined;
-  /** What is searched for, in small letters; empty: nothing is. */
+  /** The text of a search, in small letters; empty without one. */
   query: string;
 }
 
@@ -170,7 +168,7 @@ function rails({ order }: TreeModel, position: number, columns: number): string 
   return "│  ".repeat(depth - 1) + (begins ? "├─ " : "│  ");
 }
 
-/** What stands at the end of a row: a label, what is hidden or folded, the leaf. */
+/** End of a row: a label, a mark for hidden or folded entries, the leaf. */
 function marks(view: TreeView, position: number, row: number, time: number, look: RowLook): Span[] {
   const { model } = view;
   const spans: Span[] = [];
@@ -202,7 +200,7 @@ function foldedCount(view: TreeView, position: number, row: number): string {
   return `▸${formatCount(count)}${count === COUNTED - 1 ? "+" : ""}`;
 }
 
-/** Which positions are on the screen. */
+/** Positions on the screen. */
 interface Viewport {
   first: number;
   last: number;
@@ -231,7 +229,7 @@ function minimap({ order, ...model }: TreeModel, height: number, { first, last }
   });
 }
 
-/** Whether an ascending list has a number in `[from, to)`. */
+/** Returns true when an ascending list has a number in `[from, to)`. */
 function hasBetween(numbers: readonly number[], from: number, to: number): boolean {
   let low = 0;
   for (let high = numbers.length; low < high; ) {

@@ -6,7 +6,7 @@ import type { Pause } from "../effects/task.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
 import type { RowKinds } from "../tree/tree-model.ts";
 
-/** What the path of an entry has cost. */
+/** Cost of the path of an entry. */
 export interface PathUsage {
   /** Entries on the path. */
   entries: number;
@@ -67,7 +67,7 @@ export function usageLines({ entries, total, groups, compactions }: PathUsage, c
       `, ${formatMany(total.calls, "call")}, ${formatMany(total.totalTokens, "token")}, ${formatShortCost(total.cost)}`,
     ),
   );
-  if (total.calls === 0) return [heading, line(span("Nothing on this path says what it cost.", "dim"))];
+  if (total.calls === 0) return [heading, line(span("No entry on this path has a cost.", "dim"))];
   return [
     heading,
     EMPTY,

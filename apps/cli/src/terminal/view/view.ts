@@ -74,7 +74,7 @@ function footer(state: TerminalState): Line {
   if (work) {
     const seconds = Math.max(0, Math.round((now - work.started) / 1_000));
     const tokens = work.tokens > 0 ? `, ${formatMany(work.tokens, "token")}` : "";
-    const end = work.isAborting ? "is being ended …" : "Esc ends it";
+    const end = work.isAborting ? "is being aborted …" : "Esc aborts it";
     return line(span(` ${work.title} … ${seconds} s${tokens}  `, "label"), span(end, "dim"));
   }
   if (dialog)
@@ -96,7 +96,7 @@ function footer(state: TerminalState): Line {
   return fitKeys(hinted, state.size.columns);
 }
 
-/** What one does while one reads: acts are a key away, where the tree is. */
+/** Keys of the reading pane: acts need the tree. */
 const READING_KEYS = [
   ["↑↓", "scroll"],
   ["←→", "other rows"],
@@ -110,15 +110,15 @@ const READING_KEYS = [
 function dialogKeys(hasField: boolean, hasLines: boolean, hasChoices: boolean): Line {
   if (hasField)
     return keys([
-      [hasLines ? "Ctrl-S" : "Enter", "take it"],
-      ["Esc", "leave it"],
+      [hasLines ? "Ctrl-S" : "Enter", "confirm"],
+      ["Esc", "cancel"],
     ]);
   return keys(
     hasChoices
       ? [
-          ["Enter", "take it"],
-          ["↑↓", "choose"],
-          ["Esc", "leave it"],
+          ["Enter", "choose"],
+          ["↑↓", "move"],
+          ["Esc", "cancel"],
         ]
       : [
           ["↑↓", "scroll"],

@@ -4,6 +4,8 @@ import {
   type BranchSide,
   type CompactionStats,
   compareBranches,
+  type HistoryHit,
+  historyOf,
   type PolicyComparison,
   paced,
   type ReplayStep,
@@ -13,34 +15,28 @@ import {
   type UsageTotals,
 } from "@espalier/engine";
 import { message } from "@espalier/session-tree";
-import { type Command, InvalidArgumentError } from "commander";
+import { InvalidArgumentError } from "commander";
+import { type SessionCall, sessionCommand } from "../command.ts";
 import { previewEntry } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
-import { formatCost, formatCount, formatMany, formatSeconds, formatTime } from "../numbers.ts";
-import { planning, reading, warnOfDamage } from "../opening.ts";
-import { type Colours, print, printLine, printStep, type Shell } from "../shell.ts";
-import { columnsOf, cutToColumns, padToColumns, plainLine } from "../text.ts";
+import { formatCost, formatCount, formatMany, formatSeconds, formatTime, parseCount } from "../numbers.ts";
+import { type Colours, jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
+import { columnsOf, cutLine, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
 
-export function addDiff(program: Command, shell: Shell): void {
-  program
-    .command("diff <session> <a> <b>")
-    .description("compare two branches from where they part: entries, messages, tokens, cost, files")
-    .addHelpText(
-      "after",
-      `
-Examples:
-  espalier diff session.jsonl leaf http-cache-dead-end
-  espalier diff session.jsonl a1B2 c3D4 --json | jq .a.files`,
-    )
-    .action((ref: string, a: string, b: string) =>
-      reading(shell, ref, async (session) => {
-        warnOfDamage(shell, session, session.tree.issues);
-        const comparison = compareBranches(session.tree, entryNamed(session, a), entryNamed(session, b));
-        await print(shell, comparison, () => viewDiff(session, comparison, shell));
-      }),
-    );
-}
+const diff = sessionCommand({
+  usage: "diff <session> <a> <b>",
+  description: "compare two branches from their common ancestor: entries, messages, tokens, cost, files",
+  examples: [
+    "espalier diff session.jsonl leaf http-cache-dead-end",
+    "espalier diff session.jsonl a1B2 c3D4 --json | jq .a.files",
+  ],
+  use: "tree",
+  async run({ session, shell }: SessionCall<object>, a: string, b: string) {
+    const comparison = compareBranches(session.tree, entryNamed(session, a), entryNamed(session, b));
+    return { value: comparison, lines: viewDiff(session, comparison, shell) };
+  },
+});
 
 /** Columns of an entry's line where no terminal says how many there are. */
 const WIDE = 120;
@@ -53,7 +49,7 @@ function* viewDiff(
 ): Generator<string> {
   const width = Math.min(columns, WIDE);
   yield colours.bold(
-    commonAncestorId === null ? "They have no entry in common." : "The last entry they have in common:",
+    commonAncestorId === null ? "The branches have no entry in common." : "Their last common entry:",
   );
   if (commonAncestorId !== null) yield entryLine(session, commonAncestorId, width);
   yield "";
@@ -91,27 +87,17 @@ function entryLine(session: Session, id: string, width: number): string {
   return cutToColumns(`${plainLine(`${id} ${role}`)}  ${previewEntry(entry) ?? ""}`, width);
 }
 
-export function addStats(program: Command, shell: Shell): void {
-  program
-    .command("stats <session>")
-    .description("tell what a session cost, by model and by what for, and how it was compacted over time")
-    .addHelpText(
-      "after",
-      `
-Calls are counted once each, on all branches, those whose summary was thrown away among them.
-
-Examples:
-  espalier stats session.jsonl
-  espalier stats session.jsonl --json | jq .compactions`,
-    )
-    .action((ref: string) =>
-      reading(shell, ref, async (session) => {
-        warnOfDamage(shell, session, session.tree.issues);
-        const stats = statsOf(session);
-        await print(shell, statsValue(stats), () => viewStats(stats, shell));
-      }),
-    );
-}
+const stats = sessionCommand({
+  usage: "stats <session>",
+  description: "show the cost of a session, by model and by purpose, and its compactions over time",
+  notes: "Each call is counted once, on all branches, also those whose summary was discarded.",
+  examples: ["espalier stats session.jsonl", "espalier stats session.jsonl --json | jq .compactions"],
+  use: "tree",
+  async run({ session, shell }: SessionCall<object>) {
+    const figures = statsOf(session);
+    return { value: statsValue(figures), lines: viewStats(figures, shell) };
+  },
+});
 
 /** Usage and cost stand apart in every sum. */
 function statsValue({ total, path, branches, models, kinds, compactions }: SessionStats): object {
@@ -130,20 +116,18 @@ const apart = ({ cost, calls, ...usage }: UsageTotals): object => ({ calls, usag
 const BILL_HEADINGS = ["calls", "input", "output", "cache read", "cache write", "cost"];
 const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", "cost", "by"];
 
-/** What a session cost and how it was compacted, for people. */
+/** Cost and compactions of a session, for people. */
 function* viewStats(
   { total, path, models, kinds, compactions, branches }: SessionStats,
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
-  if (total.calls === 0) yield "No call to a model was billed.";
+  if (total.calls === 0) yield "No model call was billed.";
   else {
     const share = branches.length > 1 ? `, of which ${formatCost(path.cost)} on the path of the leaf` : "";
     const calls = formatMany(total.calls, "call");
     // What an import brings is billed in tokens alone: that it was free would not be true.
     yield colours.bold(
-      total.cost > 0
-        ? `${formatCost(total.cost)} for ${calls}${share}`
-        : `${calls}; what was paid is not known`,
+      total.cost > 0 ? `${formatCost(total.cost)} for ${calls}${share}` : `${calls}; their cost is unknown`,
     );
     yield "";
     yield* bills(
@@ -186,27 +170,18 @@ function compactionCells(stats: CompactionStats): string[] {
   ];
 }
 
-export function addPolicies(program: Command, shell: Shell): void {
-  program
-    .command("policies <session>")
-    .description(
-      "compare what each policy of compaction would do with a session; asks no model, writes nothing",
-    )
-    .addHelpText(
-      "after",
-      `
-Each policy counts tokens in its own way, so tokens compare within a row. A call is one request to a summarizer.
-
-Example:
-  espalier policies session.jsonl`,
-    )
-    .action((ref: string) =>
-      planning(shell, ref, async (session) => {
-        const rows = session.comparePolicies();
-        await print(shell, rows, () => viewPolicies(rows, shell));
-      }),
-    );
-}
+const policies = sessionCommand({
+  usage: "policies <session>",
+  description: "compare the effect of each compaction policy on a session; asks no model, writes nothing",
+  notes:
+    "Each policy counts tokens in its own way, so tokens compare within a row. A call is one request to a summarizer.",
+  examples: ["espalier policies session.jsonl"],
+  use: "plan",
+  async run({ session, shell }: SessionCall<object>) {
+    const rows = session.comparePolicies();
+    return { value: rows, lines: viewPolicies(rows, shell) };
+  },
+});
 
 const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls"];
 
@@ -263,41 +238,87 @@ interface ReplayOptions {
   verify?: boolean;
 }
 
-export function addReplay(program: Command, shell: Shell): void {
-  program
-    .command("replay <session>")
-    .description("play a session back, entry by entry: where the leaf was, and what the model read")
-    .option("--until <id>", "stop after this entry")
-    .option(
+const replay = sessionCommand({
+  usage: "replay <session>",
+  description: "play a session back, entry by entry: the leaf, and the context that the model read",
+  options: [
+    ["--until <id>", "stop after this entry"],
+    [
       "--speed <factor>",
-      "at the session's own pace, so many times as fast; pauses of two seconds at most",
+      "at the session's own pace, times this factor; pauses of two seconds at most",
       parseSpeed,
-    )
-    .option("--verify", "build every step anew from scratch, too, and compare; exit 1 where they differ")
-    .addHelpText(
-      "after",
-      `
-Examples:
-  espalier replay session.jsonl --speed 20
-  espalier replay session.jsonl --verify --json | tail -1`,
-    )
-    .action((ref: string, options: ReplayOptions) =>
-      reading(shell, ref, async (session) => {
-        warnOfDamage(shell, session, session.tree.issues);
-        const { steps, differing } = await play(shell, session, options);
-        if (differing > 0)
-          throw new CommandError(
-            "verify",
-            `${formatMany(differing, "step")} of ${formatCount(steps)} differ from what was built anew.`,
-          );
-        if (!shell.json) await printLine(shell, closingLine(steps, options));
-      }),
-    );
+    ],
+    ["--verify", "build every step again from scratch and compare; exit 1 where they differ"],
+  ],
+  examples: [
+    "espalier replay session.jsonl --speed 20",
+    "espalier replay session.jsonl --verify --json | tail -1",
+  ],
+  use: "tree",
+  async run({ session, shell, options }: SessionCall<ReplayOptions>) {
+    const { steps, differing } = await play(shell, session, options);
+    if (differing > 0)
+      throw new CommandError(
+        "verify",
+        `${formatMany(differing, "step")} of ${formatCount(steps)} differ from a new build.`,
+      );
+    if (!shell.json) await printLine(shell, closingLine(steps, options));
+  },
+});
+
+const history = sessionCommand({
+  usage: "history <session> <query>",
+  description: "search the original messages, also those that a summary replaces in the context",
+  options: [["--limit <count>", "at most this many, the newest", parseCount]],
+  notes: `A message matches when it has all words of the query, in any case and order. Messages that a compaction covers and
+those of other branches are searched too, and marked. An agent's model does the same with the tool query_history.`,
+  examples: [
+    'espalier history session.jsonl "cache key"',
+    "espalier history session.jsonl etag --limit 3 --json | jq -r .text",
+  ],
+  use: "read",
+  async run({ session, shell, options: { limit } }: SessionCall<{ limit?: number }>, query: string) {
+    const hits = historyOf(session, { query, ...(limit === undefined ? {} : { limit }) });
+    if (!shell.json) return printLines(shell, viewHistory(hits, shell));
+    for (const hit of hits) await shell.output.writeLine(jsonLine(historyValue(hit)));
+  },
+});
+
+const historyValue = ({ entryId, text, covered, onPath }: HistoryHit): object => ({
+  entryId,
+  text,
+  covered,
+  onPath,
+});
+
+/** Lines of a message that are shown, and characters of each. */
+const SHOWN = 6;
+const LINE_LENGTH = 200;
+
+/** Original messages for people: which, whose, whether the model still reads them, and how they begin. */
+function* viewHistory(hits: readonly HistoryHit[], { colours }: Pick<Shell, "colours">): Generator<string> {
+  if (hits.length === 0) yield "No message matches.";
+  for (const [at, { entryId, role, text, timestamp, covered, onPath }] of hits.entries()) {
+    if (at > 0) yield "";
+    const facts = [
+      entryId,
+      formatTime(timestamp),
+      covered ? "covered by a summary" : "",
+      onPath ? "" : "on another branch",
+    ].filter((fact) => fact !== "");
+    yield `${colours.cyan(plainLine(role))} ${colours.dim(plainLine(facts.join(" · ")))}`;
+    const lines = plainText(text).split("\n");
+    for (const line of lines.slice(0, SHOWN)) yield `  ${cutLine(line, LINE_LENGTH)}`;
+    if (lines.length > SHOWN) yield colours.dim(`  … ${lines.length - SHOWN} more lines`);
+  }
 }
+
+/** Read-only analyses of a session. */
+export const reportCommands = [diff, stats, policies, replay, history] as const;
 
 function closingLine(steps: number, { verify = false }: ReplayOptions): string {
   const all = formatMany(steps, "step");
-  return verify ? `${all}, each the same when it is built anew.` : `${all}.`;
+  return verify ? `${all}, each equal to a new build.` : `${all}.`;
 }
 
 async function play(shell: Shell, session: Session, { until, speed, verify = false }: ReplayOptions) {
@@ -316,7 +337,7 @@ async function play(shell: Shell, session: Session, { until, speed, verify = fal
 
 function parseSpeed(text: string): number {
   const speed = Number(text);
-  if (!(speed > 0)) throw new InvalidArgumentError("It is a number above 0: 10 is ten times as fast.");
+  if (!(speed > 0)) throw new InvalidArgumentError("expected a number above 0, for example 10");
   return speed;
 }
 

@@ -1,0 +1,98 @@
+import type { Session } from "@espalier/engine";
+import { type Command, Option } from "commander";
+import { type Reach, type SessionUse, withSession } from "./opening.ts";
+import { print, type Shell } from "./shell.ts";
+
+/** Adds a command to the program. */
+export type AddCommand = (program: Command, shell: Shell) => void;
+
+/** Answer of a command: one JSON value for programs, lines for people. A generator of lines runs only when they are printed. */
+export interface Answer {
+  value: object;
+  lines: Iterable<string>;
+}
+
+/** Flags and description, then choices or a parser where it has one; an `Option` for everything else. */
+type OptionShape =
+  | readonly [flags: string, description: string, rest?: readonly string[] | ((text: string) => unknown)]
+  | Option;
+
+/** With an answer the command prints it; without one it has printed everything itself. */
+type Running = Promise<Answer | undefined> | Promise<void>;
+
+interface Help {
+  /** Name and arguments, as the help shows them: `pin <session> <id>`. */
+  usage: string;
+  description: string;
+  options?: readonly OptionShape[];
+  /** Paragraphs between the options and the examples. */
+  notes?: string;
+  examples: readonly string[];
+  /** True for the command that runs where none is named. */
+  isDefault?: boolean;
+}
+
+export interface Call<Options> {
+  shell: Shell;
+  options: Options;
+  program: Command;
+}
+
+type Arguments = (string | undefined | string[])[];
+
+/** A command as data, with the function that runs it. */
+export function command<Options extends object, Given extends Arguments>(
+  shape: Help & { run(call: Call<Options>, ...given: Given): Running },
+): AddCommand {
+  const { usage, description, options = [], notes, examples, isDefault = false } = shape;
+  return (program, shell) => {
+    const added = program.command(usage, { isDefault }).description(description);
+    for (const option of options) added.addOption(optionOf(option));
+    const listed = examples.map((example) => `\n  ${example}`).join("");
+    const heading = examples.length === 1 ? "Example:" : "Examples:";
+    added.addHelpText("after", `\n${notes === undefined ? "" : `${notes}\n\n`}${heading}${listed}`);
+    added.action(async (...words: unknown[]) => {
+      const given = words.slice(0, -2) as Given;
+      const answer = await shape.run({ shell, options: words.at(-2) as Options, program }, ...given);
+      if (answer) await print(shell, answer.value, answer.lines);
+    });
+  };
+}
+
+export interface SessionCall<Options> extends Call<Options> {
+  session: Session;
+  /** The session as the user named it. */
+  ref: string;
+}
+
+/** A command whose first argument is `<session>`, which is open while it runs. */
+export function sessionCommand<Options extends object, Given extends Arguments>(
+  shape: Help & {
+    use: SessionUse | ((options: Options) => SessionUse);
+    reach?: (options: Options, shell: Shell) => Reach;
+    run(call: SessionCall<Options>, ...given: Given): Running;
+  },
+): AddCommand {
+  const { use, reach, run, ...help } = shape;
+  return command<Options, [string, ...Given]>({
+    ...help,
+    run(call, ref, ...given) {
+      const { shell, options } = call;
+      const opened = typeof use === "function" ? use(options) : use;
+      const runAndPrint = async (session: Session) => {
+        const answer = await run({ ...call, session, ref }, ...given);
+        // The lines may read the session.
+        if (answer) await print(shell, answer.value, answer.lines);
+      };
+      return withSession(shell, opened, ref, runAndPrint, reach?.(options, shell));
+    },
+  });
+}
+
+function optionOf(shape: OptionShape): Option {
+  if (shape instanceof Option) return shape;
+  const [flags, description, rest] = shape;
+  const option = new Option(flags, description);
+  if (typeof rest === "function") return option.argParser(rest);
+  return rest ? option.choices(rest) : option;
+}

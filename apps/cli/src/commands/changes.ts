@@ -1,0 +1,334 @@
+import { existsSync } from "node:fs";
+import { type ActOptions, createSession, type Session } from "@espalier/engine";
+import { contextOfPath, type ForkPosition } from "@espalier/session-tree";
+import { Option } from "commander";
+import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { entryNamed, existingEntry } from "../entry-reference.ts";
+import { CommandError } from "../failure.ts";
+import { formatCount, formatMany } from "../numbers.ts";
+import { changeOptions, isThere, withSession } from "../opening.ts";
+import { interruptible } from "../progress.ts";
+import { print, type Shell } from "../shell.ts";
+import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
+import { plainLine, plainText } from "../text.ts";
+
+/** A change of a session, for the command of its name and for the terminal's interface. */
+export interface Change {
+  /** JSON of the command. */
+  value: object;
+  sentences: readonly string[];
+  /** Entry that the change leads to. */
+  entryId?: string | null;
+  /** Text of a reopened user message. */
+  editorText?: string | null;
+  /** File of a new session. */
+  ref?: string;
+}
+
+const placeName = (leafId: string | null): string =>
+  plainLine(leafId === null ? "before the first entry" : `at ${leafId}`);
+
+const leafSentence = ({ context: { messages, tokens } }: Session, leafId: string | null): string =>
+  `The leaf is ${placeName(leafId)}: the model reads ${formatMany(messages.length, "message")}, ${formatMany(tokens, "token")}.`;
+
+interface Navigation {
+  entryId: string | null;
+  summarize?: boolean;
+  instructions?: string;
+  label?: string;
+}
+
+export async function navigate(
+  session: Session,
+  { entryId, ...options }: Navigation,
+  act: ActOptions,
+): Promise<Change> {
+  const arrival = await session.navigate(entryId, { ...options, ...act });
+  const { leafId, summaryEntryId, editorText } = arrival;
+  const summary = summaryEntryId && `The abandoned branch is summarized in ${plainLine(summaryEntryId)}.`;
+  const sentences = [leafSentence(session, leafId), ...(summary ? [summary] : [])];
+  return { value: arrival, sentences, entryId: leafId, editorText };
+}
+
+export async function undo(session: Session): Promise<Change> {
+  const arrival = await session.undo();
+  const { leafId, editorText } = arrival;
+  return { value: arrival, sentences: [leafSentence(session, leafId)], entryId: leafId, editorText };
+}
+
+interface Forking {
+  entryId: string;
+  position: ForkPosition;
+  out?: string;
+  summarize?: boolean;
+  instructions?: string;
+}
+
+export async function fork(
+  session: Session,
+  { entryId, ...options }: Forking,
+  act: ActOptions,
+): Promise<Change> {
+  const made = await session.fork(entryId, { ...options, ...act });
+  const { id, file, leafId, summaryEntryId, selectedText } = made;
+  const place = plainLine(leafId ?? "before the first entry");
+  const sentences = [
+    `The fork ${plainLine(id)} is in ${file}; its leaf is ${place}.`,
+    ...(summaryEntryId ? [`The rest is summarized in ${plainLine(summaryEntryId)}.`] : []),
+  ];
+  return { value: made, sentences, ref: file, editorText: selectedText };
+}
+
+interface Merging {
+  fromId: string;
+  into?: string;
+  instructions?: string;
+}
+
+export async function merge(
+  session: Session,
+  { fromId, ...options }: Merging,
+  act: ActOptions,
+): Promise<Change> {
+  const merged = await session.merge(fromId, { ...options, ...act });
+  const { entryId, leafId } = merged;
+  const leaf = plainLine(leafId ?? "before the first entry");
+  return {
+    value: merged,
+    sentences: [
+      `The conclusion of the branch of ${plainLine(fromId)} is in ${plainLine(entryId)}; the leaf is ${leaf}.`,
+    ],
+    entryId,
+  };
+}
+
+export async function label(
+  session: Session,
+  { entryId, text }: { entryId: string; text: string | undefined },
+): Promise<Change> {
+  const value = { entryId: await session.label(entryId, text) };
+  const label = session.getLabel(entryId);
+  const state = label === undefined ? "has no label any more" : `is labelled ${plainLine(label)}`;
+  return { value, sentences: [`${plainLine(entryId)} ${state}.`], entryId };
+}
+
+export async function rename(session: Session, { text }: { text: string }): Promise<Change> {
+  const value = { entryId: await session.rename(text) };
+  return { value, sentences: [`The session is named ${plainLine(session.name ?? "")}.`] };
+}
+
+export async function hide(
+  session: Session,
+  { entryId, hidden }: { entryId: string; hidden: boolean },
+): Promise<Change> {
+  const value = { entryId: await session.hide(entryId, hidden) };
+  const state = `${value.entryId === null ? "already " : ""}${hidden ? "hidden" : "read by the model"}`;
+  const reads = `the model reads ${formatCount(session.context.tokens)} tokens`;
+  return { value, sentences: [`${plainLine(entryId)} is ${state}; ${reads}.`], entryId };
+}
+
+const answer = ({ value, sentences, editorText }: Change): Answer => ({
+  value,
+  lines: [
+    ...sentences,
+    ...(editorText ? ["The reopened message, for editing:", "", plainText(editorText)] : []),
+  ],
+});
+
+const append = command({
+  usage: "append <session>",
+  description: "append messages, read from stdin as JSON Lines; a file that does not exist is created",
+  options: [["--at <id>", "under this entry instead of the leaf: a new branch, if it has children"]],
+  notes: `A line is a message: {"role","content"} and the other fields of its role; the rest is filled in. Roles are user,
+assistant, toolResult (with the toolCallId of its call), bashExecution (command, output), custom and system. Either all
+lines are appended or none.`,
+  examples: [
+    `echo '{"role":"user","content":"Hello"}' | espalier append new.jsonl`,
+    `echo '{"role":"user","content":"And without it?"}' | espalier append session.jsonl --at before-cache`,
+  ],
+  async run({ shell, options: { at } }: Call<{ at?: string }>, ref: string) {
+    if (shell.interactive)
+      shell.complain("Reading messages from the terminal, one a line; Ctrl-D ends them.");
+    const lines = await readStdinLines();
+    if (lines.length === 0)
+      throw new CommandError("bad-input", "There is no message on stdin; nothing was appended.");
+    // A bad line is found before a new file is created.
+    filledMessages(lines, contextOfPath([]));
+    await withTarget(shell, ref, at, async (session) => {
+      const ids = await appendLines(session, lines, at);
+      const { file, leafId } = session;
+      await print(shell, { file, leafId, ids }, [
+        `Appended ${formatMany(ids.length, "message")} to ${file}; the leaf is ${plainLine(leafId ?? "before the first entry")}.`,
+      ]);
+    });
+  },
+});
+
+/** A path without a file creates a session; an id without a session is an error. */
+async function withTarget(
+  shell: Shell,
+  ref: string,
+  at: string | undefined,
+  change: (session: Session) => Promise<void>,
+): Promise<void> {
+  const isPath = /[/\\]|\.jsonl$/.test(ref);
+  if (
+    !isPath ||
+    at !== undefined ||
+    (shell.store ? await isThere(shell.store, { file: ref }) : existsSync(ref))
+  )
+    return withSession(shell, "change", ref, change, { isContextEnough: at === undefined });
+  const session = await createSession({ ...changeOptions(shell), file: ref });
+  try {
+    return await change(session);
+  } finally {
+    await session.close();
+  }
+}
+
+async function appendLines(
+  session: Session,
+  lines: readonly StdinLine[],
+  at: string | undefined,
+): Promise<string[]> {
+  if (at === undefined) return idsOf(await session.append(filledMessages(lines, session.context)));
+  const parentId = session.placeOf(entryNamed(session, at));
+  const [first, ...rest] = filledMessages(lines, session.contextAt(parentId));
+  return idsOf(await session.append([{ ...first!, parentId }, ...rest]));
+}
+
+const idsOf = (entries: readonly { id: string }[]): string[] => entries.map(({ id }) => id);
+
+const labelCommand = sessionCommand({
+  usage: "label <session> <id> [text]",
+  description: "label an entry; without a text, remove its label",
+  examples: ['espalier label session.jsonl leaf "tests pass"'],
+  use: "annotate",
+  run: async ({ session }: SessionCall<object>, reference: string, text: string | undefined) =>
+    answer(await label(session, { entryId: existingEntry(session, reference), text })),
+});
+
+const nameCommand = sessionCommand({
+  usage: "name <session> <text>",
+  description: "name the session",
+  examples: ['espalier name session.jsonl "Offline tide tables"'],
+  use: "annotate",
+  run: async ({ session }: SessionCall<object>, text: string) => answer(await rename(session, { text })),
+});
+
+const pinCommand = sessionCommand({
+  usage: "pin <session> <id>",
+  description: "keep an entry in the context, word for word, through every compaction",
+  options: [["--off", "remove the pin"]],
+  examples: ["espalier pin session.jsonl GH5p"],
+  use: "annotate",
+  async run({ session, options: { off = false } }: SessionCall<{ off?: boolean }>, reference: string) {
+    const id = existingEntry(session, reference);
+    const entryId = await session.pin(id, !off);
+    const state = off ? "is no longer pinned" : "stays in the context over compactions";
+    return { value: { entryId }, lines: [`${plainLine(id)} ${state}.`] };
+  },
+});
+
+const hideCommand = sessionCommand({
+  usage: "hide <session> <id>",
+  description: "hide an entry from the model, from here on; it stays in the file",
+  options: [["--off", "show it again"]],
+  notes: `For an entry that makes each request fail or misleads: a picture no provider accepts, a result that fills the window, a
+wrong answer. A line is appended, so the entry stays hidden in forks and through compactions, but not on other branches;
+undo reverts it. To hide an entry that a compaction has summarized, hide the compaction.`,
+  examples: ["espalier hide session.jsonl GH5p"],
+  use: "change",
+  run: async ({ session, options: { off = false } }: SessionCall<{ off?: boolean }>, reference: string) =>
+    answer(await hide(session, { entryId: existingEntry(session, reference), hidden: !off })),
+});
+
+const INSTRUCTIONS = ["--instructions <text>", "what the summary should focus on"] as const;
+
+const navigateCommand = sessionCommand({
+  usage: "navigate <session> <id>",
+  description: "continue from another entry; what follows it stays in the file, as a branch",
+  options: [
+    ["--summarize", "summarize the abandoned branch into the target"],
+    INSTRUCTIONS,
+    ["--label <text>", "label the target"],
+  ],
+  notes: "A user message is reopened: the leaf moves before it, and its text is printed for editing.",
+  examples: [
+    "espalier navigate session.jsonl before-cache --summarize",
+    "espalier navigate session.jsonl start",
+  ],
+  use: ({ summarize }: Omit<Navigation, "entryId">) => (summarize ? "summarize" : "change"),
+  async run({ session, shell, options }: SessionCall<Omit<Navigation, "entryId">>, reference: string) {
+    const entryId = entryNamed(session, reference);
+    return answer(
+      await interruptible(shell, "The summary", (act) => navigate(session, { entryId, ...options }, act)),
+    );
+  },
+});
+
+const undoCommand = sessionCommand({
+  usage: "undo <session>",
+  description: "undo the newest prompt, navigation, compaction or hiding; again, the one before",
+  notes: `Nothing is removed: the leaf moves back, and what was undone stays as a branch. An automatic compaction is not undone by
+itself, only one that a user asked for.`,
+  examples: ["espalier undo session.jsonl"],
+  use: "change",
+  run: async ({ session }: SessionCall<object>) => answer(await undo(session)),
+});
+
+const forkCommand = sessionCommand({
+  usage: "fork <session> <id>",
+  description: "start a new session from the path of an entry: the same lines, the same ids",
+  options: [
+    new Option("--position <position>", "end with the entry, or before it")
+      .choices(["at", "before"])
+      .default("at"),
+    ["--out <file>", "file of the fork (in a store: its name); by default below ~/.espalier/sessions"],
+    ["--summarize", "summarize the rest of this session into the fork"],
+    INSTRUCTIONS,
+  ],
+  examples: [
+    "espalier fork session.jsonl before-cache --out other-way.jsonl",
+    "espalier fork session.jsonl LDY0 --position before --summarize",
+  ],
+  // Without a summary nothing is billed, so nothing has to be written to the session itself.
+  use: ({ summarize }: Omit<Forking, "entryId">) => (summarize ? "summarize" : "read"),
+  async run({ session, shell, options }: SessionCall<Omit<Forking, "entryId">>, reference: string) {
+    const entryId = existingEntry(session, reference);
+    return answer(
+      await interruptible(shell, "The fork", (act) => fork(session, { entryId, ...options }, act)),
+    );
+  },
+});
+
+const mergeCommand = sessionCommand({
+  usage: "merge <session> <from>",
+  description: "append the conclusion of another branch, as a summary; both branches stay",
+  options: [["--into <id>", "below this entry instead of the leaf"], INSTRUCTIONS],
+  examples: ["espalier merge session.jsonl http-cache-dead-end"],
+  use: "summarize",
+  async run(
+    { session, shell, options: { into, ...rest } }: SessionCall<Omit<Merging, "fromId">>,
+    from: string,
+  ) {
+    const fromId = existingEntry(session, from);
+    const place = into === undefined ? {} : { into: existingEntry(session, into) };
+    return answer(
+      await interruptible(shell, "The merge", (act) => merge(session, { fromId, ...rest, ...place }, act)),
+    );
+  },
+});
+
+/** Commands that append to a session, or move in it. */
+export const changeCommands = [
+  append,
+  labelCommand,
+  nameCommand,
+  pinCommand,
+  hideCommand,
+  navigateCommand,
+  undoCommand,
+  forkCommand,
+  mergeCommand,
+] as const;

@@ -1,0 +1,275 @@
+import { existsSync, lstatSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Agent } from "@espalier/agent";
+import { listSessions, openSession, searchSessions } from "@espalier/engine";
+import { messageText, redactFolder } from "@espalier/session-tree";
+import type { ViewerSessions } from "@espalier/viewer";
+import { CommanderError, InvalidArgumentError } from "commander";
+import { runChat } from "../chat/chat.ts";
+import { providerMessage } from "../chat/chat-drawing.ts";
+import { type ChatChoices, openConversation } from "../chat/conversation.ts";
+import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { playDemo, withDemoSource } from "../demo/play-demo.ts";
+import { CommandError } from "../failure.ts";
+import { renderMarkdown } from "../markdown/markdown.ts";
+import {
+  askAboutProject,
+  changeOptions,
+  openOptions,
+  refuseForeign,
+  sessionNamed,
+  storeInUse,
+  storeOf,
+  tellSkipped,
+} from "../opening.ts";
+import { jsonLine, print, type Shell } from "../shell.ts";
+import { plainLine } from "../text.ts";
+import { VIEWER_PAGE } from "../write-export.ts";
+
+/** The terminal's interface, which `espalier` and `espalier <session>` open too. */
+const open = command({
+  usage: "open [session]",
+  isDefault: true,
+  description: "find, read and change sessions in the terminal; `espalier` alone does the same",
+  options: [["--ascii", "draw with - and | instead of lines"]],
+  examples: ["espalier", "espalier session.jsonl", "espalier open 3kq7 --ascii"],
+  async run(
+    { shell, program, options: { ascii = false } }: Call<{ ascii?: boolean }>,
+    ref: string | undefined,
+  ) {
+    const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true && !shell.json;
+    const file = ref === undefined ? undefined : await fileOf(shell, ref, program.args[0] === "open");
+    // Without a terminal the help is printed, as without a command.
+    if (ref === undefined && !isTerminal) throw new CommanderError(2, "commander.help", "(outputHelp)");
+    if (!isTerminal)
+      throw new CommandError(
+        "usage",
+        `There is no terminal to open ${ref} on; \`espalier tree ${ref}\` prints it.`,
+      );
+    const { openTerminal } = await import("../terminal/open-terminal.ts");
+    await askAboutProject(shell);
+    await openTerminal(shell, { ascii, ...(file === undefined ? {} : { ref: file }) });
+  },
+});
+
+/** File or name of a session. A word that names none was meant as a command, unless it follows `open`. */
+async function fileOf(shell: Shell, ref: string, isNamed: boolean): Promise<string> {
+  const isFile = !shell.store && existsSync(ref);
+  try {
+    const log = await storeInUse(shell).open(await sessionNamed(shell.store, ref), "read");
+    await log.close();
+    if (isFile && !log.header) await refuseForeign(ref);
+    return log.ref;
+  } catch (error) {
+    if (isFile) throw error;
+    if (isNamed || ref.includes("/")) throw error;
+    throw new CommanderError(2, "commander.unknownCommand", `error: unknown command '${ref}'`);
+  }
+}
+
+interface ServeOptions {
+  write?: boolean;
+  port?: number;
+}
+
+const serve = command({
+  usage: "serve [place]",
+  description:
+    "show sessions in a browser of this machine, live: of a folder, one file, or Espalier's and Pi's own",
+  options: [
+    ["--write", "let the page navigate, fork, label and compact"],
+    ["--port <port>", "the port; by default a free one", parsePort],
+  ],
+  notes:
+    "The printed address holds a token, which lets its holder read these sessions. Ctrl-C ends the server.",
+  examples: [
+    "espalier serve",
+    "espalier serve ~/old-sessions --port 7777",
+    "espalier serve session.jsonl --write",
+  ],
+  async run({ shell, options }: Call<ServeOptions>, place: string | undefined) {
+    if (place !== undefined && !existsSync(place))
+      throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
+    if (place !== undefined) refuseOddPlace(place);
+    const { serveViewer } = await import("@espalier/viewer");
+    const server = await serveViewer({ ...options, sessions: sessionsAt(shell, place), page: VIEWER_PAGE });
+    await print(shell, { url: server.url }, [server.url]);
+    await shell.output.flush();
+    await untilInterrupted();
+    await server.close();
+  },
+});
+
+/** Refuses a symbolic link to a session's file, which no list follows; a folder may be a link. */
+function refuseOddPlace(place: string): void {
+  if (statSync(place).isDirectory() || lstatSync(place).isFile()) return;
+  const problem = lstatSync(place).isSymbolicLink()
+    ? "is a symbolic link, which is not followed; name the file it leads to"
+    : "is neither a folder nor a session's file; name one of these";
+  throw new CommandError("usage", `${place} ${problem}.`);
+}
+
+/** Sessions of a folder, the one of a file, or all. */
+function sessionsAt(shell: Shell, place: string | undefined): ViewerSessions {
+  const path = place === undefined ? undefined : resolve(place);
+  const isFile = path !== undefined && statSync(path).isFile();
+  const folder = path === undefined ? storeOf(shell) : { folder: isFile ? resolve(path, "..") : path };
+  const where = path === undefined ? storeOf(shell) : isFile ? { files: [path] } : { folder: path };
+  // Pages list again and again: each place is reported once.
+  const places = new Set<string>();
+  const told: ReturnType<typeof tellSkipped> = {
+    onSkipped(place, { message }) {
+      if (!places.has(place)) shell.complain(message);
+      places.add(place);
+    },
+  };
+  return {
+    async *list() {
+      for await (const session of listSessions({ ...folder, ...told, subAgents: true }))
+        if (!isFile || session.ref === path) yield session;
+    },
+    read: (ref) => openSession({ file: ref }, { ...openOptions(shell), mode: "read" }),
+    write: (ref, { beside }) =>
+      openSession({ file: ref }, { ...changeOptions(shell, !beside), ...(beside ? { lease: false } : {}) }),
+    search: (query, signal) => searchSessions(query, { ...where, ...told, signal }),
+  };
+}
+
+const untilInterrupted = (): Promise<void> =>
+  new Promise((end) => {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => end());
+  });
+
+function parsePort(text: string): number {
+  const port = Number(text);
+  if (Number.isInteger(port) && port >= 0 && port < 65_536) return port;
+  throw new InvalidArgumentError("expected a port (0–65535), for example 7777");
+}
+
+interface ChatOptions {
+  print?: string;
+  continue?: boolean;
+  model?: string;
+}
+
+const chat = command({
+  usage: "chat [session]",
+  description: "talk with Claude in a new session, or in an older one",
+  options: [
+    ["-c, --continue", "continue the newest session of this folder"],
+    ["-p, --print <prompt>", "send one prompt, print the answer, and exit"],
+    ["--model <id>", "the model; by default the last one of the session"],
+  ],
+  notes:
+    "Needs ANTHROPIC_API_KEY. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
+  examples: [
+    "espalier chat",
+    "espalier chat --continue",
+    'espalier chat --print "What does this folder hold?"',
+    "espalier chat session.jsonl --model claude-haiku-4-5",
+  ],
+  async run({ shell, options }: Call<ChatOptions>, ref: string | undefined) {
+    const { print, continue: isContinued, model } = options;
+    if (!process.env["ANTHROPIC_API_KEY"])
+      throw new CommandError("no-key", "Chatting needs a key: set ANTHROPIC_API_KEY to one of Claude's API.");
+    if (print === undefined && (!shell.interactive || !process.stdout.isTTY))
+      throw new CommandError("usage", "There is no terminal to talk in; give --print PROMPT.");
+    const place = ref ?? (isContinued ? await newestHere(shell) : undefined);
+    const choices = model === undefined ? {} : { model };
+    await (print === undefined ? runChat(shell, place, choices) : answerOne(shell, place, choices, print));
+  },
+});
+
+/** Prints the answer to one prompt: as markdown, drawn on a terminal; with --json every event. */
+async function answerOne(
+  shell: Shell,
+  ref: string | undefined,
+  choices: ChatChoices,
+  prompt: string,
+): Promise<void> {
+  const { session, agent } = await openConversation(shell, ref, choices);
+  const interrupt = () => agent.abort();
+  process.on("SIGINT", interrupt);
+  try {
+    const answer = await (shell.json ? printedRun(shell, agent, prompt) : agent.run(prompt));
+    if (!answer || answer.stopReason === "aborted")
+      throw new CommandError("aborted", "The answer was aborted.");
+    if (answer.stopReason === "error")
+      throw new CommandError(
+        "model",
+        providerMessage(answer.errorMessage ?? "The model failed without a message."),
+      );
+    if (shell.json) return;
+    const text = messageText(answer);
+    const lines = process.stdout.isTTY ? renderMarkdown(text, shell) : [text];
+    await shell.output.writeLine(lines.join("\n"));
+  } finally {
+    process.off("SIGINT", interrupt);
+    await session.close();
+  }
+}
+
+/** Runs a prompt and prints each event at once; aborts the run when the output is closed. */
+async function printedRun({ output }: Shell, agent: Agent, prompt: string) {
+  let told = Promise.resolve();
+  agent.on((event) => {
+    const line = jsonLine(event);
+    told = told.then(() => output.writeLine(line)).then(() => output.flush());
+    told.catch(() => agent.abort());
+  });
+  try {
+    return await agent.run(prompt);
+  } finally {
+    await told;
+  }
+}
+
+async function newestHere(shell: Shell): Promise<string> {
+  const here = redactFolder(process.cwd());
+  for await (const { ref, cwd } of listSessions({ ...storeOf(shell), ...tellSkipped(shell) }))
+    if (cwd === here || cwd === process.cwd()) return ref;
+  throw new CommandError("not-found", "There is no session of this folder yet; `espalier chat` begins one.");
+}
+
+/** The session that travels with the command; it lies beside the bundle. */
+const BUNDLED = fileURLToPath(new URL("assets/demo-session.jsonl", import.meta.url));
+
+const demo = command({
+  usage: "demo [file]",
+  description: "see the features on a session, yours or the bundled one; works on a copy",
+  examples: ["espalier demo", "espalier demo session.jsonl"],
+  async run({ shell }: Call<object>, file: string | undefined) {
+    if (file === undefined)
+      return playDemo(shell, { ref: BUNDLED, name: "the session that comes with espalier" });
+    if (shell.store) return playDemo(shell, { ref: file });
+    return withDemoSource(file, (source) => playDemo(shell, source));
+  },
+});
+
+const run = sessionCommand({
+  usage: "run <session> [command] [args...]",
+  description: "run a command of an extension; without a name, list the commands",
+  examples: [
+    "espalier run session.jsonl --extension bookmark.ts",
+    'espalier run session.jsonl bookmark "before the cache" --extension bookmark.ts',
+  ],
+  use: "summarize",
+  async run({ session }: SessionCall<object>, name: string | undefined, args: string[]) {
+    if (name !== undefined) {
+      await session.runCommand(name, args.join(" "));
+      return { value: { command: name, leafId: session.leafId }, lines: [] };
+    }
+    const commands = session.commands.map(({ name, description, owner }) => ({ name, description, owner }));
+    return {
+      value: { commands },
+      lines:
+        commands.length === 0
+          ? ["No extension registers a command; name its file with --extension."]
+          : commands.map(({ name, description }) => plainLine(`${name.padEnd(20)} ${description}`)),
+    };
+  },
+});
+
+/** Commands that hand a session to something that runs: the terminal, the browser, the chat, an extension, the demo. */
+export const interactiveCommands = [open, chat, serve, run, demo] as const;

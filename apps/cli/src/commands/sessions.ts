@@ -1,0 +1,395 @@
+import { existsSync, realpathSync, statSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import { createInterface } from "node:readline/promises";
+import {
+  type Diagnosis,
+  deleteSession,
+  type LeftOutSetting,
+  type ListedSession,
+  type ListOptions,
+  listSessions,
+  migrateStore,
+  openTrust,
+  othersMayRead,
+  type RepairReport,
+  repairSession,
+  type SearchHit,
+  type SearchOptions,
+  type SettingOrigin,
+  searchSessions,
+  settingsJsonSchema,
+} from "@espalier/engine";
+import { EspalierError } from "@espalier/jsonl-stream";
+import type { SessionRef } from "@espalier/session-tree";
+import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
+import { CommandError } from "../failure.ts";
+import { formatAge, formatBytes, formatCount, formatMany, parseCount } from "../numbers.ts";
+import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
+import { jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
+import { cutToColumns, plainLine } from "../text.ts";
+
+const list = command({
+  usage: "list [folder]",
+  description: "list sessions, newest first: of a folder, or Espalier's and the Pi coding agent's own",
+  options: [
+    ["--sub-agents", "also the runs of sub-agents"],
+    ["--parent <id>", "only forks and sub-agents of this session; the beginning of its id is enough"],
+  ],
+  examples: [
+    "espalier list",
+    "espalier list ~/.pi/agent/sessions --json | jq -r .file",
+    "espalier list --parent 3kq7",
+  ],
+  async run({ shell, options }: Call<Pick<ListOptions, "subAgents" | "parent">>, folder: string | undefined) {
+    if (folder !== undefined && !existsSync(folder))
+      throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
+    if (folder !== undefined && !statSync(folder).isDirectory())
+      throw new CommandError("usage", `${folder} is no folder; \`espalier tree ${folder}\` shows a session.`);
+    const sessions = listSessions({
+      ...(folder === undefined ? storeOf(shell) : { folder: resolve(folder) }),
+      ...options,
+      ...tellSkipped(shell),
+    });
+    if (shell.json)
+      for await (const session of sessions)
+        await shell.output.writeLine(jsonLine(listedValue(session, options)));
+    else for await (const line of viewList(sessions, shell)) await printLine(shell, line);
+  },
+});
+
+/** JSON of a session; `parent` is there only for `--parent` and `--sub-agents`. */
+function listedValue({ id, ref: file, cwd, parent, ...told }: ListedSession, asked: ListOptions): object {
+  const linked = asked.subAgents || asked.parent !== undefined ? { parent } : {};
+  return { id: id || null, file, cwd: cwd || null, ...told, ...linked };
+}
+
+/** Columns for what a session is about where no terminal says how many there are. */
+const WIDE = 160;
+const ID_LENGTH = 12;
+
+/** Columns before what a session is about: id, age, size and agent, with two spaces behind each. */
+const FACTS_WIDTH = ID_LENGTH + 2 + 8 + 2 + 8 + 2 + 8 + 2;
+
+/** A table of sessions for people. */
+async function* viewList(
+  sessions: AsyncIterable<ListedSession>,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
+  now = Date.now(),
+): AsyncGenerator<string> {
+  const room = Math.max(20, Math.min(columns, WIDE) - FACTS_WIDTH);
+  let count = 0;
+  for await (const session of sessions) {
+    if (count++ === 0) yield colours.dim(row("id", "age", "size", "agent", "session"));
+    const { id, ref, modified, bytes, agent, name, firstMessage, cwd } = session;
+    const about = cutToColumns(plainLine(name ?? firstMessage ?? (cwd || basename(ref))), room);
+    yield row(
+      plainLine(id).slice(0, ID_LENGTH),
+      formatAge(now - Date.parse(modified)),
+      formatBytes(bytes),
+      agent,
+      name === null ? colours.dim(about) : about,
+    );
+  }
+  if (count === 0) yield "There are no sessions here.";
+}
+
+function row(id: string, age: string, size: string, agent: string, about: string): string {
+  return [id.padEnd(ID_LENGTH), age.padStart(8), size.padStart(8), agent.padEnd(8), about].join("  ");
+}
+
+const search = command({
+  usage: "search <query> [folder]",
+  description: "search all sessions below a folder, or Espalier's and the Pi coding agent's own",
+  options: [
+    ["--limit <count>", "stop after this many", parseCount],
+    ["--case-sensitive", "distinguish capital and small letters"],
+  ],
+  notes: `The query is literal text. It is searched for in messages, calls with their arguments, results and summaries, on all
+branches and behind compactions, but not in the model's thoughts; the newest sessions come first. Instead of a folder, the
+file of one session can be named.`,
+  examples: [
+    'espalier search "disk full"',
+    "espalier search cache-control ~/old-sessions --limit 20",
+    "espalier search flaky session.jsonl --json | jq -r .entryId",
+  ],
+  async run(
+    { shell, options }: Call<{ limit?: number; caseSensitive?: boolean }>,
+    query: string,
+    place: string | undefined,
+  ) {
+    const found = searchSessions(query, {
+      ...options,
+      ...(place === undefined ? storeOf(shell) : placeOf(place)),
+      ...tellSkipped(shell),
+    });
+    let count = 0;
+    for await (const hit of found) {
+      count++;
+      await printStep(shell, { ...hit, sessionId: hit.sessionId || null }, () => viewHit(hit, shell));
+      // On a terminal, hits appear while the search goes on.
+      if (Number.isFinite(shell.columns)) await shell.output.flush();
+    }
+    if (count === 0 && !shell.json) await printLine(shell, "Nothing was found.");
+  },
+});
+
+function placeOf(place: string): Pick<SearchOptions, "files" | "folder"> {
+  if (!existsSync(place))
+    throw new CommandError("not-found", `There is no file or folder ${place}; check the path.`);
+  const path = resolve(place);
+  return statSync(path).isDirectory() ? { folder: path } : { files: [path] };
+}
+
+/** Ids and file names are named by so much of them. */
+const NAME_LENGTH = 12;
+
+/** One line for what was found: which session, which entry, and the words around it. */
+function viewHit(
+  { file, sessionId, entryId, role, snippet, onPath }: SearchHit,
+  { colours }: Pick<Shell, "colours">,
+): string {
+  const session = (sessionId === "" ? basename(file) : sessionId).slice(0, NAME_LENGTH);
+  const place = colours.dim(`${plainLine(session)}  ${plainLine(entryId)}`);
+  const mark = onPath ? "" : colours.dim(" (another branch)");
+  return `${place}  ${colours.cyan(plainLine(role))}${mark}  ${plainLine(snippet)}`;
+}
+
+const deleteCommand = command({
+  usage: "delete <session>",
+  description: "delete a session's file and all files beside it; this cannot be undone",
+  options: [["--yes", "do not ask"]],
+  examples: ["espalier delete session.jsonl --yes"],
+  async run({ shell, options: { yes = false } }: Call<{ yes?: boolean }>, ref: string) {
+    if (!yes) await confirm(shell, ref);
+    const named = await sessionNamed(shell.store, ref);
+    const id = await idOf(shell, named);
+    const deleted = await deleteSession(named, storeOf(shell));
+    const orphans = id ? await orphansOf(shell, id) : [];
+    return {
+      value: { deleted, ...(orphans.length > 0 ? { orphans } : {}) },
+      lines: [
+        ...deleted.map((file) => `Removed ${file}`),
+        ...orphans.map((file) => `${file} was forked from it and stays whole; its parent is gone.`),
+      ],
+    };
+  },
+});
+
+async function idOf(shell: Shell, ref: SessionRef): Promise<string | undefined> {
+  try {
+    const log = await storeInUse(shell).open(ref, "read");
+    await log.close();
+    return log.header?.id;
+  } catch (error) {
+    // An unreadable session can be deleted; for a missing one deleteCommand throws.
+    if (error instanceof EspalierError) return undefined;
+    throw error;
+  }
+}
+
+/** Forks and runs of sub-agents that name a session which is gone; none while there is a copy of it. */
+async function orphansOf(shell: Shell, parentId: string): Promise<string[]> {
+  const orphans: string[] = [];
+  for await (const { id, ref, parent } of listSessions({
+    ...storeOf(shell),
+    ...tellSkipped(shell),
+    subAgents: true,
+  })) {
+    if (id === parentId) return [];
+    if (parent?.sessionId === parentId) orphans.push(ref);
+  }
+  return orphans;
+}
+
+async function confirm(shell: Shell, ref: string): Promise<void> {
+  if (!shell.interactive)
+    throw new CommandError("confirm", "A deleted session cannot be brought back; say --yes to delete it.");
+  const question = await withSession(shell, "read", ref, async ({ file, name, tree }) =>
+    plainLine(
+      `Delete ${file}${name ? ` (${name})` : ""} with ${formatMany(tree.length, "entry", "entries")}? [y/N]`,
+    ),
+  );
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    const answer = await terminal.question(`${question} `);
+    if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError("confirm", "Nothing was deleted.");
+  } finally {
+    terminal.close();
+  }
+}
+
+const doctor = sessionCommand({
+  usage: "doctor <session>",
+  description: "check every line and report errors with line and offset; exit 1 when there is one",
+  options: [["--repair <file>", "write a healed copy to this file, and a report beside it"]],
+  examples: ["espalier doctor session.jsonl", "espalier doctor session.jsonl --repair healed.jsonl"],
+  use: "read",
+  async run({ session, shell, ref, options: { repair } }: SessionCall<{ repair?: string }>) {
+    if (repair !== undefined) {
+      const report = await repairSession(session.log, repair);
+      return { value: report, lines: viewRepair(report) };
+    }
+    if (othersMayRead(session.file))
+      shell.complain(`Others on this machine may read ${session.file}; \`chmod 600\` keeps it to you.`);
+    const diagnosis = session.diagnose();
+    if (!diagnosis.ok) shell.exitCode = 1;
+    await print(shell, diagnosis, viewDiagnosis(shell, diagnosis));
+    if (!diagnosis.ok && !shell.json)
+      shell.complain(`\`espalier doctor ${ref} --repair <file>\` writes a healed copy.`);
+  },
+});
+
+function* viewDiagnosis({ colours }: Shell, { ok, entries, issues }: Diagnosis): Generator<string> {
+  for (const { kind, line, offset, id, message } of issues) {
+    const byte = `byte ${formatCount(offset)}`;
+    const place = line === null ? byte : `line ${formatCount(line)}, ${byte}`;
+    yield `${colours.yellow(kind.padEnd(18))} ${colours.dim(place)} ${plainLine(id ? `${id}: ${message}` : message)}`;
+  }
+  const usable = `${formatMany(entries, "entry", "entries")} can be used`;
+  yield ok
+    ? colours.green(`The session is sound: ${usable}.`)
+    : `${usable}; ${formatMany(issues.length, "issue")}.`;
+}
+
+function* viewRepair({ file, report, entries, issues, changes, lost }: RepairReport): Generator<string> {
+  const bytes = lost.reduce((sum, { length }) => sum + length, 0);
+  yield `The healed copy is ${file}: ${formatMany(entries, "entry", "entries")}, ${formatMany(issues.length, "issue")} repaired.`;
+  yield `${formatMany(changes.length, "change")} to what could be read; ${formatMany(bytes, "byte")} were lost.`;
+  yield `The report is in ${report}; the session itself was only read.`;
+}
+
+const storeCommand = command({
+  usage: "store <action>",
+  description: "set up the store of --store: migrate creates its tables, or updates them",
+  examples: ["ESPALIER_STORE=postgres://localhost/agents espalier store migrate"],
+  async run({ shell }: Call<object>, action: string) {
+    if (action !== "migrate") throw new CommandError("usage", "expected an action of a store: migrate.");
+    const { store } = shell.globals;
+    if (store === undefined) throw new CommandError("usage", "Name the store by --store or ESPALIER_STORE.");
+    const report = await migrateStore(store);
+    for (const warning of report.warnings) shell.complain(warning);
+    const { applied, place, version } = report;
+    const line =
+      applied.length > 0
+        ? `${place} is at version ${version} now: ${applied.join(", ")}.`
+        : `${place} is up to date.`;
+    return { value: report, lines: [line] };
+  },
+});
+
+const config = command({
+  usage: "config",
+  description: "print the current settings, and the source of each",
+  options: [
+    ["--model <id>", "with the settings for this model"],
+    ["--schema", "print the JSON Schema of a settings file instead, for editors"],
+  ],
+  notes: `Settings are read from ~/.espalier/settings.json (or .toml), then .espalier/settings.json (or .toml) of this folder,
+then ESPALIER_COMPACT_* of the environment (ESPALIER_COMPACT_KEEP_RECENT_TOKENS=8000), then the options of a command;
+a later source overrides an earlier one. Those of a project are used once it is trusted: \`espalier trust\`. Sizes are
+tokens or shares of the model's window; "models" has the settings of single models.
+
+A settings file:
+  { "policy": "sliding-window", "keepRecentTokens": 0.1, "models": { "claude-opus-4": { "reserveTokens": 32000 } } }`,
+  examples: ["espalier config", "espalier config --model anthropic/claude-opus-4"],
+  async run({ shell, options: { model, schema } }: Call<{ model?: string; schema?: boolean }>) {
+    if (schema) {
+      const value = await settingsJsonSchema();
+      return { value, lines: [JSON.stringify(value, null, 2)] };
+    }
+    const { origins, ignored, leftOut } = await currentSettings(shell, () => model);
+    for (const sentence of ignored) shell.complainOnce(sentence);
+    const value = origins.map(({ key, value, origin, file }) => {
+      const out = leftOut.find((setting) => setting.key === key);
+      return {
+        key,
+        value,
+        origin,
+        file,
+        ...(out ? { leftOut: { file: out.file, effect: out.effect } } : {}),
+      };
+    });
+    return { value, lines: viewSettings(origins, leftOut, shell) };
+  },
+});
+
+/** The current settings as a table: defaults are dim, ignored settings come last. */
+function* viewSettings(
+  settings: readonly SettingOrigin[],
+  leftOut: readonly LeftOutSetting[],
+  { colours }: Pick<Shell, "colours">,
+): Generator<string> {
+  const rows = settings.map((setting) => ({ ...setting, text: textOf(setting.value) }));
+  const keyWidth = widest(rows.map(({ key }) => key));
+  const valueWidth = widest(rows.map(({ text }) => text));
+  yield colours.dim(`${"setting".padEnd(keyWidth)}  ${"value".padEnd(valueWidth)}  from`);
+  for (const { key, text, origin, file, variable } of rows) {
+    const place = file ?? variable;
+    const from = place === null ? origin : `${origin}: ${plainLine(place)}`;
+    const row = `${key.padEnd(keyWidth)}  ${text.padEnd(valueWidth)}  `;
+    yield origin === "default" ? `${row}${colours.dim(from)}` : `${colours.bold(row)}${from}`;
+  }
+  if (leftOut.length === 0) return;
+  yield "";
+  yield colours.dim("ignored, because the project is not trusted as it is now:");
+  for (const { key, file, effect } of leftOut)
+    yield `${key.padEnd(keyWidth)}  ${EFFECTS[effect]}  ${colours.dim(plainLine(file))}`;
+}
+
+/** Reasons to ignore a setting of a project that is not trusted. */
+const EFFECTS: Readonly<Record<LeftOutSetting["effect"], string>> = {
+  runs: "runs code",
+  sends: "chooses who receives messages",
+  spends: "decides how often and how much is sent",
+};
+
+function textOf(value: unknown): string {
+  if (value === null || (Array.isArray(value) && value.length === 0)) return "-";
+  return plainLine(Array.isArray(value) ? value.join(", ") : String(value));
+}
+
+const widest = (texts: readonly string[]): number => Math.max(5, ...texts.map(({ length }) => length));
+
+interface TrustOptions {
+  list?: boolean;
+  revoke?: boolean;
+}
+
+const trustCommand = command({
+  usage: "trust [folder]",
+  description: "trust the settings and extensions of a project as they are now; by default of this folder",
+  options: [
+    ["--revoke", "trust it no longer"],
+    ["--list", "list the trusted folders"],
+  ],
+  notes: `Trust covers the settings in .espalier, all files in .espalier/extensions and the modules that the settings name, as they
+are now. When one of them changes, nothing of the project is used until you trust it again. Modules that these import
+from elsewhere are not covered.`,
+  examples: ["espalier trust", "espalier trust ../other --revoke"],
+  async run({ options: { list = false, revoke = false } }: Call<TrustOptions>, folder: string | undefined) {
+    const trust = openTrust();
+    if (list) {
+      const folders = trust.list();
+      return { value: { folders }, lines: folders.length > 0 ? folders : ["No folder is trusted."] };
+    }
+    const project = folder ?? process.cwd();
+    if (revoke) trust.revoke(project);
+    else await trust.trust(project);
+    const trusted = trust.isTrusted(project);
+    const line = trusted
+      ? `Settings and extensions of ${project} are used from now on, as they are now.`
+      : `Settings and extensions of ${project} are not used any more.`;
+    return { value: { folder: trusted ? realpathSync(project) : project, trusted }, lines: [line] };
+  },
+});
+
+/** Commands that find sessions, and look after them, their stores and settings. */
+export const sessionsCommands = [
+  list,
+  search,
+  doctor,
+  deleteCommand,
+  storeCommand,
+  config,
+  trustCommand,
+] as const;

@@ -1,0 +1,196 @@
+import { writeSync } from "node:fs";
+import type { ReadStream } from "node:tty";
+import { type Frame, fitLine, type Line, type Style } from "./frame.ts";
+
+const ESC = "\u001b[";
+
+/** The alternate screen, no cursor, no automatic wrap, mouse wheel and clicks, marks around pasted text. */
+const ENTER = `${ESC}?1049h${ESC}?25l${ESC}?7l${ESC}?1000h${ESC}?1006h${ESC}?2004h${ESC}2J`;
+const LEAVE = `${ESC}?2004l${ESC}?1006l${ESC}?1000l${ESC}?7h${ESC}?25h${ESC}0m${ESC}?1049l`;
+
+/** Marks around an update, so that a terminal shows all of it at once; others ignore them. */
+const UPDATE = { begin: `${ESC}?2026h`, end: `${ESC}?2026l` };
+
+/** Milliseconds between two attempts to write to a terminal that is busy. */
+const BUSY = 2;
+const SLEEPER = new Int32Array(new SharedArrayBuffer(4));
+
+/** The parts of a terminal's output that a screen uses. */
+interface ScreenOutput {
+  readonly fd: number;
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export interface PaintOptions {
+  /** False: no colours. */
+  colours: boolean;
+  /** True: nothing but ASCII. */
+  ascii: boolean;
+}
+
+/** The alternate screen of a terminal, drawn line by line; `leave` restores the terminal, also while the process ends. */
+export class Screen {
+  readonly #input: Pick<ReadStream, "setRawMode" | "resume" | "pause">;
+  readonly #output: ScreenOutput;
+  readonly #options: PaintOptions;
+  #isEntered = false;
+  /** Lines on the screen, painted; empty when nothing is known of it. */
+  #shown: readonly string[] = [];
+
+  constructor(
+    input: Pick<ReadStream, "setRawMode" | "resume" | "pause">,
+    output: ScreenOutput,
+    options: PaintOptions,
+  ) {
+    this.#input = input;
+    this.#output = output;
+    this.#options = options;
+  }
+
+  get size(): { columns: number; rows: number } {
+    return { columns: this.#output.columns || 80, rows: this.#output.rows || 24 };
+  }
+
+  enter(): void {
+    if (this.#isEntered) return;
+    this.#isEntered = true;
+    this.#shown = [];
+    this.#input.setRawMode(true);
+    this.#input.resume();
+    this.#write(ENTER);
+  }
+
+  /** Synchronous, so that it works in an `exit` handler. */
+  leave(): void {
+    if (!this.#isEntered) return;
+    this.#isEntered = false;
+    this.#write(LEAVE);
+    this.#input.setRawMode(false);
+    this.#input.pause();
+  }
+
+  /** Writes the lines of a frame that differ from the screen, and no byte when none does. Not after `leave`. */
+  draw(frame: Frame, columns: number): void {
+    if (!this.#isEntered) return;
+    const before = this.#shown;
+    this.#shown = paintLines(frame, columns, this.#options);
+    const changed = this.#shown.flatMap((text, at) =>
+      text === before[at] ? [] : [`${ESC}${at + 1}H${text}`],
+    );
+    if (changed.length > 0) this.#write(`${UPDATE.begin}${changed.join("")}${UPDATE.end}`);
+  }
+
+  /** Erases the screen, so that the next frame is written whole. */
+  clear(): void {
+    if (!this.#isEntered) return;
+    this.#shown = [];
+    this.#write(`${ESC}2J`);
+  }
+
+  /** Copies a text to the clipboard of the user's terminal (OSC 52), also over remote connections. */
+  copy(text: string): void {
+    this.#write(`\u001b]52;c;${Buffer.from(text, "utf8").toString("base64")}\u0007`);
+  }
+
+  #write(text: string): void {
+    const bytes = Buffer.from(text);
+    for (let done = 0; done < bytes.length; ) {
+      try {
+        done += writeSync(this.#output.fd, bytes, done);
+      } catch (error) {
+        const { code } = error as NodeJS.ErrnoException;
+        // A terminal that is gone accepts nothing any more; one that is busy accepts the rest in a moment.
+        if (code === "EIO" || code === "EPIPE") return;
+        if (code !== "EAGAIN") throw error;
+        Atomics.wait(SLEEPER, 0, 0, BUSY);
+      }
+    }
+  }
+}
+
+/** A frame as a terminal accepts it: lines of exactly `columns` columns. */
+export const paintLines = (frame: Frame, columns: number, options: PaintOptions): string[] =>
+  frame.map((one) => paintLine(one, columns, options));
+
+function paintLine(given: Line, columns: number, { colours, ascii }: PaintOptions): string {
+  const palette = colours ? COLOURED : COLOURLESS;
+  const painted = fitLine(given, columns).spans.map(({ text, style, isSelected = false }) => {
+    const begun = (isSelected ? SELECTED : "") + palette[style];
+    const shown = ascii ? asciiText(text) : text;
+    return begun === "" ? shown : `${begun}${shown}${RESET}`;
+  });
+  return painted.join("");
+}
+
+/** Every character that is not ASCII by one that is, as many columns as before. */
+function asciiText(text: string): string {
+  return text.replace(/[^\n -~]/gu, (character) => ASCII[character] ?? "?");
+}
+/** Escape sequence that begins each style. */
+type Palette = Readonly<Record<Style, string>>;
+
+const RESET = "\u001b[0m";
+const SELECTED = "\u001b[7m";
+
+const COLOURED: Palette = {
+  plain: "",
+  dim: "\u001b[2m",
+  strong: "\u001b[1m",
+  heading: "\u001b[1;36m",
+  user: "\u001b[36m",
+  model: "\u001b[32m",
+  tool: "\u001b[34m",
+  summary: "\u001b[35m",
+  label: "\u001b[33m",
+  leaf: "\u001b[1;32m",
+  code: "\u001b[36m",
+  match: "\u001b[30;43m",
+  error: "\u001b[31m",
+  cursor: "\u001b[7m",
+};
+
+/** https://no-color.org: weight is no colour. */
+const COLOURLESS: Palette = {
+  ...COLOURED,
+  heading: "\u001b[1m",
+  user: "\u001b[1m",
+  model: "",
+  tool: "",
+  summary: "",
+  label: "",
+  leaf: "\u001b[1m",
+  code: "",
+  match: "\u001b[4m",
+  error: "\u001b[1m",
+};
+
+/** Characters of drawings, and their replacements on a terminal that shows ASCII alone. */
+const ASCII: Readonly<Record<string, string>> = {
+  "│": "|",
+  "├": "+",
+  "└": "+",
+  "─": "-",
+  "…": "~",
+  "▸": ">",
+  "▾": "v",
+  "●": "*",
+  "○": "o",
+  "◆": "#",
+  "█": "#",
+  "▓": "=",
+  "░": ".",
+  "▐": "|",
+  "·": "-",
+  "→": ">",
+  "←": "<",
+  "↑": "^",
+  "↓": "v",
+  "•": "-",
+  "≡": "=",
+  "⇠": "<",
+  "✓": "+",
+  "✗": "x",
+  "—": "-",
+  "×": "x",
+};
