@@ -240,7 +240,7 @@ export function viewGreeting({ name, file, leafId }: Session, colours: Colours):
 }
 
 /** A call and what came of it, as one line. */
-export function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
+function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
   const text = plainText(messageText(result)).trimEnd();
   const lines = text === "" ? "nothing" : formatMany(text.split("\n").length, "line");
   const line = `${callLine(call)} · ${result.isError ? plainLine(text) : lines}`;
@@ -256,7 +256,7 @@ function callLine({ name, arguments: given }: ToolCallBlock): string {
 }
 
 /** Note on the end of an answer; undefined after a complete one. */
-export function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours) {
+function viewEnd({ stopReason, errorMessage }: AssistantMessage, colours: Colours) {
   if (stopReason === "aborted") return colours.dim("(aborted)");
   if (stopReason === "length") return colours.yellow("(cut off at the maximum length of an answer)");
   if (stopReason !== "error") return undefined;
@@ -279,16 +279,16 @@ export const isExtractive = (entry: Entry | undefined): boolean =>
   (entry as { details?: { source?: unknown } } | undefined)?.details?.source === "extractive";
 
 /** Note on an automatic compaction. */
-export function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
+function viewAutomatic({ tokensBefore, tokensAfter, messagesRemoved }: EventOf<"compact_done">) {
   return `Session compacted: ${tokensBefore} → ${tokensAfter} tokens (removed ${messagesRemoved} messages)`;
 }
 
-export function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_done">): string {
+function viewOffloaded({ offloadedCount, freedTokens }: EventOf<"offload_done">): string {
   return `Moved ${formatMany(offloadedCount, "tool result")} to files, freed ${formatCount(freedTokens)} tokens`;
 }
 
 /** One line: the model, how much of its window is used, what the session has cost on all its branches. */
-export function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
+function viewFooter({ model, contextTokens, contextWindow }: Agent, cost: number): string {
   const { modelId } = model;
   const share = Math.round((contextTokens / contextWindow) * 100);
   return `${modelId} · ${formatCount(contextTokens)} of ${formatCount(contextWindow)} tokens (${share} %) · ${formatCost(cost)}`;
