@@ -17,7 +17,7 @@ const offered = async (...words: string[]) => {
 describe("what could stand at the end of a line", () => {
   test("is a command first, with what it does", async () => {
     const { stdout } = await espalier(["complete", "--", "na"]);
-    expect(stdout).toMatch(/^navigate\t\S.*\nname\t\S/);
+    expect(stdout).toMatch(/^name\t\S.*\nnavigate\t\S/);
     expect(await offered("")).not.toContain("complete");
   });
 
