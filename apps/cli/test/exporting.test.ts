@@ -45,7 +45,7 @@ test("--all is refused where it would do nothing, before anything is written", a
       `Leave out --all, which is for markdown: ${format} holds all branches without it.`,
     );
   expect(await refused("anthropic")).toBe(
-    "Leave out --all, which is for markdown: a request is made of one path, and --at says of which.",
+    "Leave out --all, which is for markdown: a request is made of one path, which --at names.",
   );
   expect(readdirSync(cwd)).toEqual([]);
 });

@@ -167,7 +167,7 @@ test.skipIf(!hasTmux)(
     for (const [key, told] of [
       ["2", "The navigation was cancelled by"],
       ["Escape", "The navigation was cancelled by"],
-      ["1", "goes on from here"],
+      ["1", "The leaf is at"],
     ] as const) {
       screen.keys("g", "n");
       await screen.shows("Move with changes?");
