@@ -105,7 +105,7 @@ describe("before a branch is left", () => {
     await session.navigate(path[3]!.id);
     expect(reports).toEqual([unused, unused]);
     await session.fork(session.leafId!, { summarize: true });
-    expect(reports[2]!.message).toContain("what is left behind says nothing");
+    expect(reports[2]!.message).toContain("the abandoned branch has nothing to summarize");
   });
 
   test("an extension without a name of its own is told by its place, one with a name by that", async () => {
