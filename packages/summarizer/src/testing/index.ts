@@ -1,4 +1,3 @@
-export type { CountTokens, ReceivedRequest, RequestBody } from "./messages-server.ts";
 export {
   brokenReply,
   type ErrorReply,
@@ -9,6 +8,7 @@ export {
   type MessagesServer,
   type MessagesServerOptions,
   overloadedReply,
+  type ReceivedRequest,
   type Reply,
   type ReplyBlock,
   type ReplyBreak,
@@ -18,6 +18,7 @@ export {
   tooLongReply,
   toolReply,
 } from "./messages-server.ts";
+export type { CountTokens, RequestBody } from "./prompt-cache.ts";
 export {
   callingAnswer,
   cutOffAnswer,
