@@ -61,8 +61,12 @@ const BEFORE_RUN = 80;
 /** Secrets that have no such run, or far behind their beginning. */
 const WITHOUT_RUN =
   /:\/\/[^\s/@]{0,256}@|[Bb]asic[\s+]|BASIC[\s+]|PRIVATE[ +]KEY|Private-Lines|ecret[_-]?(?:[Aa]ccess|[Kk]ey)|SECRET_(?:ACCESS|KEY)|[Tt]oken token=|assw|ASSW|assphrase|ASSPHRASE|pwd|PWD|\dQ~|curl\s|mysql/;
+/**
+ * The same behind escapes. Each alternative begins with its rarest character and looks back from there: twice as fast as
+ * the other way round.
+ */
 const WITHOUT_RUN_ESCAPED =
-  /(?:\/|%2F)[^\s/@]{0,256}(?:@|%40)|[Bb]asic[%\\]|BASIC[%\\]|[Tt]oken%(?:25)?20token|PRIVATE(?:%20|\+)KEY/;
+  /@(?<=(?:\/|%2F)[^\s/@]{0,256}@)|%40(?<=(?:\/|%2F)[^\s/@]{0,256}%40)|[%\\](?<=(?:[Bb]asic|BASIC)[%\\])|%(?:25)?20token(?<=[Tt]oken%(?:25)?20token)|%20KEY(?<=PRIVATE%20KEY)|\+KEY(?<=PRIVATE\+KEY)/;
 
 /** Adds the secrets of a text; returns whether it has a run that can be one, whose meaning escapes could hide. */
 function addSecrets(text: string, found: Secret[]): boolean {
