@@ -318,7 +318,9 @@ async function settled(clients: readonly Client[], control: Database): Promise<v
     const [row] = await control.query<{ blocked: string }>({
       text: "SELECT count(*) AS blocked FROM pg_stat_activity WHERE wait_event_type = 'Lock'",
     });
-    if (Number(row!.blocked) >= running.length) return;
+    // A client whose lock was just released still counts as blocked for a moment: with no other client to choose, it is
+    // waited for. Left behind, it would keep its transaction for ever.
+    if (Number(row!.blocked) >= running.length && clients.some(({ waiting }) => waiting)) return;
   }
 }
 
