@@ -23,7 +23,7 @@
  * | `busy` | another process or opening writes the session, or a run is active; `holder` has its identity |
  * | `no-room` | the folder for temporary files has no room for what an import has to remember |
  */
-type LogErrorCode =
+export type LogErrorCode =
   | "not-json"
   | "too-deep"
   | "line-too-long"
@@ -75,7 +75,7 @@ type LogErrorCode =
  * | `command-failed` | a command of an extension failed; `by` names the extension |
  * | `settings` | a setting that cannot be used; `key` or `keys`, and `file`, say which and where |
  */
-type SessionErrorCode =
+export type SessionErrorCode =
   | "unknown-entry"
   | "unknown-parent"
   | "duplicate-id"
@@ -147,7 +147,7 @@ export type SummaryErrorCode =
  * | `max-iterations` | the model requested tools too many times in a row; the results are in the session |
  * | `overflow` | the request was too long for the model, also after a compaction; `breakdown` has what cannot shrink |
  */
-type CompactionErrorCode =
+export type CompactionErrorCode =
   | "no-smaller"
   | "irreducible"
   | "already-running"
@@ -173,7 +173,7 @@ type CompactionErrorCode =
  * | `unreachable` | no connection, or a lost one: the statement may have run or not |
  * | `timeout` | a statement took too long and was rolled back |
  */
-type DatabaseErrorCode =
+export type DatabaseErrorCode =
   | "address"
   | "not-installed"
   | "not-migrated"
@@ -201,13 +201,19 @@ export interface LeaseHolder {
 }
 
 /** Tokens that a provider billed; the shape of `Usage` in a session. */
-interface BilledUsage {
+export interface BilledUsage {
+  /** Tokens of the prompt, without those that the provider's cache had. */
   input: number;
+  /** Tokens of the answer, thinking included. */
   output: number;
+  /** Tokens of the prompt that the cache had. */
   cacheRead: number;
+  /** Tokens of the prompt that were put into the cache. */
   cacheWrite: number;
+  /** Tokens in all, where the provider gave a sum. */
   totalTokens?: number;
-  cost?: { input?: number; output?: number; cacheRead?: number; cacheWrite?: number; total?: number };
+  /** US dollars of each part; absent where no price is known. */
+  cost?: Partial<Record<"input" | "output" | "cacheRead" | "cacheWrite" | "total", number>>;
 }
 
 /** One request to a summarizer that gave no summary. */

@@ -1,9 +1,14 @@
 export {
+  type BilledUsage,
+  type CompactionErrorCode,
+  type DatabaseErrorCode,
   EspalierError,
   type EspalierErrorCode,
   type EspalierErrorOptions,
   type FailedAttempt,
   type LeaseHolder,
+  type LogErrorCode,
+  type SessionErrorCode,
   type SummaryErrorCode,
 } from "./error.ts";
 export type { LineFinder, ScanOptions } from "./line-window.ts";

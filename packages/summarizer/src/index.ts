@@ -19,12 +19,14 @@ export {
   type ReportedUsage,
   toUsage,
 } from "./anthropic/summarizer.ts";
+export type { FullFitOptions } from "./chunks.ts";
 export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
 export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
 } from "./extractive/summarizer.ts";
 export { withoutAgentLines } from "./extractive/text.ts";
+export type { TouchedFiles } from "./files.ts";
 export {
   collectFileOps,
   type FileLists,
@@ -38,6 +40,7 @@ export {
   patchedFiles,
   recordedFiles,
 } from "./files.ts";
+export type { FittedAnswer, FittingOptions } from "./request-summary.ts";
 export {
   type ChainOptions,
   chainOf,
@@ -65,6 +68,7 @@ export type {
   SummaryAnswer,
   SummaryOmission,
   SummaryProgress,
+  SummaryPrompt,
   SummaryPurpose,
   SummaryRequest,
   SummaryStopReason,
@@ -93,6 +97,7 @@ export {
   upperBoundEstimator,
   wordEstimator,
 } from "./tokens.ts";
+export type { CutShape } from "./transcript.ts";
 export {
   type Cut,
   cut,

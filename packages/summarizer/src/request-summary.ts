@@ -112,13 +112,13 @@ export function chainOf(summarizer: Summarizer, options: ChainOptions = {}): Sum
 const ABORT_GRACE_MS = 50;
 
 /** Sizing of a request; the window and the output limit are the summarizer's unless given. */
-interface FittingOptions extends Partial<FitOptions> {
+export interface FittingOptions extends Partial<FitOptions> {
   /** Parts asked about at the same time: 2; 1 for servers that take one request at a time. */
   concurrency?: number;
 }
 
 /** An answer to a request that was made to fit. `usage` is the sum over all calls that answered. */
-interface FittedAnswer extends SummaryAnswer {
+export interface FittedAnswer extends SummaryAnswer {
   omitted: SummaryOmission;
   calls: number;
 }

@@ -102,7 +102,7 @@ export const SUMMARIZER_SYSTEM_PROMPT = [
 ].join("\n");
 
 /** A request as the two texts that a model without any other context is sent. */
-interface SummaryPrompt {
+export interface SummaryPrompt {
   system: string;
   user: string;
 }

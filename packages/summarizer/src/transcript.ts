@@ -176,7 +176,7 @@ class Lines {
 }
 
 /** Kept part of a cut text: the beginning, or half at each end. */
-type CutShape = "head" | "head-tail";
+export type CutShape = "head" | "head-tail";
 
 /** A text within a limit, and how many of its characters were left out (0 when it stands whole). */
 export interface Cut {

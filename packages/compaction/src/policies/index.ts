@@ -11,6 +11,7 @@ export {
   compactSummaryPrompt,
   type GenerateSummaryOptions,
   generateSummary,
+  type RetriesOptions,
   type SplitMessages,
   type SummarizerForModel,
   splitMessages,

@@ -178,6 +178,7 @@ export interface BilledCall {
   usage: Usage;
 }
 
+/** Returns sums with nothing in them: no call, no token, no cost. */
 export const nothingBilled = (): UsageTotals => ({
   calls: 0,
   input: 0,

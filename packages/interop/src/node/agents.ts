@@ -28,6 +28,7 @@ export interface LocalAgent {
   siblingFolders(path: string): string[];
   /** Sorts files so that those that others refer to come first. */
   inOrder(files: readonly FoundFile[]): FoundFile[];
+  /** Returns the importer of this agent, with the files beside the one it reads. */
   importer(siblings: SiblingFiles): SessionImporter;
 }
 

@@ -83,7 +83,9 @@ export const OPENING = "(start of the conversation)";
 
 /** The model of a request and the rules of its format. */
 export interface HealOptions
-  extends Pick<RequestFormat<unknown>, "callIdLength" | "toolNameLength" | "acceptsThinking" | "opaque"> {
+  extends Pick<RequestFormat<unknown>, "callIdLength" | "toolNameLength" | "acceptsThinking"> {
+  /** Returns a block as only this provider knows it; see `RequestFormat.opaque`. */
+  opaque?: NonNullable<RequestFormat<unknown>["opaque"]>;
   /** Thinking of other models is left out; null: all of it. */
   model: SessionContext["model"];
 }

@@ -3,7 +3,7 @@ import { checkUnicode, isReadable, MEDIA_TYPES, type Must } from "./anthropic-ru
 
 /** A parsed request, of which nothing is known yet. */
 // biome-ignore lint/suspicious/noExplicitAny: a checker reads what it does not trust, and a test fails where it stumbles
-type Json = Record<string, any>;
+export type Json = Record<string, any>;
 
 /** Rules of Chat Completions of OpenAI that a request breaks: https://platform.openai.com/docs/api-reference/chat */
 export function chatProblems(request: Json): string[] {
