@@ -1,3 +1,4 @@
+import { serverPrograms } from "@espalier/store-postgres/testing";
 import { expect, test } from "vitest";
 import { Findings } from "../src/harness.ts";
 import { scheduleStatements } from "../src/trials/schedule/statements.ts";
@@ -8,6 +9,8 @@ testShortForms({
     "append by two: states": 5_000,
     "upgrade by two: states": 20_000,
     "lease by two: states": 20_000,
+    // Without a server there are no statements to order.
+    ...(serverPrograms() && { "statements, upgrade: orders": 20, "statements, lease: orders": 20 }),
   },
 });
 
