@@ -174,6 +174,22 @@ describe("right before the write", () => {
     ]);
   });
 
+  test("an abort while handlers see the entry is heard: nothing of it is written", async () => {
+    const abort = new AbortController();
+    const { session } = await plant({
+      extensions: [
+        (api) => {
+          api.on("entry_before_append", ({ entry }) => {
+            if (entry.type === "compaction") abort.abort();
+          });
+        },
+      ],
+    });
+    const before = bytesOf(session);
+    await expect(session.compact({ signal: abort.signal })).rejects.toMatchObject({ code: "aborted" });
+    expect(addedSince(session, before)).toEqual([]);
+  });
+
   test("an abort that comes after it changes nothing any more", async () => {
     const abort = new AbortController();
     const { heard, extension } = listen();

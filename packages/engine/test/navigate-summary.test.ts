@@ -185,6 +185,25 @@ describe("a summary that does not come about", () => {
     expect(bytesOf(session).equals(before)).toBe(true);
   });
 
+  test("because it is aborted while handlers see its entry is billed, and the leaf stays", async () => {
+    const abort = new AbortController();
+    const { session, path } = await planted({
+      extensions: [
+        (api) => {
+          api.on("entry_before_append", ({ entry }) => {
+            if (entry.type === "branch_summary") abort.abort();
+          });
+        },
+      ],
+    });
+    const { leafId } = session;
+    const before = bytesOf(session);
+    const running = session.navigate(path[3]!.id, { summarize: true, signal: abort.signal });
+    await expect(running).rejects.toMatchObject({ code: "aborted" });
+    expect(session.leafId).toBe(leafId);
+    expect(addedSince(session, before)).toMatchObject([{ type: "usage", usage: { input: 10 } }]);
+  });
+
   test("because the branch went on meanwhile is billed, and can be tried again", async () => {
     const { session, path } = await planted();
     const summarizer = scriptedSummarizer(async (request) => {
