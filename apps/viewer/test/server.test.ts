@@ -4,7 +4,7 @@ import { openSession, type Session } from "@espalier/engine";
 import { serveViewer } from "@espalier/viewer";
 import { TreeReader } from "@espalier/viewer/model";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { RemoteReader } from "../src/page/source/page-source.ts";
+import { remoteReader } from "../src/page/source/page-source.ts";
 import { DEMO, Scratch, sessionsIn } from "./scratch.ts";
 
 const scratch = new Scratch();
@@ -147,7 +147,9 @@ describe("what it answers", () => {
     // A page's addresses are relative to its own.
     vi.stubGlobal("fetch", (path: string) => fetch(`${url}${path}`));
     const rows = Array.from({ length: 4_500 }, (_, at) => at % 200);
-    const entries = await new RemoteReader(KEY).entries(rows).finally(() => vi.unstubAllGlobals());
+    const entries = await remoteReader(KEY)
+      .entries(rows)
+      .finally(() => vi.unstubAllGlobals());
     const session = await openSession({ file }, { mode: "read" });
     expect(entries).toEqual(await new TreeReader(session.tree).entries(rows));
     await session.close();

@@ -22,6 +22,5 @@ export {
   type SessionFacts,
 } from "./facts.ts";
 export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export type { SessionReader } from "./session-reader.ts";
 export { type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
-export { TreeReader } from "./tree-reader.ts";
+export { type SessionReader, TreeReader } from "./tree-reader.ts";

@@ -6,11 +6,16 @@ import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from ".
 import { type EntryGist, gistAt } from "./entry-gist.ts";
 import { type FoundText, factsOf, findText, type SessionFacts } from "./facts.ts";
 import { type Outline, outlineOf } from "./outline.ts";
-import type { SessionReader } from "./session-reader.ts";
 import { type Spending, spendingOf } from "./spending.ts";
 
+/**
+ * All that a page asks of a session. Answered from the session's bytes where they are at hand, over HTTP where they are
+ * not: the answers are the same. Every method throws `unknown-entry` for a row that is not there.
+ */
+export type SessionReader = Omit<TreeReader, "tree">;
+
 /** Reads a session whose bytes are at hand. */
-export class TreeReader implements SessionReader {
+export class TreeReader {
   readonly tree: Tree;
 
   constructor(tree: Tree) {
@@ -21,22 +26,23 @@ export class TreeReader implements SessionReader {
     return factsOf(this.tree);
   }
 
+  /** The rows `[from, to)`, or as many as there are. */
   async outline(from: number, to: number): Promise<Outline> {
     return outlineOf(this.tree, from, to);
   }
 
   async gists(from: number, to: number): Promise<EntryGist[]> {
-    const rows = Array.from(
-      { length: Math.max(0, Math.min(to, this.tree.length) - from) },
-      (_, at) => from + at,
-    );
-    return rows.map((row) => gistAt(this.tree, row));
+    const gists: EntryGist[] = [];
+    for (let row = from; row < Math.min(to, this.tree.length); row++) gists.push(gistAt(this.tree, row));
+    return gists;
   }
 
+  /** Entries as they are in the log. */
   async entries(rows: readonly number[]): Promise<Entry[]> {
     return rows.map((row) => this.tree.entryAt(this.#known(row)));
   }
 
+  /** The row of an id; -1 when there is none. */
   async rowOf(id: string): Promise<number> {
     return this.tree.index.rowOf(id);
   }
@@ -69,6 +75,7 @@ export class TreeReader implements SessionReader {
     return findText(this.tree, query);
   }
 
+  /** Two branches by the rows in which they end. */
   async compare(a: number, b: number): Promise<BranchComparison> {
     const [idA, idB] = [a, b].map((row) => this.tree.idAt(this.#known(row)));
     return compareBranches(this.tree, idA!, idB!);

@@ -8,7 +8,7 @@ import { bodyLimit } from "hono/body-limit";
 import { compress } from "hono/compress";
 import { streamSSE } from "hono/streaming";
 import { servedPage } from "../export/html.ts";
-import type { SessionReader } from "../model/session-reader.ts";
+import type { SessionReader } from "../model/tree-reader.ts";
 import { OpenSessions, type ViewerSessions, watchSession } from "./open-sessions.ts";
 import { failureAnswer, ViewerError } from "./viewer-error.ts";
 

@@ -1,13 +1,5 @@
-import type { BranchComparison, SessionStats } from "@espalier/engine/reading";
 import { type Entry, memoryLog, Tree } from "@espalier/session-tree";
-import type { CompactionView, SummaryOrigin } from "../../model/compaction.ts";
-import type { ContextGrowth, ContextView } from "../../model/context.ts";
-import type { EntryGist } from "../../model/entry-gist.ts";
-import type { FoundText, SessionFacts } from "../../model/facts.ts";
-import type { Outline } from "../../model/outline.ts";
-import type { SessionReader } from "../../model/session-reader.ts";
-import type { Spending } from "../../model/spending.ts";
-import { TreeReader } from "../../model/tree-reader.ts";
+import { type SessionReader, TreeReader } from "../../model/tree-reader.ts";
 
 /** A session that a page can show, as its list has it. */
 export interface ShownSession {
@@ -41,7 +33,7 @@ export function servedSource(): PageSource | undefined {
     isServed: true,
     canWrite: served === "write",
     list: () => ask<ShownSession[]>("api/sessions"),
-    open: async (key) => new RemoteReader(key),
+    open: async (key) => remoteReader(key),
   };
 }
 
@@ -101,72 +93,34 @@ export async function embeddedBytes(): Promise<Uint8Array | undefined> {
 /** Rows that one address names: servers take addresses of 16 KB with everything around them. */
 const ROWS = 500;
 
-/** Reads a session over HTTP: each method is an address of the same name. */
-export class RemoteReader implements SessionReader {
-  readonly #base: string;
-
-  /** @param key names the session to the server */
-  constructor(key: string) {
-    this.#base = `api/sessions/${encodeURIComponent(key)}`;
-  }
-
-  facts(): Promise<SessionFacts> {
-    return ask(`${this.#base}/facts`);
-  }
-
-  outline(from: number, to: number): Promise<Outline> {
-    return ask(`${this.#base}/outline`, { from, to });
-  }
-
-  gists(from: number, to: number): Promise<EntryGist[]> {
-    return ask(`${this.#base}/gists`, { from, to });
-  }
-
-  async entries(rows: readonly number[]): Promise<Entry[]> {
-    const parts = Array.from({ length: Math.ceil(rows.length / ROWS) }, (_, at) =>
-      rows.slice(at * ROWS, (at + 1) * ROWS),
-    );
-    const read = await Promise.all(
-      parts.map((part) => ask<Entry[]>(`${this.#base}/entries`, { rows: part.join(",") })),
-    );
-    return read.flat();
-  }
-
-  async rowOf(id: string): Promise<number> {
-    return (await ask<{ row: number }>(`${this.#base}/row`, { id })).row;
-  }
-
-  context(row: number): Promise<ContextView> {
-    return ask(`${this.#base}/context`, { row });
-  }
-
-  growth(row: number): Promise<ContextGrowth> {
-    return ask(`${this.#base}/growth`, { row });
-  }
-
-  spending(): Promise<Spending> {
-    return ask(`${this.#base}/spending`);
-  }
-
-  stats(): Promise<SessionStats> {
-    return ask(`${this.#base}/stats`);
-  }
-
-  compaction(row: number): Promise<CompactionView> {
-    return ask(`${this.#base}/compaction`, { row });
-  }
-
-  origins(compactionRow: number, line: string): Promise<SummaryOrigin[]> {
-    return ask(`${this.#base}/origins`, { row: compactionRow, line });
-  }
-
-  find(query: string): Promise<FoundText[]> {
-    return ask(`${this.#base}/find`, { q: query });
-  }
-
-  compare(a: number, b: number): Promise<BranchComparison> {
-    return ask(`${this.#base}/compare`, { a, b });
-  }
+/** Reads a session over HTTP: each method is an address. @param key names the session to the server */
+export function remoteReader(key: string): SessionReader {
+  const base = `api/sessions/${encodeURIComponent(key)}`;
+  const asks =
+    <Answer>(what: string, ...names: readonly string[]) =>
+    (...values: readonly (string | number)[]): Promise<Answer> =>
+      ask(`${base}/${what}`, Object.fromEntries(names.map((name, at) => [name, values[at]!])));
+  return {
+    facts: asks("facts"),
+    outline: asks("outline", "from", "to"),
+    gists: asks("gists", "from", "to"),
+    async entries(rows) {
+      const parts = Array.from({ length: Math.ceil(rows.length / ROWS) }, (_, at) =>
+        rows.slice(at * ROWS, (at + 1) * ROWS),
+      );
+      const readPart = asks<Entry[]>("entries", "rows");
+      return (await Promise.all(parts.map((part) => readPart(part.join(","))))).flat();
+    },
+    rowOf: async (id) => (await asks<{ row: number }>("row", "id")(id)).row,
+    context: asks("context", "row"),
+    growth: asks("growth", "row"),
+    spending: asks("spending"),
+    stats: asks("stats"),
+    compaction: asks("compaction", "row"),
+    origins: asks("origins", "row", "line"),
+    find: asks("find", "q"),
+    compare: asks("compare", "a", "b"),
+  };
 }
 
 /** A failure of the server or the page: a sentence for people. */

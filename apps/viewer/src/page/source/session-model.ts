@@ -2,7 +2,7 @@ import type { Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
 import type { SessionFacts } from "../../model/facts.ts";
 import { OutlineRows } from "../../model/outline.ts";
-import type { SessionReader } from "../../model/session-reader.ts";
+import type { SessionReader } from "../../model/tree-reader.ts";
 import { type LayoutOptions, layOutTree, type TreeLayout } from "../tree/tree-layout.ts";
 
 /** Rows whose outline is asked for at once, and whose gists are. */

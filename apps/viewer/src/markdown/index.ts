@@ -1,1 +1,0 @@
-export { markdown, readMarkdown } from "./read-markdown.ts";
