@@ -215,56 +215,35 @@ const exportHere = begins((state, _, entryId) => {
 
 /** Everything one can do to a session or take out of it, in the order of the help. */
 export const ACT_BINDINGS: readonly ActBinding[] = [
-  {
-    keys: ["g"],
-    shown: "g",
-    title: "continue from here, with or without a summary",
-    hint: "go here",
-    run: navigate,
-  },
-  {
-    keys: ["u"],
-    shown: "u",
-    title: "undo the newest navigation, prompt, compaction or hiding",
-    hint: "undo",
-    run: undo,
-  },
-  { keys: ["F"], shown: "F", title: "fork to a session of its own", hint: "fork", run: fork },
-  { keys: ["l"], shown: "l", title: "label this entry", hint: "label", run: setLabel },
-  { keys: ["H"], shown: "H", title: "hide this entry from the model, or show it again", run: hide },
-  { keys: ["R"], shown: "R", title: "name the session", run: rename },
-  {
-    keys: ["c"],
-    shown: "c",
-    title: "compact: the plan first, then the summary",
-    hint: "compact",
-    run: compact,
-  },
-  { keys: ["M"], shown: "M", title: "merge the conclusion of this branch into the path", run: merge },
-  { keys: ["m"], shown: "m", title: "mark this place", run: mark },
-  {
-    keys: ["d"],
-    shown: "d",
-    title: "compare with the marked place, or the leaf",
-    hint: "compare",
-    run: compare,
-  },
-  { keys: ["y"], shown: "y", title: "copy what was said here", run: copy },
-  { keys: ["Y"], shown: "Y", title: "copy the id of the entry", run: copyId },
-  { keys: ["e"], shown: "e", title: "export to a file", run: exportHere },
+  { keys: ["g"], title: "continue from here, with or without a summary", hint: "go here", run: navigate },
+  { keys: ["u"], title: "undo the newest navigation, prompt, compaction or hiding", hint: "undo", run: undo },
+  { keys: ["F"], title: "fork to a session of its own", hint: "fork", run: fork },
+  { keys: ["l"], title: "label this entry", hint: "label", run: setLabel },
+  { keys: ["H"], title: "hide this entry from the model, or show it again", run: hide },
+  { keys: ["R"], title: "name the session", run: rename },
+  { keys: ["c"], title: "compact: the plan first, then the summary", hint: "compact", run: compact },
+  { keys: ["M"], title: "merge the conclusion of this branch into the path", run: merge },
+  { keys: ["m"], title: "mark this place", run: mark },
+  { keys: ["d"], title: "compare with the marked place, or the leaf", hint: "compare", run: compare },
+  { keys: ["y"], title: "copy what was said here", run: copy },
+  { keys: ["Y"], title: "copy the id of the entry", run: copyId },
+  { keys: ["e"], title: "export to a file", run: exportHere },
 ];
 
 /** A key and its function. All keys are elements of lists, from which the help and the bottom line are made. */
 export interface Binding<Shown> {
   keys: readonly string[];
-  /** The keys as the help shows them. */
-  shown: string;
+  /** The keys as the help shows them. Default: the first one; empty: the help leaves them out. */
+  shown?: string;
   /** Description for the help. */
   title: string;
   /** One or two words for the bottom line; those without one are in the help alone. */
   hint?: string;
   run: (state: TerminalState, shown: Shown) => Next;
 }
+
+export const shownKeys = ({ keys, shown = keys[0]! }: Pick<Binding<never>, "keys" | "shown">): string =>
+  shown;
 
 export const bindingOf = <Shown>(
   bindings: readonly Binding<Shown>[],

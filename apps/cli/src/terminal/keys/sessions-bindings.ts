@@ -4,7 +4,7 @@ import { type Next, next, type SessionsState, type TerminalState } from "../stat
 import { editText, type TextField, textField } from "../state/text-field.ts";
 import { bodyHeight } from "../view/layout.ts";
 import { SORTS, sessionsRows } from "../view/sessions.ts";
-import { ACT_BINDINGS, type Binding, bindingOf, movingBindings } from "./act-bindings.ts";
+import { ACT_BINDINGS, type Binding, bindingOf, movingBindings, shownKeys } from "./act-bindings.ts";
 import { READING_BINDINGS, TREE_BINDINGS } from "./tree-bindings.ts";
 
 type SessionsBinding = Binding<SessionsState>;
@@ -36,14 +36,12 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   { keys: ["enter", "right"], shown: "Enter", title: "open", hint: "open", run: openHere },
   {
     keys: ["/"],
-    shown: "/",
     title: "search by name and over everything that was said",
     hint: "search",
     run: (state, sessions) => next({ ...state, sessions: { ...sessions, query: textField() } }),
   },
   {
     keys: ["s"],
-    shown: "s",
     title: "sort by age, name, size or cost",
     hint: "sort",
     run: (state, sessions) => {
@@ -54,7 +52,6 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   },
   {
     keys: ["a"],
-    shown: "a",
     title: "show or hide the runs of sub-agents",
     run: (state, sessions) => {
       const showsSubAgents = !sessions.showsSubAgents;
@@ -67,7 +64,6 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
   },
   {
     keys: ["r"],
-    shown: "r",
     title: "list the sessions again",
     run: (state, sessions) =>
       next({ ...state, sessions: { ...sessions, listed: [], isListing: true } }, { type: "list-sessions" }),
@@ -127,7 +123,6 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
   { keys: ["escape"], shown: "Esc", title: "back; aborts the current work", hint: "back", run: back },
   {
     keys: ["?", "f1"],
-    shown: "?",
     title: "list all keys",
     hint: "help",
     run: (state) => next({ ...state, dialog: help(state) }),
@@ -144,7 +139,7 @@ export const GENERAL_BINDINGS: readonly Binding<TerminalState>[] = [
     title: "draw the screen again",
     run: (state) => next(state, { type: "redraw" }),
   },
-  { keys: ["q", "ctrl-c"], shown: "q", title: "quit", hint: "quit", run: quit },
+  { keys: ["q", "ctrl-c"], title: "quit", hint: "quit", run: quit },
 ];
 
 /** Handles a key that means the same everywhere. */
@@ -153,7 +148,7 @@ export function generalKey(state: TerminalState, key: string): Next | undefined 
   return bindingOf(GENERAL_BINDINGS, key)?.run(state, state);
 }
 
-type Listed = Pick<Binding<never>, "shown" | "title">;
+type Listed = Pick<Binding<never>, "keys" | "shown" | "title">;
 
 function help(state: TerminalState) {
   const groups: [string, readonly Listed[]][] = state.tree
@@ -176,6 +171,6 @@ function helpLines(title: string, listed: readonly Listed[], isBehind: boolean):
     line(span(title, "strong")),
     ...listed
       .filter(({ shown }) => shown !== "")
-      .map((one) => line(span(`  ${one.shown.padEnd(10)}`, "heading"), span(one.title))),
+      .map((one) => line(span(`  ${shownKeys(one).padEnd(10)}`, "heading"), span(one.title))),
   ];
 }

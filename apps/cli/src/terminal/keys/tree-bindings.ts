@@ -58,38 +58,25 @@ const MOVES = movingBindings<TreeState>(
 const JUMPS: readonly TreeBinding[] = [
   {
     keys: ["."],
-    shown: ".",
     title: "to the leaf, from which the session continues",
     hint: "leaf",
     run: jumps(toLeaf, "The session continues before its first entry."),
   },
   {
     keys: ["]"],
-    shown: "]",
     title: "to the next place where branches start",
     run: jumps(nextParting, "No branch starts further down."),
   },
-  {
-    keys: ["["],
-    shown: "[",
-    title: "to the one before",
-    run: jumps(previousParting, "No branch starts further up."),
-  },
-  { keys: ["p", "backspace"], shown: "p", title: "to the parent", run: jumps(toParent, "This is the root.") },
+  { keys: ["["], title: "to the one before", run: jumps(previousParting, "No branch starts further up.") },
+  { keys: ["p", "backspace"], title: "to the parent", run: jumps(toParent, "This is the root.") },
   {
     keys: ["o"],
-    shown: "o",
     title: "to the other side of the branch",
     hint: "other side",
     run: jumps(toOtherSide, "No branch starts above this."),
   },
-  { keys: ["}"], shown: "}", title: "to the next label", run: jumps(nextLabel, "No label further down.") },
-  {
-    keys: ["{"],
-    shown: "{",
-    title: "to the label before",
-    run: jumps(previousLabel, "No label further up."),
-  },
+  { keys: ["}"], title: "to the next label", run: jumps(nextLabel, "No label further down.") },
+  { keys: ["{"], title: "to the label before", run: jumps(previousLabel, "No label further up.") },
 ];
 
 const FOLDS: readonly TreeBinding[] = [
@@ -102,17 +89,15 @@ const FOLDS: readonly TreeBinding[] = [
   },
   { keys: ["right"], shown: "→", title: "unfold", run: moves(unfold) },
   { keys: ["left"], shown: "←", title: "fold", run: moves(fold) },
-  { keys: ["Z"], shown: "Z", title: "fold all branches, or none", run: moves(toggleAll) },
+  { keys: ["Z"], title: "fold all branches, or none", run: moves(toggleAll) },
   {
     keys: ["f"],
-    shown: "f",
     title: "show turns, hide tools, users only, labelled only, everything",
     hint: "filter",
     run: moves(nextFilter),
   },
   {
     keys: ["/"],
-    shown: "/",
     title: "search in this session",
     hint: "search",
     run: (state, tree) =>
@@ -128,8 +113,8 @@ const FOLDS: readonly TreeBinding[] = [
         ),
       }),
   },
-  { keys: ["n"], shown: "n", title: "to the next place found", run: (state, tree) => toHit(state, tree, 1) },
-  { keys: ["N"], shown: "N", title: "to the one before", run: (state, tree) => toHit(state, tree, -1) },
+  { keys: ["n"], title: "to the next place found", run: (state, tree) => toHit(state, tree, 1) },
+  { keys: ["N"], title: "to the one before", run: (state, tree) => toHit(state, tree, -1) },
 ];
 
 /** The next or previous row of those found, round about. */
@@ -179,26 +164,18 @@ const PREVIEW: readonly TreeBinding[] = [
   ...TABS.map(
     ({ name, title }, at): TreeBinding => ({
       keys: [String(at + 1)],
-      shown: String(at + 1),
       title,
       run: showTab(name),
     }),
   ),
   {
     keys: ["J"],
-    shown: "J",
     title: "scroll the preview down",
     run: moves((state, tree) => scrollPreview(state, tree, 1)),
   },
-  {
-    keys: ["K"],
-    shown: "K",
-    title: "scroll it up",
-    run: moves((state, tree) => scrollPreview(state, tree, -1)),
-  },
+  { keys: ["K"], title: "scroll it up", run: moves((state, tree) => scrollPreview(state, tree, -1)) },
   {
     keys: ["z"],
-    shown: "z",
     title: "calls, results and thoughts in full, or in short",
     run: moves((_, tree) => ({ ...tree, isDetailed: !tree.isDetailed })),
   },

@@ -1,6 +1,6 @@
 import { formatMany } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
-import { ACT_BINDINGS } from "../keys/act-bindings.ts";
+import { ACT_BINDINGS, type Binding, shownKeys } from "../keys/act-bindings.ts";
 import { GENERAL_BINDINGS, SESSIONS_BINDINGS } from "../keys/sessions-bindings.ts";
 import { TREE_BINDINGS } from "../keys/tree-bindings.ts";
 import {
@@ -86,12 +86,12 @@ function footer(state: TerminalState): Line {
       ["Esc", "end the search"],
     ]);
   if (tree?.isReading) return keys(READING_KEYS);
-  const bindings: readonly { shown: string; hint?: string }[] = tree
+  const bindings: readonly Pick<Binding<never>, "keys" | "shown" | "hint">[] = tree
     ? [...ACT_BINDINGS, ...TREE_BINDINGS, ...GENERAL_BINDINGS]
     : // From the list there is nowhere to go back to.
       [...SESSIONS_BINDINGS, ...GENERAL_BINDINGS.filter(({ hint }) => hint !== "back")];
-  const hinted = bindings.flatMap(({ shown, hint }): [string, string][] =>
-    hint ? [[shown.split(" ")[0]!, hint]] : [],
+  const hinted = bindings.flatMap((binding): [string, string][] =>
+    binding.hint ? [[shownKeys(binding).split(" ")[0]!, binding.hint]] : [],
   );
   return fitKeys(hinted, state.size.columns);
 }
