@@ -1,5 +1,4 @@
 import { existsSync } from "node:fs";
-import { createInterface } from "node:readline/promises";
 import {
   type ConfirmTrust,
   espalierHome,
@@ -30,7 +29,7 @@ import { fileStore } from "@espalier/session-tree/node";
 import { chainOf, type Summarizer } from "@espalier/summarizer";
 import { CommandError } from "./failure.ts";
 import { formatBytes } from "./numbers.ts";
-import type { Shell } from "./shell.ts";
+import { confirmOnTerminal, type Shell } from "./shell.ts";
 import { plainLine } from "./text.ts";
 
 /** Parts of a session that a command needs. */
@@ -271,20 +270,14 @@ export async function askAboutProject(shell: Shell): Promise<void> {
   if (project.state === "changed" && (await confirmTrust(shell)(project))) await trust.trust(project.folder);
 }
 
-async function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const lines = [
-      `${folder} has changed since you trusted it:`,
-      ...changes.slice(0, MOST_CHANGES).map((path) => `  ${path}`),
-      ...(changes.length > MOST_CHANGES ? [`  and ${changes.length - MOST_CHANGES} more`] : []),
-      "Its settings may cause costs and its extensions run code. Trust it as it is now? [y/N] ",
-    ];
-    const answer = await terminal.question(lines.map(plainLine).join("\n"));
-    return /^y(es)?$/i.test(answer.trim());
-  } finally {
-    terminal.close();
-  }
+function ask({ folder, changes }: ProjectTrust): Promise<boolean> {
+  const lines = [
+    `${folder} has changed since you trusted it:`,
+    ...changes.slice(0, MOST_CHANGES).map((path) => `  ${path}`),
+    ...(changes.length > MOST_CHANGES ? [`  and ${changes.length - MOST_CHANGES} more`] : []),
+    "Its settings may cause costs and its extensions run code. Trust it as it is now?",
+  ];
+  return confirmOnTerminal(lines.map(plainLine).join("\n"));
 }
 
 /** Files that a question names. */

@@ -291,8 +291,7 @@ export function lineDialogs(say: (text: string) => void, ask: AskLine): Extensio
   return {
     async confirm(title, message, { signal } = {}) {
       if (message) say(message);
-      const answer = await ask(`${plainLine(title)} [y/N]`, signal);
-      return /^y(es)?$/i.test(answer?.trim() ?? "");
+      return isYes(await ask(`${plainLine(title)} [y/N]`, signal));
     },
     async select(title, choices, { signal } = {}) {
       choices.forEach((choice, at) => {
@@ -310,6 +309,12 @@ export function lineDialogs(say: (text: string) => void, ask: AskLine): Extensio
     },
   };
 }
+
+const isYes = (answer: string | undefined): boolean => /^y(es)?$/i.test(answer?.trim() ?? "");
+
+/** Asks a yes-or-no question on the terminal; anything but a yes is a no. */
+export const confirmOnTerminal = async (question: string): Promise<boolean> =>
+  isYes(await askOnTerminal(`${question} [y/N]`, undefined));
 
 /** Asks on the terminal that stdin and stderr are. */
 const askOnTerminal: AskLine = (question, signal) =>

@@ -1,6 +1,5 @@
 import { existsSync, realpathSync, statSync } from "node:fs";
 import { basename, resolve } from "node:path";
-import { createInterface } from "node:readline/promises";
 import {
   type Diagnosis,
   deleteSession,
@@ -25,7 +24,7 @@ import { type Call, command, type SessionCall, sessionCommand } from "../command
 import { CommandError } from "../failure.ts";
 import { formatAge, formatBytes, formatCount, formatMany, parseCount } from "../numbers.ts";
 import { currentSettings, sessionNamed, storeInUse, storeOf, tellSkipped, withSession } from "../opening.ts";
-import { jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
+import { confirmOnTerminal, jsonLine, print, printLine, printStep, type Shell } from "../shell.ts";
 import { cutToColumns, plainLine } from "../text.ts";
 
 const list = command({
@@ -206,16 +205,10 @@ async function confirm(shell: Shell, ref: string): Promise<void> {
     throw new CommandError("confirm", "A deleted session cannot be brought back; say --yes to delete it.");
   const question = await withSession(shell, "read", ref, async ({ file, name, tree }) =>
     plainLine(
-      `Delete ${file}${name ? ` (${name})` : ""} with ${formatMany(tree.length, "entry", "entries")}? [y/N]`,
+      `Delete ${file}${name ? ` (${name})` : ""} with ${formatMany(tree.length, "entry", "entries")}?`,
     ),
   );
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  try {
-    const answer = await terminal.question(`${question} `);
-    if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError("confirm", "Nothing was deleted.");
-  } finally {
-    terminal.close();
-  }
+  if (!(await confirmOnTerminal(question))) throw new CommandError("confirm", "Nothing was deleted.");
 }
 
 const doctor = sessionCommand({
