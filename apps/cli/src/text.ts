@@ -24,48 +24,21 @@ export function cutLine(text: string, length: number): string {
 }
 
 /**
- * Characters that take one column, or two, whatever stands around them that is simple too: letters of Europe,
- * punctuation, and the dots, arrows, lines, blocks and shapes of which drawings are made; the characters of China, Japan
- * and Korea. All others may melt with their neighbours, and are left to the library, which takes a hundred times as long.
+ * Characters that take one column whatever is around them: letters of Europe, punctuation, and the dots, arrows, lines,
+ * blocks and shapes of which drawings are made. The library takes a hundred times as long to measure them.
  */
-const NARROW =
-  " -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u2319\u2460-\u25fc\u2600-\u2613";
-const WIDE = "\u3001-\u3029\u3041-\u3096\u309b-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60";
+const ONLY_NARROW =
+  /^[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u2319\u2460-\u25fc\u2600-\u2613]*$/;
 
-/** Characters that are not simple, with the ones beside them that they may melt with. */
-const MELTING = new RegExp(
-  `[${NARROW}${WIDE}]?[^${NARROW}${WIDE}]+(?:[${NARROW}${WIDE}][^${NARROW}${WIDE}]+)*[${NARROW}${WIDE}]?`,
-  "g",
-);
-const ONLY_NARROW = new RegExp(`^[${NARROW}]*$`);
-const WIDES = new RegExp(`[${WIDE}]`, "g");
+/** The library takes time by the square of a text: a longer one is measured by its characters. */
+const LONG = 1_000;
 
 /** Columns of a terminal that a text takes; what styles it takes none. */
 export function columnsOf(text: string): number {
   if (ONLY_NARROW.test(text)) return text.length;
-  // A sequence that styles is more than its characters.
-  const isStyled = text.includes("\u001b") || text.includes("\u009b");
-  if (isStyled)
-    return text.length <= LONG ? stringWidth(text) : simpleColumns(stripVTControlCharacters(text));
-  return simpleColumns(text);
-}
-
-function simpleColumns(text: string): number {
-  let columns = 0;
-  const simple = text.replace(MELTING, (melting) => {
-    columns += meltingColumns(melting);
-    return "";
-  });
-  return columns + simple.length + (simple.match(WIDES)?.length ?? 0);
-}
-
-/** The library takes time by the square of a text: a long one is measured by its characters. */
-const LONG = 1_000;
-
-function meltingColumns(text: string): number {
   if (text.length <= LONG) return stringWidth(text);
   let columns = 0;
-  for (const character of graphemes(text)) columns += stringWidth(character);
+  for (const character of graphemes(stripVTControlCharacters(text))) columns += stringWidth(character);
   return columns;
 }
 
