@@ -138,17 +138,14 @@ async function pressedKeys(bench, path) {
   return results;
 }
 
-/** The event of a session that was read whole, with the kind of every row known, so that no key waits for it. */
+/** The event of a session that was read whole. */
 async function openedSession(core, path) {
   const writer = { name: "extractive", isBilled: false };
-  const opened = await new Promise((resolve, reject) => {
+  return await new Promise((resolve, reject) => {
     const dispatch = (event) => event.type === "opened" && !event.model.isPartial && resolve(event);
     const sessions = new core.SessionEffects({}, dispatch, async () => writer, reject);
     sessions.open(path, {});
   });
-  const { kinds, length } = opened.model;
-  for (let row = 0; row < length; row++) kinds.of(row);
-  return opened;
 }
 
 /** The terminal's own modules, and what draws them, as they are bundled for the command. */

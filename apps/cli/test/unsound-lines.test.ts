@@ -249,13 +249,13 @@ describe("an unsound line", () => {
     await fc.assert(
       fc.asyncProperty(wrong, fc.boolean(), async ({ entry }, isLeaf) => {
         const model = modelOf([...TRUNK, entry, ...(isLeaf ? [] : [asked("after001", PLACE.id)])]);
-        const { tree, kinds } = model;
+        const { tree } = model;
         const row = tree.row(PLACE.id);
         const scratch = new Scratch(120, 40).open(model, { entryId: PLACE.id });
         const screens = [scratch.screen, scratch.keys("f", "f", "f", "f").screen, scratch.keys("z").screen];
         scratch.keys("tab").happen({ type: "context", row, context: readContext(tree, PLACE.id) });
         screens.push(scratch.screen);
-        const usage = await readPathUsage(tree, kinds, row, async () => undefined);
+        const usage = await readPathUsage(model, row, async () => undefined);
         screens.push(scratch.keys("tab").happen({ type: "usage", row, usage }).screen);
         screens.push(scratch.keys("enter").screen, scratch.keys("y").screen);
         for (const screen of screens) expect(screen).not.toMatch(UNWORDED);

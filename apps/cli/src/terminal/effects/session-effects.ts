@@ -4,6 +4,7 @@ import { compareBranches, searchSessions } from "@espalier/engine";
 import type { ByteView } from "@espalier/jsonl-stream";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { FORMAT_VERSION, type SessionLog, Tree } from "@espalier/session-tree";
+import { outlineOf } from "@espalier/viewer/model";
 import { storeInUse, storeOf } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
 import type { TerminalEvent } from "../state/state.ts";
@@ -36,7 +37,6 @@ export class SessionEffects {
   readonly #writer: () => Promise<{ name: string; isBilled: boolean }>;
   readonly #failed: (error: unknown) => void;
   readonly #reading: LatestTask;
-  readonly #ahead: LatestTask;
   readonly #finding: LatestTask;
   readonly #looking: LatestTask;
   #reader: SessionReader | undefined;
@@ -57,7 +57,6 @@ export class SessionEffects {
     this.#writer = writer;
     this.#failed = failed;
     this.#reading = new LatestTask(failed);
-    this.#ahead = new LatestTask(failed);
     this.#finding = new LatestTask(failed);
     this.#looking = new LatestTask(failed);
   }
@@ -92,11 +91,10 @@ export class SessionEffects {
     const place = begun.isPartial ? entryId : undefined;
     this.#dispatch({ ...opened, writer, model, entryId: place, editorText: undefined });
     this.#unfollow = followLog(log, () => this.#grow());
-    this.#ahead.begin((ended) => reader.lookAhead(pauses(ended)));
   }
 
   close(): void {
-    for (const task of [this.#reading, this.#ahead, this.#finding, this.#looking]) task.end();
+    for (const task of [this.#reading, this.#finding, this.#looking]) task.end();
     this.#replace(undefined).catch(this.#failed);
   }
 
@@ -109,8 +107,7 @@ export class SessionEffects {
 
   readUsage(row: number): void {
     this.#looking.begin(async (signal) => {
-      const { tree, kinds } = this.#open.model;
-      const usage = await readPathUsage(tree, kinds, row, pauses(signal));
+      const usage = await readPathUsage(this.#open.model, row, pauses(signal));
       this.#dispatch({ type: "usage", row, usage });
     }, PASSING);
   }
@@ -187,7 +184,6 @@ export class SessionEffects {
     this.#unfollow = () => {};
     clearTimeout(this.#growing);
     this.#growing = undefined;
-    this.#ahead.end();
     await before?.close();
   }
 }
@@ -248,22 +244,15 @@ class SessionReader {
     if (this.#model && !this.#model.isPartial) return this.#model;
     const view = this.#view();
     const tree = new Tree(partView(view, 0, 0));
+    let kinds = "";
     for (let end = 0; end < view.size; ) {
       end = lineBehind(view, Math.min(view.size, end + SLICE));
       tree.takeIn(end < view.size ? partView(view, 0, end) : view);
+      kinds += outlineOf(tree, kinds.length).kinds;
       await this.#pause();
     }
-    this.#model = treeModel(tree);
+    this.#model = treeModel(tree, { kinds });
     return this.#model;
-  }
-
-  /** Finds out what every row is, so that no key has to wait for it. */
-  async lookAhead(pause: Pause): Promise<void> {
-    const { kinds, length } = this.model;
-    for (let row = length - 1; row >= 0; row--) {
-      kinds.of(row);
-      if (row % 64 === 0) await pause();
-    }
   }
 
   /**
@@ -276,7 +265,7 @@ class SessionReader {
     const view = this.#view();
     if (isPartial || tree.view.size === view.size) return undefined;
     tree.takeIn(view);
-    this.#model = treeModel(tree, { kinds, gists });
+    this.#model = treeModel(tree, { kinds: kinds + outlineOf(tree, kinds.length).kinds, gists });
     return this.#model;
   }
 

@@ -12,10 +12,8 @@ import {
   previousParting,
   reveal,
   step,
-  toFirst,
   toggle,
   toggleAll,
-  toLast,
   toLeaf,
   toOtherSide,
   toParent,
@@ -46,13 +44,9 @@ const jumps =
     return next(moved === tree ? tell(state, missing) : { ...state, tree: moved });
   };
 
-/** Rows of the tree, a click aside. Both ends are found without counting the rows between. */
 const MOVES = movingBindings<TreeState>(
   (state) => treeLayout(state, false).treeHeight - 1,
-  (state, tree, by) => {
-    if (Number.isFinite(by)) return next({ ...state, tree: step(state, tree, by) });
-    return next({ ...state, tree: by < 0 ? toFirst(state, tree) : toLast(state, tree) });
-  },
+  (state, tree, by) => next({ ...state, tree: step(state, tree, by) }),
 );
 
 const JUMPS: readonly TreeBinding[] = [

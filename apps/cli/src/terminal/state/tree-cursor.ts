@@ -1,18 +1,9 @@
 import type { TreeModel } from "../tree/tree-model.ts";
-import {
-  FILTERS,
-  headOf,
-  rowAt,
-  runEnd,
-  shownFrom,
-  shownNear,
-  shownStep,
-  shownUpTo,
-  type TreeView,
-  treeView,
-} from "../tree/tree-rows.ts";
+import { FILTERS, headOf, lineNear, rowAt, runEnd, type TreeView, treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import type { TerminalState, TreeState } from "./state.ts";
+
+type Sized = Pick<TerminalState, "size">;
 
 const NOWHERE = -1;
 
@@ -23,66 +14,39 @@ const positionOf = (model: TreeModel, row: number): number =>
 export const cursorPosition = ({ view, cursor }: TreeState): number => positionOf(view.model, cursor);
 
 /** The tree with the cursor at a position, or the one next to it that is shown, and the screen around it. */
-export function moveTo(state: Pick<TerminalState, "size">, tree: TreeState, position: number): TreeState {
+export const moveTo = (state: Sized, tree: TreeState, position: number): TreeState =>
+  moveToLine(state, tree, lineNear(tree.view, position));
+
+function moveToLine(state: Sized, tree: TreeState, line: number): TreeState {
   const { view } = tree;
-  const at = position < 0 ? shownFrom(view, 0) : shownNear(view, position);
-  if (at < 0) return { ...tree, cursor: NOWHERE, top: NOWHERE, scroll: 0 };
-  const cursor = rowAt(view.model, at);
-  const moved = { ...tree, cursor, scroll: cursor === tree.cursor ? tree.scroll : 0 };
+  const { lines, model } = view;
+  if (lines.length === 0) return { ...tree, cursor: NOWHERE, top: NOWHERE, scroll: 0 };
+  const at = Math.max(0, Math.min(line, lines.length - 1));
+  const cursor = rowAt(model, lines[at]!);
   const { treeHeight } = treeLayout(state, false);
-  return { ...moved, top: rowAt(view.model, topFor(view, positionOf(view.model, tree.top), at, treeHeight)) };
-}
-
-/** The first position of a screen on which the cursor is, as near to the one before as can be. */
-function topFor(view: TreeView, before: number, cursor: number, height: number): number {
-  const top = before < 0 ? NOWHERE : shownNear(view, before);
-  if (top >= 0 && top <= cursor) {
-    // Is the cursor on the screen that begins there? Not more than a screen has to be looked at.
-    let at = top;
-    for (let line = 0; line < height && at >= 0; line++) {
-      if (at === cursor) return withoutGap(view, top, height);
-      at = shownFrom(view, at + 1);
-    }
-    return shownStep(view, cursor, -(height - 1));
-  }
-  return top < 0 ? shownStep(view, cursor, -Math.floor(height / 2)) : cursor;
-}
-
-/** Moves a screen up that would be empty at its end although there is more above it. */
-function withoutGap(view: TreeView, top: number, height: number): number {
-  let lines = 0;
-  for (let at = top; at >= 0 && lines < height; at = shownFrom(view, at + 1)) lines++;
-  return lines < height ? shownStep(view, top, -(height - lines)) : top;
+  const before = tree.top < 0 ? NOWHERE : lineNear(view, positionOf(model, tree.top));
+  // As near to the screen before as can be, and without empty lines at its end.
+  const near = before < 0 ? at - Math.floor(treeHeight / 2) : Math.max(before, at - treeHeight + 1);
+  const top = Math.max(0, Math.min(near, at, lines.length - treeHeight));
+  const scroll = cursor === tree.cursor ? tree.scroll : 0;
+  return { ...tree, cursor, scroll, top: rowAt(model, lines[top]!) };
 }
 
 /** The tree with another view of it; the cursor stays where it was, or goes to what is shown next to it. */
-export function withView(state: Pick<TerminalState, "size">, tree: TreeState, view: TreeView): TreeState {
+export function withView(state: Sized, tree: TreeState, view: TreeView): TreeState {
   const position = positionOf(view.model, tree.cursor);
   return moveTo(state, { ...tree, view }, position);
 }
 
-/** The cursor so many shown rows further. */
-export function step(state: Pick<TerminalState, "size">, tree: TreeState, count: number): TreeState {
-  const position = cursorPosition(tree);
-  return position < 0 ? tree : moveTo(state, tree, shownStep(tree.view, position, count));
-}
-
-export const toFirst = (state: Pick<TerminalState, "size">, tree: TreeState): TreeState =>
-  moveTo(state, tree, shownFrom(tree.view, 0));
-
-export const toLast = (state: Pick<TerminalState, "size">, tree: TreeState): TreeState =>
-  moveTo(state, tree, shownUpTo(tree.view, tree.view.model.order.length - 1));
+/** The cursor so many shown rows further, at most to the first or the last. */
+export const step = (state: Sized, tree: TreeState, count: number): TreeState =>
+  moveToLine(state, tree, lineNear(tree.view, cursorPosition(tree)) + count);
 
 /** Positions on the screen, from the first line on. */
-export function shownOnScreen({ view, top }: TreeState, height: number): number[] {
-  const positions: number[] = [];
-  let at = positionOf(view.model, top);
-  if (at >= 0) at = shownFrom(view, at);
-  for (; at >= 0 && positions.length < height; at = shownFrom(view, at + 1)) positions.push(at);
-  return positions;
+export function shownOnScreen({ view, top }: TreeState, height: number): readonly number[] {
+  const first = Math.max(0, lineNear(view, positionOf(view.model, top)));
+  return view.lines.slice(first, first + height);
 }
-
-type Sized = Pick<TerminalState, "size">;
 
 /** Shows what is folded at the cursor: the branch that begins there, or the run. */
 export function unfold(state: Sized, tree: TreeState): TreeState {
@@ -215,30 +179,26 @@ export const toOtherSide: Jump = ({ view: { model } }, at) => {
 };
 
 /** The tree after a jump; branches that hide the place are unfolded. */
-export function jump(state: Pick<TerminalState, "size">, tree: TreeState, to: Jump): TreeState {
+export function jump(state: Sized, tree: TreeState, to: Jump): TreeState {
   const position = to(tree, cursorPosition(tree));
   return position < 0 ? tree : reveal(state, tree, position);
 }
 
 /** The tree with the cursor at a position, which is made to be shown: nothing folded hides it. */
-export function reveal(state: Pick<TerminalState, "size">, tree: TreeState, position: number): TreeState {
+export function reveal(state: Sized, tree: TreeState, position: number): TreeState {
   const { view } = tree;
   const { model } = view;
-  const isHidden = view.hidden.some(([from, to]) => from <= position && position < to);
-  const folded = isHidden
-    ? new Set(
-        [...view.folded].filter((row) => {
-          const start = model.order.positions[row] ?? -1;
-          return !(start < position && position < (model.order.branchEnds.get(start) ?? -1));
-        }),
-      )
-    : view.folded;
+  const covers = (row: number) => {
+    const start = model.order.positions[row] ?? -1;
+    return start < position && position < (model.order.branchEnds.get(start) ?? -1);
+  };
+  const folded = new Set([...view.folded].filter((row) => !covers(row)));
   const head = headOf(model, position);
   const unfolded =
     view.filter === "turns" && head !== position
       ? new Set([...view.unfolded, rowAt(model, head)])
       : view.unfolded;
-  const isChanged = folded !== view.folded || unfolded !== view.unfolded;
+  const isChanged = folded.size !== view.folded.size || unfolded !== view.unfolded;
   const shown = isChanged ? treeView(model, { ...view, folded, unfolded }) : view;
   return moveTo(state, { ...tree, view: shown }, position);
 }

@@ -15,7 +15,7 @@ import {
 } from "../keys/sessions-bindings.ts";
 import { READING_BINDINGS, TREE_BINDINGS, toHit } from "../keys/tree-bindings.ts";
 import { beside, EMPTY, type Line, line, span } from "../screen/frame.ts";
-import type { TreeModel } from "../tree/tree-model.ts";
+import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
@@ -362,7 +362,7 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
   const name = leafId === null ? undefined : model.labels.get(model.tree.row(leafId));
   const spoken = entryIds.flatMap((id) => {
     const row = model.tree.row(id);
-    const kind = model.kinds.of(row);
+    const kind = kindOfRow(model, row);
     if (kind === "toolResult" || kind === "beside" || kind === "other") return [];
     const style = kind === "user" ? "user" : kind === "assistant" ? "plain" : "summary";
     return [line(span(cut(plainLine(previewEntry(model.tree.entryAt(row)) ?? "")), style))];

@@ -9,14 +9,13 @@ import {
   labelsInForce,
   leafOf,
   leafRowAt,
-  message,
   movingRow,
-  roleAt,
   rowsOf,
   sessionName,
   type Tree,
   type TreeShape,
 } from "@espalier/session-tree";
+import { outlineOf } from "@espalier/viewer/model";
 import { previewEntry } from "../../entry-preview.ts";
 import { formatCount } from "../../numbers.ts";
 import { fieldText, plainLine } from "../../text.ts";
@@ -29,7 +28,8 @@ export interface TreeModel {
   readonly tree: Tree;
   /** Entries when this was made; the tree may have grown since. */
   readonly length: number;
-  readonly kinds: RowKinds;
+  /** One letter for each row, as an outline has it. */
+  readonly kinds: string;
   readonly gists: RowGists;
   readonly order: TreeOrder;
   readonly leafId: string | null;
@@ -53,7 +53,7 @@ export interface TreeModel {
 export function treeModel(
   tree: Tree,
   {
-    kinds = new RowKinds(tree),
+    kinds = outlineOf(tree).kinds,
     gists = new RowGists(tree),
     isPartial = false,
   }: Partial<Pick<TreeModel, "kinds" | "gists" | "isPartial">> = {},
@@ -240,52 +240,14 @@ const tokensOf = ({ tokensBefore }: { tokensBefore: unknown }): number =>
 /** Kind of a row for a reader. */
 export type RowKind = "user" | "assistant" | "toolResult" | "compaction" | "branch" | "other" | "beside";
 
-/** Codes of kinds, as a column of bytes keeps them; 0 is not known yet. */
-const KINDS: readonly (RowKind | undefined)[] = [
-  undefined,
-  "user",
-  "assistant",
-  "toolResult",
-  "compaction",
-  "branch",
-  "other",
-  "beside",
-];
+/** Kinds by the letters of an outline; what is not here is `other` or `beside`. */
+const OF_LETTERS: Readonly<Record<string, RowKind>> = {
+  u: "user",
+  a: "assistant",
+  t: "toolResult",
+  c: "compaction",
+  f: "branch",
+};
 
-/**
- * Kinds of the rows of a tree, read on demand and kept: of a message no more is read than the head of its
- * line.
- */
-export class RowKinds {
-  readonly #tree: Tree;
-  #codes: Uint8Array;
-
-  constructor(tree: Tree) {
-    this.#tree = tree;
-    this.#codes = new Uint8Array(tree.length);
-  }
-
-  of(row: number): RowKind {
-    if (row >= this.#codes.length) this.#grow();
-    const known = KINDS[this.#codes[row]!];
-    if (known) return known;
-    const found = kindOfRow(this.#tree, row);
-    this.#codes[row] = KINDS.indexOf(found);
-    return found;
-  }
-
-  #grow(): void {
-    const codes = new Uint8Array(Math.ceil(this.#tree.length * 1.25));
-    codes.set(this.#codes);
-    this.#codes = codes;
-  }
-}
-
-function kindOfRow(tree: Tree, row: number): RowKind {
-  const kind = tree.kindAt(row);
-  if (kind.type === compaction.type) return "compaction";
-  if (kind.type === branchSummary.type) return "branch";
-  if (kind.type !== message.type) return kind.movesLeaf ? "other" : "beside";
-  const role = roleAt(tree, row);
-  return role === "user" || role === "assistant" || role === "toolResult" ? role : "other";
-}
+export const kindOfRow = ({ kinds, tree }: TreeModel, row: number): RowKind =>
+  OF_LETTERS[kinds[row]!] ?? (tree.kindAt(row).movesLeaf ? "other" : "beside");

@@ -1,4 +1,4 @@
-import type { RowKind, TreeModel } from "./tree-model.ts";
+import { kindOfRow, type RowKind, type TreeModel } from "./tree-model.ts";
 
 /** Selection of rows. `turns`: one for each turn, and every row that stands out of them. */
 type TreeFilter = "turns" | "talk" | "users" | "labels" | "all";
@@ -19,43 +19,46 @@ export interface TreeView {
   readonly unfolded: ReadonlySet<number>;
   /** Rows with which a branch begins of which nothing else is shown. */
   readonly folded: ReadonlySet<number>;
-  /** Positions that `folded` hides: `[from, to)`, ascending, none inside another. */
-  readonly hidden: readonly (readonly [number, number])[];
+  /** Positions that are shown, ascending. */
+  readonly lines: readonly number[];
 }
 
 export function treeView(
   model: TreeModel,
   { filter = "turns", unfolded = new Set(), folded = new Set() }: Partial<Omit<TreeView, "model">> = {},
 ): TreeView {
-  return { model, filter, unfolded, folded, hidden: hiddenBy(model, folded) };
-}
-
-function hiddenBy({ order }: TreeModel, folded: ReadonlySet<number>): [number, number][] {
-  const starts = [...folded].flatMap((row) => order.positions[row] ?? []).sort((a, b) => a - b);
-  const hidden: [number, number][] = [];
-  for (const start of starts) {
-    const end = order.branchEnds.get(start);
-    const last = hidden.at(-1);
-    if (end === undefined || end <= start + 1 || (last && start < last[1])) continue;
-    hidden.push([start + 1, end]);
+  const { length, branchEnds } = model.order;
+  const lines: number[] = [];
+  // True within a run that is shown entry by entry.
+  let isUnfolded = false;
+  for (let at = 0; at < length; at++) {
+    const row = rowAt(model, at);
+    if (filter !== "turns") {
+      if (SHOWS[filter](model, at)) lines.push(at);
+    } else {
+      const isHead = standsOut(model, at);
+      if (isHead || at === 0) isUnfolded = unfolded.has(row);
+      if (isHead || (isUnfolded && kindAt(model, at) !== "beside")) lines.push(at);
+    }
+    if (folded.has(row)) at = (branchEnds.get(at) ?? at + 1) - 1;
   }
-  return hidden;
+  return { model, filter, unfolded, folded, lines };
 }
 
-/** The range of hidden positions that a position lies in. */
-function rangeOver({ hidden }: TreeView, position: number): readonly [number, number] | undefined {
+/** The line of a position, or the one before it, else the first; -1 when nothing is shown. */
+export function lineNear({ lines }: TreeView, position: number): number {
   let low = 0;
-  for (let high = hidden.length; low < high; ) {
+  for (let high = lines.length; low < high; ) {
     const middle = (low + high) >>> 1;
-    if (hidden[middle]![0] <= position) low = middle + 1;
+    if (lines[middle]! <= position) low = middle + 1;
     else high = middle;
   }
-  const range = hidden[low - 1];
-  return range && position < range[1] ? range : undefined;
+  return lines.length === 0 ? -1 : Math.max(0, low - 1);
 }
 
 export const rowAt = ({ order }: TreeModel, position: number): number => order.rows[position]!;
-export const kindAt = (model: TreeModel, position: number): RowKind => model.kinds.of(rowAt(model, position));
+export const kindAt = (model: TreeModel, position: number): RowKind =>
+  kindOfRow(model, rowAt(model, position));
 
 /** True for rows that have a line of their own among folded runs: where one would look for something. */
 export function standsOut(model: TreeModel, position: number): boolean {
@@ -103,63 +106,3 @@ const SHOWS: Readonly<Record<Exclude<TreeFilter, "turns">, (model: TreeModel, po
     labels: (model, position) => model.labels.has(rowAt(model, position)),
     all: () => true,
   };
-
-/** The next position that is shown, from `from` on; -1 when there is none. */
-export function shownFrom(view: TreeView, from: number): number {
-  const { model, filter } = view;
-  let head = -1;
-  for (let at = Math.max(0, from); at < model.order.length; at++) {
-    const range = rangeOver(view, at);
-    if (range) {
-      at = range[1] - 1;
-      continue;
-    }
-    if (filter !== "turns") {
-      if (SHOWS[filter](model, at)) return at;
-      continue;
-    }
-    if (standsOut(model, at)) return at;
-    if (kindAt(model, at) === "beside") continue;
-    if (head < 0) head = headOf(model, at);
-    if (view.unfolded.has(rowAt(model, head))) return at;
-    at = runEnd(model, at) - 1;
-    head = -1;
-  }
-  return -1;
-}
-
-/** The last position that is shown, up to `from`; -1 when there is none. */
-export function shownUpTo(view: TreeView, from: number): number {
-  const { model, filter } = view;
-  for (let at = Math.min(from, model.order.length - 1); at >= 0; at--) {
-    const range = rangeOver(view, at);
-    if (range) at = range[0] - 1;
-    if (filter !== "turns") {
-      if (SHOWS[filter](model, at)) return at;
-      continue;
-    }
-    if (standsOut(model, at)) return at;
-    if (kindAt(model, at) === "beside") continue;
-    const head = headOf(model, at);
-    if (view.unfolded.has(rowAt(model, head))) return at;
-    at = head + 1;
-  }
-  return -1;
-}
-
-/** The position that is shown at or near another one: before it, else behind it; -1 when nothing is shown. */
-export function shownNear(view: TreeView, position: number): number {
-  const before = shownUpTo(view, position);
-  return before >= 0 ? before : shownFrom(view, position);
-}
-
-/** `count` steps further among what is shown, or as many as there are; stays where it is at the end. */
-export function shownStep(view: TreeView, position: number, count: number): number {
-  let at = position;
-  for (let left = Math.abs(count); left > 0; left--) {
-    const next = count > 0 ? shownFrom(view, at + 1) : shownUpTo(view, at - 1);
-    if (next < 0) break;
-    at = next;
-  }
-  return at;
-}

@@ -20,7 +20,7 @@ import { cutLine, fieldText, plainLine, plainText } from "../../text.ts";
 import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
 import type { PreviewTab, TerminalState, TreeState } from "../state/state.ts";
 import { cursorPosition } from "../state/tree-cursor.ts";
-import type { TreeModel } from "../tree/tree-model.ts";
+import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
 import { contextLines } from "./context.ts";
 import { treeLayout } from "./layout.ts";
@@ -113,7 +113,7 @@ function layRun(tree: TreeState, look: EntryLook, needed: number): Laid {
   if (laid?.model !== model || laid.key !== key) laid = { model, key, lines: [], next: position };
   while (laid.next < end && laid.lines.length < needed) {
     const row = rowAt(model, laid.next++);
-    if (row !== cursor && model.kinds.of(row) === "beside") continue;
+    if (row !== cursor && kindOfRow(model, row) === "beside") continue;
     const marks = { label: model.labels.get(row), isHidden: model.hiddenRows.has(row) };
     laid.lines.push(...entryLines(model.tree.entryAt(row), marks, look, row !== cursor));
     if (laid.next === end && end - position >= RUN_SHOWN)

@@ -1,10 +1,10 @@
 import { addBill, billedCallAt, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
-import { compaction, pathRows, type Tree } from "@espalier/session-tree";
+import { compaction, pathRows } from "@espalier/session-tree";
 import { formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import type { Pause } from "../effects/task.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
-import type { RowKinds } from "../tree/tree-model.ts";
+import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 
 /** Cost of the path of an entry. */
 export interface PathUsage {
@@ -17,25 +17,21 @@ export interface PathUsage {
 }
 
 /** Sums up the bills on the path of a row; lets others have their turn meanwhile. */
-export async function readPathUsage(
-  tree: Tree,
-  kinds: RowKinds,
-  row: number,
-  pause: Pause,
-): Promise<PathUsage> {
+export async function readPathUsage(model: TreeModel, row: number, pause: Pause): Promise<PathUsage> {
+  const { tree } = model;
   const total = nothingBilled();
   const groups = new Map<string, UsageTotals & { kind: string; model: string }>();
   const compactions: PathUsage["compactions"][number][] = [];
   const rows = pathRows(tree, row);
   for (const at of rows) {
-    const kind = kinds.of(at);
+    const kind = kindOfRow(model, at);
     if (kind === "user" || kind === "toolResult") continue;
     await pause();
     const call = billedCallAt(tree, at);
     if (call) {
-      const model = plainLine(`${call.provider}/${call.model}`);
-      const key = `${call.kind} ${model}`;
-      const group = groups.get(key) ?? { kind: plainLine(call.kind), model, ...nothingBilled() };
+      const name = plainLine(`${call.provider}/${call.model}`);
+      const key = `${call.kind} ${name}`;
+      const group = groups.get(key) ?? { kind: plainLine(call.kind), model: name, ...nothingBilled() };
       groups.set(key, group);
       addBill(group, call.usage);
       addBill(total, call.usage);
