@@ -1,12 +1,15 @@
-export type { Connection, Database, ReservedConnection, Statement } from "./database.ts";
-export { asStoreError } from "./database.ts";
-export { type MigrationReport, migrate } from "./migrate.ts";
 export {
+  asStoreError,
+  type Connection,
   type ConnectionOptions,
+  type Database,
   DEFAULT_NAMESPACE,
   isPostgresAddress,
   poolDatabase,
-} from "./pool-database.ts";
+  type ReservedConnection,
+  type Statement,
+} from "./database.ts";
+export { type MigrationReport, migrate } from "./migrate.ts";
 export {
   type FollowedLine,
   type FollowOptions,

@@ -73,7 +73,8 @@ export class PostgresLeases {
         const [holder] = await this.#database.query<Holder>(HOLDER, [key]);
         // Given back in between: then it may be had now.
         if (!holder) continue;
-        if (performance.now() >= deadline) throw busy(ref, holder);
+        if (performance.now() >= deadline)
+          throw busyError(ref, { ...holder, since: new Date(holder.since).toISOString() });
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
       }
     } catch (error) {
@@ -116,7 +117,7 @@ export class PostgresLeases {
 
   #alive(): Promise<Life> {
     if (!this.#life) {
-      const life = beginLife(this.#database, () => this.#beat());
+      const life = this.#beginLife();
       this.#life = life;
       // The next who needs it tries anew.
       life.catch(() => {
@@ -128,23 +129,43 @@ export class PostgresLeases {
     return this.#life;
   }
 
+  /** Takes a lock that lives as long as a connection of its own. */
+  async #beginLife(): Promise<Life> {
+    const connection = await this.#database.reserve();
+    const lock = `${randomInt(2 ** 47)}`;
+    try {
+      const [row] = await connection.query<{ backend: number }>(
+        { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
+        [lock],
+      );
+      const life: Life = { connection, lock, backend: Number(row!.backend), isOver: false };
+      void connection.over.then(() => {
+        life.isOver = true;
+        // At once: another process that looks meanwhile counts the owner as gone. Where it fails, the next beat repairs it.
+        void this.#beat().catch(() => undefined);
+      });
+      return life;
+    } catch (error) {
+      await connection.release();
+      throw error;
+    }
+  }
+
   async #end(): Promise<void> {
     const life = this.#life;
     this.#life = undefined;
     clearInterval(this.#timer);
     this.#timer = undefined;
     // One that never came about has nothing to end.
-    await (await life?.catch(() => undefined))?.end();
+    await (await life?.catch(() => undefined))?.connection.release();
   }
 
   /** A sign of life for every lease; through a new connection, if the one they lived with is gone. */
   async #beat(): Promise<void> {
     const life = await this.#life;
-    if (life?.isOver()) this.#life = undefined;
-    if (this.#held.size > 0) await this.#sign(await this.#alive());
-  }
-
-  async #sign({ lock, backend }: Life): Promise<void> {
+    if (life?.isOver) this.#life = undefined;
+    if (this.#held.size === 0) return;
+    const { lock, backend } = await this.#alive();
     for (const { key, owner } of this.#held)
       await this.#database.query(
         {
@@ -158,43 +179,13 @@ export class PostgresLeases {
 
 /** The connection that leases live with. */
 interface Life {
+  connection: ReservedConnection;
   /** The number of the lock that it holds. */
   lock: string;
   /** The server's number for it. */
   backend: number;
-  isOver(): boolean;
-  end(): Promise<void>;
+  isOver: boolean;
 }
-
-async function beginLife(database: Database, ended: () => Promise<void>): Promise<Life> {
-  const connection: ReservedConnection = await database.reserve();
-  const lock = `${randomInt(2 ** 47)}`;
-  const backend = await lockWith(connection, lock);
-  let isOver = false;
-  void connection.over.then(() => {
-    isOver = true;
-    // At once: another process that looks meanwhile counts the owner as gone. Where it fails, the next beat repairs it.
-    void ended().catch(() => undefined);
-  });
-  return { lock, backend, isOver: () => isOver, end: () => connection.release() };
-}
-
-/** Takes a lock that lives as long as a connection; answers with the server's number for that. */
-async function lockWith(connection: ReservedConnection, lock: string): Promise<number> {
-  try {
-    const [row] = await connection.query<{ backend: number }>(
-      { text: "SELECT pg_advisory_lock($1::bigint), pg_backend_pid() AS backend" },
-      [lock],
-    );
-    return Number(row!.backend);
-  } catch (error) {
-    await connection.release();
-    throw error;
-  }
-}
-
-const busy = (ref: string, { pid, host, since }: Holder): EspalierError =>
-  busyError(ref, { pid, host, since: new Date(since).toISOString() });
 
 /** Returns whether a lease was refused because there is no such session. */
 export function namesNoSession(error: unknown): boolean {

@@ -96,13 +96,14 @@ export interface FetchedLine {
   raw: Uint8Array | null;
 }
 
-/** Lines from a position on, page by page, in order. */
-async function* fetchLines(
+/** Adds the lines of `[from, to)`, page by page, to bytes that end where they begin. */
+export async function fetchInto(
+  bytes: GrowingBytes,
   database: Database,
   { key, ref }: SessionPlace,
   from: Extent,
   to: Extent,
-): AsyncGenerator<Uint8Array[]> {
+): Promise<void> {
   const at = { ...from };
   while (at.lines < to.lines) {
     const end = Math.min(to.lines, at.lines + PAGE_LINES);
@@ -110,23 +111,11 @@ async function* fetchLines(
       database.query<FetchedLine>(FETCH, [key, at.lines, end, at.bytes + PAGE_BYTES]),
     );
     if (rows.length === 0) throw gone(ref);
-    const lines = rows.map(bytesOfLine);
-    at.lines += lines.length;
-    for (const { length } of lines) at.bytes += length + 1;
-    yield lines;
-  }
-}
-
-/** Adds the lines of `[from, to)` to bytes that end where they begin. */
-export async function fetchInto(
-  bytes: GrowingBytes,
-  database: Database,
-  place: SessionPlace,
-  from: Extent,
-  to: Extent,
-): Promise<void> {
-  for await (const lines of fetchLines(database, place, from, to)) {
-    for (const line of lines) addLine(bytes, line);
+    for (const line of rows.map(bytesOfLine)) {
+      addLine(bytes, line);
+      at.lines++;
+      at.bytes += line.length + 1;
+    }
   }
 }
 

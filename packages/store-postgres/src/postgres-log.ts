@@ -38,12 +38,7 @@ import {
   type SessionPlace,
   withSessionError,
 } from "./lines.ts";
-import { replaced, upgradeSession } from "./sessions.ts";
-
-const EXTENT = {
-  name: "espalier-extent",
-  text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
-};
+import { EXTENT, replaced, upgradeSession } from "./sessions.ts";
 
 /**
  * A session in the database. Its bytes come within reach when {@link load} asks for them; a context needs only the end
@@ -382,7 +377,11 @@ async function readPath(
   lines: number,
   leafId?: string,
 ): Promise<PathWindow | undefined> {
-  const start = leafId ?? (await lastPlace(database, [key, lines]));
+  const [last] =
+    leafId === undefined
+      ? await retryIdempotent(database, () => database.query<{ id: string | null }>(LAST, [key, lines]))
+      : [{ id: leafId }];
+  const start = last?.id ?? null;
   const builder = new PathWindowBuilder();
   if (start === null) return builder.finish(null);
   const steps = await retryIdempotent(database, () => database.query<Step>(WALK, [key, start, lines]));
@@ -404,11 +403,6 @@ async function readPath(
     next = further.at(-1)?.parent ?? null;
   }
   return builder.finish(leaf);
-}
-
-async function lastPlace(database: Database, values: readonly unknown[]): Promise<string | null> {
-  const [last] = await retryIdempotent(database, () => database.query<{ id: string | null }>(LAST, values));
-  return last?.id ?? null;
 }
 
 function entryOf(step: Step): Entry {

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from "node:crypto";
+import { setTimeout } from "node:timers/promises";
 import { formatLine } from "@espalier/jsonl-stream";
 import {
   ForkLines,
@@ -8,7 +9,16 @@ import {
   type SessionRef,
   type SessionStore,
 } from "@espalier/session-tree";
-import { type Connection, type Database, type ReservedConnection, retryIdempotent } from "./database.ts";
+import {
+  type Connection,
+  type ConnectionOptions,
+  checkNamespace,
+  type Database,
+  parseStoreAddress,
+  poolDatabase,
+  type ReservedConnection,
+  retryIdempotent,
+} from "./database.ts";
 import { namesNoSession, PostgresLeases } from "./leases.ts";
 import {
   bytesOfLine,
@@ -26,7 +36,6 @@ import {
   withSessionError,
 } from "./lines.ts";
 import { checkVersion, type MigrationReport, migrate } from "./migrate.ts";
-import { type ConnectionOptions, checkNamespace, parseStoreAddress, poolDatabase } from "./pool-database.ts";
 import { PostgresLog } from "./postgres-log.ts";
 import {
   createSession,
@@ -293,11 +302,31 @@ async function* followSession(
   start: number,
   { signal, pollMs = 1_000 }: FollowOptions,
 ): AsyncGenerator<FollowedLine> {
-  const bell = new Bell(signal);
+  let hint = new AbortController();
+  const ring = () => hint.abort();
+  signal?.addEventListener("abort", ring, { once: true });
+  let connection: ReservedConnection | undefined;
+  const listen = async (): Promise<void> => {
+    let reserved: ReservedConnection | undefined;
+    try {
+      reserved = await database.reserve();
+      connection = reserved;
+      reserved.hear(ring);
+      void reserved.over.then(() => {
+        connection = undefined;
+      });
+      await reserved.query({ text: `LISTEN ${channelOf(key)}` });
+      // No hint comes any more: a look, and a new connection.
+      void reserved.over.then(ring);
+    } catch {
+      // A hint only saves time. Real trouble with the database is thrown by the query that follows.
+      await reserved?.release();
+    }
+  };
   let position = start;
   try {
     while (!signal?.aborted) {
-      await bell.listen(database, channelOf(key));
+      if (!connection) await listen();
       const values = [key, position];
       const lines = await withSessionError("unreadable", () =>
         retryIdempotent(database, () => database.query<FetchedLine>(LOOK, values)),
@@ -306,67 +335,14 @@ async function* followSession(
         yield { position, line: bytesOfLine(line) };
         position++;
       }
-      if (lines.length < PAGE_LINES) await bell.wait(pollMs);
+      if (lines.length === PAGE_LINES) continue;
+      await setTimeout(pollMs, undefined, { signal: hint.signal }).catch(() => undefined);
+      hint = new AbortController();
     }
   } finally {
-    await bell.close();
+    signal?.removeEventListener("abort", ring);
+    await connection?.release();
   }
-}
-
-/** Waits for a hint. */
-class Bell {
-  #connection: ReservedConnection | undefined;
-  #hasRung = false;
-  #ring: () => void = () => undefined;
-  readonly #signal: AbortSignal | undefined;
-
-  constructor(signal: AbortSignal | undefined) {
-    this.#signal = signal;
-    signal?.addEventListener("abort", this.#rings, { once: true });
-  }
-
-  /** Listens, if it does not; where that fails there are no hints, and polls find everything. */
-  async listen(database: Database, channel: string): Promise<void> {
-    if (this.#connection) return;
-    try {
-      const connection = await database.reserve();
-      this.#connection = connection;
-      connection.hear(this.#rings);
-      void connection.over.then(() => {
-        this.#connection = undefined;
-      });
-      await connection.query({ text: `LISTEN ${channel}` });
-      // No hint comes any more: a look, and a new connection.
-      void connection.over.then(this.#rings);
-    } catch {
-      // A hint only saves time. Real trouble with the database is thrown by the query that follows.
-      await this.#connection?.release();
-    }
-  }
-
-  async wait(milliseconds: number): Promise<void> {
-    if (!this.#hasRung && !this.#signal?.aborted) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, milliseconds);
-        this.#ring = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    this.#hasRung = false;
-  }
-
-  async close(): Promise<void> {
-    this.#signal?.removeEventListener("abort", this.#rings);
-    await this.#connection?.release();
-    this.#connection = undefined;
-  }
-
-  readonly #rings = (): void => {
-    this.#hasRung = true;
-    this.#ring();
-  };
 }
 
 /** The channel on which appends to a session are hinted at; its name does not reveal the session. */

@@ -60,6 +60,12 @@ export async function createSession(
   return { place, header: parsedHeader(header), ...made };
 }
 
+/** Size of the session of this name, unless it is another one by now. */
+export const EXTENT = {
+  name: "espalier-extent",
+  text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
+};
+
 type Made = Pick<FoundSession, "extent" | "isPlain">;
 
 /** Makes a session in one transaction, once however often the connection is lost over it. */
@@ -73,23 +79,14 @@ export function madeOnce(
       return await database.transaction(make);
     } catch (error) {
       // The name may be taken by an earlier attempt whose answer was lost.
-      const isTaken = error instanceof EspalierError && error.code === "exists";
-      const own = isTaken && attempt > 1 ? await ownSession(database, place) : undefined;
+      const mayBeOwn = error instanceof EspalierError && error.code === "exists" && attempt > 1;
+      const [own] = mayBeOwn
+        ? await database.query<ExtentRow & { plain: boolean }>(EXTENT, [place.key, place.made])
+        : [];
       if (!own) throw error;
-      return own;
+      return { extent: extentOf(own), isPlain: own.plain };
     }
   });
-}
-
-/** Returns the session of an attempt whose answer was lost. */
-async function ownSession(database: Database, { key, made }: SessionPlace): Promise<Made | undefined> {
-  const [row] = await database.query<ExtentRow & { plain: boolean }>(
-    {
-      text: "SELECT lines, bytes, plain FROM espalier.session WHERE key = $1 AND made = $2",
-    },
-    [key, made],
-  );
-  return row && { extent: extentOf(row), isPlain: row.plain };
 }
 
 /** Rules that a session breaks whose name is taken. */
@@ -272,15 +269,10 @@ function rowsOf(header: string, lines: Iterable<string | Uint8Array>): LineRow[]
   const { version } = parsedHeader(header);
   if (version >= FORMAT_VERSION) return [rowOfHeader(header), ...plainRows(lines)];
   const stored = [header, ...lines].map((line) => rowOfLine(line));
-  const current = currentRows(upgraded(stored, parsedHeader(header)));
-  return stored.map(({ text, raw, bytes }, at) => ({ ...current[at]!, text, raw, bytes, isPlain: false }));
-}
-
-/** Upgrades lines of an old format, line for line. */
-function upgraded(stored: readonly LineRow[], header: SessionHeader): ByteView {
   const bytes = new GrowingBytes(new Uint8Array());
   for (const row of stored) addLine(bytes, row.bytes);
-  return upgradeLog(bytes.view(), header)!.view;
+  const current = currentRows(upgradeLog(bytes.view(), parsedHeader(header))!.view);
+  return stored.map(({ text, raw, bytes }, at) => ({ ...current[at]!, text, raw, bytes, isPlain: false }));
 }
 
 /** The rows of a session of an old format as it reads. */
@@ -374,13 +366,6 @@ function listing(row: ListedRow): SessionListing {
   };
 }
 
-/** A session that was brought to the current format. */
-interface UpgradedSession {
-  place: SessionPlace;
-  extent: Extent;
-  isPlain: boolean;
-}
-
 /** Fills the session row of an original; columns that are not named here are as in the session. */
 const MARK = {
   text: `UPDATE espalier.session AS original SET original_of = own.key, lines = own.lines, bytes = own.bytes,
@@ -401,7 +386,7 @@ export function upgradeSession(
   place: SessionPlace,
   seen: Extent,
   { view, from }: UpgradedLog,
-): Promise<UpgradedSession> {
+): Promise<Omit<FoundSession, "header">> {
   const { key, ref } = place;
   const made = randomUUID();
   const name = `${ref}.v${from}`;
@@ -410,10 +395,13 @@ export function upgradeSession(
   const isPlain = rows.every((row) => row.isPlain);
   return retryIdempotent(database, () =>
     database.transaction(async (connection) => {
-      const now = await held(connection, key);
+      const [now] = await connection.query<ExtentRow & { made: string }>(
+        { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },
+        [key],
+      );
       // An attempt whose answer was lost has done it.
-      if (now?.made === made) return { place: { key, ref, made }, extent: now.extent, isPlain };
-      if (now?.made !== place.made || now.extent.lines !== seen.lines) throw replaced(ref);
+      if (now?.made === made) return { place: { key, ref, made }, extent: extentOf(now), isPlain };
+      if (now?.made !== place.made || Number(now.lines) !== seen.lines) throw replaced(ref);
       await insertSession(connection, namespaceOf(place), original, name);
       await connection.query(MARK, [key, original.key]);
       await connection.query({ text: "UPDATE espalier.line SET session = $2 WHERE session = $1" }, [
@@ -428,15 +416,6 @@ export function upgradeSession(
       return { place: { key, ref, made }, extent, isPlain };
     }),
   );
-}
-
-/** Returns the session's row, locked until the commit. */
-async function held(connection: Connection, key: string) {
-  const [row] = await connection.query<ExtentRow & { made: string }>(
-    { text: "SELECT made, lines, bytes FROM espalier.session WHERE key = $1 FOR UPDATE" },
-    [key],
-  );
-  return row && { made: row.made, extent: extentOf(row) };
 }
 
 /** The error for a session of an old format that is not what was read of it any more. */
