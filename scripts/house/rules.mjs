@@ -1,4 +1,5 @@
-// Rules of the house. Each is a pure function of the workspace.
+// Rules of the house, each a pure function of the workspace. Circles of imports, undeclared dependencies and `export *` are
+// the linter's: see biome.json.
 import { packageName, readWorkspace, resolveImport, sourceEntries } from "./workspace.mjs";
 
 /** @typedef {import("./workspace.mjs").Workspace} Workspace */
@@ -8,7 +9,7 @@ import { packageName, readWorkspace, resolveImport, sourceEntries } from "./work
 /** @returns {string[]} one sentence per violation in the workspace of a folder */
 export function checkHouse(/** @type {string} */ root) {
   const workspace = readWorkspace(root);
-  const rules = [checkRows, checkCycles, checkBrowser, checkFiles, checkFigures, checkManifests];
+  const rules = [checkRows, checkBrowser, checkFiles, checkFigures];
   return rules.flatMap((rule) => rule(workspace));
 }
 
@@ -68,55 +69,6 @@ function rowOf(/** @type {string} */ folder) {
   return rows.findIndex((row) => row.includes(folder));
 }
 
-/**
- * No file reaches itself through its imports: two that need each other are one noun, or three. Imports of types are not
- * counted: a function behind a method of `Session` takes a `Session`.
- * @returns {string[]}
- */
-function checkCycles(/** @type {Workspace} */ workspace) {
-  const files = [...workspace.packages.flatMap((owner) => owner.files), ...workspace.scripts];
-  const known = new Set(files.map(({ path }) => path));
-  const targets = new Map(
-    files.map(({ path, imports }) => [
-      path,
-      imports
-        .filter(({ kind }) => kind !== "type")
-        .map(({ specifier }) => resolveImport(workspace, path, specifier).file ?? "")
-        .filter((target) => known.has(target)),
-    ]),
-  );
-  return findRings(targets).map(
-    ([first, ...rest]) =>
-      `${first} imports itself through ${[...rest, first].join(" → ")}: turn one arrow around.`,
-  );
-}
-
-/**
- * Searches depth first; reports every ring once, at the arrow that closes it.
- * @returns {string[][]}
- */
-function findRings(/** @type {Map<string, string[]>} */ targets) {
-  /** @type {string[][]} */
-  const rings = [];
-  const finished = new Set();
-  /** @type {string[]} */
-  const path = [];
-  const visit = (/** @type {string} */ file) => {
-    if (finished.has(file)) return;
-    const start = path.indexOf(file);
-    if (start >= 0) {
-      rings.push(path.slice(start));
-      return;
-    }
-    path.push(file);
-    for (const target of targets.get(file) ?? []) visit(target);
-    path.pop();
-    finished.add(file);
-  };
-  for (const file of targets.keys()) visit(file);
-  return rings;
-}
-
 const vague = /^(utils?|types?|helpers?|common|misc)$/;
 const kebabCase = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)*$/;
 
@@ -148,7 +100,7 @@ function checkFiles(/** @type {Workspace} */ workspace) {
       ...file.errors.map((error) => `${file.path} cannot be parsed: ${error}.`),
       ...checkLength(file, isTest(file.path) ? limits.testLines : limits.lines),
       ...checkNames(file.path),
-      ...checkExports(file, doors),
+      ...checkDoor(file, doors),
     ]),
     ...checkFolders(files, limits),
   ];
@@ -189,17 +141,12 @@ function checkNames(/** @type {string} */ path) {
   });
 }
 
-function checkExports(
-  /** @type {SourceFile} */ { path, listsNamesOnly, hasStarExport },
-  /** @type {Set<string>} */ doors,
-) {
-  if (isDoor(path) && !doors.has(path))
+function checkDoor(/** @type {SourceFile} */ { path, listsNamesOnly }, /** @type {Set<string>} */ doors) {
+  if (!isDoor(path)) return [];
+  if (!doors.has(path))
     return [`${path} is no door of its package: import the files themselves, or name it in "exports".`];
-  if (isDoor(path) && !listsNamesOnly)
-    return [`${path} is a table of contents: it holds nothing but \`export { … } from "…"\`.`];
-  return hasStarExport && !isTest(path)
-    ? [`${path} exports everything of another file: list the names.`]
-    : [];
+  if (listsNamesOnly) return [];
+  return [`${path} is a table of contents: it holds nothing but \`export { … } from "…"\`.`];
 }
 
 const QUESTION_WORD = /^(what|how|where|whether|who|whom|whose|why|when|which)\b/i;
@@ -276,38 +223,6 @@ function checkDoors(/** @type {Workspace} */ workspace, /** @type {Limits} */ li
       ),
     ...(sum > limits.names ? [`The doors of espalier export ${sum} names, ${limits.names} at most.`] : []),
   ];
-}
-
-/** @returns {string[]} */
-function checkManifests(/** @type {Workspace} */ workspace) {
-  return workspace.packages.flatMap((owner) => checkImports(workspace, owner));
-}
-
-/** @returns {string[]} */
-function checkImports(/** @type {Workspace} */ workspace, /** @type {Package} */ owner) {
-  const { dependencies, peerDependencies, optionalDependencies, devDependencies } = owner.manifest;
-  const shipped = { ...dependencies, ...peerDependencies, ...optionalDependencies };
-  const atHome = { ...shipped, ...devDependencies, ...workspace.rootManifest.devDependencies };
-  // These become one bundle: their dependencies are installed only here.
-  const isBundled = owner.folder.startsWith("apps/") || owner.folder === "packages/espalier";
-  const bundled = isBundled ? devDependencies : {};
-  /** @type {Map<string, string>} */
-  const missing = new Map();
-  for (const file of owner.files) {
-    const published = file.path.startsWith(`${owner.folder}/src/`) && !/\.test\.tsx?$/.test(file.path);
-    const allowed = published ? { ...shipped, ...bundled } : atHome;
-    for (const { specifier, line } of file.imports) {
-      const target = resolveImport(workspace, file.path, specifier);
-      const name = target.external ?? (specifier.startsWith(".") ? undefined : target.owner?.name);
-      if (!name || name === owner.name || name in allowed || missing.has(name)) continue;
-      const field = published && !isBundled ? "dependencies" : "devDependencies";
-      missing.set(
-        name,
-        `${file.path}:${line} imports "${name}": add it to the ${field} of ${owner.folder}/package.json.`,
-      );
-    }
-  }
-  return [...missing.values()];
 }
 
 /** @type {Record<string, string>} by folder, the entry that a browser loads */

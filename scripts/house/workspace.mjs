@@ -65,7 +65,7 @@ function sourcesIn(/** @type {string} */ root, /** @type {string} */ folder) {
 
 const builtins = new Set(builtinModules);
 
-/** @typedef {{ file?: string, owner?: Package, builtin?: string, external?: string }} Target */
+/** @typedef {{ file?: string, owner?: Package, builtin?: string }} Target */
 
 /**
  * Target of an import: a file of the workspace, a module of Node, or a package from outside. A target without `file` does
@@ -86,7 +86,7 @@ export function resolveImport(
   if (path.startsWith("node:") || builtins.has(path)) return { builtin: path.replace(/^(node:)?/, "node:") };
   const name = packageName(path);
   const owner = workspace.packages.find((candidate) => candidate.name === name);
-  if (!owner) return { external: name };
+  if (!owner) return {};
   const entry = sourceEntries(owner)[path === name ? "." : `./${path.slice(name.length + 1)}`];
   return entry ? { file: entry, owner } : { owner };
 }
@@ -124,7 +124,6 @@ export function sourceEntries(/** @type {Package} */ { folder, manifest }) {
  * @property {number} lineCount
  * @property {Import[]} imports
  * @property {boolean} listsNamesOnly nothing but `export { … } from "…"`
- * @property {boolean} hasStarExport
  * @property {string[]} names listed by `export { … }`
  * @property {string[]} docComments first line of each
  * @property {string[]} errors of the parser
@@ -144,7 +143,6 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
   };
   /** @type {string[]} */
   const names = [];
-  let hasStarExport = false;
   const isType = (/** @type {{ importKind?: string | null, exportKind?: string | null }} */ part) =>
     part.importKind === "type" || part.exportKind === "type";
   /** Adds a declaration, whose names may be types one by one. */
@@ -156,10 +154,7 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
       addNames(node);
       for (const { exported } of node.specifiers) names.push(exported.name ?? exported.value);
     },
-    ExportAllDeclaration(node) {
-      hasStarExport = true;
-      add(node.source, isType(node) ? "type" : "static");
-    },
+    ExportAllDeclaration: (node) => add(node.source, isType(node) ? "type" : "static"),
     ImportExpression: (node) => add(node.source, "dynamic"),
     TSImportType: (node) => add(node.source, "type"),
   }).visit(program);
@@ -170,7 +165,6 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
     listsNamesOnly: program.body.every(
       (node) => node.type === "ExportNamedDeclaration" && node.source !== null,
     ),
-    hasStarExport,
     names,
     docComments: [...text.matchAll(DOC_COMMENT)].map(([, line = ""]) => line),
     errors: errors.map((error) => error.message),

@@ -135,17 +135,6 @@ test("a relative import does not leave its package, and a public name has a door
   ]);
 });
 
-test("a ring of files is shown whole; imports of types make none", () => {
-  const ring = (kind) => ({
-    "packages/jsonl-stream/src/scan.ts": `import ${kind}{ line } from "./line.ts";\nexport const scan = (): typeof line => [];\n`,
-    "packages/jsonl-stream/src/line.ts": `import { scan } from "./scan.ts";\nexport const line = scan;\n`,
-  });
-  expect(violations(ring(""))).toEqual([
-    "packages/jsonl-stream/src/scan.ts imports itself through packages/jsonl-stream/src/line.ts → packages/jsonl-stream/src/scan.ts: turn one arrow around.",
-  ]);
-  expect(violations(ring("type "))).toEqual([]);
-});
-
 test("a root entry for browsers does not reach Node, not even through another package", () => {
   const found = violations({
     "packages/jsonl-stream/src/scan.ts": `import { readFileSync } from "fs";\nexport const scan = () => [readFileSync];\n`,
@@ -248,15 +237,13 @@ test("a door for users grows only with its number, and all of them have a limit"
   ).toEqual([]);
 });
 
-test("an index is a door, and no file exports everything of another", () => {
+test("an index is a door", () => {
   expect(
     violations({
       "packages/jsonl-stream/src/line/index.ts": `export { scan } from "../scan.ts";\n`,
-      "packages/jsonl-stream/src/more.ts": `export * from "./scan.ts";\n`,
     }),
   ).toEqual([
     'packages/jsonl-stream/src/line/index.ts is no door of its package: import the files themselves, or name it in "exports".',
-    "packages/jsonl-stream/src/more.ts exports everything of another file: list the names.",
   ]);
 });
 
@@ -282,18 +269,6 @@ test("an index is a table of contents", () => {
   ]);
   expect(violations({ "packages/jsonl-stream/src/index.ts": "export const scan = 1;\n" })).toEqual([
     sentence,
-  ]);
-});
-
-test("what a source imports stands in the dependencies, what a test imports may stand with the tools", () => {
-  expect(
-    violations({
-      "packages/session-tree/package.json": library("session-tree"),
-      "packages/session-tree/src/tree.ts": `import { scan } from "@espalier/jsonl-stream";\nimport { test } from "vitest";\nexport const tree = [scan, test];\n`,
-    }),
-  ).toEqual([
-    'packages/session-tree/src/tree.ts:1 imports "@espalier/jsonl-stream": add it to the dependencies of packages/session-tree/package.json.',
-    'packages/session-tree/src/tree.ts:2 imports "vitest": add it to the dependencies of packages/session-tree/package.json.',
   ]);
 });
 
