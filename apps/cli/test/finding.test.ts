@@ -185,7 +185,9 @@ describe("stats", () => {
       "models",
       "kinds",
       "compactions",
+      "cache",
     ]);
+    expect(value.cache).toEqual({ breaks: 14, tokens: 194_713, lost: expect.closeTo(0.6034, 4) });
     expect(Object.keys(value.usage)).toEqual(["input", "output", "cacheRead", "cacheWrite", "totalTokens"]);
     expect(value.branches).toHaveLength(6);
     expect(value.kinds.map(({ kind }: { kind: string }) => kind).sort()).toEqual([
@@ -221,8 +223,43 @@ describe("stats", () => {
   });
 });
 
+describe("cache", () => {
+  test("--json has each break with its entry, its price and its cause", async () => {
+    const { value } = await espalierJson(["cache", DEMO]);
+    expect(Object.keys(value)).toEqual(["calls", "breaks", "cost", "byCause", "requests"]);
+    expect([value.calls, value.requests.length, value.breaks.length]).toEqual([72, 72, 14]);
+    expect(value.breaks).toContainEqual({
+      call: expect.any(String),
+      entryId: "nrT0ch0vvELC",
+      tokens: 9770,
+      cost: expect.closeTo(0.0337, 4),
+      cause: "compaction",
+    });
+    expect(value.cost).toEqual({ total: expect.closeTo(1.27, 2), lost: expect.closeTo(0.6034, 4) });
+    expect(value.byCause.pause).toMatchObject({ breaks: 6 });
+    // Entries that the provider keeps for an hour outlive most pauses of this session.
+    const hour = (await espalierJson(["cache", DEMO, "--life", "60"])).value;
+    expect(hour.byCause.pause.breaks).toBeLessThan(6);
+  });
+
+  test("people read sums by cause, then each break with the entry that broke it; stats has a line", async () => {
+    const line = "Prompt cache: 14 of 72 calls paid anew for 194,713 tokens: $0.6034 of $1.27.";
+    const { stdout } = await espalier(["cache", DEMO]);
+    expect(stdout.split("\n")[0]).toBe(line);
+    expect(stdout).toMatch(/^a pause +6 +99,647 +\$0\.3437$/m);
+    expect(stdout).toMatch(/9,770 tokens, \$0\.0337: a compaction\n {2}nrT0ch0vvELC compaction {2}\S/);
+    expect((await espalier(["stats", DEMO])).stdout).toContain(`${line}\n`);
+  });
+
+  test("a session without calls has no break; a life is minutes above 0", async () => {
+    const file = sessionOf(HEADER, said("a1", null, "one"));
+    expect((await espalier(["cache", file])).stdout).toBe("Prompt cache: no break in 0 calls.\n");
+    expect((await espalier(["cache", file, "--life", "no"])).stderr).toContain("expected minutes above 0");
+  });
+});
+
 test("the help of each ends in examples", async () => {
-  for (const command of ["search", "history", "diff", "stats"]) {
+  for (const command of ["search", "history", "diff", "stats", "cache"]) {
     const { stdout } = await espalier([command, "--help"]);
     expect(stdout).toMatch(new RegExp(`Examples:\\n {2}espalier ${command} `));
   }

@@ -98,6 +98,7 @@ const READING: readonly (readonly string[])[] = [
   ["history", "S", "said"],
   ["diff", "S", "E", "aside001"],
   ["stats", "S"],
+  ["cache", "S"],
   ["replay", "S"],
   ["replay", "S", "--verify"],
   ["policies", "S"],

@@ -157,7 +157,13 @@ export type {
   UserBlock,
   UserTurn,
 } from "./request/format.ts";
-export { type HealedTool, isBlank, type ObjectSchema, refuseEmptySchemas } from "./request/format.ts";
+export {
+  foldSystem,
+  type HealedTool,
+  isBlank,
+  type ObjectSchema,
+  refuseEmptySchemas,
+} from "./request/format.ts";
 export { RequestWriter } from "./request/json.ts";
 export {
   type OpenaiChatMessage,
@@ -183,6 +189,7 @@ export {
   NO_RESULT,
   OPENING,
   type RequestOptions,
+  runningLoop,
 } from "./request/request.ts";
 export { blockBytes, estimateBytes, totalBytes } from "./request/size.ts";
 export {

@@ -6,6 +6,8 @@ export {
   clampOutput,
   contextWindowOf,
   type LastRequest,
+  PRICES_DATE,
+  pricesOf,
   type SentBody,
   thinkingBudget,
 } from "./anthropic/request.ts";

@@ -2,7 +2,11 @@ import { setTimeout } from "node:timers/promises";
 import {
   type BranchComparison,
   type BranchSide,
+  CACHE_CAUSES,
+  CACHE_LIFE_MS,
+  type CacheLedger,
   type CompactionStats,
+  cacheLedger,
   compareBranches,
   type HistoryHit,
   historyOf,
@@ -95,7 +99,13 @@ const stats = sessionCommand({
   use: "tree",
   async run({ session, shell }: SessionCall<object>) {
     const figures = statsOf(session);
-    return { value: statsValue(figures), lines: viewStats(figures, shell) };
+    const ledger = cacheLedger(session.tree);
+    const { breaks, cost } = ledger;
+    const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
+    return {
+      value: { ...statsValue(figures), cache: { breaks: breaks.length, tokens, lost: cost.lost } },
+      lines: viewStats(figures, ledger, shell),
+    };
   },
 });
 
@@ -119,6 +129,7 @@ const COMPACTION_HEADINGS = ["compaction", "when", "tokens", "removed", "took", 
 /** Cost and compactions of a session, for people. */
 function* viewStats(
   { total, path, models, kinds, compactions, branches }: SessionStats,
+  ledger: CacheLedger,
   { colours }: Pick<Shell, "colours">,
 ): Generator<string> {
   if (total.calls === 0) yield "No model call was billed.";
@@ -138,6 +149,8 @@ function* viewStats(
     );
     yield "";
     yield* bills("what for", kinds, ({ kind }) => kind, colours);
+    yield "";
+    yield cacheSummary(ledger);
   }
   yield "";
   if (compactions.length === 0) yield "It was never compacted.";
@@ -168,6 +181,64 @@ function compactionCells(stats: CompactionStats): string[] {
     formatCost(cost),
     plainLine([policy, source].filter((name) => name !== null).join(", ")),
   ];
+}
+
+const cache = sessionCommand({
+  usage: "cache <session>",
+  description: "show where the provider's prompt cache broke, the entry that broke it, and what that cost",
+  options: [["--life <minutes>", "life of an unused cache entry (default: 5)", parseMinutes]],
+  notes: `Each answer's request is built again from the file and compared with the one before it. A break is a call that missed
+more than 2,000 tokens of the context before. What the file does not record (the system prompt, the tools) is found by
+elimination, where everything recorded was the same and the provider had nothing at all.`,
+  examples: ["espalier cache session.jsonl", "espalier cache session.jsonl --json | jq .byCause"],
+  use: "tree",
+  async run({ session, shell, options }: SessionCall<{ life?: number }>) {
+    const { life: lifeMs = CACHE_LIFE_MS } = options;
+    const ledger = cacheLedger(session.tree, { lifeMs });
+    const { calls, breaks, cost, byCause } = ledger;
+    return {
+      value: { calls: calls.length, breaks, cost, byCause, requests: calls },
+      lines: viewCache(session, ledger, shell),
+    };
+  },
+});
+
+/** Breaks of the prompt cache for people: sums by cause, then each with the entry that broke it. */
+function* viewCache(
+  session: Session,
+  ledger: CacheLedger,
+  { colours, columns }: Pick<Shell, "colours" | "columns">,
+): Generator<string> {
+  const { breaks, byCause } = ledger;
+  yield colours.bold(cacheSummary(ledger));
+  if (breaks.length === 0) return;
+  yield "";
+  const sums = Object.entries(byCause).map(([cause, of]) => [
+    CACHE_CAUSES[cause as keyof typeof CACHE_CAUSES],
+    ...[of.breaks, of.tokens].map(formatCount),
+    formatCost(of.cost),
+  ]);
+  yield* viewTable(["cause", "breaks", "tokens", "cost"], sums, colours);
+  for (const { call, entryId, tokens, cost, cause } of breaks) {
+    yield "";
+    yield `${formatTime(session.getEntry(call)?.timestamp)}  ${formatMany(tokens, "token")}, ${formatCost(cost)}: ${CACHE_CAUSES[cause]}`;
+    yield colours.dim(`  ${entryLine(session, entryId, Math.min(columns, WIDE) - 2)}`);
+  }
+}
+
+/** The prompt cache of a session in one sentence. */
+function cacheSummary({ calls, breaks, cost }: CacheLedger): string {
+  const of = `${formatCount(breaks.length)} of ${formatMany(calls.length, "call")}`;
+  if (breaks.length === 0) return `Prompt cache: no break in ${formatMany(calls.length, "call")}.`;
+  const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
+  const lost = cost.lost > 0 ? `: ${formatCost(cost.lost)} of ${formatCost(cost.total)}` : "";
+  return `Prompt cache: ${of} paid anew for ${formatMany(tokens, "token")}${lost}.`;
+}
+
+function parseMinutes(text: string): number {
+  const minutes = Number(text);
+  if (minutes > 0 && Number.isFinite(minutes)) return minutes * 60_000;
+  throw new InvalidArgumentError("expected minutes above 0, for example 60");
 }
 
 const policies = sessionCommand({
@@ -314,7 +385,7 @@ function* viewHistory(hits: readonly HistoryHit[], { colours }: Pick<Shell, "col
 }
 
 /** Read-only analyses of a session. */
-export const reportCommands = [diff, stats, policies, replay, history] as const;
+export const reportCommands = [diff, stats, cache, policies, replay, history] as const;
 
 function closingLine(steps: number, { verify = false }: ReplayOptions): string {
   const all = formatMany(steps, "step");

@@ -7,7 +7,18 @@ export {
   type ReadableSession,
   rowsHidden,
 } from "@espalier/compaction/policies";
+export {
+  CACHE_CAUSES,
+  CACHE_LIFE_MS,
+  CACHE_SLACK,
+  type CacheBreak,
+  type CacheCall,
+  type CacheLedger,
+  type CacheLedgerOptions,
+  cacheLedger,
+} from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
+export type { CacheCause } from "./requests.ts";
 export {
   addBill,
   type BilledCall,

@@ -144,7 +144,7 @@ export function heal(
  * thinking of these answers, whatever was compacted or edited before them ("a final `assistant` message must start
  * with a thinking block").
  */
-function runningLoop(messages: readonly ContextMessage[]): number {
+export function runningLoop(messages: readonly ContextMessage[]): number {
   let words = -1;
   let isRunning = false;
   for (let at = messages.length - 1; at >= 0; at--) {

@@ -174,7 +174,7 @@ const large = (price: AnthropicPrices, thinksByDefault = false): AnthropicModel 
 
 /**
  * Models by id without its date. Sizes and prices are those of platform.claude.com, each model's overview and the page
- * on pricing, compared on 22 November 2026; retired models stay for sessions that used them. Reading Sonnet 5.5 from the
+ * on pricing, compared on {@link PRICES_DATE}; retired models stay for sessions that used them. Reading Sonnet 5.5 from the
  * cache costs half of the usual tenth since 7 October 2026.
  */
 export const anthropicModels: Readonly<Record<string, AnthropicModel>> = {
@@ -212,6 +212,32 @@ export function anthropicModel(id: string): AnthropicModel {
 /** The window of the model that a session names, in tokens; undefined where it is not known here. */
 export function contextWindowOf(model: Settings["model"]): number | undefined {
   return model?.provider === "anthropic" ? knownModel(model.modelId)?.contextWindow : undefined;
+}
+
+/** Day on which the prices of {@link anthropicModels} were last compared with their source, ISO 8601. */
+export const PRICES_DATE = "2026-11-22";
+
+/**
+ * Prices of a model for a request of so many tokens, in US dollars for a million; undefined where they are not known.
+ *
+ * @param own prices that count first, by `provider/model` or by model
+ */
+export function pricesOf(
+  model: Settings["model"],
+  promptTokens = 0,
+  own: Readonly<Record<string, AnthropicPrices>> = {},
+): AnthropicPrices | undefined {
+  if (!model) return undefined;
+  const { provider, modelId } = model;
+  for (const name of [`${provider}/${modelId}`, modelId]) if (Object.hasOwn(own, name)) return own[name];
+  const known = provider === "anthropic" ? knownModel(modelId) : undefined;
+  return known && pricesFor(promptTokens, known);
+}
+
+/** Prices of a request with so many tokens of prompt; undefined where the model's are not known. */
+export function pricesFor(promptTokens: number, model: AnthropicModel): AnthropicPrices | undefined {
+  const { prices, longPrompt } = model;
+  return longPrompt && promptTokens > longPrompt.above ? longPrompt.prices : prices;
 }
 
 function knownModel(id: string): AnthropicModel | undefined {

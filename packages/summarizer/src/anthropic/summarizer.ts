@@ -16,7 +16,6 @@ import {
 import { upperBoundEstimator } from "../tokens.ts";
 import {
   type AnthropicModel,
-  type AnthropicPrices,
   anthropicModel,
   canExtend,
   clampOutput,
@@ -25,6 +24,7 @@ import {
   holdsMessages,
   type LastRequest,
   type MessagesBody,
+  pricesFor,
   standaloneBody,
   thinkingBudget,
 } from "./request.ts";
@@ -431,11 +431,6 @@ export function toUsage(reported: ReportedUsage, model: AnthropicModel): Usage {
       dollars(cacheWrite - hourly, prices.cacheWrite) + dollars(hourly, prices.input * HOUR_WRITE_FACTOR),
   };
   return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead + cost.cacheWrite } };
-}
-
-function pricesFor(promptTokens: number, model: AnthropicModel): AnthropicPrices | undefined {
-  const { prices, longPrompt } = model;
-  return longPrompt && promptTokens > longPrompt.above ? longPrompt.prices : prices;
 }
 
 const dollars = (tokens: number, perMillion: number) => (tokens * perMillion) / 1_000_000;

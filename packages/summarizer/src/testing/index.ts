@@ -18,7 +18,7 @@ export {
   tooLongReply,
   toolReply,
 } from "./messages-server.ts";
-export type { CountTokens, RequestBody } from "./prompt-cache.ts";
+export { type CountTokens, PromptCache, quarterOfBytes, type RequestBody } from "./prompt-cache.ts";
 export {
   callingAnswer,
   cutOffAnswer,

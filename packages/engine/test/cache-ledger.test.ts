@@ -1,0 +1,356 @@
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type CacheCause, cacheLedger, type Session } from "@espalier/engine";
+import {
+  type AssistantMessage,
+  anthropicFormat,
+  buildRequest,
+  contextEdit,
+  custom,
+  message,
+  modelChange,
+  SessionTree,
+  type StoredMessage,
+  thinkingLevelChange,
+} from "@espalier/session-tree";
+import { FileLog } from "@espalier/session-tree/node";
+import { PromptCache, quarterOfBytes, scriptedSummarizer } from "@espalier/summarizer/testing";
+import { describe, expect, test } from "vitest";
+import { plant, soundAnswer, words } from "./build-session.ts";
+
+const MINUTE = 60_000;
+
+/** A provider with a prefix cache, and a conversation with it: requests are built from the session and billed by what the cache had. */
+class Conversation {
+  readonly session: Session;
+  /** Content of requests that the file does not record. */
+  system = "You tend a garden.";
+  model = "claude-sonnet-4-5";
+  cache = new PromptCache();
+  #time = Date.parse("2026-03-01T09:00:00.000Z");
+
+  constructor(session: Session) {
+    this.session = session;
+  }
+
+  pause(minutes: number): void {
+    this.#time += minutes * MINUTE;
+    // An entry that is not used for five minutes is gone.
+    if (minutes > 5) this.cache = new PromptCache();
+  }
+
+  async say(content: StoredMessage | string): Promise<string> {
+    const timestamp = this.#time;
+    const said = typeof content === "string" ? ({ role: "user", content, timestamp } as const) : content;
+    const [entry] = await this.session.append([
+      message.of({ timestamp: new Date(timestamp).toISOString(), message: said }),
+    ]);
+    return entry!.id;
+  }
+
+  /** The request as it would go out now. */
+  request() {
+    const { context } = this.session;
+    const model = { provider: "anthropic", modelId: this.model };
+    const built = buildRequest(context, { format: anthropicFormat, model, system: this.system });
+    return { ...built, model: this.model, thinking: context.thinkingLevel, cache_control: {} };
+  }
+
+  async answer(content: AssistantMessage["content"] = [{ type: "text", text: "So it is." }]) {
+    const { read, written } = this.cache.use(this.request(), quarterOfBytes);
+    this.#time += 2_000;
+    const usage = { input: 3, output: 5, cacheRead: read, cacheWrite: written };
+    const id = await this.say({
+      role: "assistant",
+      content,
+      provider: "anthropic",
+      model: this.model,
+      usage,
+      stopReason: content.some(({ type }) => type === "toolCall") ? "toolUse" : "stop",
+      timestamp: this.#time,
+    });
+    return id;
+  }
+
+  async turn(name: string, tokens = 1_000): Promise<string> {
+    const id = await this.say(`${name}: ${words(tokens)}`);
+    await this.answer();
+    return id;
+  }
+}
+
+/** A conversation of eight turns without a break, about 8,000 tokens. */
+async function converse(): Promise<{ talk: Conversation; session: Session; asked: string[] }> {
+  const summarizer = scriptedSummarizer((request) => ({ text: soundAnswer(request) }));
+  const { session } = await plant({ turns: 0, summarizer, compaction: { keepRecentTokens: 1_500 } });
+  const talk = new Conversation(session);
+  const asked: string[] = [];
+  for (let at = 0; at < 8; at++) asked.push(await talk.turn(`Turn ${at}`));
+  return { talk, session, asked };
+}
+
+const call = (id: string) =>
+  ({ type: "toolCall", id, name: "read", arguments: { path: `${id}.ts` } }) as const;
+const PICTURE = `iVBORw0KGgo${"A".repeat(12_001)}`;
+
+/** Acts between two calls, each with the cause that the ledger has to name; they return the entry that broke the prefix. */
+const PLANTED: Record<
+  Exclude<CacheCause, "unknown">,
+  (planted: { talk: Conversation; session: Session; asked: string[] }) => Promise<string | undefined>
+> = {
+  compaction: async ({ session }) => {
+    const done = await session.compact();
+    return done.eligible ? done.entryId : undefined;
+  },
+  edit: async ({ session, asked }) => {
+    const edit = contextEdit.of({ targetId: asked[1]!, replacement: { content: "Shorter." } });
+    return (await session.append([edit]))[0]!.id;
+  },
+  hide: async ({ session, asked }) =>
+    (await session.append([contextEdit.of({ targetId: asked[1]!, replacement: null })]))[0]!.id,
+  pictures: async ({ talk, session }) => {
+    const text = { type: "text", text: "Look." } as const;
+    const picture = { type: "image", data: PICTURE, mimeType: "image/png" } as const;
+    const targetId = await talk.say({ role: "user", content: [text, picture], timestamp: 1 });
+    await talk.answer();
+    for (const name of ["a", "b", "c"]) await talk.turn(name);
+    const edit = contextEdit.of({ targetId, replacement: { content: [text] } });
+    return (await session.append([edit]))[0]!.id;
+  },
+  branch: async ({ session, asked }) => {
+    await session.navigate(session.tree.getEntry(asked[2]!)!.parentId);
+    return undefined;
+  },
+  model: async ({ talk, session }) => {
+    talk.model = "claude-haiku-4-5";
+    const change = modelChange.of({ provider: "anthropic", modelId: talk.model });
+    return (await session.append([change]))[0]!.id;
+  },
+  "thinking-level": async ({ session }) =>
+    (await session.append([thinkingLevelChange.of({ thinkingLevel: "high" })]))[0]!.id,
+  tools: async ({ talk }) =>
+    talk.say({ role: "system", content: "", toolsAdded: [{ name: "prune" }], timestamp: 1 }),
+  "system-prompt": async ({ talk }) =>
+    talk.say({ role: "system", content: "", sections: { season: "It is spring." }, timestamp: 1 }),
+  "block-order": async ({ talk }) => {
+    await talk.say("Read it.");
+    await talk.answer([call("slow")]);
+    for (const name of ["a", "b", "c"]) await talk.turn(name);
+    const content = [{ type: "text" as const, text: "The pears are ripe." }];
+    return talk.say({
+      role: "toolResult",
+      toolCallId: "slow",
+      toolName: "read",
+      content,
+      isError: false,
+      timestamp: 1,
+    });
+  },
+  pause: async ({ talk }) => {
+    talk.pause(6);
+    return undefined;
+  },
+  unrecorded: async ({ talk }) => {
+    talk.system = "You tend a garden. It is 09:41.";
+    return undefined;
+  },
+};
+
+describe("the cause of a break of the prompt cache", () => {
+  test.each(Object.entries(PLANTED))("%s is named, with its entry", async (cause, plantCause) => {
+    const planted = await converse();
+    const { talk, session } = planted;
+    const before = cacheLedger(session.tree);
+    expect(before.breaks).toEqual([]);
+    expect(before.calls).toHaveLength(8);
+    const entryId = await plantCause(planted);
+    const said = await talk.turn("Next");
+    const { breaks, byCause } = cacheLedger(session.tree);
+    expect(breaks).toMatchObject([{ cause, call: session.leafId, entryId: entryId ?? said }]);
+    expect(Object.keys(byCause)).toEqual([cause]);
+    // What follows reads the cache again.
+    await talk.turn("And on");
+    expect(cacheLedger(session.tree).breaks).toEqual(breaks);
+  });
+
+  test("unknown is what nothing in the file explains: the provider dropped a part", async () => {
+    const { talk, session } = await converse();
+    talk.cache = new PromptCache();
+    // Of all that it had, the provider kept the system prompt alone.
+    talk.cache.use({ ...talk.request(), messages: [] }, quarterOfBytes);
+    const said = await talk.turn("Next");
+    expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "unknown", entryId: said }]);
+  });
+
+  test("a small edit near the end does not explain what a long pause lost", async () => {
+    const { talk, session, asked } = await converse();
+    await session.append([contextEdit.of({ targetId: asked[7]!, replacement: null })]);
+    talk.pause(10);
+    const said = await talk.turn("Next");
+    expect(cacheLedger(session.tree).breaks).toMatchObject([{ cause: "pause", entryId: said }]);
+    // A provider that keeps entries for an hour has another reason.
+    expect(cacheLedger(session.tree, { lifeMs: 60 * MINUTE }).breaks).toMatchObject([{ cause: "hide" }]);
+  });
+
+  test("entries beside the conversation break nothing", async () => {
+    const { talk, session, asked } = await converse();
+    await session.label(asked[0]!, "first");
+    await session.append([custom.of({ customType: "garden", data: 1 })]);
+    await talk.turn("Next");
+    expect(cacheLedger(session.tree).breaks).toEqual([]);
+  });
+
+  test("a provider that reports no cache has no breaks", async () => {
+    const { session } = await plant({ turns: 0 });
+    for (const at of [1, 2, 3])
+      await session.appendMessages([
+        { role: "user", content: words(5_000) },
+        {
+          role: "assistant",
+          content: "ok",
+          usage: { input: at * 5_000, output: 1, cacheRead: 0, cacheWrite: 0 },
+        },
+      ]);
+    expect(cacheLedger(session.tree)).toMatchObject({ breaks: [], calls: [{}, { before: 5_000 }, {}] });
+  });
+});
+
+describe("what a break costs", () => {
+  test("is the price of writing less that of reading, of the catalogue where the bill has none", async () => {
+    const { talk, session } = await converse();
+    talk.pause(6);
+    await talk.turn("Next");
+    const { breaks, cost } = cacheLedger(session.tree);
+    const { tokens } = breaks[0]!;
+    expect(tokens).toBeGreaterThan(8_000);
+    expect(breaks[0]!.cost).toBeCloseTo((tokens * (3.75 - 0.3)) / 1e6, 4);
+    expect(cost.lost).toBe(breaks[0]!.cost);
+  });
+
+  test("follows prices of one's own", async () => {
+    const { talk, session } = await converse();
+    talk.pause(6);
+    await talk.turn("Next");
+    const own = { input: 10, output: 20, cacheRead: 1, cacheWrite: 101 };
+    const [broken] = cacheLedger(session.tree, { prices: { "claude-sonnet-4-5": own } }).breaks;
+    expect(broken!.cost).toBeCloseTo((broken!.tokens * 100) / 1e6, 2);
+  });
+});
+
+/** Numbers from 0 to `below`, the same for the same seed. */
+function randomOf(seed: number): (below: number) => number {
+  let state = seed;
+  return (below) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * below);
+  };
+}
+
+test.each(Array.from({ length: 60 }, (_, seed) => seed))(
+  "a request differs from the one before exactly where it says so (seed %i)",
+  async (seed) => {
+    const random = randomOf(seed + 1);
+    const { session } = await plant({ turns: 0 });
+    const talk = new Conversation(session);
+    const signed = (at: number) =>
+      ({ type: "thinking", thinking: `Thought ${at}.`, thinkingSignature: `sig-${at}` }) as const;
+    const oneOf = (ids: string[]) => ids[random(ids.length)];
+    const onPath = () => oneOf(session.getBranch().map(({ id }) => id));
+    let calls = 0;
+    const open: string[] = [];
+    const result = (toolCallId: string) =>
+      talk.say({
+        role: "toolResult",
+        toolCallId,
+        toolName: "read",
+        content: [{ type: "text", text: `Result of ${toolCallId}` }],
+        isError: false,
+        timestamp: 1,
+      });
+    const sent: { messages: string[]; beside: string }[] = [];
+    const answer = async (content?: AssistantMessage["content"]) => {
+      const { messages, ...beside } = talk.request();
+      sent.push({ messages: messages.map((one) => JSON.stringify(one)), beside: JSON.stringify(beside) });
+      await talk.answer(content);
+    };
+    const acts = [
+      async () => {
+        await talk.say(`Question ${random(1e6)}.`);
+        await answer([{ type: "text", text: `Answer ${random(1e6)}.` }]);
+      },
+      async () => {
+        if (!session.context.messages.some(({ role }) => role === "user")) await talk.say("Read.");
+        const id = `call-${++calls}`;
+        await answer([signed(calls), call(id)]);
+        await result(id);
+      },
+      async () => {
+        await talk.say("Read slowly.");
+        const id = `call-${++calls}`;
+        await answer([call(id)]);
+        open.push(id);
+      },
+      async () => {
+        const late = open.shift();
+        if (late) await result(late);
+      },
+      async () => {
+        const replacement = random(2) ? null : { content: `Edited ${random(1e6)}.` };
+        const target = onPath();
+        if (target) await session.append([contextEdit.of({ targetId: target, replacement })]);
+      },
+      async () => {
+        await session.navigate(oneOf([...session.tree.ids()])!);
+      },
+      async () => {
+        const kept = onPath();
+        if (kept) await session.appendCompaction(`Summary ${random(1e6)}.`, kept, 1);
+      },
+      async () => {
+        await session.append([thinkingLevelChange.of({ thinkingLevel: `level-${random(3)}` })]);
+      },
+      async () => {
+        await talk.say({ role: "system", content: "", sections: { a: `${random(3)}` }, timestamp: 1 });
+      },
+    ];
+    await acts[0]!();
+    for (let step = 0; step < 60; step++) await acts[[0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8][random(12)]!]!();
+    await talk.say("Last.");
+    await answer();
+    const ledger = cacheLedger(session.tree);
+    expect(ledger.calls).toHaveLength(sent.length);
+    for (const [at, now] of sent.entries()) {
+      const before = sent[at - 1];
+      if (!before) continue;
+      // The last turn may grow: its blocks are a beginning of the new ones.
+      const last = before.messages.at(-1)!.slice(0, -2);
+      const grows =
+        before.messages.slice(0, -1).every((one, index) => one === now.messages[index]) &&
+        now.messages[before.messages.length - 1]?.startsWith(last) === true;
+      const same = grows && before.beside === now.beside;
+      expect({ at, same: ledger.calls[at]!.difference === null, why: ledger.calls[at] }).toMatchObject({
+        at,
+        same,
+      });
+    }
+  },
+);
+
+const corpus = fileURLToPath(new URL("../../../../shared/corpus/pi/large-session.jsonl", import.meta.url));
+
+test.skipIf(!existsSync(corpus))(
+  "a real session of 439 calls has 37 breaks, 4.12 million tokens, $14.2 (skipped where it is not at hand)",
+  async () => {
+    const { tree } = await SessionTree.open(FileLog.open(corpus, "read"));
+    const { calls, breaks, cost, byCause } = cacheLedger(tree);
+    expect([calls.length, breaks.length]).toEqual([439, 37]);
+    expect(breaks.reduce((sum, { tokens }) => sum + tokens, 0) / 1e6).toBeCloseTo(4.12, 2);
+    expect(cost.lost).toBeGreaterThan(14.2 * 0.99);
+    expect(cost.lost).toBeLessThan(14.2 * 1.01);
+    expect(cost.total).toBeCloseTo(30.33, 2);
+    expect(byCause.pause?.breaks).toBe(4);
+    expect(byCause["thinking-level"]?.breaks).toBe(4);
+    expect(byCause.unknown?.breaks).toBeLessThanOrEqual(5);
+    for (const { entryId } of breaks) expect(tree.has(entryId)).toBe(true);
+  },
+);
