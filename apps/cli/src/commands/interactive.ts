@@ -1,6 +1,5 @@
 import { existsSync, lstatSync, statSync } from "node:fs";
 import { resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import type { Agent } from "@espalier/agent";
 import { listSessions, openSession, searchSessions } from "@espalier/engine";
 import { messageText, redactFolder } from "@espalier/session-tree";
@@ -10,7 +9,7 @@ import { runChat } from "../chat/chat.ts";
 import { providerMessage } from "../chat/chat-drawing.ts";
 import { type ChatChoices, openConversation } from "../chat/conversation.ts";
 import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
-import { playDemo, withDemoSource } from "../demo/play-demo.ts";
+import { playDemo } from "../demo.ts";
 import { CommandError } from "../failure.ts";
 import { renderMarkdown } from "../markdown/markdown.ts";
 import {
@@ -232,19 +231,11 @@ async function newestHere(shell: Shell): Promise<string> {
   throw new CommandError("not-found", "There is no session of this folder yet; `espalier chat` begins one.");
 }
 
-/** The session that travels with the command; it lies beside the bundle. */
-const BUNDLED = fileURLToPath(new URL("assets/demo-session.jsonl", import.meta.url));
-
 const demo = command({
   usage: "demo [file]",
   description: "see the features on a session, yours or the bundled one; works on a copy",
   examples: ["espalier demo", "espalier demo session.jsonl"],
-  async run({ shell }: Call<object>, file: string | undefined) {
-    if (file === undefined)
-      return playDemo(shell, { ref: BUNDLED, name: "the session that comes with espalier" });
-    if (shell.store) return playDemo(shell, { ref: file });
-    return withDemoSource(file, (source) => playDemo(shell, source));
-  },
+  run: ({ shell }: Call<object>, file: string | undefined) => playDemo(shell, file),
 });
 
 const run = sessionCommand({
