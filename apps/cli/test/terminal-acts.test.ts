@@ -171,7 +171,7 @@ test("the list searches as one types, by name at once and over everything said, 
   ];
   scratch.happen({ type: "sessions", sessions, isDone: true });
   expect(scratch.screen).toMatch(/▸ How high is the tide\? +boats +1\.5 kB +· +1 h +·/);
-  expect(scratch.effects).toEqual([{ type: "read-facts", refs: ["/s/new.jsonl", "/s/old.jsonl"] }]);
+  expect(scratch.effects).toEqual([{ type: "read-facts", sessions: sessions.slice(0, 2) }]);
   // From the list there is nowhere to go back to.
   expect(scratch.screen).toMatch(/Enter open.*\? help {2}q quit/);
   expect(scratch.screen).not.toContain("Esc");
@@ -182,7 +182,7 @@ test("the list searches as one types, by name at once and over everything said, 
   expect(scratch.screen).not.toContain("Lamps counted");
   scratch.keys("a");
   expect(scratch.screen).toMatch(/3 sessions[\s\S]*Lamps counted/);
-  expect(scratch.effects.at(-1)).toEqual({ type: "read-facts", refs: ["/s/work.jsonl", "/s/old.jsonl"] });
+  expect(scratch.effects.at(-1)).toEqual({ type: "read-facts", sessions: [sessions[2], sessions[1]] });
   scratch.keys("a");
   expect(scratch.screen).not.toContain("Lamps counted");
   scratch.keys("s", "s", "s");

@@ -75,8 +75,10 @@ test("of a store branches and cost are listed too, but for sessions that are lon
     () => expect(events).toContainEqual(expect.objectContaining({ type: "sessions", isDone: true })),
     PATIENCE,
   );
+  const { sessions } = events.findLast((event) => event.type === "sessions")!;
+  const listed = (ref: string) => sessions.find((session) => session.ref === ref)!;
   // One that was removed since keeps no facts from the others.
-  effects.readFacts(["gone-since", long, short]);
+  effects.readFacts([{ ...listed(short), ref: "gone-since" }, listed(long), listed(short)]);
   await vi.waitFor(
     () => expect(events).toContainEqual({ type: "facts", ref: short, facts: { branches: 1, cost: 2 } }),
     PATIENCE,

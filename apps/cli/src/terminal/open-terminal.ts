@@ -68,7 +68,7 @@ export async function openTerminal(shell: Shell, { ref, ascii = false }: Termina
       const openRef = (): string => terminal.state.tree?.ref ?? "";
       terminal.performers = {
         "list-sessions": () => lists.list(),
-        "read-facts": ({ refs }) => lists.readFacts(refs),
+        "read-facts": ({ sessions }) => lists.readFacts(sessions),
         search: ({ query }) => lists.search(query),
         open({ ref, ...opening }) {
           lists.end();

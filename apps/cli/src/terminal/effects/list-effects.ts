@@ -5,8 +5,8 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import { type SessionStore, Tree, tipRows } from "@espalier/session-tree";
 import { storeInUse, storeOf } from "../../opening.ts";
 import type { Shell } from "../../shell.ts";
-import type { FoundText, SessionFacts, TerminalEvent } from "../state/state.ts";
-import { LatestTask, pauses } from "./task.ts";
+import type { SessionFacts, TerminalEvent } from "../state/state.ts";
+import { collect, LatestTask, pauses } from "./task.ts";
 
 /** Milliseconds that a person pauses between two letters at the most: what is typed on needs no answer. */
 const TYPING = 150;
@@ -30,8 +30,6 @@ export class ListEffects {
   readonly #listing: LatestTask;
   readonly #searching: LatestTask;
   readonly #facts: LatestTask;
-  /** Sizes of what is listed, by `ref`. */
-  readonly #bytes = new Map<string, number>();
 
   constructor(
     shell: Pick<Shell, "store">,
@@ -48,19 +46,16 @@ export class ListEffects {
   list(): void {
     this.#listing.begin(async (signal) => {
       const pause = pauses(signal);
-      const sessions: ListedSession[] = [];
-      const tell = (isDone: boolean) => this.#dispatch({ type: "sessions", sessions: [...sessions], isDone });
-      let told = 0;
-      const onSkipped = (_place: string, { message }: Error) => this.#dispatch({ type: "warned", message });
-      for await (const session of listSessions({ ...storeOf(this.#shell), subAgents: true, onSkipped })) {
-        sessions.push(session);
-        this.#bytes.set(session.ref, session.bytes);
-        await pause();
-        if (sessions.length > 1 && Date.now() - told < TELLING) continue;
-        tell(false);
-        told = Date.now();
+      const onSkipped = this.#onSkipped;
+      async function* listed(store: Pick<Shell, "store">) {
+        for await (const session of listSessions({ ...storeOf(store), subAgents: true, onSkipped })) {
+          yield session;
+          await pause();
+        }
       }
-      tell(true);
+      await collect(listed(this.#shell), TELLING, (sessions, isDone) =>
+        this.#dispatch({ type: "sessions", sessions, isDone }),
+      );
     });
   }
 
@@ -68,26 +63,22 @@ export class ListEffects {
     this.#searching.end();
     if (query === "") return;
     this.#searching.begin(async (signal) => {
-      const hits: FoundText[] = [];
-      let told = Date.now();
-      const onSkipped = (_file: string, { message }: Error) => this.#dispatch({ type: "warned", message });
-      const asked = { ...storeOf(this.#shell), limit: MOST_HITS, signal, onSkipped };
-      for await (const hit of searchSessions(query, asked)) {
-        hits.push(hit);
-        if (Date.now() - told < TELLING) continue;
-        this.#dispatch({ type: "hits", query, hits: [...hits], isDone: false });
-        told = Date.now();
-      }
-      this.#dispatch({ type: "hits", query, hits, isDone: true });
+      const asked = { ...storeOf(this.#shell), limit: MOST_HITS, signal, onSkipped: this.#onSkipped };
+      await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
+        this.#dispatch({ type: "hits", query, hits, isDone }),
+      );
     }, TYPING);
   }
 
+  readonly #onSkipped = (_place: string, { message }: Error): void =>
+    this.#dispatch({ type: "warned", message });
+
   /** Reads sessions one after another, the first ones first. */
-  readFacts(refs: readonly string[]): void {
+  readFacts(sessions: readonly ListedSession[]): void {
     this.#facts.begin(async (signal) => {
       const store = storeInUse(this.#shell);
-      for (const ref of refs) {
-        const facts = await factsOf(store, ref, this.#bytes.get(ref) ?? 0, signal);
+      for (const { ref, bytes } of sessions) {
+        const facts = await factsOf(store, ref, bytes, signal);
         if (facts) this.#dispatch({ type: "facts", ref, facts });
       }
     }, TYPING);

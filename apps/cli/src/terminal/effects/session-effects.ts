@@ -12,7 +12,7 @@ import { type TreeModel, treeModel } from "../tree/tree-model.ts";
 import { readContext } from "../view/context.ts";
 import { readPathUsage } from "../view/usage.ts";
 import { lineBehind, partView } from "./list-effects.ts";
-import { LatestTask, type Pause, pauses } from "./task.ts";
+import { collect, LatestTask, type Pause, pauses } from "./task.ts";
 
 /** Milliseconds before something is read for a row: who only passes by needs none of it. */
 const PASSING = 60;
@@ -116,17 +116,10 @@ export class SessionEffects {
     this.#finding.end();
     if (query === "") return;
     this.#finding.begin(async (signal) => {
-      const { ref } = this.#open.log;
-      const entryIds: string[] = [];
-      let told = Date.now();
-      const asked = { ...storeOf(this.#shell), files: [ref], limit: MOST_FOUND, signal };
-      for await (const hit of searchSessions(query, asked)) {
-        entryIds.push(hit.entryId);
-        if (Date.now() - told < TELLING) continue;
-        this.#dispatch({ type: "found", query, entryIds: [...entryIds], isDone: false });
-        told = Date.now();
-      }
-      this.#dispatch({ type: "found", query, entryIds, isDone: true });
+      const asked = { ...storeOf(this.#shell), files: [this.#open.log.ref], limit: MOST_FOUND, signal };
+      await collect(searchSessions(query, asked), TELLING, (hits, isDone) =>
+        this.#dispatch({ type: "found", query, entryIds: hits.map(({ entryId }) => entryId), isDone }),
+      );
     });
   }
 

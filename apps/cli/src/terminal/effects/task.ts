@@ -50,3 +50,20 @@ export function pauses(signal?: AbortSignal): Pause {
     began = performance.now();
   };
 }
+
+/** Collects what comes; tells all of it so far at most every `interval` milliseconds, and in the end. */
+export async function collect<Item>(
+  items: AsyncIterable<Item>,
+  interval: number,
+  tell: (found: readonly Item[], isDone: boolean) => void,
+): Promise<void> {
+  const found: Item[] = [];
+  let told = Date.now();
+  for await (const item of items) {
+    found.push(item);
+    if (Date.now() - told < interval) continue;
+    tell([...found], false);
+    told = Date.now();
+  }
+  tell(found, true);
+}

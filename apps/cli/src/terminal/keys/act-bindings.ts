@@ -1,12 +1,13 @@
 import { jsonText } from "@espalier/jsonl-stream";
 import { message, messageText, promptText } from "@espalier/session-tree";
 import { line, span } from "../screen/frame.ts";
-import { askText, dialog } from "../state/dialog.ts";
+import { askText, CANCEL, dialog } from "../state/dialog.ts";
 import {
   type Act,
   type Choice,
   type Next,
   next,
+  say,
   type TerminalEffect,
   type TerminalState,
   type TreeState,
@@ -38,8 +39,7 @@ export const beginAct = (state: TerminalState, act: Act, onBusy?: "fork" | "shar
   return begin(state, TITLES[act.name], { type: "act", act, ...(choice ? { onBusy: choice } : {}) });
 };
 
-const refused = (state: TerminalState, text: string): Next =>
-  next({ ...state, notice: { text, isError: true } });
+const refused = (state: TerminalState, text: string): Next => next(say(state, text, true));
 
 /** A key that begins something at an entry: not while something else is being done. */
 const begins =
@@ -79,7 +79,7 @@ function withSummary(
       ...state,
       dialog: dialog("This will be billed", () => [line(`${tree.writer.name} is asked for the summary.`)], [
         { key: "y", title: "ask for the summary", run },
-        { key: "n", title: "cancel", run: (closed) => next(closed) },
+        CANCEL,
       ]),
     });
   return { key, title, run: confirm };
@@ -94,7 +94,7 @@ const navigate = changes((state, tree, entryId) => {
   const { model } = tree.view;
   const isPrompt = promptText(model.tree.entryAt(tree.cursor)) !== null;
   if (entryId === model.leafId && !isPrompt)
-    return next({ ...state, notice: { text: "The session continues from here already.", isError: false } });
+    return next(say(state, "The session continues from here already."));
   const go = (rest: { summarize: boolean; instructions?: string }) => (closed: TerminalState) =>
     beginAct(closed, { name: "navigate", entryId, ...rest });
   const where = isPrompt
@@ -166,7 +166,7 @@ const merge = changes((state, tree) => {
     dialog: dialog(
       "Merge this branch",
       () => [line("Its conclusion is appended at the leaf, as a branch summary; both branches stay.")],
-      [choice, { key: "n", title: "cancel", run: (closed) => next(closed) }],
+      [choice, CANCEL],
     ),
   });
 });

@@ -1,6 +1,6 @@
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { dialog } from "../state/dialog.ts";
-import { type Next, next, type SessionsState, type TerminalState } from "../state/state.ts";
+import { type Next, next, type SessionsState, say, type TerminalState } from "../state/state.ts";
 import { editText, type TextField, textField } from "../state/text-field.ts";
 import { bodyHeight } from "../view/layout.ts";
 import { SORTS, sessionsRows } from "../view/sessions.ts";
@@ -46,8 +46,8 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
     hint: "sort",
     run: (state, sessions) => {
       const sort = SORTS[(SORTS.indexOf(sessions.sort) + 1) % SORTS.length]!;
-      const notice = { text: `Sorted by ${sort}.`, isError: false };
-      return next({ ...state, notice, sessions: moveInList(state, { ...sessions, sort }, 0) });
+      const sorted = { ...state, sessions: moveInList(state, { ...sessions, sort }, 0) };
+      return next(say(sorted, `Sorted by ${sort}.`));
     },
   },
   {
@@ -59,7 +59,7 @@ export const SESSIONS_BINDINGS: readonly SessionsBinding[] = [
         ? "Runs of sub-agents are listed too."
         : "Runs of sub-agents are not listed.";
       const listed = moveInList(state, { ...sessions, showsSubAgents }, 0);
-      return next({ ...state, notice: { text, isError: false }, sessions: listed });
+      return next(say({ ...state, sessions: listed }, text));
     },
   },
   {

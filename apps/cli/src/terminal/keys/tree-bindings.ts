@@ -1,5 +1,5 @@
 import { askText } from "../state/dialog.ts";
-import { type Next, next, type PreviewTab, type TerminalState, type TreeState } from "../state/state.ts";
+import { type Next, next, type PreviewTab, say, type TerminalState, type TreeState } from "../state/state.ts";
 import { textField } from "../state/text-field.ts";
 import {
   cursorPosition,
@@ -31,17 +31,12 @@ const moves =
   (state, tree) =>
     next({ ...state, tree: move(state, tree) });
 
-const tell = (state: TerminalState, text: string): TerminalState => ({
-  ...state,
-  notice: { text, isError: false },
-});
-
 /** A key that jumps; where there is nothing to jump to, that is said. */
 const jumps =
   (to: Parameters<typeof jump>[2], missing: string): TreeBinding["run"] =>
   (state, tree) => {
     const moved = jump(state, tree, to);
-    return next(moved === tree ? tell(state, missing) : { ...state, tree: moved });
+    return next(moved === tree ? say(state, missing) : { ...state, tree: moved });
   };
 
 const MOVES = movingBindings<TreeState>(
@@ -117,10 +112,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1):
   const found = tree.hits.flatMap((row) => positions[row] ?? []).filter((position) => position >= 0);
   if (found.length === 0)
     return next(
-      tell(
-        state,
-        tree.query === "" ? "There is no search; / starts one." : `Nothing found of ${tree.query}.`,
-      ),
+      say(state, tree.query === "" ? "There is no search; / starts one." : `Nothing found of ${tree.query}.`),
     );
   const at = cursorPosition(tree);
   const to =
@@ -128,7 +120,7 @@ export function toHit(state: TerminalState, tree: TreeState, direction: 1 | -1):
       ? (found.find((position) => position > at) ?? found[0]!)
       : (found.findLast((position) => position < at) ?? found.at(-1)!);
   const told = `Place ${found.indexOf(to) + 1} of ${found.length} with ${tree.query}`;
-  return next(tell({ ...state, tree: reveal(state, tree, to) }, told));
+  return next(say({ ...state, tree: reveal(state, tree, to) }, told));
 }
 
 const showTab = (tab: PreviewTab): TreeBinding["run"] => moves((_, tree) => ({ ...tree, tab, scroll: 0 }));

@@ -1,3 +1,6 @@
+import { wrapText } from "../../markdown/markdown.ts";
+import { plainLine } from "../../text.ts";
+import { line } from "../screen/frame.ts";
 import { type Choice, type Dialog, type Next, next, type TerminalState } from "./state.ts";
 import { editText, insertText, type TextField } from "./text-field.ts";
 
@@ -9,6 +12,15 @@ export function dialog(
 ): Dialog {
   return { title, body, choices, scroll: 0, chosen: 0, ...rest };
 }
+
+/** The choice that changes nothing. */
+export const CANCEL: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
+
+/** The body that says a sentence; none for an empty one. */
+export const paragraph =
+  (text: string): Dialog["body"] =>
+  (columns) =>
+    text === "" ? [] : wrapText(plainLine(text), columns).map((one) => line(one));
 
 const NOTHING_SAID: Dialog["body"] = () => [];
 

@@ -79,7 +79,7 @@ export interface SessionsState {
   readonly showsSubAgents: boolean;
   /** The text of a search; undefined without one. */
   readonly query: TextField | undefined;
-  readonly hits: readonly FoundText[];
+  readonly hits: readonly SearchHit[];
   readonly isSearching: boolean;
   /** Facts that were read from sessions, by `ref`. */
   readonly facts: ReadonlyMap<string, SessionFacts>;
@@ -162,6 +162,12 @@ export const next = (state: TerminalState, ...effects: readonly TerminalEffect[]
   effects,
 });
 
+/** The state with one sentence at the bottom. */
+export const say = (state: TerminalState, text: string, isError = false): TerminalState => ({
+  ...state,
+  notice: { text, isError },
+});
+
 /** A change of a session, as the engine is asked for it. */
 export type Act =
   | { name: "navigate"; entryId: string | null; summarize: boolean; instructions?: string }
@@ -178,7 +184,7 @@ export type Act =
 export type TerminalEffect =
   | { type: "list-sessions" }
   /** Reads how many branches sessions have and what they cost; takes the place of what was asked before. */
-  | { type: "read-facts"; refs: readonly string[] }
+  | { type: "read-facts"; sessions: readonly ListedSession[] }
   /** Looks for a text in everything that was said; takes the place of the search before. Empty: ends it. */
   | { type: "search"; query: string }
   | { type: "open"; ref: string; entryId?: string; editorText?: string }
@@ -200,9 +206,6 @@ export type TerminalEffect =
   | { type: "redraw" }
   | { type: "quit" };
 
-/** A place at which a text was found. */
-export type FoundText = SearchHit;
-
 /** Facts that a listing does not have. */
 export interface SessionFacts {
   branches: number;
@@ -217,7 +220,7 @@ export type TerminalEvent =
   | { type: "tick"; now: number }
   | { type: "sessions"; sessions: readonly ListedSession[]; isDone: boolean }
   | { type: "facts"; ref: string; facts: SessionFacts }
-  | { type: "hits"; query: string; hits: readonly FoundText[]; isDone: boolean }
+  | { type: "hits"; query: string; hits: readonly SearchHit[]; isDone: boolean }
   | {
       type: "opened";
       ref: string;

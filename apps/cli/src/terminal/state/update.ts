@@ -19,15 +19,15 @@ import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 import { treeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "../view/layout.ts";
 import { sessionsRows } from "../view/sessions.ts";
-import { askText, dialog, pasteIntoDialog, updateDialog } from "./dialog.ts";
+import { askText, CANCEL, dialog, paragraph, pasteIntoDialog, updateDialog } from "./dialog.ts";
 import {
   type Act,
-  type Choice,
   type Dialog,
   type Next,
   next,
   type Question,
   type SessionsState,
+  say,
   type TerminalEffect,
   type TerminalEvent,
   type TerminalState,
@@ -106,12 +106,10 @@ function readsFor(before: TerminalState, { tree, sessions }: TerminalState): Ter
     before.sessions.showsSubAgents === sessions.showsSubAgents &&
     before.sessions.top === sessions.top;
   if (isSameList && !before.tree) return [];
-  const refs = sessionsRows(sessions)
+  const unread = sessionsRows(sessions)
     .slice(sessions.top, sessions.top + 100)
-    .flatMap((row) =>
-      row.type === "session" && !sessions.facts.has(row.session.ref) ? [row.session.ref] : [],
-    );
-  return refs.length === 0 ? [] : [{ type: "read-facts", refs }];
+    .flatMap((row) => (row.type === "session" && !sessions.facts.has(row.session.ref) ? [row.session] : []));
+  return unread.length === 0 ? [] : [{ type: "read-facts", sessions: unread }];
 }
 
 /** Events that are no input of a person. */
@@ -121,11 +119,6 @@ type Handler<Type extends OtherEvent["type"]> = (
   state: TerminalState,
   event: Extract<OtherEvent, { type: Type }>,
 ) => Next;
-
-const say = (state: TerminalState, text: string, isError = false): TerminalState => ({
-  ...state,
-  notice: { text, isError },
-});
 
 const withSessions = (state: TerminalState, sessions: SessionsState): Next =>
   next({ ...state, sessions: moveInList(state, sessions, sessions.cursor) });
@@ -281,8 +274,6 @@ function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { ty
   return next(done);
 }
 
-const leave: Choice = { key: "n", title: "cancel", run: (closed) => next(closed) };
-
 /** The plan of a compaction, entry by entry, for the user to confirm. */
 function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?: string): Dialog {
   const billed = tree.writer.isBilled ? ", which is billed" : "";
@@ -311,7 +302,7 @@ function planDialog(tree: TreeState, plan: CompactionPreparation, instructions?:
           ),
         }),
     },
-    leave,
+    CANCEL,
   ]);
 }
 
@@ -390,31 +381,27 @@ function busyDialog(act: Act, holder: string): Dialog {
       act,
       onBusy,
     );
-  return dialog(
-    "Another process writes this session",
-    (columns) => wrapText(plainLine(holder), columns).map((text) => line(text)),
-    [
-      { key: "w", title: "wait: cancel for now", run: (closed) => next(closed) },
-      {
-        key: "r",
-        title: "read only: change nothing here from now on",
-        run: (closed) =>
-          next(
-            closed.tree
-              ? {
-                  ...closed,
-                  tree: {
-                    ...closed.tree,
-                    readOnly: "You chose to read this session only; open it again to change it.",
-                  },
-                }
-              : closed,
-          ),
-      },
-      { key: "f", title: "fork: do it in a session of your own", run: again("fork") },
-      { key: "s", title: "share: write beside the other, each on a branch of its own", run: again("share") },
-    ],
-  );
+  return dialog("Another process writes this session", paragraph(holder), [
+    { key: "w", title: "wait: cancel for now", run: (closed) => next(closed) },
+    {
+      key: "r",
+      title: "read only: change nothing here from now on",
+      run: (closed) =>
+        next(
+          closed.tree
+            ? {
+                ...closed,
+                tree: {
+                  ...closed.tree,
+                  readOnly: "You chose to read this session only; open it again to change it.",
+                },
+              }
+            : closed,
+        ),
+    },
+    { key: "f", title: "fork: do it in a session of your own", run: again("fork") },
+    { key: "s", title: "share: write beside the other, each on a branch of its own", run: again("share") },
+  ]);
 }
 
 /** A text that came back to be written anew. */
@@ -429,7 +416,7 @@ function editorDialog(text: string): Dialog {
 
 /** A session was made: go there, or stay. */
 function madeDialog(message: string, ref: string, editorText: string | undefined): Dialog {
-  return dialog("Forked", (columns) => wrapText(plainLine(message), columns).map((text) => line(text)), [
+  return dialog("Forked", paragraph(message), [
     {
       key: "o",
       title: "open the fork",
@@ -447,17 +434,15 @@ const CHOICE_KEYS = "123456789abcdefghilmnoprstuvwxyz";
 function questionDialog({ id, title, message, choices }: Question): Dialog {
   const answered = (answer: string | undefined) => (closed: TerminalState) =>
     next(closed, { type: "answer", question: id, answer });
-  const body = (columns: number) =>
-    message === "" ? [] : wrapText(plainLine(message), columns).map((text) => line(text));
   const rest = { question: id, cancel: answered(undefined) };
   if (choices.length === 0)
     return {
-      ...askText(plainLine(title), textField(), (closed, text) => answered(text)(closed), body),
+      ...askText(plainLine(title), textField(), (closed, text) => answered(text)(closed), paragraph(message)),
       ...rest,
     };
   return dialog(
     plainLine(title),
-    body,
+    paragraph(message),
     choices.map((choice, at) => ({
       key: CHOICE_KEYS[at] ?? "",
       title: plainLine(choice),

@@ -1,8 +1,8 @@
-import type { ListedSession } from "@espalier/engine";
+import type { ListedSession, SearchHit } from "@espalier/engine";
 import { formatAge, formatBytes, formatCount, formatShortCost } from "../../numbers.ts";
 import { cutToColumns, padToColumns, plainLine } from "../../text.ts";
 import { fitLines, type Line, line, type Span, selectLine, span } from "../screen/frame.ts";
-import type { FoundText, SessionFacts, SessionSort, SessionsState, TerminalState } from "../state/state.ts";
+import type { SessionFacts, SessionSort, SessionsState, TerminalState } from "../state/state.ts";
 import { fieldLines } from "../state/text-field.ts";
 import { bodyHeight } from "./layout.ts";
 import { matchedSpans } from "./tree.ts";
@@ -120,7 +120,7 @@ function listedLine(
 /** A line of the list of sessions: a session, or a place in one where something was found. */
 type SessionsRow =
   | { type: "session"; session: ListedSession }
-  | { type: "hit"; hit: FoundText; session: ListedSession | undefined };
+  | { type: "hit"; hit: SearchHit; session: ListedSession | undefined };
 
 const titleOf = ({ name, firstMessage, id, ref }: ListedSession): string =>
   plainLine(name ?? firstMessage ?? "") || plainLine(id || ref);
