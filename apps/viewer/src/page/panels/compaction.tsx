@@ -7,6 +7,7 @@ import { PlainText } from "../text/markdown.tsx";
 import { formatCount, formatDollars, formatTime, formatTokens } from "../text/numbers.ts";
 import { visibleControls } from "../text/visible-controls.ts";
 import { TokenBar } from "./timeline.tsx";
+import { Facts } from "./usage.tsx";
 
 interface CompactionPanelProps {
   model: SessionModel;
@@ -64,7 +65,7 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
       <TokenBar tokens={answer.before} window={before} named />
       <h3>After: {formatTokens(after)} tokens</h3>
       <TokenBar tokens={answer.after} window={before} named />
-      <Facts view={answer} />
+      <Facts facts={factsOf(answer)} />
       <h3>The summary</h3>
       <p class="quiet">Choose a line to find the entries it came from.</p>
       <SummaryLines model={model} row={row} text={answer.summary} actions={actions} />
@@ -86,10 +87,9 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
   );
 }
 
-function Facts({ view }: { view: CompactionView }) {
-  const { details, timestamp, cost, usage, covered, kept } = view;
+function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionView): [string, string][] {
   const { reason, policy, source, model, durationMs } = details;
-  const facts: [string, string][] = [
+  return [
     ["When", formatTime(timestamp)],
     ["Why", textIn(reason)],
     ["Policy", textIn(policy)],
@@ -102,18 +102,6 @@ function Facts({ view }: { view: CompactionView }) {
     ["Kept", formatCount(kept.length, "entry", "entries")],
     ["Cut", details.isSplitTurn ? "inside a turn" : ""],
   ];
-  return (
-    <dl class="facts">
-      {facts
-        .filter(([, value]) => value !== "")
-        .map(([name, value]) => (
-          <div key={name}>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </div>
-        ))}
-    </dl>
-  );
 }
 
 /** Any program may have written the details: what is no text there is none. */

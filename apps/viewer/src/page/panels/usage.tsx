@@ -29,12 +29,14 @@ export function UsagePanel({ model }: { model: SessionModel }) {
         {formatCount(stats.total.calls, "call")} of models, over all branches; the path of the leaf cost{" "}
         {formatDollars(stats.path.cost) || "nothing that is known"}
       </p>
-      <dl class="facts">
-        <Fact name="Cost" value={formatDollars(last.cost) || "not known"} />
-        <Fact name="Read" value={`${formatTokens(last.input)} tokens`} />
-        <Fact name="From the cache" value={`${formatTokens(last.cached)} tokens`} />
-        <Fact name="Written" value={`${formatTokens(last.output)} tokens`} />
-      </dl>
+      <Facts
+        facts={[
+          ["Cost", formatDollars(last.cost) || "not known"],
+          ["Read", `${formatTokens(last.input)} tokens`],
+          ["From the cache", `${formatTokens(last.cached)} tokens`],
+          ["Written", `${formatTokens(last.output)} tokens`],
+        ]}
+      />
       {last.cost > 0 && (
         <Plot title="Dollars" points={points} values={[{ name: "cost", of: (point) => point.cost }]} />
       )}
@@ -82,12 +84,19 @@ function Bills({ title, bills }: BillsProps) {
   );
 }
 
-function Fact({ name, value }: { name: string; value: string }) {
+/** Names with their values; an empty value is left out. */
+export function Facts({ facts }: { facts: readonly (readonly [name: string, value: string])[] }) {
   return (
-    <div>
-      <dt>{name}</dt>
-      <dd>{value}</dd>
-    </div>
+    <dl class="facts">
+      {facts
+        .filter(([, value]) => value !== "")
+        .map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
   );
 }
 

@@ -45,45 +45,29 @@ function drawRails(
   const [above, below] = [middle - lineHeight / 2, middle + lineHeight / 2];
   const lane = layout.lanes[line]!;
   const x = laneX(lane, laneWidth);
-  const stroke = (colour: string, width: number, path: () => void) => {
+  const stroke = (colour: string, width: number, fromX: number, fromY: number, toX: number, toY: number) => {
     canvas.strokeStyle = colour;
     canvas.lineWidth = width;
     canvas.beginPath();
-    path();
+    canvas.moveTo(fromX, fromY);
+    // Straight down within a lane; between two lanes the curve leaves the one and meets the other upright.
+    canvas.bezierCurveTo(fromX, toY, toX, fromY, toX, toY);
     canvas.stroke();
   };
   for (let mask = layout.passing[line]!, at = 0; mask !== 0; mask >>>= 1, at++) {
     if ((mask & 1) === 0) continue;
     const passing = laneX(at, laneWidth);
-    stroke(railColour(colours, at, ((layout.passingActive[line]! >>> at) & 1) === 1), THIN, () => {
-      canvas.moveTo(passing, above);
-      canvas.lineTo(passing, below);
-    });
+    const isActive = ((layout.passingActive[line]! >>> at) & 1) === 1;
+    stroke(railColour(colours, at, isActive), THIN, passing, above, passing, below);
   }
   const isActive = layout.active[layout.rows[line]!] === 1;
   const colour = railColour(colours, lane, isActive);
   const parent = layout.parents[line]!;
-  if (parent >= 0 && layout.lanes[parent] === lane)
-    stroke(colour, THIN, () => {
-      canvas.moveTo(x, above);
-      canvas.lineTo(x, middle);
-    });
-  else if (parent >= 0)
-    stroke(colour, THIN, () => {
-      canvas.moveTo(laneX(layout.lanes[parent]!, laneWidth), above);
-      canvas.bezierCurveTo(laneX(layout.lanes[parent]!, laneWidth), middle, x, above, x, middle);
-    });
-  if (layout.goesOn[line] === 1)
-    stroke(colour, THIN, () => {
-      canvas.moveTo(x, middle);
-      canvas.lineTo(x, below);
-    });
+  if (parent >= 0) stroke(colour, THIN, laneX(layout.lanes[parent]!, laneWidth), above, x, middle);
+  if (layout.goesOn[line] === 1) stroke(colour, THIN, x, middle, x, below);
   const width = costWidth(model, line);
-  if (width > 0)
-    stroke(colour, width, () => {
-      canvas.moveTo(x, Math.max(above + 2, middle - lineHeight / 3));
-      canvas.lineTo(x, Math.min(below - 2, middle + lineHeight / 3));
-    });
+  const reach = Math.min(lineHeight / 2 - 2, lineHeight / 3);
+  if (width > 0) stroke(colour, width, x, middle - reach, x, middle + reach);
 }
 
 const THIN = 2;
