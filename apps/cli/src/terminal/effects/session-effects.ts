@@ -39,7 +39,7 @@ export class SessionEffects {
   readonly #reading: LatestTask;
   readonly #finding: LatestTask;
   readonly #looking: LatestTask;
-  #reader: SessionReader | undefined;
+  #session: OpenedSession | undefined;
   #unfollow: () => void = () => {};
   #refreshing: Promise<void> | undefined;
   /** Timer of the next refresh, and the time from which one is allowed. */
@@ -70,12 +70,12 @@ export class SessionEffects {
     const log = await storeInUse(this.#shell).open({ file: ref }, "read");
     // Of a store all of it has to come here first.
     if (!log.view) this.#dispatch({ type: "warned", message: "Fetching the session from its store …" });
-    await log.load();
+    const view = await log.load();
     // Who has gone elsewhere meanwhile is not taken back.
     if (signal.aborted) return log.close();
-    const reader = new SessionReader(log, pauses(signal));
-    const begun = reader.begin();
-    await this.#replace(reader);
+    const begun = firstModel(view);
+    const session: OpenedSession = { log, model: begun };
+    await this.#replace(session);
     const opened = {
       type: "opened" as const,
       ref: log.ref,
@@ -84,7 +84,8 @@ export class SessionEffects {
     };
     const nobody = { name: "", isBilled: false };
     this.#dispatch({ ...opened, writer: nobody, model: begun, entryId, editorText });
-    const model = await reader.complete();
+    if (begun.isPartial) session.model = await wholeModel(view, pauses(signal));
+    const { model } = session;
     const writer = await this.#writer();
     signal.throwIfAborted();
     // A place that the end of the log does not have is gone to when all of it is there.
@@ -150,35 +151,45 @@ export class SessionEffects {
   }
 
   async #refresh(): Promise<void> {
-    const reader = this.#reader;
-    if (!reader) return;
-    const { ref } = reader.log;
+    const session = this.#session;
+    if (!session) return;
+    const { ref } = session.log;
     try {
       const began = performance.now();
-      const model = await reader.refresh();
+      await session.log.takeIn();
+      const model = grownModel(session);
       this.#restedAt = performance.now() + REST * (performance.now() - began);
-      if (model && this.#reader === reader) this.#dispatch({ type: "grown", ref, model });
+      if (!model) return;
+      session.model = model;
+      if (this.#session === session) this.#dispatch({ type: "grown", ref, model });
     } catch (error) {
-      if (!isReplaced(error) || this.#reader !== reader) throw error;
+      if (!isReplaced(error) || this.#session !== session) throw error;
       this.open(ref, {});
       await this.#reading.settled();
     }
   }
 
-  get #open(): SessionReader {
-    if (!this.#reader) throw new Error("No session is open.");
-    return this.#reader;
+  get #open(): OpenedSession {
+    if (!this.#session) throw new Error("No session is open.");
+    return this.#session;
   }
 
-  async #replace(reader: SessionReader | undefined): Promise<void> {
-    const before = this.#reader;
-    this.#reader = reader;
+  async #replace(session: OpenedSession | undefined): Promise<void> {
+    const before = this.#session;
+    this.#session = session;
     this.#unfollow();
     this.#unfollow = () => {};
     clearTimeout(this.#growing);
     this.#growing = undefined;
-    await before?.close();
+    await before?.log.close();
   }
+}
+
+/** A session that is read, as it is and as it grows. Changes nothing and takes no lease. */
+interface OpenedSession {
+  readonly log: SessionLog;
+  /** The session as far as it was read. */
+  model: TreeModel;
 }
 
 /** Reason why a session cannot be changed here, in one sentence. */
@@ -206,71 +217,32 @@ const END = 400_000;
 /** Bytes that are indexed between two moments in which a key may be answered. */
 const SLICE = 1_500_000;
 
-/** A session that is read, as it is and as it grows. Changes nothing and takes no lease. */
-class SessionReader {
-  readonly log: SessionLog;
-  readonly #pause: Pause;
-  #model: TreeModel | undefined;
+/** The part that can be shown at once: all of a short log, the end of a long one. */
+function firstModel(view: ByteView): TreeModel {
+  const from = view.size <= SHORT ? 0 : lineBehind(view, view.size - END);
+  const isPartial = from > 0 && from < view.size;
+  return treeModel(new Tree(isPartial ? partView(view, from, view.size) : view), { isPartial });
+}
 
-  constructor(log: SessionLog, pause: Pause) {
-    this.log = log;
-    this.#pause = pause;
+/** All of a log; lets others have their turn meanwhile. */
+async function wholeModel(view: ByteView, pause: Pause): Promise<TreeModel> {
+  const tree = new Tree(partView(view, 0, 0));
+  let kinds = "";
+  for (let end = 0; end < view.size; ) {
+    end = lineBehind(view, Math.min(view.size, end + SLICE));
+    tree.takeIn(end < view.size ? partView(view, 0, end) : view);
+    kinds += outlineOf(tree, kinds.length).kinds;
+    await pause();
   }
+  return treeModel(tree, { kinds });
+}
 
-  /** The session as far as it was read. Throws before `begin`. */
-  get model(): TreeModel {
-    if (!this.#model) throw new Error(`${this.log.ref} was not read yet.`);
-    return this.#model;
-  }
-
-  /** Reads the part that can be shown at once: all of a short log, the end of a long one. */
-  begin(): TreeModel {
-    const view = this.#view();
-    const from = view.size <= SHORT ? 0 : lineBehind(view, view.size - END);
-    const isPartial = from > 0 && from < view.size;
-    this.#model = treeModel(new Tree(isPartial ? partView(view, from, view.size) : view), { isPartial });
-    return this.#model;
-  }
-
-  /** All of the session; lets others have their turn meanwhile. */
-  async complete(): Promise<TreeModel> {
-    if (this.#model && !this.#model.isPartial) return this.#model;
-    const view = this.#view();
-    const tree = new Tree(partView(view, 0, 0));
-    let kinds = "";
-    for (let end = 0; end < view.size; ) {
-      end = lineBehind(view, Math.min(view.size, end + SLICE));
-      tree.takeIn(end < view.size ? partView(view, 0, end) : view);
-      kinds += outlineOf(tree, kinds.length).kinds;
-      await this.#pause();
-    }
-    this.#model = treeModel(tree, { kinds });
-    return this.#model;
-  }
-
-  /**
-   * Takes in what others appended. Undefined when there is nothing new.
-   * @throws EspalierError `changed`, `not-found`, … when this is no longer the file that was opened
-   */
-  async refresh(): Promise<TreeModel | undefined> {
-    await this.log.takeIn();
-    const { tree, kinds, gists, isPartial } = this.model;
-    const view = this.#view();
-    if (isPartial || tree.view.size === view.size) return undefined;
-    tree.takeIn(view);
-    this.#model = treeModel(tree, { kinds: kinds + outlineOf(tree, kinds.length).kinds, gists });
-    return this.#model;
-  }
-
-  close(): Promise<void> {
-    return this.log.close();
-  }
-
-  #view(): ByteView {
-    const { view, ref } = this.log;
-    if (!view) throw new EspalierError("not-loaded", `${ref} is not loaded yet; await load() first.`);
-    return view;
-  }
+/** The model of a log that has grown; undefined when there is nothing new. */
+function grownModel({ log: { view }, model }: OpenedSession): TreeModel | undefined {
+  const { tree, kinds, gists, isPartial } = model;
+  if (!view || isPartial || tree.view.size === view.size) return undefined;
+  tree.takeIn(view);
+  return treeModel(tree, { kinds: kinds + outlineOf(tree, kinds.length).kinds, gists });
 }
 
 /** Returns true when the file was replaced, so that the session has to be opened again. */
