@@ -1,3 +1,4 @@
+// Apart from main.ts, which ends the process: tests run commands inside their own.
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { openStore } from "@espalier/engine";

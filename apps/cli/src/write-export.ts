@@ -16,9 +16,6 @@ interface WrittenExport {
   entries: number;
 }
 
-/** Bytes that are collected before they are written. */
-const CHUNK = 1 << 16;
-
 /**
  * Writes an export to a file of mode 0600, all of it or nothing. An older export gives way to it; a session does not.
  *
@@ -72,24 +69,9 @@ function holdsSession(file: string): boolean {
 }
 
 function* chunksOf(pieces: Generator<string, number>, count: { entries: number }): Generator<Uint8Array> {
-  let waiting: string[] = [];
-  let size = 0;
-  const chunk = (): Uint8Array => {
-    const text = waiting.join("");
-    waiting = [];
-    size = 0;
-    return encoder.encode(text);
-  };
-  for (let next = pieces.next(); ; next = pieces.next()) {
-    if (next.done) {
-      count.entries = next.value;
-      break;
-    }
-    waiting.push(next.value);
-    size += next.value.length;
-    if (size >= CHUNK) yield chunk();
-  }
-  yield chunk();
+  let next = pieces.next();
+  for (; !next.done; next = pieces.next()) yield encoder.encode(next.value);
+  count.entries = next.value;
 }
 
 const encoder = new TextEncoder();
