@@ -2,39 +2,29 @@ import { jsonText } from "@espalier/jsonl-stream";
 import {
   type ContextMessage,
   contentBlocks,
-  contextEdit,
-  customMessage,
   type Entry,
-  entryFields,
-  kindOf,
   message,
   messageText,
   toolCalls,
 } from "@espalier/session-tree";
+import { gistOfFields, oneLine, withoutHeadings } from "@espalier/viewer/model";
 import { cutLine, cutToColumns, fieldText, plainLine, plainText } from "./text.ts";
 
 /** Code points of a preview at the most. */
 const LENGTH = 100;
-
-/** Characters of a text that are read: a preview shows its beginning. */
-const LOOKED_AT = 2_000;
 
 /**
  * One-line preview of an entry without control characters; null when it says nothing. Text alone has to say what
  * the viewer's rows show as marks beside theirs: calls with what they were given, results with their tool, failures.
  */
 export function previewEntry(entry: Entry): string | null {
-  const text = message.is(entry) ? messageGist(entry.message) : gistOf(entry);
-  return oneLine(text) || null;
+  const text = message.is(entry) ? messageGist(entry.message) : gistOfFields(entry);
+  return oneLine(text, LENGTH) || null;
 }
 
 /** One-line preview of a message of the context. */
 export function previewMessage(said: ContextMessage): string {
-  return oneLine(messageGist(said));
-}
-
-function oneLine(text: string): string {
-  return cutLine(plainLine(text.slice(0, LOOKED_AT)), LENGTH);
+  return oneLine(messageGist(said), LENGTH);
 }
 
 function messageGist(said: ContextMessage): string {
@@ -67,49 +57,9 @@ function blockNames(said: { content?: unknown }): string[] {
 function shortArguments(given: unknown): string {
   if (typeof given !== "object" || given === null) return "";
   const texts = Object.values(given).map((value) =>
-    typeof value === "string"
-      ? cutLine(plainLine(value.slice(0, LOOKED_AT)), 60)
-      : cutLine(jsonText(value), 30),
+    typeof value === "string" ? oneLine(value, 60) : cutLine(jsonText(value), 30),
   );
   return texts.join(", ");
-}
-
-/** Kinds by what sound entries of theirs say beside the conversation; all others show their fields. */
-const GISTS = new Map(
-  Object.entries<(fields: Record<string, unknown>) => string>({
-    compaction: ({ summary }) => withoutHeadings(fieldText(summary)),
-    branch_summary: ({ summary }) => withoutHeadings(fieldText(summary)),
-    model_change: ({ provider, modelId }) => `${fieldText(provider)}/${fieldText(modelId)}`,
-    thinking_level_change: ({ thinkingLevel }) => fieldText(thinkingLevel),
-    label: ({ targetId, label }) =>
-      label ? `${fieldText(targetId)}: ${fieldText(label)}` : `${fieldText(targetId)}: no label`,
-    session_info: ({ name }) => fieldText(name),
-    leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
-    usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
-    custom: ({ customType, data }) => `${fieldText(customType)} ${jsonText(data)}`,
-  }),
-);
-
-function gistOf(entry: Entry): string {
-  if (customMessage.is(entry)) return messageText({ ...entry, role: "custom", timestamp: 0 });
-  if (contextEdit.is(entry)) {
-    const { targetId, replacement } = entry;
-    return replacement === null
-      ? `leaves out ${targetId}`
-      : `${targetId} becomes ${messageGist({ role: "user", content: replacement.content, timestamp: 0 })}`;
-  }
-  const fields = entryFields(entry);
-  const kind = kindOf(entry);
-  if (kind.problem?.(entry) === undefined) {
-    const drawn = kind.draw?.(entry) ?? GISTS.get(entry.type)?.(fields);
-    if (drawn !== undefined) return drawn;
-  }
-  return Object.keys(fields).length === 0 ? "" : jsonText(fields);
-}
-
-/** Summaries begin with a heading that all of them have: what follows it says more. */
-function withoutHeadings(summary: string): string {
-  return summary.slice(0, LOOKED_AT).replace(/^#+ .*$/gm, "");
 }
 
 /** Columns of a line where no terminal says how many there is room for. */

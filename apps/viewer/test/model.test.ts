@@ -174,7 +174,7 @@ describe("what else is told of a session", () => {
       { row: 1, targetRow: 0, hides: true },
       { row: 2, targetRow: 0, hides: false },
     ]);
-    expect([1, 2].map((row) => gistAt(edited, row).text)).toEqual(["u1 is left out", "u1 says: A picture."]);
+    expect([1, 2].map((row) => gistAt(edited, row).text)).toEqual(["leaves out u1", "u1 becomes A picture."]);
   });
 
   test("a compaction tells what it covered, what it kept, and the bite it took", () => {

@@ -1,18 +1,15 @@
 import { addBill, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
 import { jsonText } from "@espalier/jsonl-stream";
 import {
-  branchSummary,
-  type ContextEdit,
   type ContextMessage,
-  compaction,
   contentBlocks,
   contextEdit,
+  customMessage,
   type Entry,
   entryFields,
   estimateTokens,
   fieldText,
   kindOf,
-  label,
   message,
   messageText,
   plainLine,
@@ -23,7 +20,7 @@ import {
 
 /**
  * An entry in a line: what a row of the tree shows. Tools, failures, sizes and sums are fields, which the page draws; the
- * command has text alone and says them in words, within the line, so its lines are made by rules of its own.
+ * command has text alone and says them in words, within the line, so its lines of messages are made by rules of its own.
  */
 export interface EntryGist {
   row: number;
@@ -101,31 +98,50 @@ export function gistOfCall({ arguments: given }: { arguments: unknown }): string
   return typeof text === "string" ? oneLine(text) : oneLine(jsonText(given));
 }
 
-function gistOfFields(entry: Entry): string {
-  if (compaction.is(entry) || branchSummary.is(entry)) return withoutHeadings(fieldText(entry.summary));
-  if (contextEdit.is(entry)) return gistOfEdit(entry);
-  if (label.is(entry)) return fieldText(entry.label);
+/** Text of an entry that is no message. */
+export function gistOfFields(entry: Entry): string {
+  if (customMessage.is(entry)) return messageText({ ...entry, role: "custom", timestamp: 0 });
+  if (contextEdit.is(entry)) {
+    const { targetId, replacement } = entry;
+    if (replacement === null) return `leaves out ${targetId}`;
+    return `${targetId} becomes ${gistOfMessage({ role: "user", content: replacement.content, timestamp: 0 })}`;
+  }
+  const fields = entryFields(entry);
   const kind = kindOf(entry);
-  const drawn = kind.problem?.(entry) === undefined ? kind.draw?.(entry) : undefined;
-  if (drawn !== undefined) return drawn;
-  const texts = Object.values(entryFields(entry)).map((value) =>
-    typeof value === "string" ? value : jsonText(value),
-  );
-  return texts.join(" · ");
+  if (kind.problem?.(entry) === undefined) {
+    const drawn = kind.draw?.(entry) ?? GISTS.get(entry.type)?.(fields);
+    if (drawn !== undefined) return drawn;
+  }
+  return Object.keys(fields).length === 0 ? "" : jsonText(fields);
 }
 
-function gistOfEdit({ targetId, replacement }: ContextEdit): string {
-  if (replacement === null) return `${targetId} is left out`;
-  return `${targetId} says: ${gistOfMessage({ role: "user", content: replacement.content, timestamp: 0 })}`;
-}
+/** Kinds by what sound entries of theirs say beside the conversation; all others show their fields. */
+const GISTS = new Map(
+  Object.entries<(fields: Record<string, unknown>) => string>({
+    compaction: ({ summary }) => withoutHeadings(fieldText(summary)),
+    branch_summary: ({ summary }) => withoutHeadings(fieldText(summary)),
+    model_change: ({ provider, modelId }) => `${fieldText(provider)}/${fieldText(modelId)}`,
+    thinking_level_change: ({ thinkingLevel }) => fieldText(thinkingLevel),
+    label: ({ targetId, label }) =>
+      label ? `${fieldText(targetId)}: ${fieldText(label)}` : `${fieldText(targetId)}: no label`,
+    session_info: ({ name }) => fieldText(name),
+    leaf: ({ targetId }) => `to ${targetId === null ? "the start" : fieldText(targetId)}`,
+    usage: ({ kind, provider, model }) => [kind, provider, model].map(fieldText).filter(Boolean).join(" "),
+    custom: ({ customType, data }) => `${fieldText(customType)} ${jsonText(data)}`,
+  }),
+);
 
-const withoutHeadings = (text: string): string => text.slice(0, 4_000).replace(/^#+ .*$/gm, " ");
+/** Summaries begin with a heading that all of them have: what follows it says more. */
+export const withoutHeadings = (text: string): string => text.slice(0, LOOKED_AT).replace(/^#+ .*$/gm, " ");
 
-/** One line of at most 200 code points, on which nothing acts. */
-export function oneLine(text: string): string {
-  const line = plainLine(text.slice(0, LENGTH * 4));
-  const points = [...line];
-  return points.length > LENGTH ? `${points.slice(0, LENGTH - 1).join("")}…` : line;
+/** Characters of a text that are read: a gist shows its beginning. */
+const LOOKED_AT = 4_000;
+
+/** One line of at most so many code points, on which nothing acts. */
+export function oneLine(text: string, length = LENGTH): string {
+  const line = plainLine(text.slice(0, LOOKED_AT));
+  const points = Array.from(line.slice(0, (length + 1) * 2));
+  return points.length > length ? `${points.slice(0, length - 1).join("")}…` : line;
 }
 
 /** Usage that a provider billed for an entry of any kind and writer; undefined where there is none. */

@@ -12,7 +12,16 @@ export {
   type TokenCounts,
   type TokenKind,
 } from "./context.ts";
-export { billOf, type EntryGist, gistAt, gistOfCall, oneLine, saidIn } from "./entry-gist.ts";
+export {
+  billOf,
+  type EntryGist,
+  gistAt,
+  gistOfCall,
+  gistOfFields,
+  oneLine,
+  saidIn,
+  withoutHeadings,
+} from "./entry-gist.ts";
 export {
   type CompactionMark,
   type EditMark,
