@@ -1,7 +1,6 @@
 import {
   type DecideHook,
   describeThrown,
-  type ExtensionError,
   type HookAlias,
   type MergeRule,
   type Registration,
@@ -63,6 +62,34 @@ function readFields(rules: MergeRulesByName, given: FieldValues) {
   return { fields, unknown, misfit: undefined };
 }
 
+/** Merges answers by top-level field. Pure; `answers` are in the order in which their handlers were asked. */
+export function mergeAnswers(
+  rules: MergeRulesByName,
+  answers: readonly { owner: string; answer: FieldValues }[],
+) {
+  const answer: Record<string, unknown> = {};
+  /** Per field of the answer, whose words it holds, in order. */
+  const owners: Record<string, readonly string[]> = {};
+  /** Two handlers answered a field that has room for one answer. */
+  const conflicts: { field: string; standing: string; refused: string }[] = [];
+  for (const [field, rule] of Object.entries(rules)) {
+    const given = answers.filter((one) => Object.hasOwn(one.answer, field));
+    const first = given[0];
+    if (!first) continue;
+    const values = given.map((one) => one.answer[field]);
+    if (rule === "one") {
+      answer[field] = values[0];
+      owners[field] = [first.owner];
+      for (const { owner } of given.slice(1))
+        conflicts.push({ field, standing: first.owner, refused: owner });
+    } else {
+      answer[field] = rule === "join" ? values.join("\n\n") : values.includes(true);
+      owners[field] = given.map((one) => one.owner);
+    }
+  }
+  return { answer, owners, conflicts };
+}
+
 /**
  * - `threw`, `timed-out`: a handler was skipped, or, being critical, stopped what was going on;
  * - `invalid-answer`: an answer, or a field of it, was refused;
@@ -99,69 +126,14 @@ export interface ExtensionReport {
   readonly error?: unknown;
 }
 
-export function reportThrown(registration: Registration, error: unknown): ExtensionReport {
-  const { owner, hookName: hook } = registration;
-  const message = `${owner} failed in ${hook}: ${describeThrown(error)}`;
-  return { kind: "threw", owners: [owner], hook, message, error };
-}
-
-export function reportTimedOut(registration: Registration): ExtensionReport {
-  const { owner, hookName: hook, timeoutMs } = registration;
-  const message = `${owner} took longer than ${timeoutMs} ms in ${hook} and was given up; if it needs longer, it should register with a larger timeoutMs.`;
-  return { kind: "timed-out", owners: [owner], hook, message };
-}
-
-export function reportLate(registration: Registration, error: unknown): ExtensionReport {
-  const { owner, hookName: hook } = registration;
-  const message = `${owner} failed in ${hook} after it had been given up: ${describeThrown(error)}`;
-  return { kind: "late-rejection", owners: [owner], hook, message, error };
-}
-
-export function reportInvalid(registration: Registration, reason: string, error?: unknown): ExtensionReport {
-  const { owner, hookName: hook } = registration;
-  const message = `The answer of ${owner} to ${hook} was refused: ${reason}`;
-  return {
-    kind: "invalid-answer",
-    owners: [owner],
-    hook,
-    message,
-    ...(error === undefined ? {} : { error }),
-  };
-}
-
-export function reportUnknownField(
-  registration: Registration,
-  field: string,
-  known: readonly string[],
+/** Builds a report on a handler's call. */
+export function reportOn(
+  { owner, hookName: hook }: Registration,
+  kind: ReportKind,
+  message: string,
+  error?: unknown,
 ): ExtensionReport {
-  const { owner, hookName: hook } = registration;
-  const message = `${owner} answered ${hook} with "${field}", which is none of ${known.join(", ")}; the rest of its answer stands.`;
-  return { kind: "invalid-answer", owners: [owner], hook, message };
-}
-
-export function reportConflict(
-  hook: string,
-  field: string,
-  standing: string,
-  refused: string,
-): ExtensionReport {
-  const message = `${standing} and ${refused} both answered ${hook} with "${field}"; that of ${standing} stands.`;
-  return { kind: "conflict", owners: [standing, refused], hook, message };
-}
-
-export function reportUnknownHook(owner: string, hook: string): ExtensionReport {
-  const message = `${owner} registered for "${hook}", a hook that does not exist here; that handler is never called.`;
-  return { kind: "unknown-hook", owners: [owner], hook, message };
-}
-
-export function reportLateSetup(owner: string, error: unknown): ExtensionReport {
-  const message = `The setup of ${owner} failed after it had been given up: ${describeThrown(error)}`;
-  return { kind: "late-rejection", owners: [owner], hook: null, message, error };
-}
-
-/** Report of an extension that could not be loaded and is left out. */
-export function reportRefusedLoad(owner: string, error: ExtensionError): ExtensionReport {
-  return { kind: "refused-load", owners: [owner], hook: null, message: error.message, error };
+  return { kind, owners: [owner], hook, message, ...(error === undefined ? {} : { error }) };
 }
 
 /** Gives a handler its event; null where the alias it registered under is not for this payload. */

@@ -45,19 +45,16 @@ export function notifyHook<Payload extends object>(
  */
 export interface TransformHook<Value = unknown, Field extends string = string> extends Hook<Value> {
   readonly mode: "transform";
-  /** Field of the value in the event, such as `messages`. */
+  /** Field of the value in the event, such as `messages`; any name but `type`. */
   readonly field: Field;
-  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. */
+  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
   validate?(value: Value): string | undefined;
 }
 
 /** Options of a transform hook. */
-export interface TransformHookOptions<Value, Field extends string> extends HookOptions {
-  /** Field of the value in the event; any name but `type`. */
-  field: Field;
-  /** Returns the reason to refuse a changed value, as a sentence; undefined to accept it. Default: accepts every value. */
-  validate?: (value: Value) => string | undefined;
-}
+export interface TransformHookOptions<Value, Field extends string>
+  extends HookOptions,
+    Pick<TransformHook<Value, Field>, "field" | "validate"> {}
 
 /** Throws `ExtensionError` `bad-hook` for the field `type`, which holds the hook's name. */
 export function transformHook<Value, Field extends string>(
@@ -93,19 +90,19 @@ export interface Cancellation {
 export interface DecideHook<Payload extends object = object, Answer extends object = object>
   extends Hook<Payload, Answer> {
   readonly mode: "decide";
-  /** Merge rule of each field that several handlers give. */
+  /** Merge rule of each field that several handlers give: `one`, `any` or `join`. */
   readonly fields: MergeRules<Answer>;
-  /** Returns the reason to refuse this one answer, as a sentence; undefined to accept it. Not called for a cancellation. */
+  /**
+   * Returns the reason to refuse this one answer, as a sentence; undefined to accept it. Default: accepts every answer.
+   * Not called for a cancellation.
+   */
   validate?(answer: Partial<Answer>, payload: Readonly<Payload>): string | undefined;
 }
 
 /** Options of a decide hook. */
-export interface DecideHookOptions<Payload, Answer> extends HookOptions {
-  /** Merge rule of each field that several handlers give: `one`, `any` or `join`. */
-  fields: MergeRules<Answer>;
-  /** Returns the reason to refuse an answer, as a sentence; undefined to accept it. Default: accepts every answer. */
-  validate?: (answer: Partial<Answer>, payload: Readonly<Payload>) => string | undefined;
-}
+export interface DecideHookOptions<Payload extends object, Answer extends object>
+  extends HookOptions,
+    Pick<DecideHook<Payload, Answer>, "fields" | "validate"> {}
 
 /** Throws `ExtensionError` `bad-hook` for the fields `cancel` and `reason`, which every decide hook has. */
 export function decideHook<Payload extends object, Answer extends object>(
@@ -190,52 +187,6 @@ export type HookSet = Readonly<Record<string, Hook>>;
  */
 export type MergeRule = "one" | "join" | "any";
 
-/** An answer that was validated, and whose it is. */
-export interface OwnedAnswer {
-  readonly owner: string;
-  readonly answer: Readonly<Record<string, unknown>>;
-}
-
-/** Two handlers answered a field that has room for one answer. */
-interface Conflict {
-  readonly field: string;
-  readonly standing: string;
-  readonly refused: string;
-}
-
-interface MergedAnswer {
-  readonly answer: Readonly<Record<string, unknown>>;
-  /** Per field of the answer, whose words it holds, in order. */
-  readonly owners: Readonly<Record<string, readonly string[]>>;
-  readonly conflicts: readonly Conflict[];
-}
-
-/** Merges answers by top-level field. Pure; `answers` are in the order in which their handlers were asked. */
-export function mergeAnswers(
-  rules: Readonly<Record<string, MergeRule>>,
-  answers: readonly OwnedAnswer[],
-): MergedAnswer {
-  const answer: Record<string, unknown> = {};
-  const owners: Record<string, readonly string[]> = {};
-  const conflicts: Conflict[] = [];
-  for (const [field, rule] of Object.entries(rules)) {
-    const given = answers.filter((one) => Object.hasOwn(one.answer, field));
-    const first = given[0];
-    if (!first) continue;
-    const values = given.map((one) => one.answer[field]);
-    if (rule === "one") {
-      answer[field] = values[0];
-      owners[field] = [first.owner];
-      for (const { owner } of given.slice(1))
-        conflicts.push({ field, standing: first.owner, refused: owner });
-    } else {
-      answer[field] = rule === "join" ? values.join("\n\n") : values.includes(true);
-      owners[field] = given.map((one) => one.owner);
-    }
-  }
-  return { answer, owners, conflicts };
-}
-
 /** The one thing the host itself looks at in what it hands on as `ctx`: an abort ends the waiting for handlers. */
 export interface HandlerContext {
   readonly signal?: AbortSignal | undefined;
@@ -280,6 +231,9 @@ export interface HandlerOptions {
   /** Default: the limit of the hook, in milliseconds. */
   timeoutMs?: number;
 }
+
+/** Default export of an extension module. */
+export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
 
 /** One handler of one hook. */
 export interface Registration {

@@ -1,8 +1,9 @@
-import { type ExtensionReport, reportLateSetup, reportUnknownHook } from "./answer.ts";
+import type { ExtensionReport } from "./answer.ts";
 import {
   type DecideHook,
   describeThrown,
   ExtensionError,
+  type ExtensionSetup,
   HANDLER_LIMIT_MS,
   type Handler,
   type HandlerContext,
@@ -25,9 +26,6 @@ import {
   runTransform,
   systemClock,
 } from "./run.ts";
-
-/** Default export of an extension module. */
-export type ExtensionSetup<Api> = (api: Api) => void | Promise<void>;
 
 /** Options of a host. */
 export interface ExtensionHostOptions<Hooks extends HookSet> {
@@ -99,7 +97,10 @@ export function createExtensionHost<Hooks extends HookSet, Context extends Handl
       const outcome = await callWithin(() => setup(api), {
         timeoutMs: HANDLER_LIMIT_MS,
         clock,
-        onLate: (error) => report(reportLateSetup(owner, error)),
+        onLate(error) {
+          const message = `The setup of ${owner} failed after it had been given up: ${describeThrown(error)}`;
+          report({ kind: "late-rejection", owners: [owner], hook: null, message, error });
+        },
       });
       if (outcome.kind === "answered") return remove;
       remove();
@@ -144,18 +145,13 @@ export interface ExtensionApi<Hooks extends HookSet, Context> {
   ): () => void;
 }
 
-/** An api, and the function that takes back all that was done with it. */
-interface OwnedApi<Hooks extends HookSet, Context> {
-  readonly api: ExtensionApi<Hooks, Context>;
-  readonly remove: () => void;
-}
-
+/** Makes an api, and the function that takes back all that was done with it. */
 function createExtensionApi<Hooks extends HookSet, Context>(
   owner: string,
   hooks: Hooks,
   handlers: HandlerLists,
   report: (report: ExtensionReport) => void,
-): OwnedApi<Hooks, Context> {
+) {
   const removers = new Set<() => void>();
   let removed = false;
 
@@ -172,7 +168,8 @@ function createExtensionApi<Hooks extends HookSet, Context>(
     // By name: an extension may hold another instance of the module that defines the hook.
     const known = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
     if (known === undefined) {
-      report(reportUnknownHook(owner, name));
+      const message = `${owner} registered for "${name}", a hook that does not exist here; that handler is never called.`;
+      report({ kind: "unknown-hook", owners: [owner], hook: name, message });
       return () => {};
     }
     const registration = readRegistration(owner, known, handler, options);

@@ -1,7 +1,8 @@
-export { deepFreeze, type ExtensionReport, type ReportKind, reportRefusedLoad } from "./answer.ts";
+export { deepFreeze, type ExtensionReport, type ReportKind } from "./answer.ts";
 export type {
   AnswerTo,
   EventOf,
+  ExtensionSetup,
   Handler,
   HandlerContext,
   HandlerOptions,
@@ -34,7 +35,6 @@ export {
   createExtensionHost,
   type ExtensionHost,
   type ExtensionHostOptions,
-  type ExtensionSetup,
 } from "./host.ts";
 export type { Decision } from "./run.ts";
 export { type Clock, systemClock } from "./run.ts";

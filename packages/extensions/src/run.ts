@@ -1,23 +1,10 @@
-import {
-  deepFreeze,
-  type ExtensionReport,
-  eventsOf,
-  judgeAnswer,
-  reportConflict,
-  reportInvalid,
-  reportLate,
-  reportThrown,
-  reportTimedOut,
-  reportUnknownField,
-} from "./answer.ts";
+import { deepFreeze, type ExtensionReport, eventsOf, judgeAnswer, mergeAnswers, reportOn } from "./answer.ts";
 import {
   type DecideHook,
   describeThrown,
   ExtensionError,
   type HandlerContext,
-  mergeAnswers,
   type NotifyHook,
-  type OwnedAnswer,
   type Registration,
   type TransformHook,
 } from "./hook.ts";
@@ -88,7 +75,7 @@ function readChange<Value, Field extends string>(
 ): Change<Value> {
   const refuse = (reason: string, error?: unknown): Change<Value> => ({
     kind: "refused",
-    failure: reportInvalid(registration, reason, error),
+    failure: refusedAnswer(registration, reason, error),
   });
   const { field } = hook;
   try {
@@ -141,7 +128,7 @@ export async function runDecide<Answer extends object>(
 ): Promise<Decision<Answer>> {
   const { signal } = environment.context;
   const eventFor = eventsOf(hook.name, payload);
-  const answers: OwnedAnswer[] = [];
+  const answers: Parameters<typeof mergeAnswers>[1][number][] = [];
   const reports: ExtensionReport[] = [];
   let cancelled: Decision<Answer>["cancelled"] = null;
   let aborted = false;
@@ -170,17 +157,21 @@ export async function runDecide<Answer extends object>(
     }
     const judged = judgeAnswer(hook, payload, outcome.answer, alias);
     if (judged.kind === "cancel") cancelled ??= { by: owner, reason: judged.reason };
-    else if (judged.kind === "refused") report(reportInvalid(registration, judged.reason, judged.error));
+    else if (judged.kind === "refused") report(refusedAnswer(registration, judged.reason, judged.error));
     else {
       answers.push({ owner, answer: judged.fields });
-      for (const field of judged.unknown)
-        report(reportUnknownField(registration, field, Object.keys(hook.fields)));
+      const known = Object.keys(hook.fields).join(", ");
+      for (const field of judged.unknown) {
+        const message = `${owner} answered ${registration.hookName} with "${field}", which is none of ${known}; the rest of its answer stands.`;
+        report(reportOn(registration, "invalid-answer", message));
+      }
     }
   }
 
   const merged = mergeAnswers(hook.fields, answers);
   for (const { field, standing, refused } of merged.conflicts) {
-    report(reportConflict(hook.name, field, standing, refused));
+    const message = `${standing} and ${refused} both answered ${hook.name} with "${field}"; that of ${standing} stands.`;
+    report({ kind: "conflict", owners: [standing, refused], hook: hook.name, message });
   }
   const usable = cancelled === null && !aborted;
   return {
@@ -211,21 +202,30 @@ async function callHandler(
   environment: RunEnvironment,
 ): Promise<HandlerOutcome> {
   const { context, clock, report } = environment;
+  const { owner, hookName, timeoutMs } = registration;
   const outcome = await callWithin(() => registration.handler(event, context), {
-    timeoutMs: registration.timeoutMs,
+    timeoutMs,
     clock,
     signal: context.signal,
-    onLate: (error) => report(reportLate(registration, error)),
+    onLate(error) {
+      const message = `${owner} failed in ${hookName} after it had been given up: ${describeThrown(error)}`;
+      report(reportOn(registration, "late-rejection", message, error));
+    },
   });
-  switch (outcome.kind) {
-    case "threw":
-      return { kind: "failed", failure: reportThrown(registration, outcome.error) };
-    case "timed-out":
-      return { kind: "failed", failure: reportTimedOut(registration) };
-    default:
-      return outcome;
+  if (outcome.kind === "threw") {
+    const message = `${owner} failed in ${hookName}: ${describeThrown(outcome.error)}`;
+    return { kind: "failed", failure: reportOn(registration, "threw", message, outcome.error) };
   }
+  if (outcome.kind !== "timed-out") return outcome;
+  const message = `${owner} took longer than ${timeoutMs} ms in ${hookName} and was given up; if it needs longer, it should register with a larger timeoutMs.`;
+  return { kind: "failed", failure: reportOn(registration, "timed-out", message) };
 }
+
+/** Builds the report of an answer, or of a changed value, that does not count. */
+const refusedAnswer = (registration: Registration, reason: string, error?: unknown): ExtensionReport => {
+  const message = `The answer of ${registration.owner} to ${registration.hookName} was refused: ${reason}`;
+  return reportOn(registration, "invalid-answer", message, error);
+};
 
 /** Error for the caller of a notify or transform hook when a critical handler failed. */
 function criticalFailure(registration: Registration, failure: ExtensionReport): ExtensionError {

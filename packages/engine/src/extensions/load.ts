@@ -5,12 +5,7 @@ import { join, resolve } from "node:path";
 import * as branchSummary from "@espalier/branch-summary";
 import * as compaction from "@espalier/compaction";
 import * as policies from "@espalier/compaction/policies";
-import {
-  createExtensionHost,
-  ExtensionError,
-  type ExtensionReport,
-  reportRefusedLoad,
-} from "@espalier/extensions";
+import { createExtensionHost, ExtensionError, type ExtensionReport } from "@espalier/extensions";
 import { findExtensions, loadExtension } from "@espalier/extensions/node";
 import { EspalierError } from "@espalier/jsonl-stream";
 import type { ContextMessage, EntryKind } from "@espalier/session-tree";
@@ -92,7 +87,8 @@ export async function loadExtensions(
       await register(session, found, home);
     } catch (error) {
       if (!(error instanceof ExtensionError)) throw error;
-      session.host.report(reportRefusedLoad(found, error));
+      const { message } = error;
+      session.host.report({ kind: "refused-load", owners: [found], hook: null, message, error });
     }
   }
   for (const [at, named] of (options.extensions ?? []).entries())

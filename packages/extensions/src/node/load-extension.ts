@@ -1,7 +1,12 @@
 import { chmod, lstat, readdir, stat } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { describeThrown, ExtensionError, HANDLER_LIMIT_MS, refuseTimeLimit } from "../hook.ts";
-import type { ExtensionSetup } from "../host.ts";
+import {
+  describeThrown,
+  ExtensionError,
+  type ExtensionSetup,
+  HANDLER_LIMIT_MS,
+  refuseTimeLimit,
+} from "../hook.ts";
 import { callWithin, systemClock } from "../run.ts";
 
 /** Options of loading a module. */
