@@ -14,6 +14,7 @@ export {
   resolvePolicy,
 } from "./compaction/policies.ts";
 export type { PolicyComparison, RequestExtras } from "./compaction/request.ts";
+export { type CompactSessionByCountOptions, compactSession } from "./compaction/run.ts";
 export { resolveSummarizer } from "./compaction/summarizers.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {
@@ -81,7 +82,6 @@ export {
 } from "./repair/repair.ts";
 export type { SearchHit } from "./search/search.ts";
 export { type SearchOptions, searchSessions } from "./search/search.ts";
-export { type CompactSessionByCountOptions, compactSession } from "./session/compact-session.ts";
 export { type CopyResult, copySession, rescueSession } from "./session/copy.ts";
 export {
   type Draft,

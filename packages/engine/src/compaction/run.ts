@@ -12,16 +12,25 @@ import {
   shouldCompact,
   trustedTokens,
 } from "@espalier/compaction";
-import { type CompactResult, EventType, progressMessage } from "@espalier/compaction/policies";
+import {
+  type CompactResult,
+  DEFAULT_MESSAGE_COUNT_SETTINGS,
+  EventType,
+  type MessageCountSettings,
+  messageCount,
+  progressMessage,
+  type SessionSummary,
+  sessionSummaries,
+} from "@espalier/compaction/policies";
 import type { Decision } from "@espalier/extensions";
 import { checkJson, EspalierError } from "@espalier/jsonl-stream";
 import { type CompactionEntry, createId, type Entry, kindOf } from "@espalier/session-tree";
 import { isSummaryError, summaryError } from "@espalier/summarizer";
-import { cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "../session/session.ts";
 import {
   billUsage,
+  cancelledBy,
   currentPolicy,
   ownerAsked,
   recordBill,
@@ -58,7 +67,7 @@ export async function runCompaction(
   options: CompactionRequest,
   onEnded: () => void = () => {},
 ): Promise<CommittedCompaction | NothingToCompact> {
-  let ended: { run: CompactionRun } & ({ committed: Commit } | { error: unknown });
+  let ended: { run: CompactionRun } & ({ result: CommittedCompaction } | { error: unknown });
   try {
     const run = await preparedRun(session, options);
     if ("eligible" in run) return run;
@@ -66,7 +75,7 @@ export async function runCompaction(
     refuseStale(run);
     announceCompaction(run);
     ended = await carriedOut(run).then(
-      (committed) => ({ run, committed }),
+      (result) => ({ run, result }),
       (error: unknown) => ({ run, error }),
     );
   } finally {
@@ -77,8 +86,9 @@ export async function runCompaction(
     await session.tell(sessionCompactFailed, failureEvent(run, ended.error));
     throw ended.error;
   }
-  const { entry } = ended.committed;
-  const result = { ...ended.committed.result, deletedFiles: await removeUnusedFiles(session) };
+  // Before anything is waited for: the leaf may be moved meanwhile.
+  const entry = session.getEntry(ended.result.entryId) as CompactionEntry;
+  const result = { ...ended.result, deletedFiles: await removeUnusedFiles(session) };
   announceResult(session, result);
   const { fromHook: fromExtension = false } = entry;
   const { reason, willRetry } = run;
@@ -135,7 +145,7 @@ function refuseUnwanted(session: Session, options: CompactionRequest, reason: Co
 }
 
 /** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
-async function carriedOut(run: CompactionRun): Promise<Commit> {
+async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
   let asked: SummaryAuthor = EXTRACTIVE;
   return billUsage(session, { kind: "compaction", asked: () => asked }, async (bill) => {
@@ -276,6 +286,27 @@ export async function forceCompact(session: Session, options: CompactionRequest)
   };
 }
 
+/** As for `Session.compact`; the policy is `message-count`, and `keepLast` is how many messages it keeps (default 10). */
+export interface CompactSessionByCountOptions
+  extends Omit<CompactionRequest, "policy">,
+    Partial<Pick<MessageCountSettings, "keepLast">> {}
+
+/**
+ * Summarises a session's older messages (origins 000): the oldest `count − keepLast` active ones, `keepLast` being 10.
+ * Null at or below that; else the summary that replaces them.
+ *
+ * @throws what `Session.compact` throws
+ */
+export async function compactSession(
+  session: Session,
+  options: CompactSessionByCountOptions = {},
+): Promise<SessionSummary | null> {
+  const { keepLast = DEFAULT_MESSAGE_COUNT_SETTINGS.keepLast, ...rest } = options;
+  const maxMessages = Math.max(DEFAULT_MESSAGE_COUNT_SETTINGS.maxMessages, keepLast + 1);
+  const result = await session.compact({ ...rest, policy: messageCount({ keepLast, maxMessages }) });
+  return result.eligible ? (sessionSummaries(session).at(-1) ?? null) : null;
+}
+
 type Estimate = Session["policy"]["estimate"];
 
 const sizeIn = ({ context }: Session, estimate: Estimate): number =>
@@ -330,12 +361,6 @@ const OUTCOMES: Readonly<Record<string, CompactionOutcome>> = {
   stale: "skipped",
 };
 
-/** A compaction that was committed. */
-interface Commit {
-  entry: CompactionEntry;
-  result: CommittedCompaction;
-}
-
 /**
  * One append: the compaction, then what shortens what it keeps. It is drafted when its turn comes, so that entries that
  * were appended meanwhile are kept too. An abort, and a plan that is no longer that of the path, are refused until right
@@ -343,7 +368,10 @@ interface Commit {
  *
  * @throws EspalierError `no-smaller`, `stale`; `aborted`
  */
-async function commitCompaction(run: CompactionRun, candidate: CompactionCandidate): Promise<Commit> {
+async function commitCompaction(
+  run: CompactionRun,
+  candidate: CompactionCandidate,
+): Promise<CommittedCompaction> {
   const { source } = candidate;
   const check = () => refuseStale(run);
   let draft: ReturnType<typeof draftCompaction> | undefined;
@@ -354,28 +382,24 @@ async function commitCompaction(run: CompactionRun, candidate: CompactionCandida
     return draft.entries;
   };
   const [entry, ...edits] = await run.session.append(drafted, { check });
-  const written = entry as CompactionEntry;
-  const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = written;
+  const { id, summary, tokensBefore, firstKeptEntryId, usage = null } = entry as CompactionEntry;
   // As planned: an extension may have taken the details out of the entry.
   const { tokensAfter, details } = draft!;
   const { covered, kept, missingSections } = details;
   return {
-    entry: written,
-    result: {
-      eligible: true,
-      entryId: id,
-      summary,
-      tokensBefore,
-      tokensAfter,
-      firstKeptEntryId,
-      source,
-      ...(missingSections ? { missingSections } : {}),
-      editIds: edits.map((edit) => edit.id),
-      messagesRemoved: covered.messages,
-      preservedCount: kept.messages,
-      deletedFiles: [],
-      usage,
-    },
+    eligible: true,
+    entryId: id,
+    summary,
+    tokensBefore,
+    tokensAfter,
+    firstKeptEntryId,
+    source,
+    ...(missingSections ? { missingSections } : {}),
+    editIds: edits.map((edit) => edit.id),
+    messagesRemoved: covered.messages,
+    preservedCount: kept.messages,
+    deletedFiles: [],
+    usage,
   };
 }
 

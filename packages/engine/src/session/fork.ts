@@ -1,4 +1,4 @@
-import { sessionBeforeFork, sessionFork } from "@espalier/branch-summary";
+import { sessionFork } from "@espalier/branch-summary";
 import {
   assertWritable,
   branchSummary,
@@ -12,21 +12,9 @@ import {
   type NewEntry,
   planFork,
 } from "@espalier/session-tree";
-import { cancelledBy } from "../engine-error.ts";
-import { contextForHandlers } from "../extensions/context.ts";
 import { transformDrafts } from "./append.ts";
-import { oneLine } from "./edit.ts";
-import {
-  abortedAct,
-  type BranchSummaryFields,
-  type BranchSummaryRequest,
-  branchWork,
-  planLeftBranch,
-  reportUnusedSummary,
-  summarizeBranch,
-} from "./navigate.ts";
+import { type BranchSummaryRequest, type LeftBranch, leaveBranch } from "./navigate.ts";
 import type { Session } from "./session.ts";
-import { billUsage } from "./state.ts";
 
 /** Options of a fork: its end, its place, and the summary of the rest. */
 export interface ForkOptions extends BranchSummaryRequest {
@@ -63,43 +51,14 @@ export async function forkSession(
   // What is copied into a file of this version must be of a version that this program knows.
   assertWritable(session.log);
   await session.load();
-  const oldLeafId = session.leafId;
-  const { position = "at", signal = new AbortController().signal } = options;
+  const { position = "at" } = options;
   const plan = planFork(session.tree, entryId, position);
   // A prompt that the fork stops before comes back to be written anew: it is not left out.
-  const left = planLeftBranch(session, plan.selectedText === null ? plan.leafId : entryId, options);
-  if (signal.aborted) throw abortedAct("fork");
-  const decision = await session.host.decide(
-    sessionBeforeFork,
-    {
-      kind: "fork",
-      targetId: plan.leafId,
-      oldLeafId,
-      commonAncestorId: left.commonAncestorId,
-      entriesToSummarize: left.entries,
-      userWantsSummary: options.summarize ?? false,
-      entryId,
-      position,
-      ...(options.instructions ? { customInstructions: options.instructions } : {}),
-      ...(options.replaceInstructions ? { replaceInstructions: true } : {}),
-      signal,
-    },
-    contextForHandlers(session, signal),
-  );
-  if (decision.aborted) throw abortedAct("fork");
-  if (decision.cancelled) throw cancelledBy("fork", decision.cancelled);
-  reportUnusedSummary(session, decision, left, options);
-  const work = branchWork(session, options, decision.owners.summary);
-  const result = await billUsage(session, work, async (bill) => {
-    const summary = await summarizeBranch(session, left, decision.answer, { ...options, signal });
-    bill(summary?.usage);
-    const additions = await additionsTo(
-      session,
-      plan,
-      summary && { fromId: oldLeafId ?? "", ...summary },
-      oneLine(decision.answer.label ?? ""),
-    );
-    if (signal.aborted) throw abortedAct("fork");
+  const reachedId = plan.selectedText === null ? plan.leafId : entryId;
+  const event = { kind: "fork", targetId: plan.leafId, entryId, position } as const;
+  const result = await leaveBranch(session, event, reachedId, options, async (left) => {
+    const additions = await additionsTo(session, plan, left);
+    left.refuseAborted();
     return writeFork(session, { ...plan, additions }, options.out);
   });
   await session.tell(sessionFork, { entryId, ...result });
@@ -113,8 +72,7 @@ export async function forkSession(
 async function additionsTo(
   session: Session,
   { leafId: copiedLeafId, additions }: ForkPlan,
-  summary: (BranchSummaryFields & { fromId: string }) | undefined,
-  labelText: string,
+  { summary, labelText }: LeftBranch,
 ): Promise<Entry[]> {
   const timestamp = new Date().toISOString();
   const added = <Drafted extends NewEntry>(draft: Drafted, parentId: string | null) =>

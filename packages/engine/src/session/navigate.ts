@@ -1,5 +1,6 @@
 import {
   type BeforeForkAnswer,
+  type BeforeForkEvent,
   type BranchSummaryPlan,
   type BranchSummaryProposal,
   generateBranchSummary,
@@ -11,7 +12,6 @@ import {
   sessionNavigate,
 } from "@espalier/branch-summary";
 import { type CompactionDetails, omittedEntries } from "@espalier/compaction";
-import type { Decision } from "@espalier/extensions";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
@@ -34,11 +34,17 @@ import { fileLists, recordedFiles, type Summarizer, soundUsage, summaryError } f
 import { restoreFiles } from "../compaction/offload.ts";
 import { situationOf, toolsOf } from "../compaction/request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "../compaction/summarizers.ts";
-import { branchWentOn, cancelledBy } from "../engine-error.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { oneLine } from "./edit.ts";
 import type { Session } from "./session.ts";
-import { type ActOptions, type BilledWork, billUsage, ownerAsked, refuseReadOnly } from "./state.ts";
+import {
+  type ActOptions,
+  type BilledWork,
+  billUsage,
+  cancelledBy,
+  ownerAsked,
+  refuseReadOnly,
+} from "./state.ts";
 
 /** Options of a navigation: the summary of the abandoned branch, and a label for the target. */
 export interface NavigateOptions extends BranchSummaryRequest {
@@ -69,35 +75,31 @@ export async function navigate(
   if (options.summarize) refuseReadOnly(session);
   await session.load();
   const oldLeafId = session.leafId;
-  const destination = destinationOf(session, targetId);
-  const plan = planLeftBranch(session, targetId, options);
-  const { signal = new AbortController().signal } = options;
-  if (signal.aborted) throw abortedAct("navigation");
-  const decision = await session.host.decide(
-    sessionBeforeFork,
-    {
-      kind: "navigate",
-      targetId,
+  const { placeId, editorText } = destinationOf(session, targetId);
+  const position = targetId === null || editorText !== null ? "before" : "at";
+  const event = { kind: "navigate", targetId, entryId: targetId ?? rootIdOf(session), position } as const;
+  return leaveBranch(session, event, targetId, options, async ({ summary, labelText, refuseAborted }) => {
+    const id = createId();
+    const entries: NewEntry[] = [];
+    if (summary) entries.push(branchSummary.of({ id, parentId: placeId, ...summary }));
+    else if (placeId !== session.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
+    const labelled = summary ? id : targetId;
+    if (labelText && labelled !== null) entries.push(label.of({ targetId: labelled, label: labelText }));
+    const check = () => {
+      refuseAborted();
+      if (summary && session.leafId !== oldLeafId) throw branchWentOn();
+    };
+    check();
+    if (entries.length > 0) await session.append(entries, { check });
+    const summaryEntryId = summary ? id : null;
+    const summaryEntry = summary && session.getEntry(id);
+    await finishMove(session, {
       oldLeafId,
-      commonAncestorId: plan.commonAncestorId,
-      entriesToSummarize: plan.entries,
-      userWantsSummary: options.summarize ?? false,
-      entryId: targetId ?? rootIdOf(session),
-      position: targetId === null || destination.editorText !== null ? "before" : "at",
-      ...wishesOf(options),
-      signal,
-    },
-    contextForHandlers(session, signal),
-  );
-  if (decision.aborted) throw abortedAct("navigation");
-  if (decision.cancelled) throw cancelledBy("navigation", decision.cancelled);
-  reportUnusedSummary(session, decision, plan, options);
-  const labelText = oneLine(options.label ?? decision.answer.label ?? "");
-  const arrival = { ...destination, targetId, oldLeafId, labelText, signal };
-  return billUsage(session, branchWork(session, options, decision.owners.summary), async (bill) => {
-    const summary = await summarizeBranch(session, plan, decision.answer, { ...options, signal });
-    bill(summary?.usage);
-    return arrive(session, arrival, summary);
+      summaryEntryId,
+      ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
+      fromExtension: summary?.fromHook ?? false,
+    });
+    return { leafId: session.leafId, summaryEntryId, editorText };
   });
 }
 
@@ -106,53 +108,6 @@ function rootIdOf({ tree, leafId }: Session): string {
   if (leafId === null) return "";
   const [root = -1] = pathRows(tree, tree.row(leafId));
   return root < 0 ? "" : tree.idAt(root);
-}
-
-function wishesOf({ instructions, replaceInstructions, label: text }: NavigateOptions) {
-  return {
-    ...(instructions ? { customInstructions: instructions } : {}),
-    ...(replaceInstructions ? { replaceInstructions } : {}),
-    ...(text ? { label: text } : {}),
-  };
-}
-
-interface Arrival {
-  placeId: string | null;
-  editorText: string | null;
-  targetId: string | null;
-  oldLeafId: string | null;
-  /** Empty where the place gets no label. */
-  labelText: string;
-  signal: AbortSignal;
-}
-
-/** One append: the summary or the move, then the label. */
-async function arrive(
-  session: Session,
-  { placeId, editorText, targetId, oldLeafId, labelText, signal }: Arrival,
-  summary: BranchSummaryFields | undefined,
-): Promise<NavigateResult> {
-  const id = createId();
-  const entries: NewEntry[] = [];
-  if (summary) entries.push(branchSummary.of({ id, parentId: placeId, fromId: oldLeafId ?? "", ...summary }));
-  else if (placeId !== session.leafId) entries.push(leaf.of({ parentId: placeId, targetId: placeId }));
-  const labelled = summary ? id : targetId;
-  if (labelText && labelled !== null) entries.push(label.of({ targetId: labelled, label: labelText }));
-  const check = () => {
-    if (signal.aborted) throw abortedAct("navigation");
-    if (summary && session.leafId !== oldLeafId) throw branchWentOn();
-  };
-  check();
-  if (entries.length > 0) await session.append(entries, { check });
-  const summaryEntryId = summary ? id : null;
-  const summaryEntry = summary && session.getEntry(id);
-  await finishMove(session, {
-    oldLeafId,
-    summaryEntryId,
-    ...(summaryEntry && branchSummary.is(summaryEntry) ? { summaryEntry } : {}),
-    fromExtension: summary?.fromHook ?? false,
-  });
-  return { leafId: session.leafId, summaryEntryId, editorText };
 }
 
 /** Follows every move of the leaf: restores files of the new context, and tells extensions. */
@@ -343,39 +298,76 @@ export interface BranchSummaryRequest extends ActOptions {
   fallback?: boolean;
 }
 
-/**
- * Plans the summary of the abandoned branch; an empty plan where the branch is not read: no summary is asked for, and no
- * extension listens. A branch may be too long for memory.
- */
-export function planLeftBranch(
-  session: Session,
-  targetId: string | null,
-  { summarize = false }: BranchSummaryRequest,
-): BranchSummaryPlan {
-  if (summarize || session.host.has(sessionBeforeFork))
-    return planBranchSummary(session.tree, session.leafId, targetId);
-  return { entries: [], commonAncestorId: null, hasSomethingToTell: false };
+/** A branch that is left: its summary, where one was made, and the label for the place arrived at. */
+export interface LeftBranch {
+  summary: (BranchSummaryFields & { fromId: string }) | undefined;
+  /** Empty where the place gets no label. */
+  labelText: string;
+  /** Throws EspalierError `aborted` once the act was aborted. */
+  refuseAborted: () => void;
 }
 
-/** Reports the branch summary of an extension that is not written: no summary was asked for, or the branch says nothing. */
-export function reportUnusedSummary(
-  { host }: Session,
-  { answer, owners }: Decision<BeforeForkAnswer>,
-  { hasSomethingToTell }: BranchSummaryPlan,
-  { summarize = false }: BranchSummaryRequest,
-): void {
-  if (!answer.summary || (summarize && hasSomethingToTell)) return;
-  const hook = sessionBeforeFork.name;
-  const by = owners.summary ?? [];
-  const why = summarize
-    ? "the abandoned branch has nothing to summarize"
-    : "no summary was asked for (`summarize`, on the command line `--summarize`)";
-  const message = `The summary that ${by.join(", ")} gave in ${hook} was not written: ${why}.`;
-  host.report({ kind: "unused-answer", owners: by, hook, message });
+/**
+ * Leaves the branch of the leaf: asks extensions, has the summary made, and lets `write` end the act.
+ *
+ * @param reachedId an entry of the path arrived at: entries below the deepest common one are left
+ * @throws EspalierError `aborted`, `cancelled`, and with all that was billed
+ */
+export async function leaveBranch<Result>(
+  session: Session,
+  event: Pick<BeforeForkEvent, "kind" | "targetId" | "entryId" | "position">,
+  reachedId: string | null,
+  options: BranchSummaryRequest & { label?: string },
+  write: (left: LeftBranch) => Promise<Result>,
+): Promise<Result> {
+  const what = event.kind === "fork" ? "fork" : "navigation";
+  const { host, leafId: oldLeafId } = session;
+  const { summarize = false, signal = new AbortController().signal } = options;
+  // A branch may be too long for memory: it is read for a summary, or for an extension.
+  const plan: BranchSummaryPlan =
+    summarize || host.has(sessionBeforeFork)
+      ? planBranchSummary(session.tree, oldLeafId, reachedId)
+      : { entries: [], commonAncestorId: null, hasSomethingToTell: false };
+  const refuseAborted = () => {
+    if (signal.aborted) throw abortedAct(what);
+  };
+  refuseAborted();
+  const { answer, owners, aborted, cancelled } = await host.decide(
+    sessionBeforeFork,
+    {
+      ...event,
+      oldLeafId,
+      commonAncestorId: plan.commonAncestorId,
+      entriesToSummarize: plan.entries,
+      userWantsSummary: summarize,
+      ...(options.instructions ? { customInstructions: options.instructions } : {}),
+      ...(options.replaceInstructions ? { replaceInstructions: true } : {}),
+      ...(options.label ? { label: options.label } : {}),
+      signal,
+    },
+    contextForHandlers(session, signal),
+  );
+  if (aborted) throw abortedAct(what);
+  if (cancelled) throw cancelledBy(what, cancelled);
+  if (answer.summary && !(summarize && plan.hasSomethingToTell)) {
+    const hook = sessionBeforeFork.name;
+    const by = owners.summary ?? [];
+    const why = summarize
+      ? "the abandoned branch has nothing to summarize"
+      : "no summary was asked for (`summarize`, on the command line `--summarize`)";
+    const message = `The summary that ${by.join(", ")} gave in ${hook} was not written: ${why}.`;
+    host.report({ kind: "unused-answer", owners: by, hook, message });
+  }
+  const labelText = oneLine(options.label ?? answer.label ?? "");
+  return billUsage(session, branchWork(session, options, owners.summary), async (bill) => {
+    const summary = await summarizeBranch(session, plan, answer, { ...options, signal });
+    bill(summary?.usage);
+    return write({ summary: summary && { fromId: oldLeafId ?? "", ...summary }, labelText, refuseAborted });
+  });
 }
 
 /** The fields of a branch summary's entry. */
-export interface BranchSummaryFields {
+interface BranchSummaryFields {
   summary: string;
   details: Record<string, unknown>;
   usage?: Usage;
@@ -386,7 +378,7 @@ export interface BranchSummaryFields {
  * For what a provider is asked, in terms of what it bills.
  * @param owners the extensions that wrote the summary; undefined where the core has it made
  */
-export function branchWork(
+function branchWork(
   session: Session,
   { summarizer }: BranchSummaryRequest,
   owners?: readonly string[],
@@ -395,8 +387,12 @@ export function branchWork(
   return { kind: "branch_summary", asked: () => asked };
 }
 
+/** Error for a summary that no longer has all there is to tell. */
+const branchWentOn = () =>
+  new EspalierError("stale", "The branch went on while it was summarised; nothing was written. Try again.");
+
 /** Error for an abort before anything is in the log. */
-export const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
+const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
  * Summarizes the abandoned branch: an extension's summary, or the core's; undefined when none was asked for, or there is
@@ -404,7 +400,7 @@ export const abortedAct = (what: string) => summaryError("aborted", `The ${what}
  *
  * @throws EspalierError with all that was billed
  */
-export async function summarizeBranch(
+async function summarizeBranch(
   session: Session,
   plan: BranchSummaryPlan,
   { summary: proposal, instructions, replaceInstructions }: Partial<BeforeForkAnswer>,

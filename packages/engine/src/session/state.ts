@@ -212,6 +212,15 @@ export function refuseReadOnly({ isReadOnly, log }: Session): void {
   assertWritable(log);
 }
 
+/** Error for an act that an extension vetoed: the same for a compaction, a navigation and a fork. */
+export function cancelledBy(
+  what: string,
+  { by, reason }: { by: string; reason: string | null },
+): EspalierError {
+  const message = `The ${what} was cancelled by ${by}${reason ? `: ${reason}` : "."}`;
+  return new EspalierError("cancelled", message, { by, ...(reason ? { reason } : {}) });
+}
+
 /** The policy of one act: the one it names, else the session's. */
 export function currentPolicy(
   { policy, options }: Pick<Session, "policy" | "options">,
