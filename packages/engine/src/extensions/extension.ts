@@ -15,7 +15,7 @@ import {
 import type { Session } from "../session/session.ts";
 import type { EngineHooks } from "../session/state.ts";
 import { commandContext, missingMember, sessionFolder } from "./context.ts";
-import type { ExtensionCommand, ExtensionCommandContext, ExtensionContext } from "./members.ts";
+import type { ExtensionCommandContext, ExtensionContext } from "./members.ts";
 
 /** State of an extension that follows the branch: folded from its `custom` entries along the path. */
 export interface ExtensionState<State> {
@@ -57,7 +57,7 @@ export interface ProgramResult {
  * Members that extensions written for Pi use, as Pi has them. What appends does not wait: closing the session does, and
  * what fails is reported. Members of Pi that are not in it throw a sentence with their name when they are called.
  */
-export interface PiApi {
+export interface PiApi extends Record<(typeof ABSENT)[number], (...given: unknown[]) => void> {
   /** A command: `/name` in the chat, `espalier run <session> <name>` on the command line. The first of a name is used. */
   registerCommand(
     name: string,
@@ -95,21 +95,18 @@ export interface PiApi {
   registerFlag(name: string, options: { default?: boolean | string }): void;
   /** Returns the default of a registered flag. */
   getFlag(name: string): boolean | string | undefined;
-  /** This and the next are reported as missing; the rest of the extension goes on. */
-  registerTool(...given: unknown[]): void;
-  /** Not available here: reported, and nothing else happens. */
-  registerShortcut(...given: unknown[]): void;
-  /** Not available here: reported, and nothing else happens. */
-  registerMessageRenderer(...given: unknown[]): void;
-  /** Not available here: reported, and nothing else happens. */
-  registerEntryRenderer(...given: unknown[]): void;
-  /** Not available here: reported, and nothing else happens. */
-  registerMarkdownTransformer(...given: unknown[]): void;
-  /** Not available here: reported, and nothing else happens. */
-  registerProvider(...given: unknown[]): void;
-  /** Not available here: reported, and nothing else happens. */
-  unregisterProvider(...given: unknown[]): void;
 }
+
+/** Members of Pi that are not available here: a call is reported, and the rest of the extension goes on. */
+const ABSENT = [
+  "registerTool",
+  "registerShortcut",
+  "registerMessageRenderer",
+  "registerEntryRenderer",
+  "registerMarkdownTransformer",
+  "registerProvider",
+  "unregisterProvider",
+] as const;
 
 /** The api of an extension: `on` for every hook of the engine, and state that follows the branch. */
 export interface EspalierApi extends ExtensionApi<EngineHooks, ExtensionContext>, PiApi {
@@ -175,9 +172,9 @@ export function apiMembers(session: Session, owner: string): PiApi {
     );
   };
   const append = (what: string, entry: NewEntry) => begin(what, session.append(entry));
-  /** Reported, and the rest of the extension goes on. */
-  const absent = (name: string) => () =>
+  const reportAbsent = (name: string) =>
     report("missing-member", `${owner} uses pi.${name}, which is not available here; it goes on without.`);
+  const absent = ABSENT.map((name) => [name, () => reportAbsent(name)]);
   return {
     registerCommand(name, { description = "", handler }) {
       const other = shared.commands.get(name);
@@ -190,7 +187,7 @@ export function apiMembers(session: Session, owner: string): PiApi {
     appendEntry: (customType, data) =>
       append("appendEntry", custom.of({ customType, ...(data === undefined ? {} : { data }) })),
     sendMessage({ customType, content, display, details }, options = {}) {
-      if (options.triggerTurn) missingCall("pi.sendMessage with triggerTurn");
+      if (options.triggerTurn) (missingMember("pi.sendMessage with triggerTurn") as () => void)();
       const fields = { customType, content, display, ...(details === undefined ? {} : { details }) };
       append("sendMessage", customMessage.of(fields));
     },
@@ -209,9 +206,12 @@ export function apiMembers(session: Session, owner: string): PiApi {
     exec: (command, args = [], options = {}) =>
       runProgram(command, args, { ...options, cwd: options.cwd ?? sessionFolder(session.header) }),
     events: {
-      on: (channel, listener) => shared.on(channel, listener),
+      on(channel, listener) {
+        shared.channels.on(channel, listener);
+        return () => shared.channels.off(channel, listener);
+      },
       emit(channel, data) {
-        for (const listener of shared.listeners(channel))
+        for (const listener of shared.channels.listeners(channel))
           begin(
             `events.emit("${channel}")`,
             Promise.resolve().then(() => listener(data)),
@@ -220,21 +220,11 @@ export function apiMembers(session: Session, owner: string): PiApi {
     },
     registerFlag(name, options) {
       shared.flags.set(name, options.default);
-      absent(`registerFlag("${name}")`)();
+      reportAbsent(`registerFlag("${name}")`);
     },
     getFlag: (name) => shared.flags.get(name),
-    registerTool: absent("registerTool"),
-    registerShortcut: absent("registerShortcut"),
-    registerMessageRenderer: absent("registerMessageRenderer"),
-    registerEntryRenderer: absent("registerEntryRenderer"),
-    registerMarkdownTransformer: absent("registerMarkdownTransformer"),
-    registerProvider: absent("registerProvider"),
-    unregisterProvider: absent("unregisterProvider"),
+    ...(Object.fromEntries(absent) as Pick<PiApi, (typeof ABSENT)[number]>),
   };
-}
-
-function missingCall(what: string): void {
-  (missingMember(what) as () => void)();
 }
 
 /** Runs a program without a shell and waits for its end. One that cannot be started ends with code 1, and says why. */
@@ -280,27 +270,15 @@ export async function runCommand(
     throw new EspalierError("unknown-command", `There is no command "${name}" of an extension; ${known}.`);
   }
   await session.load();
-  try {
-    await carryOut(session, command, args, signal);
-  } finally {
-    await session.settle();
-  }
-}
-
-async function carryOut(
-  session: Session,
-  { name, owner, handler }: ExtensionCommand,
-  args: string,
-  signal?: AbortSignal,
-): Promise<void> {
+  const { owner, handler } = command;
   try {
     await handler(args, commandContext(session, signal));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     const isMissing = cause instanceof ExtensionError && cause.code === "missing-member";
-    const message = isMissing
-      ? `The command /${name} of ${owner} stopped: ${why}`
-      : `The command /${name} of ${owner} failed: ${why}`;
+    const message = `The command /${name} of ${owner} ${isMissing ? "stopped" : "failed"}: ${why}`;
     throw new EspalierError("command-failed", message, { by: owner, cause });
+  } finally {
+    await session.settle();
   }
 }

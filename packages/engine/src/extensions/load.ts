@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { EventEmitter } from "node:events";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
@@ -53,20 +54,9 @@ export class ExtensionMembers {
   readonly commands = new Map<string, ExtensionCommand>();
   /** Values of flags that extensions registered: their defaults. */
   readonly flags = new Map<string, boolean | string | undefined>();
-  readonly #listeners = new Map<string, Set<(data: unknown) => unknown>>();
+  /** The bus of `pi.events`; any number of listeners is fine. */
+  readonly channels = new EventEmitter().setMaxListeners(0);
   #dialog: Promise<unknown> = Promise.resolve();
-
-  /** Listens to a channel of the extensions; returns the function that ends it. */
-  on(channel: string, listener: (data: unknown) => unknown): () => void {
-    const listeners = this.#listeners.get(channel) ?? new Set();
-    this.#listeners.set(channel, listeners.add(listener));
-    return () => listeners.delete(listener);
-  }
-
-  /** Listeners of a channel, in the order in which they were added. */
-  listeners(channel: string): ((data: unknown) => unknown)[] {
-    return [...(this.#listeners.get(channel) ?? [])];
-  }
 
   /** Shows one dialog after the other. */
   inTurn<Answer>(ask: () => Promise<Answer>): Promise<Answer> {

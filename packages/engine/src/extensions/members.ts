@@ -60,23 +60,9 @@ export interface HandlerUi extends ExtensionDialogs {
   notify(message: string, kind?: "info" | "warning" | "error"): void;
   /** See {@link ExtensionUi}. */
   setStatus(key: string, text: string | undefined): void;
-  /** Pi's theme: colours nothing here. */
-  theme: {
-    /** Returns the text as it is. */
-    fg(colour: string, text: string): string;
-    /** Returns the text as it is. */
-    bg(colour: string, text: string): string;
-    /** Returns the text as it is. */
-    bold(text: string): string;
-    /** Returns the text as it is. */
-    italic(text: string): string;
-    /** Returns the text as it is. */
-    underline(text: string): string;
-    /** Returns the text as it is. */
-    strikethrough(text: string): string;
-    /** Returns the text as it is. */
-    inverse(text: string): string;
-  };
+  /** Pi's theme: colours nothing here; every member returns the text as it is. */
+  theme: Record<"fg" | "bg", (colour: string, text: string) => string> &
+    Record<"bold" | "italic" | "underline" | "strikethrough" | "inverse", (text: string) => string>;
 }
 
 /** A model that an extension may ask. */

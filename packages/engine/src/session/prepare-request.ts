@@ -353,7 +353,7 @@ function refusedPictures(
   limits: PictureLimits,
 ): Map<ContentBlock, string> {
   const out = new Map<ContentBlock, string>();
-  let pictures = picturesIn(messages);
+  let pictures = messages.flatMap(blocksOf).filter(isPicture);
   const leaveOut = (gone: readonly ContentBlock[], reason: string) => {
     for (const block of gone) out.set(block, reason);
     pictures = pictures.filter((block) => !out.has(block));
@@ -397,25 +397,12 @@ function unseenPictures(messages: readonly ContextMessage[]): Set<ContentBlock> 
   const answered = messages.findLastIndex(
     (message) => message?.role === "assistant" && !isFailedAnswer(message),
   );
-  return new Set(messages.slice(answered + 1).flatMap((message) => blocksOf(message).filter(isPicture)));
-}
-
-/** A list of messages that was looked at, as far as it went then. A running context grows at its end. */
-interface Seen {
-  messages: number;
-  pictures: ContentBlock[];
-}
-
-const seen = new WeakMap<readonly ContextMessage[], Seen>();
-
-/** The pictures of a list. Of one that has grown since, only what is new is looked at. */
-function picturesIn(list: readonly ContextMessage[]): readonly ContentBlock[] {
-  let { messages, pictures } = seen.get(list) ?? { messages: 0, pictures: [] };
-  if (messages > list.length) [messages, pictures] = [0, []];
-  for (; messages < list.length; messages++)
-    for (const block of blocksOf(list[messages]!)) if (isPicture(block)) pictures.push(block);
-  seen.set(list, { messages, pictures });
-  return pictures;
+  return new Set(
+    messages
+      .slice(answered + 1)
+      .flatMap(blocksOf)
+      .filter(isPicture),
+  );
 }
 
 /** Measures of a picture. */
