@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { readContext } from "../src/terminal/view/context.ts";
+import { readPathUsage } from "../src/terminal/view/usage.ts";
 import { demoModel, modelOf, Scratch } from "./terminal-scratch.ts";
 
 const user = (id: string, parentId: string | null, content = id) => ({
@@ -193,6 +194,18 @@ test("on a narrow screen the tab that is shown keeps its name, and says how much
   expect(scratch.screen).toMatch(/^─ 1 ─\[2 what the model reads here\]─ 3 ──+ +\d+ more ↓$/m);
   scratch.happen({ type: "resize", columns: 100, rows: 24 });
   expect(scratch.screen).toMatch(/─ 1 what was said ─\[2 .*\]─ 3 usage and cost ──+ +\d+ more ↓$/m);
+});
+
+test("the cost of a path has a column of what broken caches made anew, and each break", async () => {
+  const scratch = new Scratch(200, 60).open(demoModel()).keys("3");
+  const { cursor, view } = scratch.state.tree!;
+  const usage = await readPathUsage(view.model, cursor, async () => {});
+  expect(usage.breaks.length).toBeGreaterThan(5);
+  expect(usage.total.anew).toBe(usage.breaks.reduce((sum, { tokens }) => sum + tokens, 0));
+  scratch.happen({ type: "usage", row: cursor, usage });
+  expect(scratch.screen).toMatch(/calls +input +output +cached +anew +cost/);
+  expect(scratch.screen).toMatch(/breaks of the prompt cache/);
+  expect(scratch.screen).toMatch(/9,770 tokens anew \$0\.03 {2}a compaction/);
 });
 
 test("the help says what keys do while one reads", () => {

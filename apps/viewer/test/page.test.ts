@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { compareBranches, openSession, statsOf } from "@espalier/engine";
+import { cacheLedger, compareBranches, openSession, statsOf } from "@espalier/engine";
 import { htmlOf } from "@espalier/viewer";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -155,6 +155,16 @@ describe.skipIf(!hasBrowser)("the page, in a browser", () => {
     await go(at - beside - 1);
     await soon(shown).toContain("21.1k");
     await go(at - beside);
+    await soon(shown).toContain("5,898");
+    // The timeline has a lane of the breaks of the prompt cache, and goes to the entry that made one.
+    const onPath = new Set(path.map(({ id }) => id));
+    const breaks = cacheLedger(session.tree).breaks.filter(({ call }) => onPath.has(call));
+    expect(breaks.length).toBeGreaterThan(5);
+    await soon(() => page.locator(".timeline .cache-break").count()).toBe(breaks.length);
+    const choice = page.getByLabel("Breaks of the prompt cache");
+    expect(await choice.textContent()).toContain(`${breaks.length} cache breaks`);
+    const compacted = breaks.find(({ cause }) => cause === "compaction")!;
+    await choice.selectOption(String(session.tree.row(compacted.entryId)));
     await soon(shown).toContain("5,898");
     await page.locator(".pieces summary").first().click();
     await page.locator(".pieces details[open] .markdown").waitFor();

@@ -31,5 +31,5 @@ export {
   type SessionFacts,
 } from "./facts.ts";
 export { type Outline, OutlineRows, outlineOf, ROW_KINDS, type RowKind } from "./outline.ts";
-export { type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
+export { type CacheBreakPoint, type Spending, type SpendingPoint, spendingOf } from "./spending.ts";
 export { type SessionReader, TreeReader } from "./tree-reader.ts";

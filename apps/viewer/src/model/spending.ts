@@ -1,4 +1,4 @@
-import { addBill, billedCallAt, nothingBilled } from "@espalier/engine/reading";
+import { addBill, billedCallAt, CACHE_CAUSES, CacheReader, nothingBilled } from "@espalier/engine/reading";
 import type { Tree } from "@espalier/session-tree";
 import { Breath } from "./context.ts";
 
@@ -20,6 +20,22 @@ export interface Spending {
   points: SpendingPoint[];
   /** Rows and dollars of the entries that cost anything: [row, dollars]. */
   costs: [number, number][];
+  /** Breaks of the prompt cache, in file order. */
+  breaks: CacheBreakPoint[];
+}
+
+/** A call whose provider lacked what its prompt cache had held. */
+export interface CacheBreakPoint {
+  /** Row of the call. */
+  row: number;
+  /** Row of the entry that broke the prefix. */
+  brokenBy: number;
+  /** Tokens that were paid for anew. */
+  tokens: number;
+  /** US dollars that this cost. */
+  cost: number;
+  /** In words for people. */
+  cause: string;
 }
 
 const POINTS = 800;
@@ -33,17 +49,25 @@ interface Ledger {
   points: SpendingPoint[];
   costs: [number, number][];
   sums: ReturnType<typeof nothingBilled>;
+  cache: CacheReader;
 }
 
 export async function spendingOf(tree: Tree): Promise<Spending> {
   const before = ledgers.get(tree);
   const summing = summed(tree, before);
   ledgers.set(tree, summing);
-  const { points, costs } = await summing;
+  const { points, costs, cache } = await summing;
   const stride = Math.ceil(points.length / POINTS);
   return {
     points: points.filter((_, at) => at % stride === 0 || at === points.length - 1),
     costs: [...costs],
+    breaks: cache.ledger.breaks.map(({ call, entryId, tokens, cost, cause }) => ({
+      row: tree.row(call),
+      brokenBy: tree.row(entryId),
+      tokens,
+      cost,
+      cause: CACHE_CAUSES[cause],
+    })),
   };
 }
 
@@ -54,10 +78,12 @@ async function summed(tree: Tree, before: Promise<Ledger> | undefined): Promise<
     points: [],
     costs: [],
     sums: nothingBilled(),
+    cache: new CacheReader(tree),
   };
   const breath = new Breath();
   for (; ledger.length < tree.length; ledger.length++) {
     addRow(tree, ledger, ledger.length);
+    ledger.cache.step();
     await breath.take();
   }
   return ledger;

@@ -78,21 +78,58 @@ export const CACHE_LIFE_MS = 300_000;
  * cache. Requests are built again from the tree: a call that only goes on costs what it adds. Pure.
  */
 export function cacheLedger(tree: Tree, options: CacheLedgerOptions = {}): CacheLedger {
-  const { prices, lifeMs = CACHE_LIFE_MS } = options;
-  const requests = new RequestReader(tree);
-  const rates = new Rates(prices);
-  const calls: CacheCall[] = [];
-  const found: { at: Call; entryId: string; cause: CacheCause; missed: number }[] = [];
-  let total = 0;
-  let before: Call | undefined;
-  for (let row = 0; row < tree.length; row++) {
-    const call = callAt(tree, row);
-    if (!call) continue;
-    total += costOf(call.billed.usage);
-    rates.learn(call.billed);
-    const compared = requests.next(tree.index.parent(row));
-    const missed = before ? before.context - call.read : 0;
-    calls.push({
+  const reader = new CacheReader(tree, options);
+  while (reader.step());
+  return reader.ledger;
+}
+
+/** Makes a ledger row by row, for programs that have other work meanwhile; a session that grows is continued. */
+export class CacheReader {
+  readonly #tree: Tree;
+  readonly #lifeMs: number;
+  readonly #requests: RequestReader;
+  readonly #rates: Rates;
+  readonly #calls: CacheCall[] = [];
+  readonly #found: { at: Call; entryId: string; cause: CacheCause; missed: number }[] = [];
+  #row = 0;
+  #total = 0;
+  #before: Call | undefined;
+
+  constructor(tree: Tree, { prices, lifeMs = CACHE_LIFE_MS }: CacheLedgerOptions = {}) {
+    this.#tree = tree;
+    this.#lifeMs = lifeMs;
+    this.#requests = new RequestReader(tree);
+    this.#rates = new Rates(prices);
+  }
+
+  /** Reads the next row. False, and nothing is read, where there is none. */
+  step(): boolean {
+    if (this.#row >= this.#tree.length) return false;
+    const call = callAt(this.#tree, this.#row++);
+    if (call) this.#add(call);
+    return true;
+  }
+
+  /** The ledger of the rows that were read. */
+  get ledger(): CacheLedger {
+    const breaks = this.#found
+      .filter(({ at }) => this.#rates.isCached(at.billed))
+      .map(({ at, entryId, cause, missed }) => {
+        const tokens = Math.min(missed, at.fresh + at.written);
+        return { call: at.entryId, entryId, tokens, cost: this.#rates.lost(at, tokens), cause };
+      });
+    const cost = { total: this.#total, lost: sumOf(breaks, "cost") };
+    return { calls: [...this.#calls], breaks, cost, byCause: byCause(breaks) };
+  }
+
+  #add(call: Call): void {
+    const tree = this.#tree;
+    const before = this.#before;
+    this.#before = call;
+    this.#total += costOf(call.billed.usage);
+    this.#rates.learn(call.billed);
+    const compared = this.#requests.next(tree.index.parent(call.row));
+    this.#calls.push({
       entryId: call.entryId,
       before: before?.context ?? null,
       read: call.read,
@@ -100,19 +137,14 @@ export function cacheLedger(tree: Tree, options: CacheLedgerOptions = {}): Cache
       prefix: compared.prefix,
       difference: compared.difference ?? null,
     });
-    if (before && missed > CACHE_SLACK) {
-      const difference = explain({ tree, call, before, compared, lifeMs });
-      found.push({ at: call, missed, ...difference });
-    }
-    before = call;
+    const missed = before ? before.context - call.read : 0;
+    if (before && missed > CACHE_SLACK)
+      this.#found.push({
+        at: call,
+        missed,
+        ...explain({ tree, call, before, compared, lifeMs: this.#lifeMs }),
+      });
   }
-  const breaks = found
-    .filter(({ at }) => rates.isCached(at.billed))
-    .map(({ at, entryId, cause, missed }) => {
-      const tokens = Math.min(missed, at.fresh + at.written);
-      return { call: at.entryId, entryId, tokens, cost: rates.lost(at, tokens), cause };
-    });
-  return { calls, breaks, cost: { total, lost: sumOf(breaks, "cost") }, byCause: byCause(breaks) };
 }
 
 const sumOf = (breaks: readonly CacheBreak[], key: "cost" | "tokens"): number =>

@@ -15,6 +15,7 @@ export {
   type CacheCall,
   type CacheLedger,
   type CacheLedgerOptions,
+  CacheReader,
   cacheLedger,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";

@@ -1,27 +1,52 @@
-import { addBill, billedCallAt, nothingBilled, type UsageTotals } from "@espalier/engine/reading";
-import { compaction, pathRows } from "@espalier/session-tree";
+import {
+  addBill,
+  billedCallAt,
+  CACHE_CAUSES,
+  type CacheBreak,
+  CacheReader,
+  nothingBilled,
+  type UsageTotals,
+} from "@espalier/engine/reading";
+import { compaction, pathRows, type Tree } from "@espalier/session-tree";
 import { formatCount, formatMany, formatShortCost, formatTime } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
 import type { Pause } from "../effects/task.ts";
 import { EMPTY, type Line, line, span } from "../screen/frame.ts";
 import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 
+/** A sum of bills, and the tokens that were paid for anew since the prompt cache broke. */
+type PathTotals = UsageTotals & { anew: number };
+
 /** Cost of the path of an entry. */
 export interface PathUsage {
   /** Entries on the path. */
   entries: number;
-  total: UsageTotals;
+  total: PathTotals;
   /** By what was asked for, and of whom. */
-  groups: readonly (UsageTotals & { kind: string; model: string })[];
+  groups: readonly (PathTotals & { kind: string; model: string })[];
   compactions: readonly { timestamp: string; tokensBefore: number; tokensAfter: number | null }[];
+  /** Breaks of the prompt cache. */
+  breaks: readonly (Pick<CacheBreak, "tokens" | "cost" | "cause"> & { timestamp: string })[];
+}
+
+/** Ledgers of trees so far: a session that grows is continued. */
+const ledgers = new WeakMap<Tree, CacheReader>();
+
+async function breaksOf(tree: Tree, pause: Pause): Promise<Map<string, CacheBreak>> {
+  const reader = ledgers.get(tree) ?? new CacheReader(tree);
+  ledgers.set(tree, reader);
+  while (reader.step()) await pause();
+  return new Map(reader.ledger.breaks.map((one) => [one.call, one]));
 }
 
 /** Sums up the bills on the path of a row; lets others have their turn meanwhile. */
 export async function readPathUsage(model: TreeModel, row: number, pause: Pause): Promise<PathUsage> {
   const { tree } = model;
-  const total = nothingBilled();
-  const groups = new Map<string, UsageTotals & { kind: string; model: string }>();
+  const total: PathTotals = { ...nothingBilled(), anew: 0 };
+  const groups = new Map<string, PathUsage["groups"][number]>();
   const compactions: PathUsage["compactions"][number][] = [];
+  const breaks: PathUsage["breaks"][number][] = [];
+  const broken = await breaksOf(tree, pause);
   const rows = pathRows(tree, row);
   for (const at of rows) {
     const kind = kindOfRow(model, at);
@@ -31,10 +56,20 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
     if (call) {
       const name = plainLine(`${call.provider}/${call.model}`);
       const key = `${call.kind} ${name}`;
-      const group = groups.get(key) ?? { kind: plainLine(call.kind), model: name, ...nothingBilled() };
+      const group = groups.get(key) ?? {
+        kind: plainLine(call.kind),
+        model: name,
+        ...nothingBilled(),
+        anew: 0,
+      };
       groups.set(key, group);
-      addBill(group, call.usage);
-      addBill(total, call.usage);
+      const { id, timestamp } = tree.entryAt(at);
+      const found = broken.get(id);
+      if (found) breaks.push({ ...found, timestamp });
+      for (const sum of [group, total]) {
+        addBill(sum, call.usage);
+        sum.anew += found?.tokens ?? 0;
+      }
     }
     if (kind !== "compaction") continue;
     const entry = tree.entryAt(at);
@@ -51,11 +86,15 @@ export async function readPathUsage(model: TreeModel, row: number, pause: Pause)
     total,
     groups: [...groups.values()].sort((a, b) => b.cost - a.cost || b.totalTokens - a.totalTokens),
     compactions,
+    breaks,
   };
 }
 
 /** The usage of a path on a screen. */
-export function usageLines({ entries, total, groups, compactions }: PathUsage, columns: number): Line[] {
+export function usageLines(
+  { entries, total, groups, compactions, breaks }: PathUsage,
+  columns: number,
+): Line[] {
   const cut = (text: string) => cutToColumns(text, columns);
   const heading = line(
     span(`${formatMany(entries, "entry", "entries")} to here`, "strong"),
@@ -67,7 +106,7 @@ export function usageLines({ entries, total, groups, compactions }: PathUsage, c
   return [
     heading,
     EMPTY,
-    line(span(cut(row("", "calls", "input", "output", "cached", "cost")), "dim")),
+    line(span(cut(row("", "calls", "input", "output", "cached", "anew", "cost")), "dim")),
     ...groups.flatMap((group) => [
       line(span(cut(`${group.kind} by ${group.model}`), "model")),
       line(cut(totals("", group))),
@@ -81,18 +120,27 @@ export function usageLines({ entries, total, groups, compactions }: PathUsage, c
         ),
       ),
     ),
+    ...(breaks.length > 0 ? [EMPTY, line(span("breaks of the prompt cache", "summary"))] : []),
+    ...breaks.map(({ timestamp, tokens, cost, cause }) =>
+      line(
+        cut(
+          `  ${formatTime(timestamp)}  ${formatCount(tokens)} tokens anew ${formatShortCost(cost)}  ${CACHE_CAUSES[cause]}`,
+        ),
+      ),
+    ),
   ];
 }
 
-const totals = (name: string, sum: UsageTotals): string =>
+const totals = (name: string, sum: PathTotals): string =>
   row(
     name,
     formatCount(sum.calls),
     formatCount(sum.input),
     formatCount(sum.output),
     formatCount(sum.cacheRead + sum.cacheWrite),
+    formatCount(sum.anew),
     formatShortCost(sum.cost),
   );
 
 const row = (name: string, ...cells: readonly string[]): string =>
-  `  ${name.padEnd(4)}${cells.map((cell) => cell.padStart(12)).join("")}`;
+  `  ${name.padEnd(4)}${cells.map((cell) => cell.padStart(11)).join("")}`;

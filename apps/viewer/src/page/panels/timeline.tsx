@@ -1,8 +1,9 @@
 import { useEffect, useState } from "preact/hooks";
 import { type ContextGrowth, TOKEN_KINDS, type TokenCounts, type TokenKind } from "../../model/context.ts";
+import type { CacheBreakPoint } from "../../model/spending.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
-import { formatTokens } from "../text/numbers.ts";
+import { formatCount, formatDollars, formatTokens } from "../text/numbers.ts";
 
 /** Windows of common models, in tokens. */
 const WINDOWS = [32_000, 128_000, 200_000, 1_000_000];
@@ -41,6 +42,10 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
     }, STEP);
     return () => clearTimeout(timer);
   }, [plays, at, model, path]);
+  const broken = path.flatMap((row, step) => {
+    const found = model.breaks.get(row);
+    return found ? [{ ...found, step }] : [];
+  });
   const total = growth ? totalAt(growth, at) : 0;
   const known = growth?.window ?? undefined;
   const window = chosenWindow ?? known ?? ASSUMED_WINDOW;
@@ -79,12 +84,13 @@ export function Timeline({ model, chosenWindow, chooseWindow }: TimelineProps) {
           ))}
         </select>
         <span class="grow" />
+        {broken.length > 0 && <CacheSummary broken={broken} select={(row) => model.select(row)} />}
         <span class="quiet">
           step {step} of {path.length}
         </span>
       </div>
       <div class="timeline-chart">
-        {growth && <GrowthChart growth={growth} window={window} at={at} />}
+        {growth && <GrowthChart growth={growth} window={window} at={at} broken={broken} />}
         <input
           type="range"
           aria-label="Step of the session"
@@ -109,17 +115,53 @@ function totalAt({ points }: ContextGrowth, at: number): number {
   return point ? point.tokens.reduce((sum, count) => sum + count, 0) : 0;
 }
 
+/** A break of the prompt cache on the path. */
+type BrokenStep = CacheBreakPoint & { step: number };
+
+interface CacheSummaryProps {
+  broken: readonly BrokenStep[];
+  select: (row: number) => void;
+}
+
+/** Breaks of the prompt cache on the path: their sum, and a choice that goes to the entry that made one. */
+function CacheSummary({ broken, select }: CacheSummaryProps) {
+  const tokens = broken.reduce((sum, one) => sum + one.tokens, 0);
+  const dollars = formatDollars(broken.reduce((sum, one) => sum + one.cost, 0));
+  return (
+    <select
+      class="cache-breaks wide-only"
+      aria-label="Breaks of the prompt cache"
+      value=""
+      onChange={(event) => select(Number(event.currentTarget.value))}
+    >
+      <option value="" hidden>
+        {formatCount(broken.length, "cache break")}: {formatTokens(tokens)} tokens anew
+        {dollars && `, ${dollars}`}
+      </option>
+      {broken.map(({ row, brokenBy, step, cause, tokens: anew, cost }) => (
+        <option key={row} value={brokenBy}>
+          step {step + 1}: {cause}, {formatTokens(anew)} tokens {formatDollars(cost)}
+        </option>
+      ))}
+    </select>
+  );
+}
+
 interface GrowthChartProps {
   growth: ContextGrowth;
   window: number;
   at: number;
+  broken: readonly BrokenStep[];
 }
+
+/** Height of the lane of the prompt cache, in units of the drawing. */
+const LANE = 12;
 
 /** Units of the drawing; it is stretched to the room there is. */
 const WIDTH = 1_000;
 const HEIGHT = 100;
 
-function GrowthChart({ growth, window, at }: GrowthChartProps) {
+function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
   const { points, steps } = growth;
   const highest = points.reduce(
     (most, { tokens }) =>
@@ -159,6 +201,17 @@ function GrowthChart({ growth, window, at }: GrowthChartProps) {
           vector-effect="non-scaling-stroke"
         />
       )}
+      {broken.map(({ step }) => (
+        <line
+          key={step}
+          class="cache-break"
+          x1={x(step)}
+          x2={x(step)}
+          y1={HEIGHT - LANE}
+          y2={HEIGHT}
+          vector-effect="non-scaling-stroke"
+        />
+      ))}
       <line class="cursor" x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT} vector-effect="non-scaling-stroke" />
     </svg>
   );

@@ -2,6 +2,7 @@ import type { Entry } from "@espalier/session-tree";
 import type { EntryGist } from "../../model/entry-gist.ts";
 import type { SessionFacts } from "../../model/facts.ts";
 import { OutlineRows } from "../../model/outline.ts";
+import type { CacheBreakPoint } from "../../model/spending.ts";
 import type { SessionReader } from "../../model/tree-reader.ts";
 import { type LayoutOptions, layOutTree, type TreeLayout } from "../tree/tree-layout.ts";
 
@@ -33,6 +34,8 @@ export class SessionModel {
   /** Dollars by line of the layout, once they are known. */
   lineCosts = new Float64Array(0);
   #costs: readonly [number, number][] = [];
+  /** Breaks of the prompt cache by the row of their call, once they are known. */
+  breaks: ReadonlyMap<number, CacheBreakPoint> = new Map();
   readonly #gists = new Map<number, EntryGist>();
   readonly #asked = new Set<number>();
   readonly #entries = new Map<number, Entry>();
@@ -163,9 +166,11 @@ export class SessionModel {
     return rows.map((row) => found.get(row)!);
   }
 
-  /** Reads what each entry cost, so that the tree can show it. */
+  /** Reads what each entry cost, and where the cache broke, so that tree and timeline can show it. */
   async readCosts(): Promise<void> {
-    this.#costs = (await this.reader.spending()).costs;
+    const { costs, breaks } = await this.reader.spending();
+    this.#costs = costs;
+    this.breaks = new Map(breaks.map((one) => [one.row, one]));
     this.#sumCosts();
     this.#tell();
   }
