@@ -3,7 +3,7 @@ import { contentBlocks, type Entry, isRecord, type ToolCallBlock } from "@espali
 import { firstLines, LineReader, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { HashRuns } from "../scratch/ids.ts";
+import { HashRows } from "../scratch/ids.ts";
 import { ScratchArea, type ScratchSpace } from "../scratch/space.ts";
 import { type Line, LineMark } from "./line-facts.ts";
 import { type FileLines, originalId, readLineTable } from "./line-table.ts";
@@ -123,15 +123,15 @@ class CallBook {
   readonly #hash: ScratchArea["hash"];
   /** Names of tools, by call. */
   readonly #tools = new Map<string, string>();
-  readonly #callers: HashRuns;
-  readonly #agents: HashRuns;
-  readonly #prompts: HashRuns;
+  readonly #callers: HashRows;
+  readonly #agents: HashRows;
+  readonly #prompts: HashRows;
 
   constructor(area: ScratchArea) {
     this.#hash = area.hash;
-    this.#callers = new HashRuns(area);
-    this.#agents = new HashRuns(area);
-    this.#prompts = new HashRuns(area);
+    this.#callers = new HashRows(area);
+    this.#agents = new HashRows(area);
+    this.#prompts = new HashRows(area);
   }
 
   /** Adds the calls of the answer that a row became; returns their number. */
@@ -183,12 +183,12 @@ class CallBook {
     this.#tools.delete(oldest!);
   }
 
-  #take(book: HashRuns, text: string, row: number): void {
+  #take(book: HashRows, text: string, row: number): void {
     this.#hash.hashText(text);
-    book.add(this.#hash, row);
+    if (book.find(this.#hash) < 0) book.set(this.#hash, row);
   }
 
-  #find(book: HashRuns, text: unknown): number {
+  #find(book: HashRows, text: unknown): number {
     if (typeof text !== "string") return -1;
     this.#hash.hashText(text);
     return book.find(this.#hash);

@@ -1,7 +1,7 @@
 import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
 import { isRecord, ROOT } from "@espalier/session-tree";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
-import { FirstRows, HashRuns } from "../scratch/ids.ts";
+import { type Hash, HashRows } from "../scratch/ids.ts";
 import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
 import {
   factsOf,
@@ -34,8 +34,8 @@ const KIND_MASK = (1 << KIND_BITS) - 1;
  */
 export class LineTable {
   readonly #hash: ScratchArea["hash"];
-  readonly #ids: FirstRows;
-  readonly #answers: FirstRows;
+  readonly #ids: HashRows;
+  readonly #answers: HashRows;
   readonly #offset: ScratchColumn<Float64Array>;
   readonly #lineLength: ScratchColumn<Uint32Array>;
   readonly #lineNumber: ScratchColumn<Uint32Array>;
@@ -51,8 +51,8 @@ export class LineTable {
 
   constructor(area: ScratchArea) {
     this.#hash = area.hash;
-    this.#ids = new FirstRows(area);
-    this.#answers = new FirstRows(area);
+    this.#ids = new HashRows(area);
+    this.#answers = new HashRows(area);
     this.#offset = area.floats();
     this.#lineLength = area.words();
     this.#lineNumber = area.words();
@@ -110,7 +110,7 @@ export class LineTable {
   }
 
   /** First row of the id that was hashed. */
-  rowOfHash(hash: { high: number; low: number }): number {
+  rowOfHash(hash: Hash): number {
     return this.#ids.find(hash);
   }
 
@@ -193,10 +193,10 @@ export class LineTable {
     this.mark(parent, LineMark.followed);
   }
 
-  #firstOf(rows: FirstRows, id: Uint8Array, row: number): number {
+  #firstOf(rows: HashRows, id: Uint8Array, row: number): number {
     this.#hash.hash(id, 0, id.length);
     const first = rows.find(this.#hash);
-    if (first < 0) rows.add(this.#hash, row);
+    if (first < 0) rows.set(this.#hash, row);
     return first < 0 ? row : first;
   }
 }
@@ -354,11 +354,11 @@ class ForkClaims {
   lastRow = -1;
   readonly #hash: ScratchArea["hash"];
   /** Rows by the hash of the original's id. */
-  readonly #claims: HashRuns;
+  readonly #claims: HashRows;
 
   constructor(area: ScratchArea) {
     this.#hash = area.hash;
-    this.#claims = new HashRuns(area);
+    this.#claims = new HashRows(area);
   }
 
   /** An id that several lines claim is the place of the fork, and the original of none of them. */
@@ -371,17 +371,16 @@ class ForkClaims {
     const first = this.#claims.find(this.#hash);
     if (first >= 0) table.unmark(first, LineMark.claimed);
     else {
-      this.#claims.add(this.#hash, row);
+      this.#claims.set(this.#hash, row);
       table.mark(row, LineMark.claimed);
     }
   }
 
   /** Drops claims to the ids of other lines of the file. */
   settle(table: LineTable): void {
-    this.#claims.forEach((high, low, row) => {
+    this.#claims.forEach((hash, row) => {
       if (!table.has(row, LineMark.claimed)) return;
-      // Hashes are without a sign there.
-      const own = table.rowOfHash({ high: high | 0, low: low | 0 });
+      const own = table.rowOfHash(hash);
       if (table.has(row, LineMark.renamed) || (own >= 0 && own !== row)) table.unmark(row, LineMark.claimed);
       else this.lastRow = Math.max(this.lastRow, row);
     });
