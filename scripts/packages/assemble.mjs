@@ -13,7 +13,7 @@ const workshop = join(root, "packages/espalier");
 const SCHEMA = "packages/session-tree/session-line.schema.json";
 
 /** Packages that users install themselves when they use what needs them. */
-const PEERS = ["pg", "@anthropic-ai/sdk"];
+const PEERS = ["pg", "@anthropic-ai/sdk", "ai", "openai"];
 
 /**
  * Writes the package into an empty folder: the doors and the command with shared chunks and source maps, rolled-up types,

@@ -47,7 +47,10 @@ function createProgram(shell: Shell): Command {
       ]),
     )
     .option("--trace", "print on stderr how much of a session's file was read to open it")
-    .option("--summarizer <name>", "writer of summaries: extractive, anthropic or anthropic:MODEL")
+    .option(
+      "--summarizer <name>",
+      "writer of summaries: extractive, anthropic, anthropic:MODEL or openai:MODEL",
+    )
     .option("--fallback", "use the extractive summarizer when the named one fails")
     .addOption(
       new Option("--store <address>", "store of the sessions: postgres://… instead of files").env(

@@ -1,6 +1,6 @@
 import { copyFileSync, existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { buildRequest, type Entry, isMessage, toolCalls } from "@espalier/session-tree";
+import { anthropicFormat, buildRequest, type Entry, isMessage, toolCalls } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import type { MessagesServer } from "@espalier/summarizer/testing";
 import { Child, type Findings, type Harness, type HarnessOptions, SeededRandom, say } from "../harness.ts";
@@ -318,7 +318,7 @@ function* askedAgain({ garden, from, until, kills }: Conversation): Generator<st
 function* invalidIn({ gardener: { session, agent }, garden }: Conversation): Generator<string> {
   for (const failure of garden.failures) yield `the server failed: ${failure}`;
   for (const { problems } of garden.requests) yield* problems;
-  const request = buildRequest(session.context, { format: agent.model.format }) as object;
+  const request = buildRequest(session.context, { format: anthropicFormat });
   yield* checkAnthropicRequest({ model: "m", max_tokens: 1, ...request });
   if (agent.state.state !== "answered") yield `its state is ${agent.state.state}.`;
 }

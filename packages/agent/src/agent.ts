@@ -4,11 +4,27 @@ import {
   agentEnd,
   agentSettled,
   agentStart,
+  type CompactionRequest,
+  INTERRUPTED,
+  isAbort,
+  isAnswered,
+  type Limits,
+  limitsOf,
+  missingResults,
+  nextRequest,
+  openCalls,
+  type Provider,
   type RunState,
+  recordAnswer,
   runStateOf,
   type Session,
+  type Turn,
+  type TurnEvent,
+  TurnLog,
   turnEnd,
   turnStart,
+  windowOf,
+  writerOf,
 } from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -20,42 +36,89 @@ import {
   modelChange,
   type NewEntry,
   type ToolCallBlock,
+  type ToolResultMessage,
 } from "@espalier/session-tree";
-import { MaxIterations } from "./agent-error.ts";
-import {
-  type AgentEvent,
-  type AgentListener,
-  type AgentOptions,
-  type Limits,
-  limitsOf,
-  type RunOptions,
-  type SummaryWriter,
-  windowOf,
-  writerOf,
-} from "./limits.ts";
-import type { Model } from "./model.ts";
-import { InputQueue, isAnswered, openCalls, type QueuedInput, RunLog } from "./run-log.ts";
-import { INTERRUPTED, isAbort, refusedResults } from "./tool.ts";
-import { type TurnStage, takeTurn } from "./turn.ts";
+import { InputQueue, type QueuedInput } from "./input-queue.ts";
+import { definitionOf, type RunToolsOptions, runTool, type Tool } from "./tool.ts";
+
+/** The summarizer of an agent. Absent: the session's own. */
+export type SummaryWriter = Pick<CompactionRequest, "summarizer" | "fallback">;
+
+/** Options of an {@link Agent}. It does not close the session, which its caller owns. */
+export interface AgentOptions {
+  /** Everything is kept here; extensions, policies and settings are those it was opened with. */
+  session: Session;
+  /** The model that answers, until `setModel`. */
+  model: Provider;
+  /** Tools that the model can call, besides those of the provider value, which the agent cannot run. Default: none. */
+  tools?: readonly Tool[];
+  /** The system prompt, after that of the provider value; a policy may add to it. Default: none. */
+  system?: string;
+  /** Asked before a tool that writes or runs something; default: such calls are refused. */
+  approve?: RunToolsOptions["approve"];
+  /** Milliseconds before a request that was too long is sent again. Default 100. */
+  overflowRetryDelayMs?: number;
+}
+
+/** Limits of one run. */
+export interface RunOptions {
+  /** Most rounds of tool calls before an answer. Default 50. */
+  maxIterations?: number;
+}
+
+/** Events of a run, in order. */
+export type AgentEvent =
+  | { type: "agent_start" }
+  | TurnEvent
+  /** A prompt during a run waits for its turn, with `waiting` texts in all. */
+  | { type: "queued"; text: string; waiting: number }
+  /** Results were moved to files, to be read there. */
+  | { type: "offload_done"; offloadedCount: number; freedTokens: number }
+  /** A provider would have refused the request: pictures of so many messages are left out of it and of what follows. */
+  | { type: "pictures_left_out"; messages: number; reasons: readonly string[] }
+  /** `message` says how full the context is: `Context at 85% - compacting`. */
+  | { type: "compact_start"; message: string }
+  /** Tokens, and how many messages the summary stands for. */
+  | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
+  /** A compaction replaced the list that the model reads: a listener that shows a copy has to rebuild it. */
+  | { type: "messages_replaced"; messages: readonly ContextMessage[] }
+  /** The run is over; null where it was aborted before there was an answer. `messages` are the context it left. */
+  | { type: "agent_end"; lastAssistantMessage: AssistantMessage | null; messages: readonly ContextMessage[] };
+
+/** Receives an agent's events, one after the other, while the run waits for it to return. */
+export type AgentListener = (event: AgentEvent) => void;
+
+/** The model asked for tools more often than allowed; everything it got is stored. */
+export class MaxIterations extends EspalierError {
+  override readonly name = "MaxIterations";
+  readonly iterations: number;
+  constructor(iterations: number) {
+    super(
+      "max-iterations",
+      `The model asked for tools ${iterations} times without an answer; go on with another prompt, or allow more iterations.`,
+    );
+    this.iterations = iterations;
+  }
+}
 
 interface Run {
   readonly controller: AbortController;
+  /** The entries of the run. */
+  readonly log: TurnLog;
   /** The newest answer of this run. */
   last: AssistantMessage | null;
 }
 
-/** A reference agent: a session, a model and tools; what they do together is one function, `takeTurn`. */
+/** A reference agent: a session, a model and tools, and one loop over the turns of the engine. */
 export class Agent {
   /** The session that the agent was made with. */
   readonly session: Session;
   readonly #options: AgentOptions;
   readonly #queue: InputQueue;
-  readonly #log: RunLog;
   readonly #listeners = new Set<AgentListener>();
   /** Requests with their tools, and compactions that were asked for, take turns. */
   readonly #turns = new TurnTaking();
-  readonly #stage: TurnStage;
-  #model: Model;
+  #model: Provider;
   #run: Run | undefined;
   #compaction: AbortController | undefined;
 
@@ -64,15 +127,6 @@ export class Agent {
     this.#model = options.model;
     this.#options = options;
     this.#queue = new InputQueue(options.session);
-    this.#log = new RunLog(options.session, (entry) => this.#tell({ type: "entry", entry }));
-    this.#stage = {
-      options,
-      log: this.#log,
-      tell: (event) => this.#tell(event),
-      model: () => this.#model,
-      limits: () => this.#limits,
-      contextTokens: () => this.contextTokens,
-    };
     tellSessionEvents(options.session.events, (event) => {
       this.#tell(event);
       if (event.type === "compact_done") this.replaceMessages(this.session.context.messages);
@@ -80,7 +134,7 @@ export class Agent {
   }
 
   /** The model that answers the next request. */
-  get model(): Model {
+  get model(): Provider {
     return this.#model;
   }
 
@@ -121,10 +175,11 @@ export class Agent {
   }
 
   /** Answers come from `model` from the next request on; the session remembers it. */
-  async setModel(model: Model): Promise<void> {
+  async setModel(model: Provider): Promise<void> {
     this.#model = model;
     const { provider, modelId } = model;
-    await this.#log.append([modelChange.of({ provider, modelId })]);
+    const log = this.#run?.log ?? new TurnLog(this.session);
+    await this.#telling(log).append([modelChange.of({ provider, modelId })]);
   }
 
   /**
@@ -185,26 +240,25 @@ export class Agent {
 
   /** A run from its beginning to its end, however it ends. */
   async #work(options: RunOptions, ...prompt: NewEntry[]): Promise<AssistantMessage | null> {
-    const run: Run = { controller: new AbortController(), last: null };
+    const log = this.#telling(new TurnLog(this.session));
+    const run: Run = { controller: new AbortController(), log, last: null };
     const { signal } = run.controller;
     this.#run = run;
     this.#tell({ type: "agent_start" });
     await this.session.tell(agentStart, {});
     try {
-      this.#log.begin();
       // Calls that an earlier process left without a result get one: they are never run again by themselves.
-      await this.#log.append(refusedResults(openCalls(this.session.context.messages), INTERRUPTED));
+      await log.append(missingResults(openCalls(this.session.context.messages), INTERRUPTED));
       // Earlier input comes before this prompt, also while it is being written.
       await this.#queue.settled();
-      await this.#deliver(...prompt);
+      await this.#deliver(log, ...prompt);
       if (isAnswered(this.session.context.messages)) return null;
-      return await this.#loop(options, signal);
+      return await this.#loop(options, run);
     } catch (error) {
       if (!isAbort(error, signal)) throw error;
       return null;
     } finally {
       if (this.#run === run) this.#run = undefined;
-      if (!this.isRunning) this.#log.end();
       const { messages } = this.session.context;
       this.#tell({ type: "agent_end", lastAssistantMessage: run.last, messages });
       await this.session.tell(agentEnd, { messages: [...messages] });
@@ -213,38 +267,68 @@ export class Agent {
   }
 
   /** Request, answer, tools, and again, until the model is done and no prompt is queued. */
-  async #loop({ maxIterations = 50 }: RunOptions, signal: AbortSignal): Promise<AssistantMessage> {
-    for (let asked = 0, overflows = 0, turnIndex = 0; ; turnIndex++) {
+  async #loop(
+    { maxIterations = 50 }: RunOptions,
+    { log, controller: { signal } }: Run,
+  ): Promise<AssistantMessage> {
+    for (let asked = 0, turnIndex = 0; ; turnIndex++) {
       await this.session.tell(turnStart, { turnIndex, timestamp: Date.now() });
-      const turn = await this.#turns.take(() => takeTurn(this.#stage, overflows, signal));
-      const { answer, next } = turn;
-      await this.session.tell(turnEnd, { turnIndex, message: answer, toolResults: turn.results });
-      overflows = next === "overflow" ? overflows + 1 : 0;
-      if (next === "overflow") continue;
+      const { turn, toolResults } = await this.#turns.take(() => this.#takeTurn(log, signal));
+      const { message: answer, calls } = turn;
+      await this.session.tell(turnEnd, { turnIndex, message: answer, toolResults });
       if (signal.aborted || answer.stopReason === "aborted" || answer.stopReason === "error") return answer;
-      if (next === "tools" && ++asked >= maxIterations) throw new MaxIterations(maxIterations);
+      if (calls.length > 0 && ++asked >= maxIterations) throw new MaxIterations(maxIterations);
 
       // Until nothing is on its way: a request for what is said just now would go out without it.
       do await this.#queue.settled();
       while (this.#queue.isAdding);
-      if (this.#queue.isEmpty && next !== "tools") {
+      if (this.#queue.isEmpty && calls.length === 0) {
         // In one step with the look at the queue: what is said from now on is a run of its own.
         this.#run = undefined;
         return answer;
       }
-      if ((await this.#deliver()).length > 0) asked = 0;
+      if ((await this.#deliver(log)).length > 0) asked = 0;
     }
   }
 
+  /** One request, its answer, and the results of its calls, one after the other: a user may be asked before each. */
+  async #takeTurn(
+    log: TurnLog,
+    signal: AbortSignal,
+  ): Promise<{ turn: Turn; toolResults: ToolResultMessage[] }> {
+    const { session, tools = [], approve, overflowRetryDelayMs } = this.#options;
+    const request = await nextRequest(session, this.#model, { ...this.#prompt, signal, log });
+    const turn = await recordAnswer(session, this.#model, request, {
+      onEvent: (event) => this.#tell(event),
+      ...(overflowRetryDelayMs === undefined ? {} : { overflowRetryDelayMs }),
+    });
+    const cwd = session.header?.cwd ?? process.cwd();
+    const context = { tools, signal, cwd, ...(approve ? { approve } : {}) };
+    const toolResults: ToolResultMessage[] = [];
+    for (const call of turn.calls)
+      toolResults.push(await turn.answer(call, (made) => runTool(made, context)));
+    return { turn, toolResults };
+  }
+
   /** Appends waiting input as messages, then the prompt. */
-  async #deliver(...prompt: NewEntry[]): Promise<Entry[]> {
-    const appended = await this.#log.append([...this.#queue.toDeliver(), ...prompt]);
+  async #deliver(log: TurnLog, ...prompt: NewEntry[]): Promise<Entry[]> {
+    const appended = await log.append([...this.#queue.toDeliver(), ...prompt]);
     this.#queue.delivered(appended);
     return appended;
   }
 
+  /** System prompt and tools, besides those of the provider value. */
+  get #prompt() {
+    const { system, tools = [] } = this.#options;
+    return { tools: tools.map(definitionOf), ...(system === undefined ? {} : { system }) };
+  }
+
   get #limits(): Limits {
-    return limitsOf(this.#options, this.#model);
+    return limitsOf(this.session, this.#model, this.#prompt);
+  }
+
+  #telling(log: TurnLog): TurnLog {
+    return log.telling((event) => this.#tell(event));
   }
 
   #tell(event: AgentEvent): void {

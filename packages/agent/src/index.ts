@@ -1,13 +1,15 @@
-export { Agent, createAgent } from "./agent.ts";
-export { MaxIterations } from "./agent-error.ts";
-export { type AnthropicModelOptions, anthropicModel, DEFAULT_MODEL } from "./anthropic-model.ts";
-export type { AgentEvent, AgentListener, AgentOptions, RunOptions, SummaryWriter } from "./limits.ts";
-export type { Model, ModelEvent, StreamOptions } from "./model.ts";
-export { InputQueue, QUEUED, type QueuedInput } from "./run-log.ts";
 export {
-  CUT_OFF,
-  INTERRUPTED,
-  NOT_RUN,
+  Agent,
+  type AgentEvent,
+  type AgentListener,
+  type AgentOptions,
+  createAgent,
+  MaxIterations,
+  type RunOptions,
+  type SummaryWriter,
+} from "./agent.ts";
+export { InputQueue, QUEUED, type QueuedInput } from "./input-queue.ts";
+export {
   type RunToolsOptions,
   runTool,
   type Tool,
@@ -17,4 +19,3 @@ export {
 } from "./tool.ts";
 export { listFilesTool, readFileTool, searchTextTool } from "./tools/files.ts";
 export { queryHistoryTool } from "./tools/query-history.ts";
-export { type AfterAnswer, afterAnswer } from "./turn.ts";

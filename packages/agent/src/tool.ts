@@ -1,15 +1,6 @@
-import {
-  type AssistantMessage,
-  type ImageBlock,
-  message,
-  type NewEntry,
-  type TextBlock,
-  type ToolCallBlock,
-  type ToolDefinition,
-  type ToolResultMessage,
-  toolCalls,
-} from "@espalier/session-tree";
-import { type FileTool, isSummaryError } from "@espalier/summarizer";
+import { NOT_RUN, type TurnCall, untilAborted } from "@espalier/engine";
+import type { ImageBlock, TextBlock, ToolCallBlock, ToolDefinition } from "@espalier/session-tree";
+import type { FileTool } from "@espalier/summarizer";
 
 /** Result of a tool. */
 export interface ToolOutput {
@@ -50,7 +41,7 @@ export function definitionOf({ name, description, parameters }: Tool): ToolDefin
   return { name, ...(description ? { description } : {}), ...(parameters ? { parameters } : {}) };
 }
 
-/** Options of a tool call. */
+/** Context of {@link runTool}. */
 export interface RunToolsOptions extends ToolContext {
   /** The tools of the request; a call to any other is answered with their names. */
   tools: readonly Tool[];
@@ -58,87 +49,24 @@ export interface RunToolsOptions extends ToolContext {
   approve?: (call: ToolCallBlock) => Promise<boolean>;
 }
 
-/** Result of a call that was running when it was aborted, or when its process ended. */
-export const INTERRUPTED = "The call was interrupted: its result was never recorded. It was not run again.";
-
-/** Result of a call whose turn ended before it ran. */
-export const NOT_RUN = "The call was not run: the user ended the turn before it.";
-
-/** Result of a call in an answer that reached its limit: it may be half a call. */
-export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
-
-/** Runs one call. Whatever happens becomes a result: a call never stays without one. */
+/** Runs one call by its tool, after the user allowed it where the tool asks first. */
 export async function runTool(
-  call: ToolCallBlock,
+  { id, name, input }: TurnCall,
   { tools, approve, ...context }: RunToolsOptions,
-): Promise<ToolResultMessage> {
-  const { signal } = context;
-  if (signal.aborted) return refused(call, NOT_RUN);
-  const tool = tools.find(({ name }) => name === call.name);
-  const names = tools.map(({ name }) => name).join(", ") || "none";
-  if (!tool) return refused(call, `There is no tool ${call.name}. There are: ${names}.`);
-  let isRunning = false;
-  try {
-    if (tool.asksFirst && !(approve && (await untilAborted(approve(call), signal))))
-      return refused(call, "The user did not allow this call.");
-    isRunning = true;
-    const output = await untilAborted(tool.run(call.arguments, context), signal);
-    return resultOf(call, typeof output === "string" ? textOutput(output) : output);
-  } catch (error) {
-    if (signal.aborted) return refused(call, isRunning ? INTERRUPTED : NOT_RUN);
-    return refused(call, error instanceof Error ? error.message : String(error));
+): Promise<ToolOutput | string> {
+  const tool = tools.find((each) => each.name === name);
+  const names = tools.map((each) => each.name).join(", ") || "none";
+  if (!tool) return textOutput(`There is no tool ${name}. There are: ${names}.`, true);
+  if (tool.asksFirst) {
+    const call: ToolCallBlock = { type: "toolCall", id, name, arguments: input };
+    const isAllowed = approve
+      ? await untilAborted(approve(call), context.signal).catch((error: unknown) => {
+          if (context.signal.aborted) return undefined;
+          throw error;
+        })
+      : false;
+    if (isAllowed === undefined) return textOutput(NOT_RUN, true);
+    if (!isAllowed) return textOutput("The user did not allow this call.", true);
   }
-}
-
-/** The results for calls that have none and get none, as entries. */
-export function refusedResults(calls: readonly ToolCallBlock[], why: string): NewEntry[] {
-  return calls.map((call) => message.of({ message: refused(call, why) }));
-}
-
-/** Calls of an answer; none where it failed. */
-export const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
-  answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
-
-const refused = (call: ToolCallBlock, why: string): ToolResultMessage =>
-  resultOf(call, textOutput(why, true));
-
-function resultOf(
-  call: ToolCallBlock,
-  output: Exclude<Awaited<ReturnType<Tool["run"]>>, string>,
-): ToolResultMessage {
-  const { content, isError = false, details } = output;
-  return {
-    role: "toolResult",
-    toolCallId: call.id,
-    toolName: call.name,
-    content,
-    isError,
-    ...(details === undefined ? {} : { details }),
-    timestamp: Date.now(),
-  };
-}
-
-/**
- * The outcome of `work`, or the signal's reason when that comes first: who does not listen to the signal is not waited
- * for, and what comes of it later is let go.
- *
- * @param graceMs how long who does listen may take to end by itself, in milliseconds. Default 0.
- */
-export function untilAborted<Result>(
-  work: Promise<Result>,
-  signal: AbortSignal,
-  graceMs = 0,
-): Promise<Result> {
-  return new Promise((resolve, reject) => {
-    const giveUp = () => void setTimeout(() => reject(signal.reason), graceMs);
-    if (signal.aborted) giveUp();
-    signal.addEventListener("abort", giveUp, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
-  });
-}
-
-/** Returns whether an error is only the abort of the signal. */
-export function isAbort(error: unknown, signal: AbortSignal): boolean {
-  const isTold = isSummaryError(error) && error.code === "aborted";
-  return signal.aborted && (error === signal.reason || isTold);
+  return tool.run(input, context);
 }

@@ -1,5 +1,5 @@
-import { afterAnswer } from "@espalier/agent";
 import { DEFAULT_COMPACTION_SETTINGS } from "@espalier/compaction";
+import { afterAnswer } from "@espalier/engine";
 import type { AssistantMessage } from "@espalier/session-tree";
 import { expect, test } from "vitest";
 

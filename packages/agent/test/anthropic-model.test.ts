@@ -1,20 +1,15 @@
-import { anthropicModel, createAgent } from "@espalier/agent";
+import { createAgent } from "@espalier/agent";
 import { createSession } from "@espalier/engine";
 import { fromAnthropic, fromOpenaiChat, fromOpenaiResponses } from "@espalier/interop";
 import { isMessage, memoryStore } from "@espalier/session-tree";
 import { textReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
-import { quiet, SUMMARY, server } from "./stage.ts";
+import { claude, quiet, SUMMARY, server } from "./stage.ts";
 
 test("thinking that is fixed has its tokens beside those of the answer", async () => {
   const { url, requests } = await server({ reply: textReply("Pears.") });
   const session = await createSession({ store: memoryStore(), log: quiet });
-  const model = anthropicModel({
-    apiKey: "key-of-the-test",
-    baseURL: url,
-    model: "claude-haiku-4-5",
-    parameters: { thinking: { type: "enabled", budget_tokens: 20_000 } },
-  });
+  const model = claude(url, { parameters: { thinking: { type: "enabled", budget_tokens: 20_000 } } });
   expect(await createAgent({ session, model }).run("What grows here?")).toMatchObject({ stopReason: "stop" });
   expect(requests[0]).toMatchObject({ problems: [], body: { max_tokens: 36_384 } });
 });
@@ -29,10 +24,7 @@ test("a context that leaves no room for fixed thinking is compacted before it is
       { role: "user", content: `${turn} ${"pears ".repeat(5_000)}` },
       { role: "assistant", content: "Ripe." },
     ]);
-  const model = anthropicModel({
-    apiKey: "key-of-the-test",
-    baseURL: url,
-    model: "claude-haiku-4-5",
+  const model = claude(url, {
     contextWindow,
     parameters: { thinking: { type: "enabled", budget_tokens: 20_000 } },
   });
@@ -48,7 +40,7 @@ test("a context that leaves no room for fixed thinking is compacted before it is
 test("a refusal is told alike, whether Claude answers here or its answer is imported", async () => {
   const { url } = await server({ reply: textReply("I cannot.", { stopReason: "refusal" }) });
   const session = await createSession({ store: memoryStore(), log: quiet });
-  const model = anthropicModel({ apiKey: "key-of-the-test", baseURL: url, model: "claude-haiku-4-5" });
+  const model = claude(url);
   const said = await createAgent({ session, model }).run("What grows here?");
   const response = {
     role: "assistant",

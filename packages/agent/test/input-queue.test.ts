@@ -21,13 +21,13 @@ test("whatever happens meanwhile, what is said is delivered in its order and onc
       let answer: ((turn: ScriptedTurn) => void) | undefined;
       const model = {
         ...scriptedModel([]),
-        async *stream(request: never, options: { signal: AbortSignal }) {
+        async *send(request: never, signal: AbortSignal) {
           const turn = await new Promise<ScriptedTurn>((resolve) => {
             answer = resolve;
-            options.signal.addEventListener("abort", () => resolve({}));
+            signal.addEventListener("abort", () => resolve({}));
           });
           answer = undefined;
-          yield* scriptedModel([turn]).stream(request, options);
+          yield* scriptedModel([turn]).send(request, signal);
         },
       };
       let agent = createAgent({ session, model });
@@ -115,12 +115,12 @@ function waitingModel(turns: ScriptedTurn[]) {
     release = resolve;
   });
   const scripted = scriptedModel(turns);
-  const stream: typeof scripted.stream = async function* (request, options) {
+  const send: typeof scripted.send = async function* (request, signal) {
     isAsked = true;
     await isReleased;
-    yield* scripted.stream(request, options);
+    yield* scripted.send(request, signal);
   };
-  return { model: { ...scripted, stream }, isAsked: () => isAsked, release };
+  return { model: { ...scripted, send }, isAsked: () => isAsked, release };
 }
 
 /** A store whose sessions lie elsewhere: all of one is within reach only when it was asked for. */

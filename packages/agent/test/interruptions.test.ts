@@ -1,6 +1,13 @@
-import { type AgentEvent, createAgent, INTERRUPTED, type Model, NOT_RUN, QUEUED } from "@espalier/agent";
+import { type AgentEvent, createAgent, QUEUED } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
-import { createSession, defineExtension, openSession } from "@espalier/engine";
+import {
+  createSession,
+  defineExtension,
+  INTERRUPTED,
+  NOT_RUN,
+  openSession,
+  type Provider,
+} from "@espalier/engine";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { isCustom } from "@espalier/session-tree";
 import { extractiveSummarizer } from "@espalier/summarizer";
@@ -58,9 +65,9 @@ test(
     expect(await timeToEnd(agent, run)).toBeLessThan(1_000);
     expect(textsOf(session.file, "toolResult")).toEqual([INTERRUPTED, NOT_RUN, NOT_RUN]);
 
-    const deaf: Model = {
+    const deaf: Provider = {
       ...scriptedModel([]),
-      async *stream() {
+      async *send() {
         yield { type: "text", text: "Half" };
         await new Promise(() => undefined);
       },
@@ -168,11 +175,11 @@ test("a model ends with its answer, and with the run whose listener fails on a p
   const cwd = workingFolder();
   const session = await createSession({ cwd, home: cwd, log: quiet });
   const ended: string[] = [];
-  const model: Model = {
+  const model: Provider = {
     ...scriptedModel([]),
-    async *stream(request, options) {
+    async *send(request: unknown, signal: AbortSignal) {
       try {
-        yield* scriptedModel([{ text: "Pears." }]).stream(request as never, options);
+        yield* scriptedModel([{ text: "Pears." }]).send(request as never, signal);
       } finally {
         ended.push("here");
       }

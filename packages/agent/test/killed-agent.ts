@@ -4,14 +4,19 @@
  */
 import { appendFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { anthropicModel, createAgent } from "@espalier/agent";
+import Anthropic from "@anthropic-ai/sdk";
+import { createAgent } from "@espalier/agent";
 import { openSession } from "@espalier/engine";
+import { anthropic } from "@espalier/engine/anthropic";
 
 const [file = "", home = "", url = "", n = "", prompt = ""] = process.argv.slice(2);
 const session = await openSession({ file }, { home, compaction: { keepRecentTokens: 300 } });
 const agent = createAgent({
   session,
-  model: anthropicModel({ apiKey: "key", baseURL: url, model: "claude-haiku-4-5", contextWindow: 30_000 }),
+  model: anthropic(new Anthropic({ apiKey: "key", baseURL: url, maxRetries: 0 }), {
+    model: "claude-haiku-4-5",
+    contextWindow: 30_000,
+  }),
   system: "You tend a garden.",
   tools: [
     {

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { createAgent } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
 import { createSession, openSession } from "@espalier/engine";
-import { buildRequest } from "@espalier/session-tree";
+import { anthropicFormat, buildRequest } from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { textReply } from "@espalier/summarizer/testing";
 import { buildSync } from "esbuild";
@@ -99,7 +99,11 @@ async function killAndGoOn(n: number): Promise<string> {
   });
   const wasSaid = said().length > 0;
   if (wasSaid) await agent.continue();
-  const request = { model: "m", max_tokens: 1, ...buildRequest(session.context, { format: model.format }) };
+  const request = {
+    model: "m",
+    max_tokens: 1,
+    ...buildRequest(session.context, { format: anthropicFormat }),
+  };
   await session.close();
 
   const what = `${n}: ${events.join(" ")}`;

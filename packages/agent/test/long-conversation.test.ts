@@ -3,7 +3,13 @@ import { join } from "node:path";
 import { createAgent } from "@espalier/agent";
 import { scriptedModel } from "@espalier/agent/testing";
 import { openSession } from "@espalier/engine";
-import { buildRequest, buildSessionContext, isCustom, isMessage } from "@espalier/session-tree";
+import {
+  anthropicFormat,
+  buildRequest,
+  buildSessionContext,
+  isCustom,
+  isMessage,
+} from "@espalier/session-tree";
 import { checkAnthropicRequest } from "@espalier/session-tree/testing";
 import { type ReceivedRequest, textReply, toolReply } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
@@ -127,7 +133,7 @@ test("the file as each event of that conversation left it goes on, nothing lost 
     const request = days > 0 && {
       model: "m",
       max_tokens: 1,
-      ...buildRequest(context, { format: model.format }),
+      ...buildRequest(context, { format: anthropicFormat }),
     };
     await session.close();
     const bytes = readFileSync(file);

@@ -5,7 +5,7 @@ import { createSession } from "@espalier/engine";
 import { memoryStore } from "@espalier/session-tree";
 
 const session = await createSession({ store: memoryStore() }); // without it: a file below ~/.espalier
-// In place of `anthropicModel()`, which streams from Claude, a model that says what its script says.
+// In place of `anthropic(new Anthropic())`, which streams from Claude, a model that says what its script says.
 const model = scriptedModel([
   { text: "I look.", calls: [{ id: "c1", name: "look", arguments: { bed: "north" } }] },
   { text: "Pears, and they are ripe." },

@@ -1,11 +1,12 @@
 // A session of its own, a loopback server of the Messages API, and an agent between them.
+
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Anthropic from "@anthropic-ai/sdk";
 import {
   type AgentEvent,
   type AgentOptions,
-  anthropicModel,
   createAgent,
   listFilesTool,
   queryHistoryTool,
@@ -13,6 +14,7 @@ import {
   searchTextTool,
 } from "@espalier/agent";
 import { createSession, type OpenOptions, openSession, type Session } from "@espalier/engine";
+import { type AnthropicOptions, anthropic } from "@espalier/engine/anthropic";
 import type { Entry } from "@espalier/session-tree";
 import { type MessagesServerOptions, startMessagesServer } from "@espalier/summarizer/testing";
 import { afterAll } from "vitest";
@@ -38,6 +40,10 @@ export async function server(options: MessagesServerOptions) {
   return started;
 }
 
+/** Claude at a loopback address. */
+export const claude = (baseURL: string, options: AnthropicOptions = {}) =>
+  anthropic(new Anthropic({ apiKey: "key-of-the-test", baseURL }), { model: "claude-haiku-4-5", ...options });
+
 /** Errors and warnings of a session, instead of stderr. */
 export const quiet = { warn() {}, error() {} };
 
@@ -62,12 +68,7 @@ export async function stage(
   const opening = { home: cwd, log: quiet, ...open };
   const session = file ? await openSession({ file }, opening) : await createSession({ cwd, ...opening });
   endings.push(() => session.close());
-  const model = anthropicModel({
-    apiKey: "key-of-the-test",
-    baseURL: url,
-    model: "claude-haiku-4-5",
-    ...(contextWindow ? { contextWindow } : {}),
-  });
+  const model = claude(url, contextWindow ? { contextWindow } : {});
   const tools = [readFileTool([cwd]), listFilesTool([cwd]), searchTextTool([cwd]), queryHistoryTool(session)];
   const agent = createAgent({
     session,

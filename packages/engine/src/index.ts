@@ -15,7 +15,6 @@ export {
 } from "./compaction/policies.ts";
 export type { PolicyComparison, RequestExtras } from "./compaction/request.ts";
 export { type CompactSessionByCountOptions, compactSession } from "./compaction/run.ts";
-export { resolveSummarizer } from "./compaction/summarizers.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {
   defineExtension,
@@ -42,6 +41,7 @@ export type {
   HandlerUi,
   SessionManager,
 } from "./extensions/members.ts";
+export { type ProviderAccess, providerNamed, resolveSummarizer } from "./providers/named.ts";
 export {
   type ArchivedRows,
   archivedRows,
@@ -172,3 +172,35 @@ export {
   type SettingsKey,
 } from "./settings/settings.ts";
 export { type ConfirmTrust, openTrust, type ProjectTrust, type TrustStore } from "./settings/trust.ts";
+export {
+  type AfterAnswer,
+  afterAnswer,
+  type NextOptions,
+  nextRequest,
+  type RecordOptions,
+  recordAnswer,
+  type TurnRequest,
+} from "./turn/ask.ts";
+export {
+  type AnswerEvent,
+  type Limits,
+  limitsOf,
+  type ParamsOptions,
+  type Provider,
+  windowOf,
+  writerOf,
+} from "./turn/provider.ts";
+export {
+  CUT_OFF,
+  INTERRUPTED,
+  isAbort,
+  isAnswered,
+  missingResults,
+  NOT_RUN,
+  openCalls,
+  Turn,
+  type TurnCall,
+  type TurnEvent,
+  TurnLog,
+  untilAborted,
+} from "./turn/turn.ts";

@@ -6,8 +6,6 @@ export {
   createAgent,
   listFilesTool,
   MaxIterations,
-  type Model,
-  type ModelEvent,
   queryHistoryTool,
   type RunOptions,
   readFileTool,

@@ -1,5 +1,5 @@
-// Claude, for the agent and for summaries; needs `@anthropic-ai/sdk`.
-export { type AnthropicModelOptions, anthropicModel } from "@espalier/agent";
+// Claude, for turns and for summaries; needs `@anthropic-ai/sdk`.
+export { type AnthropicOptions, type AnthropicParams, anthropic } from "@espalier/engine/anthropic";
 export {
   type AnthropicAccess,
   type AnthropicSummarizerOptions,

@@ -24,10 +24,12 @@ export {
   type NavigateOptions,
   type NavigateResult,
   type OpenOptions,
+  openOrCreate,
   openSession,
   openStore,
   type PolicyName,
   type PreparedRequest,
+  type Provider,
   type RepairReport,
   repairSession,
   replay,
@@ -39,6 +41,10 @@ export {
   searchSessions,
   sentEntry,
   statsOf,
+  type Turn,
+  type TurnCall,
+  type TurnEvent,
+  type TurnRequest,
 } from "@espalier/engine";
 export { EspalierError, type EspalierErrorCode } from "@espalier/jsonl-stream";
 export {

@@ -1,5 +1,6 @@
 // Fakes and suites for those who write stores, summarizers and agents.
 export { type ScriptedTurn, scriptedModel } from "@espalier/agent/testing";
+export { type OpenaiReply, startOpenaiServer } from "@espalier/engine/testing";
 export {
   checkAnthropicRequest,
   type Expectation,

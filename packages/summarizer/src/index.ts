@@ -19,6 +19,7 @@ export {
   anthropicSummarizer,
   DEFAULT_ANTHROPIC_MODEL,
   type ReportedUsage,
+  sdkError,
   toUsage,
 } from "./anthropic/summarizer.ts";
 export type { FullFitOptions } from "./chunks.ts";

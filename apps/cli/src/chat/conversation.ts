@@ -1,9 +1,7 @@
 import { existsSync } from "node:fs";
 import {
   type Agent,
-  anthropicModel,
   createAgent,
-  DEFAULT_MODEL,
   listFilesTool,
   queryHistoryTool,
   readFileTool,
@@ -14,6 +12,7 @@ import {
   type OpenOptions,
   openSession,
   type PolicyName,
+  providerNamed,
   type ResolvedSettings,
   resolveSummarizer,
   type Session,
@@ -55,7 +54,7 @@ export async function openConversation(
   const options: OpenOptions = {
     ...openOptions(shell),
     settle: async (modelOf) => {
-      const chosen = choices.model && `anthropic/${choices.model}`;
+      const chosen = choices.model && settingsName(choices.model);
       settings = await settingsFor(shell, choices, () => chosen ?? modelOf());
       const { summarizer, fallback } = { ...settings.values, ...shell.globals };
       const made = {
@@ -91,10 +90,7 @@ async function agentOn(
   choices: ChatChoices,
   settings: ResolvedSettings | undefined,
 ): Promise<Agent> {
-  const model = anthropicModel({
-    model: choices.model ?? modelOf(session),
-    ...windowSaid(settings),
-  });
+  const model = await providerNamed(choices.model ?? modelOf(session), windowSaid(settings));
   const cwd = sessionFolder(session.header);
   if (!existsSync(cwd))
     shell.complain(`The folder of this session, ${cwd}, is not there; until it is, tools find no files.`);
@@ -127,11 +123,22 @@ function windowSaid(settings: ResolvedSettings | undefined): { contextWindow?: n
   return said && said.origin !== "default" ? { contextWindow: settings!.values.contextWindow } : {};
 }
 
-/** The model that answered here the last time, if it is one of Claude's. */
+/** The model that answered here the last time, where it can be asked. */
 function modelOf({ context: { model } }: Session): string {
-  return model?.provider === "anthropic" ? model.modelId : DEFAULT_MODEL;
+  return model && ASKED.has(model.provider) ? `${model.provider}:${model.modelId}` : "anthropic";
+}
+
+/** Providers of sessions that `providerNamed` knows. */
+const ASKED: ReadonlySet<string> = new Set(["anthropic", "openai"]);
+
+/** The name of a model in settings, `provider/id`, of one as `--model` has it. */
+function settingsName(model: string): string {
+  const [provider = "", id] = model.split(/:(.*)/s);
+  return id ? `${provider.replace("openai-responses", "openai")}/${id}` : `anthropic/${model}`;
 }
 
 /** The summarizer's name for a model, given as `provider/id`. */
-const answering = (model: string | undefined): string =>
-  `anthropic:${model?.startsWith("anthropic/") ? model.slice("anthropic/".length) : DEFAULT_MODEL}`;
+function answering(model: string | undefined): string {
+  const [provider = "", id] = (model ?? "").split(/\/(.*)/s);
+  return id && ASKED.has(provider) ? `${provider}:${id}` : "anthropic";
+}

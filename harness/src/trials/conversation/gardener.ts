@@ -1,6 +1,8 @@
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
-import { type Agent, type AgentEvent, anthropicModel, createAgent } from "@espalier/agent";
+import Anthropic from "@anthropic-ai/sdk";
+import { type Agent, type AgentEvent, createAgent } from "@espalier/agent";
 import { openSession, type Session } from "@espalier/engine";
+import { anthropic } from "@espalier/engine/anthropic";
 import { isMessage } from "@espalier/session-tree";
 import {
   type MessagesServer,
@@ -46,7 +48,10 @@ export async function openGardener(
   );
   const agent = createAgent({
     session,
-    model: anthropicModel({ apiKey: "key", baseURL: url, model: "claude-haiku-4-5", contextWindow: WINDOW }),
+    model: anthropic(new Anthropic({ apiKey: "key", baseURL: url }), {
+      model: "claude-haiku-4-5",
+      contextWindow: WINDOW,
+    }),
     system: SYSTEM,
     tools: [
       {

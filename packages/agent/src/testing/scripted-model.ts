@@ -1,11 +1,12 @@
+import type { AnswerEvent, Provider } from "@espalier/engine";
 import {
   type AnthropicRequest,
   type AssistantBlock,
   type AssistantMessage,
   anthropicFormat,
+  buildRequest,
   type StopReason,
 } from "@espalier/session-tree";
-import type { Model, ModelEvent } from "../model.ts";
 
 /** Answer of a scripted model to one request. */
 export interface ScriptedTurn {
@@ -20,9 +21,10 @@ export interface ScriptedTurn {
 }
 
 /** A model that remembers what it was asked. */
-export interface ScriptedModel extends Model<AnthropicRequest> {
+export interface ScriptedModel extends Provider<AnthropicRequest> {
   /** Every request that was asked, in order. */
   readonly requests: AnthropicRequest[];
+  send(request: AnthropicRequest, signal: AbortSignal): AsyncGenerator<AnswerEvent>;
 }
 
 /** A model that answers by a script: a list of turns, or a function of the request. For tests. */
@@ -36,9 +38,16 @@ export function scriptedModel(
     modelId,
     contextWindow,
     maxOutputTokens: 8_192,
-    format: anthropicFormat,
     requests,
-    async *stream(request, { signal }): AsyncGenerator<ModelEvent> {
+    params: (context, { system, tools }) =>
+      buildRequest(context, {
+        format: anthropicFormat,
+        model: { provider: "scripted", modelId },
+        system,
+        tools,
+      }),
+    read: (answer) => answer as AsyncIterable<AnswerEvent>,
+    async *send(request, signal): AsyncGenerator<AnswerEvent> {
       requests.push(request);
       const turn =
         typeof script === "function"

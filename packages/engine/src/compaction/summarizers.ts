@@ -1,9 +1,6 @@
 import type { SummaryStyle } from "@espalier/compaction";
 import { withRetries } from "@espalier/compaction/policies";
-import { EspalierError } from "@espalier/jsonl-stream";
-import { redactText } from "@espalier/session-tree";
 import {
-  anthropicSummarizer,
   chainOf,
   extractiveSummarizer,
   type Summarizer,
@@ -11,6 +8,7 @@ import {
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
+import { resolveSummarizer } from "../providers/named.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 
@@ -80,31 +78,6 @@ export function summarizerOf({ options, logger }: Session, model?: string): Summ
 function sameProvider(summarizer: Summarizer | undefined, model: string): Summarizer | undefined {
   const canAsk = summarizer?.name === "anthropic" && process.env["ANTHROPIC_API_KEY"];
   return canAsk ? resolveSummarizer(`anthropic:${model}`) : undefined;
-}
-
-/**
- * The summarizer that a text names: `extractive`, `anthropic`, or `anthropic:<model>`. Without a text: Claude when
- * `ANTHROPIC_API_KEY` is set (`ANTHROPIC_BASE_URL` honoured), else the extractive one.
- *
- * @throws EspalierError `bad-input` for any other text, and for Claude without a key
- */
-export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv = process.env): Summarizer {
-  const apiKey = environment["ANTHROPIC_API_KEY"];
-  const baseURL = environment["ANTHROPIC_BASE_URL"];
-  if (name === "extractive" || (name === undefined && !apiKey)) return extractiveSummarizer();
-  const [provider, model] = (name ?? "anthropic").split(/:(.*)/s);
-  if (provider !== "anthropic") {
-    throw new EspalierError(
-      "bad-input",
-      `There is no summarizer ${redactText(JSON.stringify(name))}; choose extractive, anthropic or anthropic:MODEL.`,
-    );
-  }
-  if (!apiKey)
-    throw new EspalierError(
-      "bad-input",
-      "Summaries by Claude need a key: set ANTHROPIC_API_KEY, or pass --summarizer extractive.",
-    );
-  return anthropicSummarizer({ apiKey, ...(baseURL ? { baseURL } : {}), ...(model ? { model } : {}) });
 }
 
 /** Has every call of a summarizer shown to extensions before it goes out; the same summarizer when none listens. */

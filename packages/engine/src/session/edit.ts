@@ -394,3 +394,11 @@ function callNamed(toolCallId: string, messages: readonly ContextMessage[]): str
 function timestampOf(draft: MessageDraft, now: number): number {
   return typeof draft.timestamp === "number" ? draft.timestamp : now;
 }
+
+/** A label or name as one line. */
+export function shownLine(text: string, what: string): string {
+  const line = oneLine(text);
+  if (line === "")
+    throw new EspalierError("not-text", `The ${what} is empty; give it at least one character.`);
+  return line;
+}

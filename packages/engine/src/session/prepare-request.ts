@@ -29,8 +29,9 @@ import type { CommittedCompaction, CompactionRequest } from "../compaction/draft
 import { bringFilesHome, type OffloadedResults, offloadResults } from "../compaction/offload.ts";
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
+import { contextForHandlers } from "../extensions/context.ts";
 import type { Session } from "./session.ts";
-import { currentPolicy } from "./state.ts";
+import { context as contextHook, currentPolicy, shapedContext } from "./state.ts";
 
 /** Options of a request besides its context, and of a compaction before it. */
 export interface RequestPreparation extends Omit<CompactionRequest, "reason">, RequestExtras {
@@ -123,7 +124,7 @@ export async function prepareRequest(
   if (size.isOverWindow) throw overWindow(size, limits);
   if (size.isOverBytes) throw overBytes(size, limits);
 
-  const context = await session.contextToSend(options.signal);
+  const context = await contextToSend(session, options.signal);
   const system = [options.system, summaryNote(session.window.entries)].filter(Boolean).join("\n\n");
   return {
     context,
@@ -151,6 +152,28 @@ export async function prepareRequest(
       throw isIrreducible && before.isOverBytes ? overBytes(before, limits, { cause }) : cause;
     }
   }
+}
+
+/** The context of the leaf, shaped by the policy, then by extensions. */
+export async function contextToSend(session: Session, signal?: AbortSignal): Promise<SessionContext> {
+  const shaped = session.requestContext;
+  if (!session.host.has(contextHook)) return shaped;
+  const given = shaped.messages.filter(({ role }) => role !== "system");
+  const changed = await session.host.transform(contextHook, given, contextForHandlers(session, signal));
+  if (changed === given) return shaped;
+  return shapedContext(shaped, withSystem(shaped.messages, changed));
+}
+
+/** The messages that handlers returned, with the system's messages, which they may not drop, in their old places. */
+function withSystem(before: readonly ContextMessage[], changed: readonly ContextMessage[]): ContextMessage[] {
+  const messages = [...changed];
+  let at = 0;
+  for (const message of before) {
+    if (message.role === "system") messages.splice(at++, 0, message);
+    else if (messages[at] === message) at++;
+    else at = Math.max(at, messages.indexOf(message) + 1);
+  }
+  return messages;
 }
 
 /**

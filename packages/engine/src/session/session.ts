@@ -11,7 +11,6 @@ import {
   type AppendOptions,
   type Branch,
   branches,
-  type ContextMessage,
   custom,
   type Drafts,
   type Entry,
@@ -38,8 +37,18 @@ import { ExtensionMembers, emptyHost } from "../extensions/load.ts";
 import type { ExtensionCommand } from "../extensions/members.ts";
 import { type Diagnosis, diagnoseTree } from "../repair/diagnose.ts";
 import { CurrentSettings, type Settle } from "../settings/current.ts";
+import {
+  type NextOptions,
+  nextRequest,
+  type RecordOptions,
+  recordAnswer,
+  say,
+  type TurnRequest,
+} from "../turn/ask.ts";
+import type { Provider } from "../turn/provider.ts";
+import type { Turn } from "../turn/turn.ts";
 import { refuseNestedAppend, transformDrafts } from "./append.ts";
-import { fillMessages, type MessageDraft, oneLine, PIN, pinnedOn, planHiding } from "./edit.ts";
+import { fillMessages, type MessageDraft, PIN, pinnedOn, planHiding, shownLine } from "./edit.ts";
 import { type ForkOptions, type ForkResult, forkSession } from "./fork.ts";
 import {
   type MergeOptions,
@@ -50,10 +59,14 @@ import {
   navigate,
   undo,
 } from "./navigate.ts";
-import { type PreparedRequest, prepareRequest, type RequestPreparation } from "./prepare-request.ts";
+import {
+  contextToSend,
+  type PreparedRequest,
+  prepareRequest,
+  type RequestPreparation,
+} from "./prepare-request.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 import {
-  context,
   currentModel,
   type EngineHost,
   entryAppended,
@@ -148,13 +161,8 @@ export class Session extends SessionTree {
   }
 
   /** The context that goes into a request: that of the leaf, shaped by the policy, then by extensions. */
-  async contextToSend(signal?: AbortSignal): Promise<SessionContext> {
-    const shaped = this.requestContext;
-    if (!this.host.has(context)) return shaped;
-    const given = shaped.messages.filter(({ role }) => role !== "system");
-    const changed = await this.host.transform(context, given, contextForHandlers(this, signal));
-    if (changed === given) return shaped;
-    return shapedContext(shaped, withSystem(shaped.messages, changed));
+  contextToSend(signal?: AbortSignal): Promise<SessionContext> {
+    return contextToSend(this, signal);
   }
 
   /**
@@ -166,6 +174,36 @@ export class Session extends SessionTree {
   async prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
     await this.#settings.pending;
     return prepareRequest(this, options);
+  }
+
+  /** Appends what the user says, after results for calls that have none. Throws `bad-input` for a blank text. */
+  say(content: Parameters<typeof say>[1]): Promise<Entry> {
+    return say(this, content);
+  }
+
+  /**
+   * Prepares the next request, as the provider's SDK takes it: compacted, healed, within every limit.
+   *
+   * @throws EspalierError `empty-context` where there is nothing to answer; what {@link prepareRequest} throws
+   */
+  next<Params>(provider: Provider<Params>, options?: NextOptions): Promise<TurnRequest<Params>> {
+    return nextRequest(this, provider, options);
+  }
+
+  /**
+   * Sends a request and records the answer; one that failed or was aborted is
+   * recorded as that, and the error is thrown. A request that was too long is compacted and sent once more.
+   *
+   * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`
+   */
+  async record<Params>(
+    provider: Provider<Params>,
+    request: TurnRequest<Params>,
+    options?: RecordOptions<Params>,
+  ): Promise<Turn> {
+    const turn = await recordAnswer(this, provider, request, options);
+    if (turn.error !== undefined) throw turn.error;
+    return turn;
   }
 
   /** All entries, in the order of the file. */
@@ -457,24 +495,4 @@ export class Session extends SessionTree {
     ending.then(ended, ended);
     return ending;
   }
-}
-
-/** The messages that handlers returned, with the system's messages, which they may not drop, in their old places. */
-function withSystem(before: readonly ContextMessage[], changed: readonly ContextMessage[]): ContextMessage[] {
-  const messages = [...changed];
-  let at = 0;
-  for (const message of before) {
-    if (message.role === "system") messages.splice(at++, 0, message);
-    else if (messages[at] === message) at++;
-    else at = Math.max(at, messages.indexOf(message) + 1);
-  }
-  return messages;
-}
-
-/** A label or name as one line. */
-function shownLine(text: string, what: string): string {
-  const line = oneLine(text);
-  if (line === "")
-    throw new EspalierError("not-text", `The ${what} is empty; give it at least one character.`);
-  return line;
 }

@@ -34,8 +34,11 @@ export const DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-5-5";
 
 /** Access to Claude. Everything is optional where `ANTHROPIC_API_KEY` is set. */
 export interface AnthropicAccess {
-  /** A client of `@anthropic-ai/sdk`; otherwise one is made of `apiKey` and `baseURL` with the first request. */
-  client?: Anthropic;
+  /**
+   * A client of `@anthropic-ai/sdk`, or a function that makes one; otherwise one is made of `apiKey` and `baseURL` with the
+   * first request.
+   */
+  client?: Anthropic | (() => Promise<Anthropic>);
   /** The SDK reads `ANTHROPIC_API_KEY` where this is absent or empty. */
   apiKey?: string;
   /** The SDK reads `ANTHROPIC_BASE_URL` where this is absent or empty. */
@@ -52,6 +55,7 @@ export function anthropicClient({ client, apiKey, baseURL }: AnthropicAccess): (
     });
     return new Client({ ...(apiKey && { apiKey }), ...(baseURL && { baseURL }) });
   };
+  if (typeof client === "function") return client;
   return () => (loading ??= client ? Promise.resolve(client) : load());
 }
 
@@ -125,7 +129,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
       );
       return count.input_tokens;
     } catch (thrown) {
-      throw fromAnthropicError(thrown, request.signal);
+      throw sdkError(thrown, request.signal);
     }
   }
 
@@ -176,7 +180,7 @@ export function anthropicSummarizer(options: AnthropicSummarizerOptions = {}): A
       return toAnswer(await stream.finalMessage());
     } catch (thrown) {
       const reported: ReportedUsage | undefined = stream?.currentMessage?.usage;
-      throw fromAnthropicError(thrown, request.signal, reported && toUsage(reported, known));
+      throw sdkError(thrown, request.signal, reported && toUsage(reported, known));
     }
   }
 
@@ -313,6 +317,8 @@ interface ErrorShape {
   name?: unknown;
   message?: unknown;
   status?: unknown;
+  /** Where the AI SDK has the status. */
+  statusCode?: unknown;
   type?: unknown;
   errorCode?: unknown;
   headers?: { get?: (name: string) => string | null };
@@ -322,8 +328,8 @@ interface ErrorShape {
 const TOO_LONG =
   /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:context|maximum)|context (?:window|length|limit)|too many (?:input )?tokens|input is too long|request_too_large/i;
 
-/** An error of the SDK as one of this package, with what is known to have been billed until then. */
-function fromAnthropicError(thrown: unknown, signal: AbortSignal | undefined, usage?: Usage): SummaryError {
+/** An error of a provider's SDK as one of this package, with what is known to have been billed until then. */
+export function sdkError(thrown: unknown, signal: AbortSignal | undefined, usage?: Usage): SummaryError {
   if (isSummaryError(thrown)) return thrown;
   const shape: ErrorShape = typeof thrown === "object" && thrown !== null ? thrown : {};
   const said = typeof shape.message === "string" ? shape.message : String(thrown);
@@ -339,7 +345,8 @@ function codeOf(shape: ErrorShape, said: string, signal: AbortSignal | undefined
   // A monthly limit is reported like a rate limit, and does not pass by waiting.
   if (typeof shape.errorCode === "string" && shape.errorCode.includes("spend_limit")) return "unauthorized";
   const byType = typeof shape.type === "string" ? CODE_BY_TYPE[shape.type] : undefined;
-  const byStatus = typeof shape.status === "number" ? codeByStatus(shape.status) : undefined;
+  const status = shape.status ?? shape.statusCode;
+  const byStatus = typeof status === "number" ? codeByStatus(status) : undefined;
   const code = byStatus ?? byType;
   if (code === "bad-request" && TOO_LONG.test(said)) return "too-long";
   if (/authentication method|api ?key/i.test(said)) return code ?? "unauthorized";

@@ -1,0 +1,134 @@
+// Every model of the AI SDK, as a provider value.
+import { fromAiSdk, toAiSdk } from "@espalier/interop";
+import type { AssistantMessage, StopReason, ToolDefinition } from "@espalier/session-tree";
+import { asSchema, type LanguageModel, type ModelMessage, streamText, type ToolSet } from "ai";
+import type { AnswerEvent, Provider } from "../turn/provider.ts";
+import {
+  answered,
+  badAnswer,
+  billed,
+  count,
+  field,
+  isAsyncIterable,
+  providerSummarizer,
+  type TokenPrices,
+} from "./shared.ts";
+
+/** What each request has. */
+export interface AiSdkProviderOptions {
+  /** The most tokens of an answer. Default: the session's reserve, 16,384. */
+  maxTokens?: number;
+  /** System prompt. Default: none. */
+  system?: string;
+  /** Tools by name. Their `execute` is not called: the session asks your program, so that each result is kept. */
+  tools?: ToolSet;
+  /** Tokens of a request and its answer. Default 128,000; a smaller one is learnt from the provider's own error. */
+  contextWindow?: number;
+  /** The most tokens of an answer that the model can give. Default 128,000. */
+  maxOutputTokens?: number;
+  /** Default: none, and answers have no cost. */
+  prices?: TokenPrices;
+}
+
+/** A request for `streamText` and `generateText`. */
+export interface AiSdkParams {
+  model: LanguageModel;
+  system?: string;
+  messages: ModelMessage[];
+  tools?: ToolSet;
+  maxOutputTokens: number;
+}
+
+/** A model of the AI SDK: any that `streamText` takes. */
+export function aiSdk(
+  languageModel: LanguageModel,
+  options: AiSdkProviderOptions = {},
+): Provider<AiSdkParams> {
+  const { tools = {}, contextWindow = 128_000, maxOutputTokens = 128_000, prices } = options;
+  const model = modelOf(languageModel);
+  const withoutCode = Object.fromEntries(
+    Object.entries(tools).map(([name, { execute: _, ...tool }]) => [name, tool]),
+  ) as ToolSet;
+  const provider: Provider<AiSdkParams> = {
+    ...model,
+    contextWindow,
+    maxOutputTokens,
+    answerTokens: options.maxTokens,
+    system: options.system,
+    tools: Object.entries(tools).map(definitionOf),
+    params(context, { system, tools: definitions, maxOutputTokens: most }) {
+      const request = toAiSdk(context, { model, ...(definitions ? { tools: definitions } : {}) });
+      const given = (request.tools ?? []).map(
+        ({ name, ...tool }) => [name, withoutCode[name] ?? tool] as const,
+      );
+      return {
+        model: languageModel,
+        ...(system === undefined ? {} : { system }),
+        messages: request.messages as ModelMessage[],
+        ...(given.length > 0 ? { tools: Object.fromEntries(given) as ToolSet } : {}),
+        maxOutputTokens: Math.min(most, maxOutputTokens),
+      };
+    },
+    // What goes wrong comes in the stream; without `onError` the SDK prints it too.
+    send: (params, abortSignal) => streamText({ ...params, abortSignal, onError: () => {} }),
+    async *read(answer) {
+      const stream = field(answer, "fullStream");
+      if (isAsyncIterable(stream)) yield* readParts(stream);
+      const response = await field(answer, "response");
+      const messages = field(response, "messages");
+      if (!Array.isArray(messages)) throw badAnswer("ai");
+      const [said] = fromAiSdk(messages, { model }).messages as AssistantMessage[];
+      const usage = await field(answer, "usage");
+      const cacheRead = count(field(usage, "cachedInputTokens"));
+      const input = Math.max(0, count(field(usage, "inputTokens")) - cacheRead);
+      yield answered({
+        content: [],
+        ...said,
+        provider: said?.provider ?? model.provider,
+        model: model.modelId,
+        ...stopOf(await field(answer, "finishReason"), said?.stopReason ?? "stop"),
+        usage: billed({ input, output: count(field(usage, "outputTokens")), cacheRead }, prices),
+      });
+    },
+  };
+  return { ...provider, summarizer: providerSummarizer(provider) };
+}
+
+/** The provider is the first word of its name here: `openai.responses` is OpenAI's. A gateway names it before the model. */
+function modelOf(model: LanguageModel): { provider: string; modelId: string } {
+  const { provider, modelId } = typeof model === "string" ? { provider: "gateway", modelId: model } : model;
+  const [first = provider] = provider.split(".");
+  const [behind] = modelId.split("/");
+  return { provider: first === "gateway" && modelId.includes("/") ? behind! : first, modelId };
+}
+
+function definitionOf([name, tool]: [string, ToolSet[string]]): ToolDefinition {
+  const { description } = tool;
+  const parameters = tool.inputSchema ? asSchema(tool.inputSchema).jsonSchema : undefined;
+  // Some validators give their schema later: the request has the tool as it is all the same.
+  const isLater = parameters instanceof Promise || (typeof parameters === "object" && "then" in parameters);
+  const schema = isLater ? { type: "object" } : parameters;
+  return {
+    name,
+    ...(typeof description === "string" ? { description } : {}),
+    ...(schema ? { parameters: schema as NonNullable<ToolDefinition["parameters"]> } : {}),
+  };
+}
+
+async function* readParts(parts: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent> {
+  for await (const part of parts) {
+    const type = field(part, "type");
+    const text = field(part, "text");
+    if (type === "error") throw field(part, "error");
+    if (typeof text !== "string" || text === "") continue;
+    if (type === "text-delta") yield { type: "text", text };
+    if (type === "reasoning-delta") yield { type: "thinking", text };
+  }
+}
+
+function stopOf(reason: unknown, usual: StopReason): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
+  if (reason === "length") return { stopReason: "length" };
+  if (reason === "error" || reason === "content-filter")
+    return { stopReason: "error", errorMessage: `The model stopped: ${reason}.` };
+  return { stopReason: usual };
+}

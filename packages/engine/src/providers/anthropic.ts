@@ -1,0 +1,231 @@
+// Claude, as a provider value.
+import type Anthropic from "@anthropic-ai/sdk";
+import { fromAnthropic, nativeFormats } from "@espalier/interop";
+import {
+  type AnthropicRequest,
+  type AssistantMessage,
+  buildRequest,
+  isRecord,
+  RequestWriter,
+  type ToolDefinition,
+} from "@espalier/session-tree";
+import {
+  anthropicSummarizer,
+  DEFAULT_ANTHROPIC_MODEL,
+  anthropicModel as knownModel,
+  type LastRequest,
+  type ReportedUsage,
+  thinkingBudget,
+  toUsage,
+} from "@espalier/summarizer";
+import type { AnswerEvent, Provider } from "../turn/provider.ts";
+import { badAnswer, isAsyncIterable } from "./shared.ts";
+
+/** The model, and what each of its requests has. */
+export interface AnthropicOptions {
+  /** Default {@link DEFAULT_ANTHROPIC_MODEL}. */
+  model?: string;
+  /** The most tokens of an answer, thinking apart. Default: the session's reserve, 16,384. */
+  maxTokens?: number;
+  /** System prompt. Default: none. */
+  system?: string;
+  /** Tools, as the SDK types them: those that your program runs, and those that Anthropic runs. Default: none. */
+  tools?: readonly Anthropic.ToolUnion[];
+  /** Tokens; from the catalogue of models where absent, 200,000 for a model that is not in it. */
+  contextWindow?: number;
+  /**
+   * More fields of the request, such as `thinking`. The tokens that this fixes come on top of the answer's, and the window
+   * is smaller by as many.
+   */
+  parameters?: Partial<Anthropic.MessageCreateParamsNonStreaming>;
+}
+
+/** A request for `client.messages.stream`, and for `client.messages.create`. */
+export type AnthropicParams = Anthropic.MessageCreateParamsNonStreaming;
+
+/**
+ * A model of Claude's through `@anthropic-ai/sdk`. The end of the conversation is marked for the provider's cache.
+ *
+ * @param client the client, of any cloud; or a function that makes one, called before the first request
+ */
+export function anthropic(
+  client: Anthropic | (() => Promise<Anthropic>),
+  options: AnthropicOptions = {},
+): Provider<AnthropicParams> {
+  const { model: modelId = DEFAULT_ANTHROPIC_MODEL, maxTokens, tools = [], parameters = {} } = options;
+  const known = knownModel(modelId);
+  const thinkingTokens = thinkingBudget(parameters as Record<string, unknown>);
+  const model = { provider: "anthropic", modelId };
+  const writer = new RequestWriter();
+  const clientOf = typeof client === "function" ? client : async () => client;
+  let asked: AnthropicParams | undefined;
+  let lastRequest: LastRequest | undefined;
+
+  async function* read(answer: unknown): AsyncGenerator<AnswerEvent> {
+    if (isMessage(answer)) {
+      yield* ended(answer);
+      return;
+    }
+    if (!isAsyncIterable(answer)) throw badAnswer("@anthropic-ai/sdk");
+    const message = new MessageOfEvents();
+    for await (const event of answer as AsyncIterable<Anthropic.RawMessageStreamEvent>) {
+      message.add(event);
+      if (event.type === "message_start") yield { type: "usage", usage: toUsage(event.message.usage, known) };
+      else if (event.type === "content_block_delta" && event.delta.type === "text_delta")
+        yield { type: "text", text: event.delta.text };
+      else if (event.type === "content_block_delta" && event.delta.type === "thinking_delta")
+        yield { type: "thinking", text: event.delta.thinking };
+    }
+    yield* ended(message.whole(modelId));
+  }
+
+  function* ended(answer: Anthropic.Message): Generator<AnswerEvent> {
+    if (asked) lastRequest = { body: asked as unknown as LastRequest["body"], ...promptTokens(answer.usage) };
+    const [said] = fromAnthropic([answer]).messages as AssistantMessage[];
+    const { content = [], stopReason = "stop", errorMessage } = said ?? {};
+    const message: AssistantMessage = {
+      role: "assistant",
+      content,
+      api: "anthropic-messages",
+      provider: "anthropic",
+      model: modelId,
+      usage: toUsage(answer.usage, known),
+      stopReason,
+      ...(errorMessage ? { errorMessage } : {}),
+      timestamp: Date.now(),
+    };
+    yield { type: "answer", message };
+  }
+
+  return {
+    ...model,
+    // The API refuses a request whose prompt, thinking and answer together may exceed the window.
+    contextWindow: (options.contextWindow ?? known.contextWindow) - thinkingTokens,
+    maxOutputTokens: known.maxOutputTokens,
+    answerTokens: maxTokens,
+    system: options.system,
+    tools: tools.flatMap(definitionOf),
+    // The same client is asked for answers and for summaries.
+    summarizer: anthropicSummarizer({ client: clientOf, model: modelId, lastRequest: () => lastRequest }),
+    params(context, { system, tools: definitions, maxOutputTokens }) {
+      const format = nativeFormats.anthropic;
+      const request = buildRequest(context, { format, model, system, tools: definitions });
+      asked = {
+        ...parameters,
+        ...cacheMarked(withOwnTools(request, tools)),
+        model: modelId,
+        max_tokens: Math.min(maxOutputTokens + thinkingTokens, known.maxOutputTokens),
+      } as AnthropicParams;
+      return asked;
+    },
+    async send(params, signal) {
+      const sender = await clientOf();
+      return sender.messages.stream(params, { signal, ...written(sender, writer, params) });
+    },
+    read,
+  };
+}
+
+/**
+ * The body of a request whose beginning was sent before: it is not made JSON anew. Only the client of Anthropic's own API takes a
+ * body as bytes; those of other clouds read it.
+ */
+function written(client: Anthropic, writer: RequestWriter, params: AnthropicParams) {
+  if (client.constructor.name !== "Anthropic") return {};
+  const body = writer.write({ ...params, stream: true });
+  return { body, headers: { "content-type": "application/json" } };
+}
+
+/** A tool that the caller runs; Anthropic runs the others by itself. */
+function definitionOf(tool: Anthropic.ToolUnion): ToolDefinition[] {
+  if (!("input_schema" in tool)) return [];
+  const { name, description, input_schema: parameters } = tool;
+  return [{ name, ...(description ? { description } : {}), parameters: { ...parameters } }];
+}
+
+/** Tools keep the fields that only this API knows, and those that Anthropic runs follow. */
+function withOwnTools(request: AnthropicRequest, own: readonly Anthropic.ToolUnion[]): AnthropicRequest {
+  if (own.length === 0) return request;
+  const byName = new Map(own.map((tool) => ["name" in tool ? tool.name : "", tool]));
+  const tools = (request.tools ?? []).map((tool) => ({ ...byName.get(tool.name), ...tool }));
+  const hosted = own.filter((tool) => !("input_schema" in tool));
+  return { ...request, tools: [...tools, ...hosted] as NonNullable<AnthropicRequest["tools"]> };
+}
+
+/**
+ * The last user block is marked, so that the provider keeps everything up to it; the mark itself is no part of what is
+ * compared, so the next request finds the prefix.
+ */
+function cacheMarked(request: AnthropicRequest): AnthropicRequest {
+  const messages = [...request.messages];
+  const at = messages.findLastIndex(({ role }) => role === "user");
+  const last = messages[at];
+  if (!last || typeof last.content === "string") return request;
+  const content = [...last.content] as { type: string }[];
+  content[content.length - 1] = Object.assign({}, content.at(-1), { cache_control: { type: "ephemeral" } });
+  messages[at] = { ...last, content } as (typeof messages)[number];
+  return { ...request, messages };
+}
+
+/** The prompt as its provider counted it, which tells whether an instruction more still fits; nothing where it did not. */
+function promptTokens(reported: ReportedUsage): Pick<LastRequest, "inputTokens"> {
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = reported;
+  const inputTokens =
+    (input_tokens ?? 0) + (cache_read_input_tokens ?? 0) + (cache_creation_input_tokens ?? 0);
+  return inputTokens > 0 ? { inputTokens } : {};
+}
+
+const isMessage = (answer: unknown): answer is Anthropic.Message =>
+  isRecord(answer) && answer["type"] === "message" && Array.isArray(answer["content"]);
+
+/** Builds a message from the events of a stream, which `create` and `stream` of every client give. */
+class MessageOfEvents {
+  #message: Anthropic.Message | undefined;
+  readonly #inputs = new Map<number, string>();
+
+  add(event: Anthropic.RawMessageStreamEvent): void {
+    if (event.type === "message_start") this.#message = { ...event.message, content: [] };
+    const message = this.#message;
+    if (!message) return;
+    if (event.type === "content_block_start") message.content[event.index] = { ...event.content_block };
+    else if (event.type === "content_block_delta") this.#addDelta(message, event);
+    else if (event.type === "content_block_stop") this.#endBlock(message, event.index);
+    else if (event.type === "message_delta") {
+      Object.assign(message, withoutNulls(event.delta));
+      message.usage = { ...message.usage, ...withoutNulls(event.usage) };
+    }
+  }
+
+  #addDelta({ content }: Anthropic.Message, { index, delta }: Anthropic.RawContentBlockDeltaEvent): void {
+    const block = content[index];
+    if (delta.type === "text_delta" && block?.type === "text") block.text += delta.text;
+    else if (delta.type === "citations_delta" && block?.type === "text")
+      block.citations = [...(block.citations ?? []), delta.citation];
+    else if (delta.type === "thinking_delta" && block?.type === "thinking") block.thinking += delta.thinking;
+    else if (delta.type === "signature_delta" && block?.type === "thinking")
+      block.signature += delta.signature;
+    else if (delta.type === "input_json_delta")
+      this.#inputs.set(index, (this.#inputs.get(index) ?? "") + delta.partial_json);
+  }
+
+  /** Arguments come as pieces of JSON. A cut answer may end inside: the text is kept as it came. */
+  #endBlock({ content }: Anthropic.Message, index: number): void {
+    const json = this.#inputs.get(index);
+    const block = content[index];
+    if (!json || !block || !("input" in block)) return;
+    try {
+      block.input = JSON.parse(json);
+    } catch {
+      block.input = { input: json };
+    }
+  }
+
+  /** Throws where the stream ended before the answer did. */
+  whole(modelId: string): Anthropic.Message {
+    if (this.#message?.stop_reason) return this.#message;
+    throw new Error(`The stream of ${modelId} ended before its answer.`);
+  }
+}
+
+const withoutNulls = (fields: object): object =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null));

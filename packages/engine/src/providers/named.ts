@@ -1,0 +1,147 @@
+// Providers and summarizers by name, for settings and command lines: their SDKs are loaded when they are asked.
+import { EspalierError } from "@espalier/jsonl-stream";
+import { redactText } from "@espalier/session-tree";
+import {
+  anthropicClient,
+  anthropicSummarizer,
+  DEFAULT_ANTHROPIC_MODEL,
+  extractiveSummarizer,
+  type Summarizer,
+} from "@espalier/summarizer";
+import type OpenAI from "openai";
+import type { Provider } from "../turn/provider.ts";
+
+/** Access to a provider by name. */
+export interface ProviderAccess {
+  /** Default: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY`. */
+  apiKey?: string | undefined;
+  /** Default: `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, else the provider's own address. */
+  baseURL?: string | undefined;
+  /** Tokens; default: that of the model. */
+  contextWindow?: number | undefined;
+  /** Default: the process's. */
+  environment?: NodeJS.ProcessEnv;
+}
+
+/** Providers that have a name, each with the variables of its key and its address. */
+const VARIABLES = {
+  anthropic: ["ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"],
+  openai: ["OPENAI_API_KEY", "OPENAI_BASE_URL"],
+  "openai-responses": ["OPENAI_API_KEY", "OPENAI_BASE_URL"],
+} as const;
+
+type ProviderName = keyof typeof VARIABLES;
+
+const isProviderName = (name: string): name is ProviderName => Object.hasOwn(VARIABLES, name);
+
+/** A provider and a model, as a text names them; undefined for any other text. */
+function parsedName(name: string): { provider: ProviderName; model: string | undefined } | undefined {
+  const [provider = "", model] = name.split(/:(.*)/s);
+  if (!isProviderName(provider)) return undefined;
+  return { provider, model: model || undefined };
+}
+
+function accessOf(provider: ProviderName, { environment = process.env, ...access }: ProviderAccess) {
+  const [key, address] = VARIABLES[provider];
+  const baseURL = access.baseURL ?? environment[address];
+  const apiKey = access.apiKey ?? environment[key];
+  return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
+}
+
+/**
+ * Returns the provider that a text names: `anthropic:MODEL`, `openai:MODEL` (Chat Completions, at any address),
+ * `openai-responses:MODEL`, or the name of a Claude model alone.
+ *
+ * @throws EspalierError `bad-input` for OpenAI without a model
+ */
+export async function providerNamed(name: string, access: ProviderAccess = {}): Promise<Provider> {
+  const { provider, model } = parsedName(name) ?? { provider: "anthropic" as const, model: name };
+  const { contextWindow } = access;
+  const window = contextWindow === undefined ? {} : { contextWindow };
+  const reached = accessOf(provider, access);
+  if (provider === "anthropic") {
+    const { anthropic } = await import("./anthropic.ts");
+    return anthropic(anthropicClient(reached), { model: model ?? DEFAULT_ANTHROPIC_MODEL, ...window });
+  }
+  if (model === undefined)
+    throw new EspalierError(
+      "bad-input",
+      `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`,
+    );
+  const { openai, openaiResponses } = await import("./openai.ts");
+  const client = openaiClient(reached);
+  const options = { model, isCompatible: reached.baseURL !== undefined, ...window };
+  return provider === "openai" ? openai(client, options) : openaiResponses(client, options);
+}
+
+/** Makes a client when it is asked first. Servers on the own machine need no key, and the SDK wants one. */
+function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }): () => Promise<OpenAI> {
+  let loading: Promise<OpenAI> | undefined;
+  const load = async () => {
+    const { default: Client } = await import("openai").catch((cause: unknown) => {
+      throw new EspalierError("bad-input", "OpenAI needs the package openai: npm install openai", { cause });
+    });
+    return new Client({ apiKey: apiKey ?? (baseURL ? "none" : undefined), ...(baseURL ? { baseURL } : {}) });
+  };
+  return () => {
+    loading ??= load();
+    return loading;
+  };
+}
+
+/**
+ * The summarizer that a text names: `extractive`, `anthropic`, `anthropic:MODEL`, `openai:MODEL`, `openai-responses:MODEL`.
+ * Without a text: Claude when `ANTHROPIC_API_KEY` is set (`ANTHROPIC_BASE_URL` honoured), else the extractive one.
+ *
+ * @throws EspalierError `bad-input` for any other text, and for a provider without a key
+ */
+export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv = process.env): Summarizer {
+  const isReachable = Boolean(environment["ANTHROPIC_API_KEY"]);
+  if (name === "extractive" || (name === undefined && !isReachable)) return extractiveSummarizer();
+  const named = parsedName(name ?? "anthropic");
+  if (!named)
+    throw new EspalierError(
+      "bad-input",
+      `There is no summarizer ${redactText(JSON.stringify(name))}; choose extractive, anthropic, anthropic:MODEL or openai:MODEL.`,
+    );
+  const { provider, model } = named;
+  const { apiKey, baseURL } = accessOf(provider, { environment });
+  const [key] = VARIABLES[provider];
+  if (!apiKey && (provider === "anthropic" || !baseURL)) {
+    const who = provider === "anthropic" ? "Claude" : "OpenAI";
+    throw new EspalierError(
+      "bad-input",
+      `Summaries by ${who} need a key: set ${key}, or pass --summarizer extractive.`,
+    );
+  }
+  if (provider === "anthropic")
+    return anthropicSummarizer({
+      ...(apiKey ? { apiKey } : {}),
+      ...(baseURL ? { baseURL } : {}),
+      ...(model ? { model } : {}),
+    });
+  if (model === undefined)
+    throw new EspalierError(
+      "bad-input",
+      `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`,
+    );
+  return lazySummarizer(provider, model, () => providerNamed(`${provider}:${model}`, { environment }));
+}
+
+/** A summarizer whose provider is loaded with its first request. */
+function lazySummarizer(name: string, modelId: string, load: () => Promise<Provider>): Summarizer {
+  let loading: Promise<Provider> | undefined;
+  return {
+    name,
+    model: { provider: "openai", modelId },
+    contextWindow: OPENAI_WINDOW,
+    maxOutputTokens: OPENAI_WINDOW,
+    async summarize(request) {
+      loading ??= load();
+      return (await loading).summarizer!.summarize(request);
+    },
+  };
+}
+
+/** Tokens that are assumed of a model of this API; see `OpenaiOptions`. */
+const OPENAI_WINDOW = 128_000;

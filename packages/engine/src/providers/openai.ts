@@ -1,0 +1,298 @@
+// OpenAI, and every server that speaks its Chat Completions, as provider values.
+import { fromOpenaiChat, fromOpenaiResponses, nativeFormats } from "@espalier/interop";
+import {
+  type AssistantMessage,
+  buildRequest,
+  type StopReason,
+  type ToolDefinition,
+} from "@espalier/session-tree";
+import type OpenAI from "openai";
+import type { AnswerEvent, Provider } from "../turn/provider.ts";
+import {
+  answered,
+  badAnswer,
+  billed,
+  count,
+  field,
+  isAsyncIterable,
+  providerSummarizer,
+  type TokenPrices,
+} from "./shared.ts";
+
+/** The model, and what each of its requests has. */
+interface CommonOptions<Tool> {
+  /** As the server names it. */
+  model: string;
+  /** The most tokens of an answer, reasoning included. Default: the session's reserve, 16,384. */
+  maxTokens?: number;
+  /** System prompt. Default: none. */
+  system?: string;
+  /** Tools, as the SDK types them. Default: none. */
+  tools?: readonly Tool[];
+  /** Tokens of a request and its answer. Default 128,000; a smaller one is learnt from the server's own error. */
+  contextWindow?: number;
+  /** The most tokens of an answer that the model can give. Default 128,000. */
+  maxOutputTokens?: number;
+  /** The server's name in entries. Default `openai`. */
+  provider?: string;
+  /** Default: none, and answers have no cost. */
+  prices?: TokenPrices;
+  /** True for a server that is not OpenAI's own, and limits answers by `max_tokens`. Default: by the client's address. */
+  isCompatible?: boolean;
+}
+
+/** Options of {@link openai}. */
+export interface OpenaiOptions extends CommonOptions<OpenAI.ChatCompletionTool> {
+  /** More fields of the request, such as `temperature`. */
+  parameters?: Partial<OpenAI.ChatCompletionCreateParamsNonStreaming>;
+}
+
+/** Options of {@link openaiResponses}. */
+export interface OpenaiResponsesOptions extends CommonOptions<OpenAI.Responses.Tool> {
+  /** More fields of the request, such as `reasoning`. */
+  parameters?: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>;
+}
+
+/** A client of the SDK, for any address; or a function that makes one, called before the first request. */
+export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);
+
+const WINDOW = 128_000;
+
+/**
+ * A model through Chat Completions of `openai`: OpenAI's own, or that of any server that speaks this API (Ollama, llama.cpp,
+ * vLLM, OpenRouter), by the `baseURL` of the client.
+ */
+export function openai(
+  client: OpenaiClient,
+  options: OpenaiOptions,
+): Provider<OpenAI.ChatCompletionCreateParamsNonStreaming> {
+  const { tools = [], parameters = {}, prices } = options;
+  const { base, model, clientOf } = common(client, options);
+  const own = new Map(tools.map((tool) => [nameOf(tool), tool]));
+  const provider: Provider<OpenAI.ChatCompletionCreateParamsNonStreaming> = {
+    ...base,
+    tools: tools.flatMap((tool) => definitionOf(tool.type === "function" ? tool.function : tool.custom)),
+    params(context, { system, tools: definitions, maxOutputTokens }) {
+      const format = nativeFormats.openai;
+      const request = buildRequest(context, { format, model, system, tools: definitions });
+      return {
+        ...parameters,
+        ...request,
+        ...(request.tools && {
+          tools: request.tools.map((tool) => ({ ...own.get(tool.function.name), ...tool })),
+        }),
+        model: options.model,
+        ...limited(client, options.isCompatible, Math.min(maxOutputTokens, base.maxOutputTokens)),
+      } as OpenAI.ChatCompletionCreateParamsNonStreaming;
+    },
+    async send(params, signal) {
+      const streamed = { ...params, stream: true, stream_options: { include_usage: true } } as const;
+      return (await clientOf()).chat.completions.create(streamed, { signal });
+    },
+    async *read(answer) {
+      const whole = isAsyncIterable(answer) ? yield* readChunks(answer) : answer;
+      const [choice] = listOf(field(whole, "choices"));
+      if (choice === undefined) throw errorIn(whole) ?? badAnswer("openai");
+      const [said] = fromOpenaiChat([field(choice, "message")], { model }).messages as AssistantMessage[];
+      yield answered({
+        ...said!,
+        ...base.origin,
+        ...stopOf(field(choice, "finish_reason"), said?.stopReason ?? "stop"),
+        usage: chatUsage(field(whole, "usage"), prices),
+      });
+    },
+  };
+  return { ...provider, summarizer: providerSummarizer(provider) };
+}
+
+/** A model through the Responses API of `openai`. Nothing is stored on the server: reasoning comes back encrypted. */
+export function openaiResponses(
+  client: OpenaiClient,
+  options: OpenaiResponsesOptions,
+): Provider<OpenAI.Responses.ResponseCreateParamsNonStreaming> {
+  const { tools = [], parameters = {}, prices } = options;
+  const { base, model, clientOf } = common(client, options);
+  const own = new Map(tools.map((tool) => ["name" in tool ? tool.name : "", tool]));
+  const hosted = tools.filter(({ type }) => type !== "function");
+  const provider: Provider<OpenAI.Responses.ResponseCreateParamsNonStreaming> = {
+    ...base,
+    tools: tools.flatMap((tool) => (tool.type === "function" ? definitionOf(tool) : [])),
+    params(context, { system, tools: definitions, maxOutputTokens }) {
+      const format = nativeFormats["openai-responses"];
+      const request = buildRequest(context, { format, model, system, tools: definitions });
+      const named = (request.tools ?? []).map((tool) => ({ ...own.get(tool.name), ...tool }));
+      return {
+        // Models that do not reason refuse to be asked for it.
+        ...(REASONS.test(options.model) ? { include: ["reasoning.encrypted_content"] } : {}),
+        ...parameters,
+        ...request,
+        ...(named.length + hosted.length > 0 && { tools: [...named, ...hosted] }),
+        model: options.model,
+        store: false,
+        max_output_tokens: Math.min(maxOutputTokens, base.maxOutputTokens),
+      } as OpenAI.Responses.ResponseCreateParamsNonStreaming;
+    },
+    async send(params, signal) {
+      return (await clientOf()).responses.create({ ...params, stream: true }, { signal });
+    },
+    async *read(answer) {
+      const whole = isAsyncIterable(answer) ? yield* readResponse(answer) : answer;
+      const output = field(whole, "output");
+      if (!Array.isArray(output)) throw errorIn(whole) ?? badAnswer("openai");
+      const [said] = fromOpenaiResponses(output, { model }).messages as AssistantMessage[];
+      const reason = field(field(whole, "incomplete_details"), "reason");
+      const failed =
+        field(whole, "status") === "failed" ? field(field(whole, "error"), "message") : undefined;
+      yield answered({
+        content: [],
+        ...said,
+        ...base.origin,
+        ...(failed === undefined
+          ? stopOf(
+              reason ?? (field(whole, "status") === "incomplete" ? "length" : undefined),
+              said?.stopReason ?? "stop",
+            )
+          : { stopReason: "error", errorMessage: String(failed) }),
+        usage: responsesUsage(field(whole, "usage"), prices),
+      });
+    },
+  };
+  return { ...provider, summarizer: providerSummarizer(provider) };
+}
+
+/** Names of models whose reasoning can be had encrypted. */
+const REASONS = /^(o\d|gpt-[5-9]|codex)/;
+
+function common<Tool>(client: OpenaiClient, options: CommonOptions<Tool>) {
+  const { provider = "openai", model: modelId, contextWindow = WINDOW, maxOutputTokens = WINDOW } = options;
+  return {
+    model: { provider, modelId },
+    clientOf: typeof client === "function" ? client : async () => client,
+    base: {
+      provider,
+      modelId,
+      contextWindow,
+      maxOutputTokens,
+      answerTokens: options.maxTokens,
+      system: options.system,
+      origin: { provider, model: modelId },
+    },
+  };
+}
+
+/** OpenAI's newer models refuse `max_tokens`; other servers know nothing else. */
+function limited(client: OpenaiClient, isCompatible: boolean | undefined, tokens: number) {
+  const address = typeof client === "function" ? "openai.com" : client.baseURL;
+  const isOther = isCompatible ?? !/\b(openai\.com|azure\.com)\b/.test(address);
+  return isOther ? { max_tokens: tokens } : { max_completion_tokens: tokens };
+}
+
+function definitionOf(tool: {
+  name: string;
+  description?: string | null;
+  parameters?: unknown;
+}): ToolDefinition[] {
+  const { name, description, parameters } = tool;
+  const schema = parameters as ToolDefinition["parameters"];
+  return [{ name, ...(description ? { description } : {}), ...(schema ? { parameters: schema } : {}) }];
+}
+
+const nameOf = (tool: OpenAI.ChatCompletionTool): string =>
+  tool.type === "function" ? tool.function.name : tool.custom.name;
+
+const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+/** Servers write an error into a stream, or into an answer, whose status was well. */
+function errorIn(answer: unknown): Error | undefined {
+  const error = field(answer, "error");
+  if (!error) return undefined;
+  const text = field(error, "message");
+  return new Error(typeof text === "string" ? text : JSON.stringify(error));
+}
+
+/** The end of an answer, by the provider's reason. */
+function stopOf(reason: unknown, usual: StopReason): Pick<AssistantMessage, "stopReason" | "errorMessage"> {
+  if (reason === "length" || reason === "max_output_tokens") return { stopReason: "length" };
+  if (reason === "content_filter")
+    return { stopReason: "error", errorMessage: "The model stopped: content_filter." };
+  return { stopReason: usual };
+}
+
+/** Reads the chunks of a stream; returns the answer that they make together. */
+async function* readChunks(chunks: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, object> {
+  const texts: Record<string, string> = {};
+  const calls: { id: string; type: string; function: { name: string; arguments: string } }[] = [];
+  let usage: unknown;
+  let finish_reason: unknown;
+  for await (const chunk of chunks) {
+    const error = errorIn(chunk);
+    if (error) throw error;
+    usage = field(chunk, "usage") ?? usage;
+    const [choice] = listOf(field(chunk, "choices"));
+    const delta = field(choice, "delta");
+    finish_reason = field(choice, "finish_reason") ?? finish_reason;
+    for (const name of ["content", "refusal", "reasoning_content", "reasoning"]) {
+      const text = field(delta, name);
+      if (typeof text !== "string" || text === "") continue;
+      texts[name] = (texts[name] ?? "") + text;
+      if (name !== "refusal") yield { type: name === "content" ? "text" : "thinking", text };
+    }
+    for (const piece of listOf(field(delta, "tool_calls"))) {
+      const index = field(piece, "index");
+      const at = typeof index === "number" ? index : calls.length;
+      const call = calls[at] ?? { id: "", type: "function", function: { name: "", arguments: "" } };
+      calls[at] = call;
+      const { id, name, text } = callPiece(piece);
+      call.id ||= id;
+      call.function.name ||= name;
+      call.function.arguments += text;
+    }
+  }
+  if (finish_reason === undefined) throw new Error("The stream ended before its answer.");
+  const made = calls.filter((call) => call !== undefined);
+  const message = {
+    role: "assistant",
+    content: null,
+    ...texts,
+    ...(made.length > 0 ? { tool_calls: made } : {}),
+  };
+  return { choices: [{ message, finish_reason }], usage };
+}
+
+function callPiece(piece: unknown): { id: string; name: string; text: string } {
+  const called = field(piece, "function");
+  const textOf = (value: unknown) => (typeof value === "string" ? value : "");
+  return {
+    id: textOf(field(piece, "id")),
+    name: textOf(field(called, "name")),
+    text: textOf(field(called, "arguments")),
+  };
+}
+
+/** Reads the events of a stream; returns the response at its end. */
+async function* readResponse(events: AsyncIterable<unknown>): AsyncGenerator<AnswerEvent, unknown> {
+  for await (const event of events) {
+    const type = field(event, "type");
+    const delta = field(event, "delta");
+    if (type === "error") throw errorIn({ error: event }) ?? new Error("The stream failed.");
+    if (type === "response.completed" || type === "response.incomplete" || type === "response.failed")
+      return field(event, "response");
+    if (typeof delta !== "string") continue;
+    if (type === "response.output_text.delta") yield { type: "text", text: delta };
+    if (type === "response.reasoning_summary_text.delta" || type === "response.reasoning_text.delta")
+      yield { type: "thinking", text: delta };
+  }
+  throw new Error("The stream ended before its answer.");
+}
+
+function chatUsage(reported: unknown, prices: TokenPrices | undefined) {
+  const cacheRead = count(field(field(reported, "prompt_tokens_details"), "cached_tokens"));
+  const input = Math.max(0, count(field(reported, "prompt_tokens")) - cacheRead);
+  return billed({ input, output: count(field(reported, "completion_tokens")), cacheRead }, prices);
+}
+
+function responsesUsage(reported: unknown, prices: TokenPrices | undefined) {
+  const cacheRead = count(field(field(reported, "input_tokens_details"), "cached_tokens"));
+  const input = Math.max(0, count(field(reported, "input_tokens")) - cacheRead);
+  return billed({ input, output: count(field(reported, "output_tokens")), cacheRead }, prices);
+}

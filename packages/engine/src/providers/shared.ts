@@ -1,0 +1,124 @@
+// Parts of providers that are not Anthropic's: the summarizer, the bill, and how an answer is told apart.
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  type AssistantMessage,
+  CHARS_PER_TOKEN,
+  isRecord,
+  messageText,
+  type Usage,
+} from "@espalier/session-tree";
+import {
+  type Summarizer,
+  type SummaryAnswer,
+  type SummaryRequest,
+  sdkError,
+  summaryError,
+  summaryPrompt,
+} from "@espalier/summarizer";
+import type { AnswerEvent, Provider } from "../turn/provider.ts";
+
+/** Prices in US dollars for a million tokens; what is absent costs as `input`. */
+export interface TokenPrices {
+  input: number;
+  output: number;
+  /** Of tokens of the prompt that the provider's cache had. */
+  cacheRead?: number;
+}
+
+/** Tokens of one answer; `input` are those of the prompt that no cache had. */
+export interface TokenCounts {
+  input: number;
+  output: number;
+  cacheRead: number;
+}
+
+/** The bill of an answer, with its cost where prices are known. */
+export function billed({ input, output, cacheRead }: TokenCounts, prices?: TokenPrices): Usage {
+  const usage: Usage = { input, output, cacheRead, cacheWrite: 0, totalTokens: input + output + cacheRead };
+  if (!prices) return usage;
+  const cost = {
+    input: (input * prices.input) / 1_000_000,
+    output: (output * prices.output) / 1_000_000,
+    cacheRead: (cacheRead * (prices.cacheRead ?? prices.input)) / 1_000_000,
+    cacheWrite: 0,
+  };
+  return { ...usage, cost: { ...cost, total: cost.input + cost.output + cost.cacheRead } };
+}
+
+/** A count of a report, 0 for what is no number. */
+export const count = (value: unknown): number => (typeof value === "number" && value > 0 ? value : 0);
+
+export const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown> =>
+  typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+
+/** The error for an answer of another SDK. */
+export const badAnswer = (sdk: string): EspalierError =>
+  new EspalierError(
+    "bad-input",
+    `This is no answer of ${sdk}: return its stream, or its whole answer, from \`send\`.`,
+  );
+
+/** Any field of a value that may be no object. */
+export const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined);
+
+/** A summarizer that asks a provider, without its system prompt and tools. */
+export function providerSummarizer(provider: Provider): Summarizer {
+  const { provider: name, modelId, contextWindow, maxOutputTokens } = provider;
+  const model = { provider: name, modelId };
+
+  async function summarize(request: SummaryRequest): Promise<SummaryAnswer> {
+    const signal = request.signal ?? new AbortController().signal;
+    const started = Date.now();
+    let characters = 0;
+    try {
+      signal.throwIfAborted();
+      const params = provider.params(...promptOf(request, model));
+      const answered = await provider.send(params, signal);
+      for await (const event of provider.read(answered)) {
+        if (event.type === "answer") return answerOf(event.message, model);
+        if (event.type !== "text") continue;
+        characters += event.text.length;
+        const outputTokens = Math.ceil(characters / CHARS_PER_TOKEN);
+        request.onProgress?.({ outputTokens, elapsedMs: Date.now() - started });
+      }
+    } catch (error) {
+      throw sdkError(error, request.signal);
+    }
+    throw summaryError("connection", `The model ${modelId} ended without an answer.`);
+  }
+
+  return { name, model, contextWindow, maxOutputTokens, summarize };
+}
+
+function promptOf(
+  request: SummaryRequest,
+  model: { provider: string; modelId: string },
+): Parameters<Provider["params"]> {
+  const { system, user } = summaryPrompt(request);
+  const context = {
+    messages: [{ role: "user" as const, content: user, timestamp: 0 }],
+    sources: [""],
+    prefixChanged: [false],
+    tokens: Math.ceil(user.length / CHARS_PER_TOKEN),
+    model,
+    thinkingLevel: "off",
+  };
+  return [context, { system, maxOutputTokens: request.maxOutputTokens }];
+}
+
+function answerOf(message: AssistantMessage, model: SummaryAnswer["model"]): SummaryAnswer {
+  const { stopReason, usage } = message;
+  return {
+    text: messageText(message),
+    stopReason:
+      stopReason === "length" || stopReason === "toolUse" || stopReason === "stop" ? stopReason : "error",
+    ...(usage ? { usage } : {}),
+    model,
+  };
+}
+
+/** The whole answer as an event. */
+export const answered = (message: Omit<AssistantMessage, "role" | "timestamp">): AnswerEvent => ({
+  type: "answer",
+  message: { role: "assistant", ...message, timestamp: Date.now() } as AssistantMessage,
+});

@@ -1,0 +1,340 @@
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  type CompactionSettings,
+  isContextOverflow,
+  shouldCompact,
+  trustedTokens,
+} from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  type AssistantBlock,
+  type AssistantMessage,
+  contextEdit,
+  type Entry,
+  estimateTotal,
+  isLogError,
+  message,
+  type Usage,
+} from "@espalier/session-tree";
+import { type DraftContent, fillMessages } from "../session/edit.ts";
+import type { PreparedRequest, RequestPreparation } from "../session/prepare-request.ts";
+import { sentEntry } from "../session/replay.ts";
+import type { Session } from "../session/session.ts";
+import { type AnswerEvent, type Limits, limitsOf, type Provider, promptOf } from "./provider.ts";
+import {
+  INTERRUPTED,
+  isAnswered,
+  missingResults,
+  openCalls,
+  Turn,
+  type TurnEvent,
+  TurnLog,
+  untilAborted,
+} from "./turn.ts";
+
+/**
+ * Appends what the user says, after results for calls that have none. The entry is in the log when this answers.
+ *
+ * @throws EspalierError `bad-input` for a blank text
+ */
+export async function say(session: Session, content: DraftContent): Promise<Entry> {
+  const { messages } = session.context;
+  const said = fillMessages([{ role: "user", content }], session.context);
+  const appended = await session.append([...missingResults(openCalls(messages), INTERRUPTED), ...said]);
+  return appended.at(-1)!;
+}
+
+/** Options of {@link nextRequest}. */
+export interface NextOptions extends Pick<RequestPreparation, "signal" | "pictures" | "tools" | "system"> {
+  /** Log of a run that has several turns: their entries follow one another wherever the leaf is. Default: one of its own. */
+  log?: TurnLog;
+}
+
+/** A request that is ready to be sent. */
+export interface TurnRequest<Params = unknown> extends PreparedRequest {
+  /** The request as the SDK takes it. Add fields to a copy; change nothing inside. */
+  params: Params;
+  options: NextOptions;
+}
+
+/**
+ * Prepares the next request at the leaf: calls without a result get one that says so, the policy compacts, the context is
+ * healed and written as the provider takes it.
+ *
+ * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; what `prepareRequest` throws
+ */
+export async function nextRequest<Params>(
+  session: Session,
+  provider: Provider<Params>,
+  given: NextOptions = {},
+): Promise<TurnRequest<Params>> {
+  const { signal, pictures } = given;
+  signal?.throwIfAborted();
+  const log = given.log ?? new TurnLog(session);
+  // Calls that an earlier process left without a result are never run again by themselves.
+  await log.append(missingResults(openCalls(session.context.messages), INTERRUPTED));
+  if (isAnswered(session.context.messages)) throw nothingToAsk();
+  const limits = limitsOf(session, provider, given);
+  const prompt = promptOf(provider, given);
+  const prepared = await session.prepareRequest({
+    ...limits,
+    ...prompt,
+    ...(pictures ? { pictures } : {}),
+    ...(signal ? { signal } : {}),
+  });
+  signal?.throwIfAborted();
+  const params = provider.params(prepared.context, {
+    system: prepared.system,
+    tools: prompt.tools,
+    maxOutputTokens: provider.answerTokens ?? limits.settings.reserveTokens,
+  });
+  return { ...prepared, params, options: { ...given, log } };
+}
+
+const nothingToAsk = (): EspalierError =>
+  new EspalierError(
+    "empty-context",
+    "The conversation has nothing to answer: it is empty, or it ends in an answer. Say something first.",
+  );
+
+/** Options of {@link recordAnswer}. */
+export interface RecordOptions<Params = unknown> {
+  /**
+   * Sends the request; returns a stream of the SDK, a whole answer, or a promise of one. Default: the client of the provider
+   * value, streamed.
+   */
+  send?: (params: Params) => unknown;
+  /** Receives the pieces of the answer's text. */
+  onText?: (text: string) => void;
+  /** Receives everything that happens in the turn, in order. */
+  onEvent?: (event: TurnEvent) => void;
+  /** Milliseconds before a request that was too long is sent again. Default 100. */
+  overflowRetryDelayMs?: number;
+}
+
+/**
+ * Sends a request and records the answer, in this order: the mark that it was sent is on disk; the answer, whatever becomes
+ * of it, is in the log; a request that was too long is compacted and sent once more; after the last answer of a
+ * conversation the session is compacted where that is due.
+ *
+ * @throws EspalierError `overflow` when compacting does not help, `auto-off`; `moved` when the leaf was moved to another
+ *   branch meanwhile, after the answer is in the log
+ */
+export async function recordAnswer<Params>(
+  session: Session,
+  provider: Provider<Params>,
+  request: TurnRequest<Params>,
+  options: RecordOptions<Params> = {},
+): Promise<Turn> {
+  const { send, onEvent = () => {}, onText, overflowRetryDelayMs: afterMs = 100 } = options;
+  const signal = request.options.signal ?? new AbortController().signal;
+  const log = (request.options.log ?? new TurnLog(session)).telling(onEvent);
+  const tell = (event: TurnEvent) => {
+    if (event.type === "text") onText?.(event.text);
+    onEvent(event);
+  };
+  for (let asked = request, overflows = 0; ; overflows++) {
+    // The mark is on disk before the request goes out: after a crash one knows that an answer may have been billed.
+    await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
+    const { messages, tokens } = asked.context;
+    tell({ type: "request", messages: messages.length, tokens });
+    const sending = () => (send ? send(asked.params) : provider.send(asked.params, signal));
+    const { answer, error } = await readAnswer(provider, sending, signal, tell);
+    const [entry] = await log.append([message.of({ message: answer })]);
+    tell({ type: "answer", message: answer });
+
+    const limits = limitsOf(session, provider, request.options);
+    const size = trustedTokens(session.context, limits.overheadTokens);
+    const then = afterAnswer(answer, provider, size, limits.settings);
+    if (then === "overflow" && !isWhole(answer)) {
+      if (overflows > 0) throw stillTooLong(answer, session, limits);
+      await makeRoom(session, log, { answer, entry: entry! }, limits, signal);
+      tell({ type: "retry", afterMs });
+      // It ends by itself or by an abort, whose reason is what is thrown.
+      await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
+      asked = await nextRequest(session, provider, { ...request.options, log });
+      continue;
+    }
+    const turn = new Turn(session, log, answer, { error, signal, tell });
+    if (turn.calls.length === 0) {
+      const failure = await compactAfter(session, then, limits, signal);
+      if (failure) tell({ type: "compact_failed", message: failure });
+    }
+    return turn;
+  }
+}
+
+/** Milliseconds for a model to end by itself after an abort: it knows best what it was billed. */
+const GRACE_MS = 300;
+
+/**
+ * Reads one answer, telling of its pieces. Whatever happens becomes an answer: what is thrown one of `stopReason` `error`, an
+ * abort one of `aborted`, both with what there was of text and thinking.
+ */
+async function readAnswer(
+  provider: Provider,
+  send: () => unknown,
+  signal: AbortSignal,
+  tell: (event: { type: "text" | "thinking"; text: string }) => void,
+): Promise<{ answer: AssistantMessage; error: unknown }> {
+  const content: AssistantBlock[] = [];
+  let usage: Usage = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, totalTokens: 0 };
+  let events: AsyncIterator<AnswerEvent> | undefined;
+  try {
+    signal.throwIfAborted();
+    const sent = await untilAborted(Promise.resolve().then(send), signal, GRACE_MS);
+    events = provider.read(sent)[Symbol.asyncIterator]();
+    for (;;) {
+      const { value, done } = await untilAborted(events.next(), signal, GRACE_MS);
+      if (done) throw new Error(`The model ${provider.modelId} ended without an answer.`);
+      if (value.type === "answer")
+        return { answer: value.message, error: signal.aborted ? signal.reason : undefined };
+      if (value.type === "usage") usage = value.usage;
+      else {
+        addPiece(content, value);
+        tell(value);
+      }
+    }
+  } catch (error) {
+    const answer: AssistantMessage = {
+      role: "assistant",
+      content,
+      provider: provider.provider,
+      model: provider.modelId,
+      usage,
+      stopReason: signal.aborted ? "aborted" : "error",
+      errorMessage: signal.aborted ? ABORTED : wordsOf(error),
+      timestamp: Date.now(),
+    };
+    return { answer, error: signal.aborted ? signal.reason : error };
+  } finally {
+    // A stream that ignores the signal is not awaited, and its end changes nothing.
+    events?.return?.()?.catch(() => undefined);
+  }
+}
+
+/** Error message of an aborted answer. */
+const ABORTED = "The answer was aborted.";
+
+/** Error text of a provider with its status, by which an overflow is recognised. */
+function wordsOf(error: unknown): string {
+  const { status, statusCode, message } = error as {
+    status?: unknown;
+    statusCode?: unknown;
+    message?: unknown;
+  };
+  const words = typeof message === "string" && message !== "" ? message : String(error);
+  const code = status ?? statusCode;
+  // A proxy says this in words of its own.
+  if (code === 413 && !words.includes("request_too_large")) return `request_too_large: ${words}`;
+  return code === undefined || words.startsWith(`${code}`) ? words : `${code} ${words}`;
+}
+
+/**
+ * Adds a piece to what there is of an answer so far. It is what remains when the answer does not come to its end:
+ * thinking has no signature then, and is kept for people to read; no request carries it.
+ */
+function addPiece(
+  blocks: AssistantBlock[],
+  { type, text }: { type: "text" | "thinking"; text: string },
+): void {
+  const last = blocks.at(-1);
+  if (type === "text") {
+    if (last?.type === "text") last.text += text;
+    else blocks.push({ type, text });
+  } else if (last?.type === "thinking") last.thinking += text;
+  else blocks.push({ type, thinking: text });
+}
+
+/** Action that follows an answer. */
+export type AfterAnswer = "nothing" | "overflow" | "threshold";
+
+/**
+ * The decision after each answer, in this order: aborted → nothing; the request was too long for the model, by what the
+ * provider said or counted, and it was the current model → overflow (compact; an answer that did not come to its end is
+ * left out, and the request sent once more); failed otherwise → nothing; over the threshold → compact, no retry.
+ *
+ * @param contextTokens size of the context with the answer, as the policy measures it
+ */
+export function afterAnswer(
+  answer: AssistantMessage,
+  model: { provider: string; modelId: string },
+  contextTokens: number,
+  settings: CompactionSettings,
+): AfterAnswer {
+  if (answer.stopReason === "aborted") return "nothing";
+  const isCurrent = answer.provider === model.provider && answer.model === model.modelId;
+  if (isCurrent && isContextOverflow(answer, settings.contextWindow)) return "overflow";
+  if (answer.stopReason === "error") return "nothing";
+  return shouldCompact(contextTokens, settings.contextWindow, settings) ? "threshold" : "nothing";
+}
+
+/** Returns whether an answer is whole. A whole one is kept, however long its request was. */
+const isWhole = ({ stopReason }: AssistantMessage): boolean =>
+  stopReason === "stop" || stopReason === "toolUse";
+
+/**
+ * Compacts after an answer that is kept; nothing is sent again. A compaction that fails, or that an extension vetoes,
+ * costs no answer: the reason is logged and returned, and the next request tries again. Undefined where all went well,
+ * or nothing is due.
+ *
+ * @throws EspalierError when the log cannot be written
+ */
+async function compactAfter(
+  session: Session,
+  reason: AfterAnswer,
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const options = { ...limits, signal };
+  try {
+    if (reason === "nothing") return undefined;
+    if (reason === "threshold") await session.compactWhenDue(options);
+    else await session.compact({ ...options, reason, willRetry: false });
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof Error) || isLogError(error)) throw error;
+    session.logger.error(`The session was not compacted, and goes on as it is: ${error.message}`, { error });
+    return error.message;
+  }
+}
+
+/**
+ * Makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is compacted.
+ *
+ * @throws EspalierError `auto-off` when nothing may compact by itself; `overflow` when nothing can shrink
+ */
+async function makeRoom(
+  session: Session,
+  log: TurnLog,
+  { answer, entry }: { answer: AssistantMessage; entry: Entry },
+  limits: Limits,
+  signal: AbortSignal,
+): Promise<void> {
+  if (!limits.settings.autoCompact)
+    throw new EspalierError(
+      "auto-off",
+      "The request was too long for the model, and nothing may compact by itself; compact by hand, or use a model with a larger window.",
+    );
+  await log.append([contextEdit.of({ targetId: entry.id, replacement: null })]);
+  const result = await session.compact({ ...limits, signal, reason: "overflow" });
+  if (!result.eligible) throw stillTooLong(answer, session, limits);
+}
+
+/** The error for a request that is too long although the context was compacted. Sizes in tokens. */
+function stillTooLong(
+  { model, errorMessage }: AssistantMessage,
+  session: Session,
+  { settings: { contextWindow }, overheadTokens: systemAndTools }: Limits,
+): EspalierError {
+  const { messages } = session.context;
+  const newest = messages.findLast(({ role }) => role === "user");
+  const newestUserMessage = estimateTotal(newest ? [newest] : []);
+  const context = estimateTotal(messages);
+  const said = errorMessage ? ` (${errorMessage})` : "";
+  return new EspalierError(
+    "overflow",
+    `The request is too long for ${model}, and compacting does not help${said}: system prompt and tools take ${systemAndTools} tokens, the newest user message ${newestUserMessage}, the whole context ${context}, and the window has ${contextWindow}. Use a model with a larger window.`,
+    { breakdown: { systemAndTools, newestUserMessage, context, contextWindow } },
+  );
+}

@@ -1,0 +1,116 @@
+import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, effectiveWindow } from "@espalier/compaction";
+import type { AssistantMessage, SessionContext, ToolDefinition, Usage } from "@espalier/session-tree";
+import { type Summarizer, withWindow } from "@espalier/summarizer";
+import type { CompactionRequest } from "../compaction/draft.ts";
+import type { Session } from "../session/session.ts";
+
+/**
+ * A model of a provider: the shape of its requests, its limits, and how its answers are read. `anthropic`, `openai`,
+ * `openaiResponses` and `aiSdk` make one of a client of their SDK.
+ */
+export interface Provider<Params = unknown> {
+  /** Provider as entries record it: `anthropic`. */
+  readonly provider: string;
+  /** Model as its provider names it. */
+  readonly modelId: string;
+  /** Tokens of a request and its answer together. */
+  readonly contextWindow: number;
+  /** The most tokens that one answer can have. */
+  readonly maxOutputTokens: number;
+  /** Tokens of an answer that the caller chose. Absent: the session's reserve. */
+  readonly answerTokens?: number | undefined;
+  /** System prompt. Default: none. */
+  readonly system?: string | undefined;
+  /** Tools that the caller runs. Default: none. */
+  readonly tools?: readonly ToolDefinition[] | undefined;
+  /** The same model as a writer of summaries; absent: the session's own writes them. */
+  readonly summarizer?: Summarizer | undefined;
+  /** Writes a request as the SDK takes it. */
+  params(context: SessionContext, options: ParamsOptions): Params;
+  /** Sends a request by the client; the answer is one that {@link read} takes, or a promise of it. */
+  send(params: Params, signal: AbortSignal): unknown;
+  /**
+   * Reads a stream of the SDK, or a whole answer; the last event is `answer`. Throws what the SDK throws, and an
+   * EspalierError `bad-input` for what is no answer of this SDK.
+   */
+  read(answer: unknown): AsyncIterable<AnswerEvent>;
+}
+
+/** Parts of a request besides the context. */
+export interface ParamsOptions {
+  /** The whole system prompt, that of the provider value included. */
+  system?: string | undefined;
+  /** All tools that the caller runs, those of the provider value included. */
+  tools?: readonly ToolDefinition[] | undefined;
+  /** Tokens of the answer. */
+  maxOutputTokens: number;
+}
+
+/** Events of an answer, in order. */
+export type AnswerEvent =
+  /** A piece of the answer, or of the model's thinking. */
+  | { type: "text" | "thinking"; text: string }
+  /** Bill of the answer so far, for one that does not come to its end. */
+  | { type: "usage"; usage: Usage }
+  /** The whole answer. */
+  | { type: "answer"; message: AssistantMessage };
+
+/** Limits for compactions while a provider answers. */
+export interface Limits extends Pick<CompactionRequest, "summarizer" | "fallback"> {
+  settings: CompactionSettings;
+  /** Tokens of system prompt and tools, as the policy counts. */
+  overheadTokens: number;
+}
+
+/**
+ * Returns the limits of a request: the window is the provider's, less where it has said so in this session; the reserve
+ * holds the answer; the provider writes the summaries, unless the session names another summarizer.
+ */
+export function limitsOf(
+  session: Session,
+  provider: Provider,
+  given: Pick<ParamsOptions, "system" | "tools">,
+): Limits {
+  const { system = "", tools } = promptOf(provider, given);
+  const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...session.options.compaction };
+  return {
+    settings: {
+      ...settings,
+      contextWindow: windowOf(session, provider),
+      reserveTokens: Math.max(settings.reserveTokens, provider.answerTokens ?? 0),
+    },
+    overheadTokens: session.policy.estimate({
+      role: "system",
+      content: system,
+      toolsAdded: tools,
+      timestamp: 0,
+    }),
+    ...writerOf(session, provider),
+  };
+}
+
+/** Returns the tokens that a model reads: its own limit, or less, where its provider has said so in this session. */
+export const windowOf = ({ window }: Session, provider: Provider): number =>
+  effectiveWindow(provider.contextWindow, window.entries, provider);
+
+/** Returns the provider as summarizer, with the extractive one as fallback; nothing where the session names its own. */
+export function writerOf(
+  session: Session,
+  provider: Provider,
+): Pick<CompactionRequest, "summarizer" | "fallback"> {
+  const { summarizer } = provider;
+  if (!summarizer || session.options.summarizer) return {};
+  return {
+    summarizer: withWindow(summarizer, windowOf(session, provider)),
+    fallback: session.options.fallback ?? true,
+  };
+}
+
+/** Returns system prompt and tools of the provider value, and those of the caller after them. */
+export function promptOf({ system, tools = [] }: Provider, given: Pick<ParamsOptions, "system" | "tools">) {
+  const texts = [system, given.system].filter((text) => text !== undefined && text !== "");
+  return {
+    system: texts.length > 0 ? texts.join("\n\n") : undefined,
+    tools: [...tools, ...(given.tools ?? [])],
+  };
+}

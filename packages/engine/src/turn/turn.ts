@@ -1,0 +1,270 @@
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  type AssistantMessage,
+  type ContextMessage,
+  type Entry,
+  isFailedAnswer,
+  leaf,
+  message,
+  messageText,
+  type NewEntry,
+  type ToolCallBlock,
+  type ToolResultMessage,
+  toolCalls,
+} from "@espalier/session-tree";
+import { isSummaryError } from "@espalier/summarizer";
+import type { Session } from "../session/session.ts";
+import { toolResult } from "../session/state.ts";
+
+/** Events of a turn, in order. */
+export type TurnEvent =
+  /** An entry of the turn is in the log: marks, answers, results, edits. */
+  | { type: "entry"; entry: Entry }
+  /** A request goes out: how many messages it carries, and its size in tokens as it was judged. */
+  | { type: "request"; messages: number; tokens: number }
+  /** A piece of the answer, or of the model's thinking. */
+  | { type: "text" | "thinking"; text: string }
+  /** The whole answer, a failed or aborted one too, once it is in the log. */
+  | { type: "answer"; message: AssistantMessage }
+  /** The history is as it was. */
+  | { type: "compact_failed"; message: string }
+  /** A request that was too long goes out again, shorter, after so many milliseconds. */
+  | { type: "retry"; afterMs: number }
+  /** A call begins, and ends with its result, which a refused or failed one has too. */
+  | { type: "tool_start"; call: ToolCallBlock }
+  | { type: "tool_end"; call: ToolCallBlock; result: ToolResultMessage };
+
+/** A call of a tool, as a model makes it. */
+export interface TurnCall {
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+}
+
+/** An answer that is in the log, and the calls in it, which wait for their results. */
+export class Turn {
+  /** The answer as the session keeps it. One that failed or was aborted says so in `stopReason`. */
+  readonly message: AssistantMessage;
+  /** Calls of the answer, in order; none where it failed. */
+  readonly calls: readonly TurnCall[];
+  /** Error of the SDK, or the abort's reason, where the answer did not come to its end. */
+  readonly error: unknown;
+  readonly #session: Session;
+  readonly #log: TurnLog;
+  readonly #signal: AbortSignal;
+  readonly #tell: (event: TurnEvent) => void;
+
+  constructor(
+    session: Session,
+    log: TurnLog,
+    answer: AssistantMessage,
+    { error, signal, tell }: { error: unknown; signal: AbortSignal; tell: (event: TurnEvent) => void },
+  ) {
+    this.message = answer;
+    this.calls = callsOf(answer).map(({ id, name, arguments: input }) => ({ id, name, input }));
+    this.error = error;
+    this.#session = session;
+    this.#log = log;
+    this.#signal = signal;
+    this.#tell = tell;
+  }
+
+  /** The text of the answer. */
+  get text(): string {
+    return messageText(this.message);
+  }
+
+  /**
+   * Runs all calls at once and records each result when it is there. A result is a text, `{ content, isError, details }`, or
+   * any value, which becomes JSON. A call that throws gets an error result; so does one that an abort ends. Calls of an answer
+   * that was cut off at its limit are not run.
+   *
+   * @returns the results, in the order of the calls
+   * @throws EspalierError when the log cannot be written; `moved` when the leaf was moved to another branch meanwhile
+   */
+  async answerAll(run: (call: TurnCall) => unknown): Promise<ToolResultMessage[]> {
+    const answers = await Promise.allSettled(this.calls.map((call) => this.answer(call, run)));
+    return answers.map((answer) => {
+      if (answer.status === "rejected") throw answer.reason;
+      return answer.value;
+    });
+  }
+
+  /** Runs one call and records its result, as {@link answerAll} does. */
+  async answer({ id, name, input }: TurnCall, run: (call: TurnCall) => unknown): Promise<ToolResultMessage> {
+    const call: ToolCallBlock = { type: "toolCall", id, name, arguments: input };
+    const isCutOff = this.message.stopReason === "length";
+    if (!isCutOff) this.#tell({ type: "tool_start", call });
+    const result = isCutOff
+      ? refused(call, CUT_OFF)
+      : await outcome(call, async () => run({ id, name, input }), this.#signal);
+    // In the log before it is shown: what a tool did cannot be had again.
+    await this.#log.append([message.of({ message: result })]);
+    if (isCutOff) return result;
+    this.#tell({ type: "tool_end", call, result });
+    const { content, isError } = result;
+    await this.#session.tell(toolResult, {
+      toolCallId: id,
+      toolName: name,
+      input: { ...input },
+      content,
+      isError,
+    });
+    return result;
+  }
+}
+
+/** Entries of turns, each under the one before, whatever others append between. */
+export class TurnLog {
+  readonly #session: Session;
+  #tell: (event: { type: "entry"; entry: Entry }) => void = () => {};
+  /** The newest entry of the turns. */
+  #place: string | null;
+
+  constructor(session: Session) {
+    this.#session = session;
+    this.#place = session.leafId;
+  }
+
+  /** Tells of entries from now on. */
+  telling(tell: (event: { type: "entry"; entry: Entry }) => void): this {
+    this.#tell = tell;
+    return this;
+  }
+
+  /**
+   * Appends at the place of the turns. Where the leaf moved to another branch meanwhile, it stays there.
+   *
+   * @throws EspalierError `moved` in that case, when the entries are in the log; EspalierError
+   */
+  async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
+    const [first, ...rest] = drafts;
+    if (!first) return [];
+    const session = this.#session;
+    const place = this.#place;
+    let isHere = true;
+    const drafted = () => {
+      const { leafId } = session;
+      isHere = !place || session.isOnPath(place);
+      if (isHere) return drafts;
+      return [{ ...first, parentId: place }, ...rest, leaf.of({ parentId: leafId, targetId: leafId })];
+    };
+    const appended = await session.append(drafted, durability ? { durability } : {});
+    for (const entry of appended) this.#tell({ type: "entry", entry });
+    if (!isHere)
+      throw new EspalierError(
+        "moved",
+        "The leaf was moved to another place of the session during the run. The answer is where it was asked for; navigate there to continue.",
+      );
+    this.#place = appended.at(-1)!.id;
+    return appended;
+  }
+}
+
+/** Result of a call that was running when it was aborted, or when its process ended. */
+export const INTERRUPTED = "The call was interrupted: its result was never recorded. It was not run again.";
+
+/** Result of a call whose turn ended before it ran. */
+export const NOT_RUN = "The call was not run: the user ended the turn before it.";
+
+/** Result of a call in an answer that reached its limit: it may be half a call. */
+export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
+
+/** Result of one call. Whatever happens becomes a result: a call never stays without one. */
+async function outcome(
+  call: ToolCallBlock,
+  run: () => Promise<unknown>,
+  signal: AbortSignal,
+): Promise<ToolResultMessage> {
+  if (signal.aborted) return refused(call, NOT_RUN);
+  try {
+    return resultOf(call, await untilAborted(run(), signal));
+  } catch (error) {
+    if (signal.aborted && isAbort(error, signal)) return refused(call, INTERRUPTED);
+    return refused(call, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Results for calls that have none and get none, as entries. */
+export function missingResults(calls: readonly ToolCallBlock[], why: string): NewEntry[] {
+  return calls.map((call) => message.of({ message: refused(call, why) }));
+}
+
+const refused = (call: ToolCallBlock, why: string): ToolResultMessage =>
+  resultOf(call, { content: why, isError: true });
+
+function resultOf({ id, name }: ToolCallBlock, output: unknown): ToolResultMessage {
+  const { content, isError, details } = outputOf(output);
+  return {
+    role: "toolResult",
+    toolCallId: id,
+    toolName: name,
+    content: typeof content === "string" ? [{ type: "text", text: content }] : content,
+    isError: isError === true,
+    ...(details === undefined ? {} : { details }),
+    timestamp: Date.now(),
+  };
+}
+
+interface Output {
+  content: string | ToolResultMessage["content"];
+  isError?: boolean;
+  details?: unknown;
+}
+
+function outputOf(output: unknown): Output {
+  if (typeof output === "string") return { content: output };
+  const given = output as Partial<Output> | null | undefined;
+  if (typeof given === "object" && (typeof given?.content === "string" || Array.isArray(given?.content)))
+    return given as Output;
+  return { content: JSON.stringify(output) ?? "(no output)" };
+}
+
+/** Calls of an answer; none where it failed. */
+const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
+  answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
+
+/** Calls of the newest answer that have no result: a process ended, or a branch was left, before they had one. */
+export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] {
+  const answered = new Set<string>();
+  for (const message of messages.toReversed()) {
+    if (message.role === "toolResult") answered.add(message.toolCallId);
+    if (message.role === "assistant" && !isFailedAnswer(message))
+      return toolCalls(message).filter(({ id }) => !answered.has(id));
+  }
+  return [];
+}
+
+/** Returns whether the conversation ends in an answer, or is empty: then there is nothing to send. */
+export function isAnswered(messages: readonly ContextMessage[]): boolean {
+  const last = messages.findLast((message) => SPEAKING.has(message.role) && !isFailedAnswer(message));
+  return last === undefined || last.role === "assistant";
+}
+
+const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"]);
+
+/**
+ * Returns the outcome of `work`, or throws the signal's reason when that comes first: work that does not listen to the
+ * signal is not awaited, and its outcome is dropped.
+ *
+ * @param graceMs milliseconds for work that listens to end by itself. Default 0.
+ */
+export function untilAborted<Result>(
+  work: Promise<Result>,
+  signal: AbortSignal,
+  graceMs = 0,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const giveUp = () => void setTimeout(() => reject(signal.reason), graceMs);
+    if (signal.aborted) giveUp();
+    signal.addEventListener("abort", giveUp, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
+  });
+}
+
+/** Returns whether an error is only the abort of the signal. */
+export function isAbort(error: unknown, signal: AbortSignal): boolean {
+  const isTold = isSummaryError(error) && error.code === "aborted";
+  const isNamed = error instanceof Error && error.name === "AbortError";
+  return signal.aborted && (error === signal.reason || isTold || isNamed);
+}

@@ -1,0 +1,2 @@
+// Every model of the AI SDK, for turns and for summaries; needs `ai`.
+export { type AiSdkParams, type AiSdkProviderOptions, aiSdk } from "@espalier/engine/ai-sdk";

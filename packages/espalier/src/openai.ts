@@ -1,0 +1,8 @@
+// OpenAI, and servers that speak its API, for turns and for summaries; needs `openai`.
+export {
+  type OpenaiClient,
+  type OpenaiOptions,
+  type OpenaiResponsesOptions,
+  openai,
+  openaiResponses,
+} from "@espalier/engine/openai";
