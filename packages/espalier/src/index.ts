@@ -72,4 +72,4 @@ export {
   type Usage,
 } from "@espalier/session-tree";
 export { fileStore } from "@espalier/session-tree/node";
-export { extractiveSummarizer, type Summarizer } from "@espalier/summarizer";
+export { extractiveSummarizer, type Summarizer, summarizer } from "@espalier/summarizer";

@@ -85,6 +85,7 @@ export {
   SUMMARY_SECTIONS,
   type SummaryError,
   soundUsage,
+  summarizer,
   summaryError,
   summaryPrompt,
   sumUsage,

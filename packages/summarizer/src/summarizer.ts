@@ -93,6 +93,34 @@ export interface Summarizer {
   promptTokens?(request: SummaryRequest): Promise<number | undefined>;
 }
 
+/**
+ * Makes a summarizer of a function. It is given the request, whose `transcript` and `instructions` are all that a model needs,
+ * and returns the summary. What it throws is the error of the summary.
+ *
+ * @param limits tokens of a request and its answer, and of an answer; default: no limit, and 8,192
+ */
+export const summarizer = (
+  write: (request: SummaryRequest, signal: AbortSignal) => string | Promise<string>,
+  limits: { name?: string; contextWindow?: number; maxOutputTokens?: number } = {},
+): Summarizer => {
+  const { name = "own", contextWindow = Number.POSITIVE_INFINITY, maxOutputTokens = 8_192 } = limits;
+  return {
+    name,
+    contextWindow,
+    maxOutputTokens,
+    async summarize(request) {
+      throwIfAborted(request.signal);
+      const text: unknown = await write(request, request.signal ?? new AbortController().signal);
+      if (typeof text !== "string")
+        throw summaryError(
+          "failed",
+          `The summarizer "${name}" returned no text; return the summary as a string.`,
+        );
+      return { text, stopReason: "stop", model: { provider: name, modelId: name } };
+    },
+  };
+};
+
 /** Default system prompt of a request. */
 export const SUMMARIZER_SYSTEM_PROMPT = [
   "You write summaries of conversations between a user and an AI agent. The agent will continue its work from your summary alone.",
