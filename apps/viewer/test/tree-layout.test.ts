@@ -2,7 +2,7 @@ import type { Tree } from "@espalier/session-tree";
 import { OutlineRows, outlineOf } from "@espalier/viewer/model";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { layOutTree } from "../src/page/tree/tree-layout.ts";
+import { layOutTree } from "../src/page/source/session-model.ts";
 import { arbitraryTree } from "./arbitrary-tree.ts";
 
 function rowsOf(tree: Tree): OutlineRows {
