@@ -1,6 +1,6 @@
 import type { Session } from "@espalier/engine";
 import { type Command, Option } from "commander";
-import { type Reach, type SessionUse, withSession } from "./opening.ts";
+import { type SessionUse, withSession } from "./opening.ts";
 import { print, type Shell } from "./shell.ts";
 
 /** Adds a command to the program. */
@@ -69,11 +69,12 @@ export interface SessionCall<Options> extends Call<Options> {
 export function sessionCommand<Options extends object, Given extends Arguments>(
   shape: Help & {
     use: SessionUse | ((options: Options) => SessionUse);
-    reach?: (options: Options, shell: Shell) => Reach;
+    /** True where the context at the leaf is needed, and nothing that only the whole tree can tell. Default: false. */
+    isContextEnough?: (options: Options, shell: Shell) => boolean;
     run(call: SessionCall<Options>, ...given: Given): Running;
   },
 ): AddCommand {
-  const { use, reach, run, ...help } = shape;
+  const { use, isContextEnough, run, ...help } = shape;
   return command<Options, [string, ...Given]>({
     ...help,
     run(call, ref, ...given) {
@@ -84,7 +85,7 @@ export function sessionCommand<Options extends object, Given extends Arguments>(
         // The lines may read the session.
         if (answer) await print(shell, answer.value, answer.lines);
       };
-      return withSession(shell, opened, ref, runAndPrint, reach?.(options, shell));
+      return withSession(shell, opened, ref, runAndPrint, isContextEnough?.(options, shell));
     },
   });
 }

@@ -32,12 +32,6 @@ import { formatBytes } from "./numbers.ts";
 import { confirmOnTerminal, type Shell } from "./shell.ts";
 import { plainLine } from "./text.ts";
 
-/** Parts of a session that a command needs. */
-export interface Reach {
-  /** True: the context at the leaf, and nothing that only the whole tree can tell. Default false. */
-  isContextEnough?: boolean;
-}
-
 /**
  * Purposes that a session is opened for.
  * - `read`: nothing changes, and only extensions of the command line run
@@ -61,13 +55,17 @@ const USES: Readonly<Record<SessionUse, (shell: Shell) => OpenOptions>> = {
   summarize: (shell) => changeOptions(shell, true),
 };
 
-/** Opens a session, runs a function on it, and closes it. Tells on stderr why a session is only read, or is another one. */
+/**
+ * Opens a session, runs a function on it, and closes it. Tells on stderr why a session is only read, or is another one.
+ *
+ * @param isContextEnough true: the context at the leaf is needed, and nothing that only the whole tree can tell
+ */
 export async function withSession<Result>(
   shell: Shell,
   use: SessionUse,
   word: string,
   run: (session: Session) => Promise<Result>,
-  { isContextEnough = false }: Reach = {},
+  isContextEnough = false,
 ): Promise<Result> {
   const options = { ...USES[use](shell), ...(isContextEnough ? { whole: false } : {}) };
   const ref = await sessionNamed(shell.store, word);

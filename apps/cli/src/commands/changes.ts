@@ -177,7 +177,7 @@ async function withTarget(
     at !== undefined ||
     (shell.store ? await isThere(shell.store, { file: ref }) : existsSync(ref))
   )
-    return withSession(shell, "change", ref, change, { isContextEnough: at === undefined });
+    return withSession(shell, "change", ref, change, at === undefined);
   const session = await createSession({ ...changeOptions(shell), file: ref });
   try {
     return await change(session);

@@ -49,9 +49,8 @@ export const context = sessionCommand({
   ],
   use: "read",
   // For people the view counts the entries behind a compaction, and only the whole tree has them.
-  reach: ({ at, format }: ContextOptions, shell) => ({
-    isContextEnough: at === undefined && (shell.json || format !== NEUTRAL),
-  }),
+  isContextEnough: ({ at, format }: ContextOptions, shell) =>
+    at === undefined && (shell.json || format !== NEUTRAL),
   async run({ session, shell, options: { at, format } }: SessionCall<ContextOptions>) {
     const named = at === undefined ? session.leafId : entryNamed(session, at);
     const context = at === undefined ? await session.contextToSend() : session.contextAt(named);
