@@ -48,10 +48,10 @@ test("one key hides the entry under the cursor from the model, and shows it agai
   expect(scratch.screen).not.toContain("hidden");
   const edit = { ...at, type: "context_edit", id: "edit", parentId: "prompt", targetId: "picture" };
   const grown = modelOf([...lines, { ...edit, replacement: null }]);
-  const outcome = { message: "Hidden from the model, which reads 1 token.", entryId: "picture" };
+  const sentences = ["Hidden from the model, which reads 1 token."];
   scratch.happen(
     { type: "grown", ref: "/sessions/one.jsonl", model: grown },
-    { type: "acted", act, outcome },
+    { type: "acted", outcome: { value: {}, sentences, entryId: "picture" } },
   );
   expect(scratch.screen).toMatch(/▸○ you +A picture\. +hidden/);
   expect(scratch.screen).toMatch(/you {2}hidden from the model {2}picture ·/);
@@ -79,8 +79,7 @@ test("a text that comes back is written anew, over several lines, and appended",
   const scratch = opened().keys("u");
   scratch.happen({
     type: "acted",
-    act: { name: "undo" },
-    outcome: { message: "Taken back.", editorText: "Do it\nagain" },
+    outcome: { value: {}, sentences: ["Taken back."], editorText: "Do it\nagain" },
   });
   expect(scratch.screen).toContain("Edit the message");
   scratch.keys("enter").type("please").keys("up", "home").type("!").keys("ctrl-s");

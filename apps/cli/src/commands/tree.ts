@@ -1,4 +1,4 @@
-import { type ArchivedRows, archivedRows, type Session } from "@espalier/engine";
+import { archivedRows, type Session } from "@espalier/engine";
 import {
   branchSummary,
   compaction,
@@ -78,7 +78,10 @@ interface TreeEntry {
 /** All entries in file order, one at a time. `structure`: without role, timestamp and preview, so that no line is parsed. */
 function* treeEntries(tree: Tree, leafId: string | null, structure = false): Generator<TreeEntry> {
   const labels = labelsInForce(tree);
-  const path = pathRowsOf(tree, leafId);
+  const archived = archivedRows({ tree, leafId });
+  const onPath = new Uint8Array(tree.length);
+  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
+    onPath[row] = 1;
   let previousId = "";
   for (let row = 0; row < tree.length; row++) {
     const id = tree.idAt(row);
@@ -89,38 +92,17 @@ function* treeEntries(tree: Tree, leafId: string | null, structure = false): Gen
       // Mostly an entry follows the one before it, whose id is at hand.
       parentId: parent >= 0 && parent === row - 1 ? previousId : tree.parentIdAt(row),
       type: entry?.type ?? (tree.kindAt(row).type || tree.entryAt(row).type),
-      ...(entry ? { role: roleOf(entry), timestamp: entry.timestamp || null } : {}),
+      ...(entry
+        ? { role: message.is(entry) ? entry.message.role : null, timestamp: entry.timestamp || null }
+        : {}),
       label: labels.get(id)?.label ?? null,
       ...(entry ? { preview: previewEntry(entry) } : {}),
-      onPath: path.onPath[row] === 1,
-      archived: isArchived(path, row),
+      onPath: onPath[row] === 1,
+      archived: archived.has(row),
     };
     previousId = id;
   }
 }
-
-function roleOf(entry: Entry): string | null {
-  return message.is(entry) ? entry.message.role : null;
-}
-
-/** Rows of a tree, in relation to a leaf. */
-interface PathRows {
-  /** 1 for rows on the leaf's path. */
-  onPath: Uint8Array;
-  /** Those of it that only a summary speaks for. */
-  archived: ArchivedRows;
-}
-
-/** Marks the path of a leaf, and what the newest compaction on it hides. */
-function pathRowsOf(tree: Tree, leafId: string | null): PathRows {
-  const onPath = new Uint8Array(tree.length);
-  for (let row = leafId === null ? -1 : tree.row(leafId); row >= 0; row = tree.index.parent(row))
-    onPath[row] = 1;
-  return { onPath, archived: archivedRows({ tree, leafId }) };
-}
-
-/** True when the model at the leaf no longer reads this row, because a compaction stands for it. */
-const isArchived = ({ archived }: PathRows, row: number): boolean => archived.has(row);
 
 interface ViewTreeOptions {
   /** A line for every entry. */
@@ -186,8 +168,7 @@ export function treeLines(
 }
 
 function describeEntry(entry: Entry): string {
-  const id = entry.id.length > ID_LENGTH ? entry.id.slice(0, ID_LENGTH) : entry.id;
-  return `${id} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
+  return `${entry.id.slice(0, ID_LENGTH)} ${kindName(entry)}  ${previewEntry(entry) ?? ""}`.trimEnd();
 }
 
 /** Name of an entry's kind, for people. */

@@ -17,7 +17,6 @@ import { PASTE_BEGINS, readKeys } from "./screen/keys.ts";
 import { Screen } from "./screen/screen.ts";
 import {
   type Act,
-  type ActOutcome,
   firstState,
   type Question,
   type TerminalEffect,
@@ -302,7 +301,7 @@ export class ActEffects {
           onProgress: ({ outputTokens }) => this.#dispatch({ type: "progress", tokens: outputTokens }),
         });
         await this.#refresh();
-        this.#dispatch({ type: "acted", act, outcome });
+        this.#dispatch({ type: "acted", outcome });
       } catch (error) {
         const isBusy = error instanceof EspalierError && error.code === "busy";
         if (signal.aborted || !isBusy) throw error;
@@ -404,16 +403,10 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
  *
  * @throws EspalierError `busy` with its holder, and what the engine throws: nothing has changed then
  */
-function carryOutAct(shell: Shell, ref: string, act: Act, options: ActOptions): Promise<ActOutcome> {
+function carryOutAct(shell: Shell, ref: string, act: Act, options: ActOptions): Promise<Change> {
   const { use, run } = ACTS[act.name] as ActShape<Act["name"]>;
   return withSession(shell, use, ref, async (session) => {
-    const { sentences, editorText, entryId, ref: made } = await run(session, act, options);
-    const file = made ?? (session.file === ref ? undefined : session.file);
-    return {
-      message: sentences.join(" "),
-      ...(entryId === undefined ? {} : { entryId }),
-      ...(editorText == null ? {} : { editorText }),
-      ...(file === undefined ? {} : { ref: file }),
-    };
+    const change = await run(session, act, options);
+    return session.file === ref ? change : { ref: session.file, ...change };
   });
 }

@@ -1,5 +1,6 @@
 import type { CompactionPlan } from "@espalier/compaction";
 import type { BranchComparison, ListedSession, SearchHit } from "@espalier/engine";
+import type { Change } from "../../commands/changes.ts";
 import type { Line } from "../screen/frame.ts";
 import type { TerminalInput } from "../screen/keys.ts";
 import type { TreeModel } from "../tree/tree-model.ts";
@@ -243,7 +244,7 @@ export type TerminalEvent =
   | { type: "compared"; comparison: BranchComparison }
   | { type: "progress"; tokens: number }
   /** An act is in the session. */
-  | { type: "acted"; act: Act; outcome: ActOutcome }
+  | { type: "acted"; outcome: Change }
   | { type: "busy"; act: Act; holder: string }
   /** An extension asks something, and waits for the answer. */
   | { type: "asked"; question: Question }
@@ -261,15 +262,4 @@ export interface Question {
   title: string;
   message: string;
   choices: readonly string[];
-}
-
-export interface ActOutcome {
-  /** One sentence. */
-  message: string;
-  /** Next position of the cursor. */
-  entryId?: string | null;
-  /** A text that comes back to be written anew. */
-  editorText?: string;
-  /** The session that goes on, where that is another one than before. */
-  ref?: string;
 }

@@ -1,5 +1,6 @@
 import type { CompactionPreparation } from "@espalier/compaction";
 import type { BranchComparison, BranchSide } from "@espalier/engine";
+import type { Change } from "../../commands/changes.ts";
 import { viewPlan } from "../../commands/compact.ts";
 import { previewEntry } from "../../entry-preview.ts";
 import { wrapText } from "../../markdown/markdown.ts";
@@ -261,7 +262,8 @@ function withModel(state: TerminalState, tree: TreeState, model: TreeModel): Tre
 }
 
 function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { type: "acted" }>): Next {
-  const { message, entryId, editorText, ref } = outcome;
+  const { sentences, entryId, editorText, ref } = outcome;
+  const message = sentences.join(" ");
   let done: TerminalState = say({ ...state, work: undefined }, message);
   const { tree } = done;
   if (tree && entryId && tree.view.model.tree.has(entryId)) {
@@ -270,7 +272,7 @@ function handleActed(state: TerminalState, { outcome }: Extract<OtherEvent, { ty
     if (position >= 0) done = { ...done, tree: reveal(done, tree, position) };
   }
   if (ref !== undefined) done = { ...done, dialog: madeDialog(message, ref, editorText) };
-  if (editorText !== undefined && ref === undefined) done = { ...done, dialog: editorDialog(editorText) };
+  if (editorText != null && ref === undefined) done = { ...done, dialog: editorDialog(editorText) };
   return next(done);
 }
 
@@ -415,13 +417,12 @@ function editorDialog(text: string): Dialog {
 }
 
 /** A session was made: go there, or stay. */
-function madeDialog(message: string, ref: string, editorText: string | undefined): Dialog {
+function madeDialog(message: string, ref: string, editorText: Change["editorText"]): Dialog {
   return dialog("Forked", paragraph(message), [
     {
       key: "o",
       title: "open the fork",
-      run: (closed) =>
-        next(closed, { type: "open", ref, ...(editorText === undefined ? {} : { editorText }) }),
+      run: (closed) => next(closed, { type: "open", ref, ...(editorText == null ? {} : { editorText }) }),
     },
     { key: "s", title: "stay here", run: (closed) => next(closed) },
   ]);

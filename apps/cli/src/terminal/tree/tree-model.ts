@@ -30,7 +30,8 @@ export interface TreeModel {
   readonly length: number;
   /** One letter for each row, as an outline has it. */
   readonly kinds: string;
-  readonly gists: RowGists;
+  /** Gists of rows that were read. */
+  readonly gists: Map<number, RowGist>;
   readonly order: TreeOrder;
   readonly leafId: string | null;
   /** -1 before the first entry. */
@@ -54,7 +55,7 @@ export function treeModel(
   tree: Tree,
   {
     kinds = outlineOf(tree).kinds,
-    gists = new RowGists(tree),
+    gists = new Map(),
     isPartial = false,
   }: Partial<Pick<TreeModel, "kinds" | "gists" | "isPartial">> = {},
 ): TreeModel {
@@ -199,23 +200,14 @@ interface RowGist {
 /** Rows that are kept: more than any screen shows, so that a key reads only the rows that it brings onto the screen. */
 const KEPT = 2_000;
 
-/** Cache of the texts of rows: entries are read once, and kept while the cursor stays near. */
-class RowGists {
-  readonly #tree: Tree;
-  readonly #known = new Map<number, RowGist>();
-
-  constructor(tree: Tree) {
-    this.#tree = tree;
-  }
-
-  of(row: number): RowGist {
-    const known = this.#known.get(row);
-    if (known) return known;
-    if (this.#known.size >= KEPT) this.#known.clear();
-    const found = gistOf(this.#tree.entryAt(row));
-    this.#known.set(row, found);
-    return found;
-  }
+/** What a row says: its entry is read once, and kept while the cursor stays near. */
+export function gistOfRow({ tree, gists }: TreeModel, row: number): RowGist {
+  const known = gists.get(row);
+  if (known) return known;
+  if (gists.size >= KEPT) gists.clear();
+  const found = gistOf(tree.entryAt(row));
+  gists.set(row, found);
+  return found;
 }
 
 function gistOf(entry: Entry): RowGist {

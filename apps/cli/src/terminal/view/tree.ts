@@ -14,7 +14,7 @@ import {
 } from "../screen/frame.ts";
 import type { TerminalState, TreeState } from "../state/state.ts";
 import { shownOnScreen } from "../state/tree-cursor.ts";
-import type { RowKind, TreeModel } from "../tree/tree-model.ts";
+import { gistOfRow, type RowKind, type TreeModel } from "../tree/tree-model.ts";
 import { kindAt, rowAt, runEnd, standsOut, type TreeView } from "../tree/tree-rows.ts";
 import { treeLayout } from "./layout.ts";
 import { furthestScroll, previewLines, TABS } from "./preview.ts";
@@ -132,7 +132,7 @@ interface RowLook {
 function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { model } = view;
   const row = rowAt(model, position);
-  const { type, text: said, time } = model.gists.of(row);
+  const { type, text: said, time } = gistOfRow(model, row);
   const isActive = model.order.shape.isActive(row);
   const isSelected = row === look.cursor;
   const kind = kindAt(model, position);
