@@ -192,6 +192,8 @@ export type TokenCounts = number[];
 
 export const noTokens = (): TokenCounts => TOKEN_KINDS.map(() => 0);
 
+export const sumTokens = (counts: TokenCounts): number => counts.reduce((sum, count) => sum + count, 0);
+
 /** The kind of what a message says as text. */
 const OF_ROLES = new Map(
   Object.entries<TokenKind>({

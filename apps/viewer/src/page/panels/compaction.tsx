@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import type { CompactionView } from "../../model/compaction.ts";
+import { sumTokens } from "../../model/context.ts";
 import type { ViewerActions } from "../app/address.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
@@ -57,8 +58,7 @@ function Inspection({ model, row, actions }: { model: SessionModel; row: number;
   const { answer, error } = useAnswer(() => model.reader.compaction(row), [model, row]);
   if (error) return <p class="failure">{error.message}</p>;
   if (!answer) return <p class="quiet">Reading…</p>;
-  const sum = (tokens: number[]) => tokens.reduce((total, count) => total + count, 0);
-  const [before, after] = [sum(answer.before), sum(answer.after)];
+  const [before, after] = [sumTokens(answer.before), sumTokens(answer.after)];
   return (
     <>
       <h3>Before: {formatTokens(before)} tokens</h3>

@@ -1,5 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
-import { type ContextGrowth, TOKEN_KINDS, type TokenCounts, type TokenKind } from "../../model/context.ts";
+import {
+  type ContextGrowth,
+  sumTokens,
+  TOKEN_KINDS,
+  type TokenCounts,
+  type TokenKind,
+} from "../../model/context.ts";
 import type { CacheBreakPoint } from "../../model/spending.ts";
 import { useAnswer } from "../source/observe.ts";
 import type { SessionModel } from "../source/session-model.ts";
@@ -112,7 +118,7 @@ const formatWindow = (tokens: number): string => formatTokens(tokens).replace(/\
 
 function totalAt({ points }: ContextGrowth, at: number): number {
   const point = points.findLast((candidate) => candidate.at <= at);
-  return point ? point.tokens.reduce((sum, count) => sum + count, 0) : 0;
+  return point ? sumTokens(point.tokens) : 0;
 }
 
 /** A break of the prompt cache on the path. */
@@ -163,14 +169,7 @@ const HEIGHT = 100;
 
 function GrowthChart({ growth, window, at, broken }: GrowthChartProps) {
   const { points, steps } = growth;
-  const highest = points.reduce(
-    (most, { tokens }) =>
-      Math.max(
-        most,
-        tokens.reduce((sum, count) => sum + count, 0),
-      ),
-    1,
-  );
+  const highest = points.reduce((most, { tokens }) => Math.max(most, sumTokens(tokens)), 1);
   // The window is in sight once the context comes near it.
   const ceiling = Math.max(highest * 1.1, window <= highest * 2 ? window * 1.05 : 0);
   const x = (step: number) => (steps < 2 ? 0 : (step / (steps - 1)) * WIDTH);
@@ -238,7 +237,7 @@ interface TokenBarProps {
 
 /** Composition of a context. */
 export function TokenBar({ tokens, window, named = false }: TokenBarProps) {
-  const total = tokens.reduce((sum, count) => sum + count, 0);
+  const total = sumTokens(tokens);
   const whole = Math.max(total, window, 1);
   const parts = TOKEN_KINDS.map((kind, at) => ({ kind, count: tokens[at] ?? 0 })).filter(
     ({ count }) => count > 0,
