@@ -130,13 +130,30 @@ export class Output {
    * @throws what making a piece throws; EspalierError `no-room` where the rest of a long text cannot be kept
    */
   async writeWhole(pieces: Iterable<string>): Promise<void> {
-    const kept = new TextBuffer();
+    const beginning: Uint8Array[] = [];
+    let rest: TemporaryFile | undefined;
+    let kept = 0;
+    let restLength = 0;
     try {
-      for (const piece of pieces) kept.add(piece);
+      for (const bytes of inPieces(pieces)) {
+        if (kept < KEPT_IN_MEMORY) {
+          beginning.push(bytes);
+          kept += bytes.length;
+          continue;
+        }
+        rest ??= new TemporaryFile();
+        rest.writeAt(restLength, bytes);
+        restLength += bytes.length;
+      }
       await this.flush();
-      for (const bytes of kept.bytes()) await this.#hand(bytes);
+      for (const bytes of beginning) await this.#hand(bytes);
+      for (let at = 0; at < restLength; at += PIECE_LENGTH) {
+        const bytes = new Uint8Array(Math.min(PIECE_LENGTH, restLength - at));
+        rest!.readAt(at, bytes);
+        await this.#hand(bytes);
+      }
     } finally {
-      kept.close();
+      rest?.close();
     }
   }
 
@@ -171,47 +188,16 @@ export class Output {
   }
 }
 
-/** A text that waits for its end: the beginning in memory, the rest in a file without a name. */
-class TextBuffer {
-  readonly #beginning: Uint8Array[] = [];
-  #beginningLength = 0;
-  #rest: TemporaryFile | undefined;
-  #restLength = 0;
-  #piece = "";
-
-  add(text: string): void {
-    this.#piece += text;
-    if (this.#piece.length >= PIECE_LENGTH) this.#keep();
+/** The same text as bytes, in pieces of about the length that is written at once. */
+function* inPieces(texts: Iterable<string>): Generator<Uint8Array> {
+  let piece = "";
+  for (const text of texts) {
+    piece += text;
+    if (piece.length < PIECE_LENGTH) continue;
+    yield Buffer.from(piece);
+    piece = "";
   }
-
-  /** All of it, in order. */
-  *bytes(): Generator<Uint8Array> {
-    this.#keep();
-    yield* this.#beginning;
-    for (let at = 0; at < this.#restLength; ) {
-      const bytes = new Uint8Array(Math.min(PIECE_LENGTH, this.#restLength - at));
-      this.#rest!.readAt(at, bytes);
-      at += bytes.length;
-      yield bytes;
-    }
-  }
-
-  close(): void {
-    this.#rest?.close();
-  }
-
-  #keep(): void {
-    const bytes = Buffer.from(this.#piece);
-    this.#piece = "";
-    if (this.#beginningLength < KEPT_IN_MEMORY) {
-      this.#beginning.push(bytes);
-      this.#beginningLength += bytes.length;
-      return;
-    }
-    this.#rest ??= new TemporaryFile();
-    this.#rest.writeAt(this.#restLength, bytes);
-    this.#restLength += bytes.length;
-  }
+  yield Buffer.from(piece);
 }
 
 /** Prints an answer: the value with `--json`, else what people read. */

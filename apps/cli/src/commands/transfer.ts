@@ -117,25 +117,13 @@ function* viewImports(
   }
   // Several files can tell of one session: the last one has seen all of it.
   const sessions = [...new Map(reports.map((report) => [report.file ?? "", report])).values()];
-  const sum = (from: readonly ImportReport[], count: (report: ImportReport) => number) =>
-    from.reduce((total, report) => total + count(report), 0);
-  const entries = formatMany(
-    sum(sessions, ({ entries: all }) => all),
-    "entry",
-    "entries",
-  );
+  const sum = (from: readonly ImportReport[], what: "entries" | "added" | "branches" | "compactions") =>
+    from.reduce((total, report) => total + report[what], 0);
   yield [
     formatMany(sessions.filter(({ file }) => file !== null).length, "session"),
-    `${entries} (${formatCount(sum(reports, ({ added }) => added))} new)`,
-    formatMany(
-      sum(sessions, ({ branches }) => branches),
-      "branch",
-      "branches",
-    ),
-    formatMany(
-      sum(sessions, ({ compactions }) => compactions),
-      "compaction",
-    ),
+    `${formatMany(sum(sessions, "entries"), "entry", "entries")} (${formatCount(sum(reports, "added"))} new)`,
+    formatMany(sum(sessions, "branches"), "branch", "branches"),
+    formatMany(sum(sessions, "compactions"), "compaction"),
   ].join(", ");
 }
 
