@@ -96,7 +96,8 @@ export function archivedRows(
 ): ArchivedRows {
   const leafRow = leafId === null ? -1 : tree.row(leafId);
   const path = new Path(tree, leafRow);
-  const { compactionRow, firstKeptRow } = newestCompaction(path);
+  const [newest] = path.compactions();
+  const { compactionRow, firstKeptRow } = newest ?? { compactionRow: -1, firstKeptRow: -1 };
   const leftOut = rowsLeftOut(path, firstKeptRow, compactionRow, isAutomaticEdit);
   const archived = new Uint8Array(compactionRow + 1);
   let count = 0;
@@ -145,24 +146,29 @@ class Path {
     for (let row = leafRow; row >= 0; row = tree.index.parent(row)) this.#isOn[row] = 1;
   }
 
-  /** The nearest row above `row` on the path that has this id; -1 when there is none. */
+  /**
+   * The nearest row above `row` on the path that has this id; -1 when there is none. A damaged log may have an id twice, on
+   * other branches too.
+   */
   rowAbove(id: string, row: number): number {
-    return rowAbove(this.tree, id, row, (above) => this.#isOn[above] === 1);
+    const { index } = this.tree;
+    let above = index.rowAbove(id, row);
+    while (above >= 0 && this.#isOn[above] !== 1) above = index.rowAbove(id, above);
+    return above;
   }
-}
 
-/** The newest compaction of a path that names something above it, or itself. */
-function newestCompaction(path: Path): { compactionRow: number; firstKeptRow: number } {
-  for (const row of path.changing) {
-    const kind = path.tree.kindAt(row);
-    if (!kind.firstKept) continue;
-    const entry = path.tree.entryAt(row);
-    if (kind.problem?.(entry)) continue;
-    const firstKept = kind.firstKept(entry);
-    const firstKeptRow = firstKept === entry.id ? row : path.rowAbove(firstKept, row);
-    if (firstKeptRow >= 0) return { compactionRow: row, firstKeptRow };
+  /** Compactions that name something above them, or themselves, newest first. */
+  *compactions(): Generator<{ entry: Entry; compactionRow: number; firstKeptRow: number }> {
+    for (const row of this.changing) {
+      const kind = this.tree.kindAt(row);
+      if (!kind.firstKept) continue;
+      const entry = this.tree.entryAt(row);
+      if (kind.problem?.(entry)) continue;
+      const firstKept = kind.firstKept(entry);
+      const firstKeptRow = firstKept === entry.id ? row : this.rowAbove(firstKept, row);
+      if (firstKeptRow >= 0) yield { entry, compactionRow: row, firstKeptRow };
+    }
   }
-  return { compactionRow: -1, firstKeptRow: -1 };
 }
 
 /** Entries hidden by hand are in no summary. */
@@ -240,22 +246,13 @@ export function sessionSummaries(
   leafId: string | null = session.leafId,
 ): SessionSummary[] {
   const { tree } = session;
-  if (leafId === null) return [];
-  const rows = pathRows(tree, tree.row(leafId));
-  const onPath = new Set(rows);
+  const leafRow = leafId === null ? -1 : tree.row(leafId);
   const summaries: SessionSummary[] = [];
-  for (const row of rows) {
-    if (tree.kindAt(row).type !== compaction.type) continue;
-    const entry = tree.entryAt(row);
+  for (const { entry, firstKeptRow } of new Path(tree, leafRow).compactions()) {
     if (!compaction.is(entry)) continue;
-    const { id, firstKeptEntryId } = entry;
-    const firstKept =
-      firstKeptEntryId === id ? row : rowAbove(tree, firstKeptEntryId, row, (above) => onPath.has(above));
-    // One that names nothing above it on its path says nothing.
-    if (firstKept < 0) continue;
     const recorded = recordedSummary(entry);
-    if (!recorded) summaries.length = 0;
-    summaries.push(recorded ?? summaryOfAll(tree, rows, entry, firstKept));
+    summaries.unshift(recorded ?? summaryOfAll(tree, leafRow, entry, firstKeptRow));
+    if (!recorded) break;
   }
   return summaries;
 }
@@ -263,11 +260,11 @@ export function sessionSummaries(
 /** A compaction of another make, as a summary of everything it hides. */
 function summaryOfAll(
   tree: Tree,
-  rows: readonly number[],
+  leafRow: number,
   entry: CompactionEntry,
-  firstKept: number,
+  firstKeptRow: number,
 ): SessionSummary {
-  const covered = rows.filter((at) => at < firstKept && hasMessages(tree, at));
+  const covered = pathRows(tree, leafRow).filter((row) => row < firstKeptRow && hasMessages(tree, row));
   return {
     id: entry.id,
     sessionId: tree.header?.id ?? "",
@@ -329,19 +326,4 @@ function contentOf(message: ContextMessage, resultLimit: number): string {
   });
   if (isFailedAnswer(message)) parts.push("[failed]");
   return parts.join("\n");
-}
-
-/**
- * The nearest row above `row` that has this id and is on the path in question; -1 when there is none. A damaged log may
- * have an id twice, on other branches too.
- */
-function rowAbove(
-  { index }: Pick<Tree, "index">,
-  id: string,
-  row: number,
-  isOnPath: (row: number) => boolean,
-): number {
-  let above = index.rowAbove(id, row);
-  while (above >= 0 && !isOnPath(above)) above = index.rowAbove(id, above);
-  return above;
 }

@@ -1,14 +1,10 @@
 export type { PlanOptions } from "../policy.ts";
 export {
   buildCompressedHistory,
-  COMPACT_SUMMARY_PROMPT,
-  COMPACT_SUMMARY_SECTIONS,
-  COMPRESSED_HISTORY_HEADING,
   type CompactOptions,
   type CompactResult,
   ContextCompactor,
   type ContextCompactorOptions,
-  compactSummaryPrompt,
   type GenerateSummaryOptions,
   generateSummary,
   type RetriesOptions,
@@ -63,8 +59,12 @@ export {
 } from "./offload.ts";
 export type { OffloadStorage } from "./offload-storage.ts";
 export {
+  COMPACT_SUMMARY_PROMPT,
+  COMPACT_SUMMARY_SECTIONS,
+  COMPRESSED_HISTORY_HEADING,
   checkOffloadSettings,
   cleanupOffloadedFiles,
+  compactSummaryPrompt,
   contentUnavailable,
   DEFAULT_OFFLOAD_SETTINGS,
   memoryOffloadStorage,

@@ -14,16 +14,13 @@ import type { CompactionPlan } from "../plan.ts";
 import { type OffloadPlan, type Policy, type PolicySituation, trustedTokens } from "../policy.ts";
 import { DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "../settings.ts";
 import type { SummaryStyle } from "../summary-text.ts";
+import { planKeepingNewest } from "./message-count.ts";
 import {
   COMPACT_SUMMARY_SECTIONS,
   COMPACT_SUMMARY_TASK,
   COMPRESSED_HISTORY_HEADING,
-  compactSummaryPrompt,
-  WHOLE_RESULTS_FIRST,
-} from "./context-compactor.ts";
-import { planKeepingNewest } from "./message-count.ts";
-import {
   checkOffloadSettings,
+  compactSummaryPrompt,
   DEFAULT_OFFLOAD_SETTINGS,
   memoryOffloadStorage,
   type OffloadSettings,
@@ -33,6 +30,7 @@ import {
   offloadedPaths,
   offloadReference,
   referencedPath,
+  WHOLE_RESULTS_FIRST,
   withText,
 } from "./offload-storage.ts";
 
