@@ -3,8 +3,7 @@ import { contentBlocks, type Entry, isRecord, type ToolCallBlock } from "@espali
 import { firstLines, LineReader, type SourceFile, sourceName } from "../import/draft.ts";
 import { idFromSource, idFromText, NO_TIME, readTime, type SourceTime } from "../import/entry.ts";
 import { ImportIssues } from "../import/issue.ts";
-import { HashRows } from "../scratch/ids.ts";
-import { ScratchArea, type ScratchSpace } from "../scratch/space.ts";
+import { HashRows, ScratchArea, type ScratchSpace } from "../scratch/space.ts";
 import { type Line, LineMark } from "./line-facts.ts";
 import { type FileLines, originalId, readLineTable } from "./line-table.ts";
 import { AnswerParts, Boundaries, Sidechains } from "./places.ts";

@@ -1,8 +1,7 @@
 import { type ByteView, forEachLine, parseLine, salvageLine } from "@espalier/jsonl-stream";
 import { isRecord, ROOT } from "@espalier/session-tree";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
-import { type Hash, HashRows } from "../scratch/ids.ts";
-import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
+import { type Hash, HashRows, type ScratchArea, type ScratchColumn } from "../scratch/space.ts";
 import {
   factsOf,
   hasPlace,

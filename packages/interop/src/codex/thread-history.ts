@@ -11,8 +11,7 @@ import {
   type SourceTime,
 } from "../import/entry.ts";
 import type { ImportIssueKind, ImportIssues } from "../import/issue.ts";
-import { IdColumn } from "../scratch/ids.ts";
-import type { ScratchArea, ScratchColumn } from "../scratch/space.ts";
+import { type ScratchArea, type ScratchColumn, ScratchTexts } from "../scratch/space.ts";
 import { type CodexSettings, NO_CODEX_SETTINGS, OpenAnswer, type Reading, type Said } from "./blocks.ts";
 import type { LogicalLine } from "./logical-lines.ts";
 
@@ -173,10 +172,9 @@ const USER_CHARACTERS = 80_000;
 class Trail {
   leafId: string | null = null;
   #position = 0;
-  /** Start of each turn that can be undone: the entry before it, and its position. */
-  readonly #before: IdColumn;
+  /** Start of each turn that can be undone: the entry before it, empty for none, and its position. */
+  readonly #before: ScratchTexts;
   readonly #began: ScratchColumn<Float64Array>;
-  #turns = 0;
   /** Start of the run of entries that has no answer yet. */
   #runStart: { before: string | null; position: number } | undefined;
   #said: Said[] = [];
@@ -184,7 +182,7 @@ class Trail {
   #userCharacters = 0;
 
   constructor(area: ScratchArea) {
-    this.#before = new IdColumn(area);
+    this.#before = new ScratchTexts(area);
     this.#began = area.floats();
   }
 
@@ -215,8 +213,8 @@ class Trail {
   /** A user turn begins with the run of entries that leads to the prompt, and the prompt itself is at the leaf. */
   beginTurn(): void {
     const start = this.#runStart ?? { before: this.leafId, position: this.#position };
-    this.#before.set(this.#turns, start.before);
-    this.#began.set(this.#turns++, start.position);
+    this.#began.set(this.#before.length, start.position);
+    this.#before.add(start.before ?? "");
     this.#runStart = undefined;
   }
 
@@ -227,11 +225,12 @@ class Trail {
 
   /** Goes back this many user turns, or to the beginning; returns the number of undone turns. */
   rollBack(turns: number): number {
-    const taken = Math.min(turns, this.#turns);
+    const taken = Math.min(turns, this.#before.length);
     if (taken === 0) return 0;
-    this.#turns -= taken;
-    const position = this.#began.get(this.#turns);
-    this.leafId = this.#before.get(this.#turns);
+    const first = this.#before.length - taken;
+    const position = this.#began.get(first);
+    this.leafId = this.#before.get(first) || null;
+    this.#before.cut(first);
     this.#said = this.#said.filter((said) => said.position < position);
     this.#keepUsers((said) => said.position < position);
     this.#runStart = undefined;

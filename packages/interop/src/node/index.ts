@@ -1,6 +1,5 @@
-export { agentOfFile, type Environment, type LocalAgent, localAgents } from "./agents.ts";
-export type { Summarize } from "./import-sessions.ts";
-export { type ImportOptions, importSessions } from "./import-sessions.ts";
+export type { Environment, ImportOptions, LocalAgent, Summarize } from "./import-sessions.ts";
+export { agentOfFile, importSessions, localAgents } from "./import-sessions.ts";
 export type { FoundFile } from "./sources.ts";
 export { SourceFiles, TemporaryFile } from "./sources.ts";
 export type { ImportReport } from "./write-draft.ts";

@@ -26,14 +26,12 @@ import {
 } from "../import/draft.ts";
 import { entryOf, idFromText, lineOf } from "../import/entry.ts";
 import type { ImportIssue } from "../import/issue.ts";
-import { IdRows } from "../scratch/ids.ts";
 import { ScratchIndex } from "../scratch/scratch-index.ts";
-import { ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
+import { HashRows, ScratchArea, type ScratchColumn, type ScratchSpace } from "../scratch/space.ts";
 
 /** Destination of drafts. */
 export interface Destination {
   store: SessionStore;
-  catalogue: SessionCatalogue;
   /** Scratch space for the columns of a session that is here already. */
   scratch: ScratchSpace;
   /** Removes secrets from entries; without one they are written as they are. */
@@ -43,7 +41,7 @@ export interface Destination {
 
 /** Writes a session, or what is new of it. */
 export async function writeDraft(draft: SessionDraft, to: Destination): Promise<ImportReport> {
-  const { id, log } = await to.catalogue.find(draft);
+  const { id, log } = await findSession(to.store, draft);
   if (!log) return create(draft, id, to);
   if (log.header?.importedFrom?.digest === draft.source.digest()) return update(draft, log, to, false);
   await log.close();
@@ -61,7 +59,6 @@ async function create(draft: SessionDraft, id: string, to: Destination): Promise
   const { redactor } = to;
   const cwd = redactFolder(header.cwd, redactor ? (text) => redactor.text(text) : false);
   const log = await to.store.create({ ...header, cwd }, session.lines());
-  to.catalogue.add(id, log.ref);
   await log.close();
   const { counts } = session;
   return report(draft, log, "created", counts.entries, counts);
@@ -289,18 +286,15 @@ class Appender {
 /** Ids and times of the entries that an import added to a session. */
 class AddedEntries {
   readonly #area: ScratchArea;
-  readonly #rows: IdRows;
+  readonly #rows: HashRows;
+  length = 0;
   /** Epoch milliseconds. */
   readonly #times: ScratchColumn<Float64Array>;
 
   constructor(area: ScratchArea) {
     this.#area = area;
-    this.#rows = new IdRows(area);
+    this.#rows = new HashRows(area);
     this.#times = area.floats();
-  }
-
-  get length(): number {
-    return this.#rows.length;
   }
 
   has(id: string): boolean {
@@ -309,9 +303,9 @@ class AddedEntries {
 
   /** Adds an entry that is not among them. */
   add(id: string, time: number): void {
-    const newest = this.#find(id);
-    this.#times.set(this.#rows.length, time);
-    this.#rows.add(this.#area.hash, newest);
+    this.#times.set(this.length, time);
+    this.#area.hash.hashText(id);
+    this.#rows.set(this.#area.hash, this.length++);
   }
 
   /** Undefined for an entry that is not among them. */
@@ -386,64 +380,33 @@ interface ImportedEntry {
   message?: { usage?: unknown };
 }
 
-/** Number of sources from which on one listing of the store is faster than a look-up for each session. */
-const MANY = 20;
-
-/** Finds the sessions that earlier imports wrote. */
-export class SessionCatalogue {
-  readonly #store: SessionStore;
-  /** By id; undefined where each session is looked up by itself. */
-  #refs: Map<string, string> | undefined;
-
-  private constructor(store: SessionStore, refs: Map<string, string> | undefined) {
-    this.#store = store;
-    this.#refs = refs;
+/**
+ * The session that a draft was written to before, opened for reading, or the id that it gets: another one where a session of
+ * other origin has its own already.
+ */
+async function findSession(
+  store: SessionStore,
+  { agent, sourceId, sessionId }: SessionDraft,
+): Promise<{ id: string; log: SessionLog | undefined }> {
+  for (const id of [sessionId, idFromText(`${agent}/${sourceId}`)]) {
+    const log = await openIfThere(store, id);
+    if (!log) return { id, log };
+    const { importedFrom } = log.header ?? {};
+    if (importedFrom?.agent === agent && importedFrom.id === sourceId) return { id, log };
+    await log.close();
   }
+  throw new EspalierError(
+    "exists",
+    `The ids that the session ${sessionId} could get are taken; remove one of them.`,
+  );
+}
 
-  /** @param sources approximate number of sessions that will be looked up */
-  static async open(store: SessionStore, sources: number): Promise<SessionCatalogue> {
-    if (sources < MANY) return new SessionCatalogue(store, undefined);
-    const refs = new Map<string, string>();
-    for await (const { id, ref } of store.list()) refs.set(id, ref);
-    return new SessionCatalogue(store, refs);
-  }
-
-  /**
-   * The session that a draft was written to before, opened for reading, or the id that it gets: another one where a
-   * session of other origin has its own already.
-   */
-  async find({
-    agent,
-    sourceId,
-    sessionId,
-  }: SessionDraft): Promise<{ id: string; log: SessionLog | undefined }> {
-    for (const id of [sessionId, idFromText(`${agent}/${sourceId}`)]) {
-      const log = await this.#open(id);
-      if (!log) return { id, log };
-      const { importedFrom } = log.header ?? {};
-      if (importedFrom?.agent === agent && importedFrom.id === sourceId) return { id, log };
-      await log.close();
-    }
-    throw new EspalierError(
-      "exists",
-      `The ids that the session ${sessionId} could get are taken; remove one of them.`,
-    );
-  }
-
-  /** Adds a session that was written. */
-  add(id: string, ref: string): void {
-    this.#refs?.set(id, ref);
-  }
-
-  async #open(id: string): Promise<SessionLog | undefined> {
-    const file = this.#refs?.get(id);
-    if (this.#refs && file === undefined) return undefined;
-    try {
-      return await this.#store.open(file === undefined ? { id } : { file }, "read");
-    } catch (error) {
-      if (error instanceof EspalierError && error.code === "not-found") return undefined;
-      throw error;
-    }
+async function openIfThere(store: SessionStore, id: string): Promise<SessionLog | undefined> {
+  try {
+    return await store.open({ id }, "read");
+  } catch (error) {
+    if (error instanceof EspalierError && error.code === "not-found") return undefined;
+    throw error;
   }
 }
 

@@ -26,9 +26,8 @@ import {
 } from "../import/draft.ts";
 import { sessionIdFromSource } from "../import/entry.ts";
 import { type ImportIssueKind, ImportIssues } from "../import/issue.ts";
-import { IdRows } from "../scratch/ids.ts";
 import { ScratchIndex } from "../scratch/scratch-index.ts";
-import { ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
+import { HashRows, ScratchArea, ScratchSpace, ScratchTexts } from "../scratch/space.ts";
 
 /**
  * Reads sessions of Pi (`~/.pi/agent/sessions/<folder>/<time>_<id>.jsonl`), whose format is ours: lines are copied as they
@@ -217,12 +216,12 @@ class ScratchUpgradeMemory implements UpgradeMemory {
   readonly #area: ScratchArea;
   /** By place; empty where a line is no entry. */
   readonly #ids: ScratchTexts;
-  readonly #taken: IdRows;
+  readonly #taken: HashRows;
 
   constructor(area: ScratchArea) {
     this.#area = area;
     this.#ids = new ScratchTexts(area);
-    this.#taken = new IdRows(area);
+    this.#taken = new HashRows(area);
   }
 
   get length(): number {
@@ -241,11 +240,10 @@ class ScratchUpgradeMemory implements UpgradeMemory {
     // Other lengths never collide with a made id.
     if (id.length !== ID_LENGTH) return;
     this.#area.hash.hashText(id);
-    if (this.#taken.find(this.#area.hash) < 0) this.#taken.add(this.#area.hash, -1);
+    this.#taken.set(this.#area.hash, 0);
   }
 
   isTaken(id: string): boolean {
-    if (this.#taken.length === 0) return false;
     this.#area.hash.hashText(id);
     return this.#taken.find(this.#area.hash) >= 0;
   }

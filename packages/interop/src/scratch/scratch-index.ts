@@ -1,12 +1,24 @@
 import type { IdHash, IdHashes, RowIndex } from "@espalier/session-tree";
-import { IdRows } from "./ids.ts";
-import type { ScratchArea, ScratchColumn } from "./space.ts";
+import { HashRows, type ScratchArea, type ScratchColumn } from "./space.ts";
 
-/** The rows of a log in scratch space: for one that is read once, however long it is. */
+/**
+ * The rows of a log in scratch space: for one that is read once, however long it is. The last id, and ids in the order of
+ * their rows, are found without a search.
+ */
 export class ScratchIndex implements RowIndex {
   /** Holds the id that was looked for last. */
   readonly #hash: IdHash;
-  readonly #ids: IdRows;
+  length = 0;
+  /** Hash of each row. */
+  readonly #high: ScratchColumn<Int32Array>;
+  readonly #low: ScratchColumn<Int32Array>;
+  readonly #newest: HashRows;
+  /** Row with the same id above. */
+  readonly #older: ScratchColumn<Int32Array>;
+  /** True when rows share an id: the next one in order may then not be the newest. */
+  #hasTwins = false;
+  /** Row that was found last. */
+  #found = -1;
   readonly #offset: ScratchColumn<Float64Array>;
   readonly #length: ScratchColumn<Uint32Array>;
   readonly #parent: ScratchColumn<Int32Array>;
@@ -14,15 +26,14 @@ export class ScratchIndex implements RowIndex {
 
   constructor(area: ScratchArea) {
     this.#hash = area.hash;
-    this.#ids = new IdRows(area);
+    this.#high = area.integers();
+    this.#low = area.integers();
+    this.#newest = new HashRows(area);
+    this.#older = area.integers(-1);
     this.#offset = area.floats();
     this.#length = area.words();
     this.#parent = area.integers();
     this.#kind = area.bytes();
-  }
-
-  get length(): number {
-    return this.#ids.length;
   }
 
   offset(row: number): number {
@@ -49,21 +60,23 @@ export class ScratchIndex implements RowIndex {
 
   rowOf(id: string): number {
     this.#hash.hashText(id);
-    return this.#ids.find(this.#hash);
+    return this.#find();
   }
 
   rowAbove(id: string, row: number): number {
-    return this.#ids.above(this.rowOf(id), row);
+    let at = this.rowOf(id);
+    while (at >= row) at = this.#older.get(at);
+    return at;
   }
 
   hasId(row: number, id: string): boolean {
     this.#hash.hashText(id);
-    return this.#ids.isOf(row, this.#hash);
+    return this.#isOf(row);
   }
 
   rowOfBytes(bytes: Uint8Array, start: number, end: number): number {
     this.#hash.hash(bytes, start, end);
-    return this.#ids.find(this.#hash);
+    return this.#find();
   }
 
   get hashSeed(): number {
@@ -79,7 +92,7 @@ export class ScratchIndex implements RowIndex {
   rowOfHash({ low, high }: IdHashes, at: number): number {
     this.#hash.low = low[at]!;
     this.#hash.high = high[at]!;
-    return this.#ids.find(this.#hash);
+    return this.#find();
   }
 
   parentOfHash(hashes: IdHashes, at: number): number {
@@ -87,8 +100,14 @@ export class ScratchIndex implements RowIndex {
   }
 
   add(older: number, parent: number, kind: number, offset: number, length: number): number {
-    const row = this.length;
-    this.#ids.add(this.#hash, older);
+    const row = this.length++;
+    this.#high.set(row, this.#hash.high);
+    this.#low.set(row, this.#hash.low);
+    this.#newest.set(this.#hash, row);
+    if (older >= 0) {
+      this.#hasTwins = true;
+      this.#older.set(row, older);
+    }
     this.#offset.set(row, offset);
     this.#length.set(row, length);
     this.#parent.set(row, parent);
@@ -102,5 +121,19 @@ export class ScratchIndex implements RowIndex {
 
   settle(): void {
     // No page was made that is not in use.
+  }
+
+  /** Newest row with the id that was hashed last; -1 when there is none. */
+  #find(): number {
+    const last = this.length - 1;
+    if (last >= 0 && this.#isOf(last)) return last;
+    const next = this.#found + 1;
+    const row = !this.#hasTwins && next < last && this.#isOf(next) ? next : this.#newest.find(this.#hash);
+    if (row >= 0) this.#found = row;
+    return row;
+  }
+
+  #isOf(row: number): boolean {
+    return this.#high.get(row) === this.#hash.high && this.#low.get(row) === this.#hash.low;
   }
 }

@@ -250,6 +250,7 @@ export class ScratchColumn<Of extends Cells> {
 
 /** Short texts, one after the other: ids of lines. */
 export class ScratchTexts {
+  /** Number of texts. */
   length = 0;
   /** Two bytes for each code unit, as half of a pair can stand in an id alone. */
   readonly #bytes: ScratchColumn<Uint8Array>;
@@ -271,11 +272,96 @@ export class ScratchTexts {
     this.#ends.set(this.length++, this.#end);
   }
 
+  /** Drops the texts from a place on. */
+  cut(place: number): void {
+    this.length = place;
+    this.#end = this.#startOf(place);
+  }
+
   /** The text at a place, from 0 on. */
   get(place: number): string {
     let text = "";
-    for (let at = place === 0 ? 0 : this.#ends.get(place - 1); at < this.#ends.get(place); at++)
+    for (let at = this.#startOf(place); at < this.#ends.get(place); at++)
       text += String.fromCharCode(this.#bytes.get(2 * at) | (this.#bytes.get(2 * at + 1) << 8));
     return text;
+  }
+
+  #startOf(place: number): number {
+    return place === 0 ? 0 : this.#ends.get(place - 1);
+  }
+}
+
+/** 64 bits of hash, as in `IdHash`. Its bits are spread evenly. */
+export interface Hash {
+  high: number;
+  low: number;
+}
+
+/** Slots of an empty table: they fit one page. */
+const FEWEST_BITS = 10;
+
+/** The share of the slots that is taken before there are twice as many. */
+const MOST_TAKEN = 0.75;
+
+/**
+ * A row for each hash, for any number of hashes: an open table whose slots are in the order of the upper half of the hash.
+ * So a table grows by one pass over it in order, and the page of an id is in memory while rows near it name it.
+ */
+export class HashRows {
+  readonly #area: ScratchArea;
+  /** Three numbers a slot: the row from 1 on, 0 where the slot is free, and the two halves of the hash. */
+  #slots: ScratchColumn<Int32Array>;
+  #bits = FEWEST_BITS;
+  #count = 0;
+
+  constructor(area: ScratchArea) {
+    this.#area = area;
+    this.#slots = area.integers();
+  }
+
+  /** Row of a hash; -1 when there is none. */
+  find(hash: Hash): number {
+    return this.#slots.get(this.#slotOf(hash)) - 1;
+  }
+
+  /** Sets the row of a hash. */
+  set(hash: Hash, row: number): void {
+    const at = this.#slotOf(hash);
+    const isNew = this.#slots.get(at) === 0;
+    this.#slots.set(at, row + 1);
+    if (!isNew) return;
+    this.#slots.set(at + 1, hash.high);
+    this.#slots.set(at + 2, hash.low);
+    if (++this.#count > MOST_TAKEN * 2 ** this.#bits) this.#grow();
+  }
+
+  /** Visits all rows. */
+  forEach(visit: (hash: Hash, row: number) => void): void {
+    const slots = this.#slots;
+    for (let at = 0; at < 3 * 2 ** this.#bits; at += 3) {
+      const row = slots.get(at) - 1;
+      if (row >= 0) visit({ high: slots.get(at + 1), low: slots.get(at + 2) }, row);
+    }
+  }
+
+  #grow(): void {
+    const wider = new HashRows(this.#area);
+    wider.#bits = this.#bits + 1;
+    this.forEach((hash, row) => {
+      wider.set(hash, row);
+    });
+    this.#area.free(this.#slots);
+    this.#slots = wider.#slots;
+    this.#bits = wider.#bits;
+  }
+
+  /** Place of a hash, or the free place where it belongs. */
+  #slotOf({ high, low }: Hash): number {
+    const slots = this.#slots;
+    const end = 3 * 2 ** this.#bits;
+    let at = 3 * (high >>> (32 - this.#bits));
+    while (slots.get(at) !== 0 && (slots.get(at + 1) !== high || slots.get(at + 2) !== low))
+      at = at + 3 === end ? 0 : at + 3;
+    return at;
   }
 }
