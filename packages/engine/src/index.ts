@@ -129,7 +129,7 @@ export {
   sentEntry,
 } from "./session/replay.ts";
 export { Session } from "./session/session.ts";
-export type { ActOptions, EngineHost, SessionOptions } from "./session/state.ts";
+export type { ActOptions, EngineHost, SessionOptions, Settle } from "./session/state.ts";
 export {
   agentEnd,
   agentSettled,
@@ -138,6 +138,7 @@ export {
   engineHooks,
   type ShutdownReason,
   type StartReason,
+  sessionOptionsOf,
   toolResult,
   turnEnd,
   turnStart,
@@ -151,8 +152,6 @@ export {
   openStore,
   type StoreMigration,
 } from "./session/stores.ts";
-export type { Settle } from "./settings/current.ts";
-export { sessionOptionsOf } from "./settings/current.ts";
 export { espalierHome, piSessions } from "./settings/home.ts";
 export {
   type LeftOutSetting,

@@ -1,7 +1,7 @@
 import { type Entry, modelChange, type Tree } from "@espalier/session-tree";
 import { type AnthropicPrices, pricesOf } from "@espalier/summarizer";
+import { type BilledCall, billedCallAt, costOf } from "./bills.ts";
 import { type CacheCause, type Compared, type Difference, RequestReader } from "./requests.ts";
-import { type BilledCall, billedCallAt, costOf } from "./statistics.ts";
 
 /** Causes in words for people. */
 export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {

@@ -7,7 +7,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 import { collectFileOps, type FileTool } from "@espalier/summarizer";
-import { billedCallAt, costOf } from "./statistics.ts";
+import { billedCallAt, costOf } from "./bills.ts";
 
 /** The part of a branch below its deepest common entry with another one. */
 export interface BranchSide {

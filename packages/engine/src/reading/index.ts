@@ -7,6 +7,7 @@ export {
   type ReadableSession,
   rowsHidden,
 } from "@espalier/compaction/policies";
+export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./bills.ts";
 export {
   CACHE_CAUSES,
   CACHE_LIFE_MS,
@@ -21,14 +22,9 @@ export {
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
 export type { CacheCause } from "./requests.ts";
 export {
-  addBill,
-  type BilledCall,
-  billedCallAt,
   type CompactionStats,
   type HistoryRequest,
   historyOf,
-  nothingBilled,
   type SessionStats,
   statsOf,
-  type UsageTotals,
 } from "./statistics.ts";

@@ -36,7 +36,6 @@ import { runCommand } from "../extensions/extension.ts";
 import { ExtensionMembers, emptyHost } from "../extensions/load.ts";
 import type { ExtensionCommand } from "../extensions/members.ts";
 import { type Diagnosis, diagnoseTree } from "../repair/diagnose.ts";
-import { CurrentSettings, type Settle } from "../settings/current.ts";
 import {
   type NextOptions,
   nextRequest,
@@ -67,10 +66,12 @@ import {
 } from "./prepare-request.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 import {
+  CurrentSettings,
   currentModel,
   type EngineHost,
   entryAppended,
   type SessionOptions,
+  type Settle,
   type ShutdownReason,
   sessionShutdown,
   shapedContext,

@@ -89,22 +89,31 @@ export async function resolveSettings(sources: SettingsSources = {}): Promise<Re
     readEnvironment(env),
     { origin: "flag" as const, file: null, values: said },
   ].filter((layer) => layer !== undefined && Object.keys(layer.values).length > 0) as SettingsLayer[];
-  const placed = new Map<SettingsKey, PlacedValue>();
+  const placed: PlacedSettings = new Map();
   put(placed, DEFAULT_SETTINGS, { origin: "default", file: null, values: {} });
   const checked = await checkedLayers(layers);
-  const modelId = checked.some(({ models }) => models) ? modelOf(sources) : undefined;
+  const { model } = sources;
+  const named = typeof model === "string" ? model : undefined;
+  const modelId = checked.some(({ models }) => models)
+    ? (named ?? (typeof model === "function" ? model() : undefined))
+    : undefined;
   for (const [index, { models, ...values }] of checked.entries()) {
     put(placed, values, layers[index]!);
     put(placed, models && modelId !== undefined ? ownOf(models, modelId) : {}, layers[index]!);
   }
-  const resolved = settingsInTokens(
-    placed,
-    modelId ?? (typeof sources.model === "string" ? sources.model : undefined),
-  );
-  const values = valuesOf(resolved);
-  checkTogether(values, resolved);
-  return { values, origins: SETTINGS_KEYS.map((key) => originOf(key, resolved.get(key))), ignored, leftOut };
+  settingsInTokens(placed, modelId ?? named);
+  // Settings without a value are left out.
+  const values = Object.fromEntries(
+    [...placed].map(([key, { value }]) => [key, value]),
+  ) as unknown as Settings;
+  checkTogether(values, placed);
+  const unset = { value: null, origin: "default", file: null, variable: null } as const;
+  const origins = SETTINGS_KEYS.map((key) => placed.get(key) ?? { key, ...unset });
+  return { values, origins, ignored, leftOut };
 }
+
+/** Settings that have a value, each with its origin. */
+type PlacedSettings = Map<SettingsKey, SettingOrigin>;
 
 interface ProjectSettings {
   /** Undefined where nothing of it counts. */
@@ -158,13 +167,17 @@ async function checkedLayers(layers: readonly SettingsLayer[]): Promise<CheckedS
   return layers.map(checkedLayer);
 }
 
-function put(placed: Map<SettingsKey, PlacedValue>, values: Partial<Settings>, layer: SettingsLayer): void {
-  for (const [key, value] of Object.entries(values))
-    if (value !== undefined) placed.set(key as SettingsKey, { value, layer });
+function put(
+  placed: PlacedSettings,
+  values: Partial<Settings>,
+  { origin, file, variables }: SettingsLayer,
+): void {
+  for (const [name, value] of Object.entries(values)) {
+    const key = name as SettingsKey;
+    if (value !== undefined)
+      placed.set(key, { key, value, origin, file, variable: variables?.[key] ?? null });
+  }
 }
-
-const modelOf = ({ model }: SettingsSources): string | undefined =>
-  typeof model === "function" ? model() : model;
 
 /** Returns a model's own settings: under its id, or under `provider/id`, which overrides it. */
 function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string): Partial<Settings> {
@@ -176,7 +189,7 @@ function ownOf(models: NonNullable<CheckedSettings["models"]>, modelId: string):
 }
 
 /** Checks the settings that depend on each other. */
-function checkTogether(values: Settings, placed: ReadonlyMap<SettingsKey, PlacedValue>): void {
+function checkTogether(values: Settings, placed: PlacedSettings): void {
   const checks = [
     checkSlidingWindowSettings,
     checkMessageCountSettings,
@@ -188,21 +201,10 @@ function checkTogether(values: Settings, placed: ReadonlyMap<SettingsKey, Placed
       check(values);
     } catch (error) {
       if (!(error instanceof EspalierError)) throw error;
-      const key = error.keys?.find((named) => placed.get(named as SettingsKey)?.layer.origin !== "default");
-      throw settingsError(placed.get(key as SettingsKey)?.layer, key, error.message, error);
+      const key = error.keys?.find((named) => placed.get(named as SettingsKey)?.origin !== "default");
+      throw settingsError(placed.get(key as SettingsKey), key, error.message, error);
     }
   }
-}
-
-function originOf(key: SettingsKey, placed: PlacedValue | undefined): SettingOrigin {
-  const { origin = "default", file = null, variables } = placed?.layer ?? {};
-  return { key, value: placed?.value ?? null, origin, file, variable: variables?.[key] ?? null };
-}
-
-/** A value with its source. */
-interface PlacedValue {
-  value: unknown;
-  layer: SettingsLayer;
 }
 
 /**
@@ -226,46 +228,39 @@ const PERCENTS = ["compactionThreshold", "criticalThreshold"] as const satisfies
  *
  * @throws EspalierError `settings` for such a size, naming the model
  */
-function settingsInTokens(
-  placed: ReadonlyMap<SettingsKey, PlacedValue>,
-  modelId: string | undefined,
-): Map<SettingsKey, PlacedValue> {
-  const resolved = new Map(placed);
+function settingsInTokens(placed: PlacedSettings, modelId: string | undefined): void {
   const window = Number(placed.get("contextWindow")?.value);
   for (const key of Object.keys(SIZES) as (keyof typeof SIZES)[]) {
-    const { value, layer } = placed.get(key) ?? {};
-    if (typeof value !== "number" || !layer) continue;
-    resolved.set(key, { value: sizeOf(key, value, { layer, window, modelId }), layer });
+    const setting = placed.get(key);
+    if (typeof setting?.value === "number")
+      placed.set(key, { ...setting, value: sizeOf(key, setting.value, setting, window, modelId) });
   }
   for (const key of PERCENTS) {
-    const { value, layer } = placed.get(key) ?? {};
-    if (typeof value === "number" && layer && value < 1)
-      resolved.set(key, { value: Math.max(1, Math.round(value * 100)), layer });
+    const setting = placed.get(key);
+    if (typeof setting?.value === "number" && setting.value < 1)
+      placed.set(key, { ...setting, value: Math.max(1, Math.round(setting.value * 100)) });
   }
-  return resolved;
 }
 
 function sizeOf(
   key: keyof typeof SIZES,
   value: number,
-  { layer, window, modelId }: { layer: SettingsLayer; window: number; modelId: string | undefined },
+  setting: SettingOrigin,
+  window: number,
+  modelId: string | undefined,
 ): number {
   if (value > 0 && value < 1) return Math.max(1, Math.floor(value * window));
   // The size that counts as full may be all of the window; a reserve may not.
   if (value < window || (key === "maxContextTokens" && value === window)) return value;
-  if (layer.origin === "default") return Math.floor(window * SIZES[key]);
+  if (setting.origin === "default") return Math.floor(window * SIZES[key]);
   const whose = modelId === undefined ? "the model's window" : `the window of ${modelId}`;
   const under = modelId === undefined ? "models" : `models, ${modelId}`;
   throw settingsError(
-    layer,
+    setting,
     key,
     `${key} is ${value}, and ${whose} is ${window} tokens; give it more than 0 and less than that, a share between 0 and 1, or a value of its own under ${under}.`,
   );
 }
-
-/** The values alone, without the settings that have none. */
-const valuesOf = (placed: ReadonlyMap<SettingsKey, PlacedValue>): Settings =>
-  Object.fromEntries([...placed].map(([key, { value }]) => [key, value])) as unknown as Settings;
 
 const PREFIX = "ESPALIER_COMPACT_";
 

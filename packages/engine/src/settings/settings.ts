@@ -85,7 +85,7 @@ export const SETTINGS_KEYS = Object.keys(SETTING_EFFECTS) as readonly SettingsKe
 
 /** Builds the error for a setting that cannot be used: names the source and the key, and quotes no secret. */
 export function settingsError(
-  layer: Pick<SettingsLayer, "origin" | "file" | "variables"> | undefined,
+  layer: (Omit<SettingsLayer, "values"> & { variable?: string | null }) | undefined,
   key: string | undefined,
   problem: string,
   cause?: unknown,
@@ -97,9 +97,9 @@ export function settingsError(
   });
 }
 
-function placeOf(layer: Parameters<typeof settingsError>[0], key: string | undefined): string {
+function placeOf(layer: Parameters<typeof settingsError>[0], key = ""): string {
   if (layer?.file) return layer.file;
-  const variable = key === undefined ? undefined : layer?.variables?.[key];
+  const variable = layer?.variable ?? layer?.variables?.[key];
   if (variable) return `The environment variable ${variable}`;
   return layer?.origin === "flag" ? "The command line" : "The settings";
 }
