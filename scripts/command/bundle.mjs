@@ -12,10 +12,14 @@ import { buildViewerPage } from "./viewer-page.mjs";
  * @param {string} root
  * @param {string} folder
  * @param {{ sourcemap: boolean, doors?: Record<string, string>, external?: string[] }} options
- *   doors: further entry points, by the name of the file each becomes
+ *   doors: further entry points, by the name of the file each becomes; `browser` is a file of its own, without Node
  * @returns {Promise<string[]>} the bundled files, relative to `root`
  */
-export async function bundleCommand(root, folder, { sourcemap, doors = {}, external = [] }) {
+export async function bundleCommand(
+  root,
+  folder,
+  { sourcemap, doors: { browser, ...doors } = {}, external = [] },
+) {
   const app = join(root, "apps/cli");
   const { dependencies = {} } = JSON.parse(readFileSync(join(app, "package.json"), "utf8"));
   const { version } = JSON.parse(readFileSync(join(root, "packages/espalier/package.json"), "utf8"));
@@ -55,7 +59,35 @@ export async function bundleCommand(root, folder, { sourcemap, doors = {}, exter
     cpSync(join(app, "assets"), join(folder, "assets"), { recursive: true });
   const { page, inputs } = await buildViewerPage(root, join(folder, "assets"));
   renameSync(page, join(folder, "assets/viewer.html"));
-  return [...Object.keys(metafile.inputs), ...inputs];
+  const inBrowser =
+    browser === undefined ? [] : await bundleForBrowsers(root, folder, browser, { sourcemap, external });
+  return [...Object.keys(metafile.inputs), ...inputs, ...inBrowser];
+}
+
+/** Bundles the door of browsers: other bundlers take it whole or in part, and find nothing of Node in it. */
+async function bundleForBrowsers(
+  /** @type {string} */ root,
+  /** @type {string} */ folder,
+  /** @type {string} */ browser,
+  /** @type {{ sourcemap: boolean, external: string[] }} */ { sourcemap, external },
+) {
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: { browser },
+    outdir: folder,
+    bundle: true,
+    metafile: true,
+    sourcemap,
+    format: "esm",
+    platform: "browser",
+    external,
+    target: "es2023",
+    minifyWhitespace: true,
+    minifySyntax: true,
+    define: { "process.env.NODE_ENV": '"production"' },
+    logLevel: "warning",
+  });
+  return Object.keys(metafile.inputs);
 }
 
 /**

@@ -3,7 +3,8 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { transformSync } from "esbuild";
+import { gzipSync } from "node:zlib";
+import { buildSync, transformSync } from "esbuild";
 import { root } from "../tools.mjs";
 
 /** @typedef {{ name: string, command: string, options: string[] }} Installer */
@@ -79,6 +80,7 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
       (other) => `${installer.name} installs ${other} beside ${name}, which needs no other package.`,
     ),
     ...checkTypes(folder, entries),
+    ...checkBundles(folder),
     ...runtimes.flatMap((runtime) =>
       checkRuntime(folder, runtime, entries, commands).map(
         (fault) => `installed by ${installer.name}, on Node ${runtime.version}: ${fault}`,
@@ -139,7 +141,9 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
     typeRoots: [join(root, "node_modules/@types")],
     types: ["node"],
     paths: {
-      "@anthropic-ai/sdk": [join(root, "packages/summarizer/node_modules/@anthropic-ai/sdk/index.d.mts")],
+      "@anthropic-ai/sdk": [join(root, "packages/engine/node_modules/@anthropic-ai/sdk/index.d.mts")],
+      openai: [join(root, "packages/engine/node_modules/openai/index.d.mts")],
+      ai: [join(root, "packages/engine/node_modules/ai/dist/index.d.ts")],
     },
   };
   write(folder, "tsconfig.json", JSON.stringify({ compilerOptions, files: ["entries.ts"] }));
@@ -150,6 +154,34 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
   // Errors among others' declarations are theirs.
   const ours = stdout.split("\n").filter((line) => /^(entries\.ts|node_modules\/espalier\/)/.test(line));
   return ours.map((line) => `the published types do not compile: ${line}`);
+}
+
+/** Bytes, compressed, of a page that needs so much of the door of browsers. */
+const BUNDLES = [
+  { code: 'export { buildRequest } from "espalier/browser";', most: 10_240 },
+  { code: 'export * from "espalier/browser";', most: 43_008 },
+];
+
+/** Bundles for a page, which has nothing of Node. */
+function checkBundles(/** @type {string} */ folder) {
+  return BUNDLES.flatMap(({ code, most }) => {
+    const stdin = { contents: code, resolveDir: folder };
+    try {
+      const { outputFiles } = buildSync({
+        stdin,
+        bundle: true,
+        minify: true,
+        format: "esm",
+        platform: "browser",
+        write: false,
+        logLevel: "silent",
+      });
+      const size = gzipSync(outputFiles[0]?.contents ?? "").length;
+      return size > most ? [`\`${code}\` takes ${size} bytes in a page, ${most} at most.`] : [];
+    } catch (error) {
+      return [`\`${code}\` cannot be bundled for a page: ${error}`];
+    }
+  });
 }
 
 /** @returns {string | undefined} the complaint of a command that failed */

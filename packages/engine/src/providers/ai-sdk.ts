@@ -1,7 +1,13 @@
 // Every model of the AI SDK, as a provider value.
 import { fromAiSdk, toAiSdk } from "@espalier/interop";
-import type { AssistantMessage, StopReason, ToolDefinition } from "@espalier/session-tree";
-import { asSchema, type LanguageModel, type ModelMessage, streamText, type ToolSet } from "ai";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  type AssistantMessage,
+  isRecord,
+  type StopReason,
+  type ToolDefinition,
+} from "@espalier/session-tree";
+import type { LanguageModel, ModelMessage, ToolSet } from "ai";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
 import {
   answered,
@@ -69,8 +75,13 @@ export function aiSdk(
         maxOutputTokens: Math.min(most, maxOutputTokens),
       };
     },
-    // What goes wrong comes in the stream; without `onError` the SDK prints it too.
-    send: (params, abortSignal) => streamText({ ...params, abortSignal, onError: () => {} }),
+    async send(params, abortSignal) {
+      const { streamText } = await import("ai").catch((cause: unknown) => {
+        throw new EspalierError("bad-input", "The AI SDK needs the package ai: npm install ai", { cause });
+      });
+      // What goes wrong comes in the stream; without `onError` the SDK prints it too.
+      return streamText({ ...params, abortSignal, onError: () => {} });
+    },
     async *read(answer) {
       const stream = field(answer, "fullStream");
       if (isAsyncIterable(stream)) yield* readParts(stream);
@@ -102,16 +113,13 @@ function modelOf(model: LanguageModel): { provider: string; modelId: string } {
   return { provider: first === "gateway" && modelId.includes("/") ? behind! : first, modelId };
 }
 
-function definitionOf([name, tool]: [string, ToolSet[string]]): ToolDefinition {
-  const { description } = tool;
-  const parameters = tool.inputSchema ? asSchema(tool.inputSchema).jsonSchema : undefined;
-  // Some validators give their schema later: the request has the tool as it is all the same.
-  const isLater = parameters instanceof Promise || (typeof parameters === "object" && "then" in parameters);
-  const schema = isLater ? { type: "object" } : parameters;
+/** A tool by what its size is estimated of. A validator without a JSON Schema counts nothing; the SDK sends it whole. */
+function definitionOf([name, { description, inputSchema }]: [string, ToolSet[string]]): ToolDefinition {
+  const schema = field(inputSchema, "jsonSchema");
   return {
     name,
     ...(typeof description === "string" ? { description } : {}),
-    ...(schema ? { parameters: schema as NonNullable<ToolDefinition["parameters"]> } : {}),
+    parameters: isRecord(schema) && !("then" in schema) ? schema : { type: "object" },
   };
 }
 

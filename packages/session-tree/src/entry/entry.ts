@@ -80,6 +80,7 @@ export interface EntryKind<E extends Entry = Entry> extends EntryBehaviour<E> {
 }
 
 /** Makes a kind of entry out of its type and what it says of itself. */
+/* @__NO_SIDE_EFFECTS__ */
 export function defineEntry<E extends Entry>(type: E["type"], behaviour: EntryBehaviour<E>): EntryKind<E> {
   return {
     ...behaviour,
@@ -101,7 +102,7 @@ const ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 export const ID_LENGTH = 12;
 
 /** A fresh id for an entry or a session: {@link ID_LENGTH} letters and digits, random. */
-export const createId: () => string = customAlphabet(ALPHABET, ID_LENGTH);
+export const createId: () => string = /* @__PURE__ */ customAlphabet(ALPHABET, ID_LENGTH);
 
 /** Pattern of a session id, which becomes part of a file name. */
 const SESSION_ID = /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/;

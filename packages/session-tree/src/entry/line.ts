@@ -379,8 +379,8 @@ function find(finder: Finder, from: number): number {
   return Number.POSITIVE_INFINITY;
 }
 
-const typeBytes = entryKinds.map((kind) => encoder.encode(kind.type));
-const SESSION = encoder.encode("session");
+const typeBytes = /* @__PURE__ */ entryKinds.map((kind) => encoder.encode(kind.type));
+const SESSION = /* @__PURE__ */ encoder.encode("session");
 
 /** The code of the kind that `bytes[start, end)` spells; 0 for an unknown type, -1 for the type of a header. */
 export function kindIn(bytes: Uint8Array, start: number, end: number): number {

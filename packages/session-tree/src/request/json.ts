@@ -114,10 +114,10 @@ interface Written {
 }
 
 const encoder = new TextEncoder();
-const OPEN = encoder.encode("{");
-const COMMA = encoder.encode(",");
-const CLOSE_LIST = encoder.encode("]");
-const CLOSE = encoder.encode("}");
+const OPEN = /* @__PURE__ */ encoder.encode("{");
+const COMMA = /* @__PURE__ */ encoder.encode(",");
+const CLOSE_LIST = /* @__PURE__ */ encoder.encode("]");
+const CLOSE = /* @__PURE__ */ encoder.encode("}");
 
 /**
  * Writes requests as JSON, byte for byte what `JSON.stringify` and UTF-8 make of them. What stands in a list (messages,
