@@ -11,14 +11,15 @@ export {
   type SessionErrorCode,
   type SummaryErrorCode,
 } from "./error.ts";
-export type { LineFinder, ScanOptions } from "./line-window.ts";
 export {
   type ByteView,
   bytesView,
   type ForwardOptions,
   forEachLine,
+  type LineFinder,
   type LineVisitor,
   NewlineFinder,
+  type ScanOptions,
 } from "./line-window.ts";
 export {
   checkJson,

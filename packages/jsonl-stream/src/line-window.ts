@@ -52,60 +52,87 @@ export function forEachLine(view: ByteView, visit: LineVisitor, options: Forward
 }
 
 /**
- * Whole lines in a reused block, moved from the beginning of a range to its end. Each byte is read once (twice what
- * is beyond the cut of a line longer than `longest`). The bytes after a block's last newline are carried to the
- * front; a line longer than the block makes it grow until that line is through.
+ * Whole lines in a reused block, moved along a range of a view. Each byte is read once, twice in a line longer than
+ * `longest`. A line longer than the block makes it grow until that line is through, so seldom that a huge one is
+ * hardly ever copied.
  */
-export class ForwardWindow {
+export abstract class LineWindow {
   block: Uint8Array;
-  /** The window is `[0, end)` of the block; only its last line may lack a newline. */
+  /** End of the window in the block; only its last line may lack a newline. */
   end = 0;
-  /** Offset of the block in the view. */
+  /** Offset of the window's first line in the view; forward, of the block. */
   offset: number;
-  #cutTerminated = false;
+  protected cutTerminated = false;
   /** The block, as it is searched fastest. */
-  #bytes: Uint8Array;
-  readonly #firstBlock: Uint8Array;
+  protected bytes: Uint8Array;
+  protected readonly firstBlock: Uint8Array;
   /** A larger block that was needed once, for the next line that needs one. */
-  #spare: Uint8Array | undefined;
-  readonly #finder: LineFinder;
+  protected spare: Uint8Array | undefined;
+  protected readonly finder: LineFinder;
+  /** Offset in the view of what is read next. */
+  protected position: number;
+  protected readonly view: ByteView;
+  protected readonly range: WindowRange;
+
+  constructor(view: ByteView, range: WindowRange, position: number) {
+    this.view = view;
+    this.range = range;
+    this.position = position;
+    this.offset = position;
+    this.finder = range.finder ?? new NewlineFinder();
+    this.firstBlock = firstBlock(range);
+    this.block = this.firstBlock;
+    this.bytes = searchable(this.block);
+  }
+
+  /** Returns whether the line whose content ends at `end` has its newline. */
+  isTerminated(end: number): boolean {
+    return end < this.end || this.cutTerminated;
+  }
+
+  /** A block with more room; undefined where the block has `most` already. */
+  protected larger(most: number): Uint8Array | undefined {
+    const { length } = this.block;
+    if (length >= most) return undefined;
+    const wanted = Math.min(length * GROWTH, most);
+    return this.spare && this.spare.length >= wanted ? this.spare : new Uint8Array(wanted);
+  }
+
+  protected use(block: Uint8Array): void {
+    this.block = block;
+    this.bytes = searchable(block);
+  }
+}
+
+/** The window `[0, end)` of the block, moved from the beginning of a range to its end. */
+export class ForwardWindow extends LineWindow {
   /** Bytes of the block in use: the window, then what was read beyond it. */
   #filled = 0;
-  #position: number;
-  readonly #view: ByteView;
-  readonly #range: WindowRange;
 
   constructor(view: ByteView, range: WindowRange) {
-    this.#view = view;
-    this.#range = range;
-    this.#position = range.low;
-    this.offset = range.low;
-    this.#finder = range.finder ?? new NewlineFinder();
-    this.#firstBlock = firstBlock(range);
-    this.block = this.#firstBlock;
-    this.#bytes = searchable(this.block);
+    super(view, range, range.low);
   }
 
   /** Moves on to the next lines; false when there are none. */
   advance(): boolean {
     const isMore = this.#fillOn();
-    if (isMore) this.#finder.look(this.block, 0, this.end);
+    if (isMore) this.finder.look(this.block, 0, this.end);
     return isMore;
   }
 
   #fillOn(): boolean {
-    const { high, blockSize, longest } = this.#range;
+    const { high, blockSize, longest } = this.range;
     this.#carry();
-    this.offset = this.#position - this.#filled;
-    this.#cutTerminated = false;
-    while (this.#position < high) {
+    this.offset = this.position - this.#filled;
+    this.cutTerminated = false;
+    while (this.position < high) {
       if (this.#filled === this.block.length && !this.#grow(longest)) return this.#cut();
-      const room = Math.min(this.block.length - this.#filled, high - this.#position, blockSize);
-      const fresh = this.#bytes.subarray(this.#filled, this.#filled + room);
-      fill(this.#view, this.#position, fresh);
+      const room = Math.min(this.block.length - this.#filled, high - this.position, blockSize);
+      const fresh = this.bytes.subarray(this.#filled, this.#filled + room);
+      fill(this.view, this.position, fresh);
       const last = fresh.lastIndexOf(LINE_FEED);
       this.end = this.#filled + last + 1;
-      this.#position += room;
+      this.position += room;
       this.#filled += room;
       if (last >= 0) return true;
     }
@@ -115,12 +142,7 @@ export class ForwardWindow {
 
   /** Returns the stop of the line that begins at `start`: its newline, or the window's end. */
   lineStop(start: number): number {
-    return this.#finder.stopOf(start);
-  }
-
-  /** Returns whether the line that stops at `stop` has its newline. */
-  isTerminated(stop: number): boolean {
-    return stop < this.end || this.#cutTerminated;
+    return this.finder.stopOf(start);
   }
 
   /**
@@ -129,38 +151,32 @@ export class ForwardWindow {
    */
   #carry(): void {
     const carried = this.#filled - this.end;
-    if (this.block !== this.#firstBlock && carried <= this.#firstBlock.length / 2) {
-      this.#firstBlock.set(this.block.subarray(this.end, this.#filled));
-      this.#spare = this.block;
-      this.#use(this.#firstBlock);
+    if (this.block !== this.firstBlock && carried <= this.firstBlock.length / 2) {
+      this.firstBlock.set(this.block.subarray(this.end, this.#filled));
+      this.spare = this.block;
+      this.use(this.firstBlock);
     } else this.block.copyWithin(0, this.end, this.#filled);
     this.#filled = carried;
   }
 
   #grow(most: number): boolean {
-    if (this.block.length >= most) return false;
-    const length = Math.min(this.block.length * GROWTH, most);
-    const larger = this.#spare && this.#spare.length >= length ? this.#spare : new Uint8Array(length);
+    const larger = this.larger(most);
+    if (!larger) return false;
     larger.set(this.block);
-    this.#use(larger);
+    this.use(larger);
     return true;
-  }
-
-  #use(block: Uint8Array): void {
-    this.block = block;
-    this.#bytes = searchable(block);
   }
 
   /** Returns the line's first `longest` bytes in the block, perhaps all of it, and moves behind its newline. */
   #cut(): boolean {
-    const { high, blockSize, longest } = this.#range;
+    const { high, blockSize, longest } = this.range;
     const scratch = searchable(new Uint8Array(blockSize));
-    while (this.#position < high && !this.#cutTerminated) {
-      const part = scratch.subarray(0, Math.min(scratch.length, high - this.#position));
-      fill(this.#view, this.#position, part);
+    while (this.position < high && !this.cutTerminated) {
+      const part = scratch.subarray(0, Math.min(scratch.length, high - this.position));
+      fill(this.view, this.position, part);
       const found = part.indexOf(LINE_FEED);
-      this.#cutTerminated = found >= 0;
-      this.#position += found >= 0 ? found + 1 : part.length;
+      this.cutTerminated = found >= 0;
+      this.position += found >= 0 ? found + 1 : part.length;
     }
     this.end = longest;
     this.#filled = longest;
@@ -172,7 +188,7 @@ export class ForwardWindow {
 export const LINE_FEED = 10;
 
 /** A block too small for a line becomes so many times larger: copying and touching memory anew is what a huge line costs. */
-export const GROWTH = 4;
+const GROWTH = 4;
 
 /** Limits of reading while lines are walked. */
 export interface ScanOptions {
@@ -210,7 +226,7 @@ export function windowRange(view: ByteView, low = 0, high = view.size, options: 
 }
 
 /** A block for a range: never larger than what there is to read, and in the finder's memory where it has room for it. */
-export function firstBlock({ low, high, blockSize, finder }: WindowRange): Uint8Array {
+function firstBlock({ low, high, blockSize, finder }: WindowRange): Uint8Array {
   const length = Math.max(1, Math.min(blockSize, high - low));
   const memory = finder?.memory;
   return memory && length <= memory.length ? memory.subarray(0, length) : readBuffer(length);

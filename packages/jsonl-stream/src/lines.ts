@@ -139,8 +139,12 @@ function decodeText(bytes: Uint8Array): string | undefined {
   }
 }
 
-const QUOTE_BYTE = 0x22;
-const BACKSLASH_BYTE = 0x5c;
+const QUOTE = 34;
+const OPEN_BRACKET = 91;
+const BACKSLASH = 92;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
 
 /** Bytes below this are in no string, and outside of one only as white space. */
 const SPACE = 0x20;
@@ -171,7 +175,7 @@ function startOfLastValue(bytes: Uint8Array): number {
   let inString = false;
   for (let at = bytes.length - 1; at >= 0; at -= 1) {
     const byte = bytes[at]!;
-    if (byte === QUOTE_BYTE) {
+    if (byte === QUOTE) {
       const slashes = backslashesBefore(bytes, at);
       // A quote after an odd number of them is escaped: it is inside a string.
       if (slashes % 2 === 0) inString = !inString;
@@ -189,25 +193,18 @@ function startOfLastValue(bytes: Uint8Array): number {
   return -1;
 }
 
-const isClosing = (byte: number): boolean => byte === 0x7d || byte === 0x5d;
-const isOpening = (byte: number): boolean => byte === 0x7b || byte === 0x5b;
+const isClosing = (byte: number): boolean => byte === CLOSE_BRACE || byte === CLOSE_BRACKET;
+const isOpening = (byte: number): boolean => byte === OPEN_BRACE || byte === OPEN_BRACKET;
 
 function backslashesBefore(bytes: Uint8Array, at: number): number {
   let start = at;
-  while (start > 0 && bytes[start - 1] === BACKSLASH_BYTE) start -= 1;
+  while (start > 0 && bytes[start - 1] === BACKSLASH) start -= 1;
   return at - start;
 }
 
 function startsWith(bytes: Uint8Array, start: number, marker: string): boolean {
   return new TextEncoder().encode(marker).every((byte, index) => bytes[start + index] === byte);
 }
-
-const QUOTE = 34;
-const OPEN_BRACKET = 91;
-const BACKSLASH = 92;
-const CLOSE_BRACKET = 93;
-const OPEN_BRACE = 123;
-const CLOSE_BRACE = 125;
 
 /** Bytes of a text that are walked one by one before its end is searched for: a search that ends soon costs more. */
 const NEAR = 48;
@@ -230,22 +227,15 @@ export function skipSpace(bytes: Uint8Array, at: number, end: number): number {
 export function skipValue(bytes: Uint8Array, at: number, end: number): number {
   const first = bytes[at];
   if (first === QUOTE) return skipText(bytes, at, end);
-  if (first === OPEN_BRACE || first === OPEN_BRACKET) return skipNested(bytes, at, end);
-  while (at < end && isScalarByte(bytes[at]!)) at++;
+  if (isOpening(first!)) return skipNested(bytes, at, end);
+  while (at < end && SCALAR[bytes[at]!] === 1) at++;
   return at < end ? at : -1;
 }
 
-/** True for bytes of numbers and of the three words: letters, digits, `+`, `-` and `.`. */
-function isScalarByte(byte: number): boolean {
-  return (
-    (byte >= 97 && byte <= 122) ||
-    (byte >= 48 && byte <= 57) ||
-    byte === 45 ||
-    byte === 46 ||
-    byte === 43 ||
-    (byte >= 65 && byte <= 90)
-  );
-}
+/** 1 for bytes of numbers and of the three words. */
+const SCALAR = Uint8Array.from({ length: 256 }, (_, byte) =>
+  /[a-zA-Z0-9+.-]/.test(String.fromCharCode(byte)) ? 1 : 0,
+);
 
 /** Long texts are searched for their end, texts full of quotes are walked. */
 function skipText(bytes: Uint8Array, start: number, end: number): number {
@@ -274,8 +264,8 @@ function skipNested(bytes: Uint8Array, at: number, end: number): number {
       const after = skipText(bytes, at, end);
       if (after < 0) return -1;
       at = after - 1;
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth++;
-    else if ((byte === CLOSE_BRACE || byte === CLOSE_BRACKET) && --depth === 0) return at + 1;
+    } else if (isOpening(byte)) depth++;
+    else if (isClosing(byte) && --depth === 0) return at + 1;
   }
   return -1;
 }
@@ -287,11 +277,6 @@ interface Place {
   readonly key: string | number;
   /** 1 for the outermost. */
   readonly depth: number;
-}
-
-/** The place of a container found under `key` of `parent`; null as parent for the value itself. */
-function childOf(parent: Place | null, key: string | number, container: object): Place {
-  return { container, parent, key, depth: parent === null ? 1 : parent.depth + 1 };
 }
 
 /** At most so many characters of a key path are shown, half of them from its end. */
@@ -332,8 +317,6 @@ export function formatLine(value: unknown, limits: LineLimits = {}): string {
   return text;
 }
 
-const LINE_FEED = 10;
-
 /**
  * Lines as bytes, a newline after each; nothing for no lines.
  *
@@ -341,24 +324,7 @@ const LINE_FEED = 10;
  */
 export function encodeLines(lines: readonly string[]): Uint8Array {
   lines.forEach(assertOneLine);
-  const buffer = globalThis.Buffer;
-  return buffer === undefined
-    ? encoder.encode(lines.map((line) => `${line}\n`).join(""))
-    : encodeWithBuffer(lines, buffer);
-}
-
-/** Measured and written in place: putting the newlines behind the text first would copy it, and costs ten times as much. */
-function encodeWithBuffer(lines: readonly string[], buffer: typeof Buffer): Uint8Array {
-  let length = lines.length;
-  for (const line of lines) length += buffer.byteLength(line);
-  const bytes = buffer.allocUnsafe(length);
-  let end = 0;
-  for (const line of lines) {
-    end += bytes.write(line, end);
-    bytes[end++] = LINE_FEED;
-  }
-  // A plain array: what a Buffer calls a slice is no copy.
-  return new Uint8Array(bytes.buffer, bytes.byteOffset, length);
+  return lines.length === 0 ? new Uint8Array() : encoder.encode(`${lines.join("\n")}\n`);
 }
 
 /** Throws `invalid-entry` where a line holds a newline. */
@@ -410,10 +376,11 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
   const see = (item: unknown, parent: Place | null, key: string | number): void => {
     if (typeof item === "string") size += item.length + 2;
     else if (typeof item !== "object" || item === null) {
-      if (!isScalar(item)) throw notJson(item, parent, key);
+      if (item !== null && typeof item !== "boolean" && !Number.isFinite(item))
+        throw notJson(item, parent, key);
       size += 1;
     } else {
-      const place = childOf(parent, key, item);
+      const place = { container: item, parent, key, depth: (parent?.depth ?? 0) + 1 };
       if (place.depth > depth) {
         throw new EspalierError(
           "too-deep",
@@ -437,7 +404,11 @@ export function checkJson(value: unknown, limits: LineLimits = {}): void {
       for (const key of Object.keys(container)) {
         const item = container[key];
         if (item === undefined) continue;
-        if (key === "__proto__") throw protoKey(place);
+        if (key === "__proto__")
+          throw new EspalierError(
+            "not-json",
+            `${showPlace(place, key)} is an own key that naive readers take for a prototype; rename it.`,
+          );
         size += key.length + 4;
         see(item, place, key);
       }
@@ -455,10 +426,6 @@ function lineTooLong(bytes: number): EspalierError {
   );
 }
 
-function isScalar(item: unknown): boolean {
-  return item === null || typeof item === "boolean" || Number.isFinite(item);
-}
-
 /** Object literals, objects without prototype, and object literals of another realm. */
 function isPlainObject(container: object): container is Record<string, unknown> {
   const prototype = Object.getPrototypeOf(container);
@@ -467,22 +434,15 @@ function isPlainObject(container: object): container is Record<string, unknown> 
 }
 
 function notJson(item: unknown, parent: Place | null, key: string | number): EspalierError {
+  const isNamed = typeof item === "number" || item === undefined;
   const kind =
-    typeof item === "object" ? `an instance of ${item?.constructor?.name || "a class"}` : nameOf(item);
+    typeof item === "object"
+      ? `an instance of ${item?.constructor?.name || "a class"}`
+      : isNamed
+        ? String(item)
+        : `a ${typeof item}`;
   return new EspalierError(
     "not-json",
     `${showPlace(parent, key)} is ${kind}, which JSON cannot hold; convert it first.`,
-  );
-}
-
-function nameOf(item: unknown): string {
-  return typeof item === "number" || item === undefined ? String(item) : `a ${typeof item}`;
-}
-
-function protoKey(place: Place): EspalierError {
-  const where = showPlace(place, "__proto__");
-  return new EspalierError(
-    "not-json",
-    `${where} is an own key that naive readers take for a prototype; rename it.`,
   );
 }

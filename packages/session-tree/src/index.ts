@@ -1,4 +1,3 @@
-export type { SessionContext } from "./context/context.ts";
 export {
   applySettings,
   CHARS_PER_TOKEN,
@@ -10,6 +9,7 @@ export {
   NO_SETTINGS,
   type ProjectedEntry,
   projectPath,
+  type SessionContext,
   settingsAlong,
 } from "./context/context.ts";
 export {
@@ -19,31 +19,29 @@ export {
   pathWindowAt,
   readPathWindow,
 } from "./context/window.ts";
-export type {
-  ContextEdit,
-  Entry,
-  EntryBehaviour,
-  EntryKind,
-  FilledIn,
-  NewEntry,
-  Settings,
-} from "./entry/entry.ts";
 export {
+  type ContextEdit,
   createId,
   defineEntry,
   deriveId,
+  type Entry,
+  type EntryBehaviour,
+  type EntryKind,
   entryFields,
+  type FilledIn,
   FORMAT_VERSION,
   ID_LENGTH,
   type ImportSource,
   isDamage,
   isSessionId,
+  type NewEntry,
   type ParentLink,
   parseHeader,
   type SessionHeader,
   type SessionIssue,
   type SessionIssueKind,
   type SessionRef,
+  type Settings,
   sessionRef,
   WRITER,
 } from "./entry/entry.ts";
@@ -90,35 +88,33 @@ export {
   type SessionLine,
   scanEntry,
 } from "./entry/line.ts";
-export type {
-  AssistantBlock,
-  AssistantMessage,
-  BashExecutionMessage,
-  BranchSummaryMessage,
-  CompactionSummaryMessage,
-  ContentBlock,
-  ContextMessage,
-  CustomMessage,
-  ImageBlock,
-  StopReason,
-  StoredMessage,
-  SystemMessage,
-  TextBlock,
-  ThinkingBlock,
-  ToolCallBlock,
-  ToolDefinition,
-  ToolResultMessage,
-  Usage,
-  UserContent,
-  UserMessage,
-} from "./entry/message.ts";
 export {
+  type AssistantBlock,
+  type AssistantMessage,
+  type BashExecutionMessage,
+  type BranchSummaryMessage,
+  type CompactionSummaryMessage,
+  type ContentBlock,
+  type ContextMessage,
+  type CustomMessage,
   contentBlocks,
+  type ImageBlock,
   isFailedAnswer,
   isRecord,
   messageText,
   parsedItem,
+  type StopReason,
+  type StoredMessage,
+  type SystemMessage,
+  type TextBlock,
+  type ThinkingBlock,
+  type ToolCallBlock,
+  type ToolDefinition,
+  type ToolResultMessage,
   toolCalls,
+  type Usage,
+  type UserContent,
+  type UserMessage,
 } from "./entry/message.ts";
 export { fieldText, plainJson, plainLine, plainText } from "./entry/plain-text.ts";
 export {
@@ -140,29 +136,27 @@ export {
   type AnthropicToolResult,
   anthropicFormat,
 } from "./request/anthropic.ts";
-export type {
-  AnswerBlock,
-  AssistantTurn,
-  Conversation,
-  HealedCall,
-  HealedImage,
-  HealedResult,
-  HealedText,
-  HealedThinking,
-  OpaqueBlock,
-  OpaqueSource,
-  PictureType,
-  RequestFormat,
-  Turn,
-  UserBlock,
-  UserTurn,
-} from "./request/format.ts";
 export {
+  type AnswerBlock,
+  type AssistantTurn,
+  type Conversation,
   foldSystem,
+  type HealedCall,
+  type HealedImage,
+  type HealedResult,
+  type HealedText,
+  type HealedThinking,
   type HealedTool,
   isBlank,
   type ObjectSchema,
+  type OpaqueBlock,
+  type OpaqueSource,
+  type PictureType,
+  type RequestFormat,
   refuseEmptySchemas,
+  type Turn,
+  type UserBlock,
+  type UserTurn,
 } from "./request/format.ts";
 export { RequestWriter } from "./request/json.ts";
 export {
@@ -236,9 +230,13 @@ export {
   type UpgradeMemory,
   upgradeLog,
 } from "./store/upgrade.ts";
-export type { IdHashes } from "./tree/columns.ts";
-export { IdHash } from "./tree/columns.ts";
 export {
+  IdHash,
+  type IdHashes,
+} from "./tree/columns.ts";
+export {
+  columnsOf,
+  cutToColumns,
   type DrawnPart,
   DrawnTree,
   type DrawOptions,

@@ -2,10 +2,11 @@ import { resolve } from "node:path";
 import { EspalierError } from "../error.ts";
 import { type ByteView, forEachLine, LINE_FEED } from "../line-window.ts";
 import { assertOneLine, contentEnd, encodeLines } from "../lines.ts";
-import { FileTail, type Span } from "./file-tail.ts";
 import {
   Descriptor,
   type FileCalls,
+  type FileFacts,
+  isSameFile,
   nodeFileCalls,
   type OpenMode,
   openRegularFile,
@@ -84,10 +85,15 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   const { mode, create = false, tighten = false, calls = nodeFileCalls } = options;
   const { fd, facts, created } = openRegularFile(absolute, mode, create && mode === "write", calls);
   const descriptor = new Descriptor(absolute, fd, calls);
-  const tail = firstLook(descriptor, () => {
+  let tail: FileTail;
+  try {
     if (tighten && mode === "write") tightenFile(descriptor, facts);
-    return new FileTail(descriptor, facts);
-  });
+    tail = new FileTail(descriptor, facts);
+  } catch (error) {
+    // A file that cannot be read at its first look is not left open.
+    descriptor.close();
+    throw error;
+  }
   let folderIsSynced = !created;
   let syncFailure: EspalierError | undefined;
 
@@ -100,7 +106,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
     if (!folderIsSynced) syncFolderOf(absolute, calls);
     folderIsSynced = true;
   };
-  const group = new GroupSync(async () => {
+  const groupSynced = groupSync(async () => {
     if (syncFailure !== undefined) throw syncFailure;
     try {
       await uninterruptedAsync(() => calls.fdatasync(fd));
@@ -146,7 +152,7 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
       assertWritable();
       const release = descriptor.hold();
       try {
-        await group.wait();
+        await groupSynced();
       } finally {
         release();
       }
@@ -155,14 +161,12 @@ export function openAppendFile(path: string, options: AppendFileOptions): Append
   };
 }
 
-/** A file that cannot be read at its first look is not left open. */
-function firstLook<T>(descriptor: Descriptor, look: () => T): T {
-  try {
-    return look();
-  } catch (error) {
-    descriptor.close();
-    throw error;
-  }
+/** Bytes `[from, to)` of a file: whole lines. */
+export interface Span {
+  /** The first byte. */
+  from: number;
+  /** The byte behind the last. */
+  to: number;
 }
 
 /** Range of appended lines in the file. */
@@ -182,7 +186,8 @@ const REPEATS = 4;
  */
 function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array): Appended {
   const from = tail.size;
-  const own = withNewline(lines);
+  const isWhole = lines.length === 0 || lines[lines.length - 1] === LINE_FEED;
+  const own = isWhole ? lines : new Uint8Array(Buffer.concat([lines, NEWLINE]));
   const { length } = own;
   tail.look();
   if (length === 0) return { offset: tail.size, length, from, to: tail.size };
@@ -191,7 +196,7 @@ function appendWhole(descriptor: Descriptor, tail: FileTail, lines: Uint8Array):
     const before = tail.size;
     const expected = clean ? tail.end : tail.end + 1;
     tail.writes();
-    writeOnce(descriptor, clean ? own : behindNewline(own));
+    writeOnce(descriptor, clean ? own : Buffer.concat([NEWLINE, own]));
     // Once more where a call failed: they are in the file, and to know it now is to count what is there.
     if (retryRead(() => holdsLines(descriptor, expected, own))) {
       tail.advanceTo(expected + length, own);
@@ -217,20 +222,7 @@ function retryRead<Result>(read: () => Result): Result {
   }
 }
 
-function withNewline(lines: Uint8Array): Uint8Array {
-  if (lines.length === 0 || lines[lines.length - 1] === LINE_FEED) return lines;
-  const whole = new Uint8Array(lines.length + 1);
-  whole.set(lines);
-  whole[lines.length] = LINE_FEED;
-  return whole;
-}
-
-function behindNewline(lines: Uint8Array): Uint8Array {
-  const payload = new Uint8Array(lines.length + 1);
-  payload[0] = LINE_FEED;
-  payload.set(lines, 1);
-  return payload;
-}
+const NEWLINE = Uint8Array.of(LINE_FEED);
 
 function writeOnce({ path, fd, calls }: Descriptor, payload: Uint8Array): void {
   let count: number;
@@ -281,46 +273,204 @@ function findLines(descriptor: Descriptor, { from, to }: Span, lines: Uint8Array
   return found;
 }
 
+/** Bytes searched for the last newline at first: nearly every file ends with one. */
+const FIRST_BLOCK = 1 << 9;
+
+/** Bytes searched at a time where a file ends with a line that is torn, or not yet whole. */
+const BLOCK = 1 << 16;
+
+/** Bytes that are remembered of the end, of the beginning and of the middle, to know the file again. */
+const SAMPLE = 512;
+
+/** Milliseconds without an own write after which a file that has not grown is compared, since its time is not known. */
+const QUIET_MS = 1;
+
+/** Bytes as they were somewhere in the file. */
+interface Sample {
+  offset: number;
+  bytes: Uint8Array;
+}
+
+/** End of a growing file: of its whole lines, and of the file itself. */
+class FileTail {
+  /** End of the whole lines that were taken in. */
+  size = 0;
+  /** End of the file at the last look; from `size` to here is an unterminated line. */
+  end = 0;
+  readonly #descriptor: Descriptor;
+  readonly #identity: FileFacts;
+  /** The last bytes before `size`, as they were when it was set. */
+  #mark: Uint8Array = new Uint8Array();
+  readonly #samples: readonly Sample[];
+  /** Time of the last write, as long as only others can have written since; undefined after an own write. */
+  #time: bigint | undefined;
+  /** Of the process, in milliseconds. */
+  #wroteAt = 0;
+
+  constructor(descriptor: Descriptor, facts: FileFacts) {
+    this.#descriptor = descriptor;
+    this.#identity = facts;
+    this.#time = facts.mtimeNs;
+    const end = Number(facts.size);
+    this.#moveTo(end);
+    // A file that is not longer than the end that is remembered needs no more.
+    const places = end <= SAMPLE ? [] : end <= 2 * SAMPLE ? [0] : [0, end >> 1];
+    this.#samples = places.map((offset) => ({
+      offset,
+      bytes: this.#read(offset, Math.min(SAMPLE, end - offset)),
+    }));
+  }
+
+  /** True when what is appended now begins a line. */
+  get clean(): boolean {
+    return this.size === this.end;
+  }
+
+  /**
+   * Takes in the lines that became whole since the last look; null when there are none.
+   *
+   * @throws EspalierError `removed`, `changed` or `shrunk` when this is no longer the file that was opened
+   */
+  look(): Span | null {
+    const { path } = this.#descriptor;
+    const from = this.size;
+    const there = this.#facts();
+    const end = Number(there.size);
+    if (end < from) {
+      throw new EspalierError(
+        "shrunk",
+        `${path} was shortened to ${end} bytes; restore it, or open it again.`,
+      );
+    }
+    // A time that moved is no proof: it moves before the length does while another process appends.
+    const mayBeRewritten =
+      end !== this.end ||
+      (this.#time === undefined
+        ? performance.now() - this.#wroteAt > QUIET_MS
+        : there.mtimeNs !== this.#time);
+    if (mayBeRewritten && !this.#isAsItWas()) {
+      throw new EspalierError("changed", `${path} was rewritten in place; open it again.`);
+    }
+    this.#moveTo(end);
+    this.#time = there.mtimeNs;
+    return this.size > from ? { from, to: this.size } : null;
+  }
+
+  /** Takes in everything up to `offset`, where `lines` end that were found there. */
+  advanceTo(offset: number, lines: Uint8Array): void {
+    this.size = offset;
+    this.end = offset;
+    this.#mark = lines.slice(-SAMPLE);
+  }
+
+  /** To be called before an own write, after which the time of the file says nothing of others. */
+  writes(): void {
+    this.#time = undefined;
+    this.#wroteAt = performance.now();
+  }
+
+  /** Remembers the time of the file; for when that costs nothing beside what is done anyway. */
+  noteTime(): void {
+    const { fd, calls } = this.#descriptor;
+    try {
+      const { size, mtimeNs } = uninterrupted(() => calls.fstatSync(fd));
+      if (Number(size) === this.end) this.#time = mtimeNs;
+    } catch {
+      // Where the time is not known, the next look compares.
+    }
+  }
+
+  #isAsItWas(): boolean {
+    const isSame = ({ offset, bytes }: Sample) =>
+      Buffer.compare(this.#read(offset, bytes.length), bytes) === 0;
+    return (
+      isSame({ offset: this.size - this.#mark.length, bytes: this.#mark }) && this.#samples.every(isSame)
+    );
+  }
+
+  /** One call returns the identity and the length of the file at the path: a look is half of what a small append costs. */
+  #facts(): FileFacts {
+    const { path, calls } = this.#descriptor;
+    let there: FileFacts | undefined;
+    try {
+      there = uninterrupted(() => calls.lstatSync(path));
+    } catch (error) {
+      throw unreadable(path, "cannot be looked at; check its folder", error);
+    }
+    if (there === undefined) {
+      throw new EspalierError(
+        "removed",
+        `${path} was removed or renamed; put it back, or open it where it is now.`,
+      );
+    }
+    if (!isSameFile(there, this.#identity)) {
+      throw new EspalierError("changed", `Another file was put at ${path}; open it again.`);
+    }
+    return there;
+  }
+
+  #moveTo(end: number): void {
+    // What was looked at before holds no newline, unless the torn line was cut off meanwhile.
+    const searched = end >= this.end ? this.end : this.size;
+    const last = this.#lastLineFeed(searched, end);
+    // Reading may fail, and then nothing has moved.
+    const length = Math.min(SAMPLE, last + 1);
+    if (last >= 0 && last + 1 !== this.size) this.#mark = this.#read(last + 1 - length, length);
+    if (last >= 0) this.size = last + 1;
+    this.end = end;
+  }
+
+  #lastLineFeed(from: number, to: number): number {
+    let block = Buffer.allocUnsafe(Math.min(FIRST_BLOCK, to - from));
+    for (let stop = to; stop > from; ) {
+      const start = Math.max(from, stop - block.length);
+      const count = this.#descriptor.readInto(start, block.subarray(0, stop - start));
+      const found = block.subarray(0, count).lastIndexOf(LINE_FEED);
+      if (found >= 0) return start + found;
+      stop = start;
+      if (block.length < BLOCK) block = Buffer.allocUnsafe(Math.min(BLOCK, stop - from));
+    }
+    return -1;
+  }
+
+  /** The `length` bytes from `offset` on, or as many as can be read. */
+  #read(offset: number, length: number): Uint8Array {
+    const bytes = new Uint8Array(length);
+    return bytes.subarray(0, this.#descriptor.readInto(offset, bytes));
+  }
+}
+
 /**
  * Lets all who wait for a sync share one: whoever asks while one runs waits for the next, which begins after what they
  * wrote. A round begins one turn of the event loop late, so that what is written in the same turn is in it.
+ *
+ * @returns resolves when a sync that began after its call has ended, and rejects as that one does
  */
-class GroupSync {
-  readonly #sync: () => Promise<void>;
-  #running: Promise<void> | undefined;
-  #next: Promise<void> | undefined;
+function groupSync(sync: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  let next: Promise<void> | undefined;
   /** True until the round that was promised has begun: what is written until then is in it. */
-  #gathering = false;
-
-  constructor(sync: () => Promise<void>) {
-    this.#sync = sync;
-  }
-
-  /** Resolves when a sync that began after this call has ended, and rejects as that one does. */
-  wait(): Promise<void> {
-    if (this.#running === undefined) return this.#begin();
-    if (this.#gathering) return this.#running;
-    this.#next ??= this.#running.then(
-      () => this.#begin(),
-      () => this.#begin(),
-    );
-    return this.#next;
-  }
-
-  #begin(): Promise<void> {
-    this.#next = undefined;
-    this.#gathering = true;
+  let isGathering = false;
+  const begin = (): Promise<void> => {
+    next = undefined;
+    isGathering = true;
     const round = new Promise<void>((resolve) => setImmediate(resolve))
       .then(() => {
-        this.#gathering = false;
-        return this.#sync();
+        isGathering = false;
+        return sync();
       })
       .finally(() => {
-        if (this.#running === round) this.#running = undefined;
+        if (running === round) running = undefined;
       });
-    this.#running = round;
+    running = round;
     return round;
-  }
+  };
+  return () => {
+    if (running === undefined) return begin();
+    if (isGathering) return running;
+    next ??= running.then(begin, begin);
+    return next;
+  };
 }
 
 /** Written into at each append: memory of its own for each line would cost more than the encoding. */

@@ -216,59 +216,45 @@ export type FileFacts = Pick<BigIntStats, "dev" | "ino" | "size" | "uid" | "mode
  * Every call this package makes to the file system, in the shape of `node:fs`. Tests pass one that fails;
  * programs leave it alone.
  */
-export interface FileCalls {
-  /** Gives a descriptor; `flags` are those of `fs.constants`. */
-  openSync(path: string, flags: number, mode?: number): number;
-  /** Never repeated, whatever it threw: the number may be another file's by then. */
-  closeSync(fd: number): void;
-  /** `position` null: the descriptor's own, which for one opened to append is the end. */
-  writeSync(fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null): number;
-  /** Reads from `position` into `target` at `offset`; returns the bytes read, 0 at the end. */
-  readSync(fd: number, target: Uint8Array, offset: number, length: number, position: number): number;
-  /** Of what the descriptor is open for, whatever its path leads to by now. */
-  fstatSync(fd: number): FileFacts;
-  /** `mode` is the nine bits of permission: 0o600. */
-  fchmodSync(fd: number, mode: number): void;
-  /** For files of ours that may say nothing any more; lines of a log are never cut off. */
-  ftruncateSync(fd: number, length: number): void;
-  /** Undefined when nothing is there. */
-  lstatSync(path: string): FileFacts | undefined;
-  /** Returns when what was written is on disk, and of the file's facts what reading it takes. */
-  fdatasyncSync(fd: number): void;
-  /** As `fdatasyncSync`, on another thread. */
-  fdatasync(fd: number): Promise<void>;
-  /** As `fdatasyncSync`, with all facts: for folders, so that names last. */
-  fsyncSync(fd: number): void;
-  /** A second name for a file; throws `EEXIST` where there is something. */
-  linkSync(existing: string, path: string): void;
-  /** Puts a file in the place of another, at once. */
-  renameSync(from: string, to: string): void;
-  /** Takes a name away. */
-  unlinkSync(path: string): void;
-  /** Names in a folder, in any order. */
-  readdirSync(path: string): string[];
-  /** 12 hex digits that no other call gives: part of the name of a file that is put in place later. */
-  randomName(): string;
-}
+export type FileCalls = typeof nodeFileCalls;
 
 /** The calls of `node:fs`. */
-export const nodeFileCalls: FileCalls = {
-  openSync: (path, flags, mode) => fs.openSync(path, flags, mode),
-  closeSync: (fd) => fs.closeSync(fd),
-  writeSync: (fd, bytes, offset, length, position) => fs.writeSync(fd, bytes, offset, length, position),
-  readSync: (fd, target, offset, length, position) => fs.readSync(fd, target, offset, length, position),
-  fstatSync: (fd) => fs.fstatSync(fd, { bigint: true }),
-  fchmodSync: (fd, mode) => fs.fchmodSync(fd, mode),
-  ftruncateSync: (fd, length) => fs.ftruncateSync(fd, length),
-  lstatSync: (path) => fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
-  fdatasyncSync: (fd) => fs.fdatasyncSync(fd),
-  fdatasync: promisify(fs.fdatasync),
-  fsyncSync: (fd) => fs.fsyncSync(fd),
-  linkSync: (existing, path) => fs.linkSync(existing, path),
-  renameSync: (from, to) => fs.renameSync(from, to),
-  unlinkSync: (path) => fs.unlinkSync(path),
-  readdirSync: (path) => fs.readdirSync(path),
-  randomName: () => randomBytes(6).toString("hex"),
+export const nodeFileCalls = {
+  /** Gives a descriptor; `flags` are those of `fs.constants`. */
+  openSync: (path: string, flags: number, mode?: number): number => fs.openSync(path, flags, mode),
+  /** Never repeated, whatever it threw: the number may be another file's by then. */
+  closeSync: (fd: number): void => fs.closeSync(fd),
+  /** `position` null: the descriptor's own, which for one opened to append is the end. */
+  writeSync: (fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null) =>
+    fs.writeSync(fd, bytes, offset, length, position),
+  /** Reads from `position` into `target` at `offset`; returns the bytes read, 0 at the end. */
+  readSync: (fd: number, target: Uint8Array, offset: number, length: number, position: number) =>
+    fs.readSync(fd, target, offset, length, position),
+  /** Of what the descriptor is open for, whatever its path leads to by now. */
+  fstatSync: (fd: number): FileFacts => fs.fstatSync(fd, { bigint: true }),
+  /** `mode` is the nine bits of permission: 0o600. */
+  fchmodSync: (fd: number, mode: number): void => fs.fchmodSync(fd, mode),
+  /** For files of ours that may say nothing any more; lines of a log are never cut off. */
+  ftruncateSync: (fd: number, length: number): void => fs.ftruncateSync(fd, length),
+  /** Undefined when nothing is there. */
+  lstatSync: (path: string): FileFacts | undefined =>
+    fs.lstatSync(path, { bigint: true, throwIfNoEntry: false }),
+  /** Returns when what was written is on disk, and of the file's facts what reading it takes. */
+  fdatasyncSync: (fd: number): void => fs.fdatasyncSync(fd),
+  /** As `fdatasyncSync`, on another thread. */
+  fdatasync: promisify(fs.fdatasync) as (fd: number) => Promise<void>,
+  /** As `fdatasyncSync`, with all facts: for folders, so that names last. */
+  fsyncSync: (fd: number): void => fs.fsyncSync(fd),
+  /** A second name for a file; throws `EEXIST` where there is something. */
+  linkSync: (existing: string, path: string): void => fs.linkSync(existing, path),
+  /** Puts a file in the place of another, at once. */
+  renameSync: (from: string, to: string): void => fs.renameSync(from, to),
+  /** Takes a name away. */
+  unlinkSync: (path: string): void => fs.unlinkSync(path),
+  /** Names in a folder, in any order. */
+  readdirSync: (path: string): string[] => fs.readdirSync(path),
+  /** 12 hex digits that no other call gives: part of the name of a file that is put in place later. */
+  randomName: (): string => randomBytes(6).toString("hex"),
 };
 
 /** Makes a call, again where a signal interrupted it, whose failure means that the file at `path` is not written. */
@@ -278,7 +264,10 @@ export function writingCall<T>(path: string, call: () => T): T {
   } catch (error) {
     if (error instanceof EspalierError) throw error;
     const code = systemCode(error);
-    if (code === "EEXIST") throw alreadyThere(path, error);
+    if (code === "EEXIST")
+      throw new EspalierError("exists", `${path} is already there and was left alone; choose another name.`, {
+        cause: error,
+      });
     if (isNoFolder(error))
       throw new EspalierError("not-found", `There is no folder for ${path}; create it first.`, {
         cause: error,
@@ -290,13 +279,6 @@ export function writingCall<T>(path: string, call: () => T): T {
       { cause: error },
     );
   }
-}
-
-/** The error for a name that is taken. */
-function alreadyThere(path: string, cause?: unknown): EspalierError {
-  return new EspalierError("exists", `${path} is already there and was left alone; choose another name.`, {
-    cause,
-  });
 }
 
 /** Error codes of systems that cannot sync a folder (Windows; some network and user-space file systems). */

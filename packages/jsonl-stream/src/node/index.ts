@@ -1,13 +1,18 @@
-export type { Appended } from "./append-file.ts";
-export { type AppendFile, type AppendFileOptions, encodeBriefly, openAppendFile } from "./append-file.ts";
-export type { Span } from "./file-tail.ts";
-export type { OpenMode } from "./files.ts";
+export {
+  type Appended,
+  type AppendFile,
+  type AppendFileOptions,
+  encodeBriefly,
+  openAppendFile,
+  type Span,
+} from "./append-file.ts";
 export {
   closeFile,
   type FileCalls,
   type FileFacts,
   type FileView,
   nodeFileCalls,
+  type OpenMode,
   openView,
   syncFolderOf,
   systemCode,
@@ -16,6 +21,7 @@ export {
 export {
   createWhole,
   discard,
+  linkNew,
   type ReplaceWholeOptions,
   replaceWhole,
   type WholeFileOptions,

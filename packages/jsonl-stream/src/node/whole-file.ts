@@ -280,7 +280,7 @@ const UNSUPPORTED = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL
  *
  * @throws EspalierError `exists`
  */
-function linkNew(existing: string, path: string, calls: FileCalls): boolean {
+export function linkNew(existing: string, path: string, calls: FileCalls): boolean {
   return writingCall(path, () => {
     try {
       calls.linkSync(existing, path);

@@ -50,3 +50,6 @@ export function plainJson(json: string): string {
 }
 
 const escaped = (unit: number): string => `\\u${unit.toString(16).padStart(4, "0")}`;
+
+/** The text without orders to a terminal, such as styles. */
+export const withoutOrders = (text: string): string => text.replace(ORDER, "");

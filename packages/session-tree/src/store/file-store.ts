@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync, type Stats } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type ByteView, EspalierError, encodeLines } from "@espalier/jsonl-stream";
+import { type ByteView, EspalierError } from "@espalier/jsonl-stream";
 import {
   type AppendFile,
   createWhole,
@@ -17,7 +17,7 @@ import {
 import { readPathWindow } from "../context/window.ts";
 import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { grown } from "../entry/error.ts";
-import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
+import { firstHeader, parsedHeader } from "../entry/line.ts";
 import {
   isBelow,
   makeFolder,
@@ -27,7 +27,7 @@ import {
   sessionPath,
   writeDerived,
 } from "./files.ts";
-import { ForkLines } from "./fork.ts";
+import { wholeLines } from "./fork.ts";
 import { leaseFiles, type Processes, systemProcesses, takeFileLease } from "./lease.ts";
 import { listingOf } from "./listing.ts";
 import { SessionIds } from "./session-ids.ts";
@@ -435,22 +435,6 @@ export class FileLog implements SessionLog {
   }
 }
 
-function* wholeLines(
-  header: SessionHeader | string,
-  lines: Iterable<string | Uint8Array>,
-): Generator<Uint8Array> {
-  yield encodeLines([headerLine(header)]);
-  if (lines instanceof ForkLines) return yield* lines.pieces();
-  for (const line of lines) {
-    if (typeof line === "string") yield encodeLines([line]);
-    else {
-      yield line;
-      yield LINE_FEED;
-    }
-  }
-}
-
-const LINE_FEED = Uint8Array.of(10);
 const NOTHING = new Uint8Array();
 
 /** Milliseconds to wait for another append that compares: each takes a few. */

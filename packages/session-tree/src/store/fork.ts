@@ -1,6 +1,7 @@
 import { encodeLines, formatLine } from "@espalier/jsonl-stream";
 import { createId, type Entry, FORMAT_VERSION, type SessionHeader, WRITER } from "../entry/entry.ts";
 import { kindOf, label, sessionInfo } from "../entry/kinds.ts";
+import { headerLine } from "../entry/line.ts";
 import { promptText } from "../request/wording.ts";
 import { labelsInForce, movingRow, nameEntry } from "../tree/queries.ts";
 import { pathRows, type Tree } from "../tree/tree.ts";
@@ -159,4 +160,20 @@ export class ForkLines implements Iterable<string | Uint8Array> {
 /** The lines of a fork. */
 export function forkLines(tree: Tree, plan: ForkPlan): ForkLines {
   return new ForkLines(tree, plan);
+}
+
+/** The bytes of a new session, a newline behind each line; each piece is good until the next is asked for. */
+export function* wholeLines(
+  header: SessionHeader | string,
+  lines: Iterable<string | Uint8Array>,
+): Generator<Uint8Array> {
+  yield encodeLines([headerLine(header)]);
+  if (lines instanceof ForkLines) return yield* lines.pieces();
+  for (const line of lines) {
+    if (typeof line === "string") yield encodeLines([line]);
+    else {
+      yield line;
+      yield Uint8Array.of(LINE_FEED);
+    }
+  }
 }

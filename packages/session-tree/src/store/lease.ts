@@ -1,12 +1,14 @@
 import { constants, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   closeFile,
   discard,
   type FileCalls,
   type FileFacts,
+  linkNew,
   nodeFileCalls,
   openView,
   systemCode,
@@ -42,9 +44,6 @@ const RIVALS_MS = 5_000;
 
 /** Milliseconds after which a draft that says nothing was left by a process that died while it wrote it. */
 const DRAFT_MS = 60_000;
-
-/** Answers of systems that have no hard links. */
-const WITHOUT_LINKS: ReadonlySet<string> = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL"]);
 
 /** Attempts at removing a file, so that no single failing call leaves one behind. */
 const REMOVALS = 3;
@@ -187,12 +186,9 @@ class LeaseFiles {
   /** Gives a candidate the name of the lease; false where there is one, undefined where there are no links. */
   link(candidate: string): boolean | undefined {
     try {
-      uninterrupted(() => this.#calls.linkSync(candidate, this.path));
-      return true;
+      return linkNew(candidate, this.path, this.#calls) || undefined;
     } catch (error) {
-      const code = systemCode(error) ?? "";
-      if (code === "EEXIST") return false;
-      if (WITHOUT_LINKS.has(code)) return undefined;
+      if (error instanceof EspalierError && error.code === "exists") return false;
       throw error;
     }
   }
@@ -332,36 +328,30 @@ export interface ProcessIdentity {
   pidSpace: string | null;
 }
 
-/** The processes of this machine and its clock; tests pass one in which they simulate several. */
-export interface Processes {
-  /** This process. */
-  own(): ProcessIdentity;
-  /**
-   * Returns whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
-   * from here: it counts as running. So does an unknown state.
-   * @throws EspalierError `unreadable`
-   */
-  mayBeRunning(other: ProcessIdentity): boolean;
-  /** Milliseconds since 1970. */
-  now(): number;
-  /** Waits. */
-  pause(milliseconds: number): Promise<void>;
-  /** Owners of leases that this process gave up and whose files it could not remove: they count as free. */
-  readonly abandoned: Set<string>;
-}
-
 let known: ProcessIdentity | undefined;
 
 /** Error codes that say nothing about a process. */
 const SILENT: ReadonlySet<string> = new Set(["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM"]);
 
+/** The processes of this machine and its clock; tests pass one in which they simulate several. */
+export type Processes = typeof systemProcesses;
+
 /** The processes and the clock of this machine. */
-export const systemProcesses: Processes = {
+export const systemProcesses = {
+  /** This process. */
   own: ownIdentity,
+  /**
+   * Returns whether a process may still run. Of another machine, or another space of process numbers, nothing can be known
+   * from here: it counts as running. So does an unknown state.
+   * @throws EspalierError `unreadable`
+   */
   mayBeRunning,
-  now: () => Date.now(),
-  pause: (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds)),
-  abandoned: new Set(),
+  /** Milliseconds since 1970. */
+  now: (): number => Date.now(),
+  /** Waits. */
+  pause: (milliseconds: number): Promise<void> => setTimeout(milliseconds),
+  /** Owners of leases that this process gave up and whose files it could not remove: they count as free. */
+  abandoned: new Set<string>(),
 };
 
 function ownIdentity(): ProcessIdentity {

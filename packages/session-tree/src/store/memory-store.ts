@@ -3,7 +3,8 @@ import { type ByteView, bytesView, EspalierError, encodeLines } from "@espalier/
 import { readPathWindow } from "../context/window.ts";
 import { isOldFormat, type SessionHeader, type SessionRef, sessionRef } from "../entry/entry.ts";
 import { busyError, closedError, grown, idTakenError, readOnlyError } from "../entry/error.ts";
-import { firstHeader, headerLine, parsedHeader } from "../entry/line.ts";
+import { firstHeader, parsedHeader } from "../entry/line.ts";
+import { wholeLines } from "./fork.ts";
 import { listingOf } from "./listing.ts";
 import type {
   LeaseOptions,
@@ -55,11 +56,7 @@ export function memoryStore(): SessionStore {
       const { id } = parsedHeader(header);
       const ref = name ?? id;
       const bytes = new GrowingBytes(new Uint8Array());
-      bytes.add(encodeLines([headerLine(header)]));
-      for (const line of lines) {
-        bytes.add(typeof line === "string" ? encodeLines([line]) : line);
-        if (typeof line !== "string") bytes.add(LINE_FEED);
-      }
+      for (const piece of wholeLines(header, lines)) bytes.add(piece);
       assertFree(ref);
       if (name === undefined && refsOf(id).length > 0) throw idTakenError(id);
       sessions.set(ref, { bytes, id });

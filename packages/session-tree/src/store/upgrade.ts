@@ -132,42 +132,12 @@ function fromFirst(sessionId: string, memory: UpgradeMemory): UpgradeValue {
       return undefined;
     }
     const id = freshId(sessionId, lineNumber, memory);
-    const line = usualLine(value, id, parentId) ?? unusualLine(value, id, parentId, memory);
+    const first = { type: value.type, id, parentId };
+    const line = lineOf({ ...first, ...renameHooks(value), ...first, ...firstKeptOf(value, id, memory) });
     memory.add(line === undefined ? undefined : id);
     if (line !== undefined) parentId = id;
     return line;
   };
-}
-
-/**
- * The line of an entry with id and parent behind the type, where a reader that looks for these three finds them soonest:
- * what {@link unusualLine} gives, without a copy of what the entry says. Undefined for what has to be looked at closely.
- */
-function usualLine(value: OldEntry, id: string, parentId: string | null): string | undefined {
-  const { type } = value;
-  if (Object.keys(value)[0] !== "type" || "id" in value || "parentId" in value) return undefined;
-  if (type === "compaction" || renameHooks(value) !== value) return undefined;
-  const text = soundText(value);
-  if (text === undefined) return undefined;
-  const head = `{"type":${JSON.stringify(type)}`;
-  return `${head},"id":${JSON.stringify(id)},"parentId":${JSON.stringify(parentId)}${text.slice(head.length)}`;
-}
-
-/** The JSON of a value that was parsed; undefined where it may be none that can be written. */
-function soundText(value: OldEntry): string | undefined {
-  try {
-    const text = JSON.stringify(value);
-    // What cannot be written shows: half of a pair, a forbidden key, and a number beyond all numbers, which reads as null.
-    return /\\ud|__proto__|null/.test(text) ? undefined : text;
-  } catch (error) {
-    if (error instanceof RangeError) return undefined; // nested deeper than the engine can write
-    throw error;
-  }
-}
-
-function unusualLine(value: OldEntry, id: string, parentId: string | null, memory: UpgradeMemory) {
-  const first = { type: value.type, id, parentId };
-  return lineOf({ ...first, ...renameHooks(value), ...first, ...firstKeptOf(value, id, memory) });
 }
 
 /** @param ownId the id that the compaction itself gets: an index can name it, too */

@@ -1,6 +1,7 @@
+import stringWidth from "string-width";
 import type { Entry } from "../entry/entry.ts";
 import { branchSummary, compaction, contextEdit } from "../entry/kinds.ts";
-import { fieldText, plainText } from "../entry/plain-text.ts";
+import { fieldText, plainText, withoutOrders } from "../entry/plain-text.ts";
 import { labelsInForce, leafOf, movingRow, roleAt } from "./queries.ts";
 import { Tree } from "./tree.ts";
 
@@ -132,8 +133,8 @@ class Drawing {
     const label = this.#labels.get(entry.id)?.label;
     const name = label === undefined ? "" : ` [${printable(label)}]`;
     const isLeaf = row === this.#leafRow;
-    const room = width - textWidth(rails) - textWidth(name) - (isLeaf ? 2 : 0);
-    const text = cutToWidth(printable(describe(entry)), Math.max(room, LEAST_ROOM));
+    const room = width - columnsOf(rails) - columnsOf(name) - (isLeaf ? 2 : 0);
+    const text = cutToColumns(printable(describe(entry)), Math.max(room, LEAST_ROOM));
     return (
       (rails === "" ? "" : this.#paint("dim", rails)) +
       this.#paint(this.#partOf(row, entry), text) +
@@ -272,27 +273,39 @@ function printable(text: string): string {
   return plainText(text).replace(/[\t\n]+/g, " ");
 }
 
-/** Columns that a text takes in a terminal: two for wide characters and emoji, none for marks that join the one before. */
-function textWidth(text: string): number {
-  if (ASCII.test(text)) return text.length;
-  let width = 0;
-  for (const character of graphemes(text)) width += characterWidth(character);
-  return width;
+/**
+ * Characters that take one column whatever is around them: letters of Europe, punctuation, and the dots, arrows, lines,
+ * blocks and shapes of which drawings are made. The library takes a hundred times as long to measure them.
+ */
+const ONLY_NARROW =
+  /^[ -~\u00a1-\u00ac\u00ae-\u02ff\u0370-\u0377\u037a-\u037f\u0384-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u2319\u2460-\u25fc\u2600-\u2613]*$/;
+
+/** The library takes time by the square of a text: a longer one is measured by its characters. */
+const LONG = 1_000;
+
+/** Columns of a terminal that a text takes; what styles it takes none. */
+export function columnsOf(text: string): number {
+  if (ONLY_NARROW.test(text)) return text.length;
+  if (text.length <= LONG) return stringWidth(text);
+  let columns = 0;
+  for (const character of graphemes(withoutOrders(text))) columns += stringWidth(character);
+  return columns;
 }
 
-/** A text of at most `width` columns: cut between what a reader sees as characters, with `…` where something is missing. */
-function cutToWidth(text: string, width: number): string {
-  // No code unit is wider than two columns: most texts need not be measured.
-  if (text.length * 2 <= width) return text;
-  if (ASCII.test(text)) return text.length <= width ? text : `${text.slice(0, width - 1)}…`;
+/** A text of at most so many columns of a terminal, `…` included where something is missing. No more of it is measured. */
+export function cutToColumns(text: string, columns: number): string {
+  // No code unit takes more than two columns: most texts need not be measured.
+  if (text.length * 2 <= columns) return text;
+  if (ONLY_NARROW.test(text))
+    return text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 1))}…`;
   let used = 0;
   let end = 0;
   let kept = 0;
   for (const character of graphemes(text)) {
-    used += characterWidth(character);
-    if (used > width) return `${text.slice(0, kept)}…`;
+    used += columnsOf(character);
+    if (used > columns) return `${text.slice(0, kept)}…`;
     end += character.length;
-    if (used < width) kept = end;
+    if (used < columns) kept = end;
   }
   return text;
 }
@@ -325,34 +338,7 @@ export function* graphemes(text: string): Generator<string> {
 /** True for a position between the two halves of a character. */
 const isInPair = (text: string, at: number): boolean =>
   /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "");
-const ASCII = /^[\u0020-\u007e]*$/;
 const characters = new Intl.Segmenter();
-
-/** Of something that a reader sees as one character, however many code points it is made of. */
-function characterWidth(character: string): number {
-  const code = character.codePointAt(0)!;
-  if (code < 0x300) return 1;
-  if (JOINING.test(character)) return 0;
-  if (EMOJI.test(character)) return 2;
-  return WIDE.some(([from, to]) => code >= from && code <= to) ? 2 : 1;
-}
-
-/** Shown as a picture by itself, or because the mark behind it asks for it. */
-const EMOJI = /^\p{Emoji_Presentation}|\ufe0f/u;
-const JOINING = /^(?:\p{Mark}|\p{Default_Ignorable_Code_Point})+$/u;
-
-/** Blocks of wide characters (Unicode's East Asian Width W and F, by whole blocks) and of emoji. */
-const WIDE = [
-  [0x1100, 0x115f],
-  [0x2e80, 0xa4cf],
-  [0xac00, 0xd7a3],
-  [0xf900, 0xfaff],
-  [0xfe30, 0xfe6f],
-  [0xff00, 0xff60],
-  [0xffe0, 0xffe6],
-  [0x1f300, 0x1faff],
-  [0x20000, 0x3fffd],
-] as const;
 
 /** An entry in a drawing of shapes: its id, and what it does to others. What it says is left to `DrawOptions.describe`. */
 function describeEntry(entry: Entry): string {

@@ -1,10 +1,9 @@
-import type { EspalierError } from "@espalier/jsonl-stream";
 import { custom } from "../../entry/kinds.ts";
 import type { SessionChange } from "../../store/session-tree.ts";
 import { SessionTree } from "../../store/session-tree.ts";
 import type { SessionStore } from "../../store/store.ts";
 import { type Fault, type FaultPoint, faultStore } from "../fault-store.ts";
-import { header, type Trial } from "./store-under-test.ts";
+import { codeOf, header, type Trial } from "./store-under-test.ts";
 
 const note = (data: unknown) => custom.of({ customType: "test", data });
 
@@ -31,12 +30,6 @@ async function sessionOn(store: SessionStore) {
   };
   return { session, state, changes, appendsGoWrong, heal, stored };
 }
-
-const codeOf = (promise: Promise<unknown>) =>
-  promise.then(
-    () => "",
-    ({ code }: EspalierError) => code,
-  );
 
 /** Promises of a session while calls to its store fail. */
 export function faultConformance({ test, expect }: Trial): void {

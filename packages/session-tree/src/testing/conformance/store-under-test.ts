@@ -1,3 +1,4 @@
+import type { EspalierError } from "@espalier/jsonl-stream";
 import type { SessionHeader } from "../../entry/entry.ts";
 import type { SessionLog, SessionStore } from "../../store/store.ts";
 
@@ -76,3 +77,10 @@ export async function linesOf(log: SessionLog): Promise<string[]> {
   const text = new TextDecoder().decode(await bytesOf(log));
   return text.split("\n").filter((each) => each !== "");
 }
+
+/** The code of the error that a promise is rejected with; empty for one that is kept. */
+export const codeOf = (promise: Promise<unknown>): Promise<string> =>
+  promise.then(
+    () => "",
+    ({ code }: EspalierError) => code,
+  );
