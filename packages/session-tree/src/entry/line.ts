@@ -176,7 +176,7 @@ export function scanEntry(
   if (!isHead && !endsInBrace(bytes, start, end)) return false;
   const at = skipSpace(bytes, start, end);
   if (bytes[at] !== OPEN_BRACE) return false;
-  return scanUsualOrder(bytes, at, end, found) || scanAnyOrder(bytes, at + 1, end, found);
+  return scanFields(bytes, at + 1, end, found);
 }
 
 function endsInBrace(bytes: Uint8Array, start: number, end: number): boolean {
@@ -186,37 +186,6 @@ function endsInBrace(bytes: Uint8Array, start: number, end: number): boolean {
 }
 
 const encoder = new TextEncoder();
-
-/** Texts before the three values of a usual line. */
-export const BEFORE_TYPE = encoder.encode('{"type":"');
-export const BEFORE_ID = encoder.encode('","id":"');
-export const BEFORE_PARENT = encoder.encode('","parentId":"');
-
-/**
- * The way of nearly every line: the three keys first, without spaces, in the order in which Pi and we write them. False
- * says nothing but that the line has to be looked at key by key.
- */
-function scanUsualOrder(bytes: Uint8Array, start: number, end: number, found: EntryScan): boolean {
-  if (!stands(BEFORE_TYPE, bytes, start)) return false;
-  const typeStart = start + BEFORE_TYPE.length;
-  const typeEnd = plainEnd(bytes, typeStart, end);
-  if (!stands(BEFORE_ID, bytes, typeEnd)) return false;
-  const idStart = typeEnd + BEFORE_ID.length;
-  const idEnd = plainEnd(bytes, idStart, end);
-  if (idEnd === idStart || !stands(BEFORE_PARENT, bytes, idEnd)) return false;
-  const parentStart = idEnd + BEFORE_PARENT.length;
-  const parentEnd = plainEnd(bytes, parentStart, end);
-  // Whatever is read beyond the line's end is not taken: an end lies behind every quote that was found.
-  if (parentEnd + 1 >= end || bytes[parentEnd] !== QUOTE || bytes[parentEnd + 1] !== COMMA) return false;
-  found.typeStart = typeStart;
-  found.typeEnd = typeEnd;
-  found.idStart = idStart;
-  found.idEnd = idEnd;
-  found.parentStart = parentStart;
-  found.parentEnd = parentEnd;
-  found.stop = parentEnd + 1;
-  return true;
-}
 
 function stands(word: Uint8Array, bytes: Uint8Array, at: number): boolean {
   for (let i = 0; i < word.length; i++) if (bytes[at + i] !== word[i]) return false;
@@ -241,7 +210,7 @@ const PARENT = 4;
 const ALL = TYPE | ID | PARENT;
 
 /** Key by key, from the first one at or behind `at`. */
-function scanAnyOrder(bytes: Uint8Array, at: number, end: number, found: EntryScan): boolean {
+function scanFields(bytes: Uint8Array, at: number, end: number, found: EntryScan): boolean {
   for (let seen = 0; ; at++) {
     const keyStart = skipSpace(bytes, at, end) + 1;
     const keyEnd = endOfKey(bytes, keyStart, end);

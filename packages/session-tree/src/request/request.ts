@@ -7,7 +7,6 @@ import {
   contentBlocks,
   isFailedAnswer,
   isRecord,
-  type ThinkingBlock,
   type ToolDefinition,
   type ToolResultMessage,
   toolCalls,
@@ -120,19 +119,14 @@ export function heal(
       continue;
     }
     if (isFailedAnswer(message)) continue;
-    const model = options.model;
+    const { model } = options;
     const sendsThinking =
       (prefixChanged[index] === false || index >= loopFrom) &&
       overtaken[index] === 0 &&
       model !== null &&
       message.provider === model.provider &&
       message.model === model.modelId;
-    const blocks = answerBlocks(message, {
-      callId,
-      toolNameLength: options.toolNameLength,
-      acceptsThinking: (block) => sendsThinking && options.acceptsThinking(block, message),
-      opaque: (block) => opaqueValue(block, message, options),
-    });
+    const blocks = answerBlocks(message, options, callId, sendsThinking);
     appendAnswer(turns, blocks, results.get(index) ?? [], options);
   }
   return turns;
@@ -222,23 +216,21 @@ function append<Block>(list: Block[], added: readonly Block[]): void {
   for (const block of added) list.push(block);
 }
 
-interface AnswerOptions {
-  /** Returns the id of the next call. */
-  callId(id: unknown): string;
-  toolNameLength: number;
-  /** Returns whether this block may be sent as it is. */
-  acceptsThinking(block: ThinkingBlock): boolean;
-  opaque(block: ContentBlock): Record<string, unknown> | undefined;
-}
-
 /**
  * The blocks of an answer as a request can carry them; none when nothing is left of it.
  * Calls are last, since nothing may come between a call and its result: text after a call moves before the first one.
  * Thinking is sent whole or not at all: all of it, where each block of it may go, stays in its place, and is not the
  * last block ("The final block in an assistant message cannot be `thinking`"). A provider refuses a part of what it signed.
  * Blocks that no answer has are left out.
+ *
+ * @param callId gives the id of the next call
  */
-function answerBlocks(answer: AssistantMessage, options: AnswerOptions): AnswerBlock[] {
+function answerBlocks(
+  answer: AssistantMessage,
+  options: HealOptions,
+  callId: (id: unknown) => string,
+  sendsThinking: boolean,
+): AnswerBlock[] {
   const blocks: AnswerBlock[] = [];
   const calls: AnswerBlock[] = []; // from the first call on
   let textMoved = false;
@@ -246,11 +238,11 @@ function answerBlocks(answer: AssistantMessage, options: AnswerOptions): AnswerB
   let leftOut = false;
   let isWhole = true;
   for (const block of contentBlocks(answer)) {
-    const opaque = block.type === "thinking" ? undefined : options.opaque(block);
+    const opaque = block.type === "thinking" ? undefined : opaqueValue(block, answer, options);
     if (block.type === "toolCall") {
       calls.push({
         type: "call",
-        id: options.callId(block.id),
+        id: callId(block.id),
         name: validToolName(block.name, options.toolNameLength),
         input: toolInput(block.arguments),
         ...(opaque && { opaque }),
@@ -263,7 +255,7 @@ function answerBlocks(answer: AssistantMessage, options: AnswerOptions): AnswerB
     } else {
       leftOut ||= block.type !== "thinking";
       if (block.type !== "thinking") continue;
-      isWhole &&= !leftOut && options.acceptsThinking(block);
+      isWhole &&= sendsThinking && !leftOut && options.acceptsThinking(block, answer);
       thoughtInCalls ||= calls.length > 0;
       (calls.length > 0 ? calls : blocks).push({ type: "thinking", block });
     }

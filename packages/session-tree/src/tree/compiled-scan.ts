@@ -1,5 +1,5 @@
 import { type LineFinder, NewlineFinder } from "@espalier/jsonl-stream";
-import { BEFORE_ID, BEFORE_PARENT, BEFORE_TYPE, type EntryScan } from "../entry/line.ts";
+import type { EntryScan } from "../entry/line.ts";
 import type { IdHashes } from "./columns.ts";
 
 /**
@@ -79,11 +79,11 @@ export class FastLineScanner implements LineFinder {
   scanInto(found: EntryScan, start: number): void {
     const { typeEnds, idEnds, parentEnds } = this.#memory!;
     const line = this.#line;
-    found.typeStart = start + BEFORE_TYPE.length;
+    found.typeStart = start + BEFORE_TYPE;
     found.typeEnd = typeEnds[line]! - this.#base;
-    found.idStart = found.typeEnd + BEFORE_ID.length;
+    found.idStart = found.typeEnd + BEFORE_ID;
     found.idEnd = idEnds[line]! - this.#base;
-    found.parentStart = found.idEnd + BEFORE_PARENT.length;
+    found.parentStart = found.idEnd + BEFORE_PARENT;
     found.parentEnd = parentEnds[line]! - this.#base;
     found.stop = found.parentEnd + 1;
   }
@@ -98,6 +98,11 @@ export class FastLineScanner implements LineFinder {
     parents.high[at] = ofParents.high[line]!;
   }
 }
+
+/** Bytes before the three values of a usual line. */
+const BEFORE_TYPE = '{"type":"'.length;
+const BEFORE_ID = '","id":"'.length;
+const BEFORE_PARENT = '","parentId":"'.length;
 
 /** Lines that the columns have room for. Usual lines are longer than 64 bytes: a block has no more of them. */
 const MOST_LINES = 16_384;
