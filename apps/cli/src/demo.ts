@@ -83,7 +83,7 @@ const COMMAND = process.env["npm_lifecycle_event"] === "demo" ? "npm run -s espa
 
 /** The copies that the demo plays with, and the original, which it never writes. */
 interface DemoCopies {
-  /** What was copied, for people. */
+  /** Name of the original, for people. */
   called: string;
   /** The original. */
   path: string;

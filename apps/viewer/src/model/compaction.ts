@@ -35,7 +35,7 @@ export interface CompactionView {
   /** The compaction whose summary this one goes on from; -1 when it is the first on its path. */
   previousRow: number;
   /**
-   * What a model is asked with where nobody says otherwise: entries do not record what was sent. Null where no model of
+   * Prompts that a model is asked with by default: entries do not record what was sent. Null where no model of
    * the engine was asked: an extension wrote the summary, it was made from the messages, or another program made it.
    */
   prompts: string[] | null;

@@ -200,7 +200,7 @@ interface RowGist {
 /** Rows that are kept: more than any screen shows, so that a key reads only the rows that it brings onto the screen. */
 const KEPT = 2_000;
 
-/** What a row says: its entry is read once, and kept while the cursor stays near. */
+/** Gist of a row: its entry is read once, and kept while the cursor stays near. */
 export function gistOfRow({ tree, gists }: TreeModel, row: number): RowGist {
   const known = gists.get(row);
   if (known) return known;
