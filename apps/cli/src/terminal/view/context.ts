@@ -11,7 +11,8 @@ import { hiddenBy } from "../../commands/context.ts";
 import { previewMessage } from "../../entry-preview.ts";
 import { formatCount, formatMany } from "../../numbers.ts";
 import { cutToColumns, plainLine } from "../../text.ts";
-import { EMPTY, type Line, line, type Span, type Style, span } from "../screen/frame.ts";
+import { EMPTY, type Line, line, type Span, span } from "../screen/frame.ts";
+import { roleLook } from "./roles.ts";
 
 /** The context at an entry, as far as a screen shows it. */
 export interface ReadContext {
@@ -51,20 +52,6 @@ export function readContext(tree: Tree, entryId: string): ReadContext {
   };
 }
 
-/** Roles, as a narrow column and a bar show them. */
-const PARTS = new Map(
-  Object.entries<{ title: string; style: Style; fill: string }>({
-    compactionSummary: { title: "summary", style: "summary", fill: "▓" },
-    branchSummary: { title: "branch", style: "summary", fill: "▓" },
-    user: { title: "you", style: "user", fill: "█" },
-    assistant: { title: "model", style: "model", fill: "█" },
-    toolResult: { title: "result", style: "tool", fill: "█" },
-    bashExecution: { title: "shell", style: "tool", fill: "█" },
-  }),
-);
-const OTHER = { title: "other", style: "plain", fill: "█" } as const;
-const partOf = (role: string) => PARTS.get(role) ?? { ...OTHER, title: plainLine(role) };
-
 /** The window where that of the model is not known, in tokens. */
 const ASSUMED_WINDOW = DEFAULT_COMPACTION_SETTINGS.contextWindow;
 
@@ -99,7 +86,7 @@ export function contextLines(context: ReadContext, columns: number): Line[] {
 }
 
 function messageLine({ role, tokens, gist, isSent }: ReadMessage, columns: number): Line {
-  const { title, style } = partOf(role);
+  const { title, style } = roleLook(role);
   const room = columns - TOKENS_WIDTH - ROLE_WIDTH - 3;
   return line(
     span(formatCount(tokens).padStart(TOKENS_WIDTH), "dim"),
@@ -122,8 +109,8 @@ function windowBar(messages: readonly ReadMessage[], contextWindow: number, colu
     // A little more than nothing is a column, so that the first words are seen.
     const end = Math.max(Math.round(tokens * scale), tokens > 0 ? 1 : 0);
     if (end <= used) continue;
-    const { style, fill } = partOf(role);
-    spans.push(span(fill.repeat(end - used), style));
+    const { style } = roleLook(role);
+    spans.push(span((style === "summary" ? "▓" : "█").repeat(end - used), style));
     used = end;
   }
   const limit = Math.round((contextWindow - reserveTokens) * scale);

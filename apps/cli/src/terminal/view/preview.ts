@@ -24,6 +24,7 @@ import { kindOfRow, type TreeModel } from "../tree/tree-model.ts";
 import { rowAt, runEnd, standsOut } from "../tree/tree-rows.ts";
 import { contextLines } from "./context.ts";
 import { treeLayout } from "./layout.ts";
+import { roleLook } from "./roles.ts";
 import { usageLines } from "./usage.ts";
 
 export const TABS: readonly { name: PreviewTab; title: string }[] = [
@@ -57,14 +58,6 @@ const WAITING = whole([line(span("…", "dim"))]);
 /** The last layout, and its extent: a key that only scrolls needs the same again, or a little more. */
 let laid: { model: TreeModel; key: string; lines: Line[]; next: number } | undefined;
 
-const HEADS = new Map(
-  Object.entries<{ title: string; style: Style }>({
-    user: { title: "you", style: "user" },
-    assistant: { title: "model", style: "model" },
-    toolResult: { title: "result", style: "tool" },
-    bashExecution: { title: "shell", style: "tool" },
-  }),
-);
 const DETAILED_LENGTH = 1_000_000;
 
 /** Lines of a tool's result that are shown. */
@@ -157,7 +150,9 @@ function entryLines(
   const hidden = isHidden ? [span("  hidden from the model", "summary")] : [];
   const facts = [entry.id, formatTime(entry.timestamp)].filter(Boolean).map(plainLine).join(" · ");
   const said = message.is(entry) ? entry.message : undefined;
-  const { title, style } = (said && HEADS.get(said.role)) ?? { title: kindTitle(entry), style: "summary" };
+  const { title, style } = said
+    ? roleLook(said.role)
+    : { title: kindTitle(entry), style: "summary" as const };
   const heading = line(span(plainLine(title), style), ...hidden, span(`  ${facts}`, "dim"), ...name);
   const lines = [heading, ...(said ? messageLines(said, look) : restLines(entry, look))];
   return isBehind && said?.role !== "toolResult" ? [EMPTY, ...lines] : lines;
@@ -165,8 +160,7 @@ function entryLines(
 
 function kindTitle(entry: Entry): string {
   if (compaction.is(entry)) return "compaction";
-  if (branchSummary.is(entry)) return "summary of a branch";
-  return message.is(entry) ? entry.message.role : entry.type;
+  return branchSummary.is(entry) ? "summary of a branch" : entry.type;
 }
 
 function restLines(entry: Entry, look: EntryLook): Line[] {

@@ -5,6 +5,7 @@ import { fitLines, type Line, line, type Span, selectLine, span } from "../scree
 import type { SessionFacts, SessionSort, SessionsState, TerminalState } from "../state/state.ts";
 import { fieldLines } from "../state/text-field.ts";
 import { bodyHeight } from "./layout.ts";
+import { roleLook } from "./roles.ts";
 import { matchedSpans } from "./tree.ts";
 
 /** Columns behind the title: project, size, branches, age, cost, each with two spaces before it. */
@@ -61,25 +62,13 @@ function sessionsLine(
 const WHERE = 20;
 const WHO = 7;
 
-/** Names of roles, as in the tree. */
-const WHOSE = new Map(
-  Object.entries<string>({
-    user: "you",
-    assistant: "model",
-    toolResult: "tool",
-    bashExecution: "shell",
-    compaction: "summary",
-    branch_summary: "summary",
-  }),
-);
-
 function hitLine(
   { hit, session }: Extract<SessionsRow, { type: "hit" }>,
   query: string,
   columns: number,
 ): Span[] {
   const where = cutToColumns(session ? titleOf(session) : plainLine(hit.sessionId), WHERE);
-  const who = WHOSE.get(hit.role) ?? plainLine(hit.role);
+  const who = roleLook(hit.role).title;
   const room = Math.max(10, columns - WHERE - WHO - 6);
   return [
     span(`  ${padToColumns(where, WHERE)} `, "dim"),
