@@ -46,6 +46,8 @@ export interface GenerateBranchSummaryOptions
   contextWindow?: number;
   /** Kept free for answers. Default 16,384. */
   reserveTokens?: number;
+  /** Text of the core's own between the prose and the file lists, such as the block of rules. Default none. */
+  block?: string;
 }
 
 /** A summary that is good enough to be written, and what it took. */
@@ -87,6 +89,7 @@ export async function generateBranchSummary(
     tools,
     contextWindow = 200_000,
     reserveTokens = 16_384,
+    block = "",
     ...ask
   } = options;
   const prepared = prepareBranchEntries(entries, budgetOf(contextWindow, reserveTokens), tools);
@@ -104,7 +107,9 @@ export async function generateBranchSummary(
   const files = formatFileLists(lists, Math.floor(contextWindow / 8));
   const usage = billOf(answer);
   return {
-    summary: [answer.text.replace(FILE_TAG, "&lt;"), files].filter((part) => part !== "").join("\n\n"),
+    summary: [answer.text.replace(BLOCK_TAG, "&lt;"), block, files]
+      .filter((part) => part !== "")
+      .join("\n\n"),
     ...lists,
     ...(usage ? { usage } : {}),
     source: answer.source ?? ask.summarizer.name,
@@ -116,8 +121,8 @@ export async function generateBranchSummary(
   };
 }
 
-/** The lists at the end are the ones that count: prose cannot write any. */
-const FILE_TAG = /<(?=\/?(?:read-files|modified-files)\b)/gi;
+/** The blocks at the end are the ones that count: prose cannot write any. */
+const BLOCK_TAG = /<(?=\/?(?:rules|read-files|modified-files)\b)/gi;
 
 /** Budget of a branch; half of a window that is smaller than the reserve. */
 const budgetOf = (contextWindow: number, reserveTokens: number): number =>

@@ -17,6 +17,7 @@ import {
   toSummarizerError,
 } from "@espalier/summarizer";
 import type { CompactionPreparation, CompactionReason } from "./plan.ts";
+import type { Rule } from "./rules.ts";
 import { frameSummary, joinSummary } from "./summary-text.ts";
 
 /** A summary that can be committed. */
@@ -326,6 +327,8 @@ export interface CompactionDetails {
   learntWindows?: Readonly<Record<string, number>>;
   /** Entries pinned on the path. */
   pinned?: string[];
+  /** Rules that hold, those that the block has no room for among them. */
+  rules?: Rule[];
   /** Current settings, so that a reader from the file's end need not look further back. */
   settings: { provider: string | null; modelId: string | null; thinkingLevel: string };
 }

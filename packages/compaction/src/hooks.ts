@@ -1,8 +1,10 @@
-import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook } from "@espalier/extensions";
+import { decideHook, LONG_HANDLER_LIMIT_MS, notifyHook, transformHook } from "@espalier/extensions";
 import type { CompactionEntry, ContextMessage, Entry, Usage } from "@espalier/session-tree";
 import type { FileOps } from "@espalier/summarizer";
 import { firstKeptProblem, isNoSmaller } from "./cut.ts";
 import type { CompactionReason } from "./plan.ts";
+import type { FoundRule } from "./rule-finder.ts";
+import { RULE_KINDS } from "./rules.ts";
 import type { CompactionSettings } from "./settings.ts";
 
 /** Event before a compaction. */
@@ -117,3 +119,32 @@ export interface CompactFailedEvent {
 
 /** Notifies of a compaction that was begun and is not in the log. */
 export const sessionCompactFailed = notifyHook<CompactFailedEvent>("session_compact_failed");
+
+/** Rules found in a message of the user, before they are appended with it. */
+export interface RulesFound {
+  /** Text of the message, text blocks joined by newlines. */
+  text: string;
+  /** Clauses that bind what follows. A handler may add, change and remove some, or ask a model for all. */
+  rules: FoundRule[];
+}
+
+/** Rules of each message of the user, before they are in the log. What comes out is recorded. */
+export const rulesFound = transformHook<RulesFound, "found">("rules_found", {
+  field: "found",
+  timeoutMs: LONG_HANDLER_LIMIT_MS,
+  validate: ({ text, rules }: RulesFound) =>
+    Array.isArray(rules) && rules.every((rule) => isSound(rule, text))
+      ? undefined
+      : "`found.rules` is not a list of `{text, kind, range}` with a range inside the message",
+});
+
+const isSound = ({ text, kind, range }: FoundRule, message: string): boolean =>
+  typeof text === "string" &&
+  text.trim() !== "" &&
+  RULE_KINDS.includes(kind) &&
+  Array.isArray(range) &&
+  range.length === 2 &&
+  range.every(Number.isSafeInteger) &&
+  0 <= range[0] &&
+  range[0] < range[1] &&
+  range[1] <= message.length;

@@ -40,6 +40,8 @@ export {
   type CompactFailedEvent,
   type CompactionOutcome,
   type CompactionProposal,
+  type RulesFound,
+  rulesFound,
   sessionBeforeCompact,
   sessionCompact,
   sessionCompactFailed,
@@ -71,6 +73,20 @@ export {
   tokenBudget,
   trustedTokens,
 } from "./policy.ts";
+export { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
+export {
+  foundIn,
+  newRules,
+  RULE,
+  RULE_KINDS,
+  type Rule,
+  type RuleData,
+  type RulesOnOptions,
+  ruleFrom,
+  ruleOf,
+  rulesIn,
+  rulesOn,
+} from "./rules.ts";
 export {
   type CompactionSettings,
   DEFAULT_COMPACTION_SETTINGS,
@@ -83,6 +99,7 @@ export {
   latestUserMessageIn,
   PLANNED_SUMMARY_TOKENS,
   proseOf,
+  rulesBlock,
   SUMMARY_NOTE,
   type SummaryBlocks,
   type SummaryStyle,

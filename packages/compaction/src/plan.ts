@@ -27,6 +27,7 @@ import {
   readSpan,
 } from "./cut.ts";
 import { shrinkEdits } from "./edits.ts";
+import type { Rule } from "./rules.ts";
 import { type CompactionSettings, DEFAULT_COMPACTION_SETTINGS, thresholdOf } from "./settings.ts";
 import {
   blockLimit,
@@ -371,6 +372,7 @@ function blocksOf(
   const isSole = latestText !== undefined && goal?.trim() === latestText.trim();
   return {
     pinned: conditions.pinned.filter(({ id }) => !keptIds.has(id)),
+    ...(conditions.rules?.length ? { rules: conditions.rules } : {}),
     ...(goal && !(isSole && isLatestKept) ? { goal } : {}),
     ...(latestText && !isLatestKept && !isSole ? { latestUserMessage: latestText } : {}),
     files,
@@ -433,6 +435,8 @@ export interface PlanConditions {
   isOverflow: boolean;
   /** Entries that the user pinned; those that stay as they are need not be repeated. */
   pinned: readonly { id: string; text: string }[];
+  /** Rules of the user that hold, oldest first. Default none. */
+  rules?: readonly Rule[];
   /** The user's first message, where only the end of the path is at hand. */
   goal?: string;
   /** The user's newest message, where only the end of the path is at hand and none is in it. */

@@ -1,11 +1,14 @@
 import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
 import { cutText, escapeText, type FileLists, formatFileLists, unescapeText } from "@espalier/summarizer";
+import { type Rule, ruleRoom, rulesText } from "./rules.ts";
 import { type CompactionSettings, commonLimit, thresholdOf } from "./settings.ts";
 
 /** Blocks of a summary beside the model's prose, so that they survive whatever the model writes. */
 export interface SummaryBlocks {
   /** Entries the user pinned that the context no longer has as they were. */
   pinned: readonly { id: string; text: string }[];
+  /** Rules of the user that hold, oldest first. Default none. */
+  rules?: readonly Pick<Rule, "text" | "kind">[];
   /** The first thing the user asked for on this path. */
   goal?: string;
   /** The newest thing the user said, when it is not kept as it was. */
@@ -50,6 +53,7 @@ export function joinSummary(prose: string, blocks: SummaryBlocks, contextWindow:
     said,
     said === "" ? "" : SUMMARY_NOTE,
     block("pinned", pinnedText(blocks.pinned, roomIn("pinned", most)), most),
+    rulesBlock(blocks.rules ?? [], limitTokens),
     ...userBlocks(
       blocks,
       most,
@@ -76,7 +80,7 @@ export function latestUserMessageIn(summary: string): string | undefined {
 }
 
 /** In their order at the end of a summary. */
-const TAGS = ["pinned", "goal", "latest-user-message", "read-files", "modified-files"] as const;
+const TAGS = ["pinned", "rules", "goal", "latest-user-message", "read-files", "modified-files"] as const;
 const BLOCK_TAG = new RegExp(`<(?=/?(?:${TAGS.join("|")})\\b)`, "gi");
 
 /** Reads a summary from its end: only what stands there, in its order, is a block; all before it is prose. */
@@ -101,6 +105,12 @@ function withoutNote(prose: string): string {
     while (end > 0 && prose[end - 1]!.trim() === "") end--;
   }
   return prose.slice(0, end);
+}
+
+/** The block of the user's rules; empty where there are none. */
+export function rulesBlock(rules: NonNullable<SummaryBlocks["rules"]>, limitTokens: number): string {
+  const most = ruleRoom(limitTokens);
+  return block("rules", rulesText(rules, roomIn("rules", most)), most);
 }
 
 /** All pins, the longest ones cut so that none pushes out another. */

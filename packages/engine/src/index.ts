@@ -128,6 +128,7 @@ export {
   SENT,
   sentEntry,
 } from "./session/replay.ts";
+export { addRule, dropRule, rulesOf } from "./session/rules.ts";
 export { Session } from "./session/session.ts";
 export type { ActOptions, EngineHost, SessionOptions, Settle } from "./session/state.ts";
 export {

@@ -393,6 +393,7 @@ const VALUES: Settings = {
   summarizer: "anthropic",
   model: "a-model",
   fallback: true,
+  rules: false,
   extensions: ["./mine.ts"],
   contextSize: 80,
   tailKeepSize: 30,

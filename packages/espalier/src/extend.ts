@@ -17,6 +17,7 @@ export {
   type CompactionSettings,
   compact,
   DEFAULT_COMPACTION_SETTINGS,
+  type FoundRule,
   findCutPoint,
   generateSummary,
   isContextOverflow,
@@ -25,6 +26,10 @@ export {
   type PolicySituation,
   planAt,
   prepareCompaction,
+  type Rule,
+  type RuleKind,
+  type RulesFound,
+  rulesFound,
   SUMMARIZATION_PROMPT,
   sessionBeforeCompact,
   sessionCompact,
@@ -35,10 +40,13 @@ export {
 } from "@espalier/compaction";
 export { planKeepingNewest } from "@espalier/compaction/policies";
 export {
+  addRule,
+  dropRule,
   type EngineHooks,
   type ExtensionContext,
   type ExtensionState,
   engineHooks,
+  rulesOf,
   type StateOptions,
 } from "@espalier/engine";
 export {

@@ -65,7 +65,8 @@ export type LogErrorCode =
  * | `nothing-to-undo` | no navigation, prompt, compaction or hiding to undo |
  * | `nothing-to-merge` | the other branch has nothing that is not here |
  * | `not-in-context` | an entry that the model does not read at the leaf, where one that it reads is required |
- * | `not-text` | a label or name that is not text |
+ * | `unknown-rule` | a rule that does not hold at the leaf |
+ * | `not-text` | a label, name or rule that is not text |
  * | `cancelled` | an extension vetoed the act; `by` names the extension, `reason` has its reason |
  * | `stale` | the session changed while a summary was made of it |
  * | `damaged` | a damaged session where a sound one is required |
@@ -94,6 +95,7 @@ export type SessionErrorCode =
   | "nothing-to-undo"
   | "nothing-to-merge"
   | "not-in-context"
+  | "unknown-rule"
   | "not-text"
   | "cancelled"
   | "stale"

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { type ActOptions, createSession, type Session } from "@espalier/engine";
+import { type ActOptions, addRule, createSession, dropRule, rulesOf, type Session } from "@espalier/engine";
 import { contextOfPath, type ForkPosition } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
@@ -230,6 +230,45 @@ const pinCommand = sessionCommand({
   },
 });
 
+const rulesCommand = sessionCommand({
+  usage: "rules <session>",
+  description: "show the user's rules, which every compaction keeps; add one, or drop one",
+  options: [
+    ["--add <text>", "add a rule, and tell the model"],
+    ["--drop <id>", "drop a rule, and tell the model"],
+    ["--at <id>", "show the rules at this entry instead of the leaf"],
+  ],
+  notes: `Rules are clauses of the user's messages that bind what follows, found by their words. They hold on their branch until they
+are taken back. The setting \`rules\` switches the search off.`,
+  examples: [
+    "espalier rules session.jsonl",
+    'espalier rules session.jsonl --add "never push"',
+    "espalier rules session.jsonl --drop HZ5vGm2x0QbT",
+  ],
+  use: ({ add, drop }: RulesOptions) => (add === undefined && drop === undefined ? "read" : "annotate"),
+  async run({ session, options: { add, drop, at } }: SessionCall<RulesOptions>) {
+    if ([add, drop, at].filter((given) => given !== undefined).length > 1)
+      throw new CommandError("usage", "--add, --drop and --at are three commands; give one of them.");
+    if (add !== undefined) await addRule(session, add);
+    if (drop !== undefined) await dropRule(session, drop);
+    const rules = rulesOf(session, at === undefined ? session.leafId : existingEntry(session, at));
+    const width = Math.max(0, ...rules.map(({ kind }) => kind.length));
+    return {
+      value: { rules },
+      lines:
+        rules.length === 0
+          ? ["No rules hold here."]
+          : rules.map(({ id, kind, text }) => `${plainLine(id)}  ${kind.padEnd(width)}  ${plainLine(text)}`),
+    };
+  },
+});
+
+interface RulesOptions {
+  add?: string;
+  drop?: string;
+  at?: string;
+}
+
 const hideCommand = sessionCommand({
   usage: "hide <session> <id>",
   description: "hide an entry from the model, from here on; it stays in the file",
@@ -326,6 +365,7 @@ export const changeCommands = [
   labelCommand,
   nameCommand,
   pinCommand,
+  rulesCommand,
   hideCommand,
   navigateCommand,
   undoCommand,

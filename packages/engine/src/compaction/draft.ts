@@ -51,6 +51,7 @@ import {
   summaryError,
 } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
+import { rulesAtLeaf } from "../session/rules.ts";
 import type { Session } from "../session/session.ts";
 import type { ActOptions } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";
@@ -220,6 +221,7 @@ function detailsOf(
     automaticInARow: inARowAfter(run),
     ...(Object.keys(learnt).length > 0 ? { learntWindows: learnt } : {}),
     pinned: pinnedTexts(session).map(({ id }) => id),
+    rules: rulesAtLeaf(session),
     settings: { provider: inForce?.provider ?? null, modelId: inForce?.modelId ?? null, thinkingLevel },
   };
 }
@@ -265,7 +267,8 @@ export function proposedCandidate(run: CompactionRun, proposal: CompactionPropos
   const from = items.findIndex(({ entry }) => entry.id === firstKeptEntryId);
   const keptIds = new Set((from < 0 ? [] : items.slice(from)).map(({ entry }) => entry.id));
   const pinned = pinnedTexts(session).filter(({ id }) => !keptIds.has(id));
-  const pins = joinSummary("", { pinned, files: NO_FILES }, plan.settings.contextWindow);
+  const blocks = { pinned, rules: rulesAtLeaf(session), files: NO_FILES };
+  const pins = joinSummary("", blocks, plan.settings.contextWindow);
   const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
   return {
     summary: pins === "" ? summary : `${summary.trimEnd()}\n\n${pins}`,

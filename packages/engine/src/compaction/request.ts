@@ -22,6 +22,7 @@ import {
 } from "@espalier/session-tree";
 import { fileTools } from "@espalier/summarizer";
 import { pinnedTexts } from "../session/edit.ts";
+import { rulesAtLeaf } from "../session/rules.ts";
 import type { Session } from "../session/session.ts";
 import { currentPolicy } from "../session/state.ts";
 import type { CompactionRequest } from "./draft.ts";
@@ -36,6 +37,7 @@ export function planOf(
   const situation = situationOf(session, request);
   const plan = policy.plan(situation, {
     pinned: pinnedTexts(session),
+    rules: rulesAtLeaf(session),
     isOverflow: request.reason === "overflow",
     tools: toolsOf(session),
     ...wordsOutsideWindow(session),

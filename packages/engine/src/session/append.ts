@@ -1,7 +1,20 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import {
+  findRules,
+  foundIn,
+  newRules,
+  type RuleData,
+  ruleFrom,
+  ruleOf,
+  rulesFound,
+} from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
+  type ContextMessage,
+  createId,
   type Entry,
+  isMessage,
+  messageText,
   type NewEntry,
   Redactor,
   readDrafts,
@@ -9,14 +22,27 @@ import {
   redactText,
 } from "@espalier/session-tree";
 import { contextForHandlers } from "../extensions/context.ts";
+import { ruleEntries, rulesOf } from "./rules.ts";
 import type { Session } from "./session.ts";
 import { entryBeforeAppend } from "./state.ts";
 
 /**
- * Runs the hooks of an append, then the redaction: what comes out is written.
+ * Runs the hooks of an append, then the redaction, and puts the rules of the user's messages behind them: what comes
+ * out is written.
+ *
+ * @param rules receives the ids of the entries that were added
  * @throws ExtensionError when a critical handler fails; EspalierError `invalid-entry`
  */
-export async function transformDrafts<Drafted extends NewEntry | Entry>(
+export async function transformDrafts(
+  session: Session,
+  drafts: readonly NewEntry[],
+  rules: Set<string>,
+): Promise<readonly NewEntry[]> {
+  return withRules(session, await handledDrafts(session, drafts), rules);
+}
+
+/** Runs the hooks of an append, then the redaction. Throws as {@link transformDrafts}. */
+export async function handledDrafts<Drafted extends NewEntry | Entry>(
   session: Session,
   drafts: readonly Drafted[],
 ): Promise<readonly Drafted[]> {
@@ -62,4 +88,64 @@ export function refuseNestedAppend(session: Session): void {
       "A handler of entry_before_append cannot append to the session that waits for its answer; do it in entry_appended.",
     );
   }
+}
+
+/**
+ * The drafts of a batch, with the rules of each message of the user behind it. For other drafts nothing is done. The
+ * rules are searched in what is written: after redaction.
+ *
+ * @param added receives the ids of what was added
+ */
+async function withRules(
+  session: Session,
+  drafts: readonly NewEntry[],
+  added: Set<string>,
+): Promise<readonly NewEntry[]> {
+  if (session.options.rules === false || !drafts.some(isPrompt)) return drafts;
+  const out: NewEntry[] = [];
+  for (const draft of drafts) {
+    out.push(draft);
+    if (!isPrompt(draft)) continue;
+    const behind = await rulesBehind(session, draft, out);
+    if (!behind) continue;
+    for (const { id } of behind.entries) added.add(id!);
+    out.splice(-1, 1, { ...draft, id: behind.id }, ...behind.entries);
+  }
+  return out;
+}
+
+const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user");
+
+/** The rules of one message, and its id, which they name; undefined where there are none. */
+async function rulesBehind(session: Session, draft: NewEntry, batch: readonly NewEntry[]) {
+  const text = messageText((draft as NewEntry & { message: ContextMessage }).message);
+  const own = findRules(text);
+  const isHeard = session.host.has(rulesFound);
+  if (own.length === 0 && !isHeard) return undefined;
+  // The whole batch follows the first parent that it names.
+  const place = batch.find(({ parentId }) => parentId !== undefined)?.parentId ?? session.leafId;
+  // The append itself refuses such a parent.
+  if (place !== null && place !== session.leafId && !session.tree.has(place)) return undefined;
+  const id = draft.id ?? createId();
+  const path = () => (place === session.leafId ? session.window.entries : session.getBranch(place));
+  const above = () => [...path(), ...(batch.slice(0, -1) as Entry[])];
+  let { found } = foundIn({ ...draft, id } as Entry, above);
+  if (isHeard) {
+    const given = { text, rules: [...found] };
+    found = (await session.host.transform(rulesFound, given, contextForHandlers(session))).rules;
+  }
+  if (own.length === 0 && found.length === 0) return undefined;
+  const holding = await session.withinReach(() => rulesOf(session, place));
+  const earlier = batch.flatMap((entry) => {
+    const data = ruleOf(entry as Entry);
+    return data && entry.id !== undefined ? [ruleFrom(data, entry.id)] : [];
+  });
+  const data = newRules([...holding, ...earlier], { entryId: id, found });
+  // Without a trace they would be found again when the session is compacted.
+  const isEmptied = own.length > 0 && found.length === 0;
+  const trace: RuleData = { text: "", kind: "preference", from: { entryId: id, range: [0, 0] } };
+  const entries = (isEmptied ? [trace] : data).flatMap((one) =>
+    ruleEntries(session, one, { place, earlier }),
+  );
+  return entries.length === 0 ? undefined : { id, entries };
 }

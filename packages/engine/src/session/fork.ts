@@ -12,7 +12,7 @@ import {
   type NewEntry,
   planFork,
 } from "@espalier/session-tree";
-import { transformDrafts } from "./append.ts";
+import { handledDrafts } from "./append.ts";
 import { type BranchSummaryRequest, type LeftBranch, leaveBranch } from "./navigate.ts";
 import type { Session } from "./session.ts";
 
@@ -82,7 +82,7 @@ async function additionsTo(
   const beside = additions.map((entry) => ({ ...entry, parentId: leafId }));
   if (labelText && leafId !== null)
     beside.push(added(label.of({ targetId: leafId, label: labelText }), leafId));
-  const prepared = await transformDrafts(session, [...(first ? [first] : []), ...beside]);
+  const prepared = await handledDrafts(session, [...(first ? [first] : []), ...beside]);
   return [...prepared];
 }
 

@@ -11,7 +11,7 @@ import {
   sessionBeforeFork,
   sessionNavigate,
 } from "@espalier/branch-summary";
-import { type CompactionDetails, omittedEntries } from "@espalier/compaction";
+import { type CompactionDetails, omittedEntries, type Rule, rulesBlock, rulesOn } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
   branchSummary,
@@ -408,10 +408,13 @@ async function summarizeBranch(
 ): Promise<BranchSummaryFields | undefined> {
   if (!options.summarize || !plan.hasSomethingToTell) return undefined;
   const covered = { firstEntryId: plan.entries[0]!.id, lastEntryId: plan.entries.at(-1)!.id };
-  if (proposal) return proposedSummary(session, plan, proposal, covered);
+  const rules = rulesOfBranch(session, plan);
+  const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
+  const block = rulesBlock(rules, Math.floor(contextWindow / 8));
+  const recorded = { covered, ...(rules.length > 0 ? { rules } : {}) };
+  if (proposal) return proposedSummary(session, plan, proposal, { block, recorded });
   const named = options.summarizer ?? session.options.summarizer;
   const fallback = options.fallback ?? session.options.fallback ?? named === undefined;
-  const { contextWindow, reserveTokens } = situationOf(session, {}).settings;
   const { concurrency = DEFAULT_CONCURRENCY } = session.options;
   const { signal } = options;
   // An extension that replaces the prompt replaces what the caller put there.
@@ -431,6 +434,7 @@ async function summarizeBranch(
     tools: toolsOf(session),
     contextWindow,
     reserveTokens,
+    block,
     ...(options.purpose ? { purpose: options.purpose } : {}),
     ...(attention ? { customInstructions: attention } : {}),
     ...(replacing ? { replaceInstructions: replacing } : {}),
@@ -443,7 +447,7 @@ async function summarizeBranch(
     modifiedFiles,
     source,
     model,
-    covered,
+    ...recorded,
     durationMs: Date.now() - started,
     omitted: omittedEntries(omitted, sources, dropped) ?? null,
     ...(missingSections ? { missingSections } : {}),
@@ -451,19 +455,26 @@ async function summarizeBranch(
   return { summary, details, ...(usage ? { usage } : {}) };
 }
 
+/** Rules that hold at the end of an abandoned branch and that its beginning does not have. */
+function rulesOfBranch(session: Session, { entries, commonAncestorId }: BranchSummaryPlan): Rule[] {
+  const isFinding = session.options.rules !== false;
+  const isNew = ({ from }: Rule) => !session.isOnPath(from.entryId, commonAncestorId);
+  return rulesOn(entries, { isFinding }).filter(isNew);
+}
+
 /** Summary of an extension, with the files of the branch beside those that it recorded. */
 function proposedSummary(
   session: Session,
   { entries }: BranchSummaryPlan,
   { summary, details, usage }: BranchSummaryProposal,
-  covered: object,
+  { block, recorded }: { block: string; recorded: object },
 ): BranchSummaryFields {
   const { fileOps } = prepareBranchEntries(entries, undefined, toolsOf(session));
   const own = typeof details === "object" && details !== null && !Array.isArray(details) ? details : {};
   const lists = fileLists(recordedFiles({ summary, details: own }, fileOps));
   return {
-    summary,
-    details: { covered, ...own, ...lists, source: "extension" },
+    summary: block === "" ? summary : `${summary.trimEnd()}\n\n${block}`,
+    details: { ...own, ...recorded, ...lists, source: "extension" },
     ...(usage ? { usage: soundUsage(usage) } : {}),
     fromHook: true,
   };

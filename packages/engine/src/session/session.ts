@@ -232,7 +232,7 @@ export class Session extends SessionTree {
    *
    * 1. admit: a handler of `entry_before_append` cannot append to the session that waits for it;
    * 2. hooks, when the appends before have ended: every entry passes through `entry_before_append`;
-   * 3. redact: secrets are taken out of what the hooks returned;
+   * 3. redact: secrets are taken out of what the hooks returned; rules in a user's message join the batch;
    * 4. check: the caller's last chance to refuse, such as a compaction whose path has changed;
    * 5. prepare: ids, parents and times are filled in, and every entry is checked, before anything is written;
    * 6. write: the lines are in the log, all or none;
@@ -245,10 +245,11 @@ export class Session extends SessionTree {
    */
   override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
     refuseNestedAppend(this);
-    const transform = (batch: readonly NewEntry[]) => transformDrafts(this, batch);
+    const rules = new Set<string>();
+    const transform = (batch: readonly NewEntry[]) => transformDrafts(this, batch, rules);
     const appended = await super.append(drafts, { ...options, transform });
     await this.#settings.pending;
-    return appended;
+    return rules.size === 0 ? appended : appended.filter(({ id }) => !rules.has(id));
   }
 
   /** Own entries are in the log: `entry_appended` is sent, a new model's settings are found, the policy judges. */

@@ -8,6 +8,7 @@ import {
 import {
   type CompactionSettings,
   type Policy,
+  rulesFound,
   sessionBeforeCompact,
   sessionCompact,
   sessionCompactFailed,
@@ -80,6 +81,8 @@ export interface SessionOptions {
    * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
    */
   redact?: Redact | false;
+  /** False: no rules are looked for in what the user says; those recorded still hold. Default true. */
+  rules?: boolean;
   /** Storage of results that were moved out of the context. Default: the folder beside the session's file. */
   offloadStorage?: OffloadStorage;
   /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */
@@ -154,12 +157,13 @@ export class CurrentSettings {
 /** Settings as options of a session; the caller chooses the summarizer. */
 export function sessionOptionsOf(
   settings: Settings,
-): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction">> {
-  const { policy, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
+): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> {
+  const { policy, rules, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
   const { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens, ...policySettings } =
     all;
   return {
     policy,
+    rules,
     policySettings,
     compaction: { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens },
   };
@@ -261,6 +265,7 @@ export const engineHooks = {
   entry_before_append: entryBeforeAppend,
   entry_appended: entryAppended,
   summary_request: summaryRequest,
+  rules_found: rulesFound,
   session_start: sessionStart,
   session_shutdown: sessionShutdown,
   agent_start: agentStart,

@@ -41,6 +41,7 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   },
   model: { schema: z.string().min(1), allowed: "the name of a model" },
   fallback: yesOrNo,
+  rules: yesOrNo,
   extensions: { schema: z.array(z.string().min(1)), allowed: "a list of files" },
   contextSize: count(2),
   tailKeepSize: count(1),

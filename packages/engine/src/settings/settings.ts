@@ -26,6 +26,8 @@ export interface Settings
   summarizer?: string;
   /** Uses the extractive summarizer when another one fails. Default: unless a call names a summarizer. */
   fallback?: boolean;
+  /** Keeps the user's rules over compactions. Default true. */
+  rules: boolean;
   /** Files of extensions, besides those that are found. Relative to the folder of the settings file. Default none. */
   extensions: readonly string[];
 }
@@ -41,6 +43,7 @@ export const DEFAULT_SETTINGS: Settings = {
   ...DEFAULT_MESSAGE_COUNT_SETTINGS,
   ...DEFAULT_OFFLOAD_SETTINGS,
   ...DEFAULT_PRESSURE_SETTINGS,
+  rules: true,
   extensions: [],
 };
 
@@ -61,6 +64,7 @@ export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   summarizer: "sends",
   model: "sends",
   fallback: "spends",
+  rules: "spends",
   extensions: "runs",
   contextSize: "spends",
   tailKeepSize: "spends",

@@ -140,7 +140,8 @@ export function readPathFacts(path: readonly Entry[]): PathFacts {
         const target = above.get(targetId);
         if (target !== undefined) {
           edits.set(target, replacement);
-          reaches.push({ from: target, to: at });
+          // What is silent anyway, such as a rule that is dropped, changes nothing that was read.
+          if (kindOf(path[target]!).toMessages) reaches.push({ from: target, to: at });
         }
       }
     }

@@ -1,0 +1,307 @@
+// A file of its own beside rules.ts: only words and patterns, no entries.
+
+/**
+ * Force of a rule. `never` forbids, `always` demands, `refused` is a call that the user stopped, `correction` sets right
+ * what an answer got wrong, `preference` is a wish; `allowed` takes a rule back, and is none without the one it takes back.
+ */
+export type RuleKind = "never" | "always" | "refused" | "correction" | "preference" | "allowed";
+
+/** A clause of a user's message that binds what follows. */
+export interface FoundRule {
+  /** The clause, blanks as single spaces. */
+  text: string;
+  kind: RuleKind;
+  /** Start and end of the clause in the message's text, in UTF-16 code units. */
+  range: [number, number];
+}
+
+/** Longest message that is read whole, in characters. Of a longer one, a paste, only both ends are. */
+const LONGEST_MESSAGE = 24_000;
+
+/** Longest message in which every mention of a duty counts; a longer one is a document, with its own. */
+const LONGEST_PROMPT = 6_000;
+
+/** The most rules of one message. */
+const MOST_RULES = 20;
+
+/** Longest clause that is a rule, in characters: people say them in one breath. */
+const LONGEST_RULE = 320;
+
+/**
+ * Finds the clauses of a user's text that bind what follows, in English, Korean and Chinese. Deterministic, linear in
+ * the text. Code, quotations, tags, logs and questions are left out; where a clause may mean one occasion alone it is no
+ * rule.
+ */
+export function findRules(text: string): FoundRule[] {
+  return partsToRead(text)
+    .flatMap(([offset, part]) => (ANY_CUE.test(part) ? rulesIn(part, offset) : []))
+    .slice(0, MOST_RULES);
+}
+
+/** Parts of a message with the place of each: the message, or both ends of a long one. */
+function partsToRead(text: string): [number, string][] {
+  if (text.length <= LONGEST_MESSAGE) return [[0, text]];
+  const half = LONGEST_MESSAGE / 2;
+  return [
+    [0, text.slice(0, half)],
+    [text.length - half, text.slice(-half)],
+  ];
+}
+
+function rulesIn(text: string, offset: number): FoundRule[] {
+  const said = NOT_OWN.reduce((left, pattern) => left.replace(pattern, blank), withoutTags(text));
+  const isDocument = said.replace(/\s+/g, " ").length > LONGEST_PROMPT;
+  const found: FoundRule[] = [];
+  let isCorrecting = false;
+  for (const [start, end] of sentences(said)) {
+    const sentence = said.slice(start, end);
+    const rule = judged(sentence, isCorrecting);
+    isCorrecting ||= found.length === 0 && CORRECTS.test(sentence);
+    if (!rule || (isDocument && !rule.isStanding)) continue;
+    const [from, to] = [start + rule.range[0], start + rule.range[1]];
+    const range: [number, number] = [offset + from, offset + to];
+    found.push({ text: text.slice(from, to).replace(/\s+/g, " "), kind: rule.kind, range });
+  }
+  return found;
+}
+
+const blank = (text: string): string => text.replace(/[^\n]/g, " ");
+
+/** The text with tags that are closed, and all between, as blanks: agents and shells put their own words there. */
+function withoutTags(text: string): string {
+  let out = "";
+  let at = 0;
+  const unclosed = new Set<string>();
+  for (const { index, 0: opening, 1: name = "" } of text.matchAll(OPENING_TAG)) {
+    if (index < at || unclosed.has(name)) continue;
+    const closing = text.indexOf(`</${name}>`, index + opening.length);
+    if (closing < 0) {
+      unclosed.add(name);
+      continue;
+    }
+    const end = closing + name.length + 3;
+    out += text.slice(at, index) + blank(text.slice(index, end));
+    at = end;
+  }
+  return out + text.slice(at);
+}
+
+const OPENING_TAG = /<([a-zA-Z][\w-]{1,40})(?:\s[^<>\n]{0,200})?>/g;
+
+/** Code, quoted lines, quotations, and lines of logs, tables, diffs and data. */
+const NOT_OWN = [
+  /^[ \t]*(`{3,}|~{3,})[^\n]*\n[\s\S]*?(?:^[ \t]*\1[^\n]*$|$(?![\s\S]))/gm,
+  /^[ \t]*(?:>|\||[+-] ?\d|@@|\{|\[\s*["{[]|at \S+ \(|\$ |❯|⏺|⎿|➜|✗|[─━═]{3}|(?:ERROR|WARN(?:ING)?|INFO|DEBUG|TRACE|FATAL)\b).*$/gm,
+  /^.{0,40}(?:\b(?:ERROR|WARN(?:ING)?|INFO|DEBU?G?|TRACE|FATAL|error|warning)\b(?:[:|\]]|\s{2,})|\d\d:\d\d:\d\d).*$/gm,
+  /^[ \t]*\S+:\d+:\d+\b.*$/gm,
+  /^(?: {4,}|\t).*$/gm,
+  /"[^"\n]{12,400}"|“[^”\n]{8,400}”|「[^」\n]{4,400}」|(?<![\w`])`[^`\n]{24,400}`/g,
+];
+
+/** Ranges of the sentences of a text, cut also where a reason, a consequence or another task begins. */
+function* sentences(said: string): Generator<[number, number]> {
+  let start = 0;
+  for (const { index, 0: mark } of said.matchAll(BOUNDARY)) {
+    const end = index + (SENTENCE_END.test(mark) ? 1 : 0);
+    if (end > start && /\S/.test(said.slice(start, end))) yield [start, end];
+    start = index + mark.length;
+    if (mark.startsWith(",")) start = index + 1;
+  }
+  if (/\S/.test(said.slice(start))) yield [start, said.length];
+}
+
+const SENTENCE_END = /^[.!?。！？]/;
+
+/** End of a sentence, or beginning of a part that stands for itself. A full stop inside a name or number is none. */
+const BOUNDARY =
+  /[!?](?=[\s)"'”]|$)|\.(?=[\s)"'”]|$)(?<!\b(?:e\.g|i\.e|etc|vs|no)\.)|[。！？；;]|\n+| [—–-]{1,2} |,(?=\s+(?:so|but|because|since|cause|otherwise|as otherwise|and then|though|although)\b)/gi;
+
+interface Judgement {
+  kind: RuleKind;
+  range: [number, number];
+  /** True for words that bind beyond the task at hand. */
+  isStanding: boolean;
+}
+
+/** The rule in a sentence; undefined where it has none. */
+function judged(sentence: string, isCorrecting: boolean): Judgement | undefined {
+  if (INTERRUPTED.test(sentence)) return { kind: "refused", range: whole(sentence), isStanding: true };
+  return HAN_OR_HANGUL.test(sentence) ? judgedEastern(sentence) : judgedEnglish(sentence, isCorrecting);
+}
+
+/** Line of Claude Code where the user stopped a call. */
+const INTERRUPTED = /^\s*\[Request interrupted by user for tool use\]?\s*$/;
+const HAN_OR_HANGUL = /[\p{sc=Han}\p{sc=Hangul}]/u;
+
+/** Range of a sentence without blanks, and without the mark at its end. */
+function whole(sentence: string): [number, number] {
+  const start = sentence.search(/\S/);
+  return [start, sentence.replace(/[\s.!,;:。！，；：]+$/, "").length];
+}
+
+// English ------------------------------------------------------------------------------------------------------------
+
+function judgedEnglish(sentence: string, isCorrecting: boolean): Judgement | undefined {
+  const [start, end] = whole(sentence);
+  const lead = LEAD.exec(sentence.slice(start, end))![0].length;
+  const from = start + lead;
+  const words = sentence.slice(from, end);
+  if (words.length > LONGEST_RULE || words.split(/\s+/, 2).length < 2) return undefined;
+  const isQuestion = words.endsWith("?");
+  if (isQuestion && !ASKED.test(words)) return undefined;
+  const range: [number, number] = [from, end];
+  if (!isQuestion && ALLOWS.test(words)) return { kind: "allowed", range, isStanding: true };
+  if (NO_RULE.test(words)) return undefined;
+  const isStanding = STANDING.test(words);
+  if (FORBIDS.some((pattern) => pattern.test(words))) return { kind: "never", range, isStanding };
+  if (PREFERS.test(words)) return { kind: "preference", range, isStanding };
+  if (isStanding || DEMANDS.some((pattern) => pattern.test(words))) {
+    const isCorrection = isCorrecting && !isStanding;
+    return { kind: isCorrection ? "correction" : "always", range, isStanding };
+  }
+  const denies = /\bno[,\s—–-]/i.test(sentence.slice(start, from));
+  if (CONTRASTS.test(words) || (denies && !isQuestion && SETS_RIGHT.test(words)))
+    return { kind: isCorrecting || denies ? "correction" : "always", range, isStanding };
+  return undefined;
+}
+
+/** Words before the clause itself. */
+const LEAD =
+  /^(?:(?:ok(?:ay)?|hm+|well|yes|yeah|yep|no(?=\s*[,.!:—–])|nope|nah|also|and|but|so|oh|ah|great|cool|thanks|thx|please|pls|plz|just|then|fine|sorry|wait|omfg|omg|wtf|(?:my )?dude|hey|hi|right|sure|alright|perfect|nice|fyi|again|first|one more thing|by the way|btw|note|ps|actually|as I said|like I said|reminder|update|before you start|[-*•]|\d+[.)])(?:[\s,:.!—–-]+))*/i;
+
+/** The beginning of a message that says an answer was wrong. */
+const CORRECTS =
+  /^\W*(?:hm+,? )?(?:no|nope|wrong|that'?s (?:wrong|not)|that is (?:wrong|not)|not like that|I (?:didn'?t|did not) (?:ask|mean|want)|why did you|you (?:got|misunderstood|fucked))\b/i;
+
+/** Questions that ask for something for good. */
+const ASKED =
+  /^(?:can|could|would|will) you (?:please )?(?:always|never|not|stop \w+ing|only|avoid|keep)\b|\bfrom now on\b/i;
+
+const ALLOWS =
+  /\byou (?:can|may|are allowed to|have permission to)\b.*\b(?:now|again|after all|from now on|from here on)\b|\b(?:now|after all)\b.{0,12}\byou (?:can|may)\b|\b(?:is|are|it'?s|'s) (?:(?:now|also) )?(?:ok(?:ay)?|fine|allowed|permitted) (?:now|again|after all|from now on|from here on)\b|\bnow (?:ok(?:ay)?|fine|allowed)\b|\b(?:forget|ignore|scrap|drop|lift|cancel|take back) (?:about )?(?:the|that|my|what) .{0,40}\b(?:rule|restriction|ban|limit|said|told)\b|\bno longer (?:forbidden|required|necessary|needed|a rule)\b|\b(?:no need to|don'?t (?:have|need) to) .{2,60} (?:any ?more|any longer|now)\b|\bfeel free to\b/i;
+
+/** Clauses that have the words of a rule and are none. */
+const NO_RULE =
+  /^(?:is|are|does|do (?:you|we|they|I)|did|why|how|what|who|when(?:ever)? (?:I|it) |where|which|isn'?t|aren'?t|doesn'?t|I (?:never|always|don'?t|do not|didn'?t|have|had|was|think|guess|suppose|wonder|just|already|pushed|noticed|saw)|it (?:never|always|must have|should (?:be )?(?:work|fine|ok))|they (?:never|always|don'?t)|he |she |never ?mind|no (?:idea|problem|worries|need|rush|way|one|matter|luck|changes?|thanks|clue|doubt|longer|it|that|this|wonder|response|output|errors?)\b|remember when|remember how|if you (?:want|like|need|have))|\b(?:must|should|may|could|would) have\b|\bdon'?t (?:worry|bother|mind|know|think|understand|care|get it|see|you|we|they|be sorry|look|work|panic)\b|\bnever (?:mind|heard|saw|seen|managed|had|got|been|was|were|happened|worked|did|knew)\b|\b(?:has|have|had|was|were) (?:never|always)\b|\b(?:it|that|this|he|she|they|which|who|I|we all) always\b/i;
+
+/** Words that bind beyond the task at hand. */
+const STANDING =
+  /\b(?:from (?:now|here|this point)(?: on(?:wards?)?)?|from this point (?:on|forward)|going forward|for the (?:rest|remainder) of|until (?:I|we) (?:say|tell)|(?:throughout|during) (?:this|the) (?:session|conversation|chat|project)|in this (?:session|conversation)|whenever|every time|each time|any ?time you|henceforth|^in future\b|in (?:the )?future(?! \w)|at all times|under (?:no|any) circumstances|at no (?:point|time)|in no case|no matter what|without exception|no exceptions|as a rule|always|never|ever again)\b/i;
+
+const FORBIDS = [
+  /\bnever\b|\bat no (?:point|time)\b|\bno circumstances\b|\bin no case\b/i,
+  /^(?:.{0,60}(?:[,:]|\b(?:and|but|please|just|so|then|also|should|point on|now on|here on|forward|session|otherwise)))?\s*(?:don'?t|do not|dont|don’t) (?:you )?(?:ever |just |even |simply )?[a-z]+/i,
+  /\bwe (?:don'?t|do not|no longer) (?:\w+ly )?(?:use|support|want|allow|do|commit|push|mock|ship|add|write|touch|accept|merge|deploy|store|log)\b/i,
+  /^(?:(?:use\b|only\b|keep\b|from|for the|going|in this|until|please).{0,60}[,:] |.{0,60}\b(?:and|so|but) )?no (?:more |new |extra |additional |further )?[a-z][\w'-]*s?\b(?!,)/i,
+  /\b(?:must|shall|you may|should) ?(?:not|n'?t|never)\b|\b(?:mustn|shouldn)['’]?t\b|\bnot (?:be )?(?:allowed|permitted|supposed|expected)\b|\b(?:forbidden|prohibited|off[- ]limits|hands off|verboten|banned)\b/i,
+  /^(?:please )?stop \w+ing\b|^quit \w+ing\b/i,
+  /\b(?:leave|keep)\b .{1,60}\b(?:alone|untouched|as (?:it|they) (?:is|are|was|were)|as is|unchanged|intact)\b/i,
+  /\b(?:without|not) (?:asking|telling|my (?:ok|okay|approval|permission))\b/i,
+  /\b(?:stays?|remains?) (?:as (?:it )?is|unchanged|untouched)\b/i,
+  /\b(?:refrain from|steer clear of|off the table|be careful not to|code freeze|nobody touches|no one touches)\b/i,
+  /^I (?:don'?t|do not) (?:want|like) (?:any|to see|you to|\w+ing|\w+s\b)/i,
+  /^I (?:hate|can'?t stand) \w/i,
+];
+
+const PREFERS =
+  /^(?:I(?:'d| would)? )?prefer\b|^I(?:'d| would) rather\b|^(?:try to )?avoid\b|\bwhere(?:ver)? possible\b|\bif possible\b|\bpreferably\b|^favou?r\b/i;
+
+const DEMANDS = [
+  /^(?:all|every|each|any|new)\b .{1,60}\b(?:must|should|has to|have to|needs? to|needs?|goes?|gets?|uses?|requires?|is to|are to|belongs?|lives?|stays?|shall)\b/i,
+  /^(?!(?:I|we|you|it)\b)[^,]{2,70}\b(?:must|has to|have to|shall|needs to be|is required|are required|is mandatory|are mandatory)\b/i,
+  /\byou (?:must|have to|need to|should) (?:always|first|only)\b|^(?:you )?must\b/i,
+  /\b(?:make sure|ensure|be sure|take care|see to it) .{0,12}\b(?:you|that|to|all|every|each|no)\b.{0,60}\b(?:always|every|each|all|never|when(?:ever)?|before|after)\b/i,
+  /^(?:remember|keep in mind|bear in mind|mind|don'?t forget)\b(?: that\b|:|,| to\b)/i,
+  /\bit(?:'s| is) (?:important|essential|crucial|vital|critical|key) (?:that|to)\b/i,
+  /\b(?:ask|check with|consult|warn|tell) (?:me|us)? ?(?:first|before|instead)\b|\bask before\b|\bask (?:me )?for (?:permission|approval)\b|\b(?:show|tell|ask|let) me .{0,40}\bbefore\b|\btell me .{0,20}\binstead of\b|\bbefore you (?:say|commit|push|delete|merge|apply|change|touch|run|install)\b/i,
+  /\bwe(?:'ve| have)? (?:only|always|agreed|decided|settled)\b|\b(?:our|the) (?:convention|policy|rule|standard|house style|style guide) (?:is|says|here)\b/i,
+  /^we (?:use|write|say|name|call|keep|deploy|test|commit|release|log|store)\b.*(?:\bhere\b|, not\b|\bin this (?:repo|project|team|code ?base)\b|\bonly\b)/i,
+  /^I (?:want|expect|need|would like|'d like) (?:you to (?:always|never|not|only|stop|use|keep|ask|avoid|answer)|all|every|each|no|only|(?:commit|code|test|error|log|file|function|variable|class)? ?(?:messages|answers|comments|names|tests|diffs|functions|files|commits|responses|explanations)\b)/i,
+  /\b(?:answer|answers|reply|replies|respond|speak|talk|explain|write|comments?)\b.{0,24}\bin (?:english|german|french|spanish|korean|chinese|japanese|italian|portuguese|russian|dutch|polish|turkish|british|american|plain|simple|full sentences|bullet)/i,
+  /^(?:let'?s )?stick (?:to|with)\b|^(?:limit|restrict|confine) (?:yourself|your|the|all|changes|edits)\b|\b(?:get|wait for|need) my (?:ok|okay|go|go-ahead|approval|permission|sign[- ]?off)\b|\b(?:exclusively|strictly)\b|\bmake it a habit\b|\bchanged my mind\b/i,
+  /^(?:[\w/.-]+ ){1,6}(?:(?:start|begin|end)s? with|goes? (?:in|into|under|through|to|out as)|belongs? (?:in|to|under)|lives? (?:in|under)|stays? (?:in|at|on|under|within|below)|(?:is|are) always|gets? an?|(?:is|are) written in|may be at most|should always)\b/i,
+  /\b(?:at most|no more than|no longer than|a maximum of|max(?:imum)?\.?) (?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twenty|\w+ty)\b(?=.{0,30}\b(?:lines?|characters?|chars?|words?|columns?|seconds?|retries|files?|levels?|arguments?|per)\b)/i,
+  /^treat \S+(?: \S+)? as\b/i,
+  /^keep (?!going|trying|it up|working|on\b|me posted|in touch|up\b)/i,
+  /^use\b.+(?:\binstead\b|, not?\b|\beverywhere\b|\bonly\b|\bfor (?:all|every|each)\b|\brather than\b|\bthroughout\b)/i,
+  /^only (?:ever |use |edit |change |touch |read |write |modify |run |commit |work |add |look )|\bonly ever\b|\bmay only\b|\bmust only\b|\bcan only\b|^[\w' -]{3,40}\bonly,? please$|^[\w' -]{3,30} diffs? only\b/i,
+];
+
+/** `X, not Y`. */
+const CONTRASTS =
+  /^[^?]{2,90}, (?:and )?not (?!sure|that|yet|bad|only|just|really|because|if|quite|even|to mention)[^,?]{1,50}$/i;
+
+/** What may follow a `no,`: what is so, or shall be. */
+const SETS_RIGHT =
+  /^(?!(?:that|it|this|wait|I|because|idea|the reason|there)\b)(?=.*\b(?:should|must|needs?|use|don'?t|keep|stays?|is|are|belongs?|goes)\b)(?:\S+\s+){2}/i;
+
+// Korean and Chinese -------------------------------------------------------------------------------------------------
+
+/** Clauses are between commas; those of a rule go from the first one with a cue to the last. */
+function judgedEastern(sentence: string): Judgement | undefined {
+  if (ASKS_EASTERN.test(sentence)) return undefined;
+  let kind: RuleKind | undefined;
+  let isStanding = false;
+  let isLeading = false;
+  let range: [number, number] | undefined;
+  const before = 0;
+  for (const { index, 0: clause } of sentence.matchAll(/[^，,、]+/g)) {
+    const found = NO_RULE_EASTERN.test(clause) ? undefined : kindOfClause(clause);
+    if (found || isLeading) {
+      const [from, to] = whole(clause);
+      // What is denied stands behind what is so.
+      range ??= /^\s*不是/.test(clause) && before < index ? [before, before] : undefined;
+      range = [
+        range?.[0] ?? index + from + (LEAD_EASTERN.exec(clause.slice(from))?.[0].length ?? 0),
+        index + to,
+      ];
+    }
+    if (found && (kind === undefined || kind === "preference" || kind === "allowed")) kind = found;
+    isLeading = found !== undefined && LEADS_EASTERN.test(clause);
+    isStanding ||= found !== undefined && STANDING_EASTERN.test(clause);
+  }
+  if (!kind || !range || range[1] - range[0] > LONGEST_RULE || range[1] - range[0] < 4) return undefined;
+  return { kind, range, isStanding };
+}
+
+function kindOfClause(clause: string): RuleKind | undefined {
+  if (ALLOWS_EASTERN.test(clause)) return "allowed";
+  if (FORBIDS_EASTERN.test(clause)) return "never";
+  if (PREFERS_EASTERN.test(clause)) return "preference";
+  if (CONTRASTS_EASTERN.test(clause)) return "correction";
+  return DEMANDS_EASTERN.test(clause) ? "always" : undefined;
+}
+
+const LEAD_EASTERN =
+  /^(?:不过|但是|但|另外|还有|那么|所以|请|그리고|하지만|그런데|다만|단|아니요|아뇨|그게 아니라)\s*/;
+
+const ASKS_EASTERN =
+  /[?？]\s*$|(?:吗|呢|么)\s*[。.]?$|(?:为什么|怎么|什么原因|是不是|能不能|要不要)|(?:나요|까요|ㄹ까|는가|은가|던가|하죠|되죠)\s*[.]?$|^\s*왜\s/;
+
+const NO_RULE_EASTERN =
+  /(?:不用|不要|别|无需)(?:太|再)?(?:担心|急|慌|客气|管我)|(?:不要紧|别人|别的|从来没|从不知道|要不然|특별히 문제)|(?:걱정|신경|미안해|놀라|염려)(?:은|는|을|를)?\s*(?:하지|쓰지|마|말)/;
+
+const STANDING_EASTERN =
+  /以后|今后|从现在|从今|从此|每次|永远|始终|总是|一律|任何情况|绝不|绝对|千万|一定|务必|这次会话|整个会话|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|절대|때마다|세션|어떤 경우/;
+
+/** A clause that says when: what is to be done then is in the next one. */
+const LEADS_EASTERN =
+  /(?:开始|以后|今后|之前|之后|的?时候|每次.*|会话里?|情况下)\s*$|(?:앞으로|이제부터|지금부터|때마다|때는|전에는|전에|동안|동안에는|경우에도)\s*$/;
+
+const ALLOWS_EASTERN =
+  /(?:现在|已经|以后)?(?:可以|能|允许|准许).{0,24}了\s*$|(?:不用|不必|无需|不需要)再|(?:取消|忘掉|忽略).{0,16}(?:规则|限制|要求|规定)|(?:이제|지금은|앞으로는?|다시).{0,40}(?:해도|써도|도)\s*(?:돼|됩|되|괜찮|좋)|(?:규칙|제한|금지).{0,10}(?:취소|해제|무시|잊)/;
+
+const FORBIDS_EASTERN =
+  /不要|别(?!人|的|处|名|是|墅|致)|勿|禁止|不准|不许|不允许|不得|不可以|严禁|切勿|千万|绝不|绝对不|不能(?=.{0,12}(?:改|写|用|删|动|推|提交|引入|出现|包含|直接))|都不能|保持不变|지\s*(?:는|도|를)?\s*(?:마(?:세요|십시오|라|요|시|셔|$|[\s.!,])|말(?:고|아|라|것|도록|기|자))|지\s*않도록|면\s*안\s*(?:돼|됩|되|된)|안\s*(?:돼요|됩니다|된다|돼)(?=\s*[.!]?\s*$)|금지|절대|삼가|그만\s*(?:해|하|둬|두)/;
+
+const PREFERS_EASTERN = /尽量|最好|优先|宁可|更喜欢|偏好|가급적|되도록|가능하면|선호|웬만하면/;
+
+const CONTRASTS_EASTERN =
+  /(?:是|用|要|改成).{1,24}(?:而不是|不是|不用)|^\s*不是.{1,20}$|(?:이|가)\s*아니(?:라|고)\s*\S|[가-힣A-Za-z)]\s+말고\s+\S/;
+
+const DEMANDS_EASTERN =
+  /必须|务必|一定要|一定得|一律|统一(?:用|使用|为|放|写)|总是|始终|每次(?!都(?:失败|报错|出错))|以后(?:请|都|要|用|不|别)|今后|从现在(?:开始|起)|从今|从此|接下来都|只(?:能|准|许|改|用|读|在)|都(?:要|得|应该|控制|用|写|必须)|请?用(?:中文|英文|英语|韩语|日语)|用(?:中文|英文|英语)(?:写|回答|回复)|(?:中文|英文|英语)(?:写|回答|回复)|先(?:问|征求|确认|告诉)|确保|保证|记住|앞으로|이제부터|지금부터|항상|언제나|매번|반드시|꼭|무조건|때마다|[가-힣]야\s*(?:합|해|한다|돼|됩|된다|하)|(?:한국어|영어|중국어|일본어|반말|존댓말)(?:로|으로)|(?:로|으로)만\s|만\s*(?:사용|써|쓰|지어|수정|바꾸|읽)|(?:먼저|미리).{0,8}(?:물어|확인|알려|말해)|(?:세션|대화)\s*(?:동안|내내|끝까지)|유지(?:해|하)|잊지\s*마|기억해/;
+
+/** Any word without which a text has no rule: most messages are read once and no more. */
+const ANY_CUE =
+  /\b(?:never|always|don'?t|do not|dont|don’t|no|not|must|mustn|shall|shouldn|should|ha(?:s|ve) to|needs?|stop|quit|leave|keep|only|from (?:now|here|this)|going forward|rest of|until|whenever|every|each|all|any|new|henceforth|future|circumstances|avoid|prefer|rather|favou?r|remember|mind|forget|sure|ensure|important|essential|crucial|ask|before|treat|use|want|expect|like|answers?|reply|respond|speak|explain|write|agreed|decided|convention|policy|off|forbidden|prohibited|required|mandatory|interrupted|allowed|can|may|ok|okay|fine|feel free|ignore|scrap|possible|preferably|instead|changed|refrain|steer|careful|freeze|nobody|hate|stick|limit|restrict|confine|approval|exclusively|strictly|habit|starts?|begins?|goes?|belongs?|lives?|gets?|written|most|more than|max|stays?|remains?)\b|[\p{sc=Han}\p{sc=Hangul}]/iu;

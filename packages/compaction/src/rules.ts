@@ -1,0 +1,381 @@
+import {
+  branchSummary,
+  CHARS_PER_TOKEN,
+  compaction,
+  contextEdit,
+  type Entry,
+  isCustom,
+  isMessage,
+  isRecord,
+  messageText,
+  type ToolCallBlock,
+  toolCalls,
+} from "@espalier/session-tree";
+import { cutText, escapeText } from "@espalier/summarizer";
+import { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
+
+/** The `customType` of entries that record a rule of the user. */
+export const RULE = "espalier.rule";
+
+/** A rule of the user that holds at a place of a path. */
+export interface Rule {
+  /** Id of its entry. A rule that has none yet is named by its message and its start: `<entry id>:<start>`. */
+  id: string;
+  text: string;
+  kind: RuleKind;
+  /** Source: offsets in the text of a user's message (text blocks joined by newlines). */
+  from: { entryId: string; start: number; end: number };
+  /** Id of the rule that it replaced; null where it replaced none. */
+  supersedes: string | null;
+}
+
+/** Data of a rule's entry. */
+export interface RuleData {
+  /** Empty where the message was read and a handler of `rules_found` left nothing of it. */
+  text: string;
+  kind: RuleKind;
+  from: { entryId: string; range: [number, number] };
+  supersedes?: string;
+}
+
+/** Options of {@link rulesOn}. */
+export interface RulesOnOptions {
+  /** False: messages whose rules were never recorded are not searched. Default true. */
+  isFinding?: boolean;
+}
+
+/**
+ * The rules that hold at the end of a path (root first; from a compaction that recorded its rules on is enough), oldest
+ * first. Rules are those of entries, those that compactions and branch summaries recorded, and those found in
+ * messages whose rules were never recorded. Pure.
+ */
+export function rulesOn(path: readonly Entry[], { isFinding = true }: RulesOnOptions = {}): Rule[] {
+  const state = new RuleState();
+  const recorded = new Set(path.flatMap((entry) => ruleOf(entry)?.from.entryId ?? []));
+  path.forEach((entry, at) => {
+    if (isMessage(entry, "user")) {
+      if (!isFinding || recorded.has(entry.id)) return;
+      for (const data of newRules(
+        state.rules,
+        foundIn(entry, () => path.slice(0, at)),
+      ))
+        state.add(ruleFrom(data, idOf(data)));
+    } else if (contextEdit.is(entry)) state.edit(entry.targetId, entry.replacement === null, entry.reason);
+    else if (compaction.is(entry) || branchSummary.is(entry))
+      for (const rule of recordedRules(entry.details)) state.take(rule);
+    else {
+      const data = ruleOf(entry);
+      if (data && data.text !== "") state.add(ruleFrom(data, entry.id));
+    }
+  });
+  return state.rules;
+}
+
+/** Rules as they come and go along a path. Two with the same source are one. */
+class RuleState {
+  readonly #held = new Map<string, Rule>();
+  readonly #dropped = new Map<string, Rule>();
+
+  get rules(): Rule[] {
+    return [...this.#held.values()];
+  }
+
+  add(rule: Rule): void {
+    if (rule.supersedes !== null) this.#drop(({ id }) => id === rule.supersedes);
+    const source = sourceOf(rule);
+    this.#dropped.delete(source);
+    this.#held.set(source, rule);
+  }
+
+  /** Takes over a rule that a summary recorded. */
+  take(rule: Rule): void {
+    if (!this.#held.has(sourceOf(rule)) && !this.#dropped.has(sourceOf(rule))) this.add(rule);
+  }
+
+  /** An edit leaves a rule's entry out, or the message it is from, where a user asked for that; or brings it back. */
+  edit(targetId: string, isLeftOut: boolean, reason: "manual" | undefined): void {
+    const isMeant = ({ id, from }: Rule) =>
+      id === targetId || (reason === "manual" && from.entryId === targetId);
+    if (isLeftOut) this.#drop(isMeant);
+    else for (const rule of [...this.#dropped.values()].filter(isMeant)) this.add(rule);
+  }
+
+  #drop(isMeant: (rule: Rule) => boolean): void {
+    for (const [source, rule] of this.#held) {
+      if (!isMeant(rule)) continue;
+      this.#held.delete(source);
+      this.#dropped.set(source, rule);
+    }
+  }
+}
+
+const sourceOf = ({ from }: Rule): string => `${from.entryId}:${from.start}`;
+const idOf = ({ from }: RuleData): string => `${from.entryId}:${from.range[0]}`;
+
+/** The rule that data of an entry stand for, under this id. */
+export function ruleFrom({ text, kind, from, supersedes }: RuleData, id: string): Rule {
+  const [start, end] = from.range;
+  return { id, text, kind, from: { entryId: from.entryId, start, end }, supersedes: supersedes ?? null };
+}
+
+/** The data of a rule's entry; undefined for other entries, and for data that no rule has. */
+export function ruleOf(entry: Entry): RuleData | undefined {
+  if (!isCustom(entry, RULE) || !isRecord(entry.data)) return undefined;
+  const { text, kind, from, supersedes } = entry.data;
+  if (typeof text !== "string" || !isRecord(from) || typeof from["entryId"] !== "string") return undefined;
+  const [start, end] = Array.isArray(from["range"]) ? (from["range"] as unknown[]) : [];
+  return {
+    text,
+    kind: kindOr(kind),
+    from: { entryId: from["entryId"], range: [numberOr(start, 0), numberOr(end, text.length)] },
+    ...(typeof supersedes === "string" ? { supersedes } : {}),
+  };
+}
+
+/** Rules in the `details` of a compaction or a branch summary; undefined where it recorded none. */
+export function rulesIn(details: unknown): Rule[] | undefined {
+  return isRecord(details) && Array.isArray(details["rules"]) ? recordedRules(details) : undefined;
+}
+
+function recordedRules(details: unknown): Rule[] {
+  const list = isRecord(details) && Array.isArray(details["rules"]) ? (details["rules"] as unknown[]) : [];
+  return list.flatMap((one) => {
+    if (!isRecord(one) || typeof one["id"] !== "string" || typeof one["text"] !== "string") return [];
+    const { id, text, kind, from, supersedes } = one;
+    if (!isRecord(from) || typeof from["entryId"] !== "string") return [];
+    const place = { start: numberOr(from["start"], 0), end: numberOr(from["end"], text.length) };
+    return [
+      {
+        id,
+        text,
+        kind: kindOr(kind),
+        from: { entryId: from["entryId"], ...place },
+        supersedes: typeof supersedes === "string" ? supersedes : null,
+      },
+    ];
+  });
+}
+
+/** Bindingness, most first: what has no room in the block is left out from the end. */
+export const RULE_KINDS: readonly RuleKind[] = [
+  "never",
+  "always",
+  "refused",
+  "correction",
+  "preference",
+  "allowed",
+];
+
+const kindOr = (kind: unknown): RuleKind => RULE_KINDS.find((known) => known === kind) ?? "always";
+const numberOr = (value: unknown, fallback: number): number =>
+  Number.isSafeInteger(value) ? (value as number) : fallback;
+
+/** Rules found in one message of the user, ready to be compared with those that hold. */
+export interface FoundInMessage {
+  entryId: string;
+  found: readonly FoundRule[];
+}
+
+/**
+ * Finds the rules in a user's message.
+ * @param above the path above it: a refused call is the newest one there
+ */
+export function foundIn(entry: Entry, above: () => readonly Entry[]): FoundInMessage {
+  const found = isMessage(entry, "user") ? findRules(messageText(entry.message)) : [];
+  if (found.every(({ kind }) => kind !== "refused")) return { entryId: entry.id, found };
+  const call = newestCall(above());
+  const named = (rule: FoundRule) =>
+    rule.kind !== "refused" ? [rule] : call ? [{ ...rule, text: refusalOf(call) }] : [];
+  return { entryId: entry.id, found: found.flatMap(named) };
+}
+
+function newestCall(path: readonly Entry[]): ToolCallBlock | undefined {
+  const answer = path.findLast((entry) => isMessage(entry, "assistant"));
+  return answer && isMessage(answer, "assistant") ? toolCalls(answer.message).at(-1) : undefined;
+}
+
+/** Longest part of a refused call's arguments, in characters. */
+const LONGEST_ARGUMENTS = 160;
+
+const refusalOf = ({ name, arguments: args }: ToolCallBlock): string =>
+  `The user refused this call: ${name} ${cutText(JSON.stringify(args ?? {}), LONGEST_ARGUMENTS, "head-tail")}`;
+
+/**
+ * The rules of a message that say something new, each with the rule that it replaces. What holds already, and what
+ * takes back nothing, is left out.
+ */
+export function newRules(holding: readonly Rule[], { entryId, found }: FoundInMessage): RuleData[] {
+  const added: RuleData[] = [];
+  let rules = [...holding];
+  for (const { text, kind, range } of found) {
+    const match = matchOf({ text, kind }, rules, entryId);
+    if (match === "same" || (match === undefined && kind === "allowed")) continue;
+    const from = { entryId, range: [...range] as [number, number] };
+    const data: RuleData = { text, kind, from, ...(match ? { supersedes: match.id } : {}) };
+    added.push(data);
+    rules = [...rules.filter((rule) => rule !== match), ruleFrom(data, idOf(data))];
+  }
+  return added;
+}
+
+type Worded = Pick<Rule, "text" | "kind">;
+
+/** The rule that a new one replaces, the newest and nearest; `same` where it holds already. */
+function matchOf(next: Worded, rules: readonly Rule[], entryId: string): Rule | "same" | undefined {
+  const topic = topicOf(next.text);
+  let best: { rule: Rule; nearness: number } | undefined;
+  for (const rule of rules) {
+    const old = topicOf(rule.text);
+    if (isSame(topic, old) && rule.kind === next.kind) return "same";
+    // One message does not take itself back.
+    if (rule.from.entryId === entryId || next.kind === "refused") continue;
+    const nearness = replaces({ ...next, topic }, { ...rule, topic: old });
+    if (nearness > 0 && nearness >= (best?.nearness ?? 0)) best = { rule, nearness };
+  }
+  return best?.rule;
+}
+
+/** Words of a rule that say what it is about. */
+interface Topic {
+  words: ReadonlySet<string>;
+  /** Values of which one rule has one: numbers and languages. */
+  values: ReadonlySet<string>;
+  /** Words that the rule turns down: what stands behind `not` or `instead of`. */
+  denied: ReadonlySet<string>;
+}
+
+/** How sure it is that one rule replaces another; 0 for not at all. */
+function replaces(next: Worded & { topic: Topic }, old: Worded & { topic: Topic }): number {
+  const [words, oldWords] = [next.topic.words, old.topic.words];
+  const shared = overlap(words, oldWords);
+  // A long rule that mentions the topic of a short one need not be about it.
+  const nearness = shared / Math.max(1, Math.min(words.size, oldWords.size));
+  const isMutual = shared > 0 && shared / Math.max(words.size, oldWords.size) >= 0.4;
+  if (next.kind === "allowed") {
+    const isTakenBack = FORBIDS[old.kind] === true || RELEASES.test(next.text);
+    return shared > 0 && nearness >= (isTakenBack ? 0.6 : 0.75) ? nearness : 0;
+  }
+  if (old.kind === "refused") return 0;
+  const isOpposite = FORBIDS[next.kind] !== FORBIDS[old.kind];
+  const wanted = [...oldWords].filter((word) => !old.topic.denied.has(word));
+  if (!isOpposite && wanted.some((word) => next.topic.denied.has(word))) return 1;
+  if (!isMutual || nearness < 0.6) return 0;
+  const isRevalued =
+    next.topic.values.size > 0 &&
+    old.topic.values.size > 0 &&
+    overlap(next.topic.values, old.topic.values) === 0;
+  return isOpposite || isRevalued || CHANGES.test(next.text) ? nearness : 0;
+}
+
+/** Words that take a duty back, not a prohibition alone. */
+const RELEASES =
+  /\b(?:forget|ignore|scrap|drop|lift|cancel|take back|no longer|no need|(?:don'?t|do not) (?:have|need) to|without asking)\b|不用|不必|无需|不需要|取消|忘掉|忽略|취소|해제|무시|잊/i;
+
+/** Kinds that say what is not to be. */
+const FORBIDS: Readonly<Partial<Record<RuleKind, true>>> = { never: true, refused: true };
+
+/** Words of a change of mind. */
+const CHANGES =
+  /\b(?:instead|changed my mind|change of plans?|no longer|any ?more|after all|scratch that|from now on|now|again|switch(?:ed)? to|on second thou?ghts?)\b|改为|改成|改用|换成|还是用|现在|不再|从现在|대신|이제|바꿔|바꾸|지금부터|앞으로/i;
+
+const isSame = (a: Topic, b: Topic): boolean =>
+  a.words.size === b.words.size &&
+  a.values.size === b.values.size &&
+  overlap(a.words, b.words) === a.words.size &&
+  overlap(a.values, b.values) === a.values.size &&
+  a.words.size + a.values.size > 0;
+
+function overlap(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
+  let shared = 0;
+  for (const word of a) if (b.has(word)) shared++;
+  return shared;
+}
+
+function topicOf(text: string): Topic {
+  const words = wordsOf(text);
+  const denied = [...text.matchAll(DENIED)].flatMap(([, part = ""]) => wordsOf(part));
+  return {
+    words: new Set(words.filter((word) => !VALUE.test(word))),
+    values: new Set(words.filter((word) => VALUE.test(word))),
+    denied: new Set(denied),
+  };
+}
+
+const DENIED =
+  /\b(?:not|instead of|rather than|no longer|over)\s+(?:in |the |a |an )?([\w-]+)|(?:而不是|不是|代替)([^，,。]{1,8})|([\p{L}\d]{1,12})\s*(?:말고|대신|(?:이|가) 아니라)/giu;
+
+/** Words in their short form; of Chinese and Korean, pairs of characters. */
+function wordsOf(text: string): string[] {
+  const words: string[] = [];
+  for (const [word] of text
+    .toLowerCase()
+    .matchAll(/[\p{sc=Han}]+|[\p{sc=Hangul}]+|[a-z](?:[\w.'’]*\w)?|\d+/gu)) {
+    if (/^\p{sc=Han}/u.test(word)) words.push(...pairsOf(word.replace(SMALL_HAN, "")));
+    else if (/^\p{sc=Hangul}/u.test(word)) {
+      if (!SMALL_HANGUL.test(word)) words.push(word.length <= 2 ? word : word.slice(0, 2));
+    } else if (!SMALL.has(word)) words.push(stem(word));
+  }
+  return words;
+}
+
+const pairsOf = (word: string): string[] =>
+  word.length < 3
+    ? word
+      ? [word]
+      : []
+    : Array.from({ length: word.length - 1 }, (_, at) => word.slice(at, at + 2));
+
+const stem = (word: string): string =>
+  VALUE.test(word) || word.length < 5 ? word.replace(/s$/, "") : word.replace(/(?:ing|ed|es|s|e)$/, "");
+
+const VALUE =
+  /^(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|hundred|english|german|french|spanish|korean|chinese|japanese|italian|한국어|영어|중국어|일본어|한국|중국|일본|中文|英文|英语|韩语|日语)$/;
+
+/** Words that every rule may have. */
+const SMALL = new Set(
+  "a an the and or but so if of to in on at by for from with without as is are be been being was were it its it's this that these those there here i i'd we you he she they me my our your us please always never not no don't do does did done dont mustn't must should shouldn't shall may can could would will have has had need needs want wants just only also then now again anymore more any all every each ever even ok okay fine allowed allow rest session point until say otherwise forward going instead than rather over into out up under use used using make sure remember keep stop avoid prefer future whenever when after before whole sorry changed change mind about everywhere instead".split(
+    " ",
+  ),
+);
+const SMALL_HAN =
+  /[的了在也都要不请就是和把吧呢吗别勿]|现在|以后|可以|必须|务必|禁止|不准|不许|一定|任何情况|从现在开始|使用|允许|千万|直接|执行/g;
+const SMALL_HANGUL =
+  /^(?:이제|앞으로|항상|절대로?|반드시|꼭|해도|됩니다|돼요|괜찮아요|괜찮습니다|마세요|마십시오|말아|말고|주세요|해|줘|하지|안|수|것|하시면|실행하시면|합니다|해야|직접)$/;
+
+// The block -----------------------------------------------------------------------------------------------------------
+
+/** The most tokens of the block (characters / 4, its tags included). */
+const MOST_RULE_TOKENS = 600;
+
+const BLOCK_HEADING = "Rules of the user. Each holds until the user takes it back:";
+
+/**
+ * The text of the block of rules, oldest first. What has no room is left out, the least binding and oldest first, and the
+ * last line says how many.
+ *
+ * @param room characters, as they are once escaped
+ */
+export function rulesText(rules: readonly Worded[], room: number): string {
+  if (rules.length === 0) return "";
+  const lines = rules.map(({ text }) => `- ${text.replace(/\s+/g, " ")}`);
+  const order = rules
+    .map((_, at) => at)
+    .sort((a, b) => RULE_KINDS.indexOf(rules[a]!.kind) - RULE_KINDS.indexOf(rules[b]!.kind) || b - a);
+  const told = (shown: ReadonlySet<number>): string =>
+    [
+      BLOCK_HEADING,
+      ...lines.filter((_, at) => shown.has(at)),
+      ...(shown.size < rules.length
+        ? [
+            `(${rules.length - shown.size} less binding or older ones are left out; \`espalier rules\` lists them.)`,
+          ]
+        : []),
+    ].join("\n");
+  const shown = new Set(order);
+  while (shown.size > 0 && escapeText(told(shown)).length > room) shown.delete(order[shown.size - 1]!);
+  return told(shown);
+}
+
+/** The most characters of the block beside a model with this window. */
+export const ruleRoom = (limitTokens: number): number =>
+  Math.min(limitTokens, MOST_RULE_TOKENS) * CHARS_PER_TOKEN;

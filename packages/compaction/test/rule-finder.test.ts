@@ -1,0 +1,160 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { findRules } from "@espalier/compaction";
+import { contentBlocks, isMessage, messageText, SessionTree } from "@espalier/session-tree";
+import { FileLog } from "@espalier/session-tree/node";
+import { describe, expect, test } from "vitest";
+import { corpus, corpusLabels, type Tally, tally, writtenTurns } from "./rules/labels.ts";
+
+const found = (text: string) => findRules(text).filter(({ kind }) => kind !== "allowed");
+const texts = (text: string) => findRules(text).map((rule) => rule.text);
+
+/** Shares of what was found that is labelled, and of what is labelled that was found. */
+function scores({ right, wrong, missed }: Tally): { precision: number; recall: number } {
+  return { precision: right / (right + wrong.length), recall: right / (right + missed.length) };
+}
+
+describe("rules that people labelled before there was a detector", () => {
+  test.each(["dev en", "dev ko", "dev zh", "held en", "held ko", "held zh"])("are found in %s", (set) => {
+    const counts: Tally = { right: 0, wrong: [], missed: [] };
+    for (const turn of writtenTurns(set)) tally(counts, turn, found(turn.text));
+    const { precision, recall } = scores(counts);
+    expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.9);
+    expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.9);
+  });
+
+  test.skipIf(!corpus)("are found in recorded sessions, whose labels are ids and offsets", async () => {
+    const counts: Tally = { right: 0, wrong: [], missed: [] };
+    for (const [name, { labels }] of Object.entries(corpusLabels)) {
+      const turns = await recordedTurns(join(corpus!, name));
+      for (const { entryId } of labels) expect(turns.map(({ id }) => id)).toContain(entryId);
+      for (const { text, id } of turns)
+        tally(counts, { text, labels: labels.filter(({ entryId }) => entryId === id) }, found(text));
+    }
+    const { precision, recall } = scores(counts);
+    expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);
+    expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.7);
+  });
+});
+
+/** The user's turns of a session of Pi, or of the lines of one of Claude Code. */
+async function recordedTurns(file: string): Promise<{ id: string; text: string }[]> {
+  if (file.includes("claude-code")) return claudeCodeTurns(file);
+  const session = await SessionTree.open(FileLog.open(file, "read"));
+  return session
+    .getBranch()
+    .flatMap((entry) =>
+      isMessage(entry, "user") ? [{ id: entry.id, text: messageText(entry.message) }] : [],
+    );
+}
+
+function claudeCodeTurns(file: string): { id: string; text: string }[] {
+  return readFileSync(file, "utf8")
+    .split("\n")
+    .flatMap((line) => {
+      if (!line.startsWith("{") || !line.endsWith("}")) return [];
+      const { type, uuid, message, isMeta, isCompactSummary } = readLine(line);
+      if (type !== "user" || !message || !uuid || isMeta || isCompactSummary) return [];
+      const blocks = contentBlocks(message);
+      const said = blocks.flatMap((block) => (block.type === "text" ? [block.text] : []));
+      return said.length > 0 ? [{ id: uuid, text: said.join("\n") }] : [];
+    });
+}
+
+interface ClaudeCodeLine {
+  type?: string;
+  uuid?: string;
+  message?: { content: unknown };
+  isMeta?: boolean;
+  isCompactSummary?: boolean;
+}
+
+/** Lines of one of these files were damaged before it was published. */
+function readLine(line: string): ClaudeCodeLine {
+  try {
+    return JSON.parse(line) as ClaudeCodeLine;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return {};
+  }
+}
+
+describe("what is no rule", () => {
+  test.each([
+    "can we avoid the second request?",
+    "I never managed to get this test green myself.",
+    "don't worry about the snapshot",
+    "no idea why it fails, have a look",
+    "the pool must have been exhausted since Tuesday",
+    "add a health endpoint, it must return 200",
+    "> You must never expose the admin port.",
+    "```\nnever do this\n```",
+    "<bash-stdout>always use the cache</bash-stdout>",
+    'The banner says "never call us before nine", put that on the page.',
+    "ERROR must not be empty: NAME",
+    '{"note": "never push"}',
+    "걱정하지 마세요",
+    "캐시를 쓰면 안 되나요?",
+    "不用担心那个警告",
+    "是不是不应该用缓存？",
+    "别人正在改那个文件",
+  ])("%j", (text) => {
+    expect(found(text)).toEqual([]);
+  });
+
+  test("the same words inside a tag that is closed, however many lines it has", () => {
+    expect(texts(`<file name="AGENTS.md">\nNever push.\n\nAlways test.\n</file>\nnever rebase`)).toEqual([
+      "never rebase",
+    ]);
+  });
+});
+
+describe("a rule that was found", () => {
+  test("is the clause without the request beside it, at its place in the text", () => {
+    const text = "Great, thanks!\n\nPlease never push to main; then fix the   import.";
+    const [rule, ...others] = findRules(text);
+    expect(others).toEqual([]);
+    expect(rule).toMatchObject({ text: "never push to main", kind: "never" });
+    expect(text.slice(...rule!.range)).toBe("never push to main");
+  });
+
+  test.each([
+    ["never push", "never"],
+    ["From now on, run the linter first.", "always"],
+    ["I'd rather have short functions", "preference"],
+    ["No, prices are in cents, not in euros.", "correction"],
+    ["you can push again now", "allowed"],
+    ["[Request interrupted by user for tool use]", "refused"],
+  ])("%j is of the kind %s", (text, kind) => {
+    expect(findRules(text).map((rule) => rule.kind)).toEqual([kind]);
+  });
+
+  test("is one of twenty at the most, and in a pasted document only what binds beyond it", () => {
+    expect(findRules("never push. ".repeat(50))).toHaveLength(20);
+    const document = Array.from({ length: 400 }, (_, at) => `Section ${at}: the value must be set.`).join(
+      "\n",
+    );
+    expect(findRules(`${document}\nFrom now on, ask me first.`)).toHaveLength(1);
+  });
+});
+
+describe("messages that nobody expects", () => {
+  const million = 5_000_000;
+  test.each([
+    ["of one word", "never ".repeat(million / 6)],
+    ["of blanks", `${" ".repeat(million)}never push`],
+    ["of tags that are never closed", "<a>".repeat(million / 3)],
+    ["of quotation marks", 'never "a '.repeat(million / 9)],
+    ["of fences", "```\nnever\n".repeat(million / 10)],
+    ["of commas", ", no".repeat(million / 4)],
+    ["in Korean", "앞으로는 ".repeat(million / 5)],
+    ["in Chinese", "以后每次，".repeat(million / 5)],
+    ["of digits", "1".repeat(million)],
+    ["of broken pairs", "\ud83d never \udc00".repeat(million / 9)],
+  ])("%s, five million characters long, are read in no time", (_, text) => {
+    const started = performance.now();
+    const rules = findRules(text);
+    expect(performance.now() - started).toBeLessThan(250);
+    for (const { range } of rules) expect(range[1]).toBeLessThanOrEqual(text.length);
+  });
+});

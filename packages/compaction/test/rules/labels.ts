@@ -1,0 +1,74 @@
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+/** A range of a turn: a rule, or (`maybe`) one where two readers may differ, which counts neither way. */
+export interface Label {
+  start: number;
+  end: number;
+  maybe?: boolean;
+}
+
+export interface LabelledTurn {
+  text: string;
+  labels: Label[];
+}
+
+const folder = (name: string) => fileURLToPath(new URL(name, import.meta.url));
+
+/** Turns of a set of `written.txt`, such as `held ko`. */
+export function writtenTurns(set: string): LabelledTurn[] {
+  const [, turns = ""] = readFileSync(folder("written.txt"), "utf8").split(`\n=== ${set}\n`);
+  return turns
+    .split("\n=== ")[0]!
+    .split(/\n---\n/)
+    .map((marked) => readMarks(marked.trimEnd()));
+}
+
+/** The text without its marks, and where they were. */
+function readMarks(marked: string): LabelledTurn {
+  const labels: Label[] = [];
+  let text = "";
+  let start = 0;
+  for (const part of marked.split(/(\[\[|\]\]|\(\(|\)\))/)) {
+    if (part === "[[" || part === "((") start = text.length;
+    else if (part === "]]") labels.push({ start, end: text.length });
+    else if (part === "))") labels.push({ start, end: text.length, maybe: true });
+    else text += part;
+  }
+  return { text, labels };
+}
+
+/** Labels of recorded sessions: entry ids and offsets, without a word of their texts. */
+export const corpusLabels = JSON.parse(readFileSync(folder("corpus-labels.json"), "utf8")) as Record<
+  string,
+  { turns: number; labels: (Label & { entryId: string })[] }
+>;
+
+/** Folder of the recorded sessions; undefined where this machine has none. */
+export const corpus = [folder("../../../../../shared/corpus")].find((path) => existsSync(path));
+
+/** Counts of a detector's answers against the labels. */
+export interface Tally {
+  right: number;
+  wrong: string[];
+  missed: string[];
+}
+
+/** Compares ranges that were found in a turn with its labels: one that covers half of the shorter is the same. */
+export function tally(
+  into: Tally,
+  { text, labels }: LabelledTurn,
+  found: readonly { range: readonly [number, number] }[],
+): void {
+  const isSame = ({ start, end }: Label, [from, to]: readonly [number, number]) =>
+    Math.min(end, to) - Math.max(start, from) >= Math.min(end - start, to - from) / 2;
+  for (const { range } of found) {
+    const hit = labels.filter((label) => isSame(label, range));
+    if (hit.some(({ maybe }) => !maybe)) into.right++;
+    else if (hit.length === 0) into.wrong.push(text.slice(...range));
+  }
+  for (const label of labels) {
+    if (!label.maybe && !found.some(({ range }) => isSame(label, range)))
+      into.missed.push(text.slice(label.start, label.end));
+  }
+}

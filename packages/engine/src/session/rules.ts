@@ -1,0 +1,120 @@
+import {
+  type FoundRule,
+  findRules,
+  newRules,
+  RULE,
+  type Rule,
+  type RuleData,
+  rulesIn,
+  rulesOn,
+} from "@espalier/compaction";
+import { EspalierError } from "@espalier/jsonl-stream";
+import {
+  compaction,
+  contextEdit,
+  createId,
+  custom,
+  customMessage,
+  type NewEntry,
+} from "@espalier/session-tree";
+import { oneLine } from "./edit.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * The rules that hold at the leaf, oldest first. A compaction of ours records them, so that only the end of the path is
+ * read.
+ */
+export function rulesAtLeaf(session: Session): Rule[] {
+  const { entries, complete } = session.window;
+  const front = entries.findLast((entry) => compaction.is(entry));
+  const isRecorded = front !== undefined && compaction.is(front) && rulesIn(front.details) !== undefined;
+  return rulesOn(complete || isRecorded ? entries : session.getBranch(), findingIn(session));
+}
+
+/** The user's rules that hold at an entry, oldest first. Default: the leaf; null is before the first. Throws `unknown-entry`. */
+export function rulesOf(session: Session, entryId: string | null = session.leafId): Rule[] {
+  if (entryId === session.leafId) return rulesAtLeaf(session);
+  return rulesOn(session.getBranch(session.placeOf(entryId)), findingIn(session));
+}
+
+const findingIn = ({ options }: Session) => ({ isFinding: options.rules !== false });
+
+/** Entries of a rule: its own, and the edit that leaves out the one that it replaces. */
+export function ruleEntries(
+  session: Session,
+  data: RuleData,
+  { place = session.leafId, earlier = [] }: { place?: string | null; earlier?: readonly Rule[] } = {},
+): NewEntry[] {
+  const { supersedes } = data;
+  const isEntry =
+    supersedes !== undefined &&
+    (earlier.some(({ id }) => id === supersedes) || session.isOnPath(supersedes, place));
+  return [
+    custom.of({ id: createId(), customType: RULE, data }),
+    ...(isEntry ? [contextEdit.of({ id: createId(), targetId: supersedes, replacement: null })] : []),
+  ];
+}
+
+/** Adds a rule by hand, and tells the model. Throws `not-text`, `exists`. */
+export async function addRule(session: Session, text: string): Promise<void> {
+  await session.append(() => planRule(session, text));
+}
+
+/** Drops a rule that holds at the leaf, and tells the model. Throws `unknown-rule`. */
+export async function dropRule(session: Session, id: string): Promise<void> {
+  await session.append(() => planDrop(session, id));
+}
+
+/** Entries that add a rule by hand: a message that the model reads, and the rule in it. */
+function planRule(session: Session, given: string): NewEntry[] {
+  const text = oneLine(given);
+  if (text === "")
+    throw new EspalierError("not-text", 'The rule is empty; write what shall hold, such as "never push".');
+  const id = createId();
+  const content = `${ADDED}${text}`;
+  const range: [number, number] = [ADDED.length, content.length];
+  const found: FoundRule = { text, kind: findRules(text)[0]?.kind ?? "always", range };
+  const kind = found.kind === "allowed" ? "always" : found.kind;
+  const [data] = newRules(rulesAtLeaf(session), { entryId: id, found: [{ ...found, kind }] });
+  if (!data) throw new EspalierError("exists", `This rule holds already: ${text}`);
+  return [customMessage.of({ id, customType: RULE, content, display: true }), ...ruleEntries(session, data)];
+}
+
+const ADDED = "A rule from here on: ";
+
+/**
+ * Entries that drop a rule: a message that the model reads, the rule where it has no entry on this path, and the edit that
+ * leaves it out.
+ */
+function planDrop(session: Session, id: string): NewEntry[] {
+  const rules = rulesAtLeaf(session);
+  const rule = rules.find((one) => one.id === id);
+  if (!rule)
+    throw new EspalierError(
+      "unknown-rule",
+      `No rule ${JSON.stringify(id)} holds here; \`espalier rules\` lists those that do.`,
+    );
+  const told = customMessage.of({
+    customType: RULE,
+    content: `This rule holds no longer: ${rule.text}`,
+    display: true,
+  });
+  if (session.isOnPath(id)) return [told, contextEdit.of({ targetId: id, replacement: null })];
+  // The others of its message get entries too: a message with an entry is not searched again.
+  const siblings = rules.filter(({ from }) => from.entryId === rule.from.entryId);
+  const entries = siblings.map((one) => ({
+    one,
+    entry: custom.of({ id: createId(), customType: RULE, data: dataOf(one) }),
+  }));
+  const dropped = entries.find(({ one }) => one === rule)!.entry;
+  return [
+    told,
+    ...entries.map(({ entry }) => entry),
+    contextEdit.of({ targetId: dropped.id!, replacement: null }),
+  ];
+}
+
+function dataOf({ text, kind, from, supersedes }: Rule): RuleData {
+  const range: [number, number] = [from.start, from.end];
+  return { text, kind, from: { entryId: from.entryId, range }, ...(supersedes ? { supersedes } : {}) };
+}
