@@ -24,11 +24,11 @@ export {
 } from "./anthropic/summarizer.ts";
 export type { FullFitOptions } from "./chunks.ts";
 export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
+export { withoutAgentLines } from "./extractive/speech.ts";
 export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,
 } from "./extractive/summarizer.ts";
-export { withoutAgentLines } from "./extractive/text.ts";
 export type { TouchedFiles } from "./files.ts";
 export {
   collectFileOps,

@@ -29,19 +29,20 @@ describe("what the summary of a session says", () => {
   it("tells what was done with how it ended, and what is still going on", async () => {
     const { text } = await ask(invoiceSession());
     const done = section(text, "### Done");
-    expect(done).toContain("changed `round-amount.ts` (2×)");
-    expect(done).toContain("`npm test -- billing` succeeded");
+    expect(done).toContain("changed `round-amount.ts`; `npm test -- billing` succeeded");
     expect(section(text, "### In Progress")).toContain("changed `write-csv.ts`");
     expect(section(text, "## Next Steps")).toContain("next I will import InvoiceRow");
   });
 
-  it("reports an error nobody resolved, and not one that a later run of the same command resolved", async () => {
+  it("reports an error nobody resolved, and of one that was resolved, what helped", async () => {
     const { text } = await ask(invoiceSession());
     const blocked = section(text, "### Blocked");
     expect(blocked).toContain(
       "`npm run lint` failed: `src/export/write-csv.ts(3,5): error TS2304: Cannot find name 'InvoiceRow'.`",
     );
-    expect(text).not.toContain("expected 12n to equal 13n");
+    expect(blocked).toContain(
+      "`npm test -- billing` had failed: `AssertionError: expected 12n to equal 13n`; `round-amount.ts` was changed, then it succeeded",
+    );
   });
 
   it("repeats a decision with its reason", async () => {
@@ -51,15 +52,34 @@ describe("what the summary of a session says", () => {
     );
   });
 
-  it("keeps exact strings, each file with the names that belong to it", async () => {
+  it("names the files that were changed and used, each with the names written of it", async () => {
     const { text } = await ask(invoiceSession());
     const critical = section(text, "## Critical Context");
-    expect(critical).toMatch(/- `src\/billing\/round-amount\.ts` \(changed 2×\): defines `[^`]*roundAmount/);
-    expect(critical).toMatch(
-      /- `src\/export\/write-csv\.ts` \(created, changed 1×\): defines `[^`]*writeInvoiceCsv/,
-    );
-    for (const exact of ["MINOR_UNITS", "src/billing/types.ts", "exports/invoices.csv"])
-      expect(text).toContain(exact);
+    expect(critical).toContain("- `src/billing/round-amount.ts` (changed 2×): roundMinorUnits");
+    expect(critical).toContain("- `src/export/write-csv.ts` (created, changed 1×): InvoiceRow");
+    expect(text).toContain("exports/invoices.csv");
+  });
+
+  it("names commits, branches, pull requests and addresses with the words before them", async () => {
+    const { text } = await ask([
+      user("Push the fix of the export, please."),
+      ...step(
+        "Pushed as commit 4f1c2ab on branch fix/rounding; the pull request is #412.",
+        "bash",
+        { command: "make preview" },
+        "ok",
+      ),
+      ...step(
+        "The preview runs at https://preview.example/412 and its database on localhost:5433.",
+        "bash",
+        { command: "make check" },
+        "ok",
+      ),
+      assistant("All of it is up."),
+    ]);
+    for (const handle of ["4f1c2ab", "fix/rounding", "#412", "https://preview.example/412", "localhost:5433"])
+      expect(text).toContain(handle);
+    expect(section(text, "## Critical Context")).toMatch(/Handles: .*"Pushed as commit 4f1c2ab"/);
   });
 
   it("tells what a program of tool calls changed and ran", async () => {
@@ -135,9 +155,11 @@ describe("what the summary of a session says", () => {
       assistant("Merged."),
       ...talk,
     ]);
-    expect(ended.text).not.toContain("never seen to succeed: `git merge");
+    expect(section(ended.text, "### Blocked")).toBe("(none)");
     const open = await ask([user("Merge the feature branch."), ...merge, assistant("It failed."), ...talk]);
-    expect(open.text).toContain("never seen to succeed: `git merge");
+    expect(section(open.text, "### Blocked")).toContain(
+      "`git merge feature` failed: `error: could not apply`",
+    );
   });
 
   it("takes the task list as it was last written", async () => {
@@ -156,13 +178,13 @@ describe("what the summary of a session says", () => {
     expect(section(text, "## Next Steps")).toContain('Task open: "Write the docs"');
   });
 
-  it("says that a finished agent waits, and what it asked", async () => {
+  it("says that the newest request was answered, and what the agent asked", async () => {
     const { text } = await ask([
       user("Which port does the server use?"),
       assistant("It listens on localhost:8443. Shall I change it to 9443?"),
     ]);
     expect(section(text, "## Next Steps")).toContain(
-      'waits for the user; it closed with: "Shall I change it to 9443?"',
+      'was answered; the answer closed with: "Shall I change it to 9443?"',
     );
     expect(section(text, "### In Progress")).toBe("(none)");
   });
@@ -194,7 +216,7 @@ describe("what the summary of a session says", () => {
       ),
     ]);
     const critical = section(text, "## Critical Context");
-    expect(critical).toMatch(/- `lib\/queue\.py` \(changed 1×\): defines `[^`]*(WorkQueue|drain_within)/);
+    expect(critical).toContain("`lib/queue.py` (changed 1×)");
     expect(critical).toContain("`lib/drain.py` (changed 1×)");
     expect(critical).toContain("`/srv/app/hooks.py` (created, changed 1×)");
     expect(section(text, "### Blocked")).toContain(
@@ -290,7 +312,9 @@ describe("the shape of a summary", () => {
     const { text } = await ask(invoiceSession().slice(8), { purpose: "turn-prefix", sections });
     expect(section(text, "## Original Request")).toContain("separator must be a semicolon");
     expect(section(text, "## Early Progress")).toContain("`write-csv.ts`");
-    expect(section(text, "## Context for Suffix")).toContain("writeInvoiceCsv");
+    expect(section(text, "## Context for Suffix")).toContain(
+      "`src/export/write-csv.ts` (created, changed 1×): InvoiceRow",
+    );
   });
 
   it("is what every compaction needs, and costs nothing", async () => {

@@ -1,346 +1,500 @@
-import type { CommandWork, FileWork } from "./digest.ts";
-import { type Facts, rulesIn } from "./digest.ts";
-import { type IndexedString, LABELS, stringValue } from "./exact-string.ts";
-import { recentFrom, unsettledFailures, withoutLabel } from "./progress.ts";
+import type { Line } from "./lines.ts";
+import { LABELS, type Part, type PreviousSummary } from "./previous.ts";
+import { codeSpan, quote, quoteEnds, sameness } from "./quotation.ts";
 import {
-  codeSpan,
-  inheritedLines,
-  isPlan,
-  type Line,
-  type LineChooser,
-  lengthOf,
-  oneLine,
-  quote,
-  splitSentences,
-} from "./text.ts";
+  type CommandWork,
+  type FileWork,
+  rulesIn,
+  type SessionRecord,
+  type Turn,
+  turnWeight,
+} from "./session.ts";
+import { conclusionsOf, isPlan, ownLinesFirst, splitSentences } from "./speech.ts";
+import { readCommand } from "./tool-calls.ts";
+
+/** Source of the parts of a summary. */
+export interface Facts {
+  /** True for the beginning of a turn whose end is kept: its request is the newest, whatever was asked before. */
+  isTurnPrefix: boolean;
+  record: SessionRecord;
+  /** Earlier summaries; empty lists where there are none. */
+  previous: PreviousSummary;
+  /** Conclusions of branches that are not on the path. */
+  branches: PreviousSummary;
+  /** True for a text that the user asked to attend to. */
+  focus: (text: string) => boolean;
+}
+
+/** The lines of every part that is made of words. `told` is what the parts before it say. */
+export const WRITERS: Record<
+  Exclude<Part, "critical">,
+  (facts: Facts, room: number, told: string) => Line[]
+> = {
+  goal: goalLines,
+  constraints: constraintLines,
+  inProgress: inProgressLines,
+  done: doneLines,
+  decisions: decisionLines,
+  blocked: blockedLines,
+  nextSteps: nextStepLines,
+};
+
+/** Lines of an earlier summary, the later ones more worth keeping; `worth` is the priority of the last. */
+function inheritedLines(texts: readonly string[], worth: number): Line[] {
+  return texts.map((text, index) => ({
+    text,
+    priority: (worth * (index + 1)) / (texts.length + 1),
+    order: index - texts.length,
+  }));
+}
+
+/** Priority that the user's wish gives to a line. */
+const FOCUS = 5;
+
+const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
+
+/** The first request and the newest, each with both ends. The first request of the first summary survives every update. */
+function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
+  const { firstRequest, newestWords } = record;
+  const isUpdate = previous.lines.goal.length > 0;
+  const newest =
+    record.turns.findLast(({ request }) => request !== undefined)?.request ??
+    (isUpdate ? undefined : newestWords);
+  const isOnly = !isUpdate && (firstRequest === undefined || firstRequest === newest);
+  const most = Math.floor((room - 60) * (isOnly ? 1 : 0.5));
+  const said = (label: string, words: string, priority: number, order: number): Line => ({
+    text: `${label}${quoteEnds(words.length > most ? ownLinesFirst(words) : words, most)}`,
+    priority,
+    order,
+  });
+  const lines = inheritedGoal(previous.lines, newest !== undefined);
+  if (newest !== undefined)
+    lines.push(said(isOnly && !isTurnPrefix ? LABELS.firstRequest : LABELS.newestRequest, newest, 95, 900));
+  if (newestWords !== undefined && newestWords !== newest)
+    lines.push(said(LABELS.newestWords, newestWords, 50, 901));
+  if (!isOnly && !isUpdate && firstRequest !== undefined)
+    lines.push(said(LABELS.firstRequest, firstRequest, 100, -1));
+  return lines;
+}
+
+/** The earlier goal's lines; a newest request that is none any more, only where no line of the work done tells it. */
+function inheritedGoal({ goal, done, inProgress }: PreviousSummary["lines"], hasNewer: boolean): Line[] {
+  const newest = goal.findLastIndex((text) => text.startsWith(LABELS.newestRequest));
+  return goal.flatMap((text, index) => {
+    const priority = 100 - index / 100;
+    if (text.startsWith(LABELS.newestWords)) return [];
+    if (!text.startsWith(LABELS.newestRequest)) return [{ text, priority, order: index - 500 }];
+    if (index === newest && !hasNewer) return [{ text, priority: 95, order: 900 }];
+    const words = text.slice(LABELS.newestRequest.length);
+    const isTold = [...done, ...inProgress].some((line) => isTurnOf(line, words));
+    return isTold ? [] : [{ text: `${LABELS.earlierRequest}${words}`, priority: 20, order: index }];
+  });
+}
+
+/** The words of the newest request that an earlier summary tells of, without label and quotation marks. */
+function inheritedRequest({ previous }: Facts): string | undefined {
+  const { goal } = previous.lines;
+  const line = goal.findLast((text) => text.startsWith(LABELS.newestRequest)) ?? goal.at(0);
+  return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
+}
 
 const LONGEST_RULE = 220;
 
 /**
- * Rules and preferences in the user's words. The oldest stand in for standing rules and keep half of the room however
- * many follow; the other half belongs to the newest. A rule that stands in a line of the goal is not told twice; when the
- * goal drops that line, the rule is told here.
+ * Rules and corrections in the user's words. The oldest stand in for standing rules and keep half of the room however many
+ * follow; the other half belongs to the newest. A rule that stands in the goal is not told twice.
  */
-export function constraintLines({ digest, previous }: Facts, room: number, said: readonly string[]): Line[] {
-  const lines: Line[] = [];
+function constraintLines(facts: Facts, room: number, told: string): Line[] {
+  const { record, previous, focus } = facts;
   let standing = 0;
-  for (const [index, text] of previous.lines.constraints.entries()) {
+  const lines = previous.lines.constraints.map((text, index): Line => {
     standing += text.length + 3;
-    lines.push({ text, priority: standing <= room / 2 ? 100 : 1 + index / 1_000, order: index - 1_000 });
+    return { text, priority: standing <= room / 2 ? 100 : 1 + index / 1_000, order: index - 1_000 };
+  });
+  // The earlier summary's newest request is told in full no longer.
+  const request = record.turns.some((turn) => turn.request !== undefined)
+    ? inheritedRequest(facts)
+    : undefined;
+  const rules = [...rulesIn(request ?? "", -1), ...record.rules];
+  for (const { text, at, strength } of rules) {
+    if (told.includes(quote(text, LONGEST_RULE).slice(1, -1))) continue;
+    const priority = 1.5 * strength + share(at, record) + (focus(text) ? FOCUS : 0);
+    lines.push({ text: quote(text, LONGEST_RULE), priority, order: at });
   }
-  const isTold = (rule: string) => said.some((line) => line.includes(oneLine(rule)));
-  const most = Math.min(LONGEST_RULE, Math.floor(room / 2));
-  for (const line of previous.lines.goal.filter((text) => !text.startsWith(LABELS.firstRequest))) {
-    for (const rule of rulesIn(withoutLabel(line))) {
-      if (isTold(rule.text)) continue;
-      lines.push({ text: quote(rule.text, most), priority: 2 + rule.strength, order: -1 });
+  return lines;
+}
+
+const LONGEST_REQUEST = 400;
+const LONGEST_CONCLUSION = 600;
+const CONCLUSIONS = 4;
+
+/** Finished work, a line a turn: the request, what changed, how it was checked, what the agent said of it. */
+function doneLines(facts: Facts): Line[] {
+  const { record, previous, branches, focus } = facts;
+  const earlier = [...previous.lines.done, ...continuedItems(facts)].map((text) =>
+    withWholeRequest(text, facts),
+  );
+  const lines = [
+    ...inheritedLines(earlier, 1.5),
+    ...inheritedLines(branches.lines.done.map(inOtherBranch), 0.8),
+  ];
+  for (const turn of record.turns) {
+    if (isOpen(turn, record)) continue;
+    const text = turnLine(turn, facts);
+    const priority = 0.5 * turnWeight(turn) + 2 * share(turn.at, record) + (focus(text ?? "") ? FOCUS : 0);
+    if (text !== undefined) lines.push({ text, priority, order: turn.at });
+  }
+  for (const item of record.plan) {
+    if (item.state === "done")
+      lines.push({ text: `Task done: ${quote(item.text, 120)}`, priority: 0.4, order: record.messageCount });
+  }
+  return lines;
+}
+
+const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
+
+/** Work in progress when the messages end. */
+function inProgressLines(facts: Facts): Line[] {
+  const { record, previous } = facts;
+  const lastTurn = record.turns.at(-1);
+  const lines = lastTurn === undefined ? inheritedLines(previous.lines.inProgress, 1) : [];
+  if (lastTurn !== undefined && isOpen(lastTurn, record)) {
+    const text = turnLine(lastTurn, facts);
+    if (text !== undefined) lines.push({ text, priority: 10, order: 0 });
+  }
+  const isListed = record.plan.length > 0;
+  for (const text of isListed ? [] : previous.lines.inProgress.filter((line) => line.startsWith(TASK_DOING)))
+    lines.push({ text, priority: 8, order: 1 });
+  for (const item of record.plan) {
+    if (item.state === "doing")
+      lines.push({ text: `${TASK_DOING}${quote(item.text, 120)}`, priority: 9, order: 1 });
+  }
+  return lines;
+}
+
+const TASK_DOING = "Task under way: ";
+const TASK_OPEN = "Task open: ";
+
+/** What an earlier summary had in progress, but for the turn that goes on in these messages. */
+function continuedItems(facts: Facts): string[] {
+  const { record, previous } = facts;
+  if (record.turns.length === 0) return [];
+  const goesOn = record.turns[0]!.request === undefined;
+  const request = inheritedRequest(facts) ?? "";
+  return previous.lines.inProgress.filter(
+    (text) => !text.startsWith(TASK_DOING) && !(goesOn && isTurnOf(text, request)),
+  );
+}
+
+/** A line of an earlier summary's newest turn, with the request that its goal has in full. */
+function withWholeRequest(text: string, facts: Facts): string {
+  const request = inheritedRequest(facts);
+  return request !== undefined && isTurnOf(text, request)
+    ? text.replace(/^"[^"]*"/, () => quote(request, LONGEST_REQUEST))
+    : text;
+}
+
+/** True for the line of the turn that a request began; the line may have only its first words. */
+function isTurnOf(line: string, request: string): boolean {
+  const begun = /^"([^"…]{8,40})/.exec(line)?.[1];
+  return begun !== undefined && sameness(request).startsWith(sameness(begun));
+}
+
+function turnLine(turn: Turn, facts: Facts): string | undefined {
+  const request = turn.request ?? inheritedRequest(facts);
+  const told: string[] = [];
+  if (turn.changes.size > 0) told.push(`changed ${changesOf(turn)}`);
+  for (const [, run] of [...turn.runs].slice(-1))
+    told.push(`${codeSpan(run.line, 60)} ${run.failed ? "failed" : "succeeded"}`);
+  const conclusions = conclusionsOf(turn.lastText, CONCLUSIONS).join(" ");
+  if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
+  if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
+  if (request === undefined) return told.length > 0 ? told.join("; ") : undefined;
+  // The goal has the newest request in full.
+  const isNewest = turn === facts.record.turns.at(-1);
+  return `${quote(ownLinesFirst(request), isNewest ? 60 : LONGEST_REQUEST)} → ${told.join("; ") || "no answer"}`;
+}
+
+function changesOf(turn: Turn): string {
+  const changes = [...turn.changes].sort(([, a], [, b]) => b - a);
+  const [path] = changes[0]!;
+  return codeSpan(basename(path), 60) + (changes.length > 1 ? ` and ${changes.length - 1} more` : "");
+}
+
+const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
+
+const inOtherBranch = (text: string) =>
+  text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
+
+const LONGEST_DECISION = 260;
+
+/** Sentences of the agent that say what was chosen or rejected and why, unless the work done tells them already. */
+function decisionLines({ record, previous, branches, focus }: Facts, _room: number, told: string): Line[] {
+  // A model's earlier wording outranks a quotation.
+  const byModel = previous.lines.decisions.some((text) => !text.startsWith('"'));
+  const lines = [
+    ...inheritedLines(previous.lines.decisions, byModel ? 4 : 1.5),
+    ...inheritedLines(branches.lines.decisions, 1),
+  ];
+  for (const { text, at } of record.reasons) {
+    const begun = quote(text, LONGEST_DECISION).slice(1, 40);
+    if (told.includes(begun)) continue;
+    const priority = 1 + share(at, record) + (focus(text) ? FOCUS : 0);
+    lines.push({ text: quote(text, LONGEST_DECISION), priority, order: at });
+  }
+  return lines;
+}
+
+const LONGEST_COMMAND = 90;
+const LONGEST_ERROR = 160;
+
+/** What is in the way, newest last, and what failed and what helped. */
+function blockedLines(facts: Facts): Line[] {
+  const { record, previous, branches } = facts;
+  const lines = inheritedLines(
+    previous.lines.blocked.filter((text) => !isResolved(text, record)).slice(-4),
+    0.9,
+  );
+  lines.push(...inheritedLines(branches.lines.blocked.map(inOtherBranch), 0.3));
+  const add = (text: string, at: number, priority: number) =>
+    lines.push({ text, priority: priority + share(at, record), order: at });
+  const commands = [...record.commands.values()];
+  for (const command of commands) {
+    const { settled, errorLine, failed, reads, last } = command;
+    const call = codeSpan(command.line, LONGEST_COMMAND);
+    if (failed && !reads && !commands.some((later) => completes(later, command)))
+      add(
+        `${call} failed${errorLine === undefined ? "" : `: ${codeSpan(errorLine, LONGEST_ERROR)}`}`,
+        last,
+        2,
+      );
+    if (settled !== undefined && !reads) {
+      const cure =
+        settled.changed === undefined
+          ? "a later run succeeded"
+          : `${codeSpan(basename(settled.changed), 60)} was changed, then it succeeded`;
+      add(`${call} had failed: ${codeSpan(settled.errorLine, LONGEST_ERROR)}; ${cure}`, settled.at, 0.5);
     }
   }
-  for (const { text, at, score } of digest.sayings.rules()) {
-    if (isTold(text)) continue;
-    lines.push({
-      text: quote(text, most),
-      priority: 2 + score,
-      order: at / Math.max(digest.messageCount, 1),
-    });
+  for (const { path, failure, last } of record.files.values()) {
+    if (failure !== undefined)
+      add(`Changing ${codeSpan(path, 160)} failed: ${codeSpan(failure, LONGEST_ERROR)}`, last, 2);
   }
-  return lines;
+  return lines.sort((a, b) => b.priority - a.priority).slice(0, 50);
 }
 
-const LONGEST_DECISION = 220;
+/** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
+const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
 
-/**
- * Decisions and findings of the agent, in its words, unless the work done tells it already. A model's earlier wording
- * outranks a quotation.
- */
-export function decisionLines(
-  { digest, previous, branches }: Facts,
-  room: number,
-  said: readonly string[],
-): Line[] {
-  const byModel = previous.lines.decisions.some((text) => !text.startsWith('"'));
-  const lines = inheritedLines(previous.lines.decisions, byModel ? 4 : 2.5);
-  lines.push(...inheritedLines(branches.lines.decisions, 2.5));
-  for (const { text, at, score } of digest.sayings.decisions()) {
-    if (said.some((line) => line.includes(oneLine(text)))) continue;
-    lines.push({
-      text: quote(text, Math.min(LONGEST_DECISION, Math.floor(room / 2))),
-      priority: score,
-      order: at,
-    });
-  }
-  return lines;
+/** Returns whether a command that succeeded completes by hand what an earlier one began. */
+function completes(later: CommandWork, earlier: CommandWork): boolean {
+  const stopped = STOPS_AT_CONFLICT.exec(earlier.key)?.[1];
+  if (stopped === undefined || later.failed || later.last <= earlier.last) return false;
+  const continued = /\bgit (?:-\S+ \S+ )?(?:merge|cherry-pick|revert|rebase|am) --continue\b/.test(later.key);
+  return continued || (stopped !== "rebase" && /\bgit (?:-\S+ \S+ )?commit\b/.test(later.key));
 }
 
-const LONGEST_STEP = 160;
+/** True when the messages show the command that a line names to succeed, or the file it names to be changed. */
+function isResolved(text: string, { commands, files }: SessionRecord): boolean {
+  const named = /`([^`]+)`/.exec(text)?.[1];
+  const key = named === undefined ? undefined : readCommand(named).key;
+  for (const command of commands.values()) {
+    if (command.failed || command.key.length < 4) continue;
+    if (key === undefined ? text.includes(command.key) : command.key === key) return true;
+  }
+  if (!text.startsWith("Changing ")) return false;
+  return [...files.values()].some(
+    ({ path, edits, last, failure }) =>
+      edits > 0 && last >= 0 && failure === undefined && text.includes(path),
+  );
+}
 
-/** Next steps: the open tasks, unticked boxes and plans of the last answer, and whether the agent waits. */
-export function nextStepLines({ digest, previous }: Facts): Line[] {
-  const { lastTurn, plan, turns } = digest;
+const LONGEST_STEP = 200;
+
+/** Next steps: the open tasks, unticked boxes, else the newest plan; the question the agent closed with. */
+function nextStepLines({ record, previous }: Facts): Line[] {
   const lines: Line[] = [];
-  const open = plan.filter((item) => item.state !== "done");
-  for (const [index, item] of open.entries()) {
-    lines.push({
-      text: `Task open: ${quote(item.text, LONGEST_STEP)}`,
-      priority: 5 - index / 100,
-      order: index,
-    });
-  }
+  const add = (text: string, priority: number) => lines.push({ text, priority, order: lines.length });
+  const open = record.plan.filter((item) => item.state === "open");
+  const lastTurn = record.turns.at(-1);
   const lastText = lastTurn?.lastText ?? "";
-  for (const [index, match] of [...lastText.matchAll(/^\s*[-*]\s+\[ \]\s+(.{1,400})$/gm)]
-    .slice(0, 10)
-    .entries()) {
-    lines.push({
-      text: `Not ticked: ${quote(match[1]!, LONGEST_STEP)}`,
-      priority: 4 - index / 100,
-      order: 100 + index,
-    });
-  }
   const said = splitSentences(lastText).filter((sentence) => sentence.length >= 12);
   const planned = said.findLast((sentence) => isPlan(sentence));
   if (lastTurn !== undefined && !lastTurn.finished) {
     const about = planned ?? said.at(-1);
-    const text =
-      about === undefined
-        ? "Go on with the newest request."
-        : `The agent was at: ${quote(about, LONGEST_STEP)}`;
-    lines.push({ text, priority: 6, order: -1 });
-  } else if (lastTurn !== undefined) {
-    const question = said.findLast((sentence) => /[?？]$/.test(sentence));
-    const offered = question ?? planned;
-    lines.push(
-      offered === undefined
-        ? { text: "The newest request was answered; the agent waits for the user.", priority: 1, order: 200 }
-        : {
-            text: `The agent waits for the user; it closed with: ${quote(offered, LONGEST_STEP)}`,
-            priority: 3,
-            order: 200,
-          },
+    add(about === undefined ? GO_ON : `The agent was at: ${quote(about, LONGEST_STEP)}`, 6);
+  }
+  for (const [index, item] of open.entries())
+    add(`${TASK_OPEN}${quote(item.text, LONGEST_STEP)}`, 5 - index / 100);
+  const unticked = [...lastText.matchAll(/^\s*[-*]\s+\[ \]\s+(.{1,400})$/gm)].slice(0, 10);
+  for (const [index, match] of unticked.entries())
+    add(`Not ticked: ${quote(match[1]!, LONGEST_STEP)}`, 4 - index / 100);
+  if (lastTurn?.finished) {
+    const question = said.findLast((sentence) => /[?？]$/.test(sentence)) ?? planned;
+    add(
+      question === undefined
+        ? ANSWERED
+        : `The newest request was answered; the answer closed with: ${quote(question, LONGEST_STEP)}`,
+      3,
     );
   }
-  // Steps of an earlier summary are out of date as soon as work went on.
-  if (turns.length <= 1 && open.length === 0)
-    lines.push(...inheritedLines(previous.lines.nextSteps.filter(isStep), 2));
-  return lines;
+  // Steps of an earlier summary are out of date as soon as work went on; its tasks until the list is written anew.
+  const isDue = (text: string) =>
+    record.turns.length === 0 ||
+    (record.plan.length === 0 && text.startsWith(TASK_OPEN)) ||
+    (record.turns.length <= 2 &&
+      open.length === 0 &&
+      !/^(?:Go on with|The (?:agent was at|newest request was answered))/.test(text));
+  return [...inheritedLines(previous.lines.nextSteps.filter(isDue), 2), ...lines];
 }
 
-/** The current step is written anew each time. */
-function isStep(text: string): boolean {
-  return !/^(?:Go on with the newest|The (?:agent (?:was at|waits)|newest request was answered))/.test(text);
-}
+const GO_ON = "Go on with the newest request.";
+const ANSWERED = "The newest request was answered.";
 
-/** Of the room for critical context; exact strings get the rest. */
-const NOTES_SHARE = 0.18;
-const FAILURES_SHARE = 0.06;
-const COMMANDS_SHARE = 0.1;
-const LONGEST_COMMAND = 120;
-
-/**
- * Notes of an earlier summary in prose, unsettled failures, commands, and then as many exact strings as fit that
- * stand nowhere in `said`, the text of the other parts.
- */
-export function criticalLines(facts: Facts, said: string, room: number, chooser: LineChooser): string[] {
-  const notes = chooser.choose(noteLines(facts), Math.floor(room * NOTES_SHARE));
-  const failures = chooser.choose(olderFailures(facts), Math.floor(room * FAILURES_SHARE));
-  const commands = commandLine(facts, said, Math.floor(room * COMMANDS_SHARE));
-  const words = [...notes, ...commands, ...failures];
-  return [
-    ...notes,
-    ...stringLines(facts, `${said}\n${words.join("\n")}`, room - lengthOf(words)),
-    ...commands,
-    ...failures,
-  ];
-}
-
-function noteLines({ previous, branches }: Facts): Line[] {
-  const goals = branches.lines.goal.map((text) =>
-    text.startsWith("In another branch: ") ? text : `In another branch: ${text}`,
-  );
+/** Notes of earlier summaries in prose, and what branches were after. */
+export function noteLines({ previous, branches }: Facts): Line[] {
   return [
     ...inheritedLines(previous.lines.critical, 1),
-    ...inheritedLines([...goals, ...branches.lines.blocked, ...branches.lines.critical], 0.9),
+    ...inheritedLines([...branches.lines.goal.map(inOtherBranch), ...branches.lines.critical], 0.9),
   ];
 }
 
-function olderFailures(facts: Facts): Line[] {
-  return unsettledFailures(facts)
-    .filter(({ at }) => at < recentFrom(facts))
-    .map(({ text, at }) => ({ text: `${LABELS.olderFailures}${text}`, priority: at, order: at }));
-}
+const HANDLES = 8;
 
-/** The commands run most and last, as one line. Those that only read come after those that do something. */
-function commandLine({ digest, previous }: Facts, said: string, room: number): string[] {
-  const worth = ({ runs, last, reads, line }: CommandWork) =>
-    (Math.log1p(runs) * (1 + last / Math.max(digest.messageCount, 1)) * (reads ? 0.3 : 1)) /
-    (line.length + 20);
-  const ranked = digest.work
-    .commands()
-    .filter(
-      (command) =>
-        command.line.length <= LONGEST_COMMAND && !command.once && (!command.reads || command.runs > 1),
-    )
-    .sort((a, b) => worth(b) - worth(a) || b.last - a.last);
-  const chosen: string[] = [];
-  let left = room - LABELS.commands.length - 2;
-  for (const line of new Set([...ranked.map((command) => command.line), ...previous.commands])) {
-    const span = codeSpan(line, LONGEST_COMMAND);
-    if (span.length + 2 > left || said.includes(span)) continue;
-    left -= span.length + 2;
-    chosen.push(span);
+/** Handles named last, and those named most, each at the end of the words before it. */
+export function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
+  const known = new Map<string, { text: string; worth: number }>();
+  for (const [index, text] of previous.handles.entries())
+    known.set(text.split(" ").at(-1)!, { text, worth: index / (previous.handles.length * 2) });
+  for (const { text, words, times, last } of record.handles.values()) {
+    const worth = share(last, record) + 0.25 * Math.log1p(times) + (focus(words) ? FOCUS : 0);
+    known.set(text, { text: `${words}${text}`, worth });
   }
-  return chosen.length === 0 ? [] : [`- ${LABELS.commands}${chosen.join(", ")}`];
+  const chosen = [...known]
+    .filter(([handle]) => !told.includes(handle))
+    .sort(([, a], [, b]) => b.worth - a.worth)
+    .slice(0, HANDLES)
+    .map(([, { text }]) => quote(text, LONGEST_ERROR));
+  return listLines(LABELS.handles, chunked(chosen, "; "));
 }
 
-/** Of the room for strings, for the paths of files that were changed, whatever their names weigh. */
-const CHANGED_FILES_SHARE = 0.2;
+/** Texts joined to lines of at most 380 characters and `most` texts. */
+function chunked(texts: readonly string[], separator: string, most = 5): string[] {
+  const chunks: string[][] = [];
+  for (const text of texts) {
+    const chunk = chunks.at(-1);
+    const length = chunk?.reduce((sum, { length: each }) => sum + each + separator.length, 0) ?? 0;
+    if (chunk === undefined || chunk.length >= most || length + text.length > 380) chunks.push([text]);
+    else chunk.push(text);
+  }
+  return chunks.map((chunk) => chunk.join(separator));
+}
 
-/** Strings considered; no room holds more. */
-const MOST_STRINGS = 4_000;
-
-/** A file changed this many messages later outranks one changed e times as often. */
-const MESSAGES_PER_FACTOR = 200;
+const CHANGED_FILES = 12;
+const READ_FILES = 20;
+const NAMES_OF_FILE = 6;
 
 /** Scratch files: changed, but nothing that anyone comes back to. */
 const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
 
-/** After this many names of one file the next counts half: an index of all files serves better than one file's. */
-const NAMES_TO_HALF = 120;
-
-interface Valued {
-  string: IndexedString;
-  value: number;
-}
-
-/** As many exact strings as fit into `room` characters, the most valuable first, without those that `said` holds. */
-function stringLines(facts: Facts, said: string, room: number): string[] {
-  const files = new Map(facts.digest.work.files().map((file) => [file.path, file]));
-  const changed = changedFiles([...files.values()], Math.floor(room * CHANGED_FILES_SHARE));
-  const ranked = rankStrings(facts, said);
-  // The most strings whose lines fit: length grows with their number, so halving finds it.
-  let fits = 0;
-  let tooMany = ranked.length + 1;
-  while (tooMany - fits > 1) {
-    const middle = (fits + tooMany) >> 1;
-    if (lengthOf(groupStrings(ranked.slice(0, middle), changed, files)) <= room) fits = middle;
-    else tooMany = middle;
+/** The files changed most and last with a few of their names, then files read. Paths stand as the calls wrote them. */
+export function fileLines(facts: Facts): Line[] {
+  const { record, previous, branches } = facts;
+  const files = new Map([...record.files].map(([path, file]) => [path, { ...file, names: [] as string[] }]));
+  const inherited = [...branches.files, ...previous.files];
+  const ages = new Map(inherited.map(({ path }, index) => [path, 0.5 - index / inherited.length / 2]));
+  for (const { path, edits, names } of inherited) {
+    const file = files.get(path);
+    if (file !== undefined) Object.assign(file, { edits: file.edits + edits, created: false, names });
+    else files.set(path, { path, reads: 1, edits, created: false, last: -1, failure: undefined, names });
   }
-  const lines = groupStrings(ranked.slice(0, fits), changed, files);
-  return lengthOf(lines) <= room ? lines : [];
-}
-
-/** Hyphenated words and values that only a tool wrote are mostly licences, logs and clock times. */
-function isCandidate({ kind, spoken, messages, prior }: IndexedString): boolean {
-  if (spoken || prior > 0) return true;
-  return kind !== "value" && (kind !== "word" || messages > 1);
-}
-
-function rankStrings({ digest, focus }: Facts, said: string): IndexedString[] {
-  const valued: Valued[] = [...digest.strings.entries()].filter(isCandidate).map((string) => ({
-    string,
-    value: stringValue(string, digest.messageCount, focus),
-  }));
-  return spread(valued)
-    .slice(0, MOST_STRINGS)
-    .map(({ string }) => string)
-    .filter((string) => !said.includes(string.text));
-}
-
-/** Sorted by worth, after every further name of the same file has lost a little. */
-function spread(strings: readonly Valued[]): Valued[] {
-  const byWorth = (a: Valued, b: Valued) => b.value - a.value || a.string.order - b.string.order;
-  const counts = new Map<string, number>();
-  return strings
-    .toSorted(byWorth)
-    .map(({ string, value }) => {
-      const before = counts.get(string.home ?? "") ?? 0;
-      if (string.home !== undefined) counts.set(string.home, before + 1);
-      return { string, value: value / (1 + before / NAMES_TO_HALF) };
-    })
-    .sort(byWorth);
-}
-
-/** The files changed most and last, until their paths fill the room. */
-function changedFiles(files: readonly FileWork[], room: number): string[] {
-  const worth = ({ edits, last }: FileWork) => Math.log1p(edits) + last / MESSAGES_PER_FACTOR;
-  const byWorth = files
-    .filter((file) => file.edits > 0 && !TEMPORARY.test(file.path))
+  // What an earlier summary has is older than all messages.
+  const newness = ({ path, last }: FileWork) =>
+    last < 0 ? ages.get(path)! : inherited.length === 0 ? share(last, record) : 0.5 + share(last, record) / 2;
+  const worth = (file: FileWork) =>
+    0.5 * Math.log1p(file.edits + file.reads) + 2 * newness(file) + (facts.focus(file.path) ? FOCUS : 0);
+  const ranked = [...files.values()]
+    .filter(({ path }) => !TEMPORARY.test(path))
     .sort((a, b) => worth(b) - worth(a) || (a.path < b.path ? -1 : 1));
+  const changed = ranked.filter(({ edits }) => edits > 0).slice(0, CHANGED_FILES);
+  const read = ranked.filter(({ edits }) => edits === 0).slice(0, READ_FILES);
+  const shown = (path: string) => codeSpan(path, 200);
+  const texts = [
+    ...changed.map((file) => {
+      const names = namesOf(file, record);
+      return `${shown(file.path)} (${file.created ? "created, " : ""}changed ${file.edits}×)${names.length > 0 ? `: ${names.join(", ")}` : ""}`;
+    }),
+    ...chunked(
+      read.map(({ path }) => shown(path)),
+      ", ",
+    ).map((text) => `${LABELS.used}${text}`),
+  ];
+  return texts.map((text, order) => ({ text, priority: -order, order }));
+}
+
+/** The names of a file that were written most and last. */
+function namesOf(file: FileWork & { names: string[] }, record: SessionRecord): string[] {
+  const used = [...record.names].filter(
+    ([, { home, messages, last }]) => home === file.path && (messages > 1 || share(last, record) > NEW),
+  );
+  const worth = new Map(
+    used.map(([name, use]) => [name, Math.log1p(use.messages) * (1 + share(use.last, record))]),
+  );
+  for (const [index, name] of file.names.entries()) worth.set(name, (worth.get(name) ?? 0) + 1 - index / 10);
+  return [...worth]
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, NAMES_OF_FILE)
+    .map(([name]) => name);
+}
+
+/** The names written most and last that stand nowhere else: of flags, of settings, of what a program prints. */
+export function nameLines({ record, previous, focus }: Facts, told: string, room: number): Line[] {
+  const worth = new Map(previous.names.map((name, index) => [name, 1 - index / previous.names.length / 2]));
+  for (const [name, { messages, last }] of record.names) {
+    const newness = share(last, record);
+    if (messages > 1 || newness > NEW || worth.has(name))
+      worth.set(
+        name,
+        (worth.get(name) ?? 0) + Math.log1p(messages) * (1 + newness) + (focus(name) ? FOCUS : 0),
+      );
+  }
+  const each = ([name, value]: [string, number]) => value / (name.length + 8);
+  const ranked = [...worth].filter(([name]) => !told.includes(name)).sort((a, b) => each(b) - each(a));
+  const names = fitting(
+    ranked.map(([name]) => name),
+    room,
+  );
+  return listLines(LABELS.names, chunked(names, ", ", 40));
+}
+
+/** A name that was written once counts where this share of the messages is before it. */
+const NEW = 0.8;
+
+const listLines = (label: string, texts: readonly string[]) =>
+  texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
+
+/** Those that fit into `room` characters, with two between them. */
+function fitting(texts: readonly string[], room: number): string[] {
   let left = room;
-  return byWorth.flatMap(({ path }) => {
-    left -= path.length + 20;
-    return left >= 0 ? [path] : [];
+  return texts.filter(({ length }) => {
+    const fits = length + 2 <= left;
+    if (fits) left -= length + 2;
+    return fits;
   });
 }
 
-/** A file gets a line of its own when it was changed, or when this many chosen names belong to it. */
-const NAMES_FOR_OWN_LINE = 3;
+const COMMANDS = 6;
 
-/**
- * Strings as list items: each file with the names that it defines and those that stand in it, then the rest by kind.
- * Names stand in one code span a group, a space between them.
- */
-function groupStrings(
-  strings: readonly IndexedString[],
-  changed: readonly string[],
-  files: ReadonlyMap<string, FileWork>,
-): string[] {
-  const byHome = new Map<string, IndexedString[]>();
-  for (const path of ownLines(strings, changed, files)) byHome.set(path, []);
-  const paths = [...byHome.keys()];
-  const rest: Record<"paths" | "names" | "values" | "links", string[]> = {
-    paths: [],
-    names: [],
-    values: [],
-    links: [],
-  };
-  for (const string of strings) {
-    const { text, kind, home } = string;
-    if (paths.some((path) => path === text || path.endsWith(`/${text}`))) continue;
-    const atHome = home === undefined ? undefined : byHome.get(home);
-    if (kind === "url") rest.links.push(text);
-    else if (kind === "path" || kind === "file") rest.paths.push(text);
-    else if (atHome !== undefined) atHome.push(string);
-    else if (kind === "value" || kind === "flag") rest.values.push(text);
-    else rest.names.push(text);
-  }
-  return [
-    ...[...byHome].map(([path, names]) => fileLine(path, names, files.get(path))),
-    ...listLine(LABELS.otherPaths, rest.paths),
-    ...listLine(LABELS.otherNames, rest.names),
-    ...listLine(LABELS.values, rest.values),
-    ...listLine(LABELS.links, rest.links),
-  ];
-}
-
-/** The files with a line of their own: changed ones, homes of several names, and files whose path was chosen. */
-function ownLines(
-  strings: readonly IndexedString[],
-  changed: readonly string[],
-  files: ReadonlyMap<string, FileWork>,
-): Set<string> {
-  const names = new Map<string, number>();
-  for (const { home, kind } of strings) {
-    if (home !== undefined && kind !== "path") names.set(home, (names.get(home) ?? 0) + 1);
-  }
-  const homes = [...names].filter(([, count]) => count >= NAMES_FOR_OWN_LINE).map(([home]) => home);
-  const chosen = strings.map(({ text }) => text).filter((text) => files.has(text));
-  return new Set([...changed, ...homes, ...chosen]);
-}
-
-function fileLine(path: string, strings: readonly IndexedString[], work: FileWork | undefined): string {
-  const defined = strings.filter((string) => string.defined).map(({ text }) => text);
-  const others = strings.filter((string) => !string.defined).map(({ text }) => text);
-  const groups: string[] = [];
-  if (defined.length > 0) groups.push(`${LABELS.defines}\`${defined.join(" ")}\``);
-  if (others.length > 0) groups.push(`\`${others.join(" ")}\``);
-  return `- ${codeSpan(path, 300)}${changesOf(work)}${groups.length === 0 ? "" : `: ${groups.join("; ")}`}`;
-}
-
-function changesOf(work: FileWork | undefined): string {
-  if (work === undefined || work.edits === 0) return "";
-  return ` (${work.created ? "created, " : ""}changed ${work.edits}×)`;
-}
-
-function listLine(label: string, texts: readonly string[]): string[] {
-  return texts.length === 0 ? [] : [`- ${label}\`${texts.join(" ")}\``];
+/** The commands run last and most that somebody would type again. */
+export function commandLines({ record, previous }: Facts, told: string, room: number): Line[] {
+  const worth = ({ runs, last, reads }: CommandWork) =>
+    share(last, record) * 2 + 0.3 * Math.log1p(runs) - (reads ? 1.5 : 0);
+  const ranked = [...record.commands.values()]
+    .filter((command) => command.line.length <= 160 && !command.once && (!command.reads || command.runs > 2))
+    .sort((a, b) => worth(b) - worth(a));
+  const texts = [...new Set([...ranked.map(({ line }) => line), ...previous.commands])]
+    .map((line) => codeSpan(line, 160))
+    .filter((span) => !told.includes(span))
+    .slice(0, COMMANDS);
+  return listLines(LABELS.commands, chunked(fitting(texts, room - LABELS.commands.length), ", "));
 }

@@ -52,7 +52,7 @@ export function describeCall(call: ToolCallBlock): CallDescription {
   if (line !== undefined) {
     const command = readCommand(line);
     const purpose = command.reads ? "read" : "run";
-    return { purpose, paths: command.reads ? readPaths(command.key) : writtenPaths(line), command, plan };
+    return { purpose, paths: command.reads ? pathsIn(command.key) : writtenPaths(line), command, plan };
   }
   return { purpose: purposeByName(name, values), paths, command: undefined, plan };
 }
@@ -96,12 +96,16 @@ function writtenPaths(command: string): string[] {
   );
 }
 
-/** The files that a reading command names; a single one is what its output is from. */
-function readPaths(key: string): string[] {
+/** The files and folders that a command names. */
+export function pathsIn(key: string): string[] {
   const words = key
     .slice(0, 2_000)
-    .split(/[\s'"]+/)
-    .filter((word) => /^[\w./~@-]+\.\w+$/.test(word));
+    .split(/[\s'"=`(),:]+/)
+    .filter(
+      (word) =>
+        word.length <= LONGEST_PATH &&
+        /^(?!.*\.\.\w)(?:[\w./~@-]+\.[A-Za-z]\w*|(?:~|\.{1,2})?(?:\/[\w.@-]+){2,})$/.test(word),
+    );
   return [...new Set(words)];
 }
 

@@ -1,0 +1,201 @@
+import { contentBlocks, type UserMessage } from "@espalier/session-tree";
+
+/** Text beyond this many characters of one message is not searched for sentences: prose is never that long. */
+const SEARCHED = 20_000;
+
+/**
+ * The sentences of a message's prose, in order, without list marks, headings' marks and emphasis. Fenced code and table
+ * rows are passed over. A line end ends a sentence.
+ */
+export function splitSentences(text: string): string[] {
+  const sentences: string[] = [];
+  let fenced = false;
+  for (const rawLine of text.slice(0, SEARCHED).split("\n")) {
+    if (/^\s*(?:```|~~~)/.test(rawLine)) {
+      fenced = !fenced;
+      continue;
+    }
+    if (fenced || /^\s*\|/.test(rawLine) || /^\s*[-=*_]{3,}\s*$/.test(rawLine)) continue;
+    const line = plainLine(rawLine);
+    if (line === "") continue;
+    sentences.push(
+      ...line.split(/(?<=[.!?])\s+(?=[\p{Lu}"'“`(\p{Lo}])|(?<=[。！？])/u).map((part) => part.trim()),
+    );
+  }
+  return sentences.filter((sentence) => sentence !== "");
+}
+
+/** A line without the marks that make it a heading, a list item, a quotation or emphasis. */
+function plainLine(line: string): string {
+  return line
+    .replace(/^\s*(?:[#>]+\s*|[-*+•]\s+|\d{1,3}[.)]\s+|\[[ xX]\]\s+)*/, "")
+    .replace(/(^|[\s(])\*\*([^*\s](?:[^*]*[^*\s])?)\*\*(?=[\s.,:;!?)]|$)/g, "$1$2")
+    .replace(/^(?:\p{Extended_Pictographic}\u{fe0f}?|[→➜✓•\s])+/u, "")
+    .trim();
+}
+
+const LONGEST_SENTENCE = 400;
+
+/** Prose of a length that can be repeated whole, not a pasted line of code or of a log. */
+export function isRepeatable(sentence: string): boolean {
+  if (sentence.length < 6 || sentence.length > LONGEST_SENTENCE) return false;
+  const letters = sentence.match(/\p{L}/gu)?.length ?? 0;
+  return letters / sentence.length > 0.6 && !/[{};]\s*$/.test(sentence);
+}
+
+/**
+ * Words by which people and models mark what kind of sentence they write. They only rank sentences; a session in another
+ * language gets its summary from structure and rarity alone.
+ */
+function marks(words: string, characters: string): (sentence: string) => boolean {
+  const word = new RegExp(`(?<![\\p{L}\\p{N}])(?:${words})(?![\\p{L}\\p{N}])`, "iu");
+  const character = new RegExp(characters, "u");
+  return (sentence) => word.test(sentence) || character.test(sentence);
+}
+
+const isStrongRule = marks(
+  "must(?:n['’]?t)?|never|always|do(?:n['’]?t| not)|only (?:use|the|when|if|on|in|for|with)|prefer(?:s|red)?|instead|without|make sure|ensure|require[sd]?|forbidden|avoid|no more|at (?:most|least)|from now on|no new|muss|müssen|darf|nie(?:mals)?|immer|nicht|kein(?:e|en|er)?|statt|ohne|nunca|siempre|sin|solo|jamais|toujours|sans|sempre|não|sem|никогда|всегда|нельзя|только|без",
+  "必须|不要|不能|不得|禁止|总是|务必|只能|优先|以后|别再|必ず|しないで|禁止|ないでください|のみ|반드시|하지 ?(?:마|말)|지 ?마|항상|절대|금지|말고|앞으로|이제부터",
+);
+const isWeakRule = marks(
+  "should(?:n['’]?t)?|keep|use|i don['’]?t like|rather|important|remember|actually|wrong|not|soll(?:te|ten|en)?|verwende\\p{L}*|wichtig|usa|quiero|utilise\\p{L}*|нужно",
+  "应该|需要|使用|请用|不对|错了|べき|使って|해야|사용|아니",
+);
+
+/** Degree to which a sentence of the user is a lasting rule: 2 clearly, 1 perhaps, 0 not. */
+export function ruleStrength(sentence: string): 0 | 1 | 2 {
+  const strength = isStrongRule(sentence) ? 2 : isWeakRule(sentence) ? 1 : 0;
+  // A question is half of a rule at most.
+  return /[?？]$/.test(sentence) ? (strength === 2 ? 1 : 0) : strength;
+}
+
+/** True for a sentence that says what was chosen or rejected, or why something is as it is. */
+export const isReason = marks(
+  "decid\\p{L}*|decision|instead|rather|cho(?:se|ose)|i['’]ll use|going with|opt(?:ed|ing) for|agreed|best (?:solution|approach|option)|recommend\\p{L}*|trade-?off|rejected|overkill|risky|because|since|so that|root|causes?|caused|(?:problem|issue|bug|reason|fix) (?:is|was)|turns out|turned out|means|which is why|due to|already|no longer|entschieden|anstatt|stattdessen|weil|deshalb|ursache|porque|causa|parce que|вместо|потому что|причина",
+  "→|->|决定|改用|而不是|采用|建议|因为|原因|所以|问题是|导致|決め|代わりに|ため|問題は|결정|대신|때문|문제는|원인|그래서",
+);
+
+/** True for a sentence that reports what was done or found. */
+export const isResult = marks(
+  "added|fix(?:ed|es)?|removed?|updated|created|changed|replaced|renamed|moved|implemented|switched|works?|working|pass(?:es|ed|ing)?|fail(?:s|ed)?|found|now|done|so far|hinzugefügt|behoben|entfernt|erstellt|geändert|funktioniert|fertig|añadido|corregido|creado|ajouté|corrigé|créé|corrigido|removido|criado|готово",
+  "已|完成|修复|通过|失败|发现|添加了|しました|완료|했습니다|됩니다|통과|실패|수정|추가",
+);
+
+/** True for a sentence that says what comes next. */
+export const isPlan = marks(
+  "next(?: step| up)?|remaining|still (?:need|have) to|not yet|open|to ?do|left to do|after that|later|follow-?up|let me|now (?:let['’]s|i['’]ll|update|add|fix|check|run)|i['’]ll|i will|going to|we need to|als nächstes|danach|offen|noch nicht|werde|siguiente|falta|ahora|ensuite|próximo|agora|далее|теперь|осталось",
+  "下一步|接下来|还需要|现在|次に|これから|다음|이제|남은",
+);
+
+const FILLERS =
+  /^(?:perfect|great|excellent|done|sure|ok(?:ay)?|got it|you['’]re (?:absolutely )?right|ah|yes|no|i see|all set|fixed)\b[^.!:]{0,24}[.!]?$/i;
+
+/** The sentences of an answer that say what came of the work, in their order, at most `count`. */
+export function conclusionsOf(text: string, count: number): string[] {
+  const sentences = splitSentences(text)
+    .slice(0, 60)
+    .filter(
+      (sentence) => sentence.length >= 12 && sentence.length <= LONGEST_SENTENCE && !FILLERS.test(sentence),
+    );
+  const worth = (sentence: string, index: number) =>
+    (isReason(sentence) ? 1 : 0) +
+    (isResult(sentence) ? 0.8 : 0) -
+    (/[:：?？]$/.test(sentence) ? 1 : 0) -
+    index / 40;
+  return sentences
+    .map((sentence, index) => ({ sentence, index, worth: worth(sentence, index) }))
+    .sort((a, b) => b.worth - a.worth)
+    .slice(0, count)
+    .sort((a, b) => a.index - b.index)
+    .map(({ sentence }) => sentence);
+}
+
+/** Messages that only tell the agent to go on; they continue a turn instead of beginning one. */
+const CONTINUATIONS =
+  /^(?:continue|go on|go ahead|proceed|keep going|next|yes|yeah|yep|ok(?:ay)?|sure|y|please|do it|thanks?|thank you|weiter|mach weiter|ja|sí|si|oui|sim|vai|continúa|continua|продолжай|да|继续|好的?|はい|続けて|계속(?:해 ?(?:줘|주세요))?|네)[\s.!,…]*$/iu;
+
+/** Characters of one message that are looked at as the user's words; what is beyond is pasted. */
+const LONGEST_MESSAGE = 20_000;
+
+/** Blocks that programs put into a user's message: `<system-reminder>…</system-reminder>`, `<environment_context>…`. */
+const OPENING_TAG = /<([a-z]+(?:[-_][a-z]+)+)(?:\s[^<>]{0,200})?>/g;
+
+/** Lines that an agent writes in the user's name, or that steer the agent and ask for nothing. */
+const AGENT_LINES =
+  /^[ \t]*(?:\[Request interrupted by user[^\]\n]{0,80}\]|\/(?:mode|model|clear|compact|config|cost|context|exit|quit|resume|login|logout|permissions|status|theme|usage|vim|fast|effort|approvals|new)(?:[ \t][^\n]{0,80})?)[ \t]*$/gm;
+
+/** A user's text without the lines that an agent wrote in the user's name and those that only steer the agent. */
+export function withoutAgentLines(text: string): string {
+  return text.replace(AGENT_LINES, "");
+}
+
+/** Text of the user, without what programs added to it; empty when nothing of it is the user's. */
+export function userWords(message: UserMessage | { content?: unknown }): string {
+  let text = "";
+  for (const block of contentBlocks(message)) {
+    if (block.type === "text" && typeof block.text === "string")
+      text += `${text === "" ? "" : "\n"}${block.text}`;
+    if (text.length >= LONGEST_MESSAGE) break;
+  }
+  return withoutAgentLines(withoutInjectedBlocks(text.slice(0, LONGEST_MESSAGE))).trim();
+}
+
+function withoutInjectedBlocks(text: string): string {
+  let left = "";
+  let from = 0;
+  for (const match of text.matchAll(OPENING_TAG)) {
+    if (match.index < from) continue;
+    const closing = `</${match[1]}>`;
+    const end = text.indexOf(closing, match.index);
+    if (end === -1) continue;
+    left += text.slice(from, match.index);
+    from = end + closing.length;
+  }
+  return left + text.slice(from);
+}
+
+/** True for words that ask for something, unlike "continue", "ok" or a bare `/command`. */
+export function isRequest(words: string): boolean {
+  if (words === "" || /^\/\S*$/.test(words) || CONTINUATIONS.test(words)) return false;
+  return /\S\s+\S/.test(words) || /[\p{Lo}]{3}/u.test(words) || /[./_]\w/.test(words) || words.length >= 12;
+}
+
+/** A request with the lines of a person first and what was pasted between them last. */
+export function ownLinesFirst(words: string): string {
+  const lines = words.split("\n").filter((line) => line.trim() !== "");
+  const isOwn = (line: string) => {
+    const letters = line.match(/\p{L}/gu)?.length ?? 0;
+    return (
+      letters / Math.max(line.trim().length, 1) > 0.5 &&
+      (/\p{L}\s+\p{L}/u.test(line) || /\p{Lo}{3}/u.test(line)) &&
+      !/[{};]\s*$/.test(line)
+    );
+  };
+  return [...lines.filter(isOwn), ...lines.filter((line) => !isOwn(line))].join("\n");
+}
+
+const SHORTEST_WORD = 4;
+const MOST_WORDS = 100;
+
+/** A test for texts that have a word of the instructions in them; always false without instructions. */
+export function focusOn(instructions: string | undefined): (text: string) => boolean {
+  const found =
+    instructions
+      ?.slice(0, 10_000)
+      .toLowerCase()
+      .match(/[\p{L}\p{N}_]+/gu) ?? [];
+  const words = [...new Set(found)]
+    .filter((word) => word.length >= SHORTEST_WORD && !COMMON.has(word))
+    .slice(0, MOST_WORDS);
+  if (words.length === 0) return () => false;
+  // A word may go on with an ending, but not with another number.
+  const mentioned = new RegExp(`(?:${words.join("|")})(?!\\d)`, "i");
+  return (text) => mentioned.test(text);
+}
+
+/** Words that instructions are made of and that say nothing of what they are about. */
+const COMMON = new Set(
+  "about also attention attend contain context details especially everything focus from include into keep list make only pay please preserve summarise summarize summary that their them these this those what when where which with your".split(
+    " ",
+  ),
+);
