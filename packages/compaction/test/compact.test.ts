@@ -57,6 +57,29 @@ describe("a split turn", () => {
     expect(result.summary).toContain("<read-files>\na.ts\n</read-files>");
   });
 
+  test("tells the history's request which request follows, and asks for nothing of it as a next step", async () => {
+    const summarizer = scriptedSummarizer(answerTo);
+    await compact(splitTurn(), { summarizer });
+    const [history, prefix] = summarizer.requests;
+    expect(history!.instructions).toContain('"the question of this turn"');
+    expect(history!.instructions).toContain("name only what remains besides it");
+    expect(prefix!.instructions).not.toContain("the question of this turn");
+  });
+
+  test("tells a turn that begins with `continue` the request that it continues", async () => {
+    const path = new PathBuilder();
+    path.user("Write the parser of rows");
+    path.answer("old answer");
+    path.user("continue");
+    path.tool("read", { path: "a.ts" }, "text of a");
+    path.answer("half way");
+    path.answer(words(10));
+    const summarizer = scriptedSummarizer(answerTo);
+    await compact(planned(path, { keepRecentTokens: 10 }), { summarizer });
+    const prefix = summarizer.requests.find(({ purpose }) => purpose === "turn-prefix");
+    expect(prefix!.instructions).toContain('an earlier request of the user: "Write the parser of rows"');
+  });
+
   test("asks for one after the other where a server takes one request at a time", async () => {
     const summarizer = scriptedSummarizer(answerTo);
     await compact(splitTurn(), { summarizer, concurrency: 1 });

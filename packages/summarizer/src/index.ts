@@ -24,7 +24,7 @@ export {
 } from "./anthropic/summarizer.ts";
 export type { FullFitOptions } from "./chunks.ts";
 export { cutToTokens, DEFAULT_TOOL_RESULT_LIMITS, type FitOptions } from "./chunks.ts";
-export { withoutAgentLines } from "./extractive/speech.ts";
+export { newestRequest, withoutAgentLines } from "./extractive/speech.ts";
 export {
   type ExtractiveSummarizerOptions,
   extractiveSummarizer,

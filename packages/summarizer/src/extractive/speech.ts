@@ -1,4 +1,4 @@
-import { contentBlocks, type UserMessage } from "@espalier/session-tree";
+import { type ContextMessage, contentBlocks, type UserMessage } from "@espalier/session-tree";
 
 /** Text beyond this many characters of one message is not searched for sentences: prose is never that long. */
 const SEARCHED = 20_000;
@@ -158,6 +158,15 @@ function withoutInjectedBlocks(text: string): string {
 export function isRequest(words: string): boolean {
   if (words === "" || /^\/\S*$/.test(words) || CONTINUATIONS.test(words)) return false;
   return /\S\s+\S/.test(words) || /[\p{Lo}]{3}/u.test(words) || /[./_]\w/.test(words) || words.length >= 12;
+}
+
+/** The words of the newest request among messages; undefined where they ask for nothing, or only to go on. */
+export function newestRequest(messages: readonly ContextMessage[]): string | undefined {
+  for (const message of messages.toReversed()) {
+    const words = message.role === "user" ? userWords(message) : "";
+    if (isRequest(words)) return words;
+  }
+  return undefined;
 }
 
 /** A request with the lines of a person first and what was pasted between them last. */

@@ -26,6 +26,9 @@ const DEFAULT_MAX_TOKENS = 2_000;
 const LARGEST_SHARE = 0.6;
 const SMALLEST_ROOM = 2_000;
 
+/** Characters left free: a caller that counts each part of a text in whole tokens counts a little more than the text has. */
+const ROUNDING = 8;
+
 /** Characters read before others get their turn on the thread and the signal is looked at: about 0.1 s. */
 const CHARACTERS_AT_ONCE = 1_000_000;
 
@@ -66,7 +69,7 @@ async function summarize(request: SummaryRequest, maxTokens: number): Promise<Su
   };
   const most = Math.max(0, Math.floor(Math.min(maxTokens, request.maxOutputTokens) * CHARS_PER_TOKEN));
   const worthwhile = earlier.join("").length + Math.floor(characters * LARGEST_SHARE);
-  const room = Math.min(most, Math.max(SMALLEST_ROOM, worthwhile));
+  const room = Math.min(most - ROUNDING, Math.max(SMALLEST_ROOM, worthwhile));
   const text = writeSummary(facts, planSections(request.purpose, request.sections), room);
   const model = { provider: "espalier", modelId: "extractive" };
   if (text.length <= most) return { text, stopReason: "stop", model };
