@@ -85,7 +85,7 @@ export function createLineFitter(rarity: Rarity): LineFitter {
 }
 
 /** The limit that cuts lengths so that their sum is `room`: what short ones leave, long ones get. */
-export function levelOf(lengths: readonly number[], room: number): number {
+function levelOf(lengths: readonly number[], room: number): number {
   let left = room;
   for (const [index, length] of lengths.toSorted((a, b) => a - b).entries()) {
     const level = left / (lengths.length - index);

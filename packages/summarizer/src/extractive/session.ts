@@ -93,7 +93,7 @@ export interface CommandWork extends Command {
 }
 
 /** Use of a name: messages that have it, the newest, and the file of the last call that had it. */
-export interface NameUse {
+interface NameUse {
   messages: number;
   last: number;
   home: string | undefined;
@@ -335,7 +335,7 @@ function strongest(sayings: readonly Saying[]): Saying[] {
 }
 
 /** The file at a path, set anew so that the one touched last stands last. */
-export function touchFile({ files }: SessionRecord, path: string, at: number): FileWork {
+function touchFile({ files }: SessionRecord, path: string, at: number): FileWork {
   const file = files.get(path) ?? { path, reads: 0, edits: 0, created: false, last: at, failure: undefined };
   file.last = at;
   files.delete(path);

@@ -76,7 +76,7 @@ export const isReason = marks(
 );
 
 /** True for a sentence that reports what was done or found. */
-export const isResult = marks(
+const isResult = marks(
   "added|fix(?:ed|es)?|removed?|updated|created|changed|replaced|renamed|moved|implemented|switched|works?|working|pass(?:es|ed|ing)?|fail(?:s|ed)?|found|now|done|so far|hinzugefügt|behoben|entfernt|erstellt|geändert|funktioniert|fertig|añadido|corregido|creado|ajouté|corrigé|créé|corrigido|removido|criado|готово",
   "已|完成|修复|通过|失败|发现|添加了|しました|완료|했습니다|됩니다|통과|실패|수정|추가",
 );
