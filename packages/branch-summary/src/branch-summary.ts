@@ -129,10 +129,7 @@ const budgetOf = (contextWindow: number, reserveTokens: number): number =>
   reserveTokens < contextWindow ? contextWindow - reserveTokens : Math.floor(contextWindow / 2);
 
 /** Plan of a branch summary. */
-export interface BranchSummaryPlan {
-  /** Entries of the branch below the common ancestor, oldest first. */
-  entries: Entry[];
-  commonAncestorId: string | null;
+export interface BranchSummaryPlan extends BranchEntries {
   /** False when the branch says nothing of its own: it is empty, or has labels, settings or a compaction alone. */
   hasSomethingToTell: boolean;
 }
@@ -143,8 +140,8 @@ export function planBranchSummary(
   oldLeafId: string | null,
   targetId: string | null,
 ): BranchSummaryPlan {
-  const { entries, commonAncestorId } = collectEntriesForBranchSummary(session, oldLeafId, targetId);
-  return { entries, commonAncestorId, hasSomethingToTell: hasSomethingToTell(entries) };
+  const left = collectEntriesForBranchSummary(session, oldLeafId, targetId);
+  return { ...left, hasSomethingToTell: hasSomethingToTell(left.entries) };
 }
 
 /** Returns whether entries of a branch have content of their own. */
@@ -240,13 +237,7 @@ function hasRemovals(entries: readonly Entry[]): boolean {
   });
 }
 
-interface MessageSelection {
-  taken: EntryMessage[];
-  dropped: EntryMessage[];
-  tokens: number;
-}
-
-function newestWithin(said: readonly EntryMessage[], budget: number): MessageSelection {
+function newestWithin(said: readonly EntryMessage[], budget: number) {
   // A summary in front is worth more than the oldest message behind it.
   const front = said[0]?.message.role === "compactionSummary" ? [said[0]] : [];
   let tokens = front.reduce((sum, { message }) => sum + shownTokens(message), 0);

@@ -59,18 +59,11 @@ import type { PolicyName } from "./policies.ts";
 import { toolsOf } from "./request.ts";
 import { DEFAULT_CONCURRENCY, EXTRACTIVE, summarizerChain } from "./summarizers.ts";
 
-/** Entries that would be appended for a candidate, on the current path. */
-interface CompactionDraft {
-  /** The compaction, then what shortens what it keeps. */
-  entries: NewEntry[];
-  details: CompactionDetails;
-  tokensAfter: number;
-  /** Reason why it must not be appended; undefined when it may. */
-  problem: string | undefined;
-}
-
-/** Makes the entries of a candidate and measures what they leave. Pure. */
-export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate): CompactionDraft {
+/**
+ * Makes the entries of a candidate, on the current path: the compaction, then what shortens what it keeps. Measures what
+ * they leave; `problem` is the reason why they must not be appended, undefined when they may. Pure.
+ */
+export function draftCompaction(run: CompactionRun, candidate: CompactionCandidate) {
   const { session, policy, compactionId } = run;
   const { summary, tokensBefore, usage, fromHook } = candidate;
   const firstKeptEntryId = firstKeptOf(run, candidate);
@@ -97,8 +90,9 @@ export function draftCompaction(run: CompactionRun, candidate: CompactionCandida
   });
   const before = sizeOf(run, session.context.messages);
   const problem = `The compaction would leave ${tokensAfter} tokens of ${before} (as ${policy.name} counts); nothing was written. Keep less (keepRecentTokens), or go on without.`;
+  const entries: NewEntry[] = [draft, ...edits.map((edit) => contextEdit.of(edit))];
   return {
-    entries: [draft, ...edits.map((edit) => contextEdit.of(edit))],
+    entries,
     details,
     tokensAfter,
     problem: tokensAfter < before ? undefined : problem,

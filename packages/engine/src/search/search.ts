@@ -68,18 +68,7 @@ export async function* searchSessions(query: string, options: SearchOptions = {}
   }
 }
 
-interface Source {
-  ref: string;
-  open: () => Promise<SessionLog>;
-}
-
-async function* sources({
-  files,
-  folder,
-  home = espalierHome(),
-  store,
-  onSkipped,
-}: SearchOptions): AsyncGenerator<Source> {
+async function* sources({ files, folder, home = espalierHome(), store, onSkipped }: SearchOptions) {
   const folders = folder === undefined ? sessionFolders(home) : [folder];
   const from = store ?? fileStore({ home, folders });
   const told = onSkipped ? { onSkipped } : {};
@@ -92,7 +81,7 @@ async function* sources({
 /** Opens a session. One of a folder may be gone by now, or be no session, and is then skipped. */
 async function openOrSkip(
   ref: string,
-  open: Source["open"],
+  open: () => Promise<SessionLog>,
   mayBeSkipped: boolean,
   onSkipped: SearchOptions["onSkipped"],
 ): Promise<SessionLog | undefined> {
@@ -311,16 +300,11 @@ function boundary(text: string, at: number, step: 1 | -1): number {
   return unit >= 0xdc00 && unit <= 0xdfff ? at + step : at;
 }
 
-/** Texts of an entry. */
-interface EntryTexts {
-  /** The role of its message, as in a context. */
-  role: string;
-  /** Its text, then for each call the tool's name and every text among the arguments. */
-  texts: string[];
-}
-
-/** Returns the texts of an entry, before edits; undefined for one without. */
-function entryTexts(entry: Entry): EntryTexts | undefined {
+/**
+ * Returns the role of an entry's message and its texts, before edits: its text, then for each call the tool's name and
+ * every text among the arguments. Undefined for one without.
+ */
+function entryTexts(entry: Entry) {
   const kind = kindOf(entry);
   if (kind.problem?.(entry)) return undefined;
   // A system message of a compaction is in its own entry.

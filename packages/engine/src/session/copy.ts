@@ -94,14 +94,7 @@ async function assertSound(source: SessionLog): Promise<void> {
 /** Issues of lines that are right as they are. */
 const FINE: ReadonlySet<SessionIssueKind> = new Set(["large-line", "large-file"]);
 
-interface OpenedCopy {
-  log: SessionLog;
-  lease: SessionLease;
-  /** Bytes that were written to begin it. */
-  begun: number;
-}
-
-async function releaseCopy({ log, lease }: Pick<OpenedCopy, "log" | "lease">): Promise<void> {
+async function releaseCopy({ log, lease }: { log: SessionLog; lease: SessionLease }): Promise<void> {
   try {
     await log.close();
   } finally {
@@ -109,13 +102,8 @@ async function releaseCopy({ log, lease }: Pick<OpenedCopy, "log" | "lease">): P
   }
 }
 
-/** The copy as far as it is there, or a new one with the first lines. */
-async function openCopy(
-  source: SessionLog,
-  view: ByteView,
-  target: SessionStore,
-  ref: string | undefined,
-): Promise<OpenedCopy> {
+/** The copy as far as it is there, or a new one with the first lines; `begun` is the number of bytes written for it. */
+async function openCopy(source: SessionLog, view: ByteView, target: SessionStore, ref: string | undefined) {
   const there = await openIfThere(
     target,
     ref === undefined ? { id: source.header!.id } : { file: ref },
@@ -186,7 +174,7 @@ function firstLine(view: ByteView): Uint8Array {
 
 function digestOf(view: ByteView, size = view.size): string {
   const hash = createHash("sha256");
-  for (let at = 0; at < size; at += PIECE) hash.update(view.read(at, Math.min(PIECE, size - at)));
+  for (const bytes of blocksOf(view, size)) hash.update(bytes);
   return hash.digest("hex");
 }
 
@@ -205,7 +193,7 @@ export async function rescueSession(log: SessionLog): Promise<string> {
   const beside = `${log.ref}.recovered-${new Date().toISOString().replace(/[:.]/g, "-")}.jsonl`;
   for (const path of [log.ref, beside]) {
     try {
-      createWhole(path, wholePieces(view));
+      createWhole(path, blocksOf(view));
       return path;
     } catch (cause) {
       if (!(cause instanceof EspalierError) || cause.code === "shrunk") throw cause;
@@ -220,6 +208,6 @@ export async function rescueSession(log: SessionLog): Promise<string> {
   return beside;
 }
 
-function* wholePieces(view: ByteView): Generator<Uint8Array> {
-  for (let offset = 0; offset < view.size; offset += 1 << 20) yield view.read(offset, 1 << 20);
+function* blocksOf(view: ByteView, size = view.size): Generator<Uint8Array> {
+  for (let at = 0; at < size; at += PIECE) yield view.read(at, Math.min(PIECE, size - at));
 }

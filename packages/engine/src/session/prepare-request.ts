@@ -105,8 +105,8 @@ export async function prepareRequest(
   const pictures = { ...pictureLimitsOf(session.requestContext.model), ...options.pictures };
   const leaveOut = async (bytes: number) => {
     if (!autoCompact) return;
-    const budget = { limits: pictures, bytes, requestBytes };
-    const out = await tried(() => leaveOutPictures(session, session.requestContext, budget));
+    const sent = session.requestContext;
+    const out = await tried(() => leaveOutPictures(session, sent, pictures, bytes, requestBytes));
     if (out?.length) picturesLeftOut.push(...out);
     size = measured();
   };
@@ -186,26 +186,11 @@ function goOnWithout(session: Session, error: unknown, signal: AbortSignal | und
   return error;
 }
 
-/** Limits of a request, and its size besides the context. */
-interface RequestLimits {
-  /** Tokens. */
-  contextWindow: number;
-  /** Bytes. */
-  requestBytes: number;
-  overheadTokens: number;
-  overheadBytes: number;
-}
+/** Limits of a request, and its size besides the context: tokens, and bytes. */
+type RequestLimits = Record<"contextWindow" | "requestBytes" | "overheadTokens" | "overheadBytes", number>;
 
-/** Size of the next request, in both of its budgets. */
-interface RequestSize {
-  tokens: number;
-  bytes: number;
-  isOverWindow: boolean;
-  isOverBytes: boolean;
-}
-
-/** Cheap where the context has only grown: of both sizes, what is new is looked at. */
-function requestSize(context: SessionContext, limits: RequestLimits): RequestSize {
+/** Size of the next request, in both of its budgets. Cheap where the context has only grown: what is new is looked at. */
+function requestSize(context: SessionContext, limits: RequestLimits) {
   const tokens = trustedTokens(context, limits.overheadTokens);
   const bytes = limits.overheadBytes + totalBytes(context.messages);
   return {
@@ -215,6 +200,8 @@ function requestSize(context: SessionContext, limits: RequestLimits): RequestSiz
     isOverBytes: bytes > limits.requestBytes,
   };
 }
+
+type RequestSize = ReturnType<typeof requestSize>;
 
 const isTooLarge = ({ isOverWindow, isOverBytes }: RequestSize): boolean => isOverWindow || isOverBytes;
 
@@ -313,15 +300,6 @@ export interface LeftOutPicture {
   reason: string;
 }
 
-/** Limits that decide which pictures can be sent. */
-interface PictureBudget {
-  limits: PictureLimits;
-  /** Of the whole request. */
-  bytes: number;
-  /** The most bytes of a request. */
-  requestBytes: number;
-}
-
 /**
  * Leaves pictures out that the provider would refuse the request for: those that it never takes, and the oldest where there
  * are too many, or too many bytes. By edits, so that the log keeps them and nothing is asked of a model. Where there are too
@@ -329,11 +307,15 @@ interface PictureBudget {
  * that no model has seen stay, as far as the provider takes them.
  *
  * @param sent what the request is made of
+ * @param bytes those of the whole request
+ * @param requestBytes the most bytes of a request
  */
 async function leaveOutPictures(
   session: Session,
   sent: SessionContext,
-  { limits, bytes, requestBytes }: PictureBudget,
+  limits: PictureLimits,
+  bytes: number,
+  requestBytes: number,
 ): Promise<LeftOutPicture[]> {
   const refused = refusedPictures(sent.messages, limits);
   if (refused.size === 0 && bytes <= requestBytes) return [];
