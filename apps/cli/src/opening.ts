@@ -5,6 +5,7 @@ import {
   type ListedSession,
   type ListOptions,
   listSessions,
+  missingKey,
   type OpenOptions,
   openSession,
   openTrust,
@@ -307,17 +308,20 @@ const compactsBehindAppends = ({ autoCompact, policy }: Settings): boolean =>
  */
 export function summarizerOf(
   { globals }: Pick<Shell, "globals">,
-  settings: Pick<Settings, "summarizer" | "model" | "fallback">,
+  settings: Partial<Settings>,
 ): Required<Pick<OpenOptions, "summarizer" | "fallback">> {
-  const name = globals.summarizer ?? settings.summarizer ?? (canAskClaude() ? "anthropic" : "extractive");
+  const name =
+    globals.summarizer ??
+    settings.summarizer ??
+    (missingKey("anthropic", { settings }) ? "extractive" : "anthropic");
   const { model } = settings;
   return {
-    summarizer: resolveSummarizer(name === "anthropic" && model !== undefined ? `anthropic:${model}` : name),
+    summarizer: resolveSummarizer(name === "anthropic" && model !== undefined ? `anthropic:${model}` : name, {
+      settings,
+    }),
     fallback: globals.fallback ?? settings.fallback ?? globals.summarizer === undefined,
   };
 }
-
-const canAskClaude = (): boolean => Boolean(process.env["ANTHROPIC_API_KEY"]);
 
 /** The summarizer in force, made ready for any number of messages. */
 export async function readySummarizer(shell: Shell): Promise<Summarizer> {

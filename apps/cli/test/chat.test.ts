@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { startOpenaiServer } from "@espalier/engine/testing";
 import {
   brokenReply,
   errorReply,
@@ -89,6 +90,49 @@ test("without a key one sentence says what to set", async () => {
     expect(stderr.trimEnd().split("\n")).toHaveLength(1);
     expect(stderr).toContain("ANTHROPIC_API_KEY");
   }
+});
+
+test("a model of any server that speaks OpenAI's API answers, writes the summaries, and is asked again", async () => {
+  const home = place();
+  const server = await startOpenaiServer(({ body }) => {
+    const text = JSON.stringify(body["messages"]);
+    if (!text.includes("assistant in a terminal")) return { text: SUMMARY };
+    if (text.includes('"role":"tool"')) return { text: "The tide is high." };
+    return { calls: [{ id: "c1", name: "read_file", input: { path: "notes.txt" } }] };
+  });
+  endings.push(server.close);
+  const env = { OPENAI_BASE_URL: server.url, ESPALIER_HOME: home };
+  const model = ["--model", "openai:qwen3"];
+  const prompt = `What do the notes say? ${"Look well. ".repeat(400)}`;
+  const asked = await espalier(["chat", ...model, "--print", prompt], { env, cwd: home });
+  expect(asked).toEqual({ code: 0, stdout: "The tide is high.\n", stderr: "" });
+  const again = await espalier(["chat", "--continue", "--print", "And now?"], { env, cwd: home });
+  expect(again).toMatchObject({ code: 0, stderr: "" });
+  expect(server.requests.flatMap(({ problems }) => problems)).toEqual([]);
+  expect(new Set(server.requests.map(({ body }) => body["model"]))).toEqual(new Set(["qwen3"]));
+  expect(server.requests[0]!.body["max_tokens"]).toBeGreaterThan(0);
+  const [file = ""] = sessionsIn(home);
+  const compacted = await espalierJson(
+    ["compact", file, "--keep-recent", "1", "--summarizer", "openai:qwen3"],
+    { env, cwd: home },
+  );
+  expect(compacted.value).toMatchObject({ source: "openai" });
+  const refused = await espalier(["chat", "--model", "openai:", "--print", "Hm?"], { env, cwd: home });
+  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining("Name a model too") });
+});
+
+test("a key and an address can be settings; the key is not shown", async () => {
+  const home = place();
+  const server = await claude();
+  const settings = { anthropicApiKey: KEY, anthropicBaseUrl: server.url };
+  writeFileSync(join(home, "settings.json"), JSON.stringify(settings));
+  const env = { ESPALIER_HOME: home };
+  const said = await espalier(["chat", "--print", "What do the notes say?"], { env, cwd: home });
+  expect(said).toEqual({ code: 0, stdout: "The notes say that the **tide** is high.\n", stderr: "" });
+  const { stdout } = await espalier(["config"], { env, cwd: home });
+  expect(stdout).toContain(server.url);
+  expect(stdout).toMatch(/^anthropicApiKey +\(set\)/m);
+  expect(stdout).not.toContain(KEY);
 });
 
 test("without a terminal a chat says what to give instead", async () => {

@@ -41,7 +41,7 @@ export type {
   HandlerUi,
   SessionManager,
 } from "./extensions/members.ts";
-export { type ProviderAccess, providerNamed, resolveSummarizer } from "./providers/named.ts";
+export { missingKey, type ProviderAccess, providerNamed, resolveSummarizer } from "./providers/named.ts";
 export {
   type ArchivedRows,
   archivedRows,

@@ -418,7 +418,9 @@ describe("the settings of a project that nobody trusts", () => {
     const file = project(VALUES);
     const before = await resolved();
     expect(before.values).toEqual(DEFAULT_SETTINGS);
-    expect(before.leftOut).toEqual(SETTINGS_KEYS.map((key) => ({ key, file, effect: SETTING_EFFECTS[key] })));
+    // Keys and addresses are the user's alone.
+    const keys = SETTINGS_KEYS.filter((key) => !/(ApiKey|BaseUrl)$/.test(key));
+    expect(before.leftOut).toEqual(keys.map((key) => ({ key, file, effect: SETTING_EFFECTS[key] })));
     expect(before.ignored).toEqual([expect.stringMatching(/settings\.json.*policy.*`espalier trust`/)]);
     await trusted();
     const after = await resolved();
@@ -556,6 +558,19 @@ describe("a project that changed since it was trusted", () => {
 });
 
 describe("what a project may say", () => {
+  it.each(["openaiApiKey", "openai_base_url", "anthropicBaseUrl"])(
+    "is never %s, which a user may set",
+    async (key) => {
+      const value = key.endsWith("Key") ? "a-key" : "http://127.0.0.1:1/v1";
+      user({ [key]: value });
+      expect(Object.values((await resolved()).values)).toContain(value);
+      user({});
+      project({ [key]: value });
+      await trusted();
+      expect((await problem({ confirmTrust: () => true })).message).toContain("from the environment alone");
+    },
+  );
+
   it("are the user's modules without asking", async () => {
     user({ extensions: ["mine.ts", "/else/where.ts"] });
     expect((await resolved()).values.extensions).toEqual([join(home, "mine.ts"), "/else/where.ts"]);

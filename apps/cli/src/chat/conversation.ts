@@ -9,6 +9,7 @@ import {
 } from "@espalier/agent";
 import {
   createSession,
+  missingKey,
   type OpenOptions,
   openSession,
   type PolicyName,
@@ -19,6 +20,7 @@ import {
   sessionFolder,
 } from "@espalier/engine";
 import { offloadFolder } from "@espalier/session-tree/node";
+import { CommandError } from "../failure.ts";
 import { currentSettings, openOptions, sessionNamed, sessionSettings } from "../opening.ts";
 import type { Shell } from "../shell.ts";
 
@@ -64,7 +66,7 @@ export async function openConversation(
       // Summaries are written by the model that answers, unless another one is named; also those of policies that
       // compact behind the conversation, which do not ask the agent.
       if (summarizer === undefined && made.summarizer)
-        made.summarizer = resolveSummarizer(answering(chosen ?? modelOf()));
+        made.summarizer = resolveSummarizer(answering(chosen ?? modelOf()), { settings: settings.values });
       return made;
     },
     log: log ?? { warn: shell.complain, error: shell.complain },
@@ -90,7 +92,11 @@ async function agentOn(
   choices: ChatChoices,
   settings: ResolvedSettings | undefined,
 ): Promise<Agent> {
-  const model = await providerNamed(choices.model ?? modelOf(session), windowSaid(settings));
+  const name = choices.model ?? modelOf(session);
+  const access = { ...(settings ? { settings: settings.values } : {}) };
+  const missing = missingKey(name, access);
+  if (missing) throw noKey(missing);
+  const model = await providerNamed(name, { ...access, ...windowSaid(settings) });
   const cwd = sessionFolder(session.header);
   if (!existsSync(cwd))
     shell.complain(`The folder of this session, ${cwd}, is not there; until it is, tools find no files.`);
@@ -122,6 +128,13 @@ function windowSaid(settings: ResolvedSettings | undefined): { contextWindow?: n
   const said = settings?.origins.find(({ key }) => key === "contextWindow");
   return said && said.origin !== "default" ? { contextWindow: settings!.values.contextWindow } : {};
 }
+
+/** The error where nobody can be asked. */
+export const noKey = (variable: string): CommandError =>
+  new CommandError(
+    "no-key",
+    `Chatting needs a key: set ${variable}, or the setting of the same meaning (\`espalier config\`).`,
+  );
 
 /** The model that answered here the last time, where it can be asked. */
 function modelOf({ context: { model } }: Session): string {

@@ -1,13 +1,13 @@
 import { existsSync, lstatSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Agent } from "@espalier/agent";
-import { listSessions, openSession, searchSessions } from "@espalier/engine";
+import { listSessions, missingKey, openSession, searchSessions } from "@espalier/engine";
 import { messageText, redactFolder } from "@espalier/session-tree";
 import type { ViewerSessions } from "@espalier/viewer";
 import { CommanderError, InvalidArgumentError } from "commander";
 import { runChat } from "../chat/chat.ts";
 import { providerMessage } from "../chat/chat-drawing.ts";
-import { type ChatChoices, openConversation } from "../chat/conversation.ts";
+import { type ChatChoices, noKey, openConversation } from "../chat/conversation.ts";
 import { type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { playDemo } from "../demo.ts";
 import { CommandError } from "../failure.ts";
@@ -15,6 +15,7 @@ import { renderMarkdown } from "../markdown/markdown.ts";
 import {
   askAboutProject,
   changeOptions,
+  currentSettings,
   openOptions,
   refuseForeign,
   sessionNamed,
@@ -154,24 +155,31 @@ interface ChatOptions {
 
 const chat = command({
   usage: "chat [session]",
-  description: "talk with Claude in a new session, or in an older one",
+  description: "talk with a model in a new session, or in an older one",
   options: [
     ["-c, --continue", "continue the newest session of this folder"],
     ["-p, --print <prompt>", "send one prompt, print the answer, and exit"],
-    ["--model <id>", "the model; by default the last one of the session"],
+    [
+      "--model <id>",
+      "the model, of Claude, or openai:MODEL at any address; by default the last one of the session",
+    ],
   ],
   notes:
-    "Needs ANTHROPIC_API_KEY. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
+    "Needs ANTHROPIC_API_KEY, or OPENAI_API_KEY for OpenAI; OPENAI_BASE_URL names another server that speaks its API, such as http://localhost:11434/v1. With --print and --json the events of the run are printed, one a line; when their reader closes the pipe, the run is aborted.",
   examples: [
     "espalier chat",
     "espalier chat --continue",
     'espalier chat --print "What does this folder hold?"',
     "espalier chat session.jsonl --model claude-haiku-4-5",
+    "OPENAI_BASE_URL=http://localhost:11434/v1 espalier chat --model openai:qwen3",
   ],
   async run({ shell, options }: Call<ChatOptions>, ref: string | undefined) {
     const { print, continue: isContinued, model } = options;
-    if (!process.env["ANTHROPIC_API_KEY"])
-      throw new CommandError("no-key", "Chatting needs a key: set ANTHROPIC_API_KEY to one of Claude's API.");
+    // A new session is not made where nobody can answer; an older one names its model when it is open.
+    const { values } = await currentSettings(shell);
+    const missing =
+      ref === undefined && !isContinued ? missingKey(model ?? "anthropic", { settings: values }) : undefined;
+    if (missing) throw noKey(missing);
     if (print === undefined && (!shell.interactive || !process.stdout.isTTY))
       throw new CommandError("usage", "There is no terminal to talk in; give --print PROMPT.");
     const place = ref ?? (isContinued ? await newestHere(shell) : undefined);

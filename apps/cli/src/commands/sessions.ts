@@ -290,7 +290,8 @@ A settings file:
       const value = await settingsJsonSchema();
       return { value, lines: [JSON.stringify(value, null, 2)] };
     }
-    const { origins, ignored, leftOut } = await currentSettings(shell, () => model);
+    const { origins: all, ignored, leftOut } = await currentSettings(shell, () => model);
+    const origins = all.map(withoutKey);
     for (const sentence of ignored) shell.complainOnce(sentence);
     const value = origins.map(({ key, value, origin, file }) => {
       const out = leftOut.find((setting) => setting.key === key);
@@ -305,6 +306,10 @@ A settings file:
     return { value, lines: viewSettings(origins, leftOut, shell) };
   },
 });
+
+/** A key is not shown. */
+const withoutKey = (setting: SettingOrigin): SettingOrigin =>
+  setting.key.endsWith("ApiKey") && setting.value != null ? { ...setting, value: "(set)" } : setting;
 
 /** The current settings as a table: defaults are dim, ignored settings come last. */
 function* viewSettings(

@@ -9,14 +9,13 @@ import {
   type Summarizer,
 } from "@espalier/summarizer";
 import type OpenAI from "openai";
+import type { Settings } from "../settings/settings.ts";
 import type { Provider } from "../turn/provider.ts";
 
 /** Access to a provider by name. */
 export interface ProviderAccess {
-  /** Default: `ANTHROPIC_API_KEY`, `OPENAI_API_KEY`. */
-  apiKey?: string | undefined;
-  /** Default: `ANTHROPIC_BASE_URL`, `OPENAI_BASE_URL`, else the provider's own address. */
-  baseURL?: string | undefined;
+  /** Keys and addresses. Default: `ANTHROPIC_API_KEY`, `ANTHROPIC_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_BASE_URL`. */
+  settings?: Pick<Settings, "anthropicApiKey" | "anthropicBaseUrl" | "openaiApiKey" | "openaiBaseUrl">;
   /** Tokens; default: that of the model. */
   contextWindow?: number | undefined;
   /** Default: the process's. */
@@ -41,11 +40,20 @@ function parsedName(name: string): { provider: ProviderName; model: string | und
   return { provider, model: model || undefined };
 }
 
-function accessOf(provider: ProviderName, { environment = process.env, ...access }: ProviderAccess) {
+function accessOf(provider: ProviderName, { environment = process.env, settings = {} }: ProviderAccess) {
   const [key, address] = VARIABLES[provider];
-  const baseURL = access.baseURL ?? environment[address];
-  const apiKey = access.apiKey ?? environment[key];
+  const isOpenai = provider !== "anthropic";
+  const baseURL = (isOpenai ? settings.openaiBaseUrl : settings.anthropicBaseUrl) ?? environment[address];
+  const apiKey = (isOpenai ? settings.openaiApiKey : settings.anthropicApiKey) ?? environment[key];
   return { ...(apiKey ? { apiKey } : {}), ...(baseURL ? { baseURL } : {}) };
+}
+
+/** Returns the variable that lacks for a provider or a Claude model; undefined where it can be asked. */
+export function missingKey(name: string, access: ProviderAccess = {}): string | undefined {
+  const { provider } = parsedName(name) ?? { provider: "anthropic" as const };
+  const { apiKey, baseURL } = accessOf(provider, access);
+  // Servers on the own machine need no key.
+  return apiKey || (provider !== "anthropic" && baseURL) ? undefined : VARIABLES[provider][0];
 }
 
 /**
@@ -95,9 +103,9 @@ function openaiClient({ apiKey, baseURL }: { apiKey?: string; baseURL?: string }
  *
  * @throws EspalierError `bad-input` for any other text, and for a provider without a key
  */
-export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv = process.env): Summarizer {
-  const isReachable = Boolean(environment["ANTHROPIC_API_KEY"]);
-  if (name === "extractive" || (name === undefined && !isReachable)) return extractiveSummarizer();
+export function resolveSummarizer(name?: string, access: ProviderAccess = {}): Summarizer {
+  if (name === "extractive" || (name === undefined && missingKey("anthropic", access)))
+    return extractiveSummarizer();
   const named = parsedName(name ?? "anthropic");
   if (!named)
     throw new EspalierError(
@@ -105,27 +113,22 @@ export function resolveSummarizer(name?: string, environment: NodeJS.ProcessEnv 
       `There is no summarizer ${redactText(JSON.stringify(name))}; choose extractive, anthropic, anthropic:MODEL or openai:MODEL.`,
     );
   const { provider, model } = named;
-  const { apiKey, baseURL } = accessOf(provider, { environment });
-  const [key] = VARIABLES[provider];
-  if (!apiKey && (provider === "anthropic" || !baseURL)) {
+  const missing = missingKey(provider, access);
+  if (missing) {
     const who = provider === "anthropic" ? "Claude" : "OpenAI";
     throw new EspalierError(
       "bad-input",
-      `Summaries by ${who} need a key: set ${key}, or pass --summarizer extractive.`,
+      `Summaries by ${who} need a key: set ${missing}, or pass --summarizer extractive.`,
     );
   }
   if (provider === "anthropic")
-    return anthropicSummarizer({
-      ...(apiKey ? { apiKey } : {}),
-      ...(baseURL ? { baseURL } : {}),
-      ...(model ? { model } : {}),
-    });
+    return anthropicSummarizer({ ...accessOf(provider, access), ...(model ? { model } : {}) });
   if (model === undefined)
     throw new EspalierError(
       "bad-input",
       `Name a model too: ${provider}:MODEL, for example ${provider}:gpt-5.`,
     );
-  return lazySummarizer(provider, model, () => providerNamed(`${provider}:${model}`, { environment }));
+  return lazySummarizer(provider, model, () => providerNamed(`${provider}:${model}`, access));
 }
 
 /** A summarizer whose provider is loaded with its first request. */

@@ -27,6 +27,12 @@ const percent: SettingRule = {
 };
 const yesOrNo: SettingRule = { schema: z.boolean(), allowed: "true or false" };
 
+const address: SettingRule = {
+  schema: z.url({ protocol: /^https?$/ }),
+  allowed: "an address, http:// or https://",
+};
+const key: SettingRule = { schema: z.string().min(1), allowed: "the key of the provider" };
+
 /** Rules by setting. The least values are those of the policies themselves. */
 const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   policy: { schema: z.enum(POLICY_NAMES), allowed: `one of ${POLICY_NAMES.join(", ")}` },
@@ -36,9 +42,13 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   reserveTokens: tokens(1),
   keepRecentTokens: tokens(1),
   summarizer: {
-    schema: z.string().regex(/^(extractive|anthropic(:.+)?)$/s),
-    allowed: "extractive, anthropic or anthropic:MODEL",
+    schema: z.string().regex(/^(extractive|anthropic(:.+)?|openai(-responses)?:.+)$/s),
+    allowed: "extractive, anthropic, anthropic:MODEL or openai:MODEL",
   },
+  anthropicBaseUrl: address,
+  anthropicApiKey: key,
+  openaiBaseUrl: address,
+  openaiApiKey: key,
   model: { schema: z.string().min(1), allowed: "the name of a model" },
   fallback: yesOrNo,
   rules: yesOrNo,
@@ -60,12 +70,25 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   compactionThreshold: percent,
   criticalThreshold: percent,
 };
-const { policy, summarizer, extensions, ...ofAnyModel } = optional(SETTING_RULES);
+const {
+  policy,
+  summarizer,
+  anthropicBaseUrl,
+  anthropicApiKey,
+  openaiBaseUrl,
+  openaiApiKey,
+  extensions,
+  ...ofAnyModel
+} = optional(SETTING_RULES);
 
 /** Schema of a settings file with its keys spelt as here; no key is required. */
 const settingsSchema = z.strictObject({
   policy,
   summarizer,
+  anthropicBaseUrl,
+  anthropicApiKey,
+  openaiBaseUrl,
+  openaiApiKey,
   extensions,
   ...ofAnyModel,
   models: z

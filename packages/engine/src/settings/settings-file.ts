@@ -1,10 +1,18 @@
 import { existsSync, realpathSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { openView } from "@espalier/jsonl-stream/node";
-import { camelCase, type SettingsLayer, settingsError } from "./settings.ts";
+import { camelCase, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
+
+/** Those that the user's own settings may have: a project must not send a conversation, or a key, elsewhere. */
+const OF_THE_USER: ReadonlySet<string> = new Set([
+  "anthropicApiKey",
+  "anthropicBaseUrl",
+  "openaiApiKey",
+  "openaiBaseUrl",
+] satisfies SettingsKey[]);
 
 /** Names of secrets, and of the addresses that receive them. */
-const FROM_THE_ENVIRONMENT_ONLY = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
+const ACCESS = /^(.*api_?keys?|.*auth_?tokens?|.*base_?(url|address)|.*secrets?)$/i;
 
 /** The names of settings files; a folder has one of them. */
 export const SETTINGS_FILES = ["settings.json", "settings.toml"] as const;
@@ -95,12 +103,14 @@ function flattened(place: Place, table: Table): Table {
 function respelt(place: Place, entries: readonly (readonly [string, unknown])[]): Table {
   const values: Table = {};
   for (const [written, value] of entries) {
-    if (FROM_THE_ENVIRONMENT_ONLY.test(written)) {
+    const key = camelCase(written);
+    if (ACCESS.test(written) && !(place.origin === "user" && OF_THE_USER.has(key))) {
       const cure =
-        "keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
+        place.origin === "user"
+          ? `those are ${[...OF_THE_USER].join(", ")}, or variables such as ANTHROPIC_API_KEY`
+          : "a project's keys and addresses come from the environment alone (ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL)";
       throw settingsError(place, written, `take ${written} out; ${cure}.`);
     }
-    const key = camelCase(written);
     if (Object.hasOwn(values, key)) throw settingsError(place, key, `${key} stands there twice; keep one.`);
     values[key] = value;
   }

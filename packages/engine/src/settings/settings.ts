@@ -22,8 +22,13 @@ export interface Settings
     PressureSettings {
   /** The policy of compactions. Default `token-budget`. */
   policy: PolicyName;
-  /** The author of summaries: `extractive`, `anthropic`, `anthropic:<model>`. Default: the first that can be reached. */
+  /** The author of summaries: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. Default: the first that can be reached. */
   summarizer?: string;
+  /** Access to a provider: in place of the variables `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY` and those of `OPENAI`. Default none. */
+  anthropicBaseUrl?: string;
+  anthropicApiKey?: string;
+  openaiBaseUrl?: string;
+  openaiApiKey?: string;
   /** Uses the extractive summarizer when another one fails. Default: unless a call names a summarizer. */
   fallback?: boolean;
   /** Keeps the user's rules over compactions. Default true. */
@@ -62,6 +67,10 @@ export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   reserveTokens: "spends",
   keepRecentTokens: "spends",
   summarizer: "sends",
+  anthropicBaseUrl: "sends",
+  anthropicApiKey: "sends",
+  openaiBaseUrl: "sends",
+  openaiApiKey: "sends",
   model: "sends",
   fallback: "spends",
   rules: "spends",
