@@ -25,8 +25,8 @@ const openEngine = async (path, options = {}) =>
 
 const openToRead = (path) => openEngine(path, { mode: "read" });
 
-const newSession = async (folder) =>
-  (await loadEngine()).createSession({ home: folder, cwd: "/", compaction });
+const newSession = async (folder, options = {}) =>
+  (await loadEngine()).createSession({ home: folder, cwd: "/", compaction, ...options });
 
 const entryOf = (message) => sessionTree.message.of({ message });
 const batchOf = (messages, at, size) =>
@@ -139,6 +139,34 @@ export const tasks = {
     const ms = await medianTime(count, (at) => session.append(batches[at].map(entryOf), FLUSH));
     await session.close();
     return { ms };
+  },
+
+  /** Appends prompts, with the search for rules in them or without it. */
+  async prompt({ folder, prompts, rules, count }) {
+    const session = await newSession(folder, { rules });
+    const ms = await medianTime(count, (at) => session.append(entryOf(prompts[at % prompts.length]), FLUSH));
+    await session.close();
+    return { ms };
+  },
+
+  /** Says a rule in each of the prompts 2 to 30, compacts five times, and counts the rules that the model still reads. */
+  async rulesKept({ folder, said, rules }) {
+    const session = await newSession(folder, {
+      rules,
+      compaction: { contextWindow: 1e6, keepRecentTokens: 8_000 },
+    });
+    for (let prompt = 1; prompt <= 60; prompt++) {
+      const rule = prompt % 2 === 0 && prompt <= 30 ? `${said[prompt / 2 - 1]}` : "";
+      await session.appendMessages([
+        { role: "user", content: `Go on with part ${prompt}.\n${rule}\nCheck its figures.` },
+        { role: "assistant", content: `Part ${prompt} is checked. ${"figure ".repeat(480)}` },
+      ]);
+      if (prompt % 12 === 0) await session.compact();
+    }
+    const read = session.context.messages.map(sessionTree.messageText).join("\n");
+    const { tokens } = session.context;
+    await session.close();
+    return { kept: said.filter((rule) => read.includes(rule.replace(/\.$/, ""))).length, tokens };
   },
 
   /** Appends a message and writes the request that it ends, as a body ready to be sent. */

@@ -1,5 +1,5 @@
-// Writing: an append, a step of an agent, a request, a sync, a fork.
-import { copyFileSync } from "node:fs";
+// Writing: an append, a step of an agent, a request, a sync, a fork, rules.
+import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { atLeast, atMost, fasterThan, ratio, within } from "../lib/goal.mjs";
 import { sampleMessages } from "../lib/session-lines.mjs";
@@ -180,4 +180,49 @@ const fork = {
   },
 };
 
-export const lines = [append, step, request, sync, fork];
+const rules = {
+  name: "rules",
+  title: "The user's rules: looked for in each prompt, kept over five compactions",
+  async run(bench) {
+    const said = JSON.parse(
+      readFileSync(new URL("../../packages/engine/test/fifteen-rules.json", import.meta.url), "utf8"),
+    );
+    // Most prompts have no rule; a search that finds none is what each of them costs.
+    const request = "Have a look at the failing build of the report and tell me what is wrong with it. ";
+    const prompts = Array.from({ length: 64 }, (_, at) => ({
+      role: "user",
+      content: [{ type: "text", text: `${at}: ${request.repeat(6)}` }],
+      timestamp: 1,
+    }));
+    const given = { prompts, count: bench.count(1_000, 20) };
+    const timeOf = (isFinding) =>
+      bench.once("espalier", "prompt", { ...given, folder: bench.scratch(), rules: isFinding });
+    const [found, without] = [await timeOf(true), await timeOf(false)];
+    const keptOf = (isFinding) =>
+      bench.once("espalier", "rulesKept", {
+        folder: bench.scratch(),
+        said: said.plain,
+        rules: isFinding,
+      });
+    const [kept, lost] = [await keptOf(true), await keptOf(false)];
+    return [
+      {
+        work: "a prompt of 500 characters",
+        unit: "µs",
+        figures: { espalier: found && micro(found), "espalier without rules": without && micro(without) },
+        goals: [within("the same append without them", found?.ms, without?.ms, 1.5)],
+      },
+      {
+        work: "fifteen rules after five compactions",
+        unit: "rules",
+        figures: { espalier: kept?.kept, "espalier without rules": lost?.kept },
+        goals: [
+          atLeast("≥ 14 are left", kept?.kept, 14),
+          atMost("≤ 5 % more tokens", ratio(kept?.tokens, lost?.tokens), 1.05),
+        ],
+      },
+    ];
+  },
+};
+
+export const lines = [append, step, request, sync, fork, rules];

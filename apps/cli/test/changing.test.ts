@@ -152,6 +152,35 @@ test("fork --position before stops before a message and hands its text back", as
   });
 });
 
+test("rules are shown at any entry, added and dropped, as JSON and as lines", async () => {
+  const file = join(temporaryFolder(), "new.jsonl");
+  const stdin = '{"role":"user","content":"Please never push. What is next?"}';
+  const { value: appended } = await espalierJson(["append", file], { stdin });
+  expect(appended.ids).toHaveLength(1);
+  const { value } = await espalierJson(["rules", file]);
+  const from = { entryId: appended.ids[0], start: 7, end: 17 };
+  const never = { id: appended.leafId, text: "never push", kind: "never", from, supersedes: null };
+  expect(value).toEqual({ rules: [never] });
+  const added = await espalierJson(["rules", file, "--add", "answer in English"]);
+  expect(added.value.rules).toMatchObject([never, { text: "answer in English" }]);
+  const dropped = await espalierJson(["rules", file, "--drop", never.id]);
+  expect(dropped.value.rules).toMatchObject([{ text: "answer in English" }]);
+  expect((await espalierJson(["rules", file, "--at", never.id])).value).toEqual({ rules: [never] });
+  expect((await espalier(["rules", file])).stdout).toMatch(/^\w{12} {2}always {2}answer in English\n$/);
+  const before = readFileSync(file);
+  const cases: [string[], string][] = [
+    [["--drop", "nothing"], "unknown-rule"],
+    [["--add", " "], "not-text"],
+    [["--add", "x", "--drop", "y"], "usage"],
+    [["--at", "nothing"], "unknown-entry"],
+  ];
+  for (const [words, code] of cases) {
+    const refused = await espalierJson(["rules", file, ...words]);
+    expect([refused.code, refused.value.error.code]).toEqual([code === "usage" ? 2 : 1, code]);
+  }
+  expect(readFileSync(file).equals(before)).toBe(true);
+});
+
 test("label, name and pin each append one entry", async () => {
   const file = demoCopy();
   const label = await espalierJson(["label", file, "leaf", "the  end"]);

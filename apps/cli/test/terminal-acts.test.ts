@@ -224,3 +224,27 @@ test("all keys stand in the help, and every hint is a key that does something", 
     expect(help.join("\n")).toContain(title);
   expect(scratch.keys("escape").state.dialog).toBeUndefined();
 });
+
+test("one key lists the user's rules; at the leaf they are added and dropped", () => {
+  const at = { timestamp: "2026-03-08T12:00:00.000Z", type: "message" };
+  const said = (id: string, parentId: string | null, content: string) => ({
+    ...at,
+    id,
+    parentId,
+    message: { role: "user", content, timestamp: 1 },
+  });
+  const lines = [
+    said("first", null, "A reef map. Never push."),
+    said("second", "first", "Always run the linter. And then?"),
+  ];
+  const scratch = new Scratch().open(modelOf(lines)).keys("<", "r");
+  expect(scratch.screen).toContain("1 Never push (never)");
+  expect(scratch.screen).not.toContain("linter (always)");
+  expect(scratch.screen).not.toContain("add a rule");
+  scratch.keys("escape", ">", "r");
+  expect(scratch.screen).toContain("2 Always run the linter (always)");
+  scratch.keys("2");
+  expect(scratch.effects).toEqual([{ type: "act", act: { name: "rules", drop: "second:0" } }]);
+  scratch.happen({ type: "told", message: "Ended." }).keys("r", "a").type("answer in English").keys("enter");
+  expect(scratch.effects.at(-1)).toEqual({ type: "act", act: { name: "rules", add: "answer in English" } });
+});

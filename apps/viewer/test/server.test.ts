@@ -134,6 +134,8 @@ describe("what it answers", () => {
       ["spending", reader.spending()],
       ["stats", reader.stats()],
       ["find?q=harmonic", reader.find("harmonic")],
+      ["rules?row=60", reader.rules(60)],
+      ["rules?row=-1", reader.rules(-1)],
       ["compare?a=150&b=60", reader.compare(150, 60)],
     ];
     for (const [path, expected] of asked) {

@@ -249,8 +249,7 @@ are taken back. The setting \`rules\` switches the search off.`,
   async run({ session, options: { add, drop, at } }: SessionCall<RulesOptions>) {
     if ([add, drop, at].filter((given) => given !== undefined).length > 1)
       throw new CommandError("usage", "--add, --drop and --at are three commands; give one of them.");
-    if (add !== undefined) await addRule(session, add);
-    if (drop !== undefined) await dropRule(session, drop);
+    await changeRules(session, { add, drop });
     const rules = rulesOf(session, at === undefined ? session.leafId : existingEntry(session, at));
     const width = Math.max(0, ...rules.map(({ kind }) => kind.length));
     return {
@@ -262,6 +261,18 @@ are taken back. The setting \`rules\` switches the search off.`,
     };
   },
 });
+
+/** Adds a rule, or drops one. */
+export async function changeRules(
+  session: Session,
+  { add, drop }: { add?: string | undefined; drop?: string | undefined },
+): Promise<Change> {
+  if (add !== undefined) await addRule(session, add);
+  if (drop !== undefined) await dropRule(session, drop);
+  const rules = rulesOf(session);
+  const sentence = rules.length === 1 ? "One rule holds." : `${rules.length} rules hold.`;
+  return { value: { rules }, sentences: [sentence], entryId: session.leafId };
+}
 
 interface RulesOptions {
   add?: string;

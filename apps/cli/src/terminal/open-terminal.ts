@@ -4,7 +4,17 @@ import type { ReadStream } from "node:tty";
 import type { ActOptions, Session } from "@espalier/engine";
 import { exportSession } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { type Change, fork, hide, label, merge, navigate, rename, undo } from "../commands/changes.ts";
+import {
+  type Change,
+  changeRules,
+  fork,
+  hide,
+  label,
+  merge,
+  navigate,
+  rename,
+  undo,
+} from "../commands/changes.ts";
 import { failureOf } from "../failure.ts";
 import { formatCount, formatMany } from "../numbers.ts";
 import { currentSettings, type SessionUse, summarizerOf, withSession } from "../opening.ts";
@@ -376,6 +386,7 @@ const ACTS: { readonly [Name in Act["name"]]: ActShape<Name> } = {
   label: { use: "annotate", run: label },
   hide: { use: "change", run: hide },
   rename: { use: "annotate", run: rename },
+  rules: { use: "annotate", run: changeRules },
   merge: { use: "summarize", run: (session, { name, ...act }, options) => merge(session, act, options) },
   undo: { use: "change", run: undo },
   compact: {

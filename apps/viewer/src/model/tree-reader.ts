@@ -1,6 +1,7 @@
+import { type Rule, rulesOn } from "@espalier/compaction";
 import { type BranchComparison, compareBranches, type SessionStats, statsOf } from "@espalier/engine/reading";
 import { EspalierError } from "@espalier/jsonl-stream";
-import type { Entry, Tree } from "@espalier/session-tree";
+import { type Entry, pathOf, type Tree } from "@espalier/session-tree";
 import { type CompactionView, compactionAt, originsOf, type SummaryOrigin } from "./compaction.ts";
 import { type ContextGrowth, type ContextView, contextViewAt, growthTo } from "./context.ts";
 import { type EntryGist, gistAt } from "./entry-gist.ts";
@@ -65,6 +66,11 @@ export class TreeReader {
 
   async compaction(row: number): Promise<CompactionView> {
     return compactionAt(this.tree, row);
+  }
+
+  /** The user's rules that hold at a row, oldest first. */
+  async rules(row: number): Promise<Rule[]> {
+    return row < 0 ? [] : rulesOn(pathOf(this.tree, this.tree.idAt(this.#known(row))));
   }
 
   async origins(compactionRow: number, line: string): Promise<SummaryOrigin[]> {

@@ -279,6 +279,7 @@ const readRoutes: Readonly<Record<string, (reader: SessionReader, query: Query) 
   stats: (reader) => reader.stats(),
   spending: (reader) => reader.spending(),
   compaction: (reader, query) => reader.compaction(whole(query, "row")),
+  rules: (reader, query) => reader.rules(whole(query, "row", -1)),
   origins: (reader, query) => reader.origins(whole(query, "row"), text(query, "line")),
   find: (reader, query) => reader.find(text(query, "q")),
   compare: (reader, query) => reader.compare(whole(query, "a"), whole(query, "b")),

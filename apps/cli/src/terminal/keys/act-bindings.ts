@@ -1,7 +1,8 @@
+import { rulesOn } from "@espalier/compaction";
 import { jsonText } from "@espalier/jsonl-stream";
-import { message, messageText, promptText } from "@espalier/session-tree";
+import { message, messageText, pathOf, promptText } from "@espalier/session-tree";
 import { line, span } from "../screen/frame.ts";
-import { askText, CANCEL, dialog } from "../state/dialog.ts";
+import { askText, CANCEL, dialog, paragraph } from "../state/dialog.ts";
 import {
   type Act,
   type Choice,
@@ -28,6 +29,7 @@ const TITLES: Readonly<Record<Act["name"], string>> = {
   label: "labelling",
   hide: "hiding",
   rename: "renaming",
+  rules: "changing the rules",
   compact: "compacting",
   merge: "merging",
   append: "appending",
@@ -152,6 +154,37 @@ const rename = changes((state, tree) =>
     ),
   }),
 );
+
+/** Rules in the order of their keys; the others are in the list alone. */
+const RULE_KEYS = "123456789";
+
+const rules = begins((state, tree, entryId) => {
+  const { model } = tree.view;
+  const held = rulesOn(pathOf(model.tree, entryId));
+  const isLeaf = tree.readOnly === undefined && entryId === model.leafId;
+  const body = (columns: number) =>
+    held.length === 0
+      ? [line("The user has said nothing on this path that binds what follows.")]
+      : held.flatMap(({ text, kind }, at) => paragraph(`${at + 1} ${text} (${kind})`)(columns));
+  const add: Choice = {
+    key: "a",
+    title: "add a rule",
+    run: (closed) =>
+      next({
+        ...closed,
+        dialog: askText("Rule that holds from here on", textField(), (asked, text) =>
+          text.trim() === "" ? next(asked) : beginAct(asked, { name: "rules", add: text }),
+        ),
+      }),
+  };
+  const drops = held.slice(0, RULE_KEYS.length).map(({ id }, at): Choice => {
+    const run: Choice["run"] = (closed) => beginAct(closed, { name: "rules", drop: id });
+    return { key: RULE_KEYS[at]!, title: `drop rule ${at + 1}`, run };
+  });
+  const choices = isLeaf ? [add, ...drops, { ...CANCEL, title: "close" }] : [];
+  return next({ ...state, dialog: dialog("Rules that hold here", body, choices) });
+});
+
 const compact = changes((state) => begin(state, "planning a compaction", { type: "plan" }));
 
 const merge = changes((state, tree) => {
@@ -221,6 +254,7 @@ export const ACT_BINDINGS: readonly ActBinding[] = [
   { keys: ["l"], title: "label this entry", hint: "label", run: setLabel },
   { keys: ["H"], title: "hide this entry from the model, or show it again", run: hide },
   { keys: ["R"], title: "name the session", run: rename },
+  { keys: ["r"], title: "rules of the user that hold here; at the leaf, add and drop them", run: rules },
   { keys: ["c"], title: "compact: the plan first, then the summary", hint: "compact", run: compact },
   { keys: ["M"], title: "merge the conclusion of this branch into the path", run: merge },
   { keys: ["m"], title: "mark this place", run: mark },

@@ -176,6 +176,8 @@ export type Act =
   | { name: "label"; entryId: string; text: string }
   | { name: "hide"; entryId: string; hidden: boolean }
   | { name: "rename"; text: string }
+  | { name: "rules"; add: string }
+  | { name: "rules"; drop: string }
   | { name: "compact"; instructions?: string }
   | { name: "merge"; fromId: string }
   | { name: "append"; text: string }

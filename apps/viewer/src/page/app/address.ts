@@ -1,5 +1,5 @@
 /** Panels beside the tree. */
-export const TABS = ["conversation", "context", "compactions", "usage", "compare"] as const;
+export const TABS = ["conversation", "context", "compactions", "usage", "compare", "rules"] as const;
 
 export type Tab = (typeof TABS)[number];
 

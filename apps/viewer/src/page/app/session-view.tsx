@@ -4,6 +4,7 @@ import { CompactionPanel } from "../panels/compaction.tsx";
 import { ComparePanel } from "../panels/compare.tsx";
 import { ContextPanel } from "../panels/context.tsx";
 import { Conversation } from "../panels/conversation.tsx";
+import { RulesPanel } from "../panels/rules.tsx";
 import { Timeline } from "../panels/timeline.tsx";
 import { UsagePanel } from "../panels/usage.tsx";
 import { TYPING, useAnswer, useObserved } from "../source/observe.ts";
@@ -19,6 +20,7 @@ const TITLES: Readonly<Record<Tab, string>> = {
   compactions: "Compactions",
   usage: "Usage",
   compare: "Compare",
+  rules: "Rules",
 };
 
 interface SessionViewProps {
@@ -134,6 +136,7 @@ export function SessionView({ model, address, theme, writableAs }: SessionViewPr
           )}
           {tab === "usage" && <UsagePanel model={model} />}
           {tab === "compare" && <ComparePanel model={model} other={other} actions={actions} />}
+          {tab === "rules" && <RulesPanel model={model} actions={actions} />}
         </div>
       </div>
       <Timeline model={model} chosenWindow={chosenWindow} chooseWindow={chooseWindow} />
@@ -226,7 +229,7 @@ const KEYS: readonly [string, string][] = [
   ["PgUp  PgDn", "a screen up, a screen down"],
   ["Home  End", "the first entry, the last"],
   ["Ctrl + wheel", "zoom the tree"],
-  ["1 … 5", "conversation, what the model reads, compactions, usage, compare"],
+  ["1 … 6", "conversation, what the model reads, compactions, usage, compare, rules"],
   ["/", "find in this session"],
   ["?", "this list"],
 ];

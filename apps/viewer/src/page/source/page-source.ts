@@ -117,6 +117,7 @@ export function remoteReader(key: string): SessionReader {
     spending: asks("spending"),
     stats: asks("stats"),
     compaction: asks("compaction", "row"),
+    rules: asks("rules", "row"),
     origins: asks("origins", "row", "line"),
     find: asks("find", "q"),
     compare: asks("compare", "a", "b"),
