@@ -139,6 +139,7 @@ export {
 export {
   type AnswerBlock,
   type AssistantTurn,
+  type CallerPrompt,
   type Conversation,
   foldSystem,
   type HealedCall,

@@ -146,7 +146,7 @@ export interface ObjectSchema {
 }
 
 /** System prompt and tools of the caller, beside those of the session. */
-interface CallerPrompt {
+export interface CallerPrompt {
   /** Goes before the session's own. */
   system?: string | undefined;
   /** Replace the session's tools of the same name, and go before the others. */
