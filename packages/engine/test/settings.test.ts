@@ -565,8 +565,8 @@ describe("what a project may say", () => {
       user({ [key]: value });
       expect(Object.values((await resolved()).values)).toContain(value);
       user({});
-      project({ [key]: value });
       await trusted();
+      project({ [key]: value });
       expect((await problem({ confirmTrust: () => true })).message).toContain("from the environment alone");
     },
   );

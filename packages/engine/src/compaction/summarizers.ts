@@ -1,6 +1,7 @@
 import type { SummaryStyle } from "@espalier/compaction";
 import { withRetries } from "@espalier/compaction/policies";
 import {
+  anthropicSummarizer,
   chainOf,
   extractiveSummarizer,
   type Summarizer,
@@ -8,7 +9,6 @@ import {
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { resolveSummarizer } from "../providers/named.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 
@@ -77,7 +77,7 @@ export function summarizerOf({ options, logger }: Session, model?: string): Summ
 /** Another model of Claude's, where Claude is asked anyway. */
 function sameProvider(summarizer: Summarizer | undefined, model: string): Summarizer | undefined {
   const canAsk = summarizer?.name === "anthropic" && process.env["ANTHROPIC_API_KEY"];
-  return canAsk ? resolveSummarizer(`anthropic:${model}`) : undefined;
+  return canAsk ? anthropicSummarizer({ model }) : undefined;
 }
 
 /** Has every call of a summarizer shown to extensions before it goes out; the same summarizer when none listens. */
