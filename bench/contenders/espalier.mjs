@@ -78,6 +78,16 @@ export const tasks = {
     return { ms, entries: length, bytesPerEntry: byteLength / length, peak };
   },
 
+  /** Explains each break of the prompt cache over a whole session. */
+  async cache({ path }) {
+    const { cacheLedger } = await loadEngine();
+    const session = await openToRead(path);
+    const { tree } = session;
+    const { ms, result } = await timed(() => cacheLedger(tree));
+    await session.close();
+    return { ms, calls: result.calls.length, breaks: result.breaks.length };
+  },
+
   /** Imports a session of another agent into a store, which is removed unless another import goes on with it. */
   async importFile({ path, home, isKept = false }) {
     const { importSessions } = await loadInterop();

@@ -153,6 +153,27 @@ const index = {
   },
 };
 
+/** Milliseconds for a whole session of 100,000 entries. */
+const LEDGER_MS = 2_000;
+
+const cache = {
+  name: "cache",
+  title: "Ledger of the prompt cache",
+  async run(bench) {
+    const entries = Math.min(100_000, largest(bench));
+    const { path } = bench.session({ entries });
+    return [
+      await bench.row({
+        work: `${sizeName(entries)} entries, every request beside the one before`,
+        tasks: { espalier: ["cache", { path }] },
+        rounds: 5,
+        goals: ({ espalier }) => [atMost("within two seconds", espalier, LEDGER_MS)],
+        facts: ({ espalier }) => ({ calls: espalier?.calls, breaks: espalier?.breaks }),
+      }),
+    ];
+  },
+};
+
 const MEGABYTE = 1 << 20;
 
 const hugeLine = {
@@ -219,4 +240,4 @@ const manyEntries = {
   },
 };
 
-export const lines = [open, noCompaction, oldLeaf, index, hugeLine, manyEntries];
+export const lines = [open, noCompaction, oldLeaf, index, cache, hugeLine, manyEntries];

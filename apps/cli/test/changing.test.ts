@@ -86,7 +86,12 @@ test("one bad line of stdin is named, and nothing is appended or made", async ()
 test("navigate moves the leaf, and a reopened session is where it was left", async () => {
   const file = demoCopy();
   const { value } = await espalierJson(["navigate", file, "before-cache"]);
-  expect(value).toEqual({ leafId: "vPdDiWYGH0ya", summaryEntryId: null, editorText: null });
+  expect(value).toEqual({
+    leafId: "vPdDiWYGH0ya",
+    summaryEntryId: null,
+    editorText: null,
+    cache: { context: 7345, anew: 4166, cost: expect.closeTo(0.0144, 4), paysBackAfter: 6 },
+  });
   expect((await espalierJson(["context", file])).value).toMatchObject({
     leafId: "vPdDiWYGH0ya",
     tokens: 3_857,

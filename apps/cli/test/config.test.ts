@@ -245,6 +245,7 @@ test("policies --json has a row for each policy and changes nothing", async () =
         "tokensAfter",
         "summarised",
         "calls",
+        "cache",
       ].sort(),
     );
     if (row.eligible) {
@@ -252,6 +253,8 @@ test("policies --json has a row for each policy and changes nothing", async () =
       expect(row.tokensAfter).toBeLessThan(row.tokensBefore);
       expect(row.summarised).toBeGreaterThan(0);
       expect(row.calls).toBeGreaterThan(0);
+      expect(row.cache).toMatchObject({ anew: expect.any(Number), cost: expect.any(Number) });
+      expect(row.cache.paysBackAfter).toBeGreaterThan(0);
     } else expect(row).toMatchObject({ reason: expect.any(String), calls: 0, summarised: 0 });
   }
   expect(value.some(({ eligible }: { eligible: boolean }) => eligible)).toBe(true);
@@ -260,7 +263,7 @@ test("policies --json has a row for each policy and changes nothing", async () =
 
 test("policies is a table for people", async () => {
   const { stdout } = await espalier(["policies", DEMO]);
-  expect(stdout).toMatch(/^policy +messages +tokens +summarised +kept +calls\n/);
+  expect(stdout).toMatch(/^policy +messages +tokens +summarised +kept +calls +anew +pays back\n/);
   for (const policy of POLICY_NAMES) expect(stdout).toContain(`\n${policy} `);
 });
 

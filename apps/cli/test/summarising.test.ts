@@ -87,6 +87,7 @@ test("navigate --summarize and merge bring what another branch learnt", async ()
     leafId: value.summaryEntryId,
     summaryEntryId: expect.any(String),
     editorText: null,
+    cache: expect.objectContaining({ anew: expect.any(Number) }),
   });
   expect(linesOf(file).at(-1)).toMatchObject({
     type: "branch_summary",

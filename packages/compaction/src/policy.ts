@@ -9,7 +9,12 @@ import {
   type SessionContext,
   type Usage,
 } from "@espalier/session-tree";
-import { charsEstimator, contextTokens, type TokenEstimator } from "@espalier/summarizer";
+import {
+  type AnthropicPrices,
+  charsEstimator,
+  contextTokens,
+  type TokenEstimator,
+} from "@espalier/summarizer";
 import type { EntryRange } from "./compact.ts";
 import {
   type CompactionPlan,
@@ -33,6 +38,8 @@ export interface PolicySituation {
   now: number;
   /** Start of the session, ISO 8601; absent where it is unknown. */
   startedAt?: string;
+  /** Prices of the current model, in US dollars for a million tokens; absent where they are unknown. */
+  prices?: AnthropicPrices;
   /** Counts the messages of the whole path above `path`, for policies that count from the root; absent: none. */
   messagesAbove?: () => number;
   /** Results moved to files right before; absent where nothing was tried. */

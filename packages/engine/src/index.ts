@@ -13,7 +13,7 @@ export {
   type PolicySettings,
   resolvePolicy,
 } from "./compaction/policies.ts";
-export type { PolicyComparison, RequestExtras } from "./compaction/request.ts";
+export { forecastAct, type PolicyComparison, type RequestExtras } from "./compaction/request.ts";
 export { type CompactSessionByCountOptions, compactSession } from "./compaction/run.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {
@@ -54,6 +54,7 @@ export {
   type CacheBreak,
   type CacheCall,
   type CacheCause,
+  type CacheForecast,
   type CacheLedger,
   type CacheLedgerOptions,
   type CompactionStats,

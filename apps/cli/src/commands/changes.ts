@@ -1,5 +1,13 @@
 import { existsSync } from "node:fs";
-import { type ActOptions, addRule, createSession, dropRule, rulesOf, type Session } from "@espalier/engine";
+import {
+  type ActOptions,
+  addRule,
+  createSession,
+  dropRule,
+  forecastAct,
+  rulesOf,
+  type Session,
+} from "@espalier/engine";
 import { contextOfPath, type ForkPosition } from "@espalier/session-tree";
 import { Option } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
@@ -11,6 +19,7 @@ import { interruptible } from "../progress.ts";
 import { print, type Shell } from "../shell.ts";
 import { filledMessages, readStdinLines, type StdinLine } from "../stdin-lines.ts";
 import { plainLine, plainText } from "../text.ts";
+import { cacheSentence } from "./compact.ts";
 
 /** A change of a session, for the command of its name and for the terminal's interface. */
 export interface Change {
@@ -43,11 +52,16 @@ export async function navigate(
   { entryId, ...options }: Navigation,
   act: ActOptions,
 ): Promise<Change> {
+  const { context } = session;
+  // A context that only grows is continued in place.
+  const before = { ...context, messages: [...context.messages], prefixChanged: [...context.prefixChanged] };
   const arrival = await session.navigate(entryId, { ...options, ...act });
   const { leafId, summaryEntryId, editorText } = arrival;
+  const cache = forecastAct(session, before);
   const summary = summaryEntryId && `The abandoned branch is summarized in ${plainLine(summaryEntryId)}.`;
-  const sentences = [leafSentence(session, leafId), ...(summary ? [summary] : [])];
-  return { value: arrival, sentences, entryId: leafId, editorText };
+  const anew = cache.anew > 0 ? [cacheSentence(cache)] : [];
+  const sentences = [leafSentence(session, leafId), ...(summary ? [summary] : []), ...anew];
+  return { value: { ...arrival, cache }, sentences, entryId: leafId, editorText };
 }
 
 export async function undo(session: Session): Promise<Change> {

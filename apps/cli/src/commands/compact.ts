@@ -1,5 +1,6 @@
 import { type CompactionPlan, type CompactionPreparation, generateSummary } from "@espalier/compaction";
 import {
+  type CacheForecast,
   type CommittedCompaction,
   type CompactionRequest,
   POLICY_NAMES,
@@ -9,7 +10,7 @@ import { CHARS_PER_TOKEN, type ContextMessage } from "@espalier/session-tree";
 import { InvalidArgumentError } from "commander";
 import { type Answer, type Call, command, type SessionCall, sessionCommand } from "../command.ts";
 import { CommandError } from "../failure.ts";
-import { formatCount, formatMany } from "../numbers.ts";
+import { formatCost, formatCount, formatMany } from "../numbers.ts";
 import { readySummarizer } from "../opening.ts";
 import { interruptible } from "../progress.ts";
 import type { Shell } from "../shell.ts";
@@ -81,10 +82,10 @@ function requestOf({ policy, keepRecent }: CompactOptions): CompactionRequest {
   };
 }
 
-function planAnswer(plan: CompactionPlan, policy: string): Answer {
+function planAnswer(plan: CompactionPlan & { cache?: CacheForecast }, policy: string): Answer {
   const { eligible } = plan;
   if (!eligible) return { value: { eligible, reason: plan.reason }, lines: [plan.reason] };
-  const { firstKeptEntryId, turnStartEntryId, isSplitTurn, tokensBefore, tokensAfter, edits } = plan;
+  const { firstKeptEntryId, turnStartEntryId, isSplitTurn, tokensBefore, tokensAfter, edits, cache } = plan;
   const value = {
     eligible,
     reason: null,
@@ -98,6 +99,7 @@ function planAnswer(plan: CompactionPlan, policy: string): Answer {
     turnPrefix: plan.turnPrefixIds,
     kept: plan.keptIds,
     edits,
+    cache,
   };
   return { value, lines: viewPlan(plan) };
 }
@@ -109,7 +111,7 @@ function parseTokens(text: string): number {
 }
 
 /** A planned compaction, for people. */
-export function* viewPlan(plan: CompactionPreparation): Generator<string> {
+export function* viewPlan(plan: CompactionPreparation & { cache?: CacheForecast }): Generator<string> {
   const { historyIds, turnPrefixIds, keptIds, firstKeptEntryId, turnStartEntryId, edits } = plan;
   const { tokensBefore, tokensAfter, previousSummary } = plan;
   yield `A compaction would bring the context from ${formatCount(tokensBefore)} to about ${formatCount(tokensAfter)} tokens.`;
@@ -122,8 +124,19 @@ export function* viewPlan(plan: CompactionPreparation): Generator<string> {
     : `Kept as they are: ${formatMany(keptIds.length, "message")} from ${plainLine(firstKeptEntryId)} on.`;
   if (edits.length > 0)
     yield `Left out or shortened, to fit: ${formatMany(edits.length, "message")} behind the first that is kept.`;
+  if (plan.cache) yield cacheSentence(plan.cache);
   // An answer of theirs may ask a model, which a plan never does.
   yield "Extensions were not asked: they may veto it, change it, or write the summary themselves.";
+}
+
+/** The effect of an act on the prompt cache, for people. */
+export function cacheSentence({ anew, cost, paysBackAfter }: CacheForecast): string {
+  if (anew === 0) return "Prompt cache: the next request writes nothing anew.";
+  const dollars = cost ? `, ${formatCost(cost)} more than from the cache` : "";
+  const paid = paysBackAfter
+    ? `; smaller requests pay that back after ${formatMany(paysBackAfter, "call")}`
+    : "";
+  return `Prompt cache: the next request writes about ${formatMany(anew, "token")} anew${dollars}${paid}.`;
 }
 
 /** The result of a compaction, for people, with the summary. `tokens` is the size of the context, by the session's own count. */

@@ -25,6 +25,7 @@ import { previewEntry } from "../entry-preview.ts";
 import { entryNamed, existingEntry } from "../entry-reference.ts";
 import { CommandError } from "../failure.ts";
 import { formatCost, formatCount, formatMany, formatSeconds, formatTime, parseCount } from "../numbers.ts";
+import { currentSettings } from "../opening.ts";
 import { type Colours, jsonLine, printLine, printLines, printStep, type Shell } from "../shell.ts";
 import { columnsOf, cutLine, cutToColumns, padToColumns, plainLine, plainText } from "../text.ts";
 
@@ -99,7 +100,8 @@ const stats = sessionCommand({
   use: "tree",
   async run({ session, shell }: SessionCall<object>) {
     const figures = statsOf(session);
-    const ledger = cacheLedger(session.tree);
+    const { prices } = (await currentSettings(shell)).values;
+    const ledger = cacheLedger(session.tree, { prices });
     const { breaks, cost } = ledger;
     const tokens = breaks.reduce((sum, one) => sum + one.tokens, 0);
     return {
@@ -194,7 +196,8 @@ elimination, where everything recorded was the same and the provider had nothing
   use: "tree",
   async run({ session, shell, options }: SessionCall<{ life?: number }>) {
     const { life: lifeMs = CACHE_LIFE_MS } = options;
-    const ledger = cacheLedger(session.tree, { lifeMs });
+    const { prices } = (await currentSettings(shell)).values;
+    const ledger = cacheLedger(session.tree, { lifeMs, prices });
     const { calls, breaks, cost, byCause } = ledger;
     return {
       value: { calls: calls.length, breaks, cost, byCause, requests: calls },
@@ -245,7 +248,7 @@ const policies = sessionCommand({
   usage: "policies <session>",
   description: "compare the effect of each compaction policy on a session; asks no model, writes nothing",
   notes:
-    "Each policy counts tokens in its own way, so tokens compare within a row. A call is one request to a summarizer.",
+    "Each policy counts tokens in its own way, so tokens compare within a row. A call is one request to a summarizer. `anew` is what the next request writes to the prompt cache, as the provider counts, and `pays back` the calls after which smaller requests have paid for it.",
   examples: ["espalier policies session.jsonl"],
   use: "plan",
   async run({ session, shell }: SessionCall<object>) {
@@ -254,7 +257,7 @@ const policies = sessionCommand({
   },
 });
 
-const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls"];
+const HEADINGS = ["policy", "messages", "tokens", "summarised", "kept", "calls", "anew", "pays back"];
 
 /** One table of what each policy would do with a session, for people. */
 function* viewPolicies(
@@ -270,6 +273,7 @@ function* viewPolicies(
 function cellsOf(row: PolicyComparison): string[] {
   const { policy, eligible, messagesBefore, messagesAfter, tokensBefore, tokensAfter, summarised, calls } =
     row;
+  const { anew = 0, paysBackAfter = null } = row.cache ?? {};
   const change = (before: number, after: number) =>
     eligible ? `${formatCount(before)} → ${formatCount(after)}` : formatCount(before);
   const figures = [summarised, Math.max(0, messagesAfter - 1), calls].map(formatCount);
@@ -278,6 +282,8 @@ function cellsOf(row: PolicyComparison): string[] {
     change(messagesBefore, messagesAfter),
     change(tokensBefore, tokensAfter),
     ...(eligible ? figures : figures.map(() => "-")),
+    eligible ? formatCount(anew) : "-",
+    paysBackAfter === null ? "-" : formatMany(paysBackAfter, "call"),
   ];
 }
 

@@ -17,10 +17,12 @@ import {
   isMessage,
   message,
   pathRowsOf,
+  type SessionContext,
   type ToolDefinition,
   type Tree,
 } from "@espalier/session-tree";
-import { fileTools } from "@espalier/summarizer";
+import { fileTools, pricesOf } from "@espalier/summarizer";
+import { type CacheForecast, cacheChange, forecastCache } from "../reading/index.ts";
 import { pinnedTexts } from "../session/edit.ts";
 import { rulesAtLeaf } from "../session/rules.ts";
 import type { Session } from "../session/session.ts";
@@ -28,11 +30,14 @@ import { currentPolicy } from "../session/state.ts";
 import type { CompactionRequest } from "./draft.ts";
 import { POLICY_NAMES, resolvePolicy } from "./policies.ts";
 
+/** A plan of a compaction, with its effect on the prompt cache. */
+type PlannedCompaction = CompactionPlan & { cache?: CacheForecast };
+
 /** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
 export function planOf(
   session: Session,
   request: CompactionRequest,
-): { policy: Policy; situation: PolicySituation; plan: CompactionPlan } {
+): { policy: Policy; situation: PolicySituation; plan: PlannedCompaction } {
   const policy = currentPolicy(session, request);
   const situation = situationOf(session, request);
   const plan = policy.plan(situation, {
@@ -42,7 +47,8 @@ export function planOf(
     tools: toolsOf(session),
     ...wordsOutsideWindow(session),
   });
-  return { policy, situation, plan };
+  const cache = forecastCompaction(session, plan);
+  return { policy, situation, plan: cache ? { ...plan, cache } : plan };
 }
 
 /** Situation at the leaf that a policy evaluates. */
@@ -51,17 +57,39 @@ export function situationOf(session: Session, request: CompactionRequest): Polic
   const path = session.window.entries;
   const settings = { ...DEFAULT_COMPACTION_SETTINGS, ...options.compaction, ...request.settings };
   const contextWindow = effectiveWindow(settings.contextWindow, path, session.context.model);
+  const prices = pricesAt(session);
   return {
     context: session.context,
     path,
     settings: { ...settings, contextWindow },
     overheadTokens: request.overheadTokens ?? 0,
     now: session.now(),
+    ...(prices ? { prices } : {}),
     ...(session.header ? { startedAt: session.header.timestamp } : {}),
     messagesAbove: () =>
       countMessages(session.getBranch().slice(0, -session.window.entries.length || undefined)),
     ...(request.offloaded ? { offloaded: request.offloaded } : {}),
   };
+}
+
+/** Prices of the next request at the leaf; undefined where they are unknown. */
+export const pricesAt = ({ context, options }: Pick<Session, "context" | "options">) =>
+  pricesOf(context.model, context.tokens, options.prices);
+
+/** Forecasts the effect of an act on the prompt cache, from the context before it to the one at the leaf now. */
+export const forecastAct = (session: Pick<Session, "context" | "options">, before: SessionContext) =>
+  forecastCache(before, cacheChange(before, session.context), pricesAt(session));
+
+/** Forecasts the effect of a planned compaction on the prompt cache; undefined where there is nothing to compact. */
+function forecastCompaction(
+  session: Pick<Session, "context" | "options">,
+  plan: CompactionPlan,
+): CacheForecast | undefined {
+  if (!plan.eligible) return undefined;
+  const { context } = session;
+  // The plan is in the tokens of its policy, each of which has its own count.
+  const tokens = (context.tokens * plan.tokensAfter) / (plan.tokensBefore || 1);
+  return forecastCache(context, { tokens, shared: 0 }, pricesAt(session));
 }
 
 /** File arguments declared by tools: the common ones, and those of the session. */
@@ -117,6 +145,8 @@ export interface PolicyComparison {
   summarised: number;
   /** Requests that it would cost, as long as each fits the summarizer's window. */
   calls: number;
+  /** Its effect on the prompt cache; null where there is nothing to compact. */
+  cache: CacheForecast | null;
 }
 
 /** Plans with every policy, each with the session's settings. Nothing is asked of a model, nothing is written. */
@@ -145,11 +175,12 @@ function comparePolicy(
     tokensAfter: plan.eligible ? plan.tokensAfter : tokens,
     summarised: parts.reduce((sum, count) => sum + count, 0),
     calls: parts.filter((count) => count > 0).length,
+    cache: (plan.eligible && plan.cache) || null,
   };
 }
 
 /** A session that cannot be compacted at all is a row of the table too. */
-function planOrReason(session: Session, policy: Policy, overheadTokens: number) {
+function planOrReason(session: Session, policy: Policy, overheadTokens: number): PlannedCompaction {
   try {
     return planOf(session, { policy, overheadTokens }).plan;
   } catch (error) {

@@ -160,7 +160,7 @@ function byCause(breaks: readonly CacheBreak[]): CacheLedger["byCause"] {
 }
 
 /** An answer that a provider counted tokens for. */
-interface Call {
+export interface Call {
   row: number;
   entryId: string;
   billed: BilledCall;
@@ -172,6 +172,15 @@ interface Call {
   written: number;
   /** Time of the request in epoch milliseconds: of the last entry that was written before the answer. */
   sentAt: number;
+}
+
+/** The newest answer in the file that a provider counted tokens for; undefined where there is none. */
+export function lastCall(tree: Tree): Call | undefined {
+  for (let row = tree.length - 1; row >= 0; row--) {
+    const call = callAt(tree, row);
+    if (call) return call;
+  }
+  return undefined;
 }
 
 function callAt(tree: Tree, row: number): Call | undefined {

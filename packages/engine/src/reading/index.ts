@@ -8,6 +8,7 @@ export {
   rowsHidden,
 } from "@espalier/compaction/policies";
 export { addBill, type BilledCall, billedCallAt, nothingBilled, type UsageTotals } from "./bills.ts";
+export { type CacheChange, type CacheForecast, cacheChange, forecastCache } from "./cache-forecast.ts";
 export {
   CACHE_CAUSES,
   CACHE_LIFE_MS,
@@ -18,9 +19,10 @@ export {
   type CacheLedgerOptions,
   CacheReader,
   cacheLedger,
+  lastCall,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
-export type { CacheCause } from "./requests.ts";
+export { type CacheCause, type Compared, RequestReader } from "./requests.ts";
 export {
   type CompactionStats,
   type HistoryRequest,

@@ -30,6 +30,7 @@ import { bringFilesHome, type OffloadedResults, offloadResults } from "../compac
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
+import { tellCacheBreak } from "./cache-watch.ts";
 import type { Session } from "./session.ts";
 import { context as contextHook, currentPolicy, shapedContext } from "./state.ts";
 
@@ -126,6 +127,7 @@ export async function prepareRequest(
 
   const context = await contextToSend(session, options.signal);
   const system = [options.system, summaryNote(session.window.entries)].filter(Boolean).join("\n\n");
+  await tellCacheBreak(session, { system, ...(options.tools ? { tools: options.tools } : {}) });
   return {
     context,
     system: system || undefined,

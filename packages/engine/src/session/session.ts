@@ -1,4 +1,4 @@
-import type { CompactionPlan, NothingToCompact, Policy } from "@espalier/compaction";
+import type { NothingToCompact, Policy } from "@espalier/compaction";
 import {
   type CompactResult,
   EventBus,
@@ -284,8 +284,8 @@ export class Session extends SessionTree {
     return this.append(fillMessages(drafts, this.context), options);
   }
 
-  /** Plans a compaction at the leaf. Pure: nothing is asked, nothing is written. */
-  planCompaction(request: CompactionRequest = {}): CompactionPlan {
+  /** Plans a compaction at the leaf, with its effect on the prompt cache. Pure: nothing is asked, nothing is written. */
+  planCompaction(request: CompactionRequest = {}): ReturnType<typeof planOf>["plan"] {
     return planOf(this, request).plan;
   }
 

@@ -31,6 +31,7 @@ import {
   usage,
 } from "@espalier/session-tree";
 import {
+  type AnthropicPrices,
   type FileTool,
   type Sleep,
   type Summarizer,
@@ -40,6 +41,7 @@ import {
 } from "@espalier/summarizer";
 import { type PolicyName, type PolicySettings, resolvePolicy } from "../compaction/policies.ts";
 import type { ExtensionContext, ExtensionModels, ExtensionUi } from "../extensions/members.ts";
+import type { CacheCause } from "../reading/index.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { Session } from "./session.ts";
 
@@ -61,6 +63,8 @@ export interface SessionOptions {
   policySettings?: PolicySettings;
   /** Settings of automatic compaction. Default `DEFAULT_COMPACTION_SETTINGS`. */
   compaction?: Partial<CompactionSettings>;
+  /** Prices of models by `provider/model` or model, before the known ones. Default: those of the catalogue. */
+  prices?: Readonly<Record<string, AnthropicPrices>>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;
   /**
@@ -157,14 +161,16 @@ export class CurrentSettings {
 /** Settings as options of a session; the caller chooses the summarizer. */
 export function sessionOptionsOf(
   settings: Settings,
-): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> {
-  const { policy, rules, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
+): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> &
+  Pick<SessionOptions, "prices"> {
+  const { policy, rules, prices, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
   const { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens, ...policySettings } =
     all;
   return {
     policy,
     rules,
     policySettings,
+    ...(prices ? { prices } : {}),
     compaction: { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens },
   };
 }
@@ -191,6 +197,20 @@ export const entryBeforeAppend = transformHook<NewEntry<Entry>, "entry">("entry_
       ? undefined
       : "`entry` is not an entry",
 });
+
+/** A request that is about to go out and whose beginning the provider's prompt cache will lack. */
+export interface CacheBreakEvent {
+  cause: CacheCause;
+  /** The entry that breaks the prefix; the leaf where no entry does. */
+  entryId: string | null;
+  /** Tokens of the context before that are paid for anew, as its provider counted them. */
+  tokens: number;
+  /** US dollars that this costs; null where no price is known. */
+  cost: number | null;
+}
+
+/** Told before a request that will miss more of the prompt cache than its newest part. */
+export const cacheBreak = notifyHook<CacheBreakEvent>("cache_break");
 
 /** Every entry once it is in the log. */
 export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
@@ -274,6 +294,7 @@ export const engineHooks = {
   turn_start: turnStart,
   turn_end: turnEnd,
   tool_result: toolResult,
+  cache_break: cacheBreak,
 };
 
 /** The hooks as a type: what `api.on` knows of names, events and answers. */

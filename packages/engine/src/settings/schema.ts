@@ -10,6 +10,7 @@ interface SettingRule {
 }
 
 const ratio = z.number().gt(0).lt(1);
+const dollars = z.number().min(0).max(1_000_000);
 
 const count = (least: number, most = Number.MAX_SAFE_INTEGER): SettingRule => ({
   schema: z.int().min(least).max(most),
@@ -53,6 +54,13 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   fallback: yesOrNo,
   rules: yesOrNo,
   extensions: { schema: z.array(z.string().min(1)), allowed: "a list of files" },
+  prices: {
+    schema: z.record(
+      z.string().min(1),
+      z.strictObject({ input: dollars, output: dollars, cacheRead: dollars, cacheWrite: dollars }),
+    ),
+    allowed: "a table of input, output, cacheRead and cacheWrite in dollars for a million tokens, by model",
+  },
   contextSize: count(2),
   tailKeepSize: count(1),
   compressionWindowSize: count(1),
@@ -78,6 +86,7 @@ const {
   openaiBaseUrl,
   openaiApiKey,
   extensions,
+  prices,
   ...ofAnyModel
 } = optional(SETTING_RULES);
 
@@ -90,6 +99,7 @@ const settingsSchema = z.strictObject({
   openaiBaseUrl,
   openaiApiKey,
   extensions,
+  prices,
   ...ofAnyModel,
   models: z
     .record(z.string(), z.strictObject(ofAnyModel))

@@ -11,6 +11,7 @@ import {
 } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import { redactText } from "@espalier/session-tree";
+import type { AnthropicPrices } from "@espalier/summarizer";
 import { POLICY_NAMES, type PolicyName } from "../compaction/policies.ts";
 
 /** All settings, resolved: sizes are tokens but for `requestBytes`, thresholds of `pressure` percent. */
@@ -35,6 +36,8 @@ export interface Settings
   rules: boolean;
   /** Files of extensions, besides those that are found. Relative to the folder of the settings file. Default none. */
   extensions: readonly string[];
+  /** Prices by `provider/model` or model, before the known ones: US dollars for a million tokens. Default none. */
+  prices?: Readonly<Record<string, AnthropicPrices>>;
 }
 
 /** The name of a setting, as files, flags and `espalier config` have it. */
@@ -75,6 +78,7 @@ export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   fallback: "spends",
   rules: "spends",
   extensions: "runs",
+  prices: "spends",
   contextSize: "spends",
   tailKeepSize: "spends",
   compressionWindowSize: "spends",

@@ -1,0 +1,132 @@
+import { tokenBudget } from "@espalier/compaction";
+import { createSession, type Extension, forecastAct, type Session } from "@espalier/engine";
+import { type AssistantMessage, contextEdit, memoryStore, type Usage } from "@espalier/session-tree";
+import { expect, test } from "vitest";
+import { plant, words } from "./build-session.ts";
+
+const MODEL = { provider: "anthropic", model: "claude-sonnet-4-5" } as const;
+
+/** Turns of a thousand tokens each, counted by a provider that counts 1.2 for one of ours, and 500 for the prompt. */
+async function converse(session: Session, turns: number, model: string = MODEL.model): Promise<void> {
+  for (let turn = 1; turn <= turns; turn++) {
+    await session.appendMessages([{ role: "user", content: words(1_000) }]);
+    const counted = Math.round(500 + 1.2 * session.context.tokens);
+    const usage: Usage = { input: 3, output: 1, cacheRead: counted - 3, cacheWrite: 0 };
+    const answer: Partial<AssistantMessage> = { ...MODEL, model, usage, stopReason: "stop" };
+    await session.appendMessages([{ ...answer, role: "assistant", content: "So it is." }]);
+  }
+}
+
+interface Heard {
+  cause: string;
+  entryId: string | null;
+  tokens: number;
+  cost: number | null;
+}
+
+/** A session whose extension hears of breaks, with a clock. */
+async function listening() {
+  const heard: Heard[] = [];
+  const clock = { now: Date.now() };
+  const extension: Extension = (api) => {
+    api.on("cache_break", (event) => {
+      heard.push({ ...event });
+    });
+  };
+  const { session } = await plant({ turns: 0, extensions: [extension], now: () => clock.now });
+  await converse(session, 8);
+  const ask = async (system = "You tend a garden.") => {
+    await session.appendMessages([{ role: "user", content: "And now?" }]);
+    await session.prepareRequest({ system });
+    return heard.splice(0);
+  };
+  return { session, ask, clock };
+}
+
+test("before a request that only goes on no extension hears of a break", async () => {
+  const { session, ask } = await listening();
+  expect(await ask()).toEqual([]);
+  await converse(session, 1);
+  expect(await ask()).toEqual([]);
+});
+
+test("a break is told before its request goes out, with its cause, its entry and its price", async () => {
+  const { session, ask } = await listening();
+  const third = session.getBranch().filter(({ type }) => type === "message")[4]!;
+  const [edit] = await session.append([contextEdit.of({ targetId: third.id, replacement: null })]);
+  const [event, ...more] = await ask();
+  expect(more).toEqual([]);
+  expect(event).toMatchObject({ cause: "hide", entryId: edit!.id });
+  // Six of the eight turns come behind what was hidden.
+  expect(event!.tokens).toBeGreaterThan(6_500);
+  expect(event!.tokens).toBeLessThan(8_000);
+  expect(event!.cost).toBeCloseTo((event!.tokens * 3.45) / 1e6, 6);
+});
+
+test("what no file records is heard of too: another system prompt, and a pause", async () => {
+  const { session, ask, clock } = await listening();
+  await ask();
+  await converse(session, 1);
+  expect(await ask("You tend a garden. It is 09:41.")).toMatchObject([{ cause: "system-prompt" }]);
+  await converse(session, 1);
+  clock.now += 6 * 60_000;
+  expect(await ask("You tend a garden. It is 09:41.")).toMatchObject([{ cause: "pause" }]);
+});
+
+test("a plan of a compaction says what it writes anew and when that has paid", async () => {
+  const { session } = await plant({ turns: 0, compaction: { keepRecentTokens: 3_000 } });
+  await converse(session, 20);
+  const plan = session.planCompaction();
+  if (!plan.eligible) throw new Error(plan.reason);
+  const { cache } = plan;
+  expect(cache!.anew).toBeCloseTo(1.2 * plan.tokensAfter, -1);
+  expect(cache!.context).toBeCloseTo(500 + 1.2 * plan.tokensAfter, -1);
+  expect(cache!.cost).toBeCloseTo((cache!.anew * (3.75 - 0.3)) / 1e6, 6);
+  // Each call reads the difference less: 11.5 times the price of a read is paid for what is written.
+  const saved = 1.2 * (session.context.tokens - plan.tokensAfter);
+  expect(cache!.paysBackAfter).toBe(Math.ceil((cache!.anew * 11.5) / saved));
+  const rows = session.comparePolicies();
+  expect(rows.find(({ policy }) => policy === "token-budget")!.cache).toEqual(cache);
+});
+
+test("to go back writes nothing anew; to another branch what is not shared", async () => {
+  const { session } = await plant({ turns: 0 });
+  await converse(session, 4);
+  const fork = session.getBranch().filter(({ type }) => type === "message")[3]!.id;
+  const there = session.leafId!;
+  const before = structuredClone(session.context);
+  await session.navigate(fork);
+  expect(forecastAct(session, before)).toMatchObject({ anew: 0, cost: 0, paysBackAfter: 0 });
+  await converse(session, 3);
+  const branch = structuredClone(session.context);
+  await session.navigate(there);
+  const { anew } = forecastAct(session, branch);
+  expect(anew).toBeGreaterThan(1.2 * 2_000);
+  expect(anew).toBeLessThan(1.2 * 2_050);
+});
+
+test("a policy sees the price of the model, the session's own before the catalogue's", async () => {
+  const seen: unknown[] = [];
+  const policy: typeof tokenBudget = {
+    ...tokenBudget,
+    judge(situation) {
+      seen.push(situation.prices);
+      return tokenBudget.judge(situation);
+    },
+  };
+  const own = { input: 1, output: 2, cacheRead: 0.5, cacheWrite: 9 };
+  for (const prices of [undefined, { "anthropic/claude-sonnet-4-5": own }]) {
+    const session = await createSession({ store: memoryStore(), policy, ...(prices ? { prices } : {}) });
+    await converse(session, 1);
+    await session.appendMessages([{ role: "user", content: "And now?" }]);
+    await session.prepareRequest();
+  }
+  expect(seen).toContainEqual({ input: 3, output: 15, cacheRead: 0.3, cacheWrite: 3.75 });
+  expect(seen.at(-1)).toEqual(own);
+});
+
+test("where no price is known a forecast has tokens alone", async () => {
+  const { session } = await plant({ turns: 0, compaction: { keepRecentTokens: 3_000 } });
+  await converse(session, 20, "a-model-of-one's-own");
+  expect(session.planCompaction()).toMatchObject({ cache: { cost: null, paysBackAfter: null } });
+});
