@@ -2,18 +2,18 @@ import { readFileSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import {
   createSession,
-  type MessageDraft,
   openSession,
   type PolicyName,
   type PolicySettings,
   type Session,
+  type Turn,
 } from "@espalier/engine";
 import { fromAiSdk } from "@espalier/interop";
 import { EspalierError } from "@espalier/jsonl-stream";
-import { compaction, isMessage, modelChange, type StoredMessage, toolCalls } from "@espalier/session-tree";
+import { compaction, isMessage, modelChange } from "@espalier/session-tree";
 import { type Findings, SeededRandom } from "../../harness.ts";
 import { picture, prose, randomAnswer, type StrictServer, startStrictServer } from "./strict-server.ts";
-import { type AskedModel, type Client, clientOf, type Protocol, providerOf, tools } from "./wire.ts";
+import { type Protocol, providerAt, providerNames, toolNames } from "./wire.ts";
 
 /** Options of a life. */
 export interface LifeOptions {
@@ -65,9 +65,9 @@ class Life {
   readonly #server: StrictServer;
   readonly #findings: Findings;
   readonly #random: SeededRandom;
-  readonly #client: Client;
   #session!: Session;
-  #model: AskedModel;
+  /** The model that answers, as entries record it. */
+  #model: { provider: string; modelId: string };
   #answers = 0;
   #when = "";
 
@@ -76,8 +76,7 @@ class Life {
     this.#server = server;
     this.#findings = findings;
     this.#random = new SeededRandom(options.seed);
-    this.#client = clientOf(options.protocol, server.url);
-    this.#model = { provider: providerOf[options.protocol], modelId: "first" };
+    this.#model = { provider: providerNames[options.protocol], modelId: "first" };
   }
 
   async begin(): Promise<void> {
@@ -132,11 +131,7 @@ class Life {
   async #step(): Promise<boolean> {
     const session = this.#session;
     const { provider, modelId } = this.#model;
-    const answer = randomAnswer(
-      this.#random,
-      ++this.#answers,
-      tools.map(({ name }) => name),
-    );
+    const answer = randomAnswer(this.#random, ++this.#answers, toolNames);
     if (this.#once(12)) {
       const content = [
         { type: "thinking" as const, thinking: "half a tho" },
@@ -148,42 +143,42 @@ class Life {
       return false;
     }
     this.#server.next = answer;
-    const said = await this.#ask();
-    if (!said) return false;
-    await session.appendMessages(said);
-    return this.#results(said);
+    const turn = await this.#ask();
+    return turn !== undefined && this.#results(turn);
   }
 
-  async #ask(): Promise<readonly MessageDraft[] | undefined> {
+  async #ask(): Promise<Turn | undefined> {
+    const session = this.#session;
     try {
-      return await this.#client(this.#session, this.#model);
+      const { protocol } = this.#options;
+      const provider = providerAt(protocol, this.#server.url, this.#model.modelId);
+      return await session.record(provider, await session.next(provider));
     } catch (error) {
       if (!(error instanceof EspalierError)) {
         this.#findings.fault(`${this.#when}: ${(error as Error).message}`.slice(0, 600));
         this.#findings.count("refused");
       } else this.#findings.count(`too large: ${error.code}`);
       // Another place: a request that is refused once is refused each time.
-      await this.#session.navigate(null);
+      await session.navigate(null);
       return undefined;
     }
   }
 
   /** Appends the results of the last answer's calls, or something else; false when the turn is over. */
-  async #results(said: readonly MessageDraft[]): Promise<boolean> {
-    const last = said.at(-1) as StoredMessage;
-    if (last.role !== "assistant") return false;
-    const asks = (last.content as { type: string; native?: { value: Record<string, unknown> } }[]).flatMap(
+  async #results(turn: Turn): Promise<boolean> {
+    const { content } = turn.message;
+    const asks = (content as { type: string; native?: { value: Record<string, unknown> } }[]).flatMap(
       ({ type, native }) => (type === "ai-sdk.tool-approval-request" ? [native!.value] : []),
     );
     const asked = new Set(asks.map(({ toolCallId }) => toolCallId));
-    const calls = toolCalls(last).filter(({ id }) => !asked.has(id));
-    for (const { id } of calls) {
+    const calls = turn.calls.filter(({ id }) => !asked.has(id));
+    for (const call of calls) {
       if (this.#once(15)) {
         this.#findings.count("calls without a result");
         if (this.#once(2)) await this.#crash();
         return false;
       }
-      await this.#session.appendMessages([this.#result(id)]);
+      await turn.answer(call, () => this.#result());
     }
     if (asks.length > 0) {
       const content = asks.map(({ approvalId }) => ({
@@ -199,11 +194,11 @@ class Life {
     return true;
   }
 
-  #result(toolCallId: string): MessageDraft {
+  #result() {
     const random = this.#random;
     const text = { type: "text" as const, text: prose(random, random.below(this.#once(6) ? 2_500 : 40)) };
     const content = this.#once(10) ? [text, picture(random)] : this.#once(12) ? [] : [text];
-    return { role: "toolResult", toolCallId, content, isError: this.#once(10) };
+    return { content, isError: this.#once(10) };
   }
 
   /** Does something while tools run, without an end of the turn. */

@@ -10,6 +10,7 @@ import {
   type Given,
   type Protocol,
   replyTo,
+  streamOf,
   type Thought,
 } from "./wire.ts";
 
@@ -45,7 +46,14 @@ export async function startStrictServer(protocol: Protocol): Promise<StrictServe
       }
       const answer: Given = { ...strict.next, model: asked.model };
       given.push(answer);
-      return send(200, replyTo(protocol, answer, given.length));
+      const reply = replyTo(protocol, answer, given.length);
+      if (body["stream"] !== true) return send(200, reply);
+      response.writeHead(200, { "content-type": "text/event-stream" });
+      for (const event of streamOf(protocol, reply)) {
+        const type = "type" in event ? `event: ${event["type"]}\n` : "";
+        response.write(`${type}data: ${JSON.stringify(event)}\n\n`);
+      }
+      return response.end(protocol === "chat" ? "data: [DONE]\n\n" : "");
     });
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

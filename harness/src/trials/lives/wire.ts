@@ -1,15 +1,9 @@
 // The wire format of each protocol, written from the providers' references and without the code on trial.
 import Anthropic from "@anthropic-ai/sdk";
-import type { MessageDraft, Session } from "@espalier/engine";
-import {
-  fromAiSdk,
-  fromAnthropic,
-  fromOpenaiChat,
-  fromOpenaiResponses,
-  nativeFormats,
-  toAiSdk,
-} from "@espalier/interop";
-import { buildRequest, type ToolDefinition } from "@espalier/session-tree";
+import type { Provider } from "@espalier/engine";
+import { type AiSdkParams, aiSdk } from "@espalier/engine/ai-sdk";
+import { anthropic } from "@espalier/engine/anthropic";
+import { openai, openaiResponses } from "@espalier/engine/openai";
 import { createGateway, generateText, jsonSchema, type ToolSet, tool } from "ai";
 import OpenAI from "openai";
 
@@ -251,75 +245,87 @@ function gatewayReply(answer: Given): object {
   };
 }
 
-/** The model of a request. */
-export interface AskedModel {
-  provider: string;
-  modelId: string;
+/** The same answer as the events of a stream, each in one piece. */
+export function streamOf(protocol: Protocol, reply: Json): Json[] {
+  if (protocol === "responses") return [{ type: `response.${reply["status"]}`, response: reply }];
+  if (protocol === "chat") {
+    const [{ message, finish_reason }] = reply["choices"];
+    const tool_calls = message.tool_calls?.map((call: Json, index: number) => ({ index, ...call }));
+    const delta = { role: "assistant", content: message.content, ...(tool_calls ? { tool_calls } : {}) };
+    return [{ ...reply, choices: [{ index: 0, delta, finish_reason }] }];
+  }
+  const blocks = (reply["content"] as Json[]).flatMap((block, index) => [
+    { type: "content_block_start", index, content_block: emptied(block) },
+    ...deltasOf(block).map((delta) => ({ type: "content_block_delta", index, delta })),
+    { type: "content_block_stop", index },
+  ]);
+  const { stop_reason, usage } = reply;
+  return [
+    { type: "message_start", message: { ...reply, content: [], stop_reason: null } },
+    ...blocks,
+    { type: "message_delta", delta: { stop_reason, stop_sequence: null }, usage },
+    { type: "message_stop" },
+  ];
 }
 
-/** Sends the session at its leaf; returns the answer as messages to append. */
-export type Client = (session: Session, model: AskedModel) => Promise<readonly MessageDraft[]>;
+function emptied(block: Json): Json {
+  if (block["type"] === "text") return { ...block, text: "" };
+  if (block["type"] === "thinking") return { ...block, thinking: "", signature: "" };
+  return block["type"] === "tool_use" ? { ...block, input: {} } : block;
+}
+
+function deltasOf({ type, text, thinking, signature, input }: Json): Json[] {
+  if (type === "text") return [{ type: "text_delta", text }];
+  if (type === "thinking")
+    return [
+      { type: "thinking_delta", thinking },
+      { type: "signature_delta", signature },
+    ];
+  return type === "tool_use" ? [{ type: "input_json_delta", partial_json: JSON.stringify(input) }] : [];
+}
 
 /** Provider names in sessions. */
-export const providerOf: Record<Protocol, string> = {
+export const providerNames: Record<Protocol, string> = {
   anthropic: "anthropic",
   chat: "openai",
   responses: "openai",
   "ai-sdk": "anthropic",
 };
-const parameters = { type: "object" as const, properties: { what: { type: "string" as const } } };
 
-/** `look` is run by the life; `remove` asks for approval where the SDK can, which then runs it. */
-export const tools: ToolDefinition[] = [
-  { name: "look", description: "Looks.", parameters },
-  { name: "remove", description: "Removes.", parameters },
-];
+const parameters = { type: "object" as const, properties: { what: { type: "string" as const } } };
 const SYSTEM = "You tend a garden.";
 
-/** The SDK of a provider, as its users call it. */
-export function clientOf(protocol: Protocol, url: string): Client {
-  if (protocol === "anthropic") return anthropicClient(url);
-  if (protocol === "chat") return chatClient(url);
-  return protocol === "responses" ? responsesClient(url) : aiSdkClient(url);
+/** Tools of the model: `look` is run by the life; `remove` asks for approval where the SDK can, which then runs it. */
+export const toolNames = ["look", "remove"];
+
+/** A model at the server, as users of its SDK have it. */
+export function providerAt(protocol: Protocol, url: string, model: string): Provider {
+  const access = { apiKey: "key", baseURL: url, maxRetries: 0 };
+  const tools = toolNames.map((name) => ({ name, description: `${name} it.` }));
+  const common = { model, maxTokens: 1_000, system: SYSTEM };
+  if (protocol === "anthropic") {
+    const named = tools.map((tool) => ({ ...tool, input_schema: parameters }));
+    return anthropic(new Anthropic(access), { ...common, tools: named });
+  }
+  const functions = tools.map((tool) => ({ ...tool, parameters }));
+  if (protocol === "chat")
+    return openai(new OpenAI(access), {
+      ...common,
+      tools: functions.map((tool) => ({ type: "function" as const, function: tool })),
+    });
+  if (protocol === "responses")
+    return openaiResponses(new OpenAI(access), {
+      ...common,
+      tools: functions.map((tool) => ({ type: "function" as const, strict: false, ...tool })),
+    });
+  return gatewayProvider(url, model);
 }
 
-const options = (url: string) => ({ apiKey: "key", baseURL: url, maxRetries: 0 });
-
-function anthropicClient(url: string): Client {
-  const client = new Anthropic(options(url));
-  return async (session, model) => {
-    const { context, system } = await session.prepareRequest({ system: SYSTEM, tools });
-    const request = buildRequest(context, { format: nativeFormats.anthropic, model, system, tools });
-    const answer = await client.messages.create({ ...request, model: model.modelId, max_tokens: 1_000 });
-    return fromAnthropic([{ ...answer, model: model.modelId }], { timestamp: Date.now() }).messages;
-  };
-}
-
-function chatClient(url: string): Client {
-  const client = new OpenAI(options(url));
-  return async (session, model) => {
-    const { context, system } = await session.prepareRequest({ system: SYSTEM, tools });
-    const request = buildRequest(context, { format: nativeFormats.openai, model, system, tools });
-    const { choices } = await client.chat.completions.create({ ...request, model: model.modelId });
-    return fromOpenaiChat([choices[0]!.message], { model, timestamp: Date.now() }).messages;
-  };
-}
-
-function responsesClient(url: string): Client {
-  const client = new OpenAI(options(url));
-  return async (session, model) => {
-    const { context, system } = await session.prepareRequest({ system: SYSTEM, tools });
-    const format = nativeFormats["openai-responses"];
-    const request = buildRequest(context, { format, model, system, tools });
-    const { output } = await client.responses.create({ ...request, model: model.modelId, store: false });
-    return fromOpenaiResponses(output, { model, timestamp: Date.now() }).messages;
-  };
-}
-
-function aiSdkClient(url: string): Client {
+/** The SDK asks for approvals by itself, where it is told how to run the tool. */
+function gatewayProvider(url: string, model: string): Provider {
   const gateway = createGateway({ apiKey: "key", baseURL: url });
   const inputSchema = jsonSchema<{ what: string }>(parameters);
-  const set: ToolSet = {
+  const tools: ToolSet = {
     look: tool({ description: "Looks.", inputSchema }),
     remove: tool({
       description: "Removes.",
@@ -328,16 +334,11 @@ function aiSdkClient(url: string): Client {
       execute: async ({ what }) => `removed ${what}`,
     }),
   };
-  return async (session, model) => {
-    const { context, system } = await session.prepareRequest({ system: SYSTEM, tools });
-    const { messages } = toAiSdk(context, { model });
-    const { response } = await generateText({
-      model: gateway(model.modelId),
-      ...(system === undefined ? {} : { system }),
-      messages,
-      tools: set,
-      maxRetries: 0,
-    });
-    return fromAiSdk(response.messages, { model, timestamp: Date.now() }).messages;
+  const named = { provider: providerNames["ai-sdk"] };
+  return {
+    ...aiSdk(gateway(model), { maxTokens: 1_000, system: SYSTEM, tools, ...named }),
+    // Approvals need the tools with their code; a whole answer, as `generateText` gives it.
+    send: (params, abortSignal) =>
+      generateText({ ...(params as AiSdkParams), tools, abortSignal, maxRetries: 0 }),
   };
 }

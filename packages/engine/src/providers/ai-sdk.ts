@@ -34,6 +34,8 @@ export interface AiSdkProviderOptions {
   maxOutputTokens?: number;
   /** Default: none, and answers have no cost. */
   prices?: TokenPrices;
+  /** The provider's name in entries. Default: the first word of the model's: `openai` for `openai.responses`. */
+  provider?: string;
 }
 
 /** A request for `streamText` and `generateText`. */
@@ -51,7 +53,8 @@ export function aiSdk(
   options: AiSdkProviderOptions = {},
 ): Provider<AiSdkParams> {
   const { tools = {}, contextWindow = 128_000, maxOutputTokens = 128_000, prices } = options;
-  const model = modelOf(languageModel);
+  const named = modelOf(languageModel);
+  const model = { ...named, provider: options.provider ?? named.provider };
   const withoutCode = Object.fromEntries(
     Object.entries(tools).map(([name, { execute: _, ...tool }]) => [name, tool]),
   ) as ToolSet;

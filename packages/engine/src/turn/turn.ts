@@ -2,6 +2,7 @@ import { EspalierError } from "@espalier/jsonl-stream";
 import {
   type AssistantMessage,
   type ContextMessage,
+  contentBlocks,
   type Entry,
   isFailedAnswer,
   leaf,
@@ -224,13 +225,21 @@ function outputOf(output: unknown): Output {
 const callsOf = (answer: AssistantMessage): ToolCallBlock[] =>
   answer.stopReason === "error" || answer.stopReason === "aborted" ? [] : toolCalls(answer);
 
-/** Calls of the newest answer that have no result: a process ended, or a branch was left, before they had one. */
+/**
+ * Calls of the newest answer that have no result: a process ended, or a branch was left, before they had one. A call that waits
+ * for an approval of the AI SDK is none: the SDK runs it when it is approved.
+ */
 export function openCalls(messages: readonly ContextMessage[]): ToolCallBlock[] {
-  const answered = new Set<string>();
+  const answered = new Set<unknown>();
   for (const message of messages.toReversed()) {
     if (message.role === "toolResult") answered.add(message.toolCallId);
-    if (message.role === "assistant" && !isFailedAnswer(message))
-      return toolCalls(message).filter(({ id }) => !answered.has(id));
+    if (message.role !== "assistant" || isFailedAnswer(message)) continue;
+    for (const block of contentBlocks(message) as {
+      type: string;
+      native?: { value?: { toolCallId?: unknown } };
+    }[])
+      if (block.type === "ai-sdk.tool-approval-request") answered.add(block.native?.value?.toolCallId);
+    return toolCalls(message).filter(({ id }) => !answered.has(id));
   }
   return [];
 }
