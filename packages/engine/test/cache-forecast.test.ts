@@ -1,8 +1,9 @@
 import { tokenBudget } from "@espalier/compaction";
 import { createSession, type Extension, forecastAct, type Session } from "@espalier/engine";
 import { type AssistantMessage, contextEdit, memoryStore, type Usage } from "@espalier/session-tree";
+import { scriptedSummarizer } from "@espalier/summarizer/testing";
 import { expect, test } from "vitest";
-import { plant, words } from "./build-session.ts";
+import { plant, soundAnswer, words } from "./build-session.ts";
 
 const MODEL = { provider: "anthropic", model: "claude-sonnet-4-5" } as const;
 
@@ -129,4 +130,39 @@ test("where no price is known a forecast has tokens alone", async () => {
   const { session } = await plant({ turns: 0, compaction: { keepRecentTokens: 3_000 } });
   await converse(session, 20, "a-model-of-one's-own");
   expect(session.planCompaction()).toMatchObject({ cache: { cost: null, paysBackAfter: null } });
+});
+
+test("a budget ends in a sentence before the money is spent: for an answer, and for a summary", async () => {
+  let asked = 0;
+  const summarizer = scriptedSummarizer((request) => {
+    asked++;
+    return { text: soundAnswer(request) };
+  });
+  const model = { provider: "anthropic", modelId: "claude-sonnet-4-5" };
+  const own = { ...summarizer, model };
+  const { session } = await plant({
+    turns: 0,
+    maxCost: 1,
+    summarizer: own,
+    fallback: false,
+    compaction: { keepRecentTokens: 3_000 },
+  });
+  await converse(session, 10);
+  await session.prepareRequest();
+  const usage = { input: 10_000, output: 1, cacheRead: 0, cacheWrite: 0, cost: { total: 0.999 } };
+  await session.appendMessages([
+    { ...MODEL, role: "assistant", content: "Dear.", usage, stopReason: "stop" },
+  ]);
+  await session.appendMessages([{ role: "user", content: "And now?" }]);
+  const before = session.tree.length;
+  await expect(session.prepareRequest()).rejects.toMatchObject({
+    code: "over-budget",
+    message: expect.stringMatching(
+      /^This session has cost \$0\.9990, and the next request costs at least \$0\.00\d\d; its budget \(maxCost\) is \$1\.00\./,
+    ),
+  });
+  await expect(session.compact()).rejects.toThrow(/its budget \(maxCost\) is \$1\.00/);
+  expect([asked, session.tree.length]).toEqual([0, before]);
+  // What costs nothing goes on.
+  expect(await session.compact({ fallback: true })).toMatchObject({ eligible: true, source: "extractive" });
 });

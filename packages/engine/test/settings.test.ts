@@ -395,6 +395,7 @@ const VALUES: Settings = {
   fallback: true,
   rules: false,
   extensions: ["./mine.ts"],
+  maxCost: 5,
   prices: { "provider/model": { input: 1, output: 5, cacheRead: 0.1, cacheWrite: 1.25 } },
   contextSize: 80,
   tailKeepSize: 30,

@@ -144,6 +144,7 @@ export type SummaryErrorCode =
  * | `exhausted` | two automatic compactions in a row without an answer of the model |
  * | `over-window` | the request is larger than the model's window, and no remedy helped |
  * | `over-bytes` | the request has more bytes than its provider accepts, and no remedy helped; `breakdown` has the bytes of each part |
+ * | `over-budget` | the session, with the request that was about to go out, would cost more than its `maxCost` |
  * | `auto-off` | the model's window overflowed and automatic compaction is off |
  * | `no-storage` | results are to be moved to files, and there is no place for them |
  * | `max-iterations` | the model requested tools too many times in a row; the results are in the session |
@@ -156,6 +157,7 @@ export type CompactionErrorCode =
   | "exhausted"
   | "over-window"
   | "over-bytes"
+  | "over-budget"
   | "auto-off"
   | "no-storage"
   | "max-iterations"

@@ -9,6 +9,7 @@ import {
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
+import { withinBudget } from "../session/budget.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 
@@ -34,7 +35,7 @@ export function summarizerChain(
   summarizer: Summarizer,
   { fallback, concurrency, signal, style }: ChainOptions,
 ): Summarizer {
-  return chainOf(shownToExtensions(session, summarizer, signal), {
+  return chainOf(shownToExtensions(session, withinBudget(session, summarizer), signal), {
     fallback,
     last: shownToExtensions(session, EXTRACTIVE, signal),
     repeated: (shown) => withSessionRetries(session, shown, style),

@@ -30,6 +30,7 @@ import { bringFilesHome, type OffloadedResults, offloadResults } from "../compac
 import { overheadBytesOf, overheadOf, type RequestExtras, situationOf } from "../compaction/request.ts";
 import { compactWhenDue, reportFailure, withoutReserve } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
+import { refuseOverBudget } from "./budget.ts";
 import { tellCacheBreak } from "./cache-watch.ts";
 import type { Session } from "./session.ts";
 import { context as contextHook, currentPolicy, shapedContext } from "./state.ts";
@@ -66,7 +67,7 @@ export interface PreparedRequest {
  * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
  * as it is, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
- * @throws EspalierError `over-window`, `over-bytes`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`
+ * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`
  */
 export async function prepareRequest(
   session: Session,
@@ -124,6 +125,8 @@ export async function prepareRequest(
   }
   if (size.isOverWindow) throw overWindow(size, limits);
   if (size.isOverBytes) throw overBytes(size, limits);
+
+  await refuseOverBudget(session, size.tokens);
 
   const context = await contextToSend(session, options.signal);
   const system = [options.system, summaryNote(session.window.entries)].filter(Boolean).join("\n\n");

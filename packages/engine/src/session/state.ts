@@ -63,6 +63,8 @@ export interface SessionOptions {
   policySettings?: PolicySettings;
   /** Settings of automatic compaction. Default `DEFAULT_COMPACTION_SETTINGS`. */
   compaction?: Partial<CompactionSettings>;
+  /** Budget of the session in US dollars, for answers and summaries. Default: there is none. */
+  maxCost?: number;
   /** Prices of models by `provider/model` or model, before the known ones. Default: those of the catalogue. */
   prices?: Readonly<Record<string, AnthropicPrices>>;
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
@@ -162,8 +164,8 @@ export class CurrentSettings {
 export function sessionOptionsOf(
   settings: Settings,
 ): Required<Pick<SessionOptions, "policy" | "policySettings" | "compaction" | "rules">> &
-  Pick<SessionOptions, "prices"> {
-  const { policy, rules, prices, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
+  Pick<SessionOptions, "prices" | "maxCost"> {
+  const { policy, rules, prices, maxCost, summarizer: _, fallback: __, extensions: ___, ...all } = settings;
   const { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens, ...policySettings } =
     all;
   return {
@@ -171,6 +173,7 @@ export function sessionOptionsOf(
     rules,
     policySettings,
     ...(prices ? { prices } : {}),
+    ...(maxCost === undefined ? {} : { maxCost }),
     compaction: { autoCompact, contextWindow, requestBytes, reserveTokens, keepRecentTokens },
   };
 }

@@ -54,6 +54,7 @@ const SETTING_RULES: Record<SettingsKey, SettingRule> = {
   fallback: yesOrNo,
   rules: yesOrNo,
   extensions: { schema: z.array(z.string().min(1)), allowed: "a list of files" },
+  maxCost: { schema: z.number().gt(0).max(1_000_000), allowed: "a number of dollars above 0" },
   prices: {
     schema: z.record(
       z.string().min(1),
@@ -86,6 +87,7 @@ const {
   openaiBaseUrl,
   openaiApiKey,
   extensions,
+  maxCost,
   prices,
   ...ofAnyModel
 } = optional(SETTING_RULES);
@@ -99,6 +101,7 @@ const settingsSchema = z.strictObject({
   openaiBaseUrl,
   openaiApiKey,
   extensions,
+  maxCost,
   prices,
   ...ofAnyModel,
   models: z

@@ -36,6 +36,8 @@ export interface Settings
   rules: boolean;
   /** Files of extensions, besides those that are found. Relative to the folder of the settings file. Default none. */
   extensions: readonly string[];
+  /** Budget of a session in US dollars: a request that would cost more is refused. Default: there is none. */
+  maxCost?: number;
   /** Prices by `provider/model` or model, before the known ones: US dollars for a million tokens. Default none. */
   prices?: Readonly<Record<string, AnthropicPrices>>;
 }
@@ -78,6 +80,7 @@ export const SETTING_EFFECTS: Readonly<Record<SettingsKey, SettingEffect>> = {
   fallback: "spends",
   rules: "spends",
   extensions: "runs",
+  maxCost: "spends",
   prices: "spends",
   contextSize: "spends",
   tailKeepSize: "spends",

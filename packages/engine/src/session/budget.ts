@@ -1,0 +1,53 @@
+import { EspalierError } from "@espalier/jsonl-stream";
+import { CHARS_PER_TOKEN, type Settings, type Tree } from "@espalier/session-tree";
+import { isExtractive, pricesOf, type Summarizer, withSummarize } from "@espalier/summarizer";
+import { billedCallAt, costOf } from "../reading/bills.ts";
+import type { Session } from "./session.ts";
+
+/**
+ * Refuses a request before the money for it is spent: what the session has cost, on all branches, and the least that the
+ * request costs come to more than `maxCost`. The least is its prompt as read from a cache; nothing where no price is known.
+ *
+ * @param tokens of the prompt
+ * @throws EspalierError `over-budget`
+ */
+export async function refuseOverBudget(
+  session: Session,
+  tokens: number,
+  model: Settings["model"] = session.context.model,
+): Promise<void> {
+  const { maxCost, prices } = session.options;
+  if (maxCost === undefined) return;
+  if (!session.log.view) await session.load();
+  const spent = spentOn(session.tree);
+  const least = (tokens * (pricesOf(model, tokens, prices)?.cacheRead ?? 0)) / MILLION;
+  if (spent + least <= maxCost) return;
+  throw new EspalierError(
+    "over-budget",
+    `This session has cost ${dollars(spent)}, and the next request costs at least ${dollars(least)}; its budget (maxCost) is ${dollars(maxCost)}. Raise maxCost, or start a new session.`,
+  );
+}
+
+/** Has each call of a summarizer checked against the budget; one that asks no model costs nothing. */
+export function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
+  if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
+  return withSummarize(summarizer, async (request) => {
+    const tokens = Math.ceil(request.transcript.length / CHARS_PER_TOKEN);
+    await refuseOverBudget(session, tokens, summarizer.model ?? null);
+    return summarizer.summarize(request);
+  });
+}
+
+const MILLION = 1_000_000;
+const dollars = (amount: number): string => `$${amount.toFixed(amount > 0 && amount < 1 ? 4 : 2)}`;
+
+/** Sums of trees so far: a session that grows is continued. */
+const sums = new WeakMap<Tree, { rows: number; cost: number }>();
+
+/** US dollars that the calls of a session cost, on all branches. */
+function spentOn(tree: Tree): number {
+  const sum = sums.get(tree) ?? { rows: 0, cost: 0 };
+  sums.set(tree, sum);
+  for (; sum.rows < tree.length; sum.rows++) sum.cost += costOf(billedCallAt(tree, sum.rows)?.usage);
+  return sum.cost;
+}
