@@ -3,7 +3,7 @@ import { copyFileSync } from "node:fs";
 import { join } from "node:path";
 import { atMost, fasterThan, ratio } from "../lib/goal.mjs";
 import { sampleMessages } from "../lib/session-lines.mjs";
-import { recallOf, sessionsToRecall } from "../recall.mjs";
+import { measureSession, measuresLine, ownSessions } from "../summaries.mjs";
 
 const SETTINGS = { keepRecentTokens: 20_000 };
 
@@ -80,19 +80,27 @@ const deciding = {
   },
 };
 
-const recall = {
-  name: "recall",
-  title: "What a summary made without a model still has of what is needed later (see recall.mjs)",
+const summaries = {
+  name: "summaries",
+  title: "What a summary made without a model carries of the project's own sessions (see summaries.mjs)",
   async run(bench) {
-    // It summarizes a dozen times: too much for a smoke run.
-    const files = bench.isSmoke ? [] : sessionsToRecall;
-    return files.map(recallOf).map(({ name, recall, tokens }) => ({
-      work: `${name}, in ${tokens} tokens`,
-      unit: "of 1",
-      figures: { espalier: recall },
-      goals: [],
-    }));
+    // It summarizes two dozen times: too much for a smoke run.
+    const sessions = bench.isSmoke ? {} : ownSessions();
+    return Object.entries(sessions).map(([name, messages]) => {
+      const measures = measureSession(messages);
+      return {
+        work: `${name}: ${measuresLine(measures)}`,
+        unit: "of what users said, of 1",
+        figures: { espalier: measures.user },
+        goals: [
+          atMost("≤ 2,000 tokens", measures.tokens, 2_000),
+          atMost("dump: ≤ 0.2", measures.dump, 0.2),
+          atMost("lost of what users said: ≤ 0.05", 1 - measures.user, 0.05),
+          atMost("lost of the state: ≤ 0.18", 1 - measures.state, 0.18),
+        ],
+      };
+    });
   },
 };
 
-export const lines = [plan, deciding, recall];
+export const lines = [plan, deciding, summaries];

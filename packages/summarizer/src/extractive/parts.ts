@@ -286,10 +286,12 @@ function blockedLines(facts: Facts): Line[] {
 /** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
 const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
 
-/** Returns whether a command that succeeded completes by hand what an earlier one began. */
+/** Returns whether a command that succeeded has an earlier one in it, or completes by hand what that one began. */
 function completes(later: CommandWork, earlier: CommandWork): boolean {
+  if (later.failed || later.last <= earlier.last) return false;
+  if (later.key.split(/\s*(?:&&|;)\s*/).includes(earlier.key)) return true;
   const stopped = STOPS_AT_CONFLICT.exec(earlier.key)?.[1];
-  if (stopped === undefined || later.failed || later.last <= earlier.last) return false;
+  if (stopped === undefined) return false;
   const continued = /\bgit (?:-\S+ \S+ )?(?:merge|cherry-pick|revert|rebase|am) --continue\b/.test(later.key);
   return continued || (stopped !== "rebase" && /\bgit (?:-\S+ \S+ )?commit\b/.test(later.key));
 }
