@@ -1,14 +1,7 @@
 import type { Line } from "./lines.ts";
 import { LABELS, type Part, type PreviousSummary } from "./previous.ts";
 import { codeSpan, quote, quoteEnds, sameness } from "./quotation.ts";
-import {
-  type CommandWork,
-  type FileWork,
-  rulesIn,
-  type SessionRecord,
-  type Turn,
-  turnWeight,
-} from "./session.ts";
+import { type CommandWork, rulesIn, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import { conclusionsOf, isPlan, ownLinesFirst, splitSentences } from "./speech.ts";
 import { readCommand } from "./tool-calls.ts";
 
@@ -40,7 +33,7 @@ export const WRITERS: Record<
 };
 
 /** Lines of an earlier summary, the later ones more worth keeping; `worth` is the priority of the last. */
-function inheritedLines(texts: readonly string[], worth: number): Line[] {
+export function inheritedLines(texts: readonly string[], worth: number): Line[] {
   return texts.map((text, index) => ({
     text,
     priority: (worth * (index + 1)) / (texts.length + 1),
@@ -49,9 +42,9 @@ function inheritedLines(texts: readonly string[], worth: number): Line[] {
 }
 
 /** Priority that the user's wish gives to a line. */
-const FOCUS = 5;
+export const FOCUS = 5;
 
-const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
+export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
 
 /** The first request and the newest, each with both ends. The first request of the first summary survives every update. */
 function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
@@ -126,7 +119,7 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
 
 const LONGEST_REQUEST = 400;
 const LONGEST_CONCLUSION = 600;
-const CONCLUSIONS = 4;
+const CONCLUSIONS = 3;
 
 /** Finished work, a line a turn: the request, what changed, how it was checked, what the agent said of it. */
 function doneLines(facts: Facts): Line[] {
@@ -223,7 +216,7 @@ function changesOf(turn: Turn): string {
 
 const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
 
-const inOtherBranch = (text: string) =>
+export const inOtherBranch = (text: string) =>
   text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
 
 const LONGEST_DECISION = 260;
@@ -352,151 +345,3 @@ function nextStepLines({ record, previous }: Facts): Line[] {
 
 const GO_ON = "Go on with the newest request.";
 const ANSWERED = "The newest request was answered.";
-
-/** Notes of earlier summaries in prose, and what branches were after. */
-export function noteLines({ previous, branches }: Facts): Line[] {
-  return [
-    ...inheritedLines(previous.lines.critical, 1),
-    ...inheritedLines([...branches.lines.goal.map(inOtherBranch), ...branches.lines.critical], 0.9),
-  ];
-}
-
-const HANDLES = 8;
-
-/** Handles named last, and those named most, each at the end of the words before it. */
-export function handleLines({ record, previous, focus }: Facts, told: string): Line[] {
-  const known = new Map<string, { text: string; worth: number }>();
-  for (const [index, text] of previous.handles.entries())
-    known.set(text.split(" ").at(-1)!, { text, worth: index / (previous.handles.length * 2) });
-  for (const { text, words, times, last } of record.handles.values()) {
-    const worth = share(last, record) + 0.25 * Math.log1p(times) + (focus(words) ? FOCUS : 0);
-    known.set(text, { text: `${words}${text}`, worth });
-  }
-  const chosen = [...known]
-    .filter(([handle]) => !told.includes(handle))
-    .sort(([, a], [, b]) => b.worth - a.worth)
-    .slice(0, HANDLES)
-    .map(([, { text }]) => quote(text, LONGEST_ERROR));
-  return listLines(LABELS.handles, chunked(chosen, "; "));
-}
-
-/** Texts joined to lines of at most 380 characters and `most` texts. */
-function chunked(texts: readonly string[], separator: string, most = 5): string[] {
-  const chunks: string[][] = [];
-  for (const text of texts) {
-    const chunk = chunks.at(-1);
-    const length = chunk?.reduce((sum, { length: each }) => sum + each + separator.length, 0) ?? 0;
-    if (chunk === undefined || chunk.length >= most || length + text.length > 380) chunks.push([text]);
-    else chunk.push(text);
-  }
-  return chunks.map((chunk) => chunk.join(separator));
-}
-
-const CHANGED_FILES = 12;
-const READ_FILES = 20;
-const NAMES_OF_FILE = 6;
-
-/** Scratch files: changed, but nothing that anyone comes back to. */
-const TEMPORARY = /^(?:\/private)?\/(?:var\/)?tmp\//;
-
-/** The files changed most and last with a few of their names, then files read. Paths stand as the calls wrote them. */
-export function fileLines(facts: Facts): Line[] {
-  const { record, previous, branches } = facts;
-  const files = new Map([...record.files].map(([path, file]) => [path, { ...file, names: [] as string[] }]));
-  const inherited = [...branches.files, ...previous.files];
-  const ages = new Map(inherited.map(({ path }, index) => [path, 0.5 - index / inherited.length / 2]));
-  for (const { path, edits, names } of inherited) {
-    const file = files.get(path);
-    if (file !== undefined) Object.assign(file, { edits: file.edits + edits, created: false, names });
-    else files.set(path, { path, reads: 1, edits, created: false, last: -1, failure: undefined, names });
-  }
-  // What an earlier summary has is older than all messages.
-  const newness = ({ path, last }: FileWork) =>
-    last < 0 ? ages.get(path)! : inherited.length === 0 ? share(last, record) : 0.5 + share(last, record) / 2;
-  const worth = (file: FileWork) =>
-    0.5 * Math.log1p(file.edits + file.reads) + 2 * newness(file) + (facts.focus(file.path) ? FOCUS : 0);
-  const ranked = [...files.values()]
-    .filter(({ path }) => !TEMPORARY.test(path))
-    .sort((a, b) => worth(b) - worth(a) || (a.path < b.path ? -1 : 1));
-  const changed = ranked.filter(({ edits }) => edits > 0).slice(0, CHANGED_FILES);
-  const read = ranked.filter(({ edits }) => edits === 0).slice(0, READ_FILES);
-  const shown = (path: string) => codeSpan(path, 200);
-  const texts = [
-    ...changed.map((file) => {
-      const names = namesOf(file, record);
-      return `${shown(file.path)} (${file.created ? "created, " : ""}changed ${file.edits}×)${names.length > 0 ? `: ${names.join(", ")}` : ""}`;
-    }),
-    ...chunked(
-      read.map(({ path }) => shown(path)),
-      ", ",
-    ).map((text) => `${LABELS.used}${text}`),
-  ];
-  return texts.map((text, order) => ({ text, priority: -order, order }));
-}
-
-/** The names of a file that were written most and last. */
-function namesOf(file: FileWork & { names: string[] }, record: SessionRecord): string[] {
-  const used = [...record.names].filter(
-    ([, { home, messages, last }]) => home === file.path && (messages > 1 || share(last, record) > NEW),
-  );
-  const worth = new Map(
-    used.map(([name, use]) => [name, Math.log1p(use.messages) * (1 + share(use.last, record))]),
-  );
-  for (const [index, name] of file.names.entries()) worth.set(name, (worth.get(name) ?? 0) + 1 - index / 10);
-  return [...worth]
-    .sort((a, b) => b[1] - a[1])
-    .slice(0, NAMES_OF_FILE)
-    .map(([name]) => name);
-}
-
-/** The names written most and last that stand nowhere else: of flags, of settings, of what a program prints. */
-export function nameLines({ record, previous, focus }: Facts, told: string, room: number): Line[] {
-  const worth = new Map(previous.names.map((name, index) => [name, 1 - index / previous.names.length / 2]));
-  for (const [name, { messages, last }] of record.names) {
-    const newness = share(last, record);
-    if (messages > 1 || newness > NEW || worth.has(name))
-      worth.set(
-        name,
-        (worth.get(name) ?? 0) + Math.log1p(messages) * (1 + newness) + (focus(name) ? FOCUS : 0),
-      );
-  }
-  const each = ([name, value]: [string, number]) => value / (name.length + 8);
-  const ranked = [...worth].filter(([name]) => !told.includes(name)).sort((a, b) => each(b) - each(a));
-  const names = fitting(
-    ranked.map(([name]) => name),
-    room,
-  );
-  return listLines(LABELS.names, chunked(names, ", ", 40));
-}
-
-/** A name that was written once counts where this share of the messages is before it. */
-const NEW = 0.8;
-
-const listLines = (label: string, texts: readonly string[]) =>
-  texts.map((text, order): Line => ({ text: `${label}${text}`, priority: -order, order }));
-
-/** Those that fit into `room` characters, with two between them. */
-function fitting(texts: readonly string[], room: number): string[] {
-  let left = room;
-  return texts.filter(({ length }) => {
-    const fits = length + 2 <= left;
-    if (fits) left -= length + 2;
-    return fits;
-  });
-}
-
-const COMMANDS = 6;
-
-/** The commands run last and most that somebody would type again. */
-export function commandLines({ record, previous }: Facts, told: string, room: number): Line[] {
-  const worth = ({ runs, last, reads }: CommandWork) =>
-    share(last, record) * 2 + 0.3 * Math.log1p(runs) - (reads ? 1.5 : 0);
-  const ranked = [...record.commands.values()]
-    .filter((command) => command.line.length <= 160 && !command.once && (!command.reads || command.runs > 2))
-    .sort((a, b) => worth(b) - worth(a));
-  const texts = [...new Set([...ranked.map(({ line }) => line), ...previous.commands])]
-    .map((line) => codeSpan(line, 160))
-    .filter((span) => !told.includes(span))
-    .slice(0, COMMANDS);
-  return listLines(LABELS.commands, chunked(fitting(texts, room - LABELS.commands.length), ", "));
-}

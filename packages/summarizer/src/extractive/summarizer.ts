@@ -7,8 +7,9 @@ import {
   type SummaryRequest,
   throwIfAborted,
 } from "../summarizer.ts";
+import { criticalLines } from "./critical.ts";
 import { createLineFitter, type Line } from "./lines.ts";
-import { commandLines, type Facts, fileLines, handleLines, nameLines, noteLines, WRITERS } from "./parts.ts";
+import { type Facts, WRITERS } from "./parts.ts";
 import { type Part, parseSummaries, partsOf } from "./previous.ts";
 import { wholeCodePoints } from "./quotation.ts";
 import { createSessionRecord, type SessionRecord, sessionReader } from "./session.ts";
@@ -141,22 +142,6 @@ function writeSummary(facts: Facts, sections: readonly Section[], room: number):
   for (const part of THEN) write(part, Math.max(0, left - kept - (part === "done" ? reasons : 0)));
   if (wanted.has("critical")) written.set("critical", fitter.fit(critical(left), left));
   return render(sections, written);
-}
-
-/** Notes, handles, files and commands, in this order. */
-function criticalLines(facts: Facts, told: string, room: number): Line[] {
-  const files = fileLines(facts);
-  const commands = commandLines(facts, told, Math.floor(room / 6));
-  const said = [told, ...[...files, ...commands].map(({ text }) => text)].join("\n");
-  const names = nameLines(facts, said, Math.min(760, Math.floor(room / 3)));
-  const kinds = [noteLines(facts), handleLines(facts, told), files, names, commands];
-  return kinds.flatMap((lines, kind) =>
-    lines.map((line) => ({
-      ...line,
-      order: kind * 10_000 + line.order,
-      priority: line.priority - (kind === 0 ? 5 : 0),
-    })),
-  );
 }
 
 const needOf = (lines: readonly Line[]) => lines.reduce((sum, { text }) => sum + text.length + 4, 0);
