@@ -13,7 +13,12 @@ export {
   type PolicySettings,
   resolvePolicy,
 } from "./compaction/policies.ts";
-export { forecastAct, type PolicyComparison, type RequestExtras } from "./compaction/request.ts";
+export {
+  forecastAct,
+  type PlannedCompaction,
+  type PolicyComparison,
+  type RequestExtras,
+} from "./compaction/request.ts";
 export { type CompactSessionByCountOptions, compactSession } from "./compaction/run.ts";
 export { sessionFolder } from "./extensions/context.ts";
 export {

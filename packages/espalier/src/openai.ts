@@ -5,4 +5,5 @@ export {
   type OpenaiResponsesOptions,
   openai,
   openaiResponses,
+  type TokenPrices,
 } from "@espalier/engine/openai";

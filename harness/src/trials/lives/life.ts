@@ -279,8 +279,14 @@ class Life {
   async #navigate(summarize: boolean): Promise<void> {
     const entry = this.#anyEntry();
     if (!entry) return;
-    await this.#session.navigate(entry, { summarize });
-    this.#findings.count(summarize ? "navigations with a summary" : "navigations");
+    try {
+      await this.#session.navigate(entry, { summarize });
+      this.#findings.count(summarize ? "navigations with a summary" : "navigations");
+    } catch (error) {
+      // A policy compacted behind the append before it: nothing was written, and a person would try again.
+      if (!(error instanceof EspalierError && error.code === "stale")) throw error;
+      this.#findings.count("navigations that were stale");
+    }
   }
 
   #anyEntry(): string | undefined {

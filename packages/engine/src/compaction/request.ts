@@ -31,7 +31,7 @@ import type { CompactionRequest } from "./draft.ts";
 import { POLICY_NAMES, resolvePolicy } from "./policies.ts";
 
 /** A plan of a compaction, with its effect on the prompt cache. */
-type PlannedCompaction = CompactionPlan & { cache?: CacheForecast };
+export type PlannedCompaction = CompactionPlan & { cache?: CacheForecast };
 
 /** The policy and the plan of a request, at the leaf. Nothing is asked of a model, nothing is written. */
 export function planOf(

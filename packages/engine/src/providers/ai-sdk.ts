@@ -20,6 +20,8 @@ import {
   type TokenPrices,
 } from "./shared.ts";
 
+export type { TokenPrices } from "./shared.ts";
+
 /** What each request has. */
 export interface AiSdkProviderOptions {
   /** The most tokens of an answer. Default: the session's reserve, 16,384. */

@@ -53,6 +53,8 @@ export interface OpenaiResponsesOptions extends CommonOptions<OpenAI.Responses.T
   parameters?: Partial<OpenAI.Responses.ResponseCreateParamsNonStreaming>;
 }
 
+export type { TokenPrices } from "./shared.ts";
+
 /** A client of the SDK, for any address; or a function that makes one, called before the first request. */
 export type OpenaiClient = OpenAI | (() => Promise<OpenAI>);
 

@@ -25,10 +25,13 @@ export interface Settings
   policy: PolicyName;
   /** The author of summaries: `extractive`, `anthropic`, `anthropic:<model>`, `openai:<model>`. Default: the first that can be reached. */
   summarizer?: string;
-  /** Access to a provider: in place of the variables `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY` and those of `OPENAI`. Default none. */
+  /** Address of Claude, in the user's settings only. Default: `ANTHROPIC_BASE_URL`, else Anthropic's own. */
   anthropicBaseUrl?: string;
+  /** Key of Claude, in the user's settings only. Default: `ANTHROPIC_API_KEY`. */
   anthropicApiKey?: string;
+  /** Address of a server that speaks OpenAI's API, in the user's settings only. Default: `OPENAI_BASE_URL`, else OpenAI's own. */
   openaiBaseUrl?: string;
+  /** Key of that server, in the user's settings only. Default: `OPENAI_API_KEY`. */
   openaiApiKey?: string;
   /** Uses the extractive summarizer when another one fails. Default: unless a call names a summarizer. */
   fallback?: boolean;

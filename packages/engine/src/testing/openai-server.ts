@@ -37,6 +37,7 @@ export interface OpenaiServer {
   url: string;
   /** Requests in the order they came. */
   requests: OpenaiRequest[];
+  /** Ends all connections and the server. */
   close(): Promise<void>;
 }
 
