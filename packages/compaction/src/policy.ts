@@ -182,10 +182,10 @@ const OVERFLOW_WORDS = [
 const OTHER_WORDS = [/rate limit/i, /too many requests/i, /per (?:minute|day|hour)/i, /quota/i];
 
 /**
- * Returns whether the answer shows that a request was too long for the model: by the words of the error, with which
- * the status comes; by a usage above the window, whatever the answer says, since some servers cut what does not fit
- * and go on; or by an answer of no tokens that ended at the limit, where the request left no room for one. An aborted
- * answer says nothing of the kind. What follows from it is `afterAnswer` of the agent; see `docs/decisions/0013`.
+ * Returns whether an answer shows that its request was too long for the model. One of three signs is enough: the text
+ * of the error, which includes the status; a usage above the window, since some servers cut a long request silently;
+ * an answer of no tokens that ended at the limit, since the request left no room for one. An aborted answer shows
+ * nothing. `afterAnswer` decides what follows; see `docs/decisions/0013`.
  *
  * @param contextWindow of the model, in tokens
  */

@@ -178,10 +178,10 @@ class Lines {
 /** Kept part of a cut text: the beginning, or half at each end. */
 export type CutShape = "head" | "head-tail";
 
-/** A text within a limit, and how many of its characters were left out (0 when it stands whole). */
+/** A text within a limit, and how many of its characters were left out (0 when it is whole). */
 export interface Cut {
   text: string;
-  /** Characters (UTF-16 code units). */
+  /** Characters that were left out (UTF-16 code units). */
   leftOut: number;
 }
 

@@ -344,7 +344,7 @@ function decodeName(ref: string): string {
   try {
     return decodeURIComponent(ref);
   } catch (cause) {
-    const message = `#${ref} is no name of a session as addresses write it: a % in it is %25.`;
+    const message = `The session name #${ref} is not percent-encoded; write %25 for a % in it.`;
     throw new CommandError("usage", message, { cause });
   }
 }

@@ -127,10 +127,10 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((total, one) 
 /** The fewest columns that a cell is squeezed into. */
 const NARROWEST_CELL = 6;
 
-/** Between two cells. */
+/** Separator of two cells. */
 const GAP = "  ";
 
-/** One for each kind; what is not here is shown as it was written. */
+/** Renderers by kind of block; other kinds are shown as they were written. */
 const BLOCKS: Readonly<Record<string, RenderBlock>> = {
   inline: ({ token }, { columns, colours }) => wrapText(renderInline(token.children ?? [], colours), columns),
   paragraph_open: ({ blocks }, look) => renderBlocks(blocks, look),
@@ -212,7 +212,7 @@ function rowLines(row: readonly string[], widths: readonly number[]): string[] {
   );
 }
 
-/** A block, and the blocks that stand in it. */
+/** A block, and the blocks inside it. */
 interface MarkdownBlock {
   token: Token;
   blocks: MarkdownBlock[];

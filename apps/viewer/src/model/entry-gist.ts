@@ -115,7 +115,7 @@ export function gistOfFields(entry: Entry): string {
   return Object.keys(fields).length === 0 ? "" : jsonText(fields);
 }
 
-/** Kinds by what sound entries of theirs say beside the conversation; all others show their fields. */
+/** Short texts of valid entries that are no messages, by kind; all other kinds show their fields. */
 const GISTS = new Map(
   Object.entries<(fields: Record<string, unknown>) => string>({
     compaction: ({ summary }) => withoutHeadings(fieldText(summary)),
@@ -158,7 +158,7 @@ export function billOf(entry: Entry): UsageTotals | undefined {
 export function textOfEntry(entry: Entry): string {
   const kind = kindOf(entry);
   if (kind.problem?.(entry)) return "";
-  // What a compaction carries of the system stands in the system's own entry.
+  // The system messages that a compaction carries are shown by their own entry.
   const said = kind.toMessages?.(entry).at(-1);
   if (!said) return "";
   const calls = toolCalls(said).map((call) => `${fieldText(call.name)} ${jsonText(call.arguments)}`);

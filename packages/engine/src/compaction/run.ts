@@ -255,9 +255,9 @@ export function withoutReserve(policy: Policy, situation: PolicySituation): Comp
 }
 
 /**
- * Compacts whatever the thresholds say, and tells what came of it in the terms of a conversation. Nothing to compact is
- * a success that freed nothing; a summary that could not be had is `success: false`, logged, and the conversation is as
- * it was. Everything else is thrown: an abort, a refusal, a log that cannot be written.
+ * Compacts regardless of the thresholds, and returns the result as messages and tokens. Nothing to compact is a success
+ * that freed nothing. A failed summary is logged and returned as `success: false`; the conversation stays unchanged.
+ * Everything else is thrown: an abort, a refusal, a log that cannot be written.
  */
 export async function forceCompact(session: Session, options: CompactionRequest): Promise<CompactResult> {
   const policy = currentPolicy(session, options);
@@ -319,7 +319,7 @@ function announceCompaction({ session, policy, situation }: CompactionRun): void
   session.events.publish(EventType.PROGRESS_UPDATE, { message: progressMessage(fill) });
 }
 
-/** Publishes what a compaction came to. */
+/** Publishes the result of a compaction. */
 function announceResult(session: Session, result: CommittedCompaction): void {
   const { tokensBefore, tokensAfter, messagesRemoved } = result;
   session.events.publish(EventType.STATE_CHANGED, {

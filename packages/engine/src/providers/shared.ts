@@ -17,15 +17,15 @@ import {
 } from "@espalier/summarizer";
 import type { AnswerEvent, Provider } from "../turn/provider.ts";
 
-/** Prices in US dollars for a million tokens; what is absent costs as `input`. */
+/** Prices in US dollars for a million tokens; an absent price equals `input`. */
 export interface TokenPrices {
   input: number;
   output: number;
-  /** Of tokens of the prompt that the provider's cache had. */
+  /** Price of prompt tokens read from the provider's cache. */
   cacheRead?: number;
 }
 
-/** Tokens of one answer; `input` are those of the prompt that no cache had. */
+/** Tokens of one answer; `input` are the prompt's tokens that did not come from a cache. */
 export interface TokenCounts {
   input: number;
   output: number;

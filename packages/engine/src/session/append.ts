@@ -27,8 +27,8 @@ import type { Session } from "./session.ts";
 import { entryBeforeAppend } from "./state.ts";
 
 /**
- * Runs the hooks of an append, then the redaction, and puts the rules of the user's messages behind them: what comes
- * out is written.
+ * Runs the hooks of an append, then the redaction, and adds the rules in the user's messages after these. Returns the
+ * drafts to write.
  *
  * @param rules receives the ids of the entries that were added
  * @throws ExtensionError when a critical handler fails; EspalierError `invalid-entry`
@@ -75,8 +75,8 @@ interface HandledAppend {
 const running = new AsyncLocalStorage<HandledAppend>();
 
 /**
- * Refuses an append by a handler that the same session's append waits for: each would wait for the other. Later, and in
- * other sessions, a handler may append.
+ * Refuses an append by a handler of `entry_before_append` while the same session's append waits for that handler: each
+ * would wait for the other. Afterwards, and to other sessions, a handler may append.
  *
  * @throws EspalierError `nested-append`
  */
@@ -91,8 +91,8 @@ export function refuseNestedAppend(session: Session): void {
 }
 
 /**
- * The drafts of a batch, with the rules of each message of the user behind it. For other drafts nothing is done. The
- * rules are searched in what is written: after redaction.
+ * Adds to a batch the rules in each of the user's messages, right after the message. Other drafts stay as they are.
+ * Rules are searched after redaction, in the text that is written.
  *
  * @param added receives the ids of what was added
  */
@@ -116,7 +116,7 @@ async function withRules(
 
 const isPrompt = (draft: NewEntry): boolean => isMessage(draft as Entry, "user");
 
-/** The rules of one message, and its id, which they name; undefined where there are none. */
+/** Rule entries of one message, and the message's id, which they refer to; undefined when it has no rules. */
 async function rulesBehind(session: Session, draft: NewEntry, batch: readonly NewEntry[]) {
   const text = messageText((draft as NewEntry & { message: ContextMessage }).message);
   const own = findRules(text);

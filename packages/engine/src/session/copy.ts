@@ -17,9 +17,9 @@ export interface CopyResult {
   file: string;
   id: string;
   bytes: number;
-  /** Bytes that were not there before: none, where the copy was whole already. */
+  /** Bytes that this call added; 0 when the copy was complete already. */
   written: number;
-  /** SHA-256 of all bytes, hex; those of the copy were read again for it. */
+  /** SHA-256 of all bytes, in hex, computed from the finished copy. */
   sha256: string;
 }
 
@@ -29,12 +29,12 @@ const PIECE = 1024 * 1024;
 /** Bytes in which the header is looked for first. */
 const HEAD = 64 * 1024;
 
-/** Milliseconds to wait for a short act on the copy. */
+/** Milliseconds to wait for another program's lease of the copy. */
 const WAIT_MS = 2_000;
 
 /**
- * Copies a session into a store, byte for byte. Where a copy is begun there already, or the session has grown since, what
- * is missing is added: a copy that was interrupted is finished by the next.
+ * Copies a session into a store, byte for byte. When the store has a shorter copy, because the last call was interrupted
+ * or the session has grown since, only the missing bytes are added.
  *
  * @param ref where to keep the copy; by default the store chooses by the session's id
  * @throws EspalierError `damaged` for a session in which `diagnose` finds something; `exists` where
@@ -71,13 +71,13 @@ export async function copySession(
   }
 }
 
-/** Stored bytes of a log: for an old format not those that it reads as. */
+/** Stored bytes of a log; for an old format the original bytes, not the upgraded ones. */
 async function storedBytes(log: SessionLog): Promise<ByteView> {
   const view = await log.load();
   return log.upgraded?.original ?? view;
 }
 
-/** Only what is sound is the same everywhere: what a reader makes of damage may depend on where it reads it. */
+/** Refuses a damaged session: two stores may read the same damaged bytes differently. */
 async function assertSound(source: SessionLog): Promise<void> {
   const { issues } = await diagnose(source);
   if (issues.every(({ kind }) => FINE.has(kind))) return;
@@ -86,7 +86,7 @@ async function assertSound(source: SessionLog): Promise<void> {
   throw new EspalierError(
     "damaged",
     isNewer
-      ? `${ref} has format version ${header.version}, of which this program cannot say that it is sound, so it is not copied; a newer program can.`
+      ? `${ref} has format version ${header.version}, which this program cannot check, so it is not copied; copy it with a newer version of espalier.`
       : `${ref} is not sound, so it is not copied; \`espalier doctor ${ref} --repair FILE\` writes one that can be.`,
   );
 }
@@ -102,7 +102,7 @@ async function releaseCopy({ log, lease }: { log: SessionLog; lease: SessionLeas
   }
 }
 
-/** The copy as far as it is there, or a new one with the first lines; `begun` is the number of bytes written for it. */
+/** Opens the existing copy, or makes a new one with the first lines; `begun` is the number of bytes written here. */
 async function openCopy(source: SessionLog, view: ByteView, target: SessionStore, ref: string | undefined) {
   const there = await openIfThere(
     target,
@@ -141,15 +141,15 @@ function assertBeginning({ ref, upgraded }: SessionLog, there: ByteView, view: B
     view.read(there.size - 1, 1)[0] === LINE_FEED &&
     digestOf(there) === digestOf(view, there.size);
   if (isBeginning && upgraded && there.size < view.size) {
-    const message = `${ref} is an earlier state of it, in an old format, to which nothing can be added; delete it, or name another place for the copy.`;
+    const message = `${ref} is an earlier copy in an old format, to which nothing can be added; delete it, or name another place for the copy.`;
     throw new EspalierError("exists", message);
   }
   if (isBeginning) return;
-  const message = `${ref} has gone its own way since it was copied, or is another session; name another place for the copy.`;
+  const message = `${ref} is another session, or was changed since it was copied; name another place for the copy.`;
   throw new EspalierError("exists", message);
 }
 
-/** Lines from an offset on, some at a time, as they are: a carriage return or a blank line is part of the bytes. */
+/** Yields the lines from an offset on, in pieces, unchanged: carriage returns and blank lines are kept. */
 function* pieces(view: ByteView, from: number): Generator<string[]> {
   for (let at = from; at < view.size; ) {
     let block = view.read(at, PIECE);
@@ -165,7 +165,7 @@ function* flat(pieces: Iterable<string[]>): Generator<string> {
   for (const lines of pieces) yield* lines;
 }
 
-/** Without its end, which a sound session has. */
+/** First line of a valid session, without its line feed. */
 function firstLine(view: ByteView): Uint8Array {
   let block = view.read(0, HEAD);
   for (let size = HEAD; !block.includes(LINE_FEED); size *= 2) block = view.read(0, size * 2);

@@ -34,9 +34,8 @@ import {
 } from "@espalier/session-tree";
 
 /**
- * The edit that takes what an entry says out of the context of the leaf's path, or brings it back; undefined where it
- * is so already. What comes back is what the entry said before it was hidden: shortened, where a compaction had
- * shortened it.
+ * Returns the edit that takes an entry out of the context at the leaf, or brings it back; undefined when nothing has to
+ * change. The content that comes back is the one before hiding: shortened, if a compaction had shortened it.
  *
  * @throws EspalierError `unknown-entry`; `not-in-context`
  */
@@ -47,7 +46,7 @@ export function planHiding(core: SessionTree, targetId: string, isHidden: boolea
   return contextEdit.of({ targetId, replacement, reason: "manual" });
 }
 
-/** The entry, if the model reads it at the leaf, or would, had no edit left it out. */
+/** Finds an entry that the model reads at the leaf, or would read if no edit left it out. */
 function placeInContext(core: SessionTree, id: string): { entry: Entry; isIncluded: boolean } {
   const { tree, leafId, window } = core;
   const row = tree.row(id);
@@ -80,10 +79,10 @@ function earlierContent(core: SessionTree, entry: Entry): NonNullable<ContextEdi
 const notInContext = (why: string) =>
   new EspalierError("not-in-context", `The model does not read this entry at the leaf; ${why}.`);
 
-/** The `customType` of entries that pin another one: it stays in the context, word for word, over compactions. */
+/** `customType` of an entry that pins another one. A pinned entry stays in the context, word for word, over compactions. */
 export const PIN = "espalier.pin";
 
-/** Ids that are pinned at the end of a path, in the order in which they were; `before` were pinned above it. */
+/** Ids that are pinned at the end of a path, in the order of pinning; `before` are the ids pinned above the path. */
 export function pinnedOn(path: readonly Entry[], before: readonly string[] = []): string[] {
   const pinned = new Set<string>(before);
   for (const entry of path) {
@@ -113,14 +112,14 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
   });
 }
 
-/** The leaf's path without all that cannot be a pin: of a long one hardly a line is parsed. */
+/** The `custom` entries of the leaf's path, which include all pins; other lines are not parsed. */
 function customEntries({ tree, leafId }: SessionTree): Entry[] {
   if (leafId === null) return [];
   const rows = pathRowsOf(tree, tree.row(leafId), ({ type }) => type === custom.type);
   return Array.from(rows, (row) => tree.entryAt(row));
 }
 
-/** Text of an entry on the leaf's path; empty when it was edited out, or cannot be used. */
+/** Text of an entry on the leaf's path; empty when an edit left it out, or the entry is invalid. */
 function textOf(session: SessionTree, id: string): string {
   const entry = session.getEntry(id);
   const edit = entry && editsOf(session, id).next().value;
@@ -132,7 +131,7 @@ function textOf(session: SessionTree, id: string): string {
     .join("\n");
 }
 
-/** The edits of an entry on the leaf's path, newest first: only edits between the two are read. */
+/** The edits of an entry on the leaf's path, newest first; only entries below it are read. */
 function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextEdit> {
   if (window.leafId === null || !tree.has(id)) return;
   const target = tree.row(id);
@@ -145,7 +144,7 @@ function* editsOf({ window, tree }: SessionTree, id: string): Generator<ContextE
   }
 }
 
-/** A text as one line that a list can show: blanks of every kind are one space. Empty where it has nothing else. */
+/** Returns a text as one line: each run of white space becomes one space, none at the ends. */
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
 /** Content of a draft: a text, or blocks of the session's own shapes (`text`, `image`, `thinking`, `toolCall`). */
@@ -170,7 +169,7 @@ export type MessageDraft =
   | Draft<CustomMessage>
   | Draft<SystemMessage>;
 
-/** Message entries out of drafts that follow one another; see {@link fillMessage}. */
+/** Makes message entries out of consecutive drafts; see {@link fillMessage}. */
 export function fillMessages(
   drafts: readonly MessageDraft[],
   context: SessionContext,

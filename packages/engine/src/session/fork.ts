@@ -40,8 +40,8 @@ export interface ForkResult {
  * Copies a path into a session of its own: the same lines, the same ids, and the current labels and name; with
  * `summarize`, a summary of the rest follows them.
  *
- * @throws EspalierError, and nothing is made; `cancelled`; `unknown-entry`, `exists`,
- *   and `version` or `no-header` for a session that is only read
+ * @throws EspalierError `cancelled`, `unknown-entry`, `exists`; `version` or `no-header` for a session that can only be
+ *   read; then nothing is made
  */
 export async function forkSession(
   session: Session,
@@ -66,8 +66,8 @@ export async function forkSession(
 }
 
 /**
- * The entries after the copied lines: the summary first, under it the current labels and name and the label of the place. They
- * are new, so extensions see them before they are written.
+ * Makes the entries after the copied lines: the summary first, then under it the current labels and name and the new
+ * label. They pass through `entry_before_append`, since they are new.
  */
 async function additionsTo(
   session: Session,

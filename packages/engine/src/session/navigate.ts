@@ -57,13 +57,13 @@ export interface NavigateResult {
   leafId: string | null;
   /** The branch summary that was written; null when there was none to write. */
   summaryEntryId: string | null;
-  /** The text of the user message one went to, to be written anew; null for any other entry. */
+  /** The text of the target when it is a message that can be edited; null for any other entry. */
   editorText: string | null;
 }
 
 /**
- * Moves the leaf: the target, the abandoned branch, the extensions' answer, the summary, and one append that holds all
- * of it. A summary that fails or is aborted leaves everything as it was.
+ * Moves the leaf, in this order: find the target, plan the abandoned branch, ask the extensions, summarize, then write
+ * everything in one append. A summary that fails or is aborted leaves the session unchanged.
  *
  * @throws EspalierError; `cancelled` for the veto of an extension, `stale` when the branch went on while it was summarised
  */
@@ -103,7 +103,7 @@ export async function navigate(
   });
 }
 
-/** The id of the first entry on the leaf's path, found without reading what the path says; empty for a path of none. */
+/** The id of the first entry on the leaf's path, found without parsing lines; empty when the path is empty. */
 function rootIdOf({ tree, leafId }: Session): string {
   if (leafId === null) return "";
   const [root = -1] = pathRows(tree, tree.row(leafId));
@@ -129,7 +129,7 @@ function destinationOf(
   return { placeId, editorText };
 }
 
-/** Takes back the last act; see `lastAct`. */
+/** Undoes the last act of a user; see `lastAct`. */
 export async function undo(session: Session): Promise<NavigateResult> {
   await session.load();
   const act = lastAct(session.tree, session.leafId);
@@ -165,9 +165,9 @@ export interface LastAct {
 }
 
 /**
- * Finds the newest navigation, or prompt, compaction or hiding on the leaf's path, that was not taken back yet.
- * Automatic compactions and edits are no act of a user. Undoing twice goes back two steps:
- * an undo names what it undid, and is itself no act.
+ * Finds the newest act of a user that was not undone yet: a navigation, or a prompt, compaction or hiding on the leaf's
+ * path. Automatic compactions and edits do not count, nor does an undo, which records the act that it undid: undoing
+ * twice goes back two steps.
  */
 export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined {
   const leafRow = leafId === null ? -1 : tree.row(leafId);
@@ -190,7 +190,7 @@ export function lastAct(tree: Tree, leafId: string | null): LastAct | undefined 
   return undefined;
 }
 
-/** Returns whether a user asked for this compaction or edit. Only ours say so: those of another program are skipped. */
+/** Returns whether a user requested this compaction or edit. Only Espalier records it; those of other programs are skipped. */
 function isAskedFor(entry: Entry): boolean {
   if (contextEdit.is(entry)) return entry.reason === "manual";
   if (!compaction.is(entry)) return false;
@@ -213,13 +213,13 @@ export interface MergeResult {
 /** Source of a merge, in the `details.merge` of its branch summary. */
 interface MergeProvenance {
   commonAncestorId: string | null;
-  /** The entries it tells of. */
+  /** Ids of the entries that it summarizes. */
   entryIds: string[];
 }
 
 /**
- * Brings the conclusion of another branch here: a branch summary that says where it is from. What was merged here
- * before is not summarized again; merging the same leaf again writes nothing.
+ * Merges another branch into this one: appends a branch summary of it, which records its source. Entries that were
+ * merged before are not summarized again; merging the same leaf again writes nothing.
  *
  * @throws EspalierError `nothing-to-merge`; EspalierError
  */
@@ -269,7 +269,7 @@ export async function mergeBranch(
   });
 }
 
-/** The leaf, if the path that a conclusion was made for only grew meanwhile. */
+/** Returns the leaf; throws `stale` when it is no longer below `into`. */
 function leafAfter(session: Session, into: string | null): string | null {
   if (into !== null && !session.isOnPath(into)) throw branchWentOn();
   return session.leafId;
@@ -298,19 +298,19 @@ export interface BranchSummaryRequest extends ActOptions {
   fallback?: boolean;
 }
 
-/** A branch that is left: its summary, where one was made, and the label for the place arrived at. */
+/** An abandoned branch: its summary, when one was made, and the label for the target. */
 export interface LeftBranch {
   summary: (BranchSummaryFields & { fromId: string }) | undefined;
-  /** Empty where the place gets no label. */
+  /** Empty when the target gets no label. */
   labelText: string;
   /** Throws EspalierError `aborted` once the act was aborted. */
   refuseAborted: () => void;
 }
 
 /**
- * Leaves the branch of the leaf: asks extensions, has the summary made, and lets `write` end the act.
+ * Leaves the leaf's branch: asks the extensions, makes the summary, then calls `write`, which appends.
  *
- * @param reachedId an entry of the path arrived at: entries below the deepest common one are left
+ * @param reachedId an entry on the target's path; the abandoned branch begins below the deepest common entry
  * @throws EspalierError `aborted`, `cancelled`, and with all that was billed
  */
 export async function leaveBranch<Result>(
@@ -387,16 +387,16 @@ function branchWork(
   return { kind: "branch_summary", asked: () => asked };
 }
 
-/** Error for a summary that no longer has all there is to tell. */
+/** Error for a summary of a branch that has grown meanwhile. */
 const branchWentOn = () =>
   new EspalierError("stale", "The branch went on while it was summarised; nothing was written. Try again.");
 
-/** Error for an abort before anything is in the log. */
+/** Error for an abort before the write. */
 const abortedAct = (what: string) => summaryError("aborted", `The ${what} was aborted.`);
 
 /**
- * Summarizes the abandoned branch: an extension's summary, or the core's; undefined when none was asked for, or there is
- * nothing to tell. Writes nothing.
+ * Summarizes the abandoned branch: an extension's summary, or the core's; undefined when none was requested, or the
+ * branch has no content. Writes nothing.
  *
  * @throws EspalierError with all that was billed
  */

@@ -33,9 +33,9 @@ export interface StoreOptions {
   /** Another store than files below `home`. */
   store?: SessionStore;
   /**
-   * Loads all of a session when it is opened, for synchronous questions about the tree (`tree`,
-   * `name`, `branches`, …), wherever it is kept. Default true. False, for a program that needs the context alone: a
-   * database is asked for no more than that, and for the rest when `load` is called; what asks before throws `not-loaded`.
+   * Loads the whole session when it is opened, so that its tree (`tree`, `name`, `branches`, …) can be read
+   * synchronously. Default true. False suits a program that needs only the context: from a database only that is read,
+   * and `load` reads the rest. Until then, members that need the tree throw `not-loaded`.
    */
   whole?: boolean;
 }
@@ -61,14 +61,13 @@ export interface OpenOptions
     SettledOptions {
   /** `read` changes nothing, whatever is called, and takes no lease. Default `write`: the lease is held until `close`. */
   mode?: OpenMode;
-  /** Open at this entry instead of the leaf that the session says. */
+  /** Opens at this entry instead of the recorded leaf. */
   leafId?: string;
 }
 
 /**
  * Opens a session by its exact id (a string, or `{ id }`) or by its file (`{ file }`: a path, or the name in another
- * store), with its extensions. Where another program writes it, `onBusy` decides, and `heldBy` of the session names who
- * that is.
+ * store), with its extensions. When another program writes it, `onBusy` decides, and `heldBy` names that program.
  * @throws EspalierError `not-found`, `ambiguous`, `not-a-file`, `empty-file`, `not-a-session`, `unreadable`,
  *   `unknown-entry`, `busy`; ExtensionError for an extension that was named and cannot be loaded
  */
@@ -128,7 +127,7 @@ export interface CreateOptions extends StoreOptions, SessionOptions, ExtensionOp
 }
 
 /**
- * Makes a new session: a header, on disk before this answers.
+ * Makes a new session. Its header is on disk when the promise resolves.
  * @throws EspalierError `exists` for an id or a file that is taken; `busy` where another program opened it first
  */
 export async function createSession(options: CreateOptions = {}): Promise<Session> {
@@ -149,7 +148,7 @@ export async function createSession(options: CreateOptions = {}): Promise<Sessio
 }
 
 /**
- * Opens a session by its id or file, and makes it where there is none: of several that do so at once, one makes it.
+ * Opens a session by its id or file, or makes it when there is none. Of several concurrent calls, one makes it.
  *
  * @throws as {@link openSession} and {@link createSession}
  */
@@ -177,7 +176,7 @@ async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean
 }
 
 /**
- * Removes a session and its files beside it; never called by the engine itself. Returns what was removed.
+ * Removes a session and the files that belong to it; never called by the engine itself. Returns the removed paths.
  * @throws EspalierError `not-found`, `ambiguous`; `busy` while it is being written
  */
 export async function deleteSession(ref: SessionRef, options: StoreOptions = {}): Promise<string[]> {
@@ -229,7 +228,7 @@ async function begin(
 
 /**
  * Behaviour for a session with another writer: `error` (`busy`, with its `holder`), open it `read-only`,
- * `fork` it and write the fork, or `share` it: write beside the other, each on a branch of his own.
+ * `fork` it and write the fork, or `share` it: both write, each on its own branch.
  */
 export type OnBusy = "error" | "read-only" | "fork" | "share";
 

@@ -58,14 +58,17 @@ export interface PreparedRequest {
 }
 
 /**
- * Everything that happens before a request goes out, in order: files that the context refers to are there; large
- * results move to files; the policy is judged and compacts, and so it does where the answer would have no reserve; pictures
- * that its provider does not take, and the oldest where there are too many of them or too many bytes, are left out; what
- * does not fit the model's window or these bytes all the same is compacted as the
- * default policy does, or is an error; the policy and then the extensions shape what is sent.
+ * Does everything that comes before a request, in this order:
  *
- * It fails open: a compaction that does not come about is logged, published and in `failure`, and the request goes out
- * as it is, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
+ * 1. restore: files that the context refers to are written again where they are missing;
+ * 2. offload: large results move to files;
+ * 3. compact: as the policy decides, and where the answer would have no reserve;
+ * 4. leave out: pictures that the provider refuses, and the oldest ones when there are too many, or too many bytes;
+ * 5. fit: a request that is still too large for the window or the bytes is compacted as the default policy does;
+ * 6. shape: the policy, then the extensions, shape the context that is sent.
+ *
+ * Fails open: a failed compaction is logged, published and returned in `failure`, and the request can be sent
+ * unchanged, as long as it fits the window and the bytes. An abort, and a log that cannot be written, are thrown.
  *
  * @throws EspalierError `over-window`, `over-bytes`, `over-budget`, `auto-off`, `irreducible`, `exhausted`; EspalierError; `bad-tool`
  */
@@ -140,7 +143,7 @@ export async function prepareRequest(
     failure,
   };
 
-  /** As the policy says; one that is judged after appends does its own work in the background, and keeps the reserve here. */
+  /** Compacts as the policy decides. A policy judged after appends works in the background; here it only keeps the reserve. */
   async function compactDue(moved: OffloadedResults | undefined) {
     if (isJudgedNow) return compactWhenDue(session, { ...request, ...(moved ? { offloaded: moved } : {}) });
     const reason = withoutReserve(policy, situation());
@@ -182,8 +185,8 @@ function withSystem(before: readonly ContextMessage[], changed: readonly Context
 }
 
 /**
- * Reports a failure and returns it. Throws it all the same where the caller aborted, and where the log itself is in
- * trouble: that is not the compaction's.
+ * Reports a failure and returns it. Throws it when the caller aborted, or when the log itself failed, which is no
+ * failure of the compaction.
  */
 function goOnWithout(session: Session, error: unknown, signal: AbortSignal | undefined): Error {
   if (!(error instanceof Error) || isLogError(error) || signal?.aborted) throw error;
@@ -194,7 +197,7 @@ function goOnWithout(session: Session, error: unknown, signal: AbortSignal | und
 /** Limits of a request, and its size besides the context: tokens, and bytes. */
 type RequestLimits = Record<"contextWindow" | "requestBytes" | "overheadTokens" | "overheadBytes", number>;
 
-/** Size of the next request, in both of its budgets. Cheap where the context has only grown: what is new is looked at. */
+/** Size of the next request in tokens and in bytes. When the context has only grown, only the new messages are measured. */
 function requestSize(context: SessionContext, limits: RequestLimits) {
   const tokens = trustedTokens(context, limits.overheadTokens);
   const bytes = limits.overheadBytes + totalBytes(context.messages);
@@ -210,7 +213,7 @@ type RequestSize = ReturnType<typeof requestSize>;
 
 const isTooLarge = ({ isOverWindow, isOverBytes }: RequestSize): boolean => isOverWindow || isOverBytes;
 
-/** The window in which a compaction leaves what fits both budgets: of the words, as large a share as of the bytes. */
+/** Window, in tokens, for a compaction whose result fits both limits: tokens shrink by the same share as bytes have to. */
 function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: RequestLimits): number {
   const { contextWindow, requestBytes } = limits;
   return isOverBytes
@@ -219,7 +222,7 @@ function windowFitting({ tokens, bytes, isOverBytes }: RequestSize, limits: Requ
 }
 
 /**
- * Refuses what no edit and no compaction helps: the message that waits for its answer has more bytes than a request.
+ * Refuses a newest message that alone has more bytes than a request may have: no edit and no compaction helps.
  *
  * @throws EspalierError `over-bytes`
  */
@@ -267,7 +270,7 @@ function overBytes(
 export interface PictureLimits {
   /** Pixels of the longer side. */
   side: number;
-  /** So many pictures are many. */
+  /** Number of pictures in one request above which `manySide` applies. */
   manyOver: number;
   /** Pixels of the longer side where a request has more than `manyOver` pictures. */
   manySide: number;
@@ -306,12 +309,12 @@ export interface LeftOutPicture {
 }
 
 /**
- * Leaves pictures out that the provider would refuse the request for: those that it never takes, and the oldest where there
- * are too many, or too many bytes. By edits, so that the log keeps them and nothing is asked of a model. Where there are too
- * many, a quarter more go than have to, so that the next pictures change nothing of what the provider has cached. Pictures
- * that no model has seen stay, as far as the provider takes them.
+ * Leaves out pictures for which the provider would refuse the request: those that it never accepts, and the oldest ones
+ * when there are too many, or too many bytes. Done by edits: the log keeps the pictures, and no model is called. When there
+ * are too many, only three quarters of the limit stay, so that the next pictures leave the provider's cache valid. Pictures
+ * that no model has seen stay, as far as the provider accepts them.
  *
- * @param sent what the request is made of
+ * @param sent the context of the request
  * @param bytes those of the whole request
  * @param requestBytes the most bytes of a request
  */
@@ -357,7 +360,7 @@ const reasonsIn = (messages: readonly ContextMessage[], out: ReadonlyMap<Content
 /** Share of the pictures that is kept where there are too many, so that the next ones are not too many again. */
 const SHARE_KEPT = 0.75;
 
-/** Pictures that the provider would refuse, each with the reason; the oldest where only some have to go. */
+/** Pictures that the provider would refuse, each with the reason; the oldest ones when there are too many. */
 function refusedPictures(
   messages: readonly ContextMessage[],
   limits: PictureLimits,
@@ -447,7 +450,7 @@ function longerSide(data: string): number {
       const { width, height } = imageSize(Buffer.from(head, "base64"));
       return Math.max(width, height);
     } catch {
-      // Not in this part of it, or in none: a provider says what it thinks of such a picture.
+      // The size is not in this part, or in none; then the provider decides about the picture.
     }
   }
   return 0;

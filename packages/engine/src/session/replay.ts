@@ -16,7 +16,7 @@ import {
   type Tree,
 } from "@espalier/session-tree";
 
-/** A session after one more of its entries: what a reader at that moment would have seen. */
+/** State of a session after one more of its entries, as a reader at that moment would have seen it. */
 export interface ReplayStep {
   /** From 1, in file order. */
   seq: number;
@@ -28,7 +28,7 @@ export interface ReplayStep {
   contextMessages: number;
   /** Their size in tokens (characters / 4). */
   contextTokens: number;
-  /** With `verify`: whether building everything anew gave the same. */
+  /** With `verify`: true when the context built from the whole path is the same. */
   verified?: boolean;
 }
 
@@ -69,7 +69,7 @@ function contextAtRow(tree: Tree, row: number): SessionContext {
   return contextOfPath(window.entries, window.before);
 }
 
-/** The slow way round: every entry of the path as an array of its own, nothing kept from before. */
+/** Builds the context from the whole path, with nothing kept from earlier steps: slow, for the check. */
 function rebuilt(tree: Tree, row: number): SessionContext {
   return buildSessionContext(pathRows(tree, row).map((at) => tree.entryAt(at)));
 }
@@ -110,7 +110,7 @@ export async function* paced(
   }
 }
 
-/** The `customType` of the entry that says, before a request goes out, that it does. */
+/** `customType` of the entry that marks a request, written before the request is sent. */
 export const SENT = "espalier.sent";
 
 /** State of the conversation at the leaf. */
@@ -123,8 +123,8 @@ export type RunState =
   | { state: "outcome-unknown"; entryId: string; model: string | null; sentAt: string };
 
 /**
- * The entry to append, at `fsync`, before a request goes out for the context at the leaf. After a crash it tells what
- * was never sent from what may have been billed.
+ * Returns the entry to append, at `fsync`, before the request for the context at the leaf is sent. After a crash it
+ * separates a request that was never sent from one that may have been billed.
  */
 export function sentEntry(leafId: string | null, model: string): NewEntry {
   return custom.of({ customType: SENT, data: { leafId, model } });
@@ -136,7 +136,7 @@ export function runStateOf(session: Pick<SessionTree, "window" | "getBranch">): 
   return stateOn(entries) ?? (complete ? undefined : stateOn(session.getBranch())) ?? { state: "answered" };
 }
 
-/** By the newest entry that says something of it; undefined when none does. */
+/** State by the newest entry that decides it; undefined when none does. */
 function stateOn(path: readonly Entry[]): RunState | undefined {
   for (let at = path.length - 1; at >= 0; at -= 1) {
     const entry = path[at]!;

@@ -21,8 +21,8 @@ import { oneLine } from "./edit.ts";
 import type { Session } from "./session.ts";
 
 /**
- * The rules that hold at the leaf, oldest first. A compaction of ours records them, so that only the end of the path is
- * read.
+ * Returns the rules that hold at the leaf, oldest first. A compaction by Espalier records them, so only the path's end
+ * is read.
  */
 export function rulesAtLeaf(session: Session): Rule[] {
   const { entries, complete } = session.window;

@@ -77,7 +77,7 @@ import {
   shapedContext,
 } from "./state.ts";
 
-/** Rounds in which closing waits for work that began meanwhile: a mirror that answers every entry by another never ends. */
+/** Most rounds in which closing waits for work that began meanwhile: a handler that answers every entry by an entry never ends. */
 const CLOSING_ROUNDS = 10;
 
 /**
@@ -92,7 +92,7 @@ export class Session extends SessionTree {
   readonly events: EventBus;
   /** Receives warnings and errors that stop nothing. */
   readonly logger: PolicyLog;
-  /** Everything extensions registered besides handlers, and share. */
+  /** Everything that extensions registered, handlers apart, and the bus that they share. */
   readonly extensionMembers = new ExtensionMembers();
   readonly #settings: CurrentSettings;
   #offloadStorage: OffloadStorage | undefined;
@@ -100,13 +100,13 @@ export class Session extends SessionTree {
   #background: BackgroundPolicy | undefined;
   /** The other writer of the session: set where the session is read only, shared, or a fork because of it. */
   heldBy: LeaseHolder | undefined;
-  /** Given back when the session is closed. */
+  /** Released when the session is closed. */
   lease: SessionLease | undefined;
-  /** True where nothing is written, whatever is called. */
+  /** True when every write is refused. */
   isReadOnly = false;
   #closing: Promise<void> | undefined;
   #compaction: Promise<CommittedCompaction | NothingToCompact> | undefined;
-  /** Closing waits for these: compactions to their last event, mirrors to their last entry. */
+  /** Work that closing waits for: compactions up to their last event, handlers of `entry_appended` up to their end. */
   readonly #endings = new Set<Promise<unknown>>();
 
   constructor(
@@ -135,12 +135,12 @@ export class Session extends SessionTree {
     return this.#settings.policy;
   }
 
-  /** Adopts `settled`, and calls `settle` again whenever the model changes; its answer overrides what held before. */
+  /** Adopts `settled`, and calls `settle` again whenever the model changes; its result overrides the settings before. */
   settleBy(settle: Settle, settled: SessionOptions): void {
     this.#settings.follow(settle, settled, currentModel(this));
   }
 
-  /** Results that were moved out of the context; undefined for a session that is no file, where none was given. */
+  /** Storage of results that were moved out of the context; undefined when the session is not a file and none was given. */
   get offloadStorage(): OffloadStorage | undefined {
     this.#offloadStorage ??= this.options.offloadStorage ?? offloadStorageOf(this.log);
     return this.#offloadStorage;
@@ -252,11 +252,11 @@ export class Session extends SessionTree {
     return rules.size === 0 ? appended : appended.filter(({ id }) => !rules.has(id));
   }
 
-  /** Own entries are in the log: `entry_appended` is sent, a new model's settings are found, the policy judges. */
+  /** Follows an append of this session: sends `entry_appended`, finds the settings of a new model, lets the policy judge. */
   #followChange(change: SessionChange): void {
     if (change.type !== "appended") return;
     const { entries } = change;
-    // Only `close` waits for mirrors.
+    // Only `close` waits for these handlers.
     if (this.host.has(entryAppended))
       for (const entry of entries) void this.#untilClosed(this.tell(entryAppended, { entry }));
     this.#settings.pathHasGrown(
@@ -291,8 +291,8 @@ export class Session extends SessionTree {
 
   /**
    * Compacts the leaf's path: a plan, the hook `session_before_compact`, the summary, one {@link append}, and the event
-   * `session_compact` or `session_compact_failed`. Nothing to compact is an answer; a failure is an error and leaves the
-   * session as it was. One compaction at a time: an automatic one joins the one that runs, another one is refused.
+   * `session_compact` or `session_compact_failed`. Nothing to compact is a result, not an error; a failure throws and
+   * leaves the session unchanged. Only one compaction runs at a time: an automatic one joins it, a manual one is refused.
    *
    * @throws EspalierError `already-running`, `no-smaller`, `stale`, `irreducible`; EspalierError; `cancelled`
    */
@@ -318,16 +318,14 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Compacts whatever the thresholds say. Nothing to compact is a success; a summary that cannot be had is
-   * `success: false`, and the conversation is as it was.
-   *
-   * @throws as {@link compact}, but for EspalierError
+   * Compacts regardless of the thresholds. Nothing to compact is a success; a failed summary is `success: false`, and the
+   * conversation stays unchanged. Throws as {@link compact} for everything else.
    */
   forceCompact(options: CompactionRequest = {}): Promise<CompactResult> {
     return forceCompact(this, options);
   }
 
-  /** Compares the plans that each policy would make now. Nothing is asked, nothing is written. */
+  /** Compares the plans that each policy would make now. No model is called, nothing is written. */
   comparePolicies(extras?: RequestExtras): PolicyComparison[] {
     return comparePolicies(this, extras);
   }
@@ -337,7 +335,7 @@ export class Session extends SessionTree {
     return this.#background?.isRunning ?? false;
   }
 
-  /** True where the policy found a compaction due while one was running. */
+  /** True when the policy found a compaction due while one was running. */
   get pendingConsolidation(): boolean {
     return this.#background?.isPending ?? false;
   }
@@ -353,8 +351,8 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Compacts if the policy finds it due. Undefined when it does not, or when nothing may compact by itself.
-   * @throws EspalierError `exhausted` after two in a row without an answer of the model, and as {@link compact}
+   * Compacts if the policy finds it due. Undefined when it does not, or when automatic compaction is off.
+   * @throws EspalierError `exhausted` after two in a row with no answer of the model between, and as {@link compact}
    */
   async compactWhenDue(
     options: CompactionRequest = {},
@@ -394,7 +392,7 @@ export class Session extends SessionTree {
     return this.#appendOne(label.of({ targetId, ...(text ? { label: shownLine(text, "label") } : {}) }));
   }
 
-  /** Names the session. Returns the id of the entry that says so. */
+  /** Names the session. Returns the id of the entry that holds the name. */
   async rename(name: string): Promise<string> {
     return this.#appendOne(sessionInfo.of({ name: shownLine(name, "name") }));
   }
@@ -407,9 +405,9 @@ export class Session extends SessionTree {
 
   /**
    * Leaves an entry of the leaf's path out of the context from here on, or brings it back. Nothing is rewritten: above
-   * the edit, on other branches and in the file it stays as it was. Returns the id of the entry that says so; null where
-   * nothing had to change, and nothing was written. An entry that comes back is written once more; one of another program
-   * on a longer line than is written here (16 MiB) comes back by `undo` alone.
+   * the edit, on other branches and in the file the entry is unchanged. Returns the id of the edit; null when nothing had
+   * to change and nothing was written. Bringing an entry back writes its content once more. A line of another program
+   * that is longer than Espalier writes (16 MiB) comes back by `undo` alone.
    *
    * @throws EspalierError `unknown-entry`, `invalid-entry` for such a line; `not-in-context`: nothing that the model reads
    */
@@ -435,8 +433,8 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Tells extensions of something that happened on this session, such as a turn of the agent. A critical handler that
-   * fails cannot undo it: the host has reported the failure.
+   * Notifies extensions of an event of this session, such as a turn of the agent. A critical handler that fails cannot
+   * undo the event; the host reports the failure.
    */
   async tell<Payload extends object>(hook: NotifyHook<Payload>, payload: NoInfer<Payload>): Promise<void> {
     if (!this.host.has(hook)) return;
@@ -485,7 +483,7 @@ export class Session extends SessionTree {
     void this.#untilClosed(act);
   }
 
-  /** Waits for tracked work, and for work that it began: an entry that is written begins its mirrors. */
+  /** Waits for tracked work, and for work that it began, such as handlers of `entry_appended`. */
   async settle(): Promise<void> {
     for (let round = 0; round < CLOSING_ROUNDS && this.#endings.size > 0; round++)
       await Promise.allSettled(this.#endings);

@@ -70,8 +70,8 @@ export interface SessionOptions {
   /** Summaries asked for at the same time. Default 2; 1 for servers that take one request at a time. */
   concurrency?: number;
   /**
-   * Kinds of entry besides those of the format, made with `defineEntry`: asked what their entries tell the model, what is
-   * wrong with one, how durable an append is, and how it is drawn. Without its kind an entry is kept and shown as data.
+   * Kinds of entry besides those of the format, made with `defineEntry`. A kind gives its entries' messages for the model,
+   * their problems, the durability of an append, and their drawing. Without its kind an entry is kept and shown as data.
    */
   kinds?: readonly EntryKind[];
   /** Tools that declare files, besides the common ones. */
@@ -87,13 +87,13 @@ export interface SessionOptions {
    * Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
    */
   redact?: Redact | false;
-  /** False: no rules are looked for in what the user says; those recorded still hold. Default true. */
+  /** False: the user's messages are not searched for rules; recorded rules still hold. Default true. */
   rules?: boolean;
   /** Storage of results that were moved out of the context. Default: the folder beside the session's file. */
   offloadStorage?: OffloadStorage;
   /** The summarizer for a model that a policy names; undefined for one that cannot be reached. */
   summarizerForModel?: (model: string) => Summarizer | undefined;
-  /** Tells of progress, changes and failures. Default: a bus of the session's own. */
+  /** Publishes progress, changes and failures. Default: a bus of the session's own. */
   events?: EventBus;
   /** Receives warnings and errors that stop nothing. Default `console`, which writes to stderr. */
   log?: PolicyLog;
@@ -180,19 +180,19 @@ export function sessionOptionsOf(
 
 /** Options of one act of a shell. */
 export interface ActOptions {
-  /** Ends it; nothing of it is then in the log. */
+  /** Aborts the act; then nothing of it is in the log. */
   signal?: AbortSignal;
   /** Receives the progress of a summary. */
   onProgress?: (progress: SummaryProgress) => void;
 }
 
-/** The messages that are about to be sent; what comes out of it is what the request is built from. */
+/** Transforms the messages before a request; the request is built from the messages that handlers return. */
 export const context = transformHook<readonly ContextMessage[], "messages">("context", {
   field: "messages",
   validate: (messages) => (Array.isArray(messages) ? undefined : "`messages` is not a list"),
 });
 
-/** Every entry before it is written: for redaction. What comes out is the only truth. */
+/** Transforms every entry before it is written, for example to redact it. Only the returned entry is kept. */
 export const entryBeforeAppend = transformHook<NewEntry<Entry>, "entry">("entry_before_append", {
   field: "entry",
   validate: (entry) =>
@@ -218,7 +218,7 @@ export const cacheBreak = notifyHook<CacheBreakEvent>("cache_break");
 /** Every entry once it is in the log. */
 export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
 
-/** Every call to a summarizer model, with its `purpose`, before it goes out. */
+/** Transforms every request to a summarizer model, which has its `purpose`, before it is sent. */
 export const summaryRequest = transformHook<SummaryRequest, "request">("summary_request", {
   field: "request",
   validate: (request) =>
@@ -252,10 +252,10 @@ export const agentStart = notifyHook<object>("agent_start");
 /** End of a run; `messages` are the context it leaves. */
 export const agentEnd = notifyHook<{ messages: readonly ContextMessage[] }>("agent_end");
 
-/** The agent has ended a run, and what was said meanwhile is answered too. */
+/** The agent has ended a run and has answered messages that arrived meanwhile. */
 export const agentSettled = notifyHook<object>("agent_settled");
 
-/** Start of a turn: its request is about to go out. */
+/** Start of a turn: its request is about to be sent. */
 export const turnStart = notifyHook<{ turnIndex: number; timestamp: number }>("turn_start");
 
 /** End of a turn: the answer and the results of its calls are in the log. */
@@ -300,11 +300,11 @@ export const engineHooks = {
   cache_break: cacheBreak,
 };
 
-/** The hooks as a type: what `api.on` knows of names, events and answers. */
+/** The hooks as a type, from which `api.on` has its names, events and answers. */
 export type EngineHooks = typeof engineHooks;
 
 /**
- * Refuses an act that could not be written, before a model is asked or billed for it and before a file is written.
+ * Refuses an act on a session that cannot be written, before a model is called and before a file is written.
  *
  * @throws EspalierError `read-only`; `no-header`, `version` for a log that can be read and must not be written
  */
@@ -336,8 +336,8 @@ export function currentModel({ context: { model } }: Pick<SessionTree, "context"
 }
 
 /**
- * A context whose messages a policy or an extension changed. Messages that were left alone keep their source; from the
- * first change on, what was signed over the old prefix cannot be sent back.
+ * Returns the context with the messages that a policy or an extension changed. Unchanged messages keep their source; from
+ * the first change on, blocks signed over the old prefix cannot be sent back.
  */
 export function shapedContext(context: SessionContext, messages: readonly ContextMessage[]): SessionContext {
   const isSame =
@@ -364,16 +364,16 @@ export type SummaryAuthor = Pick<Summarizer, "name" | "model">;
 export interface BilledWork {
   /** The kind of the `usage` entry. */
   kind: "compaction" | "branch_summary";
-  /** The author, read once something was billed for nothing. */
+  /** Returns the author; called only when work that failed was billed. */
   asked: () => SummaryAuthor;
 }
 
-/** The first of the extensions whose words a summary holds, as the one who was asked for it. */
+/** Author of an extension's summary: the first of the extensions that wrote it. */
 export const ownerAsked = ([name = "extension"]: readonly string[] = []): SummaryAuthor => ({ name });
 
 /**
- * Does work that a provider may bill. The bill is in the entry that the work ends in; when there is none, in
- * a `usage` entry, which is then the only trace of the work (T9, T12).
+ * Does work that a provider may bill. Work that succeeds records the bill in its own entry; work that fails gets a
+ * `usage` entry, which is then the only trace of it (T9, T12).
  *
  * @param work calls `bill` with what was billed once that is known, or throws an error that carries it
  */
@@ -399,7 +399,7 @@ function billOf(error: unknown): Usage | undefined {
   return error instanceof EspalierError ? error.usage : undefined;
 }
 
-/** Appends the `usage` entry for what was billed for nothing. */
+/** Appends the `usage` entry for billed work that failed. */
 export async function recordBill(
   session: Session,
   kind: BilledWork["kind"],

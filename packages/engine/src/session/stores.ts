@@ -25,7 +25,7 @@ export interface StoreMigration {
   place: string;
   /** The number of the newest step. */
   version: number;
-  /** Steps that were taken by this call. */
+  /** Migration steps that this call applied. */
   applied: string[];
   /** Notes on the server for its operator, one sentence each. */
   warnings: string[];
@@ -44,7 +44,7 @@ export async function openStore(address: string): Promise<OpenStore> {
 }
 
 /**
- * Makes what a store of this address needs, or brings it up to date; a second time, or for a folder, nothing changes.
+ * Creates the tables of a database, or brings them up to date. Changes nothing when they are current, or for a folder.
  * @throws EspalierError
  */
 export async function migrateStore(address: string): Promise<StoreMigration> {
@@ -53,10 +53,10 @@ export async function migrateStore(address: string): Promise<StoreMigration> {
   return migratePostgres(address);
 }
 
-/** Told without loading what a database needs. */
+/** Returns whether an address is a database's, without loading the database code. */
 const isDatabase = (address: string): boolean => /^postgres(ql)?:\/\//i.test(address);
 
-/** A session in a list, and whose it is. */
+/** A session in a list, and the agent that it belongs to. */
 export interface ListedSession extends SessionListing {
   /** The agent whose folder it is in. */
   agent: "espalier" | "pi";
@@ -73,15 +73,15 @@ export interface ListOptions extends StoreListOptions {
   /** True: also the runs of sub-agents, which belong to the sessions that began them. Default false. */
   subAgents?: boolean;
   /**
-   * Only forks and runs of sub-agents of the session whose id is this one or begins so. The session itself need not be
-   * there any more.
+   * Lists only forks and sub-agent runs of the session with this id, or with an id that begins like this. The session
+   * itself may be deleted.
    */
   parent?: string;
 }
 
 /**
- * Sessions, newest first. A folder below those that are listed and cannot be read is passed over, with a word to
- * `onSkipped`; no link to a folder or a file is followed there.
+ * Lists sessions, newest first. A folder inside a listed one that cannot be read is skipped and reported to `onSkipped`;
+ * links to folders and files are not followed there.
  *
  * @throws EspalierError `unreadable` for a folder that was named and cannot be read
  */
@@ -109,7 +109,7 @@ function withinFolder(folder: string): (file: string) => boolean {
   return (file) => (isAbsolute(file) ? file : resolve(file)).startsWith(beginning);
 }
 
-/** Opens a log; undefined where the store has no such session. */
+/** Opens a log; undefined when the store has no such session. */
 export async function openIfThere(
   store: SessionStore,
   ref: SessionRef,
@@ -123,7 +123,7 @@ export async function openIfThere(
   }
 }
 
-/** Takes the lease of an open log, which is closed where that fails. */
+/** Acquires the lease of an open log; closes the log when that fails. */
 export async function leaseOf(
   log: SessionLog,
   store: SessionStore,

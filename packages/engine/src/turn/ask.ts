@@ -33,7 +33,7 @@ import {
 } from "./turn.ts";
 
 /**
- * Appends what the user says, after results for calls that have none. The entry is in the log when this answers.
+ * Appends the user's message, after results for calls that have none. The entry is in the log when the promise resolves.
  *
  * @throws EspalierError `bad-input` for a blank text
  */
@@ -46,7 +46,7 @@ export async function say(session: Session, content: DraftContent): Promise<Entr
 
 /** Options of {@link nextRequest}. */
 export interface NextOptions extends Pick<RequestPreparation, "signal" | "pictures" | "tools" | "system"> {
-  /** Log of a run that has several turns: their entries follow one another wherever the leaf is. Default: one of its own. */
+  /** Log of a run of several turns: each entry follows the one before, even if the leaf has moved. Default: a new one. */
   log?: TurnLog;
 }
 
@@ -58,8 +58,8 @@ export interface TurnRequest<Params = unknown> extends PreparedRequest {
 }
 
 /**
- * Prepares the next request at the leaf: calls without a result get one that says so, the policy compacts, the context is
- * healed and written as the provider takes it.
+ * Prepares the next request at the leaf: calls without a result get one that says they were interrupted, the policy
+ * compacts, and the context is healed and written in the provider's format.
  *
  * @throws EspalierError `empty-context` when the conversation is empty or ends in an answer; what `prepareRequest` throws
  */
@@ -113,9 +113,13 @@ export interface RecordOptions<Params = unknown> {
 }
 
 /**
- * Sends a request and records the answer, in this order: the mark that it was sent is on disk; the answer, whatever becomes
- * of it, is in the log; a request that was too long is compacted and sent once more; after the last answer of a
- * conversation the session is compacted where that is due.
+ * Sends a request and records the answer, in this order:
+ *
+ * 1. mark: an entry on disk says that the request is sent;
+ * 2. send and read: the provider answers; a failure or an abort becomes an answer too;
+ * 3. record: the answer is in the log;
+ * 4. retry: when the request was too long, the session is compacted and the request is sent once more;
+ * 5. compact: when the answer has no calls and the policy finds a compaction due.
  *
  * @throws EspalierError `overflow` when compacting does not help, `auto-off`; `moved` when the leaf was moved to another
  *   branch meanwhile, after the answer is in the log
@@ -134,7 +138,7 @@ export async function recordAnswer<Params>(
     onEvent(event);
   };
   for (let asked = request, overflows = 0; ; overflows++) {
-    // The mark is on disk before the request goes out: after a crash one knows that an answer may have been billed.
+    // On disk before the request is sent: after a crash it shows that an answer may have been billed.
     await log.append([sentEntry(session.leafId, provider.modelId)], "fsync");
     const { messages, tokens } = asked.context;
     tell({ type: "request", messages: messages.length, tokens });
@@ -150,7 +154,7 @@ export async function recordAnswer<Params>(
       if (overflows > 0) throw stillTooLong(answer, session, limits);
       await makeRoom(session, log, { answer, entry: entry! }, limits, signal);
       tell({ type: "retry", afterMs });
-      // It ends by itself or by an abort, whose reason is what is thrown.
+      // The delay ends by itself, or by an abort, whose reason is thrown.
       await delay(afterMs, undefined, { signal }).catch(() => signal.throwIfAborted());
       asked = await nextRequest(session, provider, { ...request.options, log });
       continue;
@@ -164,12 +168,12 @@ export async function recordAnswer<Params>(
   }
 }
 
-/** Milliseconds for a model to end by itself after an abort: it knows best what it was billed. */
+/** Milliseconds for a stream to end by itself after an abort: its last event has the bill. */
 const GRACE_MS = 300;
 
 /**
- * Reads one answer, telling of its pieces. Whatever happens becomes an answer: what is thrown one of `stopReason` `error`, an
- * abort one of `aborted`, both with what there was of text and thinking.
+ * Reads one answer and passes its pieces to `tell`. Never throws: an error becomes an answer with `stopReason` `error`, an
+ * abort one with `aborted`, both with the text and thinking received so far.
  */
 async function readAnswer(
   provider: Provider,
@@ -216,7 +220,7 @@ async function readAnswer(
 /** Error message of an aborted answer. */
 const ABORTED = "The answer was aborted.";
 
-/** Error text of a provider with its status, by which an overflow is recognised. */
+/** Error text of a provider, with its status, from which an overflow is recognised. */
 function wordsOf(error: unknown): string {
   const { status, statusCode, message } = error as {
     status?: unknown;
@@ -231,8 +235,8 @@ function wordsOf(error: unknown): string {
 }
 
 /**
- * Adds a piece to what there is of an answer so far. It is what remains when the answer does not come to its end:
- * thinking has no signature then, and is kept for people to read; no request carries it.
+ * Adds a piece to the blocks received so far. They are recorded when the answer is cut short: its thinking then has no
+ * signature, is kept for people to read, and is not sent back.
  */
 function addPiece(
   blocks: AssistantBlock[],
@@ -250,9 +254,9 @@ function addPiece(
 export type AfterAnswer = "nothing" | "overflow" | "threshold";
 
 /**
- * The decision after each answer, in this order: aborted → nothing; the request was too long for the model, by what the
- * provider said or counted, and it was the current model → overflow (compact; an answer that did not come to its end is
- * left out, and the request sent once more); failed otherwise → nothing; over the threshold → compact, no retry.
+ * Decides what follows an answer, in this order: aborted → nothing; the request was too long for the current model, by
+ * the provider's error or count → overflow (compact; an incomplete answer is left out and the request sent once more);
+ * failed otherwise → nothing; over the threshold → compact, no retry.
  *
  * @param contextTokens size of the context with the answer, as the policy measures it
  */
@@ -275,8 +279,8 @@ const isWhole = ({ stopReason }: AssistantMessage): boolean =>
 
 /**
  * Compacts after an answer that is kept; nothing is sent again. A compaction that fails, or that an extension vetoes,
- * costs no answer: the reason is logged and returned, and the next request tries again. Undefined where all went well,
- * or nothing is due.
+ * does not lose the answer: the reason is logged and returned, and the next request retries. Undefined when it succeeded
+ * or none was due.
  *
  * @throws EspalierError when the log cannot be written
  */
@@ -300,9 +304,9 @@ async function compactAfter(
 }
 
 /**
- * Makes room for a request that was too long: the answer to it is left out (it stays in the file), and the path is compacted.
+ * Makes room for a request that was too long: leaves its answer out of the context (it stays in the file) and compacts.
  *
- * @throws EspalierError `auto-off` when nothing may compact by itself; `overflow` when nothing can shrink
+ * @throws EspalierError `auto-off` when automatic compaction is off; `overflow` when nothing can shrink
  */
 async function makeRoom(
   session: Session,
@@ -314,7 +318,7 @@ async function makeRoom(
   if (!limits.settings.autoCompact)
     throw new EspalierError(
       "auto-off",
-      "The request was too long for the model, and nothing may compact by itself; compact by hand, or use a model with a larger window.",
+      "The request was too long for the model, and automatic compaction is off; compact by hand, or use a model with a larger window.",
     );
   await log.append([contextEdit.of({ targetId: entry.id, replacement: null })]);
   const result = await session.compact({ ...limits, signal, reason: "overflow" });

@@ -23,15 +23,15 @@ export interface Provider<Params = unknown> {
   readonly system?: string | undefined;
   /** Tools that the caller runs. Default: none. */
   readonly tools?: readonly ToolDefinition[] | undefined;
-  /** The same model as a writer of summaries; absent: the session's own writes them. */
+  /** Summarizer that uses the same model. Absent: the session's own summarizer is used. */
   readonly summarizer?: Summarizer | undefined;
   /** Writes a request as the SDK takes it. */
   params(context: SessionContext, options: ParamsOptions): Params;
-  /** Sends a request by the client; the answer is one that {@link read} takes, or a promise of it. */
+  /** Sends a request by the client. Returns an answer for {@link read}, or a promise of one. */
   send(params: Params, signal: AbortSignal): unknown;
   /**
-   * Reads a stream of the SDK, or a whole answer; the last event is `answer`. Throws what the SDK throws, and an
-   * EspalierError `bad-input` for what is no answer of this SDK.
+   * Reads a stream of the SDK, or a whole answer; the last event is `answer`. Throws the SDK's errors, and an
+   * EspalierError `bad-input` for a value that is not an answer of this SDK.
    */
   read(answer: unknown): AsyncIterable<AnswerEvent>;
 }
@@ -50,7 +50,7 @@ export interface ParamsOptions {
 export type AnswerEvent =
   /** A piece of the answer, or of the model's thinking. */
   | { type: "text" | "thinking"; text: string }
-  /** Bill of the answer so far, for one that does not come to its end. */
+  /** Bill of the answer so far, for an answer that is cut short. */
   | { type: "usage"; usage: Usage }
   /** The whole answer. */
   | { type: "answer"; message: AssistantMessage };
@@ -63,8 +63,8 @@ export interface Limits extends Pick<CompactionRequest, "summarizer" | "fallback
 }
 
 /**
- * Returns the limits of a request: the window is the provider's, less where it has said so in this session; the reserve
- * holds the answer; the provider writes the summaries, unless the session names another summarizer.
+ * Returns the limits of a request: the provider's window, or the smaller one that its errors in this session named; a
+ * reserve that holds the answer; the provider's summarizer, unless the session names another.
  */
 export function limitsOf(
   session: Session,
@@ -89,7 +89,7 @@ export function limitsOf(
   };
 }
 
-/** Returns the tokens that a model reads: its own limit, or less, where its provider has said so in this session. */
+/** Returns a model's window in tokens: its own, or the smaller one that its provider's errors in this session named. */
 export const windowOf = ({ window }: Session, provider: Provider): number =>
   effectiveWindow(provider.contextWindow, window.entries, provider);
 

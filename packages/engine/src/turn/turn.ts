@@ -21,15 +21,15 @@ import { toolResult } from "../session/state.ts";
 export type TurnEvent =
   /** An entry of the turn is in the log: marks, answers, results, edits. */
   | { type: "entry"; entry: Entry }
-  /** A request goes out: how many messages it carries, and its size in tokens as it was judged. */
+  /** A request is sent, with so many messages and estimated tokens. */
   | { type: "request"; messages: number; tokens: number }
   /** A piece of the answer, or of the model's thinking. */
   | { type: "text" | "thinking"; text: string }
   /** The whole answer, a failed or aborted one too, once it is in the log. */
   | { type: "answer"; message: AssistantMessage }
-  /** The history is as it was. */
+  /** A compaction failed; the history is unchanged. */
   | { type: "compact_failed"; message: string }
-  /** A request that was too long goes out again, shorter, after so many milliseconds. */
+  /** A request that was too long is sent again, shorter, after so many milliseconds. */
   | { type: "retry"; afterMs: number }
   /** A call begins, and ends with its result, which a refused or failed one has too. */
   | { type: "tool_start"; call: ToolCallBlock }
@@ -42,13 +42,13 @@ export interface TurnCall {
   input: Record<string, unknown>;
 }
 
-/** An answer that is in the log, and the calls in it, which wait for their results. */
+/** A recorded answer, and its calls, which wait for their results. */
 export class Turn {
   /** The answer as the session keeps it. One that failed or was aborted says so in `stopReason`. */
   readonly message: AssistantMessage;
   /** Calls of the answer, in order; none where it failed. */
   readonly calls: readonly TurnCall[];
-  /** Error of the SDK, or the abort's reason, where the answer did not come to its end. */
+  /** Error of the SDK, or the abort's reason, when the answer was cut short. */
   readonly error: unknown;
   readonly #session: Session;
   readonly #log: TurnLog;
@@ -76,8 +76,8 @@ export class Turn {
   }
 
   /**
-   * Runs all calls at once and records each result when it is there. A result is a text, `{ content, isError, details }`, or
-   * any value, which becomes JSON. A call that throws gets an error result; so does one that an abort ends. Calls of an answer
+   * Runs all calls at once and records each result as soon as its call ends. A result is a text, `{ content, isError,
+   * details }`, or any value, which becomes JSON. A call that throws or is aborted gets an error result. Calls of an answer
    * that was cut off at its limit are not run.
    *
    * @returns the results, in the order of the calls
@@ -99,7 +99,7 @@ export class Turn {
     const result = isCutOff
       ? refused(call, CUT_OFF)
       : await outcome(call, async () => run({ id, name, input }), this.#signal);
-    // In the log before it is shown: what a tool did cannot be had again.
+    // In the log before it is shown: a tool's work cannot be repeated.
     await this.#log.append([message.of({ message: result })]);
     if (isCutOff) return result;
     this.#tell({ type: "tool_end", call, result });
@@ -115,7 +115,7 @@ export class Turn {
   }
 }
 
-/** Entries of turns, each under the one before, whatever others append between. */
+/** Appends the entries of turns, each under the one before, even if others append between. */
 export class TurnLog {
   readonly #session: Session;
   #tell: (event: { type: "entry"; entry: Entry }) => void = () => {};
@@ -127,16 +127,16 @@ export class TurnLog {
     this.#place = session.leafId;
   }
 
-  /** Tells of entries from now on. */
+  /** Passes every entry to `tell` from now on. */
   telling(tell: (event: { type: "entry"; entry: Entry }) => void): this {
     this.#tell = tell;
     return this;
   }
 
   /**
-   * Appends at the place of the turns. Where the leaf moved to another branch meanwhile, it stays there.
+   * Appends after the newest entry of the turns. When the leaf was moved to another branch meanwhile, it stays there.
    *
-   * @throws EspalierError `moved` in that case, when the entries are in the log; EspalierError
+   * @throws EspalierError `moved` in that case, after the entries are in the log; what `append` throws
    */
   async append(drafts: readonly NewEntry[], durability?: "fsync"): Promise<Entry[]> {
     const [first, ...rest] = drafts;
@@ -171,7 +171,7 @@ export const NOT_RUN = "The call was not run: the user ended the turn before it.
 /** Result of a call in an answer that reached its limit: it may be half a call. */
 export const CUT_OFF = "The call was not run: the answer was cut off at its limit. Make it again, shorter.";
 
-/** Result of one call. Whatever happens becomes a result: a call never stays without one. */
+/** Returns the result of one call. Never throws: an error or an abort becomes an error result. */
 async function outcome(
   call: ToolCallBlock,
   run: () => Promise<unknown>,
@@ -186,7 +186,7 @@ async function outcome(
   }
 }
 
-/** Results for calls that have none and get none, as entries. */
+/** Returns error results, as entries, for calls that will not get a result of their own. */
 export function missingResults(calls: readonly ToolCallBlock[], why: string): NewEntry[] {
   return calls.map((call) => message.of({ message: refused(call, why) }));
 }
@@ -253,10 +253,10 @@ export function isAnswered(messages: readonly ContextMessage[]): boolean {
 const SPEAKING: ReadonlySet<string> = new Set(["user", "assistant", "toolResult"]);
 
 /**
- * Returns the outcome of `work`, or throws the signal's reason when that comes first: work that does not listen to the
- * signal is not awaited, and its outcome is dropped.
+ * Returns the result of `work`, or throws the signal's reason when the abort comes first. Work that ignores the signal is
+ * not awaited, and its result is dropped.
  *
- * @param graceMs milliseconds for work that listens to end by itself. Default 0.
+ * @param graceMs milliseconds after an abort for the work to end by itself. Default 0.
  */
 export function untilAborted<Result>(
   work: Promise<Result>,

@@ -262,7 +262,7 @@ function leafRow(table: LineTable, isOfSession: (row: number) => boolean): numbe
 
 const NONE = -1;
 
-/** An entry without its place. */
+/** An entry whose parent and time are not set yet. */
 export interface UnplacedEntry {
   id: string;
   body: EntryBody;
@@ -301,7 +301,7 @@ class WrittenRows {
     return this.#count.get(row) !== 0;
   }
 
-  /** The row above one that was written; -1 for a root. */
+  /** Parent row of a written row; -1 for a root. */
   parent(row: number): number {
     return this.#parent.get(row);
   }

@@ -102,7 +102,7 @@ export function nativeFormat<Request>(
 ): RequestFormat<Request> {
   return {
     ...base,
-    /** An answer that refused failed; its own provider takes it back. */
+    /** A refusal is recorded as a failed answer. Its own provider accepts it, so there it is sent like any other answer. */
     prepare(context, model) {
       const prepared = base.prepare?.(context, model) ?? context;
       const messages = prepared.messages.map((message): ContextMessage => {

@@ -113,7 +113,7 @@ function readChatCall(call: Fields, path: string, issues: FormatIssues): Content
     if (type === "custom")
       return [withNative({ ...named, arguments: { input: String(tool["input"] ?? "") } }, CHAT, { type })];
   }
-  return issues.misshapen("tool_calls", path, "A call has not the shape of its type; it is left out.");
+  return issues.misshapen("tool_calls", path, "A call does not have the shape of its type; it is left out.");
 }
 
 function readChatPart(part: Fields, path: string, issues: FormatIssues): ContentBlock[] {
@@ -209,7 +209,7 @@ class ItemReader {
 
   #read(item: unknown, path: string): void {
     const { issues } = this.#builder;
-    if (!isRecord(item)) issues.add("malformed", "item", path, "An item is no object; it is left out.");
+    if (!isRecord(item)) issues.add("malformed", "item", path, "An item is not an object; it is left out.");
     else if (item["type"] === "message" || (item["type"] === undefined && "role" in item))
       this.#message(item, path);
     else if (item["type"] === "reasoning") this.#reasoning(item, path);
@@ -418,7 +418,7 @@ function readOpenaiTools(tools: unknown, issues: FormatIssues): ToolDefinition[]
     const path = `tools[${at}]`;
     const { type, name, description, parameters, strict, ...rest } = isRecord(tool) ? tool : {};
     if (type !== "function" || typeof name !== "string") {
-      issues.add("dropped", "tool", path, "A tool that is no function has no place in a session.");
+      issues.add("dropped", "tool", path, "A tool that is not a function cannot be kept in a session.");
       return [];
     }
     issues.dropped([...(strict === true ? ["strict"] : []), ...Object.keys(rest)], path);

@@ -197,17 +197,17 @@ function addSecretsOf(view: View, found: Secret[]): void {
   }
 }
 
-/** A text as it reads behind its escapes. */
+/** A text with its escapes decoded. */
 interface View {
   text: string;
-  /** Places in `text` from which on it stands at the places of `rawFrom`, until the next. */
+  /** Offsets in `text` where a run begins; `rawFrom` has the offset of the same run in the raw text. */
   from: number[];
   rawFrom: number[];
-  /** Characters that an escape is in `text`. */
+  /** Characters of `text` that one escape becomes. */
   width: 0 | 1;
 }
 
-/** A text as it reads behind its escapes, and without its colours; nothing where it has none. */
+/** Returns a text with its escapes decoded, and again without its colours; empty when it has no escapes. */
 function viewsBehindEscapes(text: string): View[] {
   if (!ESCAPE.test(text)) return [];
   const views = [viewOf(text, 1), ...(COLOUR.test(text) ? [viewOf(text, 0)] : [])];

@@ -43,8 +43,7 @@ const END = Symbol("end");
 
 /**
  * Returns the primitives that decide a value's JSON text, in order: two values with the same tokens have the same
- * text. They stay what they are when the value is changed later. What is no plain JSON gives a token that is like no
- * other.
+ * text. A later change of the value does not change its tokens. A part that is not plain JSON gives a unique token.
  */
 function jsonTokens(value: unknown): unknown[] {
   const tokens: unknown[] = [];
@@ -120,9 +119,9 @@ const CLOSE_LIST = /* @__PURE__ */ encoder.encode("]");
 const CLOSE = /* @__PURE__ */ encoder.encode("}");
 
 /**
- * Writes requests as JSON, byte for byte what `JSON.stringify` and UTF-8 make of them. What stands in a list (messages,
- * tools) where the same stood in the request before is compared and not made again: a growing conversation costs what
- * was added to it. The bytes of the last request are kept; whose request that was makes no difference but for speed.
+ * Writes requests as JSON, with the same bytes as `JSON.stringify` and UTF-8. Items of a list (messages, tools) that
+ * equal those of the request before are reused: a growing conversation costs only what was added to it. The bytes of
+ * the last request are kept, whichever conversation it belonged to; this affects speed alone.
  */
 export class RequestWriter {
   #lists = new Map<string, Written[]>();

@@ -96,7 +96,7 @@ export interface TreeState {
   /** The path of the session's file. */
   readonly ref: string;
   readonly cwd: string;
-  /** Reason why nothing can be changed here; undefined where it can. */
+  /** Reason why the session is read-only; undefined when it can be changed. */
   readonly readOnly: string | undefined;
   /** The writer of summaries; `isBilled` tells whether it is billed. */
   readonly writer: { readonly name: string; readonly isBilled: boolean };
@@ -186,13 +186,13 @@ export type Act =
 /** Side effects of an event, as data; their results come back as events. */
 export type TerminalEffect =
   | { type: "list-sessions" }
-  /** Reads how many branches sessions have and what they cost; takes the place of what was asked before. */
+  /** Reads how many branches sessions have and what they cost; replaces the reading before it. */
   | { type: "read-facts"; sessions: readonly ListedSession[] }
-  /** Looks for a text in everything that was said; takes the place of the search before. Empty: ends it. */
+  /** Looks for a text in everything that was said; replaces the search before it. Empty: ends it. */
   | { type: "search"; query: string }
   | { type: "open"; ref: string; entryId?: string; editorText?: string }
   | { type: "close" }
-  /** Looks for a text in the open session; takes the place of the search before. */
+  /** Looks for a text in the open session; replaces the search before it. */
   | { type: "find"; query: string }
   | { type: "read-context"; row: number }
   | { type: "read-usage"; row: number }
