@@ -175,7 +175,7 @@ async function copiesInStore(store: SessionStore, named: string | undefined): Pr
 }
 
 async function playSteps(stage: DemoStage, { copy, fork }: DemoCopies): Promise<void> {
-  // The demo shows the program as it comes, whatever the settings say.
+  // The demo shows the program with its defaults; settings are ignored.
   const session = await openSession(
     { file: copy },
     { ...summarizerOf(stage.shell, DEFAULT_SETTINGS), ...storeOf(stage.shell) },

@@ -118,7 +118,7 @@ export function openOptions(shell: Shell): OpenOptions {
   };
 }
 
-/** The store that commands work in, as an option of whatever opens a session. Views and references ask about all of it. */
+/** The store that commands work in, as an option of every function that opens a session. Views and references ask about all of it. */
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
@@ -233,7 +233,7 @@ export async function refuseForeign(file: string): Promise<void> {
 }
 
 /**
- * The settings in force here, what the command line says above them; `modelOf` names the model whose own settings
+ * The current settings, overridden by the command line; `modelOf` names the model whose own settings
  * count. The project is the folder in which the command runs.
  *
  * @param above what stands above all else
@@ -323,7 +323,7 @@ export function summarizerOf(
   };
 }
 
-/** The summarizer in force, made ready for any number of messages. */
+/** The current summarizer, made ready for any number of messages. */
 export async function readySummarizer(shell: Shell): Promise<Summarizer> {
   const { values } = await currentSettings(shell);
   const { summarizer, fallback } = summarizerOf(shell, values);

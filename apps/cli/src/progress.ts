@@ -71,7 +71,7 @@ export function startProgress({ colours, progressColumns }: Shell, what: string)
     },
     /** Makes room for a line of output; the next drawing comes by itself. */
     clear,
-    /** Shows the tokens; of two summaries at the same time the longer one counts. */
+    /** Shows the tokens; of two concurrent summaries, those of the longer one. */
     report: ({ outputTokens }: { outputTokens: number }): void => {
       tokens = Math.max(tokens, outputTokens);
     },

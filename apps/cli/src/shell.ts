@@ -38,7 +38,7 @@ export interface Shell {
   readonly progressColumns: number;
   /** True when a person can be asked a question. */
   readonly interactive: boolean;
-  /** 1 when the command ended well and found that what was asked is not so. */
+  /** Exit code: 1 when the command succeeded and its answer is no. */
   exitCode: number;
   /** Known when the command runs. */
   globals: GlobalOptions;
@@ -102,7 +102,7 @@ const PIECE_LENGTH = 64 * 1024;
 /** Bytes of a whole that are kept in memory; the rest of a longer one waits in a temporary file. */
 const KEPT_IN_MEMORY = 16 * 1024 * 1024;
 
-/** Thrown when whoever read the output has closed it, as `| head` does: there is no reason to go on. */
+/** Thrown when the reader of the output has closed it, as `| head` does. */
 export class OutputClosed extends Error {
   override readonly name = "OutputClosed";
 }
@@ -114,7 +114,7 @@ export class Output {
 
   constructor(stream: NodeJS.WriteStream) {
     this.#stream = stream;
-    // Whoever hands a piece over is told of its failure; the stream tells everyone a second time.
+    // The call that writes a piece throws its failure; the stream emits it a second time.
     stream.on("error", () => undefined);
   }
 
@@ -161,7 +161,7 @@ export class Output {
     await this.write(`${line}\n`);
   }
 
-  /** Writes a line as it is, whatever its bytes are. */
+  /** Writes a line unchanged. */
   async writeBytes(line: Uint8Array): Promise<void> {
     await this.flush();
     await this.#hand(line);

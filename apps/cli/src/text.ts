@@ -14,7 +14,7 @@ export function styledText(text: string): string {
 
 /** At most `length` code points of it, `…` included where something is missing. */
 export function cutLine(text: string, length: number): string {
-  // No code point has more than two code units: what lies behind cannot matter.
+  // No code point has more than two code units: characters after that cannot matter.
   const points = Array.from(text.slice(0, (length + 1) * 2));
   return points.length <= length && points.join("").length === text.length
     ? text

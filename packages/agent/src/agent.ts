@@ -215,7 +215,7 @@ export class Agent {
   }
 
   /**
-   * Compacts whatever the thresholds say, between two requests when a run is going on. Nothing to compact is a success
+   * Compacts regardless of the thresholds, between two requests during a run. Nothing to compact is a success
    * that freed nothing. Throws as `session.forceCompact`.
    */
   async forceCompact(instructions?: string): Promise<CompactResult> {
@@ -354,7 +354,7 @@ class TurnTaking {
   }
 }
 
-/** Reports offloads, pictures left out and compactions as events of the agent, by whatever cause: a policy, an overflow, a user. */
+/** Reports offloads, pictures left out and compactions as events of the agent, for every cause: a policy, an overflow, a user. */
 function tellSessionEvents(events: EventBus, tell: (event: AgentEvent) => void): void {
   events.subscribe(EventType.PROGRESS_UPDATE, ({ message }) => tell({ type: "compact_start", message }));
   events.subscribe(EventType.STATE_CHANGED, (change) => {

@@ -198,7 +198,7 @@ export interface PreparedBranch {
 }
 
 /**
- * Takes the messages of a branch, newest first, until the budget is used; the newest one whatever its size. What a
+ * Takes the messages of a branch, newest first, until the budget is used; the newest one always. What a
  * compaction on the branch covers is included once: by the messages themselves, or, where they do not fit, by its summary.
  *
  * @param tokenBudget the window less what is reserved for the answer; default no limit

@@ -134,7 +134,7 @@ const CAN_BE_FIRST: ReadonlySet<string> = new Set([
 const canBeFirst = (message: ContextMessage): boolean =>
   CAN_BE_FIRST.has(message.role) && !isExcluded(message);
 
-/** A turn begins wherever a context may, but with an answer. */
+/** Returns whether a turn can begin at an entry: where a context can begin, except at an answer. */
 const beginsTurn = (message: ContextMessage): boolean => canBeFirst(message) && message.role !== "assistant";
 
 /** A shell run that the user kept from the model weighs nothing and begins nothing. */

@@ -60,7 +60,7 @@ function canShrink(message: ContextMessage): boolean {
 
 function shrunk(message: ContextMessage, limit: number, estimate: (message: ContextMessage) => number) {
   const words = withContent(message, contentBlocks(message as { content?: unknown }).map(withoutImage));
-  // A share of the characters, whatever the estimator counts: it is about as large a share of the size.
+  // A share of the characters: about the same share of the size for every estimator.
   const share = message.role === "toolResult" ? Math.min(1, limit / Math.max(1, estimate(words))) : 1;
   const content = contentBlocks(words as { content?: unknown }).map((block) => shortened(block, share));
   return {

@@ -154,7 +154,7 @@ export interface OffloadPlan {
 /** Options of a policy's plan besides the situation. */
 export type PlanOptions = Parameters<Policy["plan"]>[1];
 
-/** Words of providers and proxies for a request body of too many bytes, whatever its tokens. */
+/** Words of providers and proxies for a request body of too many bytes. */
 const TOO_MANY_BYTES = /request_too_large|request entity too large|payload too large/i;
 
 /**
@@ -260,8 +260,8 @@ const seen = new WeakMap<readonly Entry[], Seen>();
 
 /**
  * Collects the windows that providers named on a path when they refused requests as too long. Each compaction records
- * what is known by then, so the newest one and what follows it know all of it. A path that has grown costs what it
- * has grown by.
+ * those known by then, so the newest one and the entries after it are enough. For a path that has grown, only its new
+ * entries are read.
  */
 export function learntWindows(path: readonly Entry[]): LearntWindows {
   let { entries, learnt } = seen.get(path) ?? { entries: 0, learnt: {} };
@@ -271,7 +271,7 @@ export function learntWindows(path: readonly Entry[]): LearntWindows {
   return learnt;
 }
 
-/** The window that counts: what was configured, or less, where the provider said so. In tokens. */
+/** Returns the window to use, in tokens: the configured one, or a smaller one that the provider's errors named. */
 export function effectiveWindow(
   contextWindow: number,
   path: readonly Entry[],

@@ -3,7 +3,7 @@ import { cutText, escapeText, type FileLists, formatFileLists, unescapeText } fr
 import { type Rule, ruleRoom, rulesText } from "./rules.ts";
 import { type CompactionSettings, commonLimit, thresholdOf } from "./settings.ts";
 
-/** Blocks of a summary beside the model's prose, so that they survive whatever the model writes. */
+/** Blocks of a summary beside the model's prose, which the model cannot drop. */
 export interface SummaryBlocks {
   /** Entries the user pinned that the context no longer has as they were. */
   pinned: readonly { id: string; text: string }[];

@@ -18,7 +18,7 @@ type MergeRulesByName = Readonly<Record<string, MergeRule>>;
 type FieldValues = Readonly<Record<string, unknown>>;
 
 /**
- * Judges one answer, alone. A cancellation counts whatever else the answer holds. The fields are a copy, so that what
+ * Judges one answer, alone. A cancellation counts even beside other fields. The fields are a copy, so that what
  * was found valid is what is used, whatever the owner does to its objects later.
  */
 export function judgeAnswer(

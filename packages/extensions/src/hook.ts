@@ -1,6 +1,6 @@
 import type { Draft } from "immer";
 
-/** Members of every hook, whatever its mode. */
+/** Members of a hook of any mode. */
 export interface Hook<Payload = unknown, Answer = unknown> {
   /** Combination of answers: none, one value handed on, merged, or another name for one of these. */
   readonly mode: "notify" | "transform" | "decide" | "alias";

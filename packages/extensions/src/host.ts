@@ -217,7 +217,7 @@ function checkHookSet(hooks: HookSet): void {
     if (hook.name !== name) {
       throw new ExtensionError(
         "bad-hook",
-        `The hook "${hook.name}" stands under "${name}"; use its own name.`,
+        `The hook "${hook.name}" is registered as "${name}"; use its own name.`,
       );
     }
     if (isHookAlias(hook) && !Object.hasOwn(hooks, hook.of)) {

@@ -25,7 +25,7 @@ export interface Connection {
 export interface ReservedConnection extends Connection {
   /** Calls the listener for each notification on the channels that this connection listens to. */
   hear(listener: () => void): void;
-  /** Resolves when the connection is gone, or was given back. */
+  /** Resolves when the connection is lost or released. */
   readonly over: Promise<void>;
   /** Ends it, and with it the locks it holds and what it listens to. */
   release(): Promise<void>;
@@ -95,7 +95,7 @@ const MISSING: ReadonlySet<string> = new Set(["3F000", "42P01", "42703"]);
 const NO_PASSWORD = /client password must be a/;
 const TIMED_OUT = "57014";
 
-/** A lock that was not to be had within `lock_timeout`. */
+/** A lock that was not acquired within `lock_timeout`. */
 const LOCKED = "55P03";
 
 /** Message of a pooler about a setting that it does not pass on when a connection begins. */
@@ -154,7 +154,7 @@ function isTlsTrouble({ code, message }: NodeJS.ErrnoException): boolean {
 export function notMigrated(place: string, cause?: unknown): EspalierError {
   return new EspalierError(
     "not-migrated",
-    `${place} is not set up for sessions, or by an older program; run \`espalier store migrate\` with --store.`,
+    `${place} is not set up for sessions, or was set up by an older version; run \`espalier store migrate\` with --store.`,
     { cause },
   );
 }

@@ -209,7 +209,7 @@ async function whyNone(
     [key, made],
   );
   if (there.length === 0) return gone(ref);
-  const message = `Somebody else appended to ${ref} meanwhile; nothing was written. Look, and try again.`;
+  const message = `Another writer appended to ${ref} meanwhile; nothing was written. Read the new entries, and try again.`;
   return new EspalierError("moved", message);
 }
 

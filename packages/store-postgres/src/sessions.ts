@@ -50,7 +50,7 @@ export async function createSession(
   lines: Iterable<string | Uint8Array>,
 ): Promise<FoundSession> {
   const place: SessionPlace = { key: sessionKey(namespace, ref), ref, made: randomUUID() };
-  // An iterable may answer only once, so it is read once, whatever becomes of the connection.
+  // An iterable may answer only once, so it is read once, even when the connection is lost.
   const rows = rowsOf(lineOf(header), lines);
   const made = await madeOnce(database, place, async (connection) => {
     await insertSession(connection, namespace, place, parsedHeader(header).id);
@@ -376,7 +376,7 @@ const MARK = {
 
 /**
  * Brings a session of an old format to the current one, as it reads, all of it or nothing. What stood there keeps its
- * lines, under the name that the seam has for it. Whoever had the session open finds another one in its place.
+ * lines, under the name that the seam has for it. A program that has the session open finds another one under its name.
  *
  * @param seen what there was when it was read
  * @throws EspalierError `changed` where it is another one by now; `exists` where the name for what stood there is taken
@@ -418,9 +418,9 @@ export function upgradeSession(
   );
 }
 
-/** The error for a session of an old format that is not what was read of it any more. */
+/** Error for a session of an old format that another writer replaced or removed after it was read. */
 export const replaced = (ref: string) =>
   new EspalierError(
     "changed",
-    `${ref} was brought to the current format by somebody else, or removed; open it again.`,
+    `${ref} was brought to the current format by another writer, or removed; open it again.`,
   );

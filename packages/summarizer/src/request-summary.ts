@@ -62,7 +62,7 @@ export interface RequestSummaryOptions {
   onRequest?: (request: SummaryRequest) => SummaryRequest | Promise<SummaryRequest>;
 }
 
-/** Asks for a summary of messages, whatever their size; the answer is valid, or this throws a `SummaryError`. */
+/** Requests a summary of messages of any size. Returns a valid answer, or throws a `SummaryError`. */
 export async function requestSummary(
   messages: readonly ContextMessage[],
   { summarizer, onRequest, concurrency, ...fields }: RequestSummaryOptions,
@@ -127,7 +127,7 @@ export interface FittedAnswer extends SummaryAnswer {
 const SMALLER_WINDOWS = 4;
 
 /**
- * Asks for a summary of any history, whatever its size: the request is sized first and, where it does not fit,
+ * Requests a summary of a history of any size: the request is sized first and, where it does not fit,
  * shortened, split into parts whose notes are combined, or rid of its oldest messages. A provider that calls a request
  * too long although it should fit is believed, and the request is retried as if its window were smaller.
  *

@@ -78,7 +78,7 @@ export interface SummaryAnswer {
 export interface Summarizer {
   /** Named in what a compaction records: `extractive`, `anthropic`. */
   readonly name: string;
-  /** The model it asks, where it asks one and the same: what a call that came to nothing is billed to. */
+  /** The model it asks, where it asks one and the same: a call that failed is billed to it. */
   readonly model?: { provider: string; modelId: string };
   /** Tokens that one request and its answer may take together; Infinity where there is no such limit. */
   readonly contextWindow: number;
@@ -467,7 +467,7 @@ const WHOLE = [
 
 /**
  * The headings of a summary, in order, by what it is for. `Progress` has the sub-headings `Done`, `In Progress` and
- * `Blocked`. They stay English whatever language is spoken: programs read them.
+ * `Blocked`. They stay English in every language: programs read them.
  */
 export const SUMMARY_SECTIONS: Readonly<Record<SummaryPurpose, readonly string[]>> = {
   history: WHOLE,

@@ -15,7 +15,7 @@ import { isHighSurrogate, isLowSurrogate } from "./transcript.ts";
 export interface TokenEstimator {
   /** Name in settings. */
   readonly name: string;
-  /** Tokens that come on top of every total, whatever is in it. */
+  /** Tokens that are added to every total. */
   readonly overhead: number;
   /** Tokens of one neutral message. */
   estimate(message: ContextMessage): number;

@@ -37,7 +37,7 @@ export class ChatDrawing {
   #turn = 0;
   /** Statuses of extensions, by key. */
   readonly #statuses = new Map<string, string>();
-  /** A compaction that was asked for tells what came of it by itself. */
+  /** True for a compaction by the user: its command prints the result. */
   isCompactingByHand = false;
 
   constructor(screen: ChatScreen, colours: Colours, conversation: Conversation) {
@@ -239,7 +239,7 @@ export function viewGreeting({ name, file, leafId }: Session, colours: Colours):
   return `${colours.bold(title)} · /help lists the commands.\n${colours.dim(file)}`;
 }
 
-/** A call and what came of it, as one line. */
+/** A call and its result, as one line. */
 function viewCall({ call, result }: EventOf<"tool_end">, colours: Colours): string {
   const text = plainText(messageText(result)).trimEnd();
   const lines = text === "" ? "nothing" : formatMany(text.split("\n").length, "line");

@@ -20,7 +20,7 @@ interface ChatScreenOptions {
 }
 
 /**
- * A terminal with a line to type in at the bottom, whatever goes on above it. What was said stays and scrolls; between
+ * A terminal with an input line at the bottom. The conversation stays above it and scrolls; between
  * it and the line to type in stand a few rows that are drawn anew whenever they change.
  */
 export class ChatScreen {
@@ -116,15 +116,15 @@ export class ChatScreen {
   }
 }
 
-/** Stands for a new line where a text of several lines is typed in one. */
+/** Sign for a line break in a text that is typed in one line. */
 const NEW_LINE_SIGN = "⏎";
 const PASTE_START = "\u001b[200~";
 const PASTE_END = "\u001b[201~";
 
-/** Asks a terminal to say what is pasted, and to stop saying it. */
+/** Sequences that make a terminal mark pasted text, and stop it. */
 const PASTE_MODE = { on: "\u001b[?2004h", off: "\u001b[?2004l" } as const;
 
-/** A text of several lines as it is typed in one, and back. */
+/** Writes a text of several lines in one line, for typing; {@link asTyped} is the inverse. */
 const asOneLine = (text: string): string => text.replace(/\r\n?|\n/g, ` ${NEW_LINE_SIGN} `);
 
 const asTyped = (line: string): string => line.replaceAll(new RegExp(` ?${NEW_LINE_SIGN} ?`, "g"), "\n");

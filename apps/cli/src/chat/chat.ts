@@ -149,7 +149,7 @@ class Chat {
     this.#drawing.busy(what);
   }
 
-  /** Compacts whatever the thresholds are; `why` is the reason of a failure. */
+  /** Compacts regardless of the thresholds; `why` is the reason of a failure. */
   async compact(focus: string) {
     this.#log.takeReason();
     const drawing = this.#drawing;
@@ -404,7 +404,7 @@ async function fork(chat: Chat, argument: string): Promise<void> {
   const from = reference === undefined ? session.leafId : existingEntry(session, reference);
   if (from === null) return chat.say("There is nothing to fork yet.");
   if (summarize) chat.busy("summarizes the rest of the session");
-  // Whoever names a prompt wants to put it otherwise; whoever names nothing goes on from here.
+  // A named prompt is forked before, to be written anew; without one the fork continues from here.
   const isPrompt =
     reference !== undefined && promptText(session.tree.entryAt(session.tree.row(from))) !== null;
   const position = isPrompt ? "before" : "at";

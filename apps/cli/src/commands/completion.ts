@@ -6,7 +6,7 @@ import { sessionNamed, storeOf } from "../opening.ts";
 import { print, type Shell } from "../shell.ts";
 import { plainLine, plainText } from "../text.ts";
 
-/** A word that could stand where the cursor is. */
+/** A word that could complete the one at the cursor. */
 interface Candidate {
   value: string;
   description: string;
@@ -170,7 +170,7 @@ async function entries(ref: string, typed: string, place: StorePlace): Promise<C
     }
     return [
       ...labels,
-      { value: "leaf", description: "where the session goes on" },
+      { value: "leaf", description: "the entry at which the session continues" },
       { value: "start", description: "before the first entry" },
       ...ids,
     ];

@@ -175,7 +175,7 @@ const chat = command({
   ],
   async run({ shell, options }: Call<ChatOptions>, ref: string | undefined) {
     const { print, continue: isContinued, model } = options;
-    // A new session is not made where nobody can answer; an older one names its model when it is open.
+    // No session is made when there is no user to answer; an older one names its model when it is open.
     const { values } = await currentSettings(shell);
     const missing =
       ref === undefined && !isContinued ? missingKey(model ?? "anthropic", { settings: values }) : undefined;

@@ -115,7 +115,7 @@ function* viewImports(
     const where = [...(lines > 0 ? [formatMany(lines, "line")] : []), formatMany(files, "file")].join(" in ");
     yield `${colours.yellow(kind.padEnd(18))} ${plainLine(message)} ${colours.dim(`(${where})`)}`;
   }
-  // Several files can tell of one session: the last one has seen all of it.
+  // Several files can belong to one session: the last one has all of it.
   const sessions = [...new Map(reports.map((report) => [report.file ?? "", report])).values()];
   const sum = (from: readonly ImportReport[], what: "entries" | "added" | "branches" | "compactions") =>
     from.reduce((total, report) => total + report[what], 0);
@@ -157,7 +157,7 @@ interface ExportCommandOptions {
   out?: string;
 }
 
-/** The formats, and how the file is called where nobody says. */
+/** The formats, and the default name of the file. */
 const ENDINGS: Record<ExportCommandOptions["format"], string> = {
   html: "html",
   markdown: "md",

@@ -22,7 +22,7 @@ export function renderMarkdown(text: string, { columns, colours }: MarkdownLook)
   return tokens ? renderBlocks(nestedBlocks(tokens), look) : wrapText(plain, look.columns);
 }
 
-/** Nests blocks that a reader tells one after the other. */
+/** Nests the flat list of tokens as blocks. */
 function nestedBlocks(tokens: readonly Token[]): MarkdownBlock[] {
   const outermost: MarkdownBlock[] = [];
   const open = [outermost];
@@ -242,7 +242,7 @@ export function wrapWords(line: string, columns: number): string[] {
     .map((part) => spaces + part);
 }
 
-/** The lines of code, broken wherever they are too long: its spaces mean something. */
+/** The lines of code, broken where they are too long; spaces are kept. */
 function wrappedCode(text: string, columns: number): string[] {
   return wrapAnsi(shortWords(text.replaceAll("\t", "  ")), Math.max(1, columns), {
     hard: true,

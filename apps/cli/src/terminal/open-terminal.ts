@@ -357,7 +357,7 @@ export class ActEffects {
     this.#acting.end();
   }
 
-  /** Ends what is going on, and answers when it has let go of the session. */
+  /** Ends running work, and resolves when the session is released. */
   end(): Promise<void> {
     this.#acting.end();
     return this.#acting.settled();

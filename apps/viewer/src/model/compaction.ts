@@ -32,14 +32,14 @@ export interface CompactionView {
   /** Rows of the entries that the summary stands for, and of those that stayed. */
   covered: number[];
   kept: number[];
-  /** The compaction whose summary this one goes on from; -1 when it is the first on its path. */
+  /** The compaction whose summary this one updates; -1 when it is the first on its path. */
   previousRow: number;
   /**
    * Prompts that a model is asked with by default: entries do not record what was sent. Null where no model of
    * the engine was asked: an extension wrote the summary, it was made from the messages, or another program made it.
    */
   prompts: string[] | null;
-  /** US dollars; null where nobody said what it cost. */
+  /** US dollars; null when the cost is not recorded. */
   cost: number | null;
   /** Tokens; null where nothing was billed. */
   usage: { input: number; output: number } | null;
@@ -51,7 +51,7 @@ export interface CompactionView {
 export function compactionAt(tree: Tree, row: number): CompactionView {
   const entry = row >= 0 && row < tree.length ? tree.entryAt(row) : undefined;
   if (!entry || !compaction.is(entry))
-    throw new EspalierError("unknown-entry", `Row ${row} of this session is no compaction.`);
+    throw new EspalierError("unknown-entry", `Row ${row} of this session is not a compaction.`);
   const before = spanBefore(tree, row);
   const keptFrom = before.rows.findIndex((at) => tree.idAt(at) === entry.firstKeptEntryId);
   const cut = keptFrom < 0 ? before.rows.length : keptFrom;
@@ -123,7 +123,7 @@ export interface SummaryOrigin {
 const BEST = 5;
 const LEAST = 0.15;
 
-/** Words that stand in nearly every text tell nothing. */
+/** Words that nearly every text contains; they are ignored. */
 const SHORTEST_WORD = 3;
 
 /** Paths, numbers and names of code tell more than words of a language. */

@@ -96,7 +96,7 @@ export async function growthTo(tree: Tree, row: number): Promise<ContextGrowth> 
 
 async function walkedTo(tree: Tree, row: number, before: Promise<Walked> | undefined): Promise<Walked> {
   const path = pathRows(tree, row);
-  // Whoever asked for a walk that failed was told; this one begins anew.
+  // The caller of a walk that failed received its error; this one begins anew.
   const earlier = (await before?.catch(() => undefined))?.walk;
   const walk = earlier?.isOn(path) ? earlier : new GrowthWalk();
   const breath = new Breath();

@@ -45,7 +45,7 @@ export interface SessionFacts {
   labels: { row: number; label: string }[];
   compactions: CompactionMark[];
   edits: EditMark[];
-  /** Branch summaries, and the end of the branch that each tells of. */
+  /** Branch summaries, and the end of the branch that each summarizes. */
   summaries: { row: number; fromRow: number }[];
   /** Lines that are damaged or doubtful. */
   issues: number;
@@ -103,14 +103,14 @@ export interface FoundText {
   snippet: string;
 }
 
-/** Places that are told at the most. */
+/** Most places that a search returns. */
 const MOST = 200;
 
 /** Characters of a snippet before the text, and from it on. */
 const BEFORE = 40;
 const AFTER = 160;
 
-/** Entries in which a text stands, whatever its case, newest first, 200 at the most. */
+/** Finds entries that contain a text, ignoring case: newest first, 200 at most. */
 export async function findText(tree: Tree, query: string): Promise<FoundText[]> {
   const wanted = query.toLowerCase().trim();
   const found: FoundText[] = [];

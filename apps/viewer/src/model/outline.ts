@@ -60,12 +60,12 @@ const OF_ROLES: Readonly<Record<string, RowKind>> = {
   custom: "x",
 };
 
-/** Kinds that stand beside the conversation, as the format has it. */
+/** Kinds that are not part of the conversation, as the format defines. */
 const BESIDE: ReadonlySet<string> = new Set(
   entryKinds.flatMap(({ type, movesLeaf }) => (movesLeaf ? [] : [OF_TYPES[type] ?? "?"])),
 );
 
-/** Tells of the rows `[from, to)`. Lines are parsed only where their first bytes do not say whose message it is. */
+/** Describes the rows `[from, to)`. Lines are parsed only where their first bytes do not say whose message it is. */
 export function outlineOf(tree: Tree, from = 0, to = tree.length): Outline {
   const steps: number[] = [];
   const kinds: string[] = [];
@@ -165,7 +165,7 @@ export class OutlineRows implements TreeShape {
     return this.#length;
   }
 
-  /** Adds rows. What is already known is passed over; a gap is not filled. */
+  /** Adds rows. Known rows are skipped; a gap is not filled. */
   add({ from, steps, kinds }: Outline): void {
     if (from > this.#length) return;
     for (let at = this.#length - from; at < steps.length; at++) {

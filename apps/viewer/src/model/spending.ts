@@ -72,7 +72,7 @@ export async function spendingOf(tree: Tree): Promise<Spending> {
 }
 
 async function summed(tree: Tree, before: Promise<Ledger> | undefined): Promise<Ledger> {
-  // Whoever asked for a sum that failed was told; this one begins anew.
+  // The caller of a sum that failed received its error; this one begins anew.
   const ledger = (await before?.catch(() => undefined)) ?? {
     length: 0,
     points: [],

@@ -106,7 +106,7 @@ export class OpenSessions {
     return opened;
   }
 
-  /** One reader less; closes what nobody reads and is too much, or has been replaced. */
+  /** Removes a reader; closes sessions without readers that are too many, or that were replaced. */
   async #leave(ref: string, opened: Opened): Promise<void> {
     opened.readers--;
     const ended: Opened[] = [];

@@ -26,7 +26,7 @@ export type ViewerErrorCode =
   | "port"
   | "page";
 
-/** A failure as pages are told of it: by code to programs, by a sentence to people. */
+/** A failure as pages receive it: a code for programs, a sentence for people. */
 interface FailureAnswer {
   status: 400 | 403 | 404 | 409 | 413 | 500;
   error: { code: string; message: string };

@@ -206,7 +206,7 @@ export interface RetriesOptions {
 const DELAY_MS = 1_000;
 
 /**
- * Retries after every failure, whatever it was, an invalid answer included; only an abort ends it at once. Each failure is
+ * Retries after every failure, an invalid answer included; only an abort ends it at once. Each failure is
  * a warning. The error after the last attempt has everything that was billed.
  */
 export function withRetries(summarizer: Summarizer, options: RetriesOptions): Summarizer {

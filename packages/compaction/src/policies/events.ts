@@ -4,7 +4,7 @@ export const EventType = {
   PROGRESS_UPDATE: "PROGRESS_UPDATE",
   /** Something has changed: `{name, data}`. */
   STATE_CHANGED: "STATE_CHANGED",
-  /** Something did not come about, and one goes on without: `{name, message}`. */
+  /** A step failed, and the work continues without it: `{name, message}`. */
   ERROR: "ERROR",
 } as const;
 

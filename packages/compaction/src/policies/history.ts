@@ -303,7 +303,7 @@ export function renderLines(messages: readonly ContextMessage[]): string {
   return `<transcript>\n${escapeText(lines.join("\n"))}\n</transcript>`;
 }
 
-/** Whatever a reader may take for the end of a line. */
+/** Every character that a reader may take for the end of a line. */
 const LINE_END = /\r\n|[\n\r\v\f\u0085\u2028\u2029]/g;
 
 const visibleMessages = (messages: readonly ContextMessage[]): ContextMessage[] =>

@@ -98,7 +98,7 @@ export function checkMessageCountSettings(
 
 /**
  * Plans a compaction that keeps the newest `count` messages. Where the cut would fall between a call and its results it
- * moves back to the call: more stay, never fewer. Everything before is summarised as one span, whatever turn it ends in.
+ * moves back to the call: more stay, never fewer. Everything before is summarised as one span, even when it ends inside a turn.
  * What is kept and does not fit the window is shortened; where not even that helps, less is kept, as the default policy does.
  *
  * @throws EspalierError `irreducible`

@@ -268,7 +268,7 @@ export interface PrunedHistory {
   keptIndexes: number[];
 }
 
-/** The newest tool messages that stay whatever they take (origins 004). */
+/** Number of newest tool messages that always stay (origins 004). */
 const RECENT_TOOL_MESSAGES = 5;
 
 /** Selects messages (origins 004). */

@@ -154,7 +154,7 @@ export interface SlidingWindowSettings {
   compressionWindowSize: number;
   /** After this many seconds since the last run, any message beyond the tail makes a run due. Default 900. */
   compressionCooldownSec: number;
-  /** This many messages beyond the tail make a run due whatever the window says. Default 30. */
+  /** This many messages beyond the tail make a run due, even if the window does not. Default 30. */
   compressionHardLimit: number;
 }
 

@@ -64,7 +64,7 @@ function warnOnce(session: Session, { name }: Policy): void {
   );
 }
 
-/** Sees to it that every file the context refers to is there, beside the session. */
+/** Writes again every missing file that the context refers to, in the session's own storage. */
 export async function bringFilesHome(session: Session): Promise<void> {
   await inTurn(session, async () => {
     const edits = await writeMissingFiles(session);

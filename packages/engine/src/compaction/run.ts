@@ -140,7 +140,7 @@ function refuseUnwanted(session: Session, options: CompactionRequest, reason: Co
   if (reason === "manual" || situationOf(session, options).settings.autoCompact) return;
   throw new EspalierError(
     "auto-off",
-    "The context is too large, and nothing may compact by itself (autoCompact); compact by hand, or take a model with a larger window.",
+    "The context is too large, and automatic compaction is off (autoCompact); compact by hand, or use a model with a larger window.",
   );
 }
 
@@ -245,7 +245,7 @@ export async function compactWhenDue(
 
 /**
  * `threshold` where what the policy lets go out takes more than the window less the reserve; that holds under every
- * policy, whatever its own rule is. Undefined where there is room for the answer.
+ * policy. Undefined when there is room for the answer.
  */
 export function withoutReserve(policy: Policy, situation: PolicySituation): CompactionReason | undefined {
   const { context, settings, overheadTokens } = situation;
@@ -328,7 +328,7 @@ function announceResult(session: Session, result: CommittedCompaction): void {
   });
 }
 
-/** Logs and publishes that a compaction nobody waits for did not come about; the session goes on as it was. */
+/** Logs and publishes the failure of a background compaction; the session is unchanged. */
 export function reportFailure(session: Session, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error);
   const message = `The session was not compacted, and goes on as it is: ${reason}`;
@@ -425,7 +425,7 @@ export class BackgroundPolicy {
     return this.#pending;
   }
 
-  /** Begins nothing more; what is running goes on. */
+  /** Starts no new compaction; a running one continues. */
   stop(): void {
     this.#stopped = true;
   }

@@ -42,7 +42,7 @@ export function commandContext(
   } satisfies ExtensionCommandContext);
 }
 
-/** Pi tells of a veto in the answer. */
+/** Pi returns a veto in the answer. */
 async function reportVeto(act: Promise<unknown>): Promise<{ cancelled: boolean }> {
   try {
     await act;
@@ -94,7 +94,7 @@ function membersOf(session: Session, signal: AbortSignal): ExtensionContext {
       session.track(
         told.catch((error: Error) => {
           if (onError) return onError(error);
-          const message = `A compaction that an extension began did not come about: ${error.message}`;
+          const message = `A compaction that an extension began failed: ${error.message}`;
           session.host.report({ kind: "failed-act", owners: [], hook: null, message, error });
         }),
       );

@@ -55,7 +55,7 @@ export const isAsyncIterable = (value: unknown): value is AsyncIterable<unknown>
 export const badAnswer = (sdk: string): EspalierError =>
   new EspalierError(
     "bad-input",
-    `This is no answer of ${sdk}: return its stream, or its whole answer, from \`send\`.`,
+    `This is not an answer of ${sdk}: return its stream, or its whole answer, from \`send\`.`,
   );
 
 /** Any field of a value that may be no object. */

@@ -219,7 +219,7 @@ function leafOfCopy({ tree, actions }: RepairPlan): number {
 /** The `customType` of a placeholder for an entry that could not be kept; `data` has the reason and the entry. */
 export const REPAIRED = "espalier.repaired";
 
-/** A line is copied whatever its size; only its depth and its keys decide whether it can be written. */
+/** Lines of any size are copied; only depth and keys decide whether a line can be written. */
 const ANY_SIZE = { bytes: Number.POSITIVE_INFINITY };
 
 /** The lines of a healed copy, header aside, in the order of the original. */

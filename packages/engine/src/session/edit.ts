@@ -310,7 +310,7 @@ function refuseBlock(role: string, block: unknown): void {
     );
   const missing = shape.texts.find((field) => typeof block[field] !== "string");
   if (missing !== undefined)
-    throw refused(`The ${missing} of a block of the type ${type} in a ${role} message is no text.`);
+    throw refused(`The ${missing} of a block of the type ${type} in a ${role} message is not a text.`);
 }
 
 /** The field that was meant by one that is written in another way; nothing where none is near. */

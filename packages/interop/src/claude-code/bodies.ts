@@ -140,8 +140,8 @@ export class LineBodies {
     const { table } = this.#file.lines;
     const isShort = table.lineLength(row) <= LONGEST_UNREADABLE;
     const message = isShort
-      ? "The line is no sound JSON: its place in the tree is kept, its text as state."
-      : "The line is no sound JSON, or longer than can be parsed: its place in the tree is kept, of its text the first 1 MiB as state.";
+      ? "The line is not valid JSON: its place in the tree is kept, and its text as state."
+      : "The line is not valid JSON, or too long to parse: its place in the tree is kept, and the first 1 MiB of its text as state.";
     this.#issues.add("unreadable-content", table.lineNumber(row), message);
     const text = new TextDecoder().decode(this.#file.bytesAt(row, LONGEST_UNREADABLE));
     return { type: "custom", customType: "claude-code.unreadable", data: { text } };
@@ -234,7 +234,7 @@ function userBodies(line: Line, place: string, timestamp: number, reading: LineR
   return bodies;
 }
 
-/** Details of each result, from the structured copy that a line has beside them. */
+/** Details of each result, from the structured copy in the result's line. */
 function resultDetails(copy: unknown, results: number, place: string, issues: FormatIssues): unknown[] {
   if (copy === undefined || results === 0) return [];
   if (results === 1) return [copy];

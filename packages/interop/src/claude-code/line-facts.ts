@@ -1,7 +1,7 @@
 import { skipSpace, skipValue } from "@espalier/jsonl-stream";
 import { isRecord } from "@espalier/session-tree";
 
-/** Facts about the place of a line. */
+/** Facts that decide the place of a line in the tree. */
 export interface LineFacts {
   type: string;
   /** The line's own id; empty when it has none. Ids are bytes, good until the next line is read. */
@@ -14,7 +14,7 @@ export interface LineFacts {
   forkedFrom: unknown;
 }
 
-/** The fields that are looked for, with their number in a scan. */
+/** Numbers of the scanned fields. */
 const FIELD = {
   type: 0,
   uuid: 1,
@@ -34,7 +34,7 @@ export class LineFactsReader {
   readonly #scan = new FieldScan(Object.keys(FIELD));
   readonly #answer = new FieldScan(["id"], { mayStop: true });
 
-  /** Undefined for a line that only parsing can tell of. */
+  /** Returns the facts of a line; undefined when the line has to be parsed for them. */
   read(block: Uint8Array, start: number, end: number): LineFacts | undefined {
     return this.#scan.scan(block, start, end) ? this.#scanned(block) : undefined;
   }

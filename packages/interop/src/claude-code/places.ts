@@ -222,7 +222,7 @@ function anchorOf(metadata: Record<string, unknown>): string | undefined {
   return undefined;
 }
 
-/** Ids that are not on disk are passed over. Older files name the first and the last line only. */
+/** Ids that are not on disk are skipped. Older files name the first and the last line only. */
 function keptRows(metadata: Record<string, unknown>, table: LineTable): number[] {
   const { preservedMessages, preservedSegment } = metadata;
   if (isRecord(preservedMessages) && Array.isArray(preservedMessages["uuids"])) {

@@ -384,7 +384,7 @@ function* rollBack(history: ThreadHistory, turns: unknown): Generator<Entry, voi
   if (trail.rollBack(wanted) < wanted)
     history.note(
       "rollback",
-      "More turns were taken back than there are; the conversation goes on at the earliest.",
+      "More turns were undone than there are; the conversation continues at the earliest one.",
     );
   yield entryOf({ type: "leaf", targetId: trail.leafId }, id, trail.leafId, time.iso);
 }

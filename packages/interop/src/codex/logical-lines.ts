@@ -115,7 +115,7 @@ function placed(line: RolloutLine, seed: string, lineNumber: number): LogicalLin
 }
 
 const SALVAGED = "A whole line stood behind one that was cut; it counts.";
-const BAD_LINE = "The line cannot be read: it is no line of a rollout.";
+const BAD_LINE = "The line cannot be read: it is not a line of a rollout.";
 
 /** Positions decide where lines have them: they stay right when a file was rewritten. */
 function isBehind(
@@ -130,7 +130,7 @@ function isBehind(
 /** Ids come from outside: short, and printable. */
 const shown = (id: string): string => id.replace(/[^\w.-]+/g, "?").slice(0, 64);
 
-/** A line in the history of a thread, wherever it stands. */
+/** A line in the history of a thread, in any of its files. */
 export interface LogicalLine extends RolloutLine {
   /** Names the line, the same in every thread that has it. */
   seed: string;
@@ -183,7 +183,7 @@ function* matchCopies(
 ): Generator<LogicalLine, void> {
   const ahead = new Ahead(original);
   let misses = 0;
-  // The fork's own header stands in front of the copies, and belongs behind them.
+  // The fork's own header comes before the copied lines, and belongs after them.
   let header: LogicalLine | undefined;
   let isFirst = true;
   for (const line of lines) {
@@ -210,7 +210,7 @@ class Ahead {
     this.#lines = lines[Symbol.iterator]();
   }
 
-  /** The next line that says the same; those before it are passed over. */
+  /** Returns the next line with the same content; the lines before it are skipped. */
   find(line: LogicalLine): LogicalLine | undefined {
     const key = contentKey(line);
     for (let at = 0; at < LOOK_AHEAD; at++) {

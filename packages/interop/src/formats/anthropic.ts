@@ -29,7 +29,7 @@ type Fields = Record<string, unknown>;
 
 /**
  * A Messages API conversation of Anthropic as neutral messages: a request (`{system, messages, tools}`), or its list of
- * messages; answers may be whole responses. Never throws: anything else is passed over and listed in `issues`.
+ * messages; answers may be whole responses. Never throws: anything else is skipped and listed in `issues`.
  *
  * - `tool_result` blocks become messages of their own, before the other content of their turn
  * - documents, search results, everything from a server tool: kept as they are, and given back by `toAnthropic`
@@ -50,7 +50,7 @@ export function fromAnthropic(input: unknown, options: ConversationOptions = {})
         builder.issues.dropped(droppedFields(rest), path);
         return [toolOf(name, description, input_schema)];
       }
-      builder.issues.add("dropped", "tool", path, "A tool that the server runs has no place in a session.");
+      builder.issues.add("dropped", "tool", path, "A tool that the server runs cannot be kept in a session.");
       return [];
     }),
   );
@@ -93,7 +93,7 @@ function readPrompt(system: unknown, path: string, { issues }: ConversationBuild
   const blocks = readContent(system, path, issues, ({ type, text, ...rest }, place) => {
     issues.dropped(droppedFields(rest), place);
     if (type === "text" && typeof text === "string") return text === "" ? [] : [{ type, text }];
-    return issues.misshapen("system", place, "A block of the system prompt is no text.");
+    return issues.misshapen("system", place, "A block of the system prompt is not a text.");
   });
   return textsOf(blocks).join("\n\n");
 }

@@ -210,7 +210,7 @@ function contextOf({
 }
 
 /**
- * - `malformed`: not of the format; passed over, or read as far as it could be
+ * - `malformed`: not of the format; skipped, or read as far as possible
  * - `dropped`: understood, and the neutral messages have no place for it
  * - `changed`: kept, and a request will say it in another way
  * - `opaque`: kept as it is, and only its own format will see it again
@@ -245,7 +245,7 @@ export class FormatIssues {
   dropped(fields: Iterable<string>, path: string): void {
     for (const field of fields) {
       const name = shown(field);
-      this.add("dropped", name, path, `\`${name}\` has no place in a session; it is left out.`);
+      this.add("dropped", name, path, `\`${name}\` cannot be kept in a session; it is left out.`);
     }
   }
 
@@ -276,7 +276,7 @@ function shown(name: unknown): string {
   return typeof name === "string" ? name.replace(/[^\w.:/ -]+/g, "?").slice(0, 64) || "(empty)" : "(no name)";
 }
 
-const NOT_OF_SHAPE = "A part has not the shape of its type; it is left out.";
+const NOT_OF_SHAPE = "A part does not have the shape of its type; it is left out.";
 
 /** Reads one part of a content. */
 type PartReader = (part: Fields, path: string, issues: FormatIssues) => ContentBlock[];
@@ -311,7 +311,7 @@ export const textsOf = (blocks: readonly ContentBlock[]): string[] =>
 /** The input of a call as the object that a session keeps. */
 export function readInput(input: unknown, path: string, issues: FormatIssues): Fields {
   if (isRecord(input)) return input;
-  issues.add("changed", "input", path, "The input of a call is no object; it becomes one.");
+  issues.add("changed", "input", path, "The input of a call is not an object; it is wrapped in one.");
   return input === undefined ? {} : { value: input };
 }
 

@@ -30,7 +30,7 @@ const APIS: ReadonlyMap<string, string> = new Map([
 
 /**
  * A conversation of the AI SDK (`ModelMessage`s of version 5 and later) as neutral messages: `{system, messages, tools}`
- * or the list of messages. Never throws: anything else is passed over and listed in `issues`.
+ * or the list of messages. Never throws: anything else is skipped and listed in `issues`.
  *
  * The messages do not say who answered. Where `options.model` does not either, it is the provider whose signature stands
  * first on reasoning; an answer with another provider's reasoning is that provider's.
@@ -60,7 +60,7 @@ function readMessage({ role, content, ...rest }: Fields, path: string, builder: 
   issues.dropped(Object.keys(rest), path);
   if (role === "system") {
     if (typeof content === "string") builder.system(content, path);
-    else issues.misshapen("system", path, "A system message is no text; it is left out.");
+    else issues.misshapen("system", path, "A system message is not a text; it is left out.");
   } else if (role === "user") {
     builder.user(typeof content === "string" ? content : readContent(content, place, issues, readUserPart));
   } else if (role === "assistant") {
@@ -214,7 +214,7 @@ function readOutput(output: unknown, path: string, issues: FormatIssues): ReadOu
     const content = readContent(value, `${path}.output.value`, issues, readPart);
     return { content, isError: false, native: beside };
   }
-  issues.add("malformed", "output", path, "The output of a result has not the shape of its type.");
+  issues.add("malformed", "output", path, "The output of a result does not have the shape of its type.");
   return {
     content: text(typeof output === "string" ? output : (JSON.stringify(output) ?? "")),
     isError: false,

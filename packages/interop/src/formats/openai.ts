@@ -44,7 +44,7 @@ const REASONING_FIELDS = ["reasoning_content", "reasoning"];
 
 /**
  * A Chat Completions conversation as neutral messages: a request (`{messages, tools}`), or its list of messages. Never
- * throws: anything else is passed over and listed in `issues`.
+ * throws: anything else is skipped and listed in `issues`.
  *
  * - `system` and `developer` messages at the beginning become the system prompt; later ones stay in their place
  * - sound and files are kept as they are, and given back by `toOpenaiChat`; so is a call of a custom tool
@@ -156,7 +156,7 @@ export function toOpenaiChat(source: ConversationSource, options: WriteOptions =
 
 /**
  * A conversation of the Responses API as neutral messages: a request (`{instructions, input, tools}`), or its list of
- * items; output items of a response are items, too. Never throws: anything else is passed over and listed in
+ * items; output items of a response are items, too. Never throws: anything else is skipped and listed in
  * `issues`.
  *
  * - the items of one answer (reasoning, messages, calls) become one message

@@ -40,10 +40,10 @@ export interface ImportOptions {
   env?: Environment;
   /** Only sessions of agents that worked in this folder. */
   cwd?: string;
-  /** Writes summaries in place of those that only their provider can read; without it, excerpts stand there. */
+  /** Writes summaries in place of those that only their provider can read. Without it, excerpts are used. */
   summarize?: Summarize;
   /**
-   * Takes secrets out of what is written, where lines are made of what another agent wrote; lines of the same format are
+   * Takes secrets out of lines that are converted from another agent's format; lines of the same format are
    * copied as they are. Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
    */
   redact?: Redact | false;
@@ -124,7 +124,7 @@ function skipped(path: string, agent: string | null, kind: ImportIssueKind, mess
 const unknownFile = (path: string): string =>
   path.endsWith(".gz")
     ? "The file is compressed with gzip, which is not read here; decompress it with `gunzip` first."
-    : "No importer knows this file: it is no session of an agent.";
+    : "No importer knows this file: it is not a session of an agent.";
 
 /** Kind of an error that skips one source; undefined for every other error, which ends the import. */
 function sourceProblem(error: unknown): ImportIssueKind | undefined {

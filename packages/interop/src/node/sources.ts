@@ -108,7 +108,7 @@ function readError(path: string, cause: unknown): EspalierError {
     ? new EspalierError("not-found", `There is no file ${path}; check the path.`, { cause })
     : new EspalierError(
         "unreadable",
-        `${path} cannot be read (${String(code)}); check its kind and its rights.`,
+        `${path} cannot be read (${String(code)}); check its kind and its permissions.`,
         { cause },
       );
 }
@@ -133,7 +133,7 @@ const RATIO = 200;
 /** The part of the free room that one file may take. */
 const SHARE_OF_ROOM = 0.5;
 
-/** A view that can be closed; what it holds is given back then. */
+/** A view that can be closed, which releases its file. */
 interface ClosableView extends ByteView {
   close(): void;
 }
@@ -176,7 +176,7 @@ function decompressInto(whole: TemporaryFile, compressed: ByteView, path: string
       stream.push(block, isLast);
     } catch (cause) {
       if (cause instanceof EspalierError) throw cause;
-      throw new EspalierError("unreadable", `${path} is no sound zstd file; run \`zstd -t\` on it.`, {
+      throw new EspalierError("unreadable", `${path} is not a valid zstd file; run \`zstd -t\` on it.`, {
         cause,
       });
     }
@@ -293,7 +293,7 @@ function filesIn(folder: string): Dirent[] {
     const { code } = cause as NodeJS.ErrnoException;
     // It may have been removed since it was found.
     if (code === "ENOENT") return [];
-    const message = `${folder} cannot be looked through (${code ?? "see cause"}); check its rights.`;
+    const message = `${folder} cannot be searched (${code ?? "see cause"}); check its permissions.`;
     throw new EspalierError("unreadable", message, { cause });
   }
 }
@@ -329,7 +329,7 @@ export class TemporaryFile implements PageFile {
     this.writeAt(slot * page.length, page);
   }
 
-  /** Fills `target` with what stands at an offset. */
+  /** Fills `target` with the bytes at an offset. */
   readAt(offset: number, target: Uint8Array): void {
     for (let at = 0; at < target.length; ) {
       const read = this.#try(() => readSync(this.#handle, target, at, target.length - at, offset + at));

@@ -252,7 +252,7 @@ export class ScratchColumn<Of extends Cells> {
 export class ScratchTexts {
   /** Number of texts. */
   length = 0;
-  /** Two bytes for each code unit, as half of a pair can stand in an id alone. */
+  /** Two bytes for each code unit: an id may contain half of a surrogate pair. */
   readonly #bytes: ScratchColumn<Uint8Array>;
   /** End of each text, in code units. */
   readonly #ends: ScratchColumn<Float64Array>;

@@ -20,11 +20,11 @@ import {
 
 /** Options of opening a file. */
 export interface AppendFileOptions {
-  /** `write` appends and makes whole what a crash left; `read` changes nothing, whatever state the file is in. */
+  /** `write` appends and completes or removes a torn last line; `read` changes nothing, even in a damaged file. */
   mode: OpenMode;
   /** Make the file, mode 0600, when there is none (`write` only). Default false. */
   create?: boolean;
-  /** Take from everybody but the owner whatever rights they have on the file (`write` only). Default false. */
+  /** Removes all permissions on the file but the owner's (`write` only). Default false. */
   tighten?: boolean;
   /** Default: the calls of `node:fs`. */
   calls?: FileCalls;

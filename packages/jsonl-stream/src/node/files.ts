@@ -40,7 +40,7 @@ export function openRegularFile(path: string, mode: OpenMode, create: boolean, c
   try {
     fd = uninterrupted(() => calls.openSync(path, created ? FLAGS[mode] | NEW : FLAGS[mode], 0o600));
   } catch (error) {
-    // Somebody else made it since we looked.
+    // Another program made it meanwhile.
     if (created && systemCode(error) === "EEXIST") return openRegularFile(path, mode, false, calls);
     throw openError(path, mode, error);
   }
@@ -89,7 +89,7 @@ function openError(path: string, mode: OpenMode, error: unknown): EspalierError 
   }
   return new EspalierError(
     "unreadable",
-    `${path} cannot be opened (${code ?? "see cause"}); check its rights.`,
+    `${path} cannot be opened (${code ?? "see cause"}); check its permissions.`,
     { cause: error },
   );
 }
@@ -181,7 +181,7 @@ export class Descriptor {
     if (this.#holds === 0) closeFile(this.path, this.fd, this.calls);
   }
 
-  /** Keeps the descriptor from being closed under a call on another thread; returns what lets go of it. */
+  /** Keeps the descriptor open during a call on another thread; returns the function that releases it. */
   hold(): () => void {
     this.#holds += 1;
     return () => {
@@ -222,7 +222,7 @@ export type FileCalls = typeof nodeFileCalls;
 export const nodeFileCalls = {
   /** Gives a descriptor; `flags` are those of `fs.constants`. */
   openSync: (path: string, flags: number, mode?: number): number => fs.openSync(path, flags, mode),
-  /** Never repeated, whatever it threw: the number may be another file's by then. */
+  /** Never repeated, even after an error: the number may belong to another file by then. */
   closeSync: (fd: number): void => fs.closeSync(fd),
   /** `position` null: the descriptor's own, which for one opened to append is the end. */
   writeSync: (fd: number, bytes: Uint8Array, offset: number, length: number, position: number | null) =>
@@ -230,7 +230,7 @@ export const nodeFileCalls = {
   /** Reads from `position` into `target` at `offset`; returns the bytes read, 0 at the end. */
   readSync: (fd: number, target: Uint8Array, offset: number, length: number, position: number) =>
     fs.readSync(fd, target, offset, length, position),
-  /** Of what the descriptor is open for, whatever its path leads to by now. */
+  /** Facts of the open file, even when its path leads elsewhere by now. */
   fstatSync: (fd: number): FileFacts => fs.fstatSync(fd, { bigint: true }),
   /** `mode` is the nine bits of permission: 0o600. */
   fchmodSync: (fd: number, mode: number): void => fs.fchmodSync(fd, mode),
@@ -298,7 +298,7 @@ export function syncFolderOf(path: string, calls: FileCalls): void {
   }
 }
 
-/** Closes a descriptor, which is gone afterwards whatever the system says; a signal in between changes nothing. */
+/** Closes a descriptor, which is gone afterwards even when the system reports an error or a signal interrupts the call. */
 export function closeFile(path: string, fd: number, calls: FileCalls): void {
   try {
     calls.closeSync(fd);
@@ -319,13 +319,13 @@ const KINDS = new Map<number, string>([
   [constants.S_IFBLK, "a device; name a regular file."],
 ]);
 
-/** Refuses whatever is no regular file, saying what it is. */
+/** Refuses a path that is not a regular file; the error names its kind. */
 export function checkKind(path: string, facts: FileFacts): void {
   const kind = KINDS.get(Number(facts.mode) & constants.S_IFMT);
   if (kind !== undefined) throw new EspalierError("not-a-file", `${path} is ${kind}`);
 }
 
-/** Refuses a file of another user, who could read whatever we write to it. Windows has no such owners. */
+/** Refuses a file of another user, who could read everything written to it. Windows has no such owners. */
 export function checkOwner(path: string, { uid }: FileFacts): void {
   const own = process.geteuid?.();
   if (own === undefined || Number(uid) === own) return;
@@ -335,7 +335,7 @@ export function checkOwner(path: string, { uid }: FileFacts): void {
   );
 }
 
-/** True when both are the same file, under whatever names. */
+/** True when both are the same file, even under two names. */
 export function isSameFile(one: FileFacts, other: FileFacts): boolean {
   return one.ino === other.ino && one.dev === other.dev;
 }

@@ -212,7 +212,7 @@ export function settingsAlong(path: Iterable<Entry>, before: Settings = NO_SETTI
   return settings;
 }
 
-/** A picture counts as this many tokens whatever its size (origins 002: "estimate 1200 per image"). */
+/** Tokens of a picture of any size (origins 002: "estimate 1200 per image"). */
 export const IMAGE_TOKENS = 1_200;
 
 /** Characters of a token in the rough estimate (origins 002: "chars / 4"). */

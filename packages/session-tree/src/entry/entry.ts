@@ -276,7 +276,7 @@ const HARMLESS: ReadonlySet<SessionIssueKind> = new Set([
   "large-file",
 ]);
 
-/** True for an issue that means something is lost, doubtful or in the way. */
+/** Returns whether an issue is damage: something is lost, uncertain, or prevents writing. */
 export function isDamage(issue: SessionIssue): boolean {
   return !HARMLESS.has(issue.kind);
 }

@@ -235,7 +235,7 @@ function refuseKind(kind: EntryKind): void {
     return new EspalierError("bad-kind", `The kind of entry ${type} cannot be registered: ${problem}.`);
   };
   if (typeof kind !== "object" || kind === null || typeof kind.type !== "string" || kind.type === "")
-    throw refuse("it is no value of `defineEntry` with a type");
+    throw refuse("it is not a value of `defineEntry` with a type");
   if (kind.type === "session") throw refuse("this type is that of a header");
   if (!kind.movesLeaf)
     throw refuse("`movesLeaf` is not true, and a reader without the kind would find another leaf");

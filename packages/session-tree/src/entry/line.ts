@@ -141,11 +141,11 @@ const CLOSE_BRACE = 125;
 
 /** Positions of a line's `type`, `id` and `parentId` in its block, quotes excluded. */
 export class EntryScan {
-  /** The first byte of the value of `type`. */
+  /** Position of the first byte of the value of `type`. */
   typeStart = 0;
-  /** The byte behind it: its closing quote. */
+  /** Position of the byte after it, which is its closing quote. */
   typeEnd = 0;
-  /** The first byte of the value of `id`. */
+  /** Position of the first byte of the value of `id`. */
   idStart = 0;
   /** The byte behind it. */
   idEnd = 0;

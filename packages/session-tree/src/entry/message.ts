@@ -175,7 +175,7 @@ export interface CompactionSummaryMessage {
 export interface BranchSummaryMessage {
   role: "branchSummary";
   summary: string;
-  /** The leaf of the branch that it tells of. */
+  /** The leaf of the summarized branch. */
   fromId: string;
   /** Epoch milliseconds. */
   timestamp: number;
@@ -193,12 +193,12 @@ export type StoredMessage =
 /** A message of the neutral context: independent of any provider, before healing and wrapping. */
 export type ContextMessage = StoredMessage | CompactionSummaryMessage | BranchSummaryMessage;
 
-/** A block of a message whatever its role; unknown types are possible in files of newer writers. */
+/** A block of a message of any role; unknown types are possible in files of newer writers. */
 export type ContentBlock = TextBlock | ImageBlock | ThinkingBlock | ToolCallBlock;
 
 /**
- * The blocks of a message's content, whatever it is: a string counts as one text block, anything else as none.
- * Entries of an array that are not objects with a `type` are passed over.
+ * Returns the blocks of a message's content: a string counts as one text block, anything else as none.
+ * Items of an array that are not objects with a `type` are skipped.
  */
 export function contentBlocks(message: { content?: unknown }): ContentBlock[] {
   const { content } = message;

@@ -226,7 +226,7 @@ const ASSIGNS = "[\"'`\\]]{0,2}[\\s|+]{0,4}(?:=>|:=|={1,2}|[:>,|])[\\s|+]{0,4}[\
 /** The same, or the blank that parts a flag of the command line from its value. */
 const GIVES = `(?:${ASSIGNS}|(?<=--[\\w-]{1,40})[ \\t]{1,3}["']?)`;
 
-/** Names that say of whatever follows that it is a secret. */
+/** Names whose value is a secret. */
 const NAMED_KEY =
   "(?<=(?:api|access|secret|private|account|auth|app|application|master|signing|encryption|license|service|subscription|admin|consumer|client|storage|project|ingest|function|host|write|deploy|server)[_-]?)key";
 

@@ -209,13 +209,13 @@ export function refuseEmptySchemas(tools: readonly ToolDefinition[] | undefined)
  * arguments.
  */
 function schemaProblem(tool: unknown): string | undefined {
-  if (!isRecord(tool)) return "it is no object";
+  if (!isRecord(tool)) return "it is not an object";
   const { parameters } = tool;
   if (parameters === undefined) {
     const other = OTHER_SCHEMAS.find((field) => tool[field] !== undefined);
     return other && `it has \`${other}\` and no \`parameters\``;
   }
-  if (!isRecord(parameters)) return "its `parameters` are no object";
+  if (!isRecord(parameters)) return "its `parameters` are not an object";
   if ("~standard" in parameters || typeof parameters["parse"] === "function")
     return "its `parameters` are a validator and no JSON Schema (zod: z.toJSONSchema(schema))";
   const isEmpty = Object.keys(parameters).length === 0;
@@ -223,7 +223,7 @@ function schemaProblem(tool: unknown): string | undefined {
   const { type } = parameters;
   return type === "object" || (type === undefined && isSchema)
     ? undefined
-    : "its `parameters` are no schema of an object";
+    : "its `parameters` are not the schema of an object";
 }
 
 function applyPatch(

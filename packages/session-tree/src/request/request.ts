@@ -367,7 +367,7 @@ function healedText(text: unknown): { type: "text"; text: string }[] {
   return typeof text === "string" && !isBlank(text) ? [{ type: "text", text: text.toWellFormed() }] : [];
 }
 
-/** Content of a user message, custom message or tool result, whatever a file says it is. */
+/** Content of a user message, custom message or tool result, which in a file may have any shape. */
 function healedContent(message: { content?: unknown }, options?: HealOptions): UserBlock[] {
   return contentBlocks(message).flatMap((block) =>
     healedBlock(block, options && opaqueValue(block, undefined, options)),

@@ -170,7 +170,7 @@ function idInHeader(path: string): string | undefined {
   }
 }
 
-/** A file that is no session, or cannot be read, is passed over: a list shows what can be opened. */
+/** Skips a file that is not a session or cannot be read: a list shows what can be opened. */
 async function listFile(
   path: string,
   modified: number,

@@ -194,8 +194,8 @@ function filesIn(folder: string): Dirent[] {
     if (codeOf(cause) === "ENOENT") return [];
     const problem =
       codeOf(cause) === "ENOTDIR"
-        ? "is no folder; name the folder it is in"
-        : `cannot be read as a folder (${codeOf(cause)}); check its rights, or name another one`;
+        ? "is not a folder; name the folder it is in"
+        : `cannot be read as a folder (${codeOf(cause)}); check its permissions, or name another one`;
     throw new EspalierError("unreadable", `${folder} ${problem}.`, { cause });
   }
 }
@@ -204,7 +204,7 @@ function factsOf(path: string): Stats | undefined {
   return readFacts(path, () => statSync(path, { throwIfNoEntry: false }));
 }
 
-/** True the first time that a folder is met, under whatever name; false for one that is not there. */
+/** True the first time that a folder is met, under any name; false for one that does not exist. */
 function isNew(folder: string, met: Set<string>): boolean {
   const facts = readFacts(folder, () => statSync(folder, { bigint: true, throwIfNoEntry: false }));
   const identity = `${facts?.dev}:${facts?.ino}`;

@@ -93,7 +93,7 @@ export function memoryStore(): SessionStore {
 const LINE_FEED = Uint8Array.of(10);
 
 const notFound = (ref: string) =>
-  new EspalierError("not-found", `There is no session ${ref} in this store; its list has those there are.`);
+  new EspalierError("not-found", `There is no session ${ref} in this store; its list names the existing ones.`);
 
 /** Bytes under a name: they grow, and are replaced once an old format was brought to the current one. */
 interface MemoryPlace {
@@ -204,7 +204,7 @@ export function memoryLog(bytes: Uint8Array, ref = "memory"): SessionLog {
 }
 
 /**
- * The leases of a store within one process, where no owner can be dead: what `SessionStore.lease` needs for a store whose
+ * Leases within one process, where no owner can have crashed. They implement `SessionStore.lease` for a store whose
  * sessions no other process writes.
  */
 export class MemoryLeases {

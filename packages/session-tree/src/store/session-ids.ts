@@ -150,7 +150,7 @@ export class SessionIds {
     try {
       facts = uninterrupted(() => statSync(claim, { throwIfNoEntry: false }));
     } catch {
-      // One that nobody may look at is left to whoever makes it.
+      // A folder that cannot be read is left to the program that makes it.
       return true;
     }
     if (!facts || Date.now() - facts.mtimeMs > CLAIM_MS) return false;
@@ -177,7 +177,7 @@ export class SessionIds {
     try {
       facts = statSync(this.#known, { throwIfNoEntry: false });
     } catch {
-      // What nobody may look at counts for nothing: the folders are read.
+      // An index that cannot be read is ignored: the folders are read.
     }
     const isDue =
       !facts || facts.size <= SMALL || Math.abs(Date.now() - facts.mtimeMs) >= facts.size / BYTES_A_MS;
@@ -299,7 +299,7 @@ function readIfThere(path: string): Buffer {
     return uninterrupted(() => readFileSync(path));
   } catch (error) {
     if (systemCode(error) === "ENOENT") return Buffer.alloc(0);
-    throw new EspalierError("unreadable", `${path} cannot be read; check its rights, or remove it.`, {
+    throw new EspalierError("unreadable", `${path} cannot be read; check its permissions, or remove it.`, {
       cause: error,
     });
   }
@@ -337,7 +337,7 @@ function filesBelow(folder: string) {
     } catch (cause) {
       const code = systemCode(cause);
       if (code === "ENOENT") continue;
-      const message = `${at} cannot be read as a folder (${code ?? "see cause"}); check its rights.`;
+      const message = `${at} cannot be read as a folder (${code ?? "see cause"}); check its permissions.`;
       unreadable ??= new EspalierError("unreadable", message, { cause });
     }
   }

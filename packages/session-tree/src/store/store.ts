@@ -29,7 +29,7 @@ export interface LogAppend {
   to: number;
 }
 
-/** Mode of opening a log. Reading takes no lease and changes nothing, whatever state the log is in. */
+/** Mode of opening a log. Reading takes no lease and changes nothing, even in a damaged log. */
 export type OpenMode = "read" | "write";
 
 /**
@@ -77,7 +77,7 @@ export interface SessionLog {
    * @throws EspalierError `sync-failed`, which is final for this opening; `read-only`, `closed`
    */
   flush(): Promise<void>;
-  /** Gives the log back. An append throws `closed` from then on, and whatever else is asked of it may. */
+  /** Releases the log. From then on an append throws `closed`, and other calls may. */
   close(): Promise<void>;
 }
 

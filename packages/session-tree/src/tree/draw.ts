@@ -274,7 +274,7 @@ function printable(text: string): string {
 }
 
 /**
- * Characters that take one column whatever is around them: letters of Europe, punctuation, and the dots, arrows, lines,
+ * Characters that always take one column: letters of Europe, punctuation, and the dots, arrows, lines,
  * blocks and shapes of which drawings are made. The library takes a hundred times as long to measure them.
  */
 const ONLY_NARROW =

@@ -193,11 +193,11 @@ export class LineIntake {
   #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
     if (this.#isTaken(offset)) return;
     if (this.#usable === 0)
-      this.#note("no-header", offset, null, "The first line is no session header; the session is only read.");
+      this.#note("no-header", offset, null, "The first line is not a session header; the session can only be read.");
     if (before?.is === "corrupt")
       this.#note("salvaged", offset, entry.id, "An entry stood behind a line that was cut; it counts.");
     else if (before)
-      this.#note("glued", offset, entry.id, "An entry stands on the line of what is before it; both count.");
+      this.#note("glued", offset, entry.id, "An entry is on the same line as the one before it; both count.");
     const parentBytes = entry.parentId === null ? undefined : encoder.encode(entry.parentId);
     const parent = parentBytes ? orOrphan(this.#index.rowOfBytes(parentBytes, 0, parentBytes.length)) : ROOT;
     const id = encoder.encode(entry.id);

@@ -12,7 +12,7 @@ const FEWEST = 64;
 /** Room left for rows that are shorter than those before. */
 const MARGIN = 1.02;
 
-/** The rows of a log as columns of numbers in memory: 30 to 43 bytes an entry, whatever it says. */
+/** The rows of a log as columns of numbers in memory: 30 to 43 bytes for an entry of any length. */
 export class EntryIndex implements RowIndex {
   readonly #offset = new OffsetColumn(FEWEST);
   #length = new Uint32Array(FEWEST);

@@ -90,11 +90,11 @@ export interface AnthropicSummarizerOptions extends AnthropicAccess {
   timeoutMs?: number;
 }
 
-/** A summarizer that asks Claude. */
+/** A summarizer that uses Claude. */
 export interface AnthropicSummarizer extends Summarizer {
   /** The exact size of the request that would be sent, as the provider counts it. */
   countTokens(request: SummaryRequest): Promise<number>;
-  /** As {@link Summarizer}; undefined where counting is off or not to be had. */
+  /** As {@link Summarizer}; undefined when counting is off or fails. */
   promptTokens(request: SummaryRequest): Promise<number | undefined>;
 }
 

@@ -14,7 +14,7 @@ const TYPING = 150;
 /** Milliseconds between two tellings of what was found so far. */
 const TELLING = 100;
 
-/** Places that a search finds at the most: nobody reads more, and the words can be more exact. */
+/** Most places that a search finds; a user who needs others can be more exact. */
 const MOST_HITS = 500;
 
 /** Sessions of which more than this is read only when they are opened. */

@@ -128,9 +128,9 @@ export class SessionEffects {
     this.#dispatch({ type: "compared", comparison: compareBranches(this.#open.model.tree, a, b) });
   }
 
-  /** Takes in what is new. Whoever asks while that goes on is told when it is done, and looked again for. */
+  /** Reads new entries. A call during a reading waits for it, and then reads again. */
   async refresh(): Promise<void> {
-    // That one failed is told to whoever asked for it.
+    // The caller of the failed reading receives its error.
     await this.#refreshing?.catch(() => undefined);
     this.#refreshing ??= this.#refresh().finally(() => {
       this.#refreshing = undefined;
@@ -138,7 +138,7 @@ export class SessionEffects {
     return this.#refreshing;
   }
 
-  /** Takes in what somebody else wrote; of a long session not more often than leaves time for keys. */
+  /** Reads entries of other writers; in a long session only so often that keys still react. */
   #grow(): void {
     if (this.#growing) return;
     this.#growing = setTimeout(
@@ -203,7 +203,7 @@ function whyReadOnly({ header, ref }: SessionLog): string | undefined {
     accessSync(ref, constants.W_OK);
     return undefined;
   } catch {
-    // Whatever it is that forbids it.
+    // For any reason.
     return "This file cannot be written by you; it is only read.";
   }
 }
@@ -249,7 +249,7 @@ function grownModel({ log: { view }, model }: OpenedSession): TreeModel | undefi
 const isReplaced = (error: unknown): boolean => error instanceof EspalierError && REPLACED.has(error.code);
 const REPLACED: ReadonlySet<string> = new Set(["changed", "removed", "shrunk", "not-found"]);
 
-/** Milliseconds after which a log is looked at where nobody says that it changed: a store, or some systems. */
+/** Milliseconds between two looks at a log that cannot be watched: in a store, or on some systems. */
 const LOOK = 1_000;
 
 /** Reasons of a system not to watch: too many watchers, no support, no file. The timer finds the same, later. */

@@ -6,7 +6,7 @@ export class LatestTask {
   #current: AbortController | undefined;
   #running: Promise<void> = Promise.resolve();
 
-  /** @param failed hears of work that failed, but not of work that was ended */
+  /** @param failed receives the error of work that failed, but not of work that was ended */
   constructor(failed: (error: unknown) => void) {
     this.#failed = failed;
   }
@@ -29,7 +29,7 @@ export class LatestTask {
     this.#current?.abort();
   }
 
-  /** Answers when the latest work is over, whatever came of it. */
+  /** Resolves when the latest work has ended or failed. */
   settled(): Promise<void> {
     return this.#running;
   }

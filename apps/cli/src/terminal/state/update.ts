@@ -375,7 +375,7 @@ function sideLines({ view: { model } }: TreeState, side: BranchSide, columns: nu
 
 const FILES_SHOWN = 8;
 
-/** Somebody else writes the session: what to do about it. */
+/** Question for a session that another program writes. */
 function busyDialog(act: Act, holder: string): Dialog {
   const again = (onBusy: "fork" | "share") => (closed: TerminalState) =>
     beginAct(

@@ -37,7 +37,7 @@ export interface TreeModel {
   /** -1 before the first entry. */
   readonly leafRow: number;
   readonly name: string | undefined;
-  /** Labels in force, by the row they are for. */
+  /** Current labels, by the row they are for. */
   readonly labels: ReadonlyMap<number, string>;
   /** Rows of the leaf's path that the model no longer reads: a compaction stands for them. */
   readonly archived: ArchivedRows;

@@ -31,7 +31,7 @@ interface ReadMessage {
   tokens: number;
   /** One line, safe for a terminal. */
   gist: string;
-  /** False for what stands in the file and is left out of requests. */
+  /** False for an entry that is in the file and is left out of requests. */
   isSent: boolean;
 }
 

@@ -10,7 +10,7 @@ interface TreeLayout {
   previewHeight: number;
 }
 
-/** Columns from which tree and preview stand beside each other. */
+/** Fewest columns for tree and preview side by side. */
 const WIDE = 110;
 
 /** Share of the tree, with the preview below it. */

@@ -44,7 +44,7 @@ export function parseAddress(hash: string): Address {
   };
 }
 
-/** Somebody may have typed the address: what is no escape stands for itself, and bytes that are no UTF-8 for U+FFFD. */
+/** Decodes an address that a user may have typed: invalid escapes stay as they are, and invalid UTF-8 becomes U+FFFD. */
 function decoded(text: string): string {
   return text.replace(/(?:%[0-9a-f]{2})+/gi, (escaped) =>
     new TextDecoder("utf-8", { ignoreBOM: true }).decode(
@@ -70,7 +70,7 @@ export interface ViewerActions {
   inspect(compactionRow: number): void;
   /** The second branch of a comparison. */
   compareWith(row: number): void;
-  /** The address of an entry, to be sent to somebody. */
+  /** The address of an entry, for sharing. */
   linkTo(id: string): string;
   /** Begins a change; a dialog asks the rest. */
   order(order: Order): void;

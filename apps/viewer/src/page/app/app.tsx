@@ -169,7 +169,7 @@ interface ThemeChoice {
 
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
-/** Light or dark: as the system has it, until somebody says otherwise. */
+/** Light or dark: the system's setting, until the user chooses. */
 function useTheme(): ThemeChoice {
   const [system, setSystem] = useState<Theme>(systemDark.matches ? "dark" : "light");
   const [chosen, setChosen] = useState<Theme>();

@@ -202,7 +202,7 @@ function useAddress(model: SessionModel, address: Address, setOther: (row: numbe
   }, [model, branch, entry, other]);
 }
 
-/** Keys that mean something wherever one is, but not while one writes. */
+/** Keys that work everywhere except in text fields. */
 function useKeys(open: (tab: Tab) => void, help: () => void): void {
   useEffect(() => {
     const press = (event: KeyboardEvent) => {
@@ -342,7 +342,7 @@ interface OrderState {
   isDone?: boolean;
 }
 
-/** Acts that leave a branch, which a summary can tell of. */
+/** Acts that leave a branch, which can be summarized. */
 const LEAVES: ReadonlySet<Order["act"]> = new Set(["navigate", "fork"]);
 
 /** Asks what a change still needs, carries it out, and says how far it is. */

@@ -26,7 +26,7 @@ export interface FoundResult {
   message: ToolResultMessage;
 }
 
-/** A call and its result, as one thing: what was asked on the first line, the rest when somebody wants to see it. */
+/** A call and its result, as one block: the request on the first line, the rest when it is unfolded. */
 export function ToolCall({ call, result }: ToolCallProps) {
   const change = useMemo(() => fileChangeIn(call.arguments), [call]);
   const failed = result?.message.isError === true;
@@ -161,7 +161,7 @@ const LONGEST = 40_000;
 /** Nor are texts of which more lines have changed: finding what stayed takes time by the square of that. */
 const MOST_CHANGED = 500;
 
-/** The change that a call asks for, whatever the tool is called; undefined when its arguments tell of none. */
+/** The file change that a call requests, for a tool of any name; undefined when its arguments have none. */
 export function fileChangeIn(given: unknown): FileChange | undefined {
   if (!isRecord(given)) return undefined;
   const path = [given["path"], given["file_path"], given["filePath"], given["filename"]].find(isText);
@@ -207,7 +207,7 @@ const isText = (value: unknown): value is string => typeof value === "string";
 /** Pictures of pixels. Drawings that are programs of their own (SVG) are not shown. */
 const SHOWN = /^image\/(png|jpeg|gif|webp)$/;
 
-/** A picture of a message. Its bytes stand in the session; nothing is fetched. */
+/** A picture of a message. Its bytes are in the session; nothing is fetched. */
 export function Picture({ block }: { block: ImageBlock }) {
   const [broken, setBroken] = useState(false);
   const data = fieldText(block.data);

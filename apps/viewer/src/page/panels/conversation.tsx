@@ -149,7 +149,7 @@ interface EntryCardProps {
   label: string | undefined;
   results: ReadonlyMap<string, FoundResult>;
   isSelected: boolean;
-  /** A compaction stands for it. */
+  /** True for an entry that a compaction replaces. */
   isHidden: boolean;
   /** An edit keeps it from the model. */
   isLeftOut: boolean;
@@ -213,7 +213,7 @@ function EntryBody({ entry, row, results, actions }: EntryCardProps) {
         <details class="summary-text" open={branchSummary.is(entry)}>
           <summary>
             {compaction.is(entry)
-              ? "The summary that stands for what came before"
+              ? "The summary that replaces the earlier part"
               : "What the other branch had learnt"}
           </summary>
           <Markdown text={fieldText(entry.summary)} />

@@ -12,7 +12,7 @@ interface Asked<Answer> {
   error: Error | undefined;
 }
 
-/** Milliseconds that somebody who types is given to go on, before it is asked what is found. */
+/** Milliseconds without a keystroke before a search begins. */
 export const TYPING = 180;
 
 /**

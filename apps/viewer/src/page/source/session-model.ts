@@ -61,7 +61,7 @@ export class SessionModel {
     return model;
   }
 
-  /** Tells of every change; returns the function that ends it. */
+  /** Calls back on every change; returns the function that ends it. */
   subscribe(observer: () => void): () => void {
     this.#observers.add(observer);
     return () => this.#observers.delete(observer);
@@ -82,7 +82,7 @@ export class SessionModel {
   /** Shows the path to an entry and nothing beyond; looks at its end where `selected` is not on it. */
   show(end: number, selected = end): void {
     if (end >= this.rows.length) return;
-    // An entry that stands beside the conversation ends no path: the one above it does.
+    // An entry beside the conversation does not end a path: the one above it does.
     this.tip = this.rows.path(end).at(-1) ?? -1;
     this.#arrange();
     this.selected = this.path.includes(selected) ? selected : this.tip;
@@ -116,7 +116,7 @@ export class SessionModel {
     this.#next ??= this.#growing.then(() => {
       this.#next = undefined;
       const growing = this.#takeIn();
-      // Whoever asked is told of its failure; the next one tries again.
+      // The caller receives its error; the next call tries again.
       this.#growing = growing.catch(() => undefined);
       return growing;
     });
@@ -146,7 +146,7 @@ export class SessionModel {
     return gist;
   }
 
-  /** Entries, as they stand in the log. */
+  /** Entries, as they are in the log. */
   async entries(rows: readonly number[]): Promise<Entry[]> {
     const missing = rows.filter((row) => !this.#entries.has(row));
     const read = await this.reader.entries(missing);
@@ -249,7 +249,7 @@ interface LayoutOptions {
   tip: number;
   /** True where runs without a notable entry are one line. */
   fold: boolean;
-  /** First rows of runs that are open all the same. */
+  /** First rows of runs that are unfolded. */
   opened: ReadonlySet<number>;
   /** Rows that are never inside a run: labelled ones. */
   standsOut: { has(row: number): boolean };
@@ -267,7 +267,7 @@ interface TreeLayout {
   rows: Int32Array;
   /** For each line, the row whose words it shows: of a run, the first answer. */
   tellers: Int32Array;
-  /** For each line, how many entries it stands for: 1, or those of a run. */
+  /** For each line, how many entries it shows: 1, or those of a run. */
   counts: Int32Array;
   /** For each line, its lane, from 0. */
   lanes: Uint8Array;

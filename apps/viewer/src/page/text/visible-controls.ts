@@ -36,7 +36,7 @@ export function showControls(): void {
   };
 }
 
-/** Attributes that are read to somebody. */
+/** Attributes that screen readers read aloud. */
 const SAID = ["title", "aria-label"];
 
 function visibleChildren(children: ComponentChildren): ComponentChildren {

@@ -16,7 +16,7 @@ interface LaneWindow {
 export const LANES_LEFT = 14;
 const laneX = (lane: number, laneWidth: number): number => LANES_LEFT + lane * laneWidth;
 
-/** Draws lanes, entries, and the arrows of branch summaries. Costs what is in sight, whatever the session's size. */
+/** Draws lanes, entries, and the arrows of branch summaries. Its cost depends on what is in sight, not on the session's size. */
 export function drawLanes(
   canvas: CanvasRenderingContext2D,
   model: SessionModel,
@@ -129,7 +129,7 @@ function drawNode(
   canvas.globalAlpha = 1;
 }
 
-/** From the end of a branch to the summary that tells of it. */
+/** Draws an arrow from the end of a branch to its summary. */
 function drawArrows(
   canvas: CanvasRenderingContext2D,
   { facts, layout }: SessionModel,

@@ -13,7 +13,7 @@ const WORDS_FROM = 16;
 /** Browsers draw elements up to about twice this height; longer trees are scrolled in proportion. */
 const TALLEST = 12_000_000;
 
-/** The tree: lanes on a canvas, words beside them; only what is in sight exists, whatever the session's size. */
+/** The tree: lanes on a canvas, words beside them; only the part in sight is rendered, for sessions of any size. */
 export function TreePanel({ model, theme }: { model: SessionModel; theme: string }) {
   useObserved(model);
   const [zoom, setZoom] = useState(FIRST_ZOOM);
@@ -51,7 +51,7 @@ export function TreePanel({ model, theme }: { model: SessionModel; theme: string
     };
   }, []);
 
-  // What is looked at comes into sight, wherever that was decided; opening a run moves nothing.
+  // The selected entry is scrolled into sight; unfolding a run moves nothing.
   useLayoutEffect(() => {
     const element = scroller.current!;
     if (selectedLine < 0) return;

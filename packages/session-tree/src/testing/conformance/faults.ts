@@ -91,7 +91,7 @@ export function faultConformance({ test, expect }: Trial): void {
     expect(session.getBranch().length).toBe(2);
   });
 
-  test("entries stand in the order in which they were asked for, in whatever order they are answered", async (store) => {
+  test("entries are in the order of their appends, in whichever order the store answers", async (store) => {
     const { session, state, stored } = await sessionOn(store);
     state.plan = ({ number }) => ({ delay: (number * 7) % 5 });
     const names = Array.from({ length: 20 }, (_, at) => `e${at}`);

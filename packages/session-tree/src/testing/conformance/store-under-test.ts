@@ -4,9 +4,9 @@ import type { SessionLog, SessionStore } from "../../store/store.ts";
 
 /** A store to test, and how to get a fresh one. */
 export interface StoreUnderTest {
-  /** Begins the names of its tests. */
+  /** Prefix of the names of its tests. */
   name: string;
-  /** An empty store. */
+  /** Opens an empty store. */
   open(): Promise<{
     store: SessionStore;
     /** Removes it. */
@@ -28,13 +28,13 @@ export interface TestTools {
 export interface Expectation {
   /** Identical, by `Object.is`. */
   toBe(expected: unknown): unknown;
-  /** The same in all fields, however deep. */
+  /** Equal in all fields, at any depth. */
   toEqual(expected: unknown): unknown;
-  /** The same in those fields that are named. */
+  /** Equal in the fields that are named. */
   toMatchObject(expected: object): unknown;
-  /** For a promise: that it is rejected, and with what. */
+  /** Assertion on the error with which a promise is rejected. */
   rejects: {
-    /** As the one above, of what it was rejected with. */
+    /** The error equals `expected` in the fields that are named. */
     toMatchObject(expected: object): Promise<unknown>;
   };
 }
