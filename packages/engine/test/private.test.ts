@@ -226,7 +226,7 @@ test("a file where a folder is to be listed is named as what it is", async () =>
   for (const found of [listSessions({ home: work, folder }), searchSessions("x", { home: work, folder })])
     await expect(idsIn(found)).rejects.toMatchObject({
       code: "unreadable",
-      message: `${folder} is no folder; name the folder it is in.`,
+      message: `${folder} is not a folder; name the folder it is in.`,
     });
 });
 

@@ -43,7 +43,10 @@ const list = command({
     if (folder !== undefined && !existsSync(folder))
       throw new CommandError("not-found", `There is no folder ${folder}; check the path.`);
     if (folder !== undefined && !statSync(folder).isDirectory())
-      throw new CommandError("usage", `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`);
+      throw new CommandError(
+        "usage",
+        `${folder} is not a folder; \`espalier tree ${folder}\` shows a session.`,
+      );
     const sessions = listSessions({
       ...(folder === undefined ? storeOf(shell) : { folder: resolve(folder) }),
       ...options,

@@ -284,7 +284,7 @@ export class Session extends SessionTree {
     return this.append(fillMessages(drafts, this.context), options);
   }
 
-  /** Plans a compaction at the leaf, with its effect on the prompt cache. Pure: nothing is asked, nothing is written. */
+  /** Plans a compaction at the leaf, with its effect on the prompt cache. Pure: no model is called, nothing is written. */
   planCompaction(request: CompactionRequest = {}): ReturnType<typeof planOf>["plan"] {
     return planOf(this, request).plan;
   }

@@ -212,10 +212,10 @@ export interface CacheBreakEvent {
   cost: number | null;
 }
 
-/** Told before a request that will miss more of the prompt cache than its newest part. */
+/** Notifies before a request that will miss more of the prompt cache than its newest part. */
 export const cacheBreak = notifyHook<CacheBreakEvent>("cache_break");
 
-/** Every entry once it is in the log. */
+/** Notifies of every entry once it is in the log. */
 export const entryAppended = notifyHook<{ entry: Entry }>("entry_appended");
 
 /** Transforms every request to a summarizer model, which has its `purpose`, before it is sent. */

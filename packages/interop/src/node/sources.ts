@@ -144,7 +144,7 @@ interface ClosableView extends ByteView {
  *
  * @param path - names the file in messages
  * @param compressed - its bytes
- * @throws EspalierError `unreadable` for a file that is no sound zstd file, or becomes more than a session can; `no-room`;
+ * @throws EspalierError `unreadable` for a file that is not valid zstd, or unpacks to more than a session can have; `no-room`;
  *   what reading it throws
  */
 function decompressedFile(path: string, compressed: ByteView): ClosableView {

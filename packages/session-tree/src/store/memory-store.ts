@@ -93,7 +93,10 @@ export function memoryStore(): SessionStore {
 const LINE_FEED = Uint8Array.of(10);
 
 const notFound = (ref: string) =>
-  new EspalierError("not-found", `There is no session ${ref} in this store; its list names the existing ones.`);
+  new EspalierError(
+    "not-found",
+    `There is no session ${ref} in this store; its list names the existing ones.`,
+  );
 
 /** Bytes under a name: they grow, and are replaced once an old format was brought to the current one. */
 interface MemoryPlace {

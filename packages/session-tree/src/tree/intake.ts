@@ -193,7 +193,12 @@ export class LineIntake {
   #takeEntry(entry: Entry, offset: number, length: number, before: SessionLine | undefined): void {
     if (this.#isTaken(offset)) return;
     if (this.#usable === 0)
-      this.#note("no-header", offset, null, "The first line is not a session header; the session can only be read.");
+      this.#note(
+        "no-header",
+        offset,
+        null,
+        "The first line is not a session header; the session can only be read.",
+      );
     if (before?.is === "corrupt")
       this.#note("salvaged", offset, entry.id, "An entry stood behind a line that was cut; it counts.");
     else if (before)
