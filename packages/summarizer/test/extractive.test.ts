@@ -155,7 +155,9 @@ describe("what the summary of a session says", () => {
       assistant("Merged."),
       ...talk,
     ]);
-    expect(section(ended.text, "### Blocked")).toBe("(none)");
+    expect(section(ended.text, "### Blocked")).toMatch(
+      /^- `git merge feature` had failed: .*`git add -A && git commit .*` succeeded$/,
+    );
     const open = await ask([user("Merge the feature branch."), ...merge, assistant("It failed."), ...talk]);
     expect(section(open.text, "### Blocked")).toContain(
       "`git merge feature` failed: `error: could not apply`",

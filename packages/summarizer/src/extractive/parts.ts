@@ -255,12 +255,11 @@ function blockedLines(facts: Facts): Line[] {
   for (const command of commands) {
     const { settled, errorLine, failed, reads, last } = command;
     const call = codeSpan(command.line, LONGEST_COMMAND);
-    if (failed && !reads && !commands.some((later) => completes(later, command)))
-      add(
-        `${call} failed${errorLine === undefined ? "" : `: ${codeSpan(errorLine, LONGEST_ERROR)}`}`,
-        last,
-        2,
-      );
+    const why = errorLine === undefined ? "" : `: ${codeSpan(errorLine, LONGEST_ERROR)}`;
+    const helped = failed ? commands.find((later) => completes(later, command)) : undefined;
+    if (helped !== undefined && !reads)
+      add(`${call} had failed${why}; ${codeSpan(helped.line, LONGEST_COMMAND)} succeeded`, last, 0.5);
+    else if (failed && !reads) add(`${call} failed${why}`, last, 2);
     if (settled !== undefined && !reads) {
       const cure =
         settled.changed === undefined
