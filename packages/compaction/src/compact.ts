@@ -1,5 +1,5 @@
 import type { FailedAttempt } from "@espalier/jsonl-stream";
-import type { ContextMessage, Usage } from "@espalier/session-tree";
+import { CHARS_PER_TOKEN, type ContextMessage, type Usage } from "@espalier/session-tree";
 import {
   billOf,
   cutText,
@@ -61,7 +61,7 @@ export async function compact(
     turn && `${TURN_HEADING}\n\n${turn.answer.text}`,
   ]
     .filter(Boolean)
-    .join("\n\n---\n\n");
+    .join(PART_RULE);
   const answers = answered.map(({ answer }) => answer);
   const usage = sumUsage(answers.map(billOf));
   const files = fileLists(preparation.fileOps);
@@ -184,6 +184,12 @@ export function generateSummary(
 /** Heading of the second part of a summary: the turn whose end is kept. */
 const TURN_HEADING = "# Beginning of the current turn";
 
+/** Line between the two parts of a summary. */
+const PART_RULE = "\n\n---\n\n";
+
+/** Tokens of what joins two parts: they are in the summary's room too. */
+const JOINT_TOKENS = Math.ceil(`${PART_RULE}${TURN_HEADING}\n\n`.length / CHARS_PER_TOKEN);
+
 /** The share of a summary's room that the beginning of a turn takes where there is a history too. */
 const TURN_PREFIX_SHARE = 1 / 3;
 
@@ -209,7 +215,10 @@ function summaryParts(preparation: CompactionPreparation): SummaryPart[] {
     ...(hasHistory && hasTurnPrefix && request
       ? { instructions: `${prompt}\n\n${followingRequest(request)}` }
       : {}),
-    maxOutputTokens: hasTurnPrefix && hasHistory ? maxSummaryTokens - prefixTokens : maxSummaryTokens,
+    maxOutputTokens:
+      hasTurnPrefix && hasHistory
+        ? Math.max(1, maxSummaryTokens - prefixTokens - JOINT_TOKENS)
+        : maxSummaryTokens,
     ...(previousSummary ? { previousSummary } : {}),
     ...(instructions ? { instructions } : {}),
     ...(sections ? { sections } : {}),

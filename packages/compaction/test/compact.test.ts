@@ -43,7 +43,8 @@ describe("a split turn", () => {
     expect(prefix).toMatchObject({ purpose: "turn-prefix", messages: plan.turnPrefixMessages });
     expect(history!.sections).toEqual(HISTORY_SECTIONS);
     expect(prefix!.sections).toEqual(TURN_PREFIX_SECTIONS);
-    expect(history!.maxOutputTokens + prefix!.maxOutputTokens).toBe(plan.maxSummaryTokens);
+    const joint = "\n\n---\n\n# Beginning of the current turn\n\n".length / 4;
+    expect(history!.maxOutputTokens + prefix!.maxOutputTokens).toBe(plan.maxSummaryTokens - Math.ceil(joint));
     const { prose } = result;
     expect(prose.indexOf("told by history")).toBeLessThan(
       prose.indexOf("\n\n---\n\n# Beginning of the current turn"),
