@@ -71,6 +71,7 @@ export {
   historyOf,
   isArchived,
   type ReadableSession,
+  type RequestDifference,
   rowsHidden,
   type SessionStats,
   statsOf,
@@ -136,7 +137,7 @@ export {
 } from "./session/replay.ts";
 export { addRule, dropRule, rulesOf } from "./session/rules.ts";
 export { Session } from "./session/session.ts";
-export type { ActOptions, EngineHost, SessionOptions, Settle } from "./session/state.ts";
+export type { ActOptions, CacheBreakEvent, EngineHost, SessionOptions, Settle } from "./session/state.ts";
 export {
   agentEnd,
   agentSettled,

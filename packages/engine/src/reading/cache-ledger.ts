@@ -1,7 +1,7 @@
 import { type Entry, modelChange, type Tree } from "@espalier/session-tree";
 import { type AnthropicPrices, pricesOf } from "@espalier/summarizer";
 import { type BilledCall, billedCallAt, costOf } from "./bills.ts";
-import { type CacheCause, type Compared, type Difference, RequestReader } from "./requests.ts";
+import { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 
 /** Causes in words for people. */
 export const CACHE_CAUSES: Readonly<Record<CacheCause, string>> = {
@@ -33,7 +33,7 @@ export interface CacheCall {
   /** Beginning that both requests share, both built again from the file. Bytes are those of their lines in the file, tokens characters / 4. */
   prefix: { bytes: number; tokens: number };
   /** The first difference that the file records; null where the request only goes on. Not every one breaks a cache. */
-  difference: Difference | null;
+  difference: RequestDifference | null;
 }
 
 /** Call whose provider missed more than {@link CACHE_SLACK} tokens of the context before. */
@@ -90,10 +90,10 @@ export class CacheReader {
   readonly #requests: RequestReader;
   readonly #rates: Rates;
   readonly #calls: CacheCall[] = [];
-  readonly #found: { at: Call; entryId: string; cause: CacheCause; missed: number }[] = [];
+  readonly #found: { at: CountedCall; entryId: string; cause: CacheCause; missed: number }[] = [];
   #row = 0;
   #total = 0;
-  #before: Call | undefined;
+  #before: CountedCall | undefined;
 
   constructor(tree: Tree, { prices, lifeMs = CACHE_LIFE_MS }: CacheLedgerOptions = {}) {
     this.#tree = tree;
@@ -122,7 +122,7 @@ export class CacheReader {
     return { calls: [...this.#calls], breaks, cost, byCause: byCause(breaks) };
   }
 
-  #add(call: Call): void {
+  #add(call: CountedCall): void {
     const tree = this.#tree;
     const before = this.#before;
     this.#before = call;
@@ -160,7 +160,7 @@ function byCause(breaks: readonly CacheBreak[]): CacheLedger["byCause"] {
 }
 
 /** An answer that a provider counted tokens for. */
-export interface Call {
+export interface CountedCall {
   row: number;
   entryId: string;
   billed: BilledCall;
@@ -168,14 +168,16 @@ export interface Call {
   context: number;
   /** Tokens of its prompt at the full price. */
   fresh: number;
+  /** Tokens of its prompt that the cache had. */
   read: number;
+  /** Tokens of its prompt that were written to the cache. */
   written: number;
   /** Time of the request in epoch milliseconds: of the last entry that was written before the answer. */
   sentAt: number;
 }
 
 /** The newest answer in the file that a provider counted tokens for; undefined where there is none. */
-export function lastCall(tree: Tree): Call | undefined {
+export function lastCall(tree: Tree): CountedCall | undefined {
   for (let row = tree.length - 1; row >= 0; row--) {
     const call = callAt(tree, row);
     if (call) return call;
@@ -183,7 +185,7 @@ export function lastCall(tree: Tree): Call | undefined {
   return undefined;
 }
 
-function callAt(tree: Tree, row: number): Call | undefined {
+function callAt(tree: Tree, row: number): CountedCall | undefined {
   const billed = billedCallAt(tree, row);
   if (billed?.kind !== "answer") return undefined;
   const { usage } = billed;
@@ -205,11 +207,11 @@ const tokensIn = (value: unknown): number =>
 /** Finds the cause of a break: a change of the model, what the file records, a pause, and last by elimination. */
 function explain(given: {
   tree: Tree;
-  call: Call;
-  before: Call;
+  call: CountedCall;
+  before: CountedCall;
   compared: Compared;
   lifeMs: number;
-}): Difference {
+}): RequestDifference {
   const { tree, call, before, compared, lifeMs } = given;
   const { difference, firstNew, isLoop, prefix, beforeTokens } = compared;
   const { provider, model } = call.billed;
@@ -268,7 +270,7 @@ class Rates {
   }
 
   /** US dollars that so many tokens of a call cost more than from the cache. */
-  lost({ billed, fresh, written, context }: Call, tokens: number): number {
+  lost({ billed, fresh, written, context }: CountedCall, tokens: number): number {
     const { provider, model, usage } = billed;
     const named = { provider, modelId: model };
     const known = pricesOf(named, context, this.#own);

@@ -18,11 +18,12 @@ export {
   type CacheLedger,
   type CacheLedgerOptions,
   CacheReader,
+  type CountedCall,
   cacheLedger,
   lastCall,
 } from "./cache-ledger.ts";
 export { type BranchComparison, type BranchSide, compareBranches } from "./compare-branches.ts";
-export { type CacheCause, type Compared, RequestReader } from "./requests.ts";
+export { type CacheCause, type Compared, type RequestDifference, RequestReader } from "./requests.ts";
 export {
   type CompactionStats,
   type HistoryRequest,

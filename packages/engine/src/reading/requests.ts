@@ -48,7 +48,7 @@ export type CacheCause =
   | "unknown";
 
 /** First difference of two requests that the file records. */
-export interface Difference {
+export interface RequestDifference {
   cause: CacheCause;
   /** The entry that makes it. */
   entryId: string;
@@ -60,7 +60,7 @@ export interface Compared {
   /** Estimated size of the request before. */
   beforeTokens: number;
   /** Undefined where the request only goes on. */
-  difference: Difference | undefined;
+  difference: RequestDifference | undefined;
   /** The first entry after the answer to the request before; undefined where there is none. */
   firstNew: Entry | undefined;
   /** True when a tool loop goes on: the user has said nothing since the call before. */
@@ -295,7 +295,7 @@ function looksBack(entry: Entry): boolean {
 }
 
 /** Tools and system prompt come first in a request: nothing behind them is shared where they differ. */
-const startsAnew = (difference: Difference | undefined): boolean =>
+const startsAnew = (difference: RequestDifference | undefined): boolean =>
   difference?.cause === "tools" || difference?.cause === "system-prompt";
 
 /** What was said after the answer to the request before. */
@@ -313,7 +313,7 @@ function changedLoop(
   loopFrom: number,
   end: number,
   added: Entry | undefined,
-): { difference: Difference; shared: number } | undefined {
+): { difference: RequestDifference; shared: number } | undefined {
   const shared = state.changedThinking(loopFrom, end);
   return shared === undefined || !added
     ? undefined
@@ -336,7 +336,7 @@ function spoken(message: ContextMessage): object {
 function systemDifference(
   before: RequestState["system"],
   now: RequestState["system"],
-): Difference | undefined {
+): RequestDifference | undefined {
   if (before.length === 0 && now.length === 0) return undefined;
   const [a, b] = [before, now].map((list) =>
     foldSystem(
@@ -352,7 +352,11 @@ function systemDifference(
 /** Providers here take names of up to 64 or 128 characters; a longer one decides nothing of a cache. */
 const LONGEST_TOOL_NAME = 128;
 
-function levelDifference(before: Settings, now: Settings, added: readonly Entry[]): Difference | undefined {
+function levelDifference(
+  before: Settings,
+  now: Settings,
+  added: readonly Entry[],
+): RequestDifference | undefined {
   if (before.thinkingLevel === now.thinkingLevel) return undefined;
   const change = added.findLast(thinkingLevelChange.is) ?? added.at(-1);
   return { cause: "thinking-level", entryId: change?.id ?? "" };
@@ -366,7 +370,7 @@ function lateResult(
   state: RequestState,
   from: number,
   open: ReadonlyMap<unknown, number>,
-): { difference: Difference; shared: number } | undefined {
+): { difference: RequestDifference; shared: number } | undefined {
   if (open.size === 0) return undefined;
   const late = state.items
     .slice(from)
@@ -385,7 +389,7 @@ function messageDifference(
   shared: number,
   added: readonly Entry[] | undefined,
   path: readonly Entry[],
-): Difference {
+): RequestDifference {
   if (!added) return { cause: "branch", entryId: path[0]?.id ?? state.items.at(-1)?.entry.id ?? "" };
   const old = before.items[shared]!;
   if (state.compactionId !== undefined && state.compactionId !== before.compactionId)
