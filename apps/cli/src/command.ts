@@ -17,7 +17,7 @@ type OptionShape =
   | readonly [flags: string, description: string, rest?: readonly string[] | ((text: string) => unknown)]
   | Option;
 
-/** With an answer the command prints it; without one it has printed everything itself. */
+/** Result of a command, which is then printed; undefined when the command has printed everything itself. */
 type Running = Promise<Answer | undefined> | Promise<void>;
 
 interface Help {

@@ -65,7 +65,7 @@ function shortArguments(given: unknown): string {
 /** Columns of a line where no terminal says how many there is room for. */
 const LINE_LENGTH = 160;
 
-/** The first lines of what a message says, without anything a terminal would act on; `…` stands for the rest. */
+/** The first lines of what a message says, without anything a terminal would act on; `…` replaces the rest. */
 export function firstLines(message: ContextMessage, most: number, columns: number): string[] {
   // Empty lines would use up the little room there is.
   const lines = allLines(message).filter((line) => line !== "");

@@ -2,7 +2,7 @@ import type { Session } from "@espalier/engine";
 import { labelsInForce } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
-/** The fewest characters of an id that stand for the whole. */
+/** Fewest characters of an id that can be given instead of the whole id. */
 const SHORTEST_BEGINNING = 4;
 
 /** The place before the first entry. */
@@ -32,7 +32,7 @@ export function entryNamed(session: Session, reference: string): string | null {
   return tree.idAt(tree.row(reference));
 }
 
-/** As {@link entryNamed}, where the place before the first entry will not do. */
+/** As {@link entryNamed}, but refuses the place before the first entry. */
 export function existingEntry(session: Session, reference: string): string {
   const id = entryNamed(session, reference);
   if (id !== null) return id;

@@ -122,7 +122,7 @@ export function openOptions(shell: Shell): OpenOptions {
 export const storeOf = ({ store }: Pick<Shell, "store">): Pick<OpenOptions, "store" | "whole"> =>
   store ? { store, whole: true } : {};
 
-/** Tells on stderr what a list or a search skips, one sentence each. */
+/** Prints to stderr what a list or a search skips, one sentence each. */
 export const tellSkipped = (shell: Pick<Shell, "complain">): Pick<ListOptions, "onSkipped"> => ({
   onSkipped: (_place, { message }) => shell.complain(message),
 });
@@ -180,7 +180,7 @@ export async function isThere(store: SessionStore, ref: SessionRef): Promise<boo
   }
 }
 
-/** Tells how much of the log was read for the context at the leaf, and whether it reached the first line. */
+/** Sentence on how much of the log was read for the context at the leaf, and whether that reached the first line. */
 function readingTrace({ log, window, file }: Session): string {
   const size = log.view?.size;
   const { readFrom, complete } = window;
@@ -192,7 +192,7 @@ function readingTrace({ log, window, file }: Session): string {
     : `Read ${read} of ${file}, from its end: a compaction stands for the rest.`;
 }
 
-/** Says in one sentence why a session is only read, where its header is the reason. */
+/** Prints why a session can only be read, when its header is the reason. */
 function warnOfHeader(shell: Shell, { header, file }: Session): void {
   if (!header) shell.complain(`${file} has no session header; it is only read.`);
   else if (header.version > FORMAT_VERSION) {
@@ -202,7 +202,7 @@ function warnOfHeader(shell: Shell, { header, file }: Session): void {
   }
 }
 
-/** Says in one sentence that lines of the session cannot be used. */
+/** Prints that lines of the session cannot be used. */
 export function warnOfDamage(shell: Shell, { file }: Session, issues: readonly SessionIssue[]): void {
   const lines = new Set(issues.filter(({ kind }) => LOST.has(kind)).map(({ offset }) => offset)).size;
   if (lines === 0) return;

@@ -9,7 +9,7 @@ import { plainLine, styledText } from "./text.ts";
 
 export type Colours = ReturnType<typeof picocolors.createColors>;
 
-/** Options that stand with any command. */
+/** Options of every command. */
 interface GlobalOptions {
   /** Files of extensions for this call. */
   extension?: string[];
@@ -46,7 +46,7 @@ export interface Shell {
   store: SessionStore | undefined;
   /** Answers about projects that changed since they were trusted, by folder: each is asked about once. */
   readonly trustAnswers: Map<string, Promise<boolean>>;
-  /** Tells people one sentence, beside the output. */
+  /** Prints a sentence for people to stderr. */
   complain(sentence: string): void;
   /** The same, for a sentence that more than one step of a command may have to tell. */
   complainOnce(sentence: string): void;

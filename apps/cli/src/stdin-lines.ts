@@ -3,7 +3,7 @@ import { bytesView, EspalierError, parseLine, scanLines } from "@espalier/jsonl-
 import type { MessageEntry, NewEntry, SessionContext, StoredMessage } from "@espalier/session-tree";
 import { CommandError } from "./failure.ts";
 
-/** A JSON value from stdin, and the line it stood on. */
+/** A JSON value from stdin, and the number of its line. */
 export interface StdinLine {
   /** From 1. */
   lineNumber: number;

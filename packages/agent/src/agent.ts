@@ -78,7 +78,7 @@ export type AgentEvent =
   | { type: "pictures_left_out"; messages: number; reasons: readonly string[] }
   /** `message` says how full the context is: `Context at 85% - compacting`. */
   | { type: "compact_start"; message: string }
-  /** Tokens, and how many messages the summary stands for. */
+  /** Tokens, and the number of messages that the summary replaces. */
   | { type: "compact_done"; tokensBefore: number; tokensAfter: number; messagesRemoved: number }
   /** A compaction replaced the list that the model reads: a listener that shows a copy has to rebuild it. */
   | { type: "messages_replaced"; messages: readonly ContextMessage[] }
@@ -168,7 +168,7 @@ export class Agent {
     return { ...runStateOf(this.session), openCalls: openCalls(this.session.context.messages) };
   }
 
-  /** Tells `listener` of everything from now on; returns the function that ends it. */
+  /** Calls `listener` with every event from now on; returns the function that ends it. */
   on(listener: AgentListener): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -233,7 +233,7 @@ export class Agent {
     });
   }
 
-  /** Tells that `messages` is what the model reads now. The agent keeps no list: each request is built from the tree. */
+  /** Announces `messages` as the context that the model reads now. The agent keeps no list: each request is built from the tree. */
   replaceMessages(messages: readonly ContextMessage[]): void {
     this.#tell({ type: "messages_replaced", messages });
   }
@@ -342,7 +342,7 @@ export function createAgent(options: AgentOptions): Agent {
   return new Agent(options);
 }
 
-/** One after the other: each piece of work begins when the one before has ended, however it ended. */
+/** Runs work one by one: each piece begins when the one before has ended or failed. */
 class TurnTaking {
   #last: Promise<unknown> = Promise.resolve();
 

@@ -250,11 +250,11 @@ const LONGEST_REQUEST = 300;
 
 const quoted = (request: string) => JSON.stringify(cutText(request, LONGEST_REQUEST, "head-tail"));
 
-/** Tells the request of the history which turn follows, so that the two parts do not contradict each other. */
+/** Names the following turn in the history's request, so that the two summaries do not contradict each other. */
 const followingRequest = (request: string) =>
   `Right behind this part stands the turn that began with this request of the user, which is summarised apart: ${quoted(request)}\nIt is not open and not the next step: under Next Steps name only what remains besides it.`;
 
-/** Tells the request of a turn that begins with "continue" what is continued. */
+/** Adds to the request of a turn that begins with "continue" the request that is continued. */
 const continuedRequest = (request: string) =>
   `The turn goes on with an earlier request of the user: ${quoted(request)}\nThat is its Original Request.`;
 

@@ -368,7 +368,7 @@ function blocksOf(
   const latestItem = items[latest?.at ?? -1];
   const latestText = latestItem ? latest?.text : (conditions.latestUserMessage ?? latest?.text);
   const isLatestKept = latestItem !== undefined && keptIds.has(latestItem.entry.id);
-  // Where the user said one thing only it stands once: in the context as it was, else as the goal.
+  // The user's only message is included once: in the context as it was, else as the goal.
   const isSole = latestText !== undefined && goal?.trim() === latestText.trim();
   return {
     pinned: conditions.pinned.filter(({ id }) => !keptIds.has(id)),

@@ -83,7 +83,7 @@ export function latestUserMessageIn(summary: string): string | undefined {
 const TAGS = ["pinned", "rules", "goal", "latest-user-message", "read-files", "modified-files"] as const;
 const BLOCK_TAG = new RegExp(`<(?=/?(?:${TAGS.join("|")})\\b)`, "gi");
 
-/** Reads a summary from its end: only what stands there, in its order, is a block; all before it is prose. */
+/** Reads a summary from its end: only blocks at the end, in their order, count; the rest is prose. */
 function splitSummary(summary: string): { prose: string; blocks: Map<string, string> } {
   const blocks = new Map<string, string>();
   let prose = summary.trim();

@@ -296,7 +296,7 @@ export type ExtensionErrorCode =
   | "bad-hook"
   | "unknown-hook";
 
-/** The one error of this package. `owner` names the extension it is about, or is null for the program itself. */
+/** The only error class of this package. `owner` is the name of the extension concerned; null for the program itself. */
 export class ExtensionError extends Error {
   override readonly name = "ExtensionError";
   readonly code: ExtensionErrorCode;
@@ -309,7 +309,7 @@ export class ExtensionError extends Error {
   }
 }
 
-/** One line for a thrown value, which can be anything, also `null`. */
+/** Describes a thrown value, of any type, as one line. */
 export function describeThrown(thrown: unknown): string {
   if (thrown instanceof Error) return thrown.message === "" ? thrown.name : thrown.message;
   if (typeof thrown === "string") return thrown;

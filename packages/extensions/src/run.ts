@@ -101,7 +101,7 @@ function aborted(hookName: string, signal: AbortSignal | undefined): ExtensionEr
 
 /** Merged answer of all handlers. */
 export interface Decision<Answer extends object> {
-  /** The answers that stood, merged; empty when no handler had an opinion, when cancelled and when aborted. */
+  /** The valid answers, merged; empty when no handler had an opinion, when cancelled and when aborted. */
   readonly answer: Partial<Answer>;
   /** Per field of `answer`, the extensions whose words it holds, in order. */
   readonly owners: { readonly [Field in keyof Answer]?: readonly string[] };

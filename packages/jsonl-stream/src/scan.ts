@@ -66,7 +66,7 @@ export type BackwardLineVisitor = (
 
 /**
  * Visits the lines of a view from the last to the first, blank ones too; otherwise like {@link forEachLine}.
- * Whoever stops early has read at most a block more than the lines visited.
+ * A caller that stops early has read at most one block beyond the visited lines.
  *
  * @throws EspalierError `shrunk` when the view ends before its size
  */

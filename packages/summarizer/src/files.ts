@@ -354,7 +354,7 @@ const ESCAPED: Readonly<Record<string, string>> = {
   0: "\0",
 };
 
-/** Reads one literal of JavaScript; undefined for everything else that can stand there. */
+/** Reads one literal of JavaScript; undefined for any other expression. */
 class LiteralReader {
   readonly #code: string;
   readonly #values: ReadonlyMap<string, unknown>;

@@ -326,7 +326,7 @@ function* wholeCandidates(request: SummaryRequest, options: FullFitOptions): Gen
   const { output } = roomFor(request, options);
   for (const [step, limit] of options.toolResultLimits.entries()) {
     const placed = placeMessages(request, limit);
-    // What the caller rendered stands as it is on the first step: a hook may have changed it.
+    // The first step uses the caller's transcript unchanged: a hook may have edited it.
     const transcript = step === 0 ? request.transcript : joinTranscript(placed);
     yield {
       requests: [{ ...trimmed, transcript, maxOutputTokens: output }],

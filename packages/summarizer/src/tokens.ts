@@ -66,7 +66,7 @@ export const wordEstimator: TokenEstimator = {
   text: (text) => Math.ceil(weighProse(text)),
 };
 
-/** Prose with fences in it: what stands between two fences (or after the last, unclosed one) is code. */
+/** Prose with fences in it: the text between two fences (or after the last, unclosed one) is code. */
 function weighProse(text: string): number {
   let weight = 0;
   let rest = text;

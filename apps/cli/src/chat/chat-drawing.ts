@@ -46,14 +46,14 @@ export class ChatDrawing {
     this.#conversation = conversation;
   }
 
-  /** Says something that stays; what is too long for a row is broken between words. */
+  /** Prints a text that stays; lines that are too long are broken between words. */
   say(text: string): void {
     const { columns } = this.#screen;
     const lines = text.split("\n");
     this.#screen.say(lines.flatMap((line) => wrapWords(line, columns - 1)).join("\n"));
   }
 
-  /** Says that something is going on, until `idle`. */
+  /** Shows that work is running, until `idle`. */
   busy(what: string): void {
     // Words come faster than a terminal draws: the timer shows them.
     if (this.#activity?.what === what) return;
@@ -76,7 +76,7 @@ export class ChatDrawing {
     this.refresh();
   }
 
-  /** Draws what stands above the line to type in. */
+  /** Draws the part above the input line. */
   refresh(): void {
     const { agent, session } = this.#conversation;
     const { dim, cyan } = this.#colours;

@@ -21,7 +21,7 @@ interface ChatScreenOptions {
 
 /**
  * A terminal with an input line at the bottom. The conversation stays above it and scrolls; between
- * it and the line to type in stand a few rows that are drawn anew whenever they change.
+ * it and the input line are a few rows that are redrawn whenever they change.
  */
 export class ChatScreen {
   readonly #lines: Interface;
@@ -70,7 +70,7 @@ export class ChatScreen {
     return Math.max(1, (this.#output.rows || 24) - SPARE_ROWS);
   }
 
-  /** Says something that stays. */
+  /** Prints a text that stays. */
   say(text: string): void {
     const said = `${styledText(text)}\n`;
     if (this.#isOpen) this.#draw(said);

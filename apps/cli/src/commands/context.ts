@@ -92,7 +92,7 @@ export function* viewContext(
   }
 }
 
-/** One line that says what a context comes to. */
+/** Sums of a context, as one line. */
 function contextHeading(
   leafId: string | null,
   { messages, tokens, model, thinkingLevel }: SessionContext,
@@ -149,7 +149,7 @@ export const show = sessionCommand({
   },
 });
 
-/** One entry for people: what it is and where it hangs, then what it says. */
+/** An entry for people: its kind and parent, then its content. */
 function* viewEntry(session: Session, entry: Entry, { colours }: Pick<Shell, "colours">): Generator<string> {
   const said = message.is(entry) ? entry.message : undefined;
   const kind = said ? `${entry.type} · ${said.role}` : entry.type;

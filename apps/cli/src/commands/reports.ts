@@ -111,7 +111,7 @@ const stats = sessionCommand({
   },
 });
 
-/** Usage and cost stand apart in every sum. */
+/** Usage and cost are separate in every sum. */
 function statsValue({ total, path, branches, models, kinds, compactions }: SessionStats): object {
   return {
     ...apart(total),
@@ -422,7 +422,7 @@ function parseSpeed(text: string): number {
 const ID_WIDTH = 12;
 const TYPE_WIDTH = 14;
 
-/** The fewest columns for what an entry says, also where that makes a line too long. */
+/** Fewest columns for the text of an entry, even when the line becomes too long. */
 const NARROWEST = 10;
 
 /** One step of a replay on a line: which entry, what the model reads then, where the leaf is, what the entry says. */

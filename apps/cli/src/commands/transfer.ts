@@ -134,7 +134,7 @@ interface IssueGroup {
   files: number;
 }
 
-/** The same thing in many files is told once. */
+/** Merges equal issues of many files into one. */
 function groupIssues(reports: readonly ImportReport[]): IssueGroup[] {
   const byMessage = new Map<string, IssueGroup>();
   for (const { issues } of reports) {
@@ -280,7 +280,7 @@ async function copyOne(shell: Shell, source: CopyPlace, ref: SessionRef, target:
   }
 }
 
-/** Of many, one that cannot be copied keeps none of the others. */
+/** Copies one session of many. A failure is printed and does not stop the others. */
 async function copyOrComplain(
   shell: Shell,
   source: CopyPlace,

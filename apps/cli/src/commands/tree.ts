@@ -111,7 +111,7 @@ interface ViewTreeOptions {
   ascii?: boolean;
 }
 
-/** Entries in a row in which nothing stands out, beyond which they become one line. */
+/** Longest run of ordinary entries that is printed in full; a longer one becomes one line. */
 const FOLD = 2;
 
 /** Ids of other programs can be long; so much of one names it. */

@@ -83,7 +83,7 @@ const list: RenderBlock = ({ token, blocks: items }, { columns, colours }) => {
   });
 };
 
-/** Takes `[x] ` from the beginning of an item; returns the marker that stands for it. */
+/** Removes `[x] ` from the beginning of an item; returns the marker that replaces it. */
 function takeTaskMark({ blocks }: MarkdownBlock): string | undefined {
   const text = blocks[0]?.token.type === "paragraph_open" && blocks[0].blocks[0]?.token.children?.[0];
   const mark = text && text.type === "text" && /^\[([ xX])\] /.exec(text.content);
@@ -152,7 +152,7 @@ const BLOCKS: Readonly<Record<string, RenderBlock>> = {
   ordered_list_open: list,
 };
 
-/** Renders what stands inside a line, styled: a text in which `\n` breaks the line. */
+/** Renders the styled parts of a line: a text in which `\n` breaks the line. */
 function renderInline(tokens: readonly Token[], colours: Colours): string {
   const open: { token: Token; before: string }[] = [];
   let text = "";

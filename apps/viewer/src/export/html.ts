@@ -64,7 +64,7 @@ export async function servedPage(file: string, write: boolean): Promise<{ html: 
   };
 }
 
-/** The page as a file that stands alone, in two parts: what comes before the session and what comes after it. */
+/** The page as a self-contained file, in two parts: before the session and after it. */
 async function standalonePage(file: string): Promise<[string, string]> {
   const html = await readPage(file);
   const policy = `<meta http-equiv="Content-Security-Policy" content="${policyOf(html, "'none'")}">`;

@@ -29,7 +29,7 @@ export interface CompactionView {
   /** Tokens by kind before and after; see `TOKEN_KINDS`. */
   before: TokenCounts;
   after: TokenCounts;
-  /** Rows of the entries that the summary stands for, and of those that stayed. */
+  /** Rows of the entries that the summary replaces, and of those that stayed. */
   covered: number[];
   kept: number[];
   /** The compaction whose summary this one updates; -1 when it is the first on its path. */

@@ -59,7 +59,7 @@ export interface GrowthPoint {
   at: number;
   /** Tokens by kind; see `TOKEN_KINDS`. */
   tokens: TokenCounts;
-  /** True on both sides of a compaction or an edit. */
+  /** True for the points before and after a compaction or an edit. */
   bite?: true;
 }
 
@@ -67,13 +67,13 @@ export interface GrowthPoint {
 export interface ContextGrowth {
   /** Entries on the path. */
   steps: number;
-  /** The first, the last, both sides of every bite, and up to 2,000 that stand evenly between. */
+  /** The first and the last point, the points before and after each compaction or edit, and up to 2,000 evenly spaced ones. */
   points: GrowthPoint[];
   /** The window of the model at the end, in tokens; null where it is not known. */
   window: number | null;
 }
 
-/** Points that stand evenly, at the most; with more of them, every other one goes. */
+/** Most evenly spaced points; beyond it, every other one is dropped. */
 const EVEN_POINTS = 2_000;
 
 /** One walk along each tree: a session that grows is walked on from where it ended before. */
@@ -232,7 +232,7 @@ const EMPTY = { role: "assistant", provider: "", model: "", stopReason: "stop", 
 /** Milliseconds of work after which others get their turn: less than a person notices. */
 const WORK = 20;
 
-/** For work that takes long in a thread that has more to do: lets others have their turn when it is due. */
+/** Yields to other work of the thread from time to time, during long work. */
 export class Breath {
   #since = performance.now();
 

@@ -25,7 +25,7 @@ export interface CompactionMark {
 export interface EditMark {
   row: number;
   targetRow: number;
-  /** It leaves the entry out; else it puts another content in the place of its own. */
+  /** True for an edit that leaves the entry out; false for one that replaces its content. */
   hides: boolean;
 }
 
@@ -97,7 +97,7 @@ function* editMarks(tree: Tree): Generator<EditMark> {
   }
 }
 
-/** A place in a session where a text stands. */
+/** A place in a session where a text was found. */
 export interface FoundText {
   row: number;
   snippet: string;

@@ -7,7 +7,7 @@ import { entryKinds, fieldText, message, type Tree, type TreeShape } from "@espa
 export interface Outline {
   /** The first row told. */
   from: number;
-  /** For each row, how many rows up its parent stands; 0 for a root. */
+  /** For each row, the distance up to its parent's row; 0 for a root. */
   steps: number[];
   /** For each row, one {@link RowKind}. */
   kinds: string;
@@ -90,7 +90,7 @@ function roleOf(tree: Tree, row: number): string {
   return message.is(entry) ? fieldText(entry.message.role) : "";
 }
 
-/** Bytes of a line in which a message's role stands with every known writer. */
+/** Bytes of a line within which every known writer puts a message's role. */
 const HEAD = 320;
 
 /** Bytes read from a log at once. */
@@ -129,7 +129,7 @@ class LineHeads {
     // The first object inside the line. A brace in a text may come before it: then these keys are not around it, since a
     // quote inside a text is escaped.
     const brace = this.#block.indexOf(BRACE, at + 1);
-    // What stands behind the head in the block need not be of this line, nor of this block.
+    // Bytes after the head may belong to another line, or to another block.
     if (brace < 0 || brace + LONGEST_ROLE > at + length) return undefined;
     if (!this.#hasAt(brace - KEYS_BEFORE.length, KEYS_BEFORE) || !this.#hasAt(brace, KEYS_AFTER))
       return undefined;

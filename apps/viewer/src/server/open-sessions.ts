@@ -138,7 +138,7 @@ const digestOf = (ref: string): string => createHash("sha256").update(ref).diges
 
 /** Source of the sessions that a server shows: the shell that starts it decides. */
 export interface ViewerSessions {
-  /** Newest first. */
+  /** Lists sessions, newest first. */
   list(): AsyncIterable<ListedSession>;
   /** Opens one to read it. */
   read(ref: string): Promise<Session>;
@@ -147,7 +147,7 @@ export interface ViewerSessions {
    * and may be appended whoever else writes. Only asked by a server that may write.
    */
   write(ref: string, options: { beside: boolean }): Promise<Session>;
-  /** Places where a text stands, in all of them. */
+  /** Finds places with a text, in all sessions. */
   search(query: string, signal: AbortSignal): AsyncIterable<SearchHit>;
 }
 

@@ -240,7 +240,7 @@ const safeHeaders: MiddlewareHandler = async (context, next) => {
  * Admits requests with the token, for this machine by name, and from no other page. A page of another origin that guesses
  * the port can then neither read nor write, nor can a foreign name that resolves to 127.0.0.1.
  *
- * @param token stands first in every path
+ * @param token first part of every path
  */
 function guard(token: string): MiddlewareHandler {
   const wanted = Buffer.from(token);

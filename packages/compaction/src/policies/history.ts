@@ -57,7 +57,7 @@ export function activeMessages(context: Pick<SessionContext, "messages" | "sourc
 export function countActive(context: Pick<SessionContext, "messages" | "sources">): number {
   const compactionId = compactionIn(context);
   let count = context.messages.length;
-  // What a compaction says stands first: its summary, and the system's words before it.
+  // A compaction's messages come first: its summary, and the system's messages before it.
   for (let at = 0; at < context.sources.length && context.sources[at] === compactionId; at++) count--;
   return count;
 }

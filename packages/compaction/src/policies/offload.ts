@@ -223,7 +223,7 @@ export function offloadedEntries(path: readonly Entry[]): OffloadedEntry[] {
 export interface OffloadRepair {
   /** Texts whose file may be missing, from the log. */
   texts: { path: string; text: string }[];
-  /** For entries whose file is elsewhere, as after a fork or a move: edits that name the own file. */
+  /** Edits for entries whose file is elsewhere, as after a fork or a move: they name the session's own file. */
   edits: ContextEdit[];
 }
 

@@ -176,7 +176,7 @@ export const DEFAULT_PRESSURE_SETTINGS: PressureSettings = {
   criticalThreshold: 90,
 };
 
-/** To how many percent a context is pruned, by level (origins 004). */
+/** Target of a pruning in percent of the context's limit, by level (origins 004). */
 const TARGET_PERCENT = { NONE: 70, WARNING: 70, CRITICAL: 60 } as const;
 
 /** Least distance of a pruned context below its threshold, in percent, so that the next message is not due again. */
@@ -381,7 +381,7 @@ export class SessionCompactor {
   }
 
   /**
-   * Compacts if the history presses. Fails open: an error is logged and published, and the history is as it was. An
+   * Compacts if the history is above a level. Fails open: an error is logged and published, and the history is unchanged. An
    * abort is thrown.
    */
   async maybeCompact(

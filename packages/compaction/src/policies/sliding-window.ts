@@ -92,7 +92,7 @@ function consolidatedMessages({
   if (!previous) return 0;
   const recorded = (previous.details as { lastConsolidated?: unknown } | undefined)?.lastConsolidated;
   if (typeof recorded === "number") return recorded;
-  // Another policy's compaction, or Pi's: what stands above the first kept entry was summarised by it.
+  // Another policy's compaction, or Pi's: entries above the first kept one were summarised by it.
   return (messagesAbove?.() ?? 0) + countMessages(path.slice(0, firstKeptAt(path)));
 }
 

@@ -453,7 +453,7 @@ export interface CommittedCompaction {
   missingSections?: string[];
   /** Entries that shorten what was kept, or take it out. */
   editIds: string[];
-  /** Messages that the summary stands for, and messages that stayed. */
+  /** Number of messages that the summary replaces, and of messages that stayed. */
   messagesRemoved: number;
   preservedCount: number;
   /** Files of offloaded results that nothing refers to any more. */

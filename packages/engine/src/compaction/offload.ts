@@ -150,7 +150,7 @@ function inTurn<Result>(session: Session, work: () => Promise<Result>): Promise<
   return turn;
 }
 
-/** The folder beside a session's file, where results lie that were moved out of its context; undefined for other logs. */
+/** The folder beside a session's file for results that were moved out of its context; undefined for other logs. */
 export function offloadStorageOf(log: SessionLog): OffloadStorage | undefined {
   return log instanceof FileLog ? fileOffloadStorage(offloadFolder(log.ref)) : undefined;
 }

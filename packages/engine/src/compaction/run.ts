@@ -144,7 +144,7 @@ function refuseUnwanted(session: Session, options: CompactionRequest, reason: Co
   );
 }
 
-/** Asks extensions, has the summary made, and commits it; what was billed for nothing is in the log either way. */
+/** Asks extensions, makes the summary, and commits it. A bill is in the log even when the compaction fails. */
 async function carriedOut(run: CompactionRun): Promise<CommittedCompaction> {
   const { session, options } = run;
   let asked: SummaryAuthor = EXTRACTIVE;
@@ -224,7 +224,7 @@ const NO_ANSWER: Decision<BeforeCompactAnswer> = {
   reports: [],
 };
 
-/** Says whose compaction could not stand; the core's own is made instead. */
+/** Reports an extension's compaction that is not valid; the core's own is made instead. */
 function reportRefused({ host }: Session, owners: readonly string[], problem: string): void {
   const hook = sessionBeforeCompact.name;
   const message = `The answer of ${owners.join(", ")} to ${hook} was refused: ${problem}`;
@@ -430,7 +430,7 @@ export class BackgroundPolicy {
     this.#stopped = true;
   }
 
-  /** To be called after an append; never throws and never waits. */
+  /** Call after an append; never throws and never waits. */
   entriesAppended(entries: readonly Entry[]): void {
     if (entries.some(saysSomething)) this.#judge();
   }

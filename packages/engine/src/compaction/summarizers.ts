@@ -81,7 +81,7 @@ function sameProvider(summarizer: Summarizer | undefined, model: string): Summar
   return canAsk ? anthropicSummarizer({ model }) : undefined;
 }
 
-/** Has every call of a summarizer shown to extensions before it goes out; the same summarizer when none listens. */
+/** Wraps a summarizer so that extensions see each request before it is sent; returns it unchanged when none listens. */
 function shownToExtensions(session: Session, summarizer: Summarizer, signal: AbortSignal): Summarizer {
   const { host } = session;
   if (!host.has(summaryRequest)) return summarizer;

@@ -138,7 +138,7 @@ async function register(
   );
 }
 
-/** In Pi `session_before_fork` is of forks alone, and `session_before_tree` of navigation: no extension is asked twice. */
+/** In Pi, `session_before_fork` is for forks only, and `session_before_tree` for navigations: each handler is called once. */
 function onAsInPi(on: EspalierApi["on"]): EspalierApi["on"] {
   type Handle = (event: { kind?: unknown }, ctx: unknown) => unknown;
   const register = on as (hook: unknown, handler: unknown, options?: unknown) => () => void;

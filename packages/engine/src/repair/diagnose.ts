@@ -29,7 +29,7 @@ export async function diagnose(log: SessionLog): Promise<Diagnosis> {
   return diagnoseTree(new Tree(await log.load()), log);
 }
 
-/** Does the same for a tree that is in memory. */
+/** As {@link diagnose}, for a tree that is in memory. */
 export function diagnoseTree(tree: Tree, log: SessionLog): Diagnosis {
   const issues: SessionIssue[] = [...tree.issues];
   const reported = new Set(issues.map(({ offset }) => offset));

@@ -304,7 +304,7 @@ export interface LostBytes {
   offset: number;
   /** Bytes. */
   length: number;
-  /** Their digest, in hex, to recognise them. */
+  /** SHA-256 of the bytes, in hex. */
   sha256: string;
 }
 

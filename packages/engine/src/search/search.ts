@@ -187,7 +187,7 @@ const LINE_FEED = "\n";
  * Finds the first match of a pattern in each line of a view, a list for each block with any. Blocks are searched as latin-1
  * text, which costs a copy and no decoding; no part of a line is kept longer than its block.
  *
- * @param pattern matches within one line, on characters that stand for bytes
+ * @param pattern matches within one line, on text in which each character is one byte
  * @param longest bytes of the longest match
  */
 async function* matchingLines(

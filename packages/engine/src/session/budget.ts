@@ -28,7 +28,7 @@ export async function refuseOverBudget(
   );
 }
 
-/** Has each call of a summarizer checked against the budget; one that asks no model costs nothing. */
+/** Wraps a summarizer so that each call is checked against the budget; one without a model costs nothing. */
 export function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
   if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
   return withSummarize(summarizer, async (request) => {

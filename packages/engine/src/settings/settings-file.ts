@@ -3,7 +3,7 @@ import { dirname, join, resolve } from "node:path";
 import { openView } from "@espalier/jsonl-stream/node";
 import { camelCase, type SettingsKey, type SettingsLayer, settingsError } from "./settings.ts";
 
-/** Those that the user's own settings may have: a project must not send a conversation, or a key, elsewhere. */
+/** Settings that only the user's own file may have: a project must not send a conversation, or a key, elsewhere. */
 const OF_THE_USER: ReadonlySet<string> = new Set([
   "anthropicApiKey",
   "anthropicBaseUrl",

@@ -192,12 +192,12 @@ export class Conversation {
 
 const NO_SUMMARY = "A compaction has no summary in the file: nothing was compacted there.";
 
-/** A mark where lines were lost: what follows it stood next in the file, and did not follow what is above it. */
+/** Mark of lost lines: the entry after it is the next one in the file, but no reply to the one before. */
 function gapMark(id: string): UnplacedEntry {
   return { id: idFromText(`${id}/gap`), body: { type: "custom", customType: "claude-code.gap", data: {} } };
 }
 
-const CYCLE = "Lines follow one another in a circle; this one stands as a root.";
+const CYCLE = "Lines follow one another in a circle; this one becomes a root.";
 const KEPT_ELSEWHERE = "Lines that a compaction keeps are not above it; it does without them.";
 
 /** Rows that a compaction leaves in the context, on its path. */
@@ -233,7 +233,7 @@ function keptLines(
   return { first: path[firstAt] ?? -1, leftOut: leftOut.reverse(), elsewhere: missing };
 }
 
-/** Those of some rows that are on the path that ends in `above`. */
+/** Keeps the rows that are on the path that ends in `above`. */
 function rowsOnPath(rows: readonly number[], above: number, written: WrittenRows): number[] {
   if (rows.length === 0) return [];
   const lowest = lowestOf(rows);

@@ -72,7 +72,7 @@ export class LineFactsReader {
   }
 }
 
-/** The same facts, of a line that was parsed. */
+/** Returns the facts of a parsed line. */
 export function factsOf(line: Line): LineFacts {
   const { type, uuid, parentUuid, message, subtype } = line;
   const name = typeof type === "string" ? type : "";
@@ -227,7 +227,7 @@ export const LineKind = {
   attachment: 4,
   progress: 5,
   unknown: 6,
-  /** The same line is above: it gives no entry. */
+  /** The same line came before: it gives no entry. */
   repeated: 7,
 } as const;
 
@@ -261,11 +261,11 @@ export const LineMark = {
   boundary: 8,
   /** Another line follows it in the tree. */
   followed: 16,
-  /** It has no id, or that of another line: its entry's id is made of both id and line number. */
+  /** The line has no id, or another line's: its entry's id is made from the id and the line number. */
   renamed: 32,
-  /** It is a copy that names its original, whose id it gets. */
+  /** The line is a copy that names its original; its entry gets the original's id. */
   claimed: 64,
-  /** Its parent was lost: it follows the line before it. */
+  /** The line's parent was lost: it follows the line before it. */
   bridged: 128,
 } as const;
 
@@ -280,9 +280,9 @@ const BOOKKEEPING: ReadonlyMap<string, string> = new Map([
   ["api-request-shape", `it says how a request was put together; ${IN_MESSAGES}`],
   ["api-request-blob", `it is a part of a request; ${IN_MESSAGES}`],
   ["atis-latch", "it is a switch of the agent's own transport"],
-  ["last-prompt", "it is a hint at the newest prompt, which stands in the conversation"],
-  ["queue-operation", "it is about the queue of prompts; those that were sent stand in the conversation"],
-  ["tools-used", "it lists names of tools, which stand in the calls"],
+  ["last-prompt", "it is a hint at the newest prompt, which is in the conversation"],
+  ["queue-operation", "it is about the queue of prompts; those that were sent are in the conversation"],
+  ["tools-used", "it lists names of tools, which are in the calls"],
 ]);
 
 /** The reason for leaving a line out, as a sentence; undefined for one that is kept. */

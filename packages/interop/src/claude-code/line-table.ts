@@ -253,7 +253,7 @@ class TableBuilder {
         above < 0 ? "phantom-parent" : "bridged",
         row,
         above < 0
-          ? "The line follows one that is not in the file; it stands as a root."
+          ? "The line follows one that is not in the file; it becomes a root."
           : "The line that this one follows was lost with one that cannot be read; it follows the message before it in the file, behind a mark.",
       );
     }

@@ -50,7 +50,7 @@ export class Placement {
     this.#alone.add(boundary);
   }
 
-  /** The row that stands for a row's entry. */
+  /** The row whose entry includes a row. */
   entryRow(row: number): number {
     const boundary = this.#boundaries.ofSummary(row);
     if (boundary && !this.#alone.has(boundary.row)) return boundary.row;
@@ -165,7 +165,7 @@ export class Boundaries {
       const parent = table.rowOf(before);
       table.setParent(row, parent < 0 ? PHANTOM : parent);
       if (parent < 0) {
-        const message = "A compaction names a line before it that is not in the file; it stands as a root.";
+        const message = "A compaction names a line before it that is not in the file; it becomes a root.";
         issues.add("phantom-parent", table.lineNumber(row), message);
       }
     }
@@ -322,7 +322,7 @@ type Known = NonNullable<DraftOptions["known"]>;
  */
 export class AnswerParts {
   readonly #table: LineTable;
-  /** For each part the row that stands for the whole; -1 for what is not divided. */
+  /** For each part of an answer, the answer's row; -1 for rows that are not parts. */
   readonly #head: ScratchColumn<Int32Array>;
   /** From a head to its last part, from that to the one before; -1 behind the first. */
   readonly #before: ScratchColumn<Int32Array>;
@@ -339,7 +339,7 @@ export class AnswerParts {
       if (this.#before.get(row) >= 0 && this.headOf(row) === row) this.#separate(row, idOf, known);
   }
 
-  /** The row that stands for the whole answer; the row itself for everything else. */
+  /** Row of the whole answer; for everything else the row itself. */
   headOf(row: number): number {
     const head = this.#head.get(row);
     return head < 0 ? row : head;

@@ -25,7 +25,7 @@ export interface Reading {
   issues: FormatIssues;
 }
 
-/** The content of a message: text where it is nothing else. */
+/** Reads the content of a message; returns a string when it is only text. */
 export function readSaid(content: unknown, { place, provider, issues }: Reading): UserContent {
   if (typeof content === "string") return content;
   const blocks = readItemContent(content ?? [], place, issues, provider);

@@ -190,7 +190,7 @@ class Trail {
   grow(body: EntryBody, id: string, time: SourceTime): Entry {
     const entry = entryOf(body, id, this.leafId, time.iso);
     this.#position++;
-    // Names and bills stand beside the conversation.
+    // Names and bills are not part of the conversation.
     if (body.type === "session_info" || body.type === "usage") return entry;
     this.#runStart ??= { before: this.leafId, position: this.#position };
     this.leafId = id;

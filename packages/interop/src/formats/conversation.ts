@@ -241,7 +241,7 @@ export class FormatIssues {
     else this.#issues.set(key, { kind, field, path, count: 1, message });
   }
 
-  /** Adds fields that have no place in a session: for caching and for the provider's own bookkeeping. */
+  /** Reports fields that a session cannot keep: for caching, and for the provider's own bookkeeping. */
   dropped(fields: Iterable<string>, path: string): void {
     for (const field of fields) {
       const name = shown(field);

@@ -150,7 +150,7 @@ export function parsedJson(text: unknown): unknown {
   }
 }
 
-/** Deeper values cannot be written into a session: its lines are at most 256 deep, and blocks stand inside a message. */
+/** Deeper values cannot be written into a session: its lines are at most 256 deep, and blocks are inside a message. */
 const DEEPEST = 200;
 
 /** Bytes turned into characters by one call: a call's arguments are limited. */

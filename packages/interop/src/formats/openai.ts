@@ -321,7 +321,7 @@ export function toOpenaiResponses(
   return writeRequest(source, options, openaiResponsesNative);
 }
 
-/** Facts of an answer that refuses, like those of Anthropic's: it failed. One that calls tools did not. */
+/** Marks a refusal as a failed answer, as for Anthropic; empty for other answers and for one that calls tools. */
 const refusalFacts = (blocks: readonly ContentBlock[], format: FormatName): Partial<AssistantMessage> =>
   refusesIn(blocks, format) && !blocks.some(({ type }) => type === "toolCall")
     ? { stopReason: "error", errorMessage: "The model stopped: refusal." }

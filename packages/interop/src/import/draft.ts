@@ -62,7 +62,7 @@ export interface SessionDraft {
 
 /** Reads the sessions of one agent. Made for one run: it may remember what it met. */
 export interface SessionImporter {
-  /** As it stands in `importedFrom`. */
+  /** As recorded in `importedFrom`. */
   readonly agent: string;
   /** Returns whether a file with this first readable line belongs to the agent. */
   recognises(firstLine: unknown): boolean;
@@ -83,7 +83,7 @@ export interface SiblingFiles {
   readonly scratch?: ScratchSpace;
 }
 
-/** A file that stands alone. */
+/** A file that needs no other file. */
 export const NO_SIBLINGS: SiblingFiles = { files: [], open: () => undefined };
 
 /** A file of another agent, opened. */
@@ -134,7 +134,7 @@ export function sourceName(path: string): string {
     .replace(/\.jsonl$/, "");
 }
 
-/** Bytes read at a time: lines are mostly asked for in the order in which they stand. */
+/** Bytes read at a time: lines are mostly read in file order. */
 const BLOCK = 1 << 20;
 
 /** Reads lines at any place of a view; lines that follow one another, down or up, cost one read a block. */
@@ -192,7 +192,7 @@ export class CountingEntries implements SessionCounts {
 
 /** Counts a session whose rows are known. */
 export function countRows(index: RowIndex, area: ScratchArea): SessionCounts {
-  /** 1 where an entry that moves the leaf stands below. */
+  /** 1 when an entry below moves the leaf. */
   const isFollowed = area.bytes();
   let branches = 0;
   let compactions = 0;

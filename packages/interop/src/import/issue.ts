@@ -8,11 +8,11 @@
  * - `bookkeeping`: known, and it says nothing about the conversation; the message says why
  * - `repeats`: says again what other lines say
  * - `not-a-session`, `unreadable`, `newer-version`: the whole file
- * - `salvaged`: a whole line that stood behind a torn one
+ * - `salvaged`: a whole line after a torn one
  * - `unreadable-content`: a line of which only the place can be kept
  * - `duplicate-id`: another line above has this id
  * - `no-id`: a message without an id of its own
- * - `phantom-parent`: the parent is nowhere in the file; the entry stands as a root
+ * - `phantom-parent`: the parent is nowhere in the file; the entry becomes a root
  * - `bridged`: the parent is on a line that was lost; the entry follows the one before it in the file, behind a mark
  * - `no-header`: the file has no first line that says what it is; one was made for it
  * - `cycle`: lines that follow one another in a circle; it is cut at the first

@@ -47,7 +47,7 @@ export interface ImportOptions {
    * copied as they are. Default: well-known shapes of keys (`redactText`). False: everything is written as it is.
    */
   redact?: Redact | false;
-  /** Told before each file. */
+  /** Called before each file. */
   onProgress?(progress: { path: string; index: number; total: number }): void;
 }
 

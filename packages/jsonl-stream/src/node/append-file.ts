@@ -304,7 +304,7 @@ class FileTail {
   readonly #samples: readonly Sample[];
   /** Time of the last write, as long as only others can have written since; undefined after an own write. */
   #time: bigint | undefined;
-  /** Of the process, in milliseconds. */
+  /** Time of the own write, by the clock of the process, in milliseconds. */
   #wroteAt = 0;
 
   constructor(descriptor: Descriptor, facts: FileFacts) {
@@ -363,7 +363,7 @@ class FileTail {
     this.#mark = lines.slice(-SAMPLE);
   }
 
-  /** To be called before an own write, after which the time of the file says nothing of others. */
+  /** Call before an own write; after it, the file's time no longer shows writes of others. */
   writes(): void {
     this.#time = undefined;
     this.#wroteAt = performance.now();

@@ -234,7 +234,7 @@ export const nodeFileCalls = {
   fstatSync: (fd: number): FileFacts => fs.fstatSync(fd, { bigint: true }),
   /** `mode` is the nine bits of permission: 0o600. */
   fchmodSync: (fd: number, mode: number): void => fs.fchmodSync(fd, mode),
-  /** For files of ours that may say nothing any more; lines of a log are never cut off. */
+  /** Shortens files that hold no lines of a log; those are never cut off. */
   ftruncateSync: (fd: number, length: number): void => fs.ftruncateSync(fd, length),
   /** Undefined when nothing is there. */
   lstatSync: (path: string): FileFacts | undefined =>

@@ -53,7 +53,7 @@ export interface EntryBehaviour<E extends Entry> {
   settings?(entry: E): Partial<Settings>;
   /** The settings that entries of this kind may name: who looks for one far up a path reads no others. Default: none. */
   mayName?: readonly (keyof Settings)[];
-  /** For an entry that sets the leaf elsewhere: where to. */
+  /** Target of an entry that moves the leaf. */
   leafTarget?(entry: E): string | null;
   /**
    * Durability of an append of this entry, unless the caller says otherwise. `flush` by default; what a person or a
@@ -255,7 +255,7 @@ export type SessionIssueKind =
   | "large-line"
   | "large-file";
 
-/** One thing that is wrong, and where. Messages never quote what the line says. */
+/** One problem of a line, and its position. Messages never quote the line. */
 export interface SessionIssue {
   kind: SessionIssueKind;
   /** From 1; null where lines were not counted, as for a reference that names nothing. */

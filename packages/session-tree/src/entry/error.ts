@@ -28,7 +28,7 @@ const OF_THE_LOG: ReadonlySet<EspalierErrorCode> = new Set([
   "queue-full",
 ] satisfies EspalierErrorCode[]);
 
-/** Returns whether a value is an error of the log itself, which cannot be read or written until it is opened again. */
+/** Returns whether a value is an error of the log itself: it cannot be read or written. */
 export const isLogError = (thrown: unknown): thrown is EspalierError =>
   thrown instanceof EspalierError && OF_THE_LOG.has(thrown.code);
 

@@ -328,7 +328,7 @@ function recordedSettings(details: unknown) {
   };
 }
 
-/** Tells the branch you enter what the branch you left had learnt. */
+/** Summarizes an abandoned branch for the branch that continues. */
 export interface BranchSummaryEntry extends Entry {
   type: "branch_summary";
   summary: string;
@@ -361,14 +361,14 @@ export interface ContextEditEntry extends Entry, ContextEdit {
   reason?: "manual";
 }
 
-/** From here on another model answers. */
+/** Changes the model for the entries below. */
 export interface ModelChangeEntry extends Entry {
   type: "model_change";
   provider: string;
   modelId: string;
 }
 
-/** From here on the model thinks more or less before it answers. */
+/** Changes the thinking level for the entries below. */
 export interface ThinkingLevelChangeEntry extends Entry {
   type: "thinking_level_change";
   /** `off`, `minimal`, `low`, `medium`, `high` in files of Pi; any word is kept. */

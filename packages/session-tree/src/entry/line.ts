@@ -126,7 +126,7 @@ function shapeProblem(value: unknown): string | undefined {
   return undefined;
 }
 
-/** A missing parent is that of a root, and a time that is no text is none. */
+/** Fills in missing fields: an entry without parent is a root, and a time that is not a text is empty. */
 function normalize(entry: Entry): Entry {
   const { parentId, timestamp } = entry as Partial<Entry>;
   if (parentId !== undefined && typeof timestamp === "string") return entry;
@@ -244,7 +244,7 @@ const TYPE_KEY = encoder.encode("type");
 const PARENT_KEY = encoder.encode("parentId");
 const NULL = encoder.encode("null");
 
-/** The one of the three keys that `bytes[start, end)` spells. */
+/** Returns which of the three keys `bytes[start, end)` is. */
 function keyOf(bytes: Uint8Array, start: number, end: number): number {
   const length = end - start;
   if (length === 2) return bytes[start] === 105 && bytes[start + 1] === 100 ? ID : OTHER;
@@ -351,7 +351,7 @@ function find(finder: Finder, from: number): number {
 const typeBytes = /* @__PURE__ */ entryKinds.map((kind) => encoder.encode(kind.type));
 const SESSION = /* @__PURE__ */ encoder.encode("session");
 
-/** The code of the kind that `bytes[start, end)` spells; 0 for an unknown type, -1 for the type of a header. */
+/** The code of the kind whose type is `bytes[start, end)`; 0 for an unknown type, -1 for the type of a header. */
 export function kindIn(bytes: Uint8Array, start: number, end: number): number {
   for (let code = 1; code < typeBytes.length; code++)
     if (spells(bytes, start, end, typeBytes[code]!)) return code;
@@ -365,7 +365,7 @@ export function spells(bytes: Uint8Array, start: number, end: number, word: Uint
   return true;
 }
 
-/** Returns whether `bytes[start, end)`, which are plain ASCII, spell a text. Runs for every line, so it does not decode. */
+/** Returns whether `bytes[start, end)`, which are plain ASCII, equal a text. Runs for every line, so it does not decode. */
 export function equalsText(bytes: Uint8Array, start: number, end: number, text: string): boolean {
   if (end - start !== text.length) return false;
   for (let i = 0; i < text.length; i++) if (bytes[start + i] !== text.charCodeAt(i)) return false;

@@ -53,13 +53,13 @@ export type AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock;
 
 /** Usage billed for one model call. Counts are tokens, `cost` is in US dollars. */
 export interface Usage {
-  /** Of the prompt, without what the provider's cache had. */
+  /** Tokens of the prompt that did not come from the provider's cache. */
   input: number;
-  /** Of the answer, thinking included. */
+  /** Tokens of the answer, thinking included. */
   output: number;
-  /** Of the prompt, as the cache had it. */
+  /** Tokens of the prompt that were read from the cache. */
   cacheRead: number;
-  /** Of the prompt, as it was put into the cache. */
+  /** Tokens of the prompt that were written to the cache. */
   cacheWrite: number;
   /** The sum of the four, where the provider gave one. */
   totalTokens?: number;

@@ -11,7 +11,7 @@ export type ForkPosition = "at" | "before";
 
 /** Plan of a fork. */
 export interface ForkPlan {
-  /** The entry the fork begins from, as it was named. */
+  /** Id of the entry that the caller named as the fork's end. */
   entryId: string;
   /** The leaf of the fork; null when nothing is before the entry. */
   leafId: string | null;

@@ -18,7 +18,7 @@ import type {
 } from "./store.ts";
 import { type UpgradedLog, upgradeLog } from "./upgrade.ts";
 
-/** A session, or what stood in its place in an old format: that is in no list, has no id, and goes with the session. */
+/** A session, or its original in an old format, which is not listed, has no id, and is deleted with the session. */
 interface StoredSession extends MemoryPlace {
   id?: string;
   originalOf?: string;

@@ -219,7 +219,7 @@ interface Column<Of> {
   readonly length: number;
 }
 
-/** A column with other room, and what it held. */
+/** Copies a column into `room`, as far as it fits, and returns that. */
 export function resized<Of extends Column<Of>>(column: Of, room: Of): Of {
   room.set(column.subarray(0, room.length));
   return room;

@@ -19,7 +19,7 @@ export interface DrawOptions {
   rootId?: string;
   /** One line about an entry; nothing in it acts on a terminal. Default: its id and, in short, what it does. */
   describe?: (entry: Entry) => string;
-  /** Runs of more than so many entries in which nothing stands out become one line. Default: every entry has a line. */
+  /** Runs of more than so many ordinary entries become one line. Default: every entry has a line. */
   fold?: number;
   /**
    * Returns whether an entry is shown outside a folded run; labels, partings and ends always are. Default: user
@@ -118,7 +118,7 @@ class Drawing {
     yield* this.#run(run, runLength, rails, rest);
   }
 
-  /** A run in which nothing stands out: its entries, or one line for all when they are too many. */
+  /** A run of ordinary entries: each on a line, or one line for all when they are too many. */
   *#run(rows: readonly number[], length: number, first: string, rest: string): Generator<string> {
     if (length > rows.length) {
       yield this.#paint("dim", `${first}… ${length} ${length === 1 ? "entry" : "entries"}`);

@@ -252,7 +252,7 @@ export class LineIntake {
       this.#note("duplicate-id", offset, name, message);
     }
     if (parent === ORPHAN) {
-      const message = "The parent is not above this entry; it stands as a root of its own.";
+      const message = "The parent is not above this entry; it becomes a root of its own.";
       this.#note("orphan", offset, name, message);
     }
   }

@@ -124,7 +124,7 @@ function goneSince(error: unknown): undefined {
 
 const LINE_FEED = 10;
 
-/** Bytes that are looked through at once for the end of a line. */
+/** Bytes that are searched at once for the end of a line. */
 const BLOCK = 64 * 1024;
 
 /** A part of a view, as a view of its own. */

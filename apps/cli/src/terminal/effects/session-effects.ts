@@ -30,7 +30,7 @@ interface Opening {
   editorText?: string;
 }
 
-/** The session that is open: read, watched while it grows, and looked through. */
+/** The open session: read, watched while it grows, and searched. */
 export class SessionEffects {
   readonly #shell: Pick<Shell, "store">;
   readonly #dispatch: (event: TerminalEvent) => void;

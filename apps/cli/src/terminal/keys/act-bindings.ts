@@ -61,7 +61,7 @@ const changes = (run: Parameters<typeof begins>[0]): ActBinding["run"] =>
 const idAtCursor = ({ cursor, view }: TreeState): string | undefined =>
   cursor < 0 ? undefined : view.model.tree.idAt(cursor);
 
-/** The branch that a row stands for: its first row says no more of it than that it begins. */
+/** The branch that a row represents: its first row shows only that it begins. */
 const branchAt = ({ view: { model } }: TreeState, row: number): string =>
   model.tree.idAt(branchMeantBy(model, row));
 

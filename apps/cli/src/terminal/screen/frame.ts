@@ -21,7 +21,7 @@ export type Style =
 export interface Span {
   text: string;
   style: Style;
-  /** On what the keys act on. */
+  /** True for the row that keys act on. */
   isSelected?: boolean;
 }
 

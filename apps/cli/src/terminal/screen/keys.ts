@@ -45,7 +45,7 @@ const PASTE_ENDS = `${ESCAPE}[201~`;
 /** A whole sequence behind an escape: `[`, parameters and a last byte, or `O` and one character. */
 const SEQUENCE = /^(?:\[[0-9;<?]*[@-~]|O[A-Za-z])/;
 
-/** One that may go on in what is read next. */
+/** A key sequence that may continue in the next read. */
 const UNFINISHED = /^(?:\[[0-9;<?]*|O)?$/;
 
 /**

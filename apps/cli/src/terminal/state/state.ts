@@ -69,14 +69,14 @@ interface Work {
   isAborting: boolean;
 }
 
-/** By what sessions are ordered. */
+/** Order of the session list. */
 export type SessionSort = "age" | "name" | "size" | "cost";
 
 export interface SessionsState {
   readonly listed: readonly ListedSession[];
   readonly isListing: boolean;
   readonly sort: SessionSort;
-  /** True: the runs of sub-agents stand among the sessions that began them. */
+  /** True: the list includes sub-agent runs, beside the sessions that began them. */
   readonly showsSubAgents: boolean;
   /** The text of a search; undefined without one. */
   readonly query: TextField | undefined;
@@ -238,7 +238,7 @@ export type TerminalEvent =
     }
   /** There is more of the session than before. */
   | { type: "grown"; ref: string; model: TreeModel }
-  /** Entries of the open session in which a text stands, so far. */
+  /** Entries of the open session that contain the text, as far as it was searched. */
   | { type: "found"; query: string; entryIds: readonly string[]; isDone: boolean }
   | { type: "context"; row: number; context: ReadContext }
   | { type: "usage"; row: number; usage: PathUsage }

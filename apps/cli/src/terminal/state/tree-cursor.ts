@@ -83,7 +83,7 @@ export function toggle(state: Sized, tree: TreeState): TreeState {
   return unfolded === tree ? fold(state, tree) : unfolded;
 }
 
-/** Folds every branch that stands aside, or unfolds all when all are folded. */
+/** Folds every side branch, or unfolds all when all are folded. */
 export function toggleAll(state: Sized, tree: TreeState): TreeState {
   const { model, folded } = tree.view;
   const starts = model.order.branchStarts.map((position) => rowAt(model, position));

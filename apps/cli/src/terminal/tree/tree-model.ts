@@ -39,7 +39,7 @@ export interface TreeModel {
   readonly name: string | undefined;
   /** Current labels, by the row they are for. */
   readonly labels: ReadonlyMap<number, string>;
-  /** Rows of the leaf's path that the model no longer reads: a compaction stands for them. */
+  /** Rows of the leaf's path that the model no longer reads: a compaction replaces them. */
   readonly archived: ArchivedRows;
   /** Rows of the leaf's path that an edit keeps from the model. */
   readonly hiddenRows: ReadonlySet<number>;
@@ -103,7 +103,7 @@ class TreeOrder {
   readonly positions: Int32Array;
   /** Indentation of a position. */
   readonly depths: Uint8Array;
-  /** Positions at which a branch begins that stands aside, ascending, and the position behind each one's last. */
+  /** Positions at which a side branch begins, ascending, and the position after its last row. */
   readonly branchStarts: readonly number[];
   readonly branchEnds: ReadonlyMap<number, number>;
   readonly length: number;

@@ -65,7 +65,7 @@ export function standsOut(model: TreeModel, position: number): boolean {
   const row = rowAt(model, position);
   const { shape, branchEnds, depths } = model.order;
   if (row === model.leafRow || model.labels.has(row) || branchEnds.has(position)) return true;
-  // What goes on behind branches that stand aside: a run does not reach over them.
+  // The path continues after side branches: a run does not reach across them.
   if (position > 0 && depths[position - 1]! > depths[position]!) return true;
   const kind = kindAt(model, position);
   if (kind === "user" || kind === "compaction" || kind === "branch") return true;
@@ -73,7 +73,7 @@ export function standsOut(model: TreeModel, position: number): boolean {
   return shape.parts(row) || shape.straight(row) < 0 || position === 0;
 }
 
-/** The position with which the run begins that a position is in: itself, where it stands out. */
+/** First position of the run that holds a position; the position itself when it is in no run. */
 export function headOf(model: TreeModel, position: number): number {
   let at = position;
   while (at > 0 && !standsOut(model, at)) at--;
@@ -88,7 +88,7 @@ export function runEnd(model: TreeModel, head: number, most = Number.POSITIVE_IN
   return at;
 }
 
-/** The row that is meant where branches are: of one with which a branch begins that stands aside, the end of that branch. */
+/** Row to act on: for the first row of a side branch the end of that branch, else the row itself. */
 export function branchMeantBy({ order }: TreeModel, row: number): number {
   if (!order.branchEnds.has(order.positions[row] ?? -1)) return row;
   let end = row;

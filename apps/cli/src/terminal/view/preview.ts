@@ -63,7 +63,7 @@ const DETAILED_LENGTH = 1_000_000;
 /** Lines of a tool's result that are shown. */
 const RESULT_LINES = 4;
 
-/** Characters of one text that are laid out; what stands behind is counted. */
+/** Most characters of a text that are laid out; the rest is only counted. */
 const TEXT_LENGTH = 20_000;
 
 /** Codes that end one style, or all. */

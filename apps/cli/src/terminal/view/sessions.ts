@@ -77,7 +77,7 @@ function hitLine(
   ];
 }
 
-/** A text from where what is searched for stands within so many columns of its beginning. */
+/** Cuts a text's beginning so that the searched words are within its first columns. */
 function aroundMatch(text: string, query: string, room: number): string {
   const at = text.toLowerCase().indexOf(query);
   if (at < 0 || at + query.length < room - 1) return text;

@@ -128,7 +128,7 @@ interface RowLook {
   query: string;
 }
 
-/** One row of the tree: where it stands, who says what, how much hangs below it, its label. */
+/** One row of the tree: position, role, text, number of entries below it, label. */
 function rowLine(view: TreeView, position: number, look: RowLook): Line {
   const { model } = view;
   const row = rowAt(model, position);
@@ -207,7 +207,7 @@ interface Viewport {
 }
 
 /**
- * The whole tree in one column: a cell stands for as many entries as fit, and shows what is most worth going to there:
+ * The whole tree in one column: a cell covers as many entries as needed, and shows the most important one:
  * the leaf, a label, a compaction, a branch; behind all of it, where the screen is.
  */
 function minimap({ order, ...model }: TreeModel, height: number, { first, last }: Viewport): Span[] {

@@ -131,7 +131,7 @@ const keys = (pairs: readonly (readonly [string, string])[]): Line => ({
   spans: pairs.flatMap(([key, title]) => [span(` ${key} `, "heading"), span(title, "dim"), span(" ")]),
 });
 
-/** As many keys as there is room for; the last ones, help and quit, always. */
+/** As many keys as fit; help and quit, the last ones, are always shown. */
 function fitKeys(pairs: readonly [string, string][], columns: number): Line {
   const last = pairs.slice(-2);
   let first = pairs.slice(0, -2);
@@ -169,7 +169,7 @@ function overBody(body: readonly Line[], shown: Dialog, columns: number): Line[]
 
 const inField = (one: Line): Line => ({ spans: [span(" > ", "leaf"), ...one.spans] });
 
-/** Of a long text the lines around its end, where one mostly types. */
+/** Lines around the end of a long text, where most typing happens. */
 const lastLines = (lines: readonly Line[], most: number): readonly Line[] => {
   const at = lines.findIndex(({ spans }) => spans.some(({ style }) => style === "cursor"));
   const from = Math.max(0, Math.min(at - most + 1, lines.length - most));

@@ -246,7 +246,7 @@ try {
   root.textContent = error instanceof Error ? error.message : String(error);
 }
 
-/** A place where a text stands, in any session. */
+/** A place in any session where a text was found. */
 interface Hit {
   key: string;
   sessionId: string;
@@ -316,7 +316,7 @@ function Hits({ query, sessions }: { query: string; sessions: readonly ShownSess
   if (!answer) return <p class="quiet">Searching…</p>;
   return (
     <section aria-label="Found" class="hits">
-      <h2>{answer.length === 0 ? "Nothing was said like this" : `Found ${answer.length} times`}</h2>
+      <h2>{answer.length === 0 ? "No message has this text" : `Found ${answer.length} times`}</h2>
       <ul>
         {answer.map(({ key, entryId, role, snippet }) => (
           <li key={`${key} ${entryId}`}>

@@ -338,7 +338,7 @@ interface OrderState {
   tokens: number;
   /** Message for the user; empty for none. */
   said: string;
-  /** It was carried out: once is enough. */
+  /** True once the act is done; it is not done again. */
   isDone?: boolean;
 }
 

@@ -104,7 +104,7 @@ function factsOf({ details, timestamp, cost, usage, covered, kept }: CompactionV
   ];
 }
 
-/** Any program may have written the details: what is no text there is none. */
+/** Any program may have written the details: other values than texts are ignored. */
 const textIn = (value: unknown): string => (typeof value === "string" ? visibleControls(value) : "");
 
 interface EntryListProps {

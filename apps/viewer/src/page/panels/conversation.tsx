@@ -95,7 +95,7 @@ async function entriesOf(model: SessionModel, rows: readonly number[]): Promise<
   return entries.map((entry, at) => ({ row: rows[at]!, entry }));
 }
 
-/** Results go to their calls; those whose call is not there stand alone. */
+/** Puts results with their calls; a result without its call is shown alone. */
 function pairResults(taken: readonly TakenEntry[]) {
   const results = new Map<string, FoundResult>();
   const resultsOf = new Map<number, Set<number>>();
@@ -113,7 +113,7 @@ function pairResults(taken: readonly TakenEntry[]) {
   return { entries, results, resultsOf };
 }
 
-/** Brings the entry that is looked at into sight, once it is there. */
+/** Scrolls the selected entry into sight, once it is rendered. */
 function useScrollTo(scroller: { current: HTMLDivElement | null }, row: number, isThere: boolean): void {
   useLayoutEffect(() => {
     if (!isThere) return;

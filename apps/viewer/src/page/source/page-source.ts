@@ -25,7 +25,7 @@ export interface PageSource {
   open(key: string): Promise<SessionReader>;
 }
 
-/** The server that the page came from; undefined for a page that stands alone. */
+/** The server that the page came from; undefined for a self-contained page. */
 export function servedSource(): PageSource | undefined {
   const { served } = document.documentElement.dataset;
   if (served === undefined) return undefined;
@@ -40,7 +40,7 @@ export function servedSource(): PageSource | undefined {
 /** Sessions that are at hand, and how more of them come. */
 export interface LocalSource extends PageSource {
   readonly sessions: readonly ShownSession[];
-  /** Takes in the bytes of a session; answers with its key. Throws `not-a-session`. */
+  /** Loads the bytes of a session; returns its key. Throws `not-a-session`. */
   add(name: string, bytes: Uint8Array): Promise<string>;
 }
 

@@ -28,7 +28,7 @@ export class SessionModel {
   labels = new Map<number, string>();
   /** Rows of the path that an edit on it keeps from the model. */
   readonly leftOut = new Set<number>();
-  /** The row before which the newest compaction of the path hides what stands there; 0 when there is none. */
+  /** First row of the path that the newest compaction keeps; the rows before it are hidden. 0 without a compaction. */
   #hiddenBefore = 0;
   /** Dollars by line of the layout, once they are known. */
   lineCosts = new Float64Array(0);
@@ -258,7 +258,7 @@ interface LayoutOptions {
 /** Runs shorter than this stay as they are. */
 const SHORTEST_RUN = 3;
 
-/** Kinds that stand out of a run: what people and summaries say. */
+/** Kinds that end a run: messages of people, and summaries. */
 const OUTSTANDING = new Set(["u", "c", "f", "x", "b"]);
 
 /** The lines of a drawing, from the top. Side branches come right below where they part, the straight one goes on after. */
@@ -277,7 +277,7 @@ interface TreeLayout {
   passing: Uint32Array;
   /** Of those, the lanes of the path of the tip. */
   passingActive: Uint32Array;
-  /** For each line, 1 when something goes straight on below. */
+  /** For each line, 1 when its lane continues below. */
   goesOn: Uint8Array;
   /** For each row, its line; -1 for those beside the conversation. */
   lineOf: Int32Array;
@@ -388,7 +388,7 @@ function runFrom(
   return run.length < SHORTEST_RUN ? [row] : run;
 }
 
-/** Between an entry and what goes straight on from it, its lane passes all the lines of the branches aside. */
+/** Marks an entry's lane on the lines of the side branches between it and the entry that continues it. */
 function markPassing(
   { rows, parents, lanes, active, passing, passingActive }: TreeLayout,
   lines: number,

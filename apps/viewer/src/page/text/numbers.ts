@@ -8,7 +8,7 @@ export function formatTokens(tokens: number): string {
   return tokens < 1_000_000 ? `${(tokens / 1_000).toFixed(1)}k` : `${(tokens / 1_000_000).toFixed(2)}M`;
 }
 
-/** `$0.0130`, `$1.20`, with the digits that the command prints; nothing for nothing. */
+/** `$0.0130`, `$1.20`, with the digits that the command prints; empty for 0. */
 export function formatDollars(dollars: number): string {
   if (dollars === 0) return "";
   return dollars < 1 ? `$${dollars.toFixed(4)}` : `$${dollars.toFixed(2)}`;

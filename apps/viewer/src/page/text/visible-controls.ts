@@ -7,7 +7,7 @@ const HIDDEN =
 /** Colours of terminals, which say nothing on a page. */
 const TERMINAL = /\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g;
 
-/** A text in which nothing is hidden: what would steer the reader's eye stands there by its number. */
+/** Returns a text in which nothing is hidden: control characters are shown by their numbers. */
 export function visibleControls(text: string): string {
   return text
     .replace(TERMINAL, "")

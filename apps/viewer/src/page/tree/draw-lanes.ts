@@ -76,7 +76,7 @@ function railColour(colours: TreeColours, lane: number, isActive: boolean): stri
   return isActive ? colours.main : (colours.lanes[lane % colours.lanes.length] ?? colours.faded);
 }
 
-/** Pixels by the dollars that a line stands for: the square root of ten times as much is three times as wide. */
+/** Width in pixels, by the dollars of a line: the square root of ten times as much is three times as wide. */
 function costWidth({ lineCosts }: SessionModel, line: number): number {
   const cost = lineCosts[line] ?? 0;
   return cost === 0 ? 0 : Math.min(8, THIN + Math.sqrt(cost * 40));

@@ -12,7 +12,7 @@ export function openConformance({ test, expect }: Trial): void {
     }
   });
 
-  test("header keys that nobody knows are kept", async (store) => {
+  test("unknown header keys are kept", async (store) => {
     const made = { ...header("s1"), "x-own": { deep: [1, "ü"] } };
     const { ref } = await store.create(made);
     expect((await store.open({ file: ref }, "read")).header).toEqual(made);
