@@ -173,7 +173,8 @@ export const tasks = {
       ]);
       if (prompt % 12 === 0) await session.compact();
     }
-    const read = session.context.messages.map(sessionTree.messageText).join("\n");
+    const texts = session.context.messages.map(sessionTree.messageText).join("\n");
+    const [read = ""] = /<rules>[\s\S]*<\/rules>/.exec(texts) ?? [];
     const { tokens } = session.context;
     await session.close();
     return { kept: said.filter((rule) => read.includes(rule.replace(/\.$/, ""))).length, tokens };

@@ -168,6 +168,7 @@ describe.skipIf(!hasServer)("with --store", () => {
       ["label", ref, first!, "beginning"],
       ["name", ref, "The garden"],
       ["pin", ref, first!],
+      ["rules", ref, "--add", "answer in English"],
       ["hide", ref, first!],
       ["hide", ref, first!, "--off"],
       ["navigate", ref, "beginning"],

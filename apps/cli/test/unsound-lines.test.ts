@@ -132,6 +132,7 @@ const CHANGING: readonly (readonly string[])[] = [
   ["label", "S", "E", "a label"],
   ["name", "S", "a name"],
   ["pin", "S", "E"],
+  ["rules", "S", "--add", "answer in English"],
   ["hide", "S", "E"],
   ["copy", "S", "OUT"],
   ["import", "pi", "--all"],

@@ -98,6 +98,7 @@ export {
   type MessageDraft,
   PIN,
   pinnedOn,
+  rulesOf,
 } from "./session/edit.ts";
 export type { ForkOptions, ForkResult } from "./session/fork.ts";
 export type {
@@ -135,7 +136,7 @@ export {
   SENT,
   sentEntry,
 } from "./session/replay.ts";
-export { addRule, dropRule, rulesOf } from "./session/rules.ts";
+export { addRule, dropRule } from "./session/rules.ts";
 export { Session } from "./session/session.ts";
 export type { ActOptions, CacheBreakEvent, EngineHost, SessionOptions, Settle } from "./session/state.ts";
 export {

@@ -50,8 +50,7 @@ import {
   soundUsage,
   summaryError,
 } from "@espalier/summarizer";
-import { pinnedTexts } from "../session/edit.ts";
-import { rulesAtLeaf } from "../session/rules.ts";
+import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import type { ActOptions } from "../session/state.ts";
 import { withFilesRead } from "./offload.ts";

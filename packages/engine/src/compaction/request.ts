@@ -23,8 +23,7 @@ import {
 } from "@espalier/session-tree";
 import { fileTools, pricesOf } from "@espalier/summarizer";
 import { type CacheForecast, cacheChange, forecastCache } from "../reading/index.ts";
-import { pinnedTexts } from "../session/edit.ts";
-import { rulesAtLeaf } from "../session/rules.ts";
+import { pinnedTexts, rulesAtLeaf } from "../session/edit.ts";
 import type { Session } from "../session/session.ts";
 import { currentPolicy } from "../session/state.ts";
 import type { CompactionRequest } from "./draft.ts";

@@ -22,7 +22,8 @@ import {
   redactText,
 } from "@espalier/session-tree";
 import { contextForHandlers } from "../extensions/context.ts";
-import { ruleEntries, rulesOf } from "./rules.ts";
+import { rulesOf } from "./edit.ts";
+import { ruleEntries } from "./rules.ts";
 import type { Session } from "./session.ts";
 import { entryBeforeAppend } from "./state.ts";
 

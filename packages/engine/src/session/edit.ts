@@ -1,3 +1,4 @@
+import { type Rule, rulesIn, rulesOn } from "@espalier/compaction";
 import { archivedRows } from "@espalier/compaction/policies";
 import { EspalierError } from "@espalier/jsonl-stream";
 import {
@@ -32,6 +33,7 @@ import {
   toolCalls,
   type UserMessage,
 } from "@espalier/session-tree";
+import type { Session } from "./session.ts";
 
 /**
  * Returns the edit that takes an entry out of the context at the leaf, or brings it back; undefined when nothing has to
@@ -111,6 +113,25 @@ export function pinnedTexts(session: SessionTree): { id: string; text: string }[
     return text === "" ? [] : [{ id, text }];
   });
 }
+
+/**
+ * Returns the rules that hold at the leaf, oldest first. A compaction by Espalier records them, so only the path's end
+ * is read.
+ */
+export function rulesAtLeaf(session: Session): Rule[] {
+  const { entries, complete } = session.window;
+  const front = entries.findLast((entry) => compaction.is(entry));
+  const isRecorded = front !== undefined && compaction.is(front) && rulesIn(front.details) !== undefined;
+  return rulesOn(complete || isRecorded ? entries : session.getBranch(), findingIn(session));
+}
+
+/** The user's rules that hold at an entry, oldest first. Default: the leaf; null is before the first. Throws `unknown-entry`. */
+export function rulesOf(session: Session, entryId: string | null = session.leafId): Rule[] {
+  if (entryId === session.leafId) return rulesAtLeaf(session);
+  return rulesOn(session.getBranch(session.placeOf(entryId)), findingIn(session));
+}
+
+const findingIn = ({ options }: Session) => ({ isFinding: options.rules !== false });
 
 /** The `custom` entries of the leaf's path, which include all pins; other lines are not parsed. */
 function customEntries({ tree, leafId }: SessionTree): Entry[] {

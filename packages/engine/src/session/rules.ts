@@ -1,43 +1,8 @@
-import {
-  type FoundRule,
-  findRules,
-  newRules,
-  RULE,
-  type Rule,
-  type RuleData,
-  rulesIn,
-  rulesOn,
-} from "@espalier/compaction";
+import { type FoundRule, findRules, newRules, RULE, type Rule, type RuleData } from "@espalier/compaction";
 import { EspalierError } from "@espalier/jsonl-stream";
-import {
-  compaction,
-  contextEdit,
-  createId,
-  custom,
-  customMessage,
-  type NewEntry,
-} from "@espalier/session-tree";
-import { oneLine } from "./edit.ts";
+import { contextEdit, createId, custom, customMessage, type NewEntry } from "@espalier/session-tree";
+import { oneLine, rulesAtLeaf } from "./edit.ts";
 import type { Session } from "./session.ts";
-
-/**
- * Returns the rules that hold at the leaf, oldest first. A compaction by Espalier records them, so only the path's end
- * is read.
- */
-export function rulesAtLeaf(session: Session): Rule[] {
-  const { entries, complete } = session.window;
-  const front = entries.findLast((entry) => compaction.is(entry));
-  const isRecorded = front !== undefined && compaction.is(front) && rulesIn(front.details) !== undefined;
-  return rulesOn(complete || isRecorded ? entries : session.getBranch(), findingIn(session));
-}
-
-/** The user's rules that hold at an entry, oldest first. Default: the leaf; null is before the first. Throws `unknown-entry`. */
-export function rulesOf(session: Session, entryId: string | null = session.leafId): Rule[] {
-  if (entryId === session.leafId) return rulesAtLeaf(session);
-  return rulesOn(session.getBranch(session.placeOf(entryId)), findingIn(session));
-}
-
-const findingIn = ({ options }: Session) => ({ isFinding: options.rules !== false });
 
 /** Entries of a rule: its own, and the edit that leaves out the one that it replaces. */
 export function ruleEntries(
