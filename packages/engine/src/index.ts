@@ -120,6 +120,7 @@ export {
   type StoreOptions,
   settleTail,
 } from "./session/open.ts";
+export { type PoolOptions, type SessionPool, sessionPool } from "./session/pool.ts";
 export type {
   LeftOutPicture,
   PictureLimits,

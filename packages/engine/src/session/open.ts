@@ -158,16 +158,29 @@ export async function openOrCreate(
 ): Promise<Session> {
   const store = storeOf(options);
   const named = sessionRef(ref);
-  if (!(await hasSession(store, named)))
+  for (const deadline = Date.now() + MAKING_MS; ; await setTimeout(MAKING_LOOK_MS)) {
+    let taken: EspalierError | undefined;
+    if (!(await hasSession(store, named)))
+      try {
+        return await createSession({ ...options, ...named });
+      } catch (error) {
+        const code = error instanceof EspalierError ? error.code : undefined;
+        if (code !== "exists" && code !== "busy") throw error;
+        taken = error as EspalierError;
+      }
     try {
-      return await createSession({ ...options, ...named });
+      return await openSession(ref, options);
     } catch (error) {
-      // Another program made it meanwhile.
-      if (!(error instanceof EspalierError && (error.code === "exists" || error.code === "busy")))
-        throw error;
+      const isMissing = error instanceof EspalierError && error.code === "not-found";
+      // Somebody has its id and is about to make it.
+      if (!isMissing || !taken || Date.now() > deadline) throw error;
     }
-  return openSession(ref, options);
+  }
 }
+
+/** Milliseconds for which a session may be in the making by somebody else, and between two looks. */
+const MAKING_MS = 10_000;
+const MAKING_LOOK_MS = 10;
 
 async function hasSession(store: SessionStore, ref: SessionRef): Promise<boolean> {
   const log = await openIfThere(store, ref, "read");

@@ -1,0 +1,208 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import { EspalierError } from "@espalier/jsonl-stream";
+import { type CreateOptions, type OpenOptions, openOrCreate } from "./open.ts";
+import type { Session } from "./session.ts";
+
+/** Options of a pool, and those with which it opens or creates every session. */
+export interface PoolOptions
+  extends Omit<OpenOptions & CreateOptions, "id" | "file" | "mode" | "leafId" | "onBusy" | "lease"> {
+  /**
+   * Milliseconds for which a session that nobody uses stays open, and so with this process. Default 5,000. 0: it is closed
+   * as soon as nobody waits for it, as servers need it that share users at random.
+   */
+  idleMs?: number;
+  /**
+   * Sessions that are open at the same time. Where more are needed, the one unused longest is closed; where all are in use,
+   * the next user waits. Default 1,000.
+   */
+  max?: number;
+}
+
+/** Open sessions of a server. Returned by {@link sessionPool}. */
+export interface SessionPool {
+  /**
+   * Calls `work` with the open session of an id, which is made where there is none. Uses of one id take turns, in the order
+   * in which they came; uses of several run at once. Do not close the session. When `work` throws, the session is closed, and
+   * the next use opens it again.
+   *
+   * @throws what `work` throws, and what `openOrCreate` does: `busy` where another process held it all of `waitMs`; EspalierError
+   *   `closed` after `close`; `bad-input` for a use of the same id inside of `work`, which would wait for itself
+   */
+  use<Result>(id: string, work: (session: Session) => Result | Promise<Result>): Promise<Result>;
+  /** Sessions that are open now, in use or not. */
+  readonly size: number;
+  /** Refuses new uses, waits for those that were accepted, and closes all sessions. A second call waits for the first. */
+  close(): Promise<void>;
+}
+
+/** One id. It is in the pool while somebody uses it or its session is open. */
+interface Seat {
+  id: string;
+  session?: Session;
+  /** Uses under way or waiting. */
+  users: number;
+  /** Resolves when those before have ended. Never rejects. */
+  turn: Promise<unknown>;
+  timer?: NodeJS.Timeout;
+}
+
+/** Milliseconds beyond `idleMs` that another process may need for its turn, where `waitMs` is not given. */
+const TURN_MS = 30_000;
+
+/** Ids in use by the work that calls. */
+const within = new AsyncLocalStorage<readonly Seat[]>();
+
+/**
+ * Keeps sessions open for a server: one for all simultaneous requests of one user, who take turns, and none longer than
+ * it is needed.
+ *
+ * ```ts
+ * const sessions = sessionPool({ store });
+ * app.post("/chat/:user", (request) => sessions.use(request.params.user, (session) => answer(session, request.body)));
+ * process.once("SIGTERM", () => sessions.close());
+ * ```
+ */
+export function sessionPool(options: PoolOptions = {}): SessionPool {
+  const { idleMs = 5_000, max = 1_000, waitMs = idleMs + TURN_MS, ...given } = options;
+  checkCount("idleMs", idleMs, 0);
+  checkCount("max", max, 1);
+  const seats = new Map<string, Seat>();
+  /** Open and unused; the one unused longest comes first. */
+  const idle = new Set<Seat>();
+  /** Uses that wait until one of `max` sessions can be closed. */
+  const waiting: (() => void)[] = [];
+  const uses = new Set<Promise<unknown>>();
+  let size = 0;
+  let closing: Promise<void> | undefined;
+
+  const takeTurn = <Result>(seat: Seat, act: () => Promise<Result>): Promise<Result> => {
+    const result = seat.turn.then(act);
+    seat.turn = result.catch(() => undefined);
+    return result;
+  };
+
+  const shut = async (seat: Seat): Promise<void> => {
+    const { session } = seat;
+    if (!session) return;
+    delete seat.session;
+    try {
+      await session.close();
+    } finally {
+      size--;
+      waiting.shift()?.();
+    }
+  };
+
+  /** Closes a session that nobody uses; the next use opens it again. */
+  const shutIdle = (seat: Seat): Promise<void> => {
+    rouse(seat);
+    return takeTurn(seat, () => shut(seat)).finally(() => forgetUnused(seat));
+  };
+
+  const rouse = (seat: Seat) => {
+    idle.delete(seat);
+    clearTimeout(seat.timer);
+  };
+
+  const forgetUnused = (seat: Seat) => {
+    if (seat.users === 0 && !seat.session && seats.get(seat.id) === seat) seats.delete(seat.id);
+  };
+
+  /** Waits until one more session may be open. */
+  const makeRoom = async (): Promise<void> => {
+    while (size >= max) {
+      const [longest] = idle;
+      if (longest) await shutIdle(longest).catch((error: unknown) => warn(given, longest, error));
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+    }
+    size++;
+  };
+
+  const opened = async (seat: Seat): Promise<Session> => {
+    if (seat.session) return seat.session;
+    await makeRoom();
+    try {
+      seat.session = await openOrCreate({ id: seat.id }, { ...given, waitMs });
+      return seat.session;
+    } catch (error) {
+      size--;
+      waiting.shift()?.();
+      throw error;
+    }
+  };
+
+  /** The end of a use: the session stays for the next, and for a while where there is none. */
+  const leave = async (seat: Seat): Promise<void> => {
+    seat.users--;
+    if (seat.users > 0) return;
+    if (!seat.session) return forgetUnused(seat);
+    idle.add(seat);
+    const shutNow = () => shutIdle(seat).catch((error: unknown) => warn(given, seat, error));
+    if (idleMs === 0 || closing) return shutNow();
+    // A program may end while sessions are idle: nothing of them is left to write.
+    seat.timer = setTimeout(() => void shutNow(), idleMs).unref();
+    waiting.shift()?.();
+  };
+
+  const use = async <Result>(id: string, work: (session: Session) => Result | Promise<Result>) => {
+    if (closing) throw new EspalierError("closed", "The pool of sessions was closed; make another one.");
+    const outer = within.getStore() ?? [];
+    const seat = seats.get(id) ?? { id, users: 0, turn: Promise.resolve() };
+    if (outer.includes(seat)) throw usesItself(id);
+    seats.set(id, seat);
+    seat.users++;
+    rouse(seat);
+    try {
+      return await takeTurn(seat, async () => {
+        const session = await opened(seat);
+        try {
+          return await within.run([...outer, seat], async () => work(session));
+        } catch (error) {
+          // It may be why: a file that was removed or could not be synced stays so until it is opened again.
+          await shut(seat).catch((second: unknown) => warn(given, seat, second));
+          throw error;
+        }
+      });
+    } finally {
+      await leave(seat);
+    }
+  };
+
+  return {
+    get size() {
+      return size;
+    },
+    use(id, work) {
+      const ending = use(id, work);
+      uses.add(ending);
+      const ended = () => uses.delete(ending);
+      ending.then(ended, ended);
+      return ending;
+    },
+    close() {
+      closing ??= (async () => {
+        const shutting = Promise.allSettled([...idle].map(shutIdle));
+        await Promise.allSettled(uses);
+        for (const closed of await shutting) if (closed.status === "rejected") throw closed.reason;
+      })();
+      return closing;
+    },
+  };
+}
+
+/** Reports a session that could not be closed where no caller waits for it. */
+function warn({ log = console }: Pick<PoolOptions, "log">, { id }: Seat, error: unknown): void {
+  const reason = error instanceof Error ? error.message : String(error);
+  log.error(`The session ${id} could not be closed: ${reason}`, { error });
+}
+
+function checkCount(name: string, value: number, least: number): void {
+  if (Number.isFinite(value) && value >= least) return;
+  throw new EspalierError("bad-input", `${name} of a pool is a number from ${least}; ${value} is none.`);
+}
+
+const usesItself = (id: string) =>
+  new EspalierError(
+    "bad-input",
+    `The session ${id} is in use by the work that asks for it again, which would wait for itself; pass it the open session.`,
+  );
