@@ -28,10 +28,7 @@ const say = (text: string) => async (session: Session) => {
   await session.say(text);
   return session;
 };
-const textsOf = (session: Session) =>
-  session.context.messages.map(({ content }) =>
-    typeof content === "string" ? content : JSON.stringify(content),
-  );
+const textsOf = (session: Session) => session.context.messages.map((message) => JSON.stringify(message));
 async function stored(id: string, place: StoreOptions) {
   const session = await openSession(id, { ...place, mode: "read" });
   const found = { texts: textsOf(session), branches: session.branches().length };

@@ -178,8 +178,8 @@ export class Session extends SessionTree {
   }
 
   /** Appends what the user says, after results for calls that have none. Throws `bad-input` for a blank text. */
-  say(content: Parameters<typeof say>[1]): Promise<Entry> {
-    return say(this, content);
+  say(content: Parameters<typeof say>[1], options?: Parameters<typeof say>[2]): Promise<Entry> {
+    return say(this, content, options);
   }
 
   /**

@@ -32,15 +32,27 @@ import {
   untilAborted,
 } from "./turn.ts";
 
+/** Options of {@link say}. */
+interface SayOptions {
+  /**
+   * Id of the prompt's entry, such as one that the client gave its request. Where the session has that entry already, nothing is
+   * appended, and it is returned: what a client sends again is said once.
+   */
+  id?: string;
+}
+
 /**
  * Appends the user's message, after results for calls that have none. The entry is in the log when the promise resolves.
  *
  * @throws EspalierError `bad-input` for a blank text
  */
-export async function say(session: Session, content: DraftContent): Promise<Entry> {
+export async function say(session: Session, content: DraftContent, { id }: SayOptions = {}): Promise<Entry> {
+  const known = id === undefined ? undefined : (await session.load()).getEntry(id);
+  if (known) return known;
   const { messages } = session.context;
-  const said = fillMessages([{ role: "user", content }], session.context);
-  const appended = await session.append([...missingResults(openCalls(messages), INTERRUPTED), ...said]);
+  const [said] = fillMessages([{ role: "user", content }], session.context);
+  const prompt = id === undefined ? said! : { ...said!, id };
+  const appended = await session.append([...missingResults(openCalls(messages), INTERRUPTED), prompt]);
   return appended.at(-1)!;
 }
 
