@@ -5,6 +5,7 @@ import { text } from "node:stream/consumers";
 import Anthropic from "@anthropic-ai/sdk";
 import { EspalierError, openStore, type Session, sessionPool } from "espalier";
 import { anthropic } from "espalier/anthropic";
+import { message } from "espalier/extend";
 import { look, run } from "./garden.ts";
 
 const address = process.env["ESPALIER_STORE"]; // one machine: none, for files; several: postgres://…
@@ -28,7 +29,7 @@ async function answer(session: Session, id: string, prompt: string): Promise<str
 function answerTo(session: Session, id: string): string | undefined {
   const path = session.getBranch();
   const after = path.slice(path.findIndex((entry) => entry.id === id) + 1);
-  const messages = after.flatMap((entry) => (entry.type === "message" ? [entry.message] : []));
+  const messages = after.flatMap((entry) => (message.is(entry) ? [entry.message] : []));
   const next = messages.findIndex(({ role }) => role === "user");
   const last = messages.slice(0, next < 0 ? undefined : next).at(-1);
   const isFailed = last?.role !== "assistant" || last.stopReason === "error" || last.stopReason === "aborted";
