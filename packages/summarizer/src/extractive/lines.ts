@@ -28,6 +28,9 @@ const SHORTEST = 24;
 /** A line that has to be cut is left out rather than cut below this. */
 const LEAST = 110;
 
+/** A quotation that has to be cut is left this much. */
+const LEAST_QUOTATION = 56;
+
 /** No line is longer: a reader loses its beginning. */
 const LONGEST = 590;
 
@@ -97,9 +100,10 @@ function levelOf(lengths: readonly number[], room: number): number {
 
 /** The shortest that a line can be cut to: what is no quotation stays whole unless there is no room for it at all. */
 function leastOf(line: string, room: number): number {
-  const fixed =
-    line.length - partsOf(line).reduce((sum, part) => sum + (isQuotation(part) ? part.length : 0), 0);
-  return Math.min(line.length, Math.max(LEAST, fixed), Math.max(SHORTEST, room - MARK));
+  const quotations = partsOf(line).filter(isQuotation);
+  const fixed = line.length - quotations.reduce((sum, { length }) => sum + length, 0);
+  const said = quotations.reduce((sum, { length }) => sum + Math.min(length, LEAST_QUOTATION), 0);
+  return Math.min(line.length, Math.max(LEAST, fixed + said), Math.max(SHORTEST, room - MARK));
 }
 
 const partsOf = (line: string) => line.match(/`[^`]*`|"[^"]*"|[^`"]+|[`"]/g) ?? [];

@@ -197,8 +197,8 @@ function turnLine(turn: Turn, facts: Facts): string | undefined {
   const request = turn.request ?? inheritedRequest(facts);
   const told: string[] = [];
   if (turn.changes.size > 0) told.push(`changed ${changesOf(turn)}`);
-  for (const [, run] of [...turn.runs].slice(-1))
-    told.push(`${codeSpan(run.line, 60)} ${run.failed ? "failed" : "succeeded"}`);
+  for (const [key, run] of [...turn.runs].slice(-1))
+    told.push(`${codeSpan(key, 50)} ${run.failed ? "failed" : "succeeded"}`);
   const conclusions = conclusionsOf(turn.lastText, CONCLUSIONS).join(" ");
   if (conclusions !== "") told.push(quote(conclusions, LONGEST_CONCLUSION));
   if (!turn.finished) told.push(isOpen(turn, facts.record) ? "not finished yet" : "no closing answer");
