@@ -11,3 +11,4 @@ espalier replay session.jsonl --verify          # step by step, each built anew 
 espalier export session.jsonl --format markdown --out session.md
 espalier doctor session.jsonl                   # what is wrong, by line and offset
 espalier stats session.jsonl                    # what it cost, and where
+espalier cache session.jsonl                    # which entry broke the prompt cache, and what that cost
