@@ -257,7 +257,7 @@ async function showSummary(stage: DemoStage, session: Session, place: DemoPlace)
   const entry = arrival.summaryEntryId === null ? undefined : session.getEntry(arrival.summaryEntryId);
   const summary = entry && branchSummary.is(entry) ? entry.summary : "";
   await stage.show(
-    "Go there again, and take along what was learnt",
+    "Go there again, and bring a summary of the branch",
     "The branch that is left is summarised here, so nothing is found out twice.",
     { summaryEntryId: arrival.summaryEntryId, without: sizeOf(without), with: sizeOf(context), summary },
     [
@@ -268,7 +268,7 @@ async function showSummary(stage: DemoStage, session: Session, place: DemoPlace)
   );
 }
 
-/** Steps that are built anew, too: to verify one costs as much as the path is long. */
+/** Most steps that are verified: the cost of one grows with the length of the path. */
 const VERIFIED = 2_000;
 
 async function showFork(stage: DemoStage, session: Session, place: DemoPlace, out?: string): Promise<void> {

@@ -25,7 +25,7 @@ test("the demo shows the tree, the context, a navigation, a summary, a fork and 
     "A session is a tree",
     "The model reads one path of it",
     "Go back to “before-cache”",
-    "Go there again, and take along what was learnt",
+    "Go there again, and bring a summary of the branch",
     "Fork there, and play the fork back",
     "Compact it",
     "Your turn",

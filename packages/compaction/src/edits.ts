@@ -49,7 +49,7 @@ export function shrinkEdits(
   }
 }
 
-/** Results and pictures shrink; what people and models said does not. */
+/** Returns whether a message can be shortened: only results and pictures are. */
 function canShrink(message: ContextMessage): boolean {
   if (message.role === "toolResult") return true;
   return (

@@ -21,7 +21,7 @@ const TURNS = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "�
 /** Milliseconds between two drawings of what changes. */
 const INTERVAL = 80;
 
-/** Characters of what is being said that are looked at for the few rows that are shown of it. */
+/** Characters of a running answer that are laid out for the few rows in which it is shown. */
 const LONGEST_PENDING = 16_000;
 
 /** Draws a conversation on a screen: what was said stays, what is being said is drawn anew as it grows. */

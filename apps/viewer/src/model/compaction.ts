@@ -115,7 +115,7 @@ export interface SummaryOrigin {
   row: number;
   /** 0 to 1: the share of the line's words, rare ones counting more, that the entry has too. */
   score: number;
-  /** Place in the entry with most of them. */
+  /** Part of the entry that has most of these words. */
   snippet: string;
 }
 

@@ -60,7 +60,7 @@ export interface RepairReport {
 export async function repairSession(log: SessionLog, out: string): Promise<RepairReport> {
   const tree = new Tree(await log.load());
   if (tree.header && tree.header.version > FORMAT_VERSION) {
-    const message = `${log.ref} has format version ${tree.header.version}; what is sound in it only a newer program knows.`;
+    const message = `${log.ref} has format version ${tree.header.version}, which this version cannot check; repair it with a newer version of espalier.`;
     throw new EspalierError("version", message);
   }
   if (!tree.header && tree.length === 0)

@@ -75,7 +75,7 @@ export class LineBodies {
   }
 
   /**
-   * A compaction out of its summary and the metadata of its boundary. Claude Code's files do not name a thinking level: it
+   * Makes a compaction from its summary and the metadata of its boundary. Claude Code's files name no thinking level: it
    * is the default.
    *
    * @param firstKeptEntryId the entry from which on everything stays

@@ -73,7 +73,7 @@ export class ThreadHistory {
     if (this.#lineNumber !== null) this.#issues.add(kind, this.#lineNumber, message, null);
   }
 
-  /** An entry out of the line; `name` for one beside the line's own. */
+  /** Yields an entry made from the line; `name` tells it apart from the line's own entry. */
   *write(body: EntryBody, name?: string): Generator<Entry, void> {
     yield* this.flush();
     yield* this.settle();

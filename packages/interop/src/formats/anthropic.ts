@@ -28,7 +28,7 @@ const FORMAT = "anthropic";
 type Fields = Record<string, unknown>;
 
 /**
- * A Messages API conversation of Anthropic as neutral messages: a request (`{system, messages, tools}`), or its list of
+ * Reads a conversation of Anthropic's Messages API as neutral messages: a request (`{system, messages, tools}`), or its list of
  * messages; answers may be whole responses. Never throws: anything else is skipped and listed in `issues`.
  *
  * - `tool_result` blocks become messages of their own, before the other content of their turn

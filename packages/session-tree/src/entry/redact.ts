@@ -103,7 +103,7 @@ export class Redactor {
     return rule ? rule(field, this) : this.deep(field);
   }
 
-  /** The name of a member of `object`; those of two keys stay two. */
+  /** Redacts the name of a member of `object`; two different names never become the same one. */
   #member(name: string, object: Record<string, unknown>): string {
     const redacted = this.name(name) as string;
     if (redacted === name) return name;

@@ -402,9 +402,9 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 const MEDIA_TYPE = /^[\w.+-]{1,40}\/[\w.+-]{1,80}$/;
 
 /**
- * A stored picture as a request can carry it. Its bytes decide what it is where they are known, since a wrong media type
- * fails the whole request. Padding that is missing is added. A picture that no provider reads, and one whose data is no
- * base64, becomes a word.
+ * Makes a stored picture valid for a request. Known first bytes decide its media type, since a wrong media type
+ * fails the whole request. Missing padding is added. A picture that no provider reads, or whose data is not
+ * base64, is replaced by a text.
  */
 export function healedImage(image: { data?: unknown; mimeType?: unknown }): UserBlock {
   const declared = typeof image.mimeType === "string" ? image.mimeType.toLowerCase() : "";

@@ -215,7 +215,7 @@ const answer = (content: unknown[], stopReason: string, around: TreeState) =>
   said({ role: "assistant", content, ...MODEL, stopReason }, around);
 const text = ({ name, words }: Sprout, at = 0): string => words[at] ?? name;
 
-/** Kinds of entry by the first letter of a name; words in parentheses as told. */
+/** Kinds of entry by the first letter of a name; words in parentheses set their content. */
 const grownKinds: Readonly<Record<string, Grow>> = {
   /** `u1("text")`: a user message. */
   u: (sprout, around) => said({ role: "user", content: text(sprout) }, around),

@@ -75,7 +75,7 @@ export class FastLineScanner implements LineFinder {
     return line >= 0 && line < this.#count && this.#memory!.typeEnds[line] !== 0;
   }
 
-  /** Fills in the positions of the line found last, which is a usual one and begins at `start`. */
+  /** Fills in the positions of the line found last, which has the common shape and begins at `start`. */
   scanInto(found: EntryScan, start: number): void {
     const { typeEnds, idEnds, parentEnds } = this.#memory!;
     const line = this.#line;

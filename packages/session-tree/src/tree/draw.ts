@@ -192,7 +192,7 @@ export class DrawnTree {
   /** Rows without a parent in the drawing, file order. */
   readonly roots: readonly number[];
   readonly #straight: Int32Array;
-  /** First child and next sibling; the one that goes straight on is among them. */
+  /** First child of each row, the one that continues the branch included; {@link #next} has the siblings. */
   readonly #first: Int32Array;
   readonly #next: Int32Array;
   readonly #active: Uint8Array;

@@ -31,7 +31,7 @@ const moves =
   (state, tree) =>
     next({ ...state, tree: move(state, tree) });
 
-/** A key that jumps; where there is nothing to jump to, that is said. */
+/** A key that jumps, or shows a message when there is nothing to jump to. */
 const jumps =
   (to: Parameters<typeof jump>[2], missing: string): TreeBinding["run"] =>
   (state, tree) => {

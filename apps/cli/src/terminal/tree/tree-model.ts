@@ -91,7 +91,7 @@ function labelsByRow(tree: Tree, labels: ReadonlyMap<string, LabelInForce>): Map
 }
 
 /**
- * The rows of a tree as they stand on a page, root first: the path of the leaf straight down, each branch that parts
+ * Order of a tree's rows on a page, root first: the path of the leaf straight down, each branch that parts
  * from it indented behind the entry it parts from, entries beside the conversation behind the one they were written
  * under. Places on the page are positions; nothing here reads what an entry says.
  */

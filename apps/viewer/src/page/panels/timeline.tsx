@@ -231,7 +231,7 @@ interface TokenBarProps {
   tokens: TokenCounts;
   /** Tokens that the model can read; the bar is as long as that, or as what there is. */
   window: number;
-  /** True where the kinds are named below. */
+  /** True when a legend with the kinds is below. */
   named?: boolean;
 }
 

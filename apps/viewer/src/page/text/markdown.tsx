@@ -12,7 +12,7 @@ export function Markdown({ text }: { text: string }) {
   return <div class="markdown" dir="auto" dangerouslySetInnerHTML={{ __html: html }} />;
 }
 
-/** Characters of a text that are shown at first, and then with each wish for more. */
+/** Characters of a text that are shown at first, and added by each click on "more". */
 const FIRST_SHOWN = 4_000;
 const MORE = 200_000;
 

@@ -33,7 +33,7 @@ async function sessionOn(store: SessionStore) {
 
 /** Promises of a session while calls to its store fail. */
 export function faultConformance({ test, expect }: Trial): void {
-  test("an append that fails says so, and nothing of it counts", async (store) => {
+  test("an append that fails throws, and none of its entries count", async (store) => {
     const { session, changes, appendsGoWrong, heal, stored } = await sessionOn(store);
     await session.append(note("a"));
     const { leafId } = session;

@@ -34,7 +34,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     await leases[0]!.release();
   });
 
-  test("one that waits gets the lease when it is given back, whoever held it", async (store) => {
+  test("a waiting writer gets the lease when its holder releases it", async (store) => {
     const { ref } = await store.create(header("s1"));
     const held = await store.lease({ file: ref });
     const began = performance.now();
@@ -68,7 +68,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     expect(order.filter((act, at) => at % 2 === 0 && order[at + 1] === act).length).toBe(3);
   });
 
-  test("a lease keeps nobody from appending or reading", async (store) => {
+  test("a lease does not prevent appending or reading", async (store) => {
     const log = await store.create(header("s1"));
     const lease = await store.lease({ file: log.ref });
     const other = await store.open({ file: log.ref }, "write");
@@ -77,7 +77,7 @@ export function leaseConformance({ test, expect }: Trial): void {
     await lease.release();
   });
 
-  test("a session somebody holds is not removed", async (store) => {
+  test("a session with a holder is not removed", async (store) => {
     const { ref } = await store.create(header("s1"));
     const lease = await store.lease({ file: ref });
     await expect(store.delete({ file: ref })).rejects.toMatchObject({ code: "busy" });
