@@ -5,17 +5,21 @@ import { aiSdk } from "espalier/ai-sdk";
 import { type Bed, look, run } from "./garden.ts";
 
 export async function ask(id: string, prompt: string, model: LanguageModel): Promise<string> {
-  const session = await openOrCreate(id);
   const provider = aiSdk(model, {
     maxTokens: 8_000,
     system: "You tend a garden.",
     tools: { look: tool({ description: look.description, inputSchema: jsonSchema<Bed>(look.parameters) }) },
   });
-  await session.say(prompt);
-  for (;;) {
-    const request = await session.next(provider);
-    const turn = await session.record(provider, request, { onText: (text) => process.stdout.write(text) });
-    if (turn.calls.length > 0) await turn.answerAll((call) => run(call.name, call.input));
-    else return session.close().then(() => turn.text);
+  const session = await openOrCreate(id);
+  try {
+    await session.say(prompt);
+    for (;;) {
+      const request = await session.next(provider);
+      const turn = await session.record(provider, request, { onText: (text) => process.stdout.write(text) });
+      if (turn.calls.length > 0) await turn.answerAll((call) => run(call.name, call.input));
+      else return turn.text;
+    }
+  } finally {
+    await session.close();
   }
 }

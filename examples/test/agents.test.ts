@@ -1,4 +1,7 @@
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { simulateReadableStream } from "ai";
@@ -104,6 +107,18 @@ test("what a model thought is not sent to another one", async () => {
   expect(JSON.stringify(second!.body)).toContain("c2lnbmVk");
 });
 
+test.each(agents.slice(0, 3))("%s can be asked again after an error", async (_, ask) => {
+  const refusing = createServer((_, answer) => answer.writeHead(401).end("{}")).listen(0, "127.0.0.1");
+  await once(refusing, "listening");
+  const { ANTHROPIC_BASE_URL, OPENAI_BASE_URL } = process.env;
+  const url = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`;
+  Object.assign(process.env, { ANTHROPIC_BASE_URL: url, OPENAI_BASE_URL: url });
+  await expect(ask("Are you there?")).rejects.toThrow(/401/);
+  Object.assign(process.env, { ANTHROPIC_BASE_URL, OPENAI_BASE_URL });
+  refusing.close();
+  expect(await ask("And now?")).toBe("Pears.");
+});
+
 const root = join(import.meta.dirname, "../..");
 
 test.each(agents)("%s has 25 lines at the most, without blank ones", (name) => {
@@ -111,8 +126,10 @@ test.each(agents)("%s has 25 lines at the most, without blank ones", (name) => {
   expect(lines.filter((line) => line.trim() !== "").length).toBeLessThanOrEqual(25);
 });
 
-test("the guide shows the first one as it is", () => {
+test("the guide shows the first one and its tool as they are", () => {
   const guide = readFileSync(join(root, "docs/guides/put-it-under-your-agent.md"), "utf8");
-  const example = readFileSync(join(root, "examples/10-agent-anthropic.ts"), "utf8");
-  expect(guide).toContain(`\`\`\`ts\n${example}\`\`\``);
+  for (const name of ["10-agent-anthropic", "garden"]) {
+    const example = readFileSync(join(root, `examples/${name}.ts`), "utf8");
+    expect(guide).toContain(`\`\`\`ts\n${example}\`\`\``);
+  }
 });

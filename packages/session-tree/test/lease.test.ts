@@ -48,6 +48,7 @@ test("who holds a session is named to who wants it too", async () => {
   const lease = await store.lease({ file: ref });
   const error = await store.lease({ file: ref }).catch((cause: EspalierError) => cause);
   expect(error).toMatchObject({ code: "busy", holder: { pid: process.pid, host: hostname() } });
+  expect((error as EspalierError).message).toMatch(/share it, or close it: that process is this one\.$/);
   expect(Number.isNaN(Date.parse((error as EspalierError).holder!.since))).toBe(false);
   await lease.release();
   await (await store.lease({ file: ref })).release();

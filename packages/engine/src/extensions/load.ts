@@ -55,7 +55,7 @@ export class ExtensionMembers {
   /** Values of flags that extensions registered: their defaults. */
   readonly flags = new Map<string, boolean | string | undefined>();
   /** The bus of `pi.events`; any number of listeners is fine. */
-  readonly channels = new EventEmitter().setMaxListeners(0);
+  readonly channels: EventEmitter = new EventEmitter().setMaxListeners(0);
   #dialog: Promise<unknown> = Promise.resolve();
 
   /** Shows one dialog after the other. */

@@ -55,6 +55,6 @@ export function busyError(
 ): EspalierError {
   const { pid, host, since } = holder;
   const by = pid > 0 ? ` by process ${pid} on ${host}` : "";
-  const message = `${ref} is being ${act}${by}${since && ` since ${since}`}; read it only, fork it, ${pid > 0 ? `share it, ${cure}` : "or share it"}.`;
+  const message = `${ref} is being ${act}${by}${since && ` since ${since}`}; read it only, fork it, ${pid > 0 ? `share it, ${cure}` : "share it, or close it"}.`;
   return new EspalierError("busy", message, { holder });
 }

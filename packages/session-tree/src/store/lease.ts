@@ -295,13 +295,16 @@ class LeaseFiles {
 const isProcessNumber = (pid: unknown): boolean => Number.isInteger(pid) && (pid as number) > 0;
 
 function busy(files: LeaseFiles, path: string, { pid, host, since }: Lease): EspalierError {
-  const isHere = host === files.processes.own().host;
+  const own = files.processes.own();
+  const isHere = host === own.host;
+  const isOurs = isHere && pid === own.pid;
   return busyError(
     path,
     { pid, host, since },
     {
       ...(files.path.endsWith(".upgrade") ? { act: "brought to the current format" } : {}),
       ...(isHere ? {} : { cure: `or, if that machine has given it up, remove ${files.path}` }),
+      ...(isOurs ? { cure: "or close it: that process is this one" } : {}),
     },
   );
 }
