@@ -197,7 +197,14 @@ const rules = {
     const given = { prompts, count: bench.count(1_000, 20) };
     const timeOf = (isFinding) =>
       bench.once("espalier", "prompt", { ...given, folder: bench.scratch(), rules: isFinding });
-    const [found, without] = [await timeOf(true), await timeOf(false)];
+    // In turn, and the best of each: the machine is not as fast at one time as at another.
+    const times = { found: [], without: [] };
+    for (let round = 0; round < 3; round++) {
+      times.found.push((await timeOf(true))?.ms);
+      times.without.push((await timeOf(false))?.ms);
+    }
+    const bestOf = (all) => (all.includes(undefined) ? undefined : { ms: Math.min(...all) });
+    const [found, without] = [bestOf(times.found), bestOf(times.without)];
     const keptOf = (isFinding) =>
       bench.once("espalier", "rulesKept", {
         folder: bench.scratch(),
