@@ -45,6 +45,7 @@ describe.skipIf(!existsSync(CORPUS))(
         "turnPrefix",
         "kept",
         "edits",
+        "cache",
       ]);
       expect(plan).toMatchObject({
         eligible: true,

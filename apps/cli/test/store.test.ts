@@ -178,6 +178,7 @@ describe.skipIf(!hasServer)("with --store", () => {
       ["compact", ref, "--dry-run"],
       ["policies", ref],
       ["stats", ref],
+      ["cache", ref],
       ["history", ref, "grows"],
       ["search", "grows"],
       ["run", ref],

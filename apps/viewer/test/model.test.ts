@@ -182,7 +182,7 @@ describe("what else is told of a session", () => {
     expect([view.covered, view.kept, view.previousRow]).toEqual([[0, 1, 2], [3], -1]);
     expect(sum(view.before)).toBeGreaterThan(sum(view.after) - 9);
     expect(view.prompts).toHaveLength(1);
-    expect(() => compactionAt(tree, 0)).toThrow("no compaction");
+    expect(() => compactionAt(tree, 0)).toThrow("not a compaction");
   });
 
   test("a prompt is shown where a model of the engine was asked, and nowhere else", () => {

@@ -75,6 +75,7 @@ export {
 } from "./policy.ts";
 export { type FoundRule, findRules, type RuleKind } from "./rule-finder.ts";
 export {
+  type FoundInMessage,
   foundIn,
   newRules,
   RULE,

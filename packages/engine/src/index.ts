@@ -188,6 +188,7 @@ export {
   nextRequest,
   type RecordOptions,
   recordAnswer,
+  type SayOptions,
   type TurnRequest,
 } from "./turn/ask.ts";
 export {

@@ -117,7 +117,9 @@ async function refused(store: SessionStore, path: string): Promise<void> {
   const isNewer = (reading(path).header?.version ?? 0) > 3;
   await expect(copySession(reading(path), store)).rejects.toMatchObject({
     code: "damaged",
-    message: expect.stringContaining(isNewer ? "a newer program can" : `espalier doctor ${path} --repair`),
+    message: expect.stringContaining(
+      isNewer ? "copy it with a newer version" : `espalier doctor ${path} --repair`,
+    ),
   });
   for await (const listed of store.list()) expect(listed).toBeUndefined();
   if (isNewer) return;

@@ -25,7 +25,7 @@ describe("the state of an extension", () => {
     await session.navigate(path[3]!.id);
     expect(counter().get()).toBe(0);
     await counter().append(10);
-    for (const name of ["5", "6"]) await session.appendMessages(turn(name));
+    for (const name of ["5", "6", "7", "8", "9"]) await session.appendMessages(turn(name));
     await session.compact();
     expect(counter().get()).toBe(10);
     expect(counter().get(path.at(-1)!.id)).toBe(0);

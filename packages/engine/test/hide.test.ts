@@ -106,7 +106,7 @@ test("a picture that another program wrote on a longer line than is written here
 
 describe("bringing back", () => {
   test("everything an entry says comes back as it was, whatever says it", async () => {
-    const { session } = await plant({ turns: 3 });
+    const { session } = await plant({ turns: 6 });
     await session.compact();
     await session.appendMessages([
       { role: "bashExecution", command: "ls", output: "seeds", exitCode: 0 },

@@ -24,7 +24,7 @@ test("what reads sessions runs in a browser: nothing of Node is loaded", async (
 
 describe("the history of a session", () => {
   test("has what a compaction covers and what stands on other branches, each marked", async () => {
-    const { session } = await plant({ turns: 3 });
+    const { session } = await plant({ turns: 6 });
     const [first] = session.getBranch();
     await session.compact();
     const leafId = session.leafId!;
@@ -36,7 +36,7 @@ describe("the history of a session", () => {
     expect(covered[0]!.text).toMatch(/^Question 1\. x/);
     expect(historyOf(session, "question elsewhere")).toMatchObject([{ covered: false, onPath: false }]);
     // A tree by itself is read where opening it would stand, and all that match are told.
-    expect(historyOf(session.tree, "question")).toHaveLength(4);
+    expect(historyOf(session.tree, "question")).toHaveLength(7);
     expect(historyOf(session.tree, { query: "question", limit: 1 })).toMatchObject([{ onPath: false }]);
   });
 });

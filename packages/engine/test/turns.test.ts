@@ -321,7 +321,7 @@ test("an answer of another SDK is refused with a sentence", async () => {
   const request = await session.next(provider);
   await expect(session.record(provider, request, { send: () => ({ choices: [] }) })).rejects.toMatchObject({
     code: "bad-input",
-    message: expect.stringContaining("no answer of @anthropic-ai/sdk"),
+    message: expect.stringContaining("not an answer of @anthropic-ai/sdk"),
   });
 });
 

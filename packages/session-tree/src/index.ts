@@ -98,6 +98,7 @@ export {
   type ContextMessage,
   type CustomMessage,
   contentBlocks,
+  fieldText,
   type ImageBlock,
   isFailedAnswer,
   isRecord,
@@ -116,7 +117,7 @@ export {
   type UserContent,
   type UserMessage,
 } from "./entry/message.ts";
-export { fieldText, plainJson, plainLine, plainText } from "./entry/plain-text.ts";
+export { plainJson, plainLine, plainText } from "./entry/plain-text.ts";
 export {
   type FieldRule,
   type Redact,

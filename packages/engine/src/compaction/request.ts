@@ -36,7 +36,7 @@ export type PlannedCompaction = CompactionPlan & { cache?: CacheForecast };
 export function planOf(
   session: Session,
   request: CompactionRequest,
-): { policy: Policy; situation: PolicySituation; plan: PlannedCompaction } {
+): { policy: Policy; situation: PolicySituation; plan: CompactionPlan } {
   const policy = currentPolicy(session, request);
   const situation = situationOf(session, request);
   const plan = policy.plan(situation, {
@@ -46,8 +46,14 @@ export function planOf(
     tools: toolsOf(session),
     ...wordsOutsideWindow(session),
   });
+  return { policy, situation, plan };
+}
+
+/** The plan of a request, for people: with its effect on the prompt cache. */
+export function forecastPlan(session: Session, request: CompactionRequest): PlannedCompaction {
+  const { plan } = planOf(session, request);
   const cache = forecastCompaction(session, plan);
-  return { policy, situation, plan: cache ? { ...plan, cache } : plan };
+  return cache ? { ...plan, cache } : plan;
 }
 
 /** Situation at the leaf that a policy evaluates. */
@@ -181,7 +187,7 @@ function comparePolicy(
 /** A session that cannot be compacted at all is a row of the table too. */
 function planOrReason(session: Session, policy: Policy, overheadTokens: number): PlannedCompaction {
   try {
-    return planOf(session, { policy, overheadTokens }).plan;
+    return forecastPlan(session, { policy, overheadTokens });
   } catch (error) {
     if ((error as { code?: unknown }).code !== "irreducible") throw error;
     return { eligible: false as const, reason: (error as Error).message };

@@ -1,15 +1,17 @@
 import type { SummaryStyle } from "@espalier/compaction";
 import { withRetries } from "@espalier/compaction/policies";
+import { CHARS_PER_TOKEN } from "@espalier/session-tree";
 import {
   anthropicSummarizer,
   chainOf,
   extractiveSummarizer,
+  isExtractive,
   type Summarizer,
   withRetry,
   withSummarize,
 } from "@espalier/summarizer";
 import { contextForHandlers } from "../extensions/context.ts";
-import { withinBudget } from "../session/budget.ts";
+import { refuseOverBudget } from "../session/budget.ts";
 import type { Session } from "../session/session.ts";
 import { summaryRequest } from "../session/state.ts";
 
@@ -93,5 +95,15 @@ function shownToExtensions(session: Session, summarizer: Summarizer, signal: Abo
       ...(ownSignal ? { signal: ownSignal } : {}),
       ...(onProgress ? { onProgress } : {}),
     });
+  });
+}
+
+/** Wraps a summarizer so that each call is checked against the budget; one without a model costs nothing. */
+function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
+  if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
+  return withSummarize(summarizer, async (request) => {
+    const tokens = Math.ceil(request.transcript.length / CHARS_PER_TOKEN);
+    await refuseOverBudget(session, tokens, summarizer.model ?? null);
+    return summarizer.summarize(request);
   });
 }

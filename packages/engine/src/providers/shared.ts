@@ -19,7 +19,9 @@ import type { AnswerEvent, Provider } from "../turn/provider.ts";
 
 /** Prices in US dollars for a million tokens; an absent price equals `input`. */
 export interface TokenPrices {
+  /** US dollars for a million tokens of the prompt. */
   input: number;
+  /** US dollars for a million tokens of the answer, reasoning included. */
   output: number;
   /** Price of prompt tokens read from the provider's cache. */
   cacheRead?: number;

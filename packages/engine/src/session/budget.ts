@@ -1,6 +1,6 @@
 import { EspalierError } from "@espalier/jsonl-stream";
-import { CHARS_PER_TOKEN, type Settings, type Tree } from "@espalier/session-tree";
-import { isExtractive, pricesOf, type Summarizer, withSummarize } from "@espalier/summarizer";
+import type { Settings, Tree } from "@espalier/session-tree";
+import { pricesOf } from "@espalier/summarizer";
 import { billedCallAt, costOf } from "../reading/bills.ts";
 import type { Session } from "./session.ts";
 
@@ -26,16 +26,6 @@ export async function refuseOverBudget(
     "over-budget",
     `This session has cost ${dollars(spent)}, and the next request costs at least ${dollars(least)}; its budget (maxCost) is ${dollars(maxCost)}. Raise maxCost, or start a new session.`,
   );
-}
-
-/** Wraps a summarizer so that each call is checked against the budget; one without a model costs nothing. */
-export function withinBudget(session: Session, summarizer: Summarizer): Summarizer {
-  if (session.options.maxCost === undefined || isExtractive(summarizer)) return summarizer;
-  return withSummarize(summarizer, async (request) => {
-    const tokens = Math.ceil(request.transcript.length / CHARS_PER_TOKEN);
-    await refuseOverBudget(session, tokens, summarizer.model ?? null);
-    return summarizer.summarize(request);
-  });
 }
 
 const MILLION = 1_000_000;

@@ -29,7 +29,12 @@ import {
 } from "@espalier/session-tree";
 import type { CommittedCompaction, CompactionRequest } from "../compaction/draft.ts";
 import { offloadStorageOf } from "../compaction/offload.ts";
-import { comparePolicies, type PolicyComparison, planOf, type RequestExtras } from "../compaction/request.ts";
+import {
+  comparePolicies,
+  forecastPlan,
+  type PolicyComparison,
+  type RequestExtras,
+} from "../compaction/request.ts";
 import { BackgroundPolicy, compactWhenDue, forceCompact, runCompaction } from "../compaction/run.ts";
 import { contextForHandlers } from "../extensions/context.ts";
 import { runCommand } from "../extensions/extension.ts";
@@ -58,12 +63,7 @@ import {
   navigate,
   undo,
 } from "./navigate.ts";
-import {
-  contextToSend,
-  type PreparedRequest,
-  prepareRequest,
-  type RequestPreparation,
-} from "./prepare-request.ts";
+import { contextToSend, prepareRequest, type RequestPreparation } from "./prepare-request.ts";
 import { type ReplayOptions, type ReplayStep, replay } from "./replay.ts";
 import {
   CurrentSettings,
@@ -172,7 +172,7 @@ export class Session extends SessionTree {
    *
    * @throws EspalierError `over-window`, `over-bytes` and as {@link compact}; EspalierError when the log cannot be written
    */
-  async prepareRequest(options?: RequestPreparation): Promise<PreparedRequest> {
+  async prepareRequest(options?: RequestPreparation): ReturnType<typeof prepareRequest> {
     await this.#settings.pending;
     return prepareRequest(this, options);
   }
@@ -192,8 +192,8 @@ export class Session extends SessionTree {
   }
 
   /**
-   * Sends a request and records the answer; one that failed or was aborted is
-   * recorded as that, and the error is thrown. A request that was too long is compacted and sent once more.
+   * Sends a request and records the answer; one that failed or was aborted is recorded as that, and the error is thrown. A
+   * request that was too long is compacted and sent once more.
    *
    * @throws the SDK's error, or the abort's reason; EspalierError `overflow`, `auto-off`, `moved`
    */
@@ -239,8 +239,6 @@ export class Session extends SessionTree {
    * 7. follow: the tree, the leaf and the context grow by the entries;
    * 8. tell: observers are notified, the session among them (see `#followChange`).
    *
-   * Steps 2 and 3 are `transformDrafts`, the others from 4 on `SessionTree.append`.
-   *
    * @throws EspalierError `invalid-entry`, `unknown-parent`, `off-path`, … and nothing has changed; EspalierError `nested-append`
    */
   override async append(drafts: Drafts, options?: Omit<AppendOptions, "transform">): Promise<Entry[]> {
@@ -285,8 +283,8 @@ export class Session extends SessionTree {
   }
 
   /** Plans a compaction at the leaf, with its effect on the prompt cache. Pure: no model is called, nothing is written. */
-  planCompaction(request: CompactionRequest = {}): ReturnType<typeof planOf>["plan"] {
-    return planOf(this, request).plan;
+  planCompaction(request: CompactionRequest = {}): ReturnType<typeof forecastPlan> {
+    return forecastPlan(this, request);
   }
 
   /**

@@ -32,8 +32,8 @@ import {
   untilAborted,
 } from "./turn.ts";
 
-/** Options of {@link say}. */
-interface SayOptions {
+/** Options of `Session.say`. */
+export interface SayOptions {
   /**
    * Id of the prompt's entry, such as one that the client gave its request. Where the session has that entry already, nothing is
    * appended, and it is returned: what a client sends again is said once.

@@ -1,10 +1,10 @@
+import { jsonText } from "@espalier/jsonl-stream";
 /**
  * The messages of a conversation, in the shapes of the session format v3, and the neutral messages a context is made of.
  *
  * Session files are written by many programs and read without trust: a field that a shape names can be missing or
  * of another type in a real file. Code that reads messages asks (`contentBlocks`, `messageText`) instead of assuming.
  */
-import { fieldText } from "./plain-text.ts";
 
 /** Text of a message. */
 export interface TextBlock {
@@ -249,4 +249,13 @@ export function parsedItem(signature: unknown): Record<string, unknown> | undefi
   } catch {
     return undefined; // no JSON, so no item: the caller leaves it out, or as it is
   }
+}
+
+/**
+ * A field that should be text, whatever a file says it is: text as it is, nothing for a field that is missing, else its
+ * JSON. What words an entry asks this instead of `String`, which a field can break.
+ */
+export function fieldText(value: unknown): string {
+  if (typeof value === "string") return value;
+  return value === undefined || value === null ? "" : jsonText(value);
 }

@@ -1,5 +1,3 @@
-import { jsonText } from "@espalier/jsonl-stream";
-
 /**
  * Characters that a terminal or a page acts on instead of showing them: controls but tab and newline, marks that turn or
  * break a line of text, and those without width in which a text can hide (spaces, operators, tags). The joiners of emoji
@@ -31,15 +29,6 @@ export function plainText(text: string): string {
 /** The same on one line, without space around it. */
 export function plainLine(text: string): string {
   return plainText(text).replace(/\s+/g, " ").trim();
-}
-
-/**
- * A field that should be text, whatever a file says it is: text as it is, nothing for a field that is missing, else its
- * JSON. What words an entry asks this instead of `String`, which a field can break.
- */
-export function fieldText(value: unknown): string {
-  if (typeof value === "string") return value;
-  return value === undefined || value === null ? "" : jsonText(value);
 }
 
 /** A JSON text that shows the same value and on which nothing acts: what {@link plainText} leaves out is escaped. */

@@ -1,6 +1,5 @@
 import type { Entry, NewEntry, SessionHeader } from "./entry.ts";
-import { type ContextMessage, isRecord, parsedItem } from "./message.ts";
-import { fieldText } from "./plain-text.ts";
+import { type ContextMessage, fieldText, isRecord, parsedItem } from "./message.ts";
 import { redactText } from "./redact-text.ts";
 
 /** Hides what must not be seen in one text; gives the text itself where there is nothing to hide. */

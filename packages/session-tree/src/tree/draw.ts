@@ -1,7 +1,8 @@
 import stringWidth from "string-width";
 import type { Entry } from "../entry/entry.ts";
 import { branchSummary, compaction, contextEdit } from "../entry/kinds.ts";
-import { fieldText, plainText, withoutOrders } from "../entry/plain-text.ts";
+import { fieldText } from "../entry/message.ts";
+import { plainText, withoutOrders } from "../entry/plain-text.ts";
 import { labelsInForce, leafOf, movingRow, roleAt } from "./queries.ts";
 import { Tree } from "./tree.ts";
 

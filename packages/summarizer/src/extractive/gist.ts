@@ -1,5 +1,4 @@
-import { shorten } from "./quotation.ts";
-import { eachTerm } from "./terms.ts";
+import { eachTerm, shorten } from "./text.ts";
 
 /** Worth of telling a term: its rarity, less where it was told already. */
 export type Weigh = (term: string) => number;

@@ -1,6 +1,5 @@
 import { gistOf, type Weigh } from "./gist.ts";
-import { sameness, shorten } from "./quotation.ts";
-import { eachTerm, type Rarity } from "./terms.ts";
+import { eachTerm, type Rarity, sameness, shorten } from "./text.ts";
 
 /** A candidate line of a part of the summary. */
 export interface Line {

@@ -1,9 +1,146 @@
 import type { Line } from "./lines.ts";
-import { LABELS, type Part, type PreviousSummary } from "./previous.ts";
-import { codeSpan, quote, quoteEnds, sameness } from "./quotation.ts";
 import { type CommandWork, rulesIn, type SessionRecord, type Turn, turnWeight } from "./session.ts";
 import { conclusionsOf, isPlan, ownLinesFirst, splitSentences } from "./speech.ts";
+import { codeSpan, oneLine, quote, quoteEnds, sameness, wholeCodePoints } from "./text.ts";
 import { readCommand } from "./tool-calls.ts";
+
+/** Contents that this summarizer can write; a section of a summary consists of one or more of these. */
+export type Part =
+  | "goal"
+  | "constraints"
+  | "done"
+  | "inProgress"
+  | "blocked"
+  | "decisions"
+  | "nextSteps"
+  | "critical";
+
+/** Labels of lines in a summary. Written by one round and recognised by the next. */
+export const LABELS = {
+  firstRequest: "First request: ",
+  earlierRequest: "Earlier request: ",
+  newestRequest: "Newest request: ",
+  newestWords: "Newest words: ",
+  otherBranch: "In another branch: ",
+  handles: "Handles: ",
+  used: "Also used: ",
+  names: "Names in use: ",
+  commands: "Commands: ",
+} as const;
+
+/** An earlier summary, taken apart. Its lines stand without list marks, in the order they were written. */
+interface PreviousSummary {
+  lines: Record<Part, string[]>;
+  /** Quotations that end in a handle. */
+  handles: string[];
+  files: { path: string; edits: number; names: string[] }[];
+  commands: string[];
+  names: string[];
+}
+
+const LONGEST_LINE = 2_000;
+
+/** Reads summaries, oldest first, that a model or this summarizer wrote. Anything that is no known section counts as critical context. */
+export function parseSummaries(texts: readonly string[]): PreviousSummary {
+  const lines: PreviousSummary["lines"] = {
+    goal: [],
+    constraints: [],
+    done: [],
+    inProgress: [],
+    blocked: [],
+    decisions: [],
+    nextSteps: [],
+    critical: [],
+  };
+  const summary: PreviousSummary = { lines, handles: [], files: [], commands: [], names: [] };
+  let part: Part = "critical";
+  let isTurn = false;
+  for (const rawLine of texts.flatMap(proseLines)) {
+    const heading = headingOf(rawLine);
+    if (heading !== undefined) {
+      part = partsOf(heading)[0] ?? "critical";
+      isTurn = /original request/i.test(heading);
+      continue;
+    }
+    if (/^\s*(?:[-*_]{3,}|<\/?[a-z-]+>)\s*$/.test(rawLine)) continue;
+    const checked = /^\s*[-*]\s+\[([ xX])\]/.exec(rawLine)?.[1];
+    const line = oneLine(
+      wholeCodePoints(rawLine, LONGEST_LINE).replace(/^\s*(?:[-*•]\s+|\d{1,3}[.)]\s+)?(?:\[[ xX]\]\s+)?/, ""),
+    );
+    if (line === "" || /^\(none\)$/i.test(line)) continue;
+    const checkedPart =
+      checked === undefined || part !== "done" ? part : checked === " " ? "inProgress" : "done";
+    if (checkedPart === "critical" && readOwnLine(line, summary)) continue;
+    const isUnlabelled = !Object.values(LABELS).some((label) => line.startsWith(label));
+    // The request of a turn that was cut is the newest of its time.
+    const isRequest = isTurn && checkedPart === "goal" && isUnlabelled;
+    summary.lines[checkedPart].push(isRequest ? `${LABELS.newestRequest}${line}` : line);
+  }
+  return summary;
+}
+
+/** A line of files, handles or commands that this summarizer wrote is written anew. */
+function readOwnLine(line: string, summary: PreviousSummary): boolean {
+  const file = /^`([^`]+)` \((?:created, )?changed (\d+)×\)(?:: (.*))?$/.exec(line);
+  if (file !== null) {
+    const names = file[3]?.split(", ") ?? [];
+    summary.files.push({ path: file[1]!, edits: Number(file[2]), names });
+  } else if (line.startsWith(LABELS.used)) {
+    summary.files.push(...spansOf(line).map((path) => ({ path, edits: 0, names: [] })));
+  } else if (line.startsWith(LABELS.commands)) summary.commands.push(...spansOf(line));
+  else if (line.startsWith(LABELS.names)) summary.names.push(...line.slice(LABELS.names.length).split(", "));
+  else if (line.startsWith(LABELS.handles)) {
+    summary.handles.push(...[...line.matchAll(/"([^"]+)"/g)].map((match) => match[1]!));
+  } else return false;
+  return true;
+}
+
+const spansOf = (line: string) => [...line.matchAll(/`([^`]+)`/g)].map((match) => match[1]!);
+
+/** Blocks that the engine writes after a summary's prose, anew each time. */
+const APPENDED_TAGS = ["goal", "pinned", "rules", "latest-user-message", "read-files", "modified-files"];
+
+/** A summary is far shorter; what is beyond is none. */
+const LONGEST_SUMMARY = 200_000;
+const MOST_LINES = 1_000;
+
+/** The lines of a summary's prose, without the blocks that stand after it. */
+function proseLines(summary: string): string[] {
+  const lines = summary.slice(0, LONGEST_SUMMARY).split("\n");
+  const closings = new Map(APPENDED_TAGS.map((tag) => [`<${tag}>`, lines.lastIndexOf(`</${tag}>`)]));
+  const prose: string[] = [];
+  for (let index = 0; index < lines.length && prose.length < MOST_LINES; index++) {
+    const closing = closings.get(lines[index]!.trim()) ?? -1;
+    // The last closing tag ends the block: content is escaped and has none.
+    if (closing > index) index = closing;
+    else prose.push(lines[index]!);
+  }
+  return prose;
+}
+
+/** The words of a line that is a heading: `## Goal`, or `**Goal:**` alone on its line. */
+function headingOf(line: string): string | undefined {
+  return /^\s{0,3}#{1,6}\s+(.*)$/.exec(line)?.[1] ?? /^\s*\*\*([^*]{1,60}?):?\*\*:?\s*$/.exec(line)?.[1];
+}
+
+/** Contents requested by words in a heading; the first line that fits decides. */
+const MEANINGS: [RegExp, Part[]][] = [
+  [/constraint|preference|rules?\b|requirement/i, ["constraints"]],
+  [/in progress|current(?:ly| work| state)/i, ["inProgress"]],
+  [/block|fail|error|problem|issue|dead end/i, ["blocked"]],
+  [/decision|learn|finding|insight|conclusion|outcome|discover/i, ["decisions"]],
+  [/next|todo|to do|remaining|pending|open/i, ["nextSteps"]],
+  [/progress|attempt|work|history|what happened/i, ["done", "inProgress", "blocked"]],
+  [/^done|complete|accomplish/i, ["done"]],
+  [/suffix/i, ["decisions", "nextSteps", "critical"]],
+  [/context|file|identifier|string|reference|detail|artifact/i, ["critical"]],
+  [/goal|request|objective|task|intent|summary|overview/i, ["goal", "constraints"]],
+];
+
+/** The parts that a heading asks for; none when it says nothing this summarizer knows. */
+export function partsOf(heading: string): readonly Part[] {
+  return MEANINGS.find(([words]) => words.test(heading))?.[1] ?? [];
+}
 
 /** Source of the parts of a summary. */
 export interface Facts {
@@ -17,6 +154,31 @@ export interface Facts {
   /** True for a text that the user asked to attend to. */
   focus: (text: string) => boolean;
 }
+
+const LONGEST_RULE = 220;
+export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
+
+/** Priority that the user's wish gives to a line. */
+export const FOCUS = 5;
+const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
+const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
+const CONCLUSIONS = 3;
+const LONGEST_CONCLUSION = 600;
+const LONGEST_REQUEST = 400;
+const TASK_DOING = "Task under way: ";
+
+export const inOtherBranch = (text: string) =>
+  text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
+const LONGEST_DECISION = 260;
+const LONGEST_COMMAND = 90;
+const LONGEST_ERROR = 160;
+
+/** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
+const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
+const GO_ON = "Go on with the newest request.";
+const LONGEST_STEP = 200;
+const TASK_OPEN = "Task open: ";
+const ANSWERED = "The newest request was answered.";
 
 /** The lines of every part that is made of words. `told` is what the parts before it say. */
 export const WRITERS: Record<
@@ -40,11 +202,6 @@ export function inheritedLines(texts: readonly string[], worth: number): Line[] 
     order: index - texts.length,
   }));
 }
-
-/** Priority that the user's wish gives to a line. */
-export const FOCUS = 5;
-
-export const share = (at: number, { messageCount }: SessionRecord) => at / Math.max(messageCount, 1);
 
 /** The first request and the newest, each with both ends. The first request of the first summary survives every update. */
 function goalLines({ isTurnPrefix, record, previous }: Facts, room: number): Line[] {
@@ -91,8 +248,6 @@ function inheritedRequest({ previous }: Facts): string | undefined {
   return line?.replace(/^(?:First|Newest) request: /, "").replace(/^"(.*)"$/, "$1");
 }
 
-const LONGEST_RULE = 220;
-
 /**
  * Rules and corrections in the user's words. The oldest stand in for standing rules and keep half of the room however many
  * follow; the other half belongs to the newest. A rule that stands in the goal is not told twice.
@@ -117,10 +272,6 @@ function constraintLines(facts: Facts, room: number, told: string): Line[] {
   return lines;
 }
 
-const LONGEST_REQUEST = 400;
-const LONGEST_CONCLUSION = 600;
-const CONCLUSIONS = 3;
-
 /** Finished work, a line a turn: the request, what changed, how it was checked, what the agent said of it. */
 function doneLines(facts: Facts): Line[] {
   const { record, previous, branches, focus } = facts;
@@ -144,8 +295,6 @@ function doneLines(facts: Facts): Line[] {
   return lines;
 }
 
-const isOpen = (turn: Turn, { turns }: SessionRecord) => turn === turns.at(-1) && !turn.finished;
-
 /** Work in progress when the messages end. */
 function inProgressLines(facts: Facts): Line[] {
   const { record, previous } = facts;
@@ -164,9 +313,6 @@ function inProgressLines(facts: Facts): Line[] {
   }
   return lines;
 }
-
-const TASK_DOING = "Task under way: ";
-const TASK_OPEN = "Task open: ";
 
 /** What an earlier summary had in progress, but for the turn that goes on in these messages. */
 function continuedItems(facts: Facts): string[] {
@@ -214,13 +360,6 @@ function changesOf(turn: Turn): string {
   return codeSpan(basename(path), 60) + (changes.length > 1 ? ` and ${changes.length - 1} more` : "");
 }
 
-const basename = (path: string) => path.slice(path.lastIndexOf("/") + 1) || path;
-
-export const inOtherBranch = (text: string) =>
-  text.startsWith(LABELS.otherBranch) ? text : `${LABELS.otherBranch}${text}`;
-
-const LONGEST_DECISION = 260;
-
 /** Sentences of the agent that say what was chosen or rejected and why, unless the work done tells them already. */
 function decisionLines({ record, previous, branches, focus }: Facts, _room: number, told: string): Line[] {
   // A model's earlier wording outranks a quotation.
@@ -237,9 +376,6 @@ function decisionLines({ record, previous, branches, focus }: Facts, _room: numb
   }
   return lines;
 }
-
-const LONGEST_COMMAND = 90;
-const LONGEST_ERROR = 160;
 
 /** What is in the way, newest last, and what failed and what helped. */
 function blockedLines(facts: Facts): Line[] {
@@ -275,9 +411,6 @@ function blockedLines(facts: Facts): Line[] {
   return lines.sort((a, b) => b.priority - a.priority).slice(0, 50);
 }
 
-/** Commands of git that stop at a conflict, which a commit or `--continue` completes. */
-const STOPS_AT_CONFLICT = /\bgit (?:-\S+ \S+ )?(merge|pull|cherry-pick|revert|rebase|am)\b/;
-
 /** Returns whether a command that succeeded has an earlier one in it, or completes by hand what that one began. */
 function completes(later: CommandWork, earlier: CommandWork): boolean {
   if (later.failed || later.last <= earlier.last) return false;
@@ -302,8 +435,6 @@ function isResolved(text: string, { commands, files }: SessionRecord): boolean {
       edits > 0 && last >= 0 && failure === undefined && text.includes(path),
   );
 }
-
-const LONGEST_STEP = 200;
 
 /** Next steps: the open tasks, unticked boxes, else the newest plan; the question the agent closed with. */
 function nextStepLines({ record, previous }: Facts): Line[] {
@@ -341,6 +472,3 @@ function nextStepLines({ record, previous }: Facts): Line[] {
       !/^(?:Go on with|The (?:agent was at|newest request was answered))/.test(text));
   return [...inheritedLines(previous.lines.nextSteps.filter(isDue), 2), ...lines];
 }
-
-const GO_ON = "Go on with the newest request.";
-const ANSWERED = "The newest request was answered.";

@@ -7,7 +7,7 @@ import {
 } from "@espalier/session-tree";
 import { callsWithin } from "../files.ts";
 import { isReason, isRepeatable, isRequest, ruleStrength, splitSentences, userWords } from "./speech.ts";
-import { createRarity, eachName, type Handle, handlesIn, type Rarity } from "./terms.ts";
+import { createRarity, eachName, type Handle, handlesIn, type Rarity } from "./text.ts";
 import {
   type CallDescription,
   type Command,
