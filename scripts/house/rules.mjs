@@ -21,7 +21,7 @@ const rows = [
   ["packages/compaction", "packages/branch-summary", "packages/interop", "packages/store-postgres"],
   ["packages/engine"],
   ["packages/agent"],
-  // What users install: doors and nothing else.
+  // What users install: doors, and adapters that put them under other frameworks.
   ["packages/espalier"],
   // docs/decisions/0009: the command carries the viewer.
   ["apps/viewer"],
@@ -80,7 +80,7 @@ const kebabCase = /^[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)*$/;
  * @property {number} filesInFolder source files side by side, doors not counted
  * @property {number} oneImporter share of the source files that one other file imports
  * @property {number} openers share of the doc comments that begin with a question word
- * @property {number} names of all doors together
+ * @property {number} names of all doors together, adapters apart
  * @property {Record<string, number>} doors names of each door of `espalier`
  */
 const limitsOf = ({ rootManifest }) => /** @type {Limits} */ (rootManifest.house);
@@ -205,7 +205,10 @@ function importersOf(/** @type {Workspace} */ workspace, /** @type {SourceFile[]
   return importers;
 }
 
-/** Names of the doors of the package for users. One that is not in the limits has grown by its first name. */
+/**
+ * Names of the doors of the package for users. One that is not in the limits has grown by its first name. Adapters have
+ * limits of their own and are not in the sum: a user has one host, and reads one of them.
+ */
 function checkDoors(/** @type {Workspace} */ workspace, /** @type {Limits} */ limits) {
   const owner = workspace.packages.find(({ folder }) => folder === "packages/espalier");
   if (!owner) return [];
@@ -213,7 +216,9 @@ function checkDoors(/** @type {Workspace} */ workspace, /** @type {Limits} */ li
     const file = owner.files.find((each) => each.path === path);
     return { door, path, size: new Set(file?.names).size, limit: limits.doors[door] ?? 0 };
   });
-  const sum = sizes.reduce((total, { size }) => total + size, 0);
+  const sum = sizes
+    .filter(({ door }) => !door.startsWith("./adapters/"))
+    .reduce((total, { size }) => total + size, 0);
   return [
     ...sizes
       .filter(({ size, limit }) => size > limit)

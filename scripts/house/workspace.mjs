@@ -124,7 +124,7 @@ export function sourceEntries(/** @type {Package} */ { folder, manifest }) {
  * @property {number} lineCount
  * @property {Import[]} imports
  * @property {boolean} listsNamesOnly nothing but `export { … } from "…"`
- * @property {string[]} names listed by `export { … }`
+ * @property {string[]} names exported, listed or declared
  * @property {string[]} docComments first line of each
  * @property {string[]} errors of the parser
  */
@@ -153,6 +153,7 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
     ExportNamedDeclaration(/** @type {any} */ node) {
       addNames(node);
       for (const { exported } of node.specifiers) names.push(exported.name ?? exported.value);
+      names.push(...declaredNames(node.declaration));
     },
     ExportAllDeclaration: (node) => add(node.source, isType(node) ? "type" : "static"),
     ImportExpression: (node) => add(node.source, "dynamic"),
@@ -169,6 +170,13 @@ function readSource(/** @type {string} */ path, /** @type {string} */ text) {
     docComments: [...text.matchAll(DOC_COMMENT)].map(([, line = ""]) => line),
     errors: errors.map((error) => error.message),
   };
+}
+
+/** @returns {string[]} names of a declaration behind `export` */
+function declaredNames(/** @type {any} */ declaration) {
+  if (!declaration) return [];
+  const declared = declaration.declarations ?? [declaration];
+  return declared.map((/** @type {any} */ { id }) => id.name);
 }
 
 function lineAt(/** @type {string} */ text, /** @type {number} */ offset) {

@@ -2,7 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { copyFileSync, existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, join, relative, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { bundleCommand } from "../command/bundle.mjs";
 import { root } from "../tools.mjs";
@@ -12,8 +12,10 @@ const workshop = join(root, "packages/espalier");
 /** The file format as a JSON Schema of one line. */
 const SCHEMA = "packages/session-tree/session-line.schema.json";
 
-/** Packages that users install themselves when they use what needs them. */
-const PEERS = ["pg", "@anthropic-ai/sdk", "ai", "openai"];
+/** Packages that users install themselves when they use what needs them. @type {string[]} */
+const PEERS = Object.keys(
+  JSON.parse(readFileSync(join(workshop, "package.json"), "utf8")).peerDependencies ?? {},
+);
 
 /**
  * Writes the package into an empty folder: the doors and the command with shared chunks and source maps, rolled-up types,
@@ -79,7 +81,7 @@ async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ fo
   const [{ rollup }, { dts }] = await Promise.all([load("rollup"), load("rollup-plugin-dts")]);
   const bundle = await rollup({
     input: doors,
-    external: [/^node:/, ...PEERS],
+    external: [/^node:/, ...PEERS.map((peer) => new RegExp(`^${peer}(/|$)`))],
     plugins: [workspaceTypes, dts({ respectExternal: true, tsconfig: join(workshop, "tsconfig.json") })],
     onwarn: (/** @type {{ code?: string, message: string }} */ warning) => {
       // A type that a door uses and does not name is read by the compiler all the same.
@@ -89,7 +91,7 @@ async function rollTypes(/** @type {string[]} */ doors, /** @type {string} */ fo
   await bundle.write({
     dir: folder,
     entryFileNames: (/** @type {{ facadeModuleId: string }} */ { facadeModuleId }) =>
-      facadeModuleId.replace(/^.*\/(.*)\.ts$/, "$1.d.ts"),
+      relative(join(workshop, "src"), facadeModuleId).replace(/\.ts$/, ".d.ts"),
     chunkFileNames: "types-[hash].d.ts",
   });
   await bundle.close();

@@ -89,6 +89,9 @@ export function checkConsumer(folder, { name, tarball }, installer, runtimes) {
   ];
 }
 
+/** Doors that lead nowhere without their peer: missing-peers.mjs reads their messages. */
+const NEEDS_PEER = /\/postgres$/;
+
 /** @returns {string[]} */
 function checkRuntime(
   /** @type {string} */ folder,
@@ -96,10 +99,7 @@ function checkRuntime(
   /** @type {string[]} */ entries,
   /** @type {string[]} */ commands,
 ) {
-  // All doors but the one that leads nowhere without its peer: missing-peers.mjs reads its message.
-  const importing = entries
-    .filter((entry) => !entry.endsWith("/postgres"))
-    .map((entry) => `import "${entry}";`);
+  const importing = entries.filter((entry) => !NEEDS_PEER.test(entry)).map((entry) => `import "${entry}";`);
   const attempts = [
     ["--input-type=module", "-e", importing.join("\n")],
     ["run-examples.mjs"],
@@ -144,6 +144,8 @@ function checkTypes(/** @type {string} */ folder, /** @type {string[]} */ entrie
       "@anthropic-ai/sdk": [join(root, "packages/engine/node_modules/@anthropic-ai/sdk/index.d.mts")],
       openai: [join(root, "packages/engine/node_modules/openai/index.d.mts")],
       ai: [join(root, "packages/engine/node_modules/ai/dist/index.d.ts")],
+      // Hosts of the adapters.
+      "*": [join(root, "packages/espalier/node_modules/*")],
     },
   };
   write(folder, "tsconfig.json", JSON.stringify({ compilerOptions, files: ["entries.ts"] }));

@@ -237,6 +237,23 @@ test("a door for users grows only with its number, and all of them have a limit"
   ).toEqual([]);
 });
 
+test("an adapter is a door with a number of its own, beside the sum", () => {
+  const manifest = { name: "espalier", exports: { "./adapters/host": "./src/adapters/host.ts" } };
+  const files = {
+    "packages/espalier/package.json": JSON.stringify(manifest),
+    "packages/espalier/src/adapters/host.ts":
+      "export interface Options {}\nexport const one = 1;\nexport class Saver {}\nexport function save() {}\n",
+  };
+  const withLimits = (/** @type {number} */ size) => ({
+    ...files,
+    "package.json": rootManifest({ names: 0, doors: { "./adapters/host": size } }),
+  });
+  expect(violations(withLimits(3))).toEqual([
+    'packages/espalier/src/adapters/host.ts exports 4 names, 3 at most: raise house.doors["./adapters/host"] in package.json on purpose.',
+  ]);
+  expect(violations(withLimits(4))).toEqual([]);
+});
+
 test("an index is a door", () => {
   expect(
     violations({
