@@ -286,8 +286,9 @@ export function planSelection(
   const { history, turnPrefix, kept } = selection;
   const covered = [...history, ...turnPrefix];
   const fileOps = filesOf(span, covered, conditions.tools);
-  const summaryOf = (blocks: SummaryBlocks, prose = "") =>
-    summaryMessage(joinSummary(frameSummary(prose, { style, stackedOn }), blocks, settings.contextWindow));
+  // Without any prose the note behind it would not be counted.
+  const summaryOf = (blocks: SummaryBlocks) =>
+    summaryMessage(joinSummary(frameSummary("-", { style, stackedOn }), blocks, settings.contextWindow));
 
   const sizes = sizesUnder(conditions);
   const system = sumSizes(systemOf(span), sizes.message);

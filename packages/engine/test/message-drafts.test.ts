@@ -106,6 +106,14 @@ test("the library's own messages are taken, and the compiler knows that they are
   expect(session.context.messages).toHaveLength(14);
 });
 
+test("a call of Pi's that broke off is taken as Pi wrote it", async () => {
+  const session = await begun();
+  const call = { type: "toolCall", id: "c1", name: "edit", arguments: {}, partialJson: '{"path": "a' };
+  const broken = { role: "assistant", content: [call], stopReason: "aborted" } as unknown as StoredMessage;
+  await session.appendMessages([broken]);
+  expect(session.context.messages.at(-1)).toMatchObject({ content: [call] });
+});
+
 describe("a tool whose schema would be sent empty is refused, by name", () => {
   const schema = { type: "object", properties: { path: { type: "string" } } };
   test.each([

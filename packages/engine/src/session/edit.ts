@@ -273,6 +273,9 @@ const ANSWERED: Readonly<Record<string, BlockShape>> = {
   toolCall: { fields: ["id", "name", "arguments", "thoughtSignature"], texts: ["id", "name"] },
 };
 
+/** Field that Pi leaves in a call of an answer that broke off; its sessions have it, so an append takes it. */
+const CUT_OFF_CALL = "partialJson";
+
 interface BlockShape {
   fields: readonly string[];
   texts: readonly string[];
@@ -323,7 +326,7 @@ function refuseBlock(role: string, block: unknown): void {
     throw refused(
       `A ${role} message has no block of the type ${JSON.stringify(type)}, but of ${Object.keys(shapes).join(", ")}; ${CONVERT}.`,
     );
-  const known = [...shape.fields, "type", "native"];
+  const known = [...shape.fields, "type", "native", ...(type === "toolCall" ? [CUT_OFF_CALL] : [])];
   const unknown = Object.keys(block).find((field) => block[field] !== undefined && !known.includes(field));
   if (unknown !== undefined)
     throw refused(
