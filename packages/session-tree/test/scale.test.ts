@@ -168,7 +168,7 @@ describe("a log made to be slow (T10)", () => {
     if (tree.length > 0) planFork(tree, tree.idAt(tree.length - 1));
   }
 
-  test.each(Object.keys(shapes))("takes time in proportion to its size: %s", (name) => {
+  test.each(Object.keys(shapes))("takes time in proportion to its size: %s", { retry: 5 }, (name) => {
     const small = logOf(COUNT / 8, (at) => shapes[name]!(at, COUNT / 8));
     const large = logOf(COUNT, (at) => shapes[name]!(at, COUNT));
     readAll(small);
