@@ -9,6 +9,7 @@ import {
   lineUpgrade,
   parseHeader,
   readLineParts,
+  readSessionLine,
   type SessionHeader,
   type SessionIssue,
   type SessionLine,
@@ -101,17 +102,16 @@ class PiDraft implements SessionDraft {
       for (const { bytes: line, offset, lineNumber, terminated } of scanLines(view)) {
         const parts = readLineParts(line);
         if (parts[0]!.is !== "blank") this.lines++;
-        for (const [start, end] of placesOf(parts, line.length)) {
-          const piece = line.subarray(start, end);
-          const bytes = upgrade?.(piece, lineNumber) ?? piece;
-          intake.take(bytes, 0, bytes.length, offset + start, lineNumber, terminated || end < line.length);
+        for (const { from, bytes, end } of outputLines(line, parts, upgrade, lineNumber)) {
+          intake.take(bytes, 0, bytes.length, offset + from, lineNumber, terminated || end < line.length);
           if (parts[0]!.is === "blank") continue;
           const found = intake.issues.length > 0 ? intake.issues.splice(0) : NOTHING;
           for (const issue of found) this.#tell(issue);
           // A line that was upgraded was read for it.
-          if (bytes === piece) this.#checkBody(lineNumber, parts, found);
+          const isCopy = bytes.buffer === line.buffer;
+          if (isCopy) this.#checkBody(lineNumber, parts, found);
           if (!hasHeader && isHeader(bytes)) hasHeader = true;
-          else yield bytes === piece ? bytes.slice() : bytes;
+          else yield isCopy ? bytes.slice() : bytes;
         }
       }
       intake.settle();
@@ -158,13 +158,48 @@ class PiDraft implements SessionDraft {
 
 const NOTHING: readonly SessionIssue[] = [];
 
+/** A part of a line that gets a line of its own, `[from, end)` of the original. */
+interface OutputLine {
+  from: number;
+  end: number;
+  /** As the current version has it: the original bytes where nothing changes. */
+  bytes: Uint8Array;
+}
+
 /**
- * Ranges of a line that get lines of their own, where newlines were lost. A torn piece stays before the entry that is
- * behind it.
+ * Parts of a line that get lines of their own, where newlines were lost. A torn piece stays before the entry that is
+ * behind it; an upgrade may have made an entry of one that has no id.
  */
-function placesOf(parts: readonly SessionLine[], length: number): [start: number, end: number][] {
-  const starts = parts.filter((_, at) => parts[at - 1]?.is !== "corrupt").map(({ from }) => from);
-  return starts.map((start, at) => [start, starts[at + 1] ?? length]);
+function outputLines(
+  line: Uint8Array,
+  parts: readonly SessionLine[],
+  upgrade: LineUpgrade | undefined,
+  lineNumber: number,
+): OutputLine[] {
+  const lines: OutputLine[] = [];
+  let isTorn = false;
+  for (const [at, part] of parts.entries()) {
+    const { from } = part;
+    const end = parts[at + 1]?.from ?? line.length;
+    const piece = line.subarray(from, end);
+    const bytes = upgrade?.(piece, lineNumber) ?? piece;
+    const before = isTorn ? lines.pop() : undefined;
+    lines.push(before ? joined(before, { from, end, bytes }, line) : { from, end, bytes });
+    isTorn = (bytes === piece ? part : readSessionLine(bytes)).is === "corrupt";
+  }
+  return lines;
+}
+
+/** Two parts that stay on one line: the original bytes where neither was changed. */
+function joined(first: OutputLine, second: OutputLine, line: Uint8Array): OutputLine {
+  const { from } = first;
+  const { end } = second;
+  const isCopy = [first, second].every(({ bytes }) => bytes.buffer === line.buffer);
+  if (isCopy) return { from, end, bytes: line.subarray(from, end) };
+  const bytes = new Uint8Array(first.bytes.length + second.bytes.length);
+  bytes.set(first.bytes);
+  bytes.set(second.bytes, first.bytes.length);
+  return { from, end, bytes };
 }
 
 const UNREADABLE: ImportIssueKind = "unreadable-content";
