@@ -258,6 +258,7 @@ export {
   leafRowAt,
   movingRow,
   nameEntry,
+  pathTargets,
   referenceIssues,
   roleAt,
   rowsOf,

@@ -146,6 +146,10 @@ describe("a log made to be slow (T10)", () => {
       at % 2 === 0 && at > count / 2 ? entry(7, null, String(at)) : labelAt(`l${at}`, "e7", "e7"),
     "compactions of nothing": (at) =>
       `{"type":"compaction","id":"e${at}","parentId":"e${at - 1}","timestamp":"${TIME}","summary":"s","firstKeptEntryId":"nobody","tokensBefore":1}`,
+    "edits of an id that many have beside them": (at, count) =>
+      at < count / 2
+        ? entry(7, null, asked)
+        : `{"type":"context_edit","id":"e${at}","parentId":${at === count / 2 ? null : `"e${at - 1}"`},"timestamp":"${TIME}","targetId":"e7","replacement":null}`,
     "edits upon edits": (at) =>
       `{"type":"context_edit","id":"e${at}","parentId":"e${at - 1}","timestamp":"${TIME}","targetId":"e0","replacement":null}`,
     "torn lines": (at) => entry(at, at - 1, asked).slice(0, -3),

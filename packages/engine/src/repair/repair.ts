@@ -11,6 +11,7 @@ import {
   leaf,
   leafRowAt,
   ORPHAN,
+  pathTargets,
   ROOT,
   referenceIssues,
   type SessionHeader,
@@ -138,6 +139,8 @@ interface RepairPlan {
   freshIds: ReadonlyMap<number, string>;
   /** Issues of references, by row. */
   problems: ReadonlyMap<number, SessionIssue>;
+  /** The rows that compactions and edits name, by their own rows. */
+  targets: ReadonlyMap<number, number>;
   /** The leaf of the opened log, when the copy needs a leaf entry for it; undefined when it has the same leaf without. */
   leafRow: number | undefined;
 }
@@ -152,21 +155,23 @@ function planRepair(tree: Tree): RepairPlan {
   const problems = new Map<number, SessionIssue>();
   for (const issue of referenceIssues(tree)) problems.set(rowsAt.get(issue.offset)!, issue);
   const freshIds = freshIdsOf(tree);
-  const needed = neededRows(tree);
+  const targets = pathTargets(tree);
+  const needed = neededRows(tree, targets);
   const actions: RepairAction[] = [];
   for (let row = 0; row < tree.length; row++) {
     const isUsable = !problems.has(row) && tree.entryAt(row).type !== DAMAGED;
-    if (isUsable) actions.push(keepsItsLine(tree, row, freshIds) ? "copied" : "rewritten");
+    if (isUsable) actions.push(keepsItsLine(tree, row, freshIds, targets) ? "copied" : "rewritten");
     else actions.push(tree.kindAt(row).movesLeaf || needed.has(row) ? "replaced" : "left-out");
   }
-  const plan: RepairPlan = { tree, actions, freshIds, problems, leafRow: undefined };
+  const plan: RepairPlan = { tree, actions, freshIds, problems, targets, leafRow: undefined };
   const wanted = leafRowAt(tree, tree.lastRow);
   return { ...plan, leafRow: leafOfCopy(plan) === wanted ? undefined : wanted };
 }
 
-/** Returns the row that a reference of `row` names; -1 for none. Only a compaction may name itself: it then keeps nothing. */
-function referredRow({ index }: Tree, row: number, id: string, field?: string): number {
-  return field === "firstKeptEntryId" && index.hasId(row, id) ? row : index.rowAbove(id, row);
+/** Returns the row that a field of `row` names by an id: on its path for a compaction or an edit, else above; -1 for none. */
+function referredRow(tree: Tree, row: number, id: string, targets: ReadonlyMap<number, number>): number {
+  const { firstKept, edit } = tree.kindAt(row);
+  return firstKept || edit ? (targets.get(row) ?? -1) : tree.index.rowAbove(id, row);
 }
 
 function freshIdsOf(tree: Tree): Map<number, string> {
@@ -177,26 +182,31 @@ function freshIdsOf(tree: Tree): Map<number, string> {
 }
 
 /** Rows that others have as parent or refer to. */
-function neededRows(tree: Tree): Set<number> {
+function neededRows(tree: Tree, targets: ReadonlyMap<number, number>): Set<number> {
   const needed = new Set<number>();
   for (let row = 0; row < tree.length; row++) {
     needed.add(tree.index.parent(row));
     for (const field of REFERENCES) {
       const id = (tree.entryAt(row) as unknown as Record<string, unknown>)[field];
-      if (typeof id === "string") needed.add(referredRow(tree, row, id, field));
+      if (typeof id === "string") needed.add(referredRow(tree, row, id, targets));
     }
   }
   return needed;
 }
 
-function keepsItsLine(tree: Tree, row: number, freshIds: ReadonlyMap<number, string>): boolean {
+function keepsItsLine(
+  tree: Tree,
+  row: number,
+  freshIds: ReadonlyMap<number, string>,
+  targets: ReadonlyMap<number, number>,
+): boolean {
   const parent = tree.index.parent(row);
   if (freshIds.has(row) || parent === ORPHAN || freshIds.has(parent)) return false;
   if (freshIds.size === 0) return true;
   const entry = tree.entryAt(row) as Entry & Record<string, unknown>;
   return REFERENCES.every((field) => {
     const id = entry[field];
-    return typeof id !== "string" || !freshIds.has(referredRow(tree, row, id, field));
+    return typeof id !== "string" || !freshIds.has(referredRow(tree, row, id, targets));
   });
 }
 
@@ -210,7 +220,7 @@ function leafOfCopy({ tree, actions }: RepairPlan): number {
   let row = last;
   if (leafTarget && actions[last] !== "replaced") {
     const target = leafTarget(tree.entryAt(last));
-    row = target === null ? ROOT : referredRow(tree, last, target);
+    row = target === null ? ROOT : tree.index.rowAbove(target, last);
   }
   while (row >= 0 && !movesLeaf(row)) row = tree.index.parent(row);
   return Math.max(row, ROOT);
@@ -252,7 +262,7 @@ function parentInCopy(plan: RepairPlan, row: number): string | null {
 
 /** Undefined for an entry that cannot be written: nested too deep, or with an own key `__proto__`. */
 function rewriteLine(plan: RepairPlan, row: number): string | undefined {
-  const { tree } = plan;
+  const { tree, targets } = plan;
   const entry = tree.entryAt(row);
   const changed: Record<string, unknown> = {
     ...entry,
@@ -261,7 +271,7 @@ function rewriteLine(plan: RepairPlan, row: number): string | undefined {
   };
   for (const field of REFERENCES) {
     const id = changed[field];
-    const target = typeof id === "string" ? referredRow(tree, row, id, field) : -1;
+    const target = typeof id === "string" ? referredRow(tree, row, id, targets) : -1;
     if (target >= 0) changed[field] = idInCopy(plan, target);
   }
   return lineOf(changed);

@@ -209,7 +209,7 @@ export function roleAt(tree: Tree, row: number): string | undefined {
  */
 export function referenceIssues(tree: Tree): SessionIssue[] {
   const issues: SessionIssue[] = [];
-  const ancestry = new Ancestry(tree);
+  const targets = pathTargets(tree);
   for (let row = 0; row < tree.length; row++) {
     const entry = tree.entryAt(row);
     if (entry.type === DAMAGED) continue;
@@ -219,27 +219,18 @@ export function referenceIssues(tree: Tree): SessionIssue[] {
     const problem = kind.problem?.(entry);
     if (problem) note("invalid-entry", `A ${entry.type} entry is not sound: ${problem}.`);
     else {
-      const reference = referenceProblem(tree, row, entry, ancestry);
+      const reference = referenceProblem(tree, row, entry, targets.has(row));
       if (reference) note("bad-reference", reference);
     }
   }
   return issues;
 }
 
-function referenceProblem(tree: Tree, row: number, entry: Entry, ancestry: Ancestry): string | undefined {
+function referenceProblem(tree: Tree, row: number, entry: Entry, hasTarget: boolean): string | undefined {
   const kind = tree.kindAt(row);
-  const onPath = (id: string) => {
-    const target = tree.index.rowAbove(id, row);
-    return target >= 0 && ancestry.isAbove(target, row);
-  };
-  if (kind.firstKept) {
-    const firstKept = kind.firstKept(entry);
-    if (firstKept !== entry.id && !onPath(firstKept)) {
-      return "The first kept entry of a compaction is not on its path; the compaction says nothing.";
-    }
-  }
-  if (kind.edit && !onPath(kind.edit(entry).targetId))
-    return "An edit names an entry that is not on its path; it changes nothing.";
+  if (kind.firstKept && !hasTarget)
+    return "The first kept entry of a compaction is not on its path; the compaction says nothing.";
+  if (kind.edit && !hasTarget) return "An edit names an entry that is not on its path; it changes nothing.";
   if (kind.leafTarget) {
     const target = kind.leafTarget(entry);
     if (target !== null && tree.index.rowAbove(target, row) < 0)
@@ -250,36 +241,65 @@ function referenceProblem(tree: Tree, row: number, entry: Entry, ancestry: Ances
   return undefined;
 }
 
-/** Answers "is this row on the path of that one" at once, from the order in which a walk enters and leaves rows. */
-class Ancestry {
-  readonly #enter: Int32Array;
-  readonly #leave: Int32Array;
-
-  constructor(tree: Tree) {
-    const { index } = tree;
-    const size = new Int32Array(index.length).fill(1);
-    for (let row = index.length - 1; row >= 0; row--) {
-      const parent = index.parent(row);
-      if (parent >= 0) size[parent] = size[parent]! + size[row]!;
-    }
-    this.#enter = new Int32Array(index.length);
-    this.#leave = new Int32Array(index.length);
-    // Where the next child of a row (or the next root) is entered; parents come before children, so one pass is enough.
-    const next = new Int32Array(index.length);
-    let nextRoot = 0;
-    for (let row = 0; row < index.length; row++) {
-      const parent = index.parent(row);
-      const enter = parent < 0 ? nextRoot : next[parent]!;
-      if (parent < 0) nextRoot += size[row]!;
-      else next[parent] = enter + size[row]!;
-      this.#enter[row] = enter;
-      this.#leave[row] = enter + size[row]!;
-      next[row] = enter + 1;
-    }
+/**
+ * The rows that compactions and edits name on their own paths, by the row that names them; one that names nothing there
+ * is not in the map. Where several entries of the path have the id, the nearest is meant, as in the context; a
+ * compaction that keeps nothing names itself. Linear in the number of rows.
+ */
+export function pathTargets(tree: Tree): Map<number, number> {
+  const named = new Map<number, string>();
+  // By id, its rows from the root to the row that the walk is at.
+  const above = new Map<string, number[]>();
+  for (let row = 0; row < tree.length; row++) {
+    const kind = tree.kindAt(row);
+    if (!kind.firstKept && !kind.edit) continue;
+    const entry = tree.entryAt(row);
+    if (entry.type === DAMAGED || kind.problem?.(entry)) continue;
+    const id = kind.firstKept?.(entry) ?? kind.edit!(entry).targetId;
+    named.set(row, id);
+    above.set(id, []);
   }
-
-  /** True when `ancestor` is on the path of `row`. */
-  isAbove(ancestor: number, row: number): boolean {
-    return this.#enter[ancestor]! <= this.#enter[row]! && this.#leave[row]! <= this.#leave[ancestor]!;
+  const targets = new Map<number, number>();
+  if (named.size === 0) return targets;
+  const { order, size } = walkOf(tree);
+  const enter = new Int32Array(order.length);
+  for (const [at, row] of order.entries()) {
+    enter[row] = at;
+    const passed = (id: string): number[] | undefined => {
+      const rows = above.get(id);
+      while (rows && rows.length > 0 && enter[rows.at(-1)!]! + size[rows.at(-1)!]! <= at) rows.pop();
+      return rows;
+    };
+    const own = passed(tree.idAt(row));
+    const id = named.get(row);
+    if (id !== undefined) {
+      const isItself = tree.kindAt(row).firstKept && id === tree.idAt(row);
+      const target = isItself ? row : passed(id)!.at(-1);
+      if (target !== undefined) targets.set(row, target);
+    }
+    own?.push(row);
   }
+  return targets;
+}
+
+/** The rows in the order in which a walk from the roots meets them, and by row, how many stand below it, itself too. */
+function walkOf({ index }: Tree): { order: Int32Array; size: Int32Array } {
+  const size = new Int32Array(index.length).fill(1);
+  for (let row = index.length - 1; row >= 0; row--) {
+    const parent = index.parent(row);
+    if (parent >= 0) size[parent] = size[parent]! + size[row]!;
+  }
+  const order = new Int32Array(index.length);
+  // The place of a row's next child, or of the next root; parents come before children, so that one pass is enough.
+  const next = new Int32Array(index.length);
+  let nextRoot = 0;
+  for (let row = 0; row < index.length; row++) {
+    const parent = index.parent(row);
+    const at = parent < 0 ? nextRoot : next[parent]!;
+    if (parent < 0) nextRoot += size[row]!;
+    else next[parent] = at + size[row]!;
+    order[at] = row;
+    next[row] = at + 1;
+  }
+  return { order, size };
 }
