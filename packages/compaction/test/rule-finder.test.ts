@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { findRules } from "@espalier/compaction";
 import { contentBlocks, isMessage, messageText, SessionTree } from "@espalier/session-tree";
 import { FileLog } from "@espalier/session-tree/node";
@@ -23,19 +24,35 @@ describe("rules that people labelled before there was a detector", () => {
     expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.9);
   });
 
-  test.skipIf(!corpus)("are found in recorded sessions, whose labels are ids and offsets", async () => {
-    const counts: Tally = { right: 0, wrong: [], missed: [] };
-    for (const [name, { labels }] of Object.entries(corpusLabels)) {
-      const turns = await recordedTurns(join(corpus!, name));
-      for (const { entryId } of labels) expect(turns.map(({ id }) => id)).toContain(entryId);
-      for (const { text, id } of turns)
-        tally(counts, { text, labels: labels.filter(({ entryId }) => entryId === id) }, found(text));
-    }
-    const { precision, recall } = scores(counts);
-    expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);
-    expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.7);
-  });
+  test.each(["blind en", "blind ko", "blind zh", "sessions"])(
+    "are found by another reader's labels in %s",
+    (set) => {
+      const counts: Tally = { right: 0, wrong: [], missed: [] };
+      for (const turn of writtenTurns(set)) tally(counts, turn, found(turn.text));
+      const { precision, recall } = scores(counts);
+      expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);
+      expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.7);
+    },
+  );
+
+  test.skipIf(!corpus).each(["own", "blind"] as const)(
+    "are found in recorded sessions by %s labels",
+    async (reader) => {
+      const counts: Tally = { right: 0, wrong: [], missed: [] };
+      for (const [name, { labels }] of Object.entries(corpusLabels[reader])) {
+        const turns = await recordedTurns(name === "demo" ? DEMO : join(corpus!, name));
+        for (const { entryId } of labels) expect(turns.map(({ id }) => id)).toContain(entryId);
+        for (const { text, id } of turns)
+          tally(counts, { text, labels: labels.filter(({ entryId }) => entryId === id) }, found(text));
+      }
+      const { precision, recall } = scores(counts);
+      expect.soft(precision, `wrong: ${counts.wrong.join(" · ")}`).toBeGreaterThanOrEqual(0.8);
+      expect.soft(recall, `missed: ${counts.missed.join(" · ")}`).toBeGreaterThanOrEqual(0.7);
+    },
+  );
 });
+
+const DEMO = fileURLToPath(new URL("../../../apps/cli/assets/demo-session.jsonl", import.meta.url));
 
 /** The user's turns of a session of Pi, or of the lines of one of Claude Code. */
 async function recordedTurns(file: string): Promise<{ id: string; text: string }[]> {

@@ -38,11 +38,13 @@ function readMarks(marked: string): LabelledTurn {
   return { text, labels };
 }
 
-/** Labels of recorded sessions: entry ids and offsets, without a word of their texts. */
-export const corpusLabels = JSON.parse(readFileSync(folder("corpus-labels.json"), "utf8")) as Record<
-  string,
-  { turns: number; labels: (Label & { entryId: string })[] }
->;
+/** Labels of one reader for sessions by file: entry ids and offsets, without a word of their texts. */
+type SessionLabels = Record<string, { labels: (Label & { entryId: string })[] }>;
+
+const readLabels = (name: string) => JSON.parse(readFileSync(folder(name), "utf8")) as SessionLabels;
+
+/** Labels of recorded sessions by who wrote the detector, and by a reader who had not seen it or what it finds. */
+export const corpusLabels = { own: readLabels("corpus-labels.json"), blind: readLabels("blind-labels.json") };
 
 /** Folder of the recorded sessions; undefined where this machine has none. */
 export const corpus = [folder("../../../../../shared/corpus")].find((path) => existsSync(path));
